@@ -1,0 +1,46 @@
+# deploykit: every target sets up what it needs. `make help` lists them.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist=worksteal -q
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast lint format bench lock clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
+
+setup: $(VENV)/ready ## Create the virtual environment
+
+$(VENV)/ready: pyproject.toml requirements.lock tools/prepare.sh
+	PYTHON=$(PYTHON) tools/prepare.sh $(VENV)
+	@touch $@
+
+demo: setup ## Build real models for every target, run them, compare, and print a table
+	$(BIN)/python bench/demo.py
+
+test: setup ## Run all tests
+	$(PYTEST)
+
+test-fast: setup ## Run the tests that take seconds
+	$(PYTEST) -m 'not slow'
+
+lint: setup ## Check style and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	git ls-files '*.c' '*.h' | grep -v /golden/ | xargs -r $(BIN)/clang-format --dry-run --Werror
+
+format: setup ## Rewrite sources in the project's style
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	git ls-files '*.c' '*.h' | grep -v /golden/ | xargs -r $(BIN)/clang-format -i
+
+lock: setup ## Rewrite requirements.lock with the newest versions that pyproject.toml allows
+	$(BIN)/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[dev]'
+	$(BIN)/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools > requirements.lock
+
+clean: ## Remove the environment and everything built
+	rm -rf $(VENV) demo build
