@@ -1,0 +1,117 @@
+"""How far one array is from another: absolute, relative and ULP error.
+
+An element is within tolerance when `|actual - expected| <= atol + rtol * |expected|`, both are NaN, or both are the
+same infinity. Relative and ULP errors are taken over elements whose expected magnitude is at least `atol`: near zero
+they say nothing. A ULP is the distance between neighbouring numbers of the expected dtype.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_WIDE = {2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    rtol: float
+    atol: float
+
+
+def tolerance_of(dtype: np.dtype[Any]) -> Tolerance:
+    """What two correct implementations of a model may differ by, for outputs of that dtype."""
+    if _is_integer(dtype):
+        return Tolerance(0.0, 0.0)
+    if dtype.itemsize == 1:
+        return Tolerance(0.25, 0.25)
+    if dtype.itemsize == 2:
+        return Tolerance(1e-2, 1e-2)
+    return Tolerance(1e-3, 1e-5)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The errors of one output. `worst` is the index of the element furthest out of tolerance, None when all are
+    within; `problem` says why the arrays cannot be compared element by element, None when they can.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    absolute: float = 0.0
+    relative: float = 0.0
+    ulp: int | None = None
+    outside: int = 0
+    worst: tuple[int, ...] | None = None
+    problem: str | None = None
+
+    @property
+    def within(self) -> bool:
+        return self.problem is None and self.outside == 0
+
+
+def compare(name: str, actual: np.ndarray, expected: np.ndarray, tolerance: Tolerance | None = None) -> Difference:
+    """The errors of `actual` against `expected`. The default tolerance is that of the expected dtype."""
+    dtype, shape = str(expected.dtype), tuple(expected.shape)
+    if actual.shape != expected.shape:
+        return Difference(name, dtype, shape, problem=f"shape is {actual.shape}, expected {expected.shape}")
+    if actual.dtype != expected.dtype:
+        return Difference(name, dtype, shape, problem=f"dtype is {actual.dtype}, expected {expected.dtype}")
+    if expected.size == 0:
+        return Difference(name, dtype, shape)
+    allowed = tolerance or tolerance_of(expected.dtype)
+    error = _distance(actual, expected)
+    e = expected.astype(np.float64)
+    magnitude = np.where(np.isfinite(e), np.abs(e), 0.0)
+    excess = error - (allowed.atol + allowed.rtol * magnitude)
+    outside = int(np.count_nonzero(excess > 0))
+    relevant = magnitude >= max(allowed.atol, np.finfo(np.float64).tiny)
+    return Difference(
+        name,
+        dtype,
+        shape,
+        absolute=float(error.max()),
+        relative=float((error[relevant] / magnitude[relevant]).max()) if relevant.any() else 0.0,
+        ulp=_ulp(actual, expected, relevant & (error > 0)),
+        outside=outside,
+        worst=tuple(int(i) for i in np.unravel_index(int(excess.argmax()), shape)) if outside else None,
+    )
+
+
+def _distance(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """`|actual - expected|` as float64; 0 where both are NaN or the same infinity, infinite where one is NaN."""
+    if _is_integer(expected.dtype):
+        bits = np.dtype(np.uint64 if expected.dtype == np.uint64 else np.int64)
+        a, e = actual.astype(bits), expected.astype(bits)
+        return (np.maximum(a, e).view(np.uint64) - np.minimum(a, e).view(np.uint64)).astype(np.float64)
+    a, e = actual.astype(np.float64), expected.astype(np.float64)
+    same = (a == e) | (np.isnan(a) & np.isnan(e))
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.where(same, 0.0, np.abs(a - e))
+    return np.where(np.isnan(error), np.inf, error)
+
+
+def _is_integer(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "biu" or "int" in dtype.name
+
+
+def _ulp(actual: np.ndarray, expected: np.ndarray, where: np.ndarray) -> int | None:
+    """The largest distance in representable numbers; None for integers."""
+    if _is_integer(expected.dtype) or expected.dtype.itemsize not in _WIDE:
+        return None
+    finite = where & np.isfinite(actual.astype(np.float64)) & np.isfinite(expected.astype(np.float64))
+    if not finite.any():
+        return 0
+    a, e = _ordered(actual[finite]), _ordered(expected[finite])
+    return int((np.maximum(a, e) - np.minimum(a, e)).max())
+
+
+def _ordered(array: np.ndarray) -> np.ndarray:
+    """Floats as unsigned integers in the same order, neighbours one apart."""
+    bits = array.view(_WIDE[array.dtype.itemsize])
+    sign = bits.dtype.type(1) << bits.dtype.type(8 * bits.dtype.itemsize - 1)
+    ordered: np.ndarray = np.where(bits & sign, ~bits + bits.dtype.type(1), bits | sign)
+    return ordered

@@ -1,0 +1,88 @@
+"""What artifacts are compared with: other ways to run the same ONNX model.
+
+onnxruntime    ONNX Runtime, CPU
+onnx           the reference evaluator of the onnx package: slow, knows every operator and opset
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from deploykit.errors import ToolchainError, UnsupportedModelError, UsageError
+
+Runner: TypeAlias = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
+"""Inputs by name -> outputs by name."""
+
+
+def load(model: str | Path, reference: str = "onnxruntime", threads: int = 1) -> Runner:
+    """The model as a function, run by `reference`, one of `REFERENCES`.
+
+    Raises:
+        UsageError: there is no such file or reference.
+        ToolchainError: the reference is not installed.
+        UnsupportedModelError: the reference cannot load the model.
+    """
+    if reference not in REFERENCES:
+        raise UsageError(f"there is no reference '{reference}'; choose from {', '.join(REFERENCES)}")
+    path = Path(model)
+    if not path.is_file():
+        raise UsageError(f"there is no model file {path}")
+    return REFERENCES[reference](path, threads)
+
+
+def _onnxruntime(path: Path, threads: int) -> Runner:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ToolchainError("onnxruntime is not installed; run: pip install onnxruntime") from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's exceptions share no base of their own
+        raise UnsupportedModelError(
+            f"ONNX Runtime {onnxruntime.__version__} cannot load {path}: {error}. The reference 'onnx' may."
+        ) from error
+    inputs = {value.name: value.type for value in session.get_inputs()}
+    outputs = [value.name for value in session.get_outputs()]
+
+    def run(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        if all(array.dtype.kind in "biuf" for array in arrays.values()):
+            return dict(zip(outputs, session.run(outputs, dict(arrays)), strict=True))
+        values = {name: _ort_value(onnxruntime, arrays[name]) for name in inputs}
+        results = session.run_with_ort_values(outputs, values)
+        return {name: value.numpy() for name, value in zip(outputs, results, strict=True)}
+
+    return run
+
+
+def _ort_value(onnxruntime: object, array: np.ndarray) -> object:
+    """An array as ONNX Runtime takes it: ml_dtypes need their ONNX type said."""
+    import onnx
+
+    create = onnxruntime.OrtValue  # type: ignore[attr-defined]
+    if array.dtype.kind in "biuf":
+        return create.ortvalue_from_numpy(array)
+    return create.ortvalue_from_numpy_with_onnx_type(array, onnx.helper.np_dtype_to_tensor_dtype(array.dtype))
+
+
+def _onnx(path: Path, _threads: int) -> Runner:
+    from onnx.reference import ReferenceEvaluator
+
+    try:
+        evaluator = ReferenceEvaluator(str(path))
+    except Exception as error:  # the evaluator raises whatever the operator at fault raises
+        raise UnsupportedModelError(f"onnx's reference evaluator cannot load {path}: {error}") from error
+
+    def run(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return dict(zip(evaluator.output_names, evaluator.run(None, dict(arrays)), strict=True))
+
+    return run
+
+
+REFERENCES: Mapping[str, Callable[[Path, int], Runner]] = {"onnxruntime": _onnxruntime, "onnx": _onnx}

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deploykit.comparison import Tolerance, compare
+
+FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+def f32(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+def test_equal_arrays_have_no_error() -> None:
+    result = compare("y", f32(1, np.nan, np.inf, -np.inf, 0), f32(1, np.nan, np.inf, -np.inf, -0.0))
+    assert (result.absolute, result.relative, result.ulp, result.within) == (0, 0, 0, True)
+
+
+def test_errors_are_those_of_the_worst_element() -> None:
+    result = compare("y", f32(1.0, 2.5, -4.0), f32(1.0, 2.0, -4.0), Tolerance(rtol=0, atol=0.1))
+    assert result.absolute == 0.5
+    assert result.relative == 0.25
+    assert (result.outside, result.worst, result.within) == (1, (1,), False)
+
+
+@given(FLOATS.filter(lambda x: abs(x) > 1e-3 and abs(x) < 1e30), st.integers(0, 100))
+def test_ulp_counts_neighbours(start: float, steps: int) -> None:
+    expected = f32(start)
+    actual = expected.copy()
+    for _ in range(steps):
+        actual = np.nextafter(actual, np.float32(np.inf))
+    assert compare("y", actual, expected).ulp == steps
+
+
+def test_ulp_crosses_zero() -> None:
+    tiny = np.nextafter(np.float32(0), np.float32(1))
+    result = compare("y", f32(-tiny), f32(tiny), Tolerance(0, 0))
+    assert result.ulp == 2
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, ml_dtypes.bfloat16])
+def test_ulp_of_other_floats(dtype: type) -> None:
+    expected = np.array([1.0], dtype)
+    actual = (expected + np.array(ml_dtypes.finfo(dtype).eps, dtype)).astype(dtype)
+    assert compare("y", actual, expected).ulp == 1
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_unexpected_special_values_are_never_within(value: float) -> None:
+    assert not compare("y", f32(value), f32(1.0), Tolerance(1e9, 1e9)).within
+    assert not compare("y", f32(1.0), f32(value), Tolerance(1e9, 1e9)).within
+
+
+def test_integers_are_exact_beyond_what_floats_hold() -> None:
+    expected = np.array([2**62, -(2**63)], np.int64)
+    assert compare("y", expected, expected).within
+    result = compare("y", expected + np.array([1, 0]), expected)
+    assert (result.absolute, result.within, result.ulp) == (1.0, False, None)
+
+
+def test_narrow_integers() -> None:
+    expected = np.array([-8, 7], ml_dtypes.int4)
+    assert compare("y", np.array([-8, 5], ml_dtypes.int4), expected).absolute == 2
+
+
+def test_shape_and_dtype_must_agree() -> None:
+    assert "shape" in (compare("y", f32(1), f32(1, 2)).problem or "")
+    assert "dtype" in (compare("y", f32(1), np.array([1.0])).problem or "")
+
+
+def test_empty_outputs_agree() -> None:
+    assert compare("y", np.zeros((0, 3), np.float32), np.zeros((0, 3), np.float32)).within
