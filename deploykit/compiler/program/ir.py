@@ -1,0 +1,250 @@
+"""`Program`: the hinge between the compiler and what ships.
+
+A program is a list of destination-passing steps over tensors whose shapes are integer expressions over
+symbolic dims. It knows nothing of TVM's runtime and nothing of a target: the emitters turn it into C host code
+plus kernels. Integer expressions are `tvm.ir.Expr` of dtype int64 (plain `int` where static).
+
+Two kinds of integer variable occur in expressions:
+
+* `Dim`: bound from the shapes of the inputs when a run starts; has bounds; known to the caller.
+* data dims: bound on the way by a `BindDim` step from the contents of an integer tensor (`NonZero`, a `Reshape`
+  whose target shape is computed, ...). The arena cannot depend on them, so every arena tensor also has a
+  `capacity`, an expression over `Dim`s only, that bounds its size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias, Union
+
+if TYPE_CHECKING:
+    import numpy as np
+    from tvm import ir, tirx
+
+IntExpr: TypeAlias = "int | ir.Expr"
+
+ALIGNMENT = 64
+"""Bytes: every arena tensor and every constant starts at a multiple of this."""
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A symbolic dim of the model's interface. `maximum` is None while unbounded.
+
+    `capacity_of` names the tensor whose size nobody can bound before the run (a data-dependent size): such a dim
+    is chosen by the caller and counts elements; the run fails with `DK_ERROR_CAPACITY` when more are needed.
+    """
+
+    name: str
+    var: tirx.Var
+    minimum: int = 1
+    maximum: int | None = None
+    capacity_of: str | None = None
+
+
+@dataclass(frozen=True)
+class InputStorage:
+    """The caller's memory, `index` into `Program.inputs`."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class OutputStorage:
+    """The caller's memory, `index` into `Program.outputs`."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class ConstantStorage:
+    """`index` into `Program.constants`; read only."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class ArenaStorage:
+    """Memory of the arena. `slot` is an index into `Program.arena.slots`; tensors that share a slot alias
+    (views, in-place results)."""
+
+    slot: int
+
+
+Storage: TypeAlias = Union[InputStorage, OutputStorage, ConstantStorage, ArenaStorage]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A dense row-major tensor. `dtype` is the *storage* dtype, a C-like name (`float32`, `int64`, `bool`,
+    `float16`, `uint8`, ...); the interface's logical dtype (`bfloat16`, `int4`, ...) is in `Port`."""
+
+    name: str
+    dtype: str
+    shape: tuple[IntExpr, ...]
+    storage: Storage
+
+
+@dataclass(frozen=True)
+class Port:
+    """One input or output of the model, as the user names it. `dtype` is logical: `float32`, `bfloat16`, `int4`
+    (one element a byte), `bool`, ...; `shape` is over dims, and for outputs possibly over data dims."""
+
+    name: str
+    dtype: str
+    shape: tuple[IntExpr, ...]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Bytes folded and packed at build time. `offset` in `weights.bin`, a multiple of `ALIGNMENT`."""
+
+    name: str
+    data: np.ndarray
+    offset: int
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A stretch of the arena. `size` and `offset` are bytes, expressions over dims (never over data dims).
+    Live from step `first` to step `last` inclusive, in the numbering of `number_steps`."""
+
+    name: str
+    size: IntExpr
+    offset: IntExpr
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Arena:
+    slots: tuple[Slot, ...]
+    size: IntExpr
+    """Bytes needed for given dims: max over slots of offset + size."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A scheduled and lowered loop nest with the raw ABI: pointers first, then int64 scalars.
+
+    `func` is a PrimFunc whose params are pointer variables (one a tensor of a launch, in order) followed by integer
+    variables. Kernels shared by several launches occur once in `Program.kernels`.
+
+    With `parallel_extent` set the kernel takes two more int64 at the end, `begin` and `end`: the part of its outer
+    parallel loop of that extent that it is to run; `parallel_extent` is an expression over the kernel's scalars.
+    """
+
+    name: str
+    func: tirx.PrimFunc
+    parallel_extent: IntExpr | None = None
+
+
+@dataclass(frozen=True)
+class BindDim:
+    """`var := tensor[index]` (an integer tensor), then check `minimum <= var <= maximum` where given."""
+
+    var: tirx.Var
+    tensor: int
+    index: int = 0
+    minimum: IntExpr | None = None
+    maximum: IntExpr | None = None
+
+
+@dataclass(frozen=True)
+class SetDim:
+    """`var := value`."""
+
+    var: tirx.Var
+    value: IntExpr
+
+
+@dataclass(frozen=True)
+class Check:
+    """Fail with `DK_ERROR_SHAPE` and `message` unless `condition` (a boolean expression) holds. `{}` in the message
+    stands, in order, for the values of `values`."""
+
+    condition: ir.Expr
+    message: str
+    values: tuple[IntExpr, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reserve:
+    """Fail with `DK_ERROR_CAPACITY`, naming `what`, unless `bytes_needed <= bytes_available`. Guards arena tensors
+    and outputs whose size depends on data dims. For an output, `output` is its index and the space is what the
+    caller gave."""
+
+    what: str
+    bytes_needed: IntExpr
+    bytes_available: IntExpr | None = None
+    output: int | None = None
+    capacity: tirx.Var | None = None
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Call `kernel` (index into `Program.kernels`) with tensors (indices into `Program.tensors`: inputs, then
+    outputs, then workspaces) and integer scalars."""
+
+    kernel: int
+    tensors: tuple[int, ...]
+    scalars: tuple[IntExpr, ...]
+    outputs: int = 1
+    """How many of `tensors` are written: the last `outputs` before the `workspaces` last ones."""
+    workspaces: int = 0
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Copy all bytes of tensor `source` to tensor `target`, which has the same dtype and element count."""
+
+    target: int
+    source: int
+
+
+@dataclass(frozen=True)
+class CopySlice:
+    """Copy all bytes of `source` to row `row` of `target` (`target.shape == (rows, *source.shape)`)."""
+
+    target: int
+    source: int
+    row: IntExpr
+
+
+@dataclass(frozen=True)
+class If:
+    """Run `then` when the boolean scalar tensor `condition` is true, else `otherwise`."""
+
+    condition: int
+    then: tuple[Step, ...]
+    otherwise: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """`for (index = 0; index < trips; ++index) body`, leaving before an iteration when the boolean scalar tensor
+    `condition` (if any) is false. `count` is set to the number of iterations done."""
+
+    index: tirx.Var
+    trips: IntExpr | None
+    condition: int | None
+    body: tuple[Step, ...]
+    count: tirx.Var
+
+
+Step: TypeAlias = Union[BindDim, SetDim, Check, Reserve, Launch, Copy, CopySlice, If, Loop]
+
+
+@dataclass(frozen=True)
+class Program:
+    name: str
+    dims: tuple[Dim, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    tensors: tuple[Tensor, ...]
+    constants: tuple[Constant, ...]
+    kernels: tuple[Kernel, ...]
+    steps: tuple[Step, ...]
+    arena: Arena
+    notes: tuple[str, ...] = field(default=())
+    """Things a user should be told: fallbacks taken and why."""

@@ -1,0 +1,111 @@
+"""Multidirectional broadcasting with symbolic dims, and elementwise kernels on top of it.
+
+Per axis: equal sizes stay; a 1 gives way to the other size; a constant above 1 wins over a symbolic size, which must then
+be 1 or that constant; of two different symbolic sizes `a` and `b` the result is `a` unless `a` is 1, then `b`. What
+cannot be proved is required at run time. (Source: ONNX, Broadcasting.md.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from tvm import ir, te, tirx
+
+from deploykit.frontends.dtypes import is_narrow_float, storage_dtype
+from deploykit.frontends.onnx.narrow import decode, encode
+from deploykit.frontends.onnx.value import Value
+
+if TYPE_CHECKING:
+    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.frontends.onnx.context import Context
+
+
+def broadcast_shapes(ctx: Context, *shapes: Sequence[IntExpr]) -> tuple[IntExpr, ...]:
+    """The common shape. Raises `Unsupported` when sizes can never agree."""
+    rank = max((len(s) for s in shapes), default=0)
+    result: list[IntExpr] = [1] * rank
+    for shape in shapes:
+        offset = rank - len(shape)
+        for axis, size in enumerate(shape):
+            result[offset + axis] = _join(ctx, result[offset + axis], size)
+    return tuple(result)
+
+
+def _join(ctx: Context, a: IntExpr, b: IntExpr) -> IntExpr:
+    if _is_one(b) or ctx.equal(a, b):
+        return a
+    if _is_one(a):
+        return b
+    if isinstance(a, int) or isinstance(b, int):
+        fixed, free = (a, b) if isinstance(a, int) else (b, a)
+        ctx.require((free == fixed) if isinstance(free, int) else tirx.any(free == fixed, free == 1), "sizes {} and {} do not broadcast", a, b)
+        return fixed
+    ctx.require(tirx.any(a == b, a == 1, b == 1), "sizes {} and {} do not broadcast", a, b)
+    return ctx.simplify(tirx.Select(a == 1, b, a))
+
+
+def _is_one(size: IntExpr) -> bool:
+    return isinstance(size, int) and size == 1
+
+
+def broadcast_index(
+    ctx: Context, shape: Sequence[IntExpr], result: Sequence[IntExpr], index: Sequence[ir.Expr]
+) -> list[ir.Expr]:
+    """Index into a tensor of `shape` for `index` into the broadcast `result`."""
+    offset = len(result) - len(shape)
+    where: list[ir.Expr] = []
+    for axis, size in enumerate(shape):
+        i = index[offset + axis]
+        if _is_one(size):
+            where.append(tirx.const(0, "int64"))
+        elif ctx.equal(size, result[offset + axis]):
+            where.append(i)
+        else:
+            where.append(tirx.Select(size == 1, tirx.const(0, "int64"), i))
+    return where
+
+
+def elementwise(
+    ctx: Context, name: str, function: Callable[..., ir.Expr], *inputs: Value, dtype: str | None = None
+) -> Value:
+    """A kernel that applies `function` to the broadcast elements of the inputs.
+
+    `function` sees narrow floats (and float16) as float32, and its result is rounded to `dtype` (default: that of the
+    first input)."""
+    dtype = dtype or inputs[0].dtype
+    shape = broadcast_shapes(ctx, *(v.shape for v in inputs))
+
+    def build(*tensors: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            loaded = [
+                load(t, v.dtype, broadcast_index(ctx, v.shape, shape, index)) for t, v in zip(tensors, inputs, strict=True)
+            ]
+            return store(function(*loaded), dtype)
+
+        return te.compute(shape, element, name=name)
+
+    result = ctx.kernel(name, build, *inputs, dtype=dtype)
+    assert isinstance(result, Value)
+    return result
+
+
+def load(tensor: te.Tensor, dtype: str, index: Sequence[ir.Expr]) -> ir.Expr:
+    """An element as a number to compute with: narrow floats and float16 become float32."""
+    element = tensor(*index)
+    if dtype == "float16":
+        return tirx.Cast("float32", element)
+    return decode(element, dtype) if is_narrow_float(dtype) else element
+
+
+def store(value: ir.Expr, dtype: str) -> ir.Expr:
+    """A computed number as an element of logical `dtype`."""
+    if is_narrow_float(dtype):
+        return encode(value, dtype)
+    target = storage_dtype(dtype)
+    return value if str(value.ty.dtype) == target else tirx.Cast(target, value)
+
+
+def compute_dtype(dtype: str) -> str:
+    """The dtype in which elements of `dtype` are computed."""
+    return "float32" if dtype == "float16" or is_narrow_float(dtype) else storage_dtype(dtype)

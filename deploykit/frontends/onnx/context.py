@@ -1,0 +1,261 @@
+"""`Context`: how operators add kernels, reshapes, runtime integers and requirements to the Relax function being built."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import tvm_ffi
+from tvm import ir, relax, s_tir, te, tirx
+from tvm.sym import Analyzer
+
+from deploykit.frontends.dtypes import storage_dtype, to_storage
+from deploykit.frontends.model import DataDim, Requirement
+from deploykit.frontends.onnx.registry import Unsupported
+from deploykit.frontends.onnx.value import Value, constant, known
+
+if TYPE_CHECKING:
+    from deploykit.compiler.program.ir import IntExpr
+
+MAXIMUM_RUNTIME_INTEGERS = 64
+"""A runtime integer tensor longer than this is never read element by element as dims."""
+
+
+@dataclass
+class Shared:
+    """State of one import, shared by the main graph and its subgraphs."""
+
+    library: relax.BlockBuilder = field(default_factory=relax.BlockBuilder)
+    functions: dict[ir.GlobalVar, relax.Function] = field(default_factory=dict)
+    variables: set[tirx.Var] = field(default_factory=set)
+    data_dims: list[DataDim] = field(default_factory=list)
+    requirements: list[Requirement] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    analyzer: Analyzer = field(default_factory=Analyzer)
+    names: set[str] = field(default_factory=set)
+
+    def unique(self, hint: str) -> str:
+        """A C identifier not handed out before, close to `hint`."""
+        base = re.sub(r"\W+", "_", hint).strip("_") or "value"
+        base = f"_{base}" if base[0].isdigit() else base
+        name, count = base, 1
+        while name in self.names:
+            count += 1
+            name = f"{base}_{count}"
+        self.names.add(name)
+        return name
+
+
+class Context:
+    """The builder of one Relax function. `node_name` is the ONNX node at work, for names and messages."""
+
+    def __init__(self, shared: Shared, builder: relax.BlockBuilder) -> None:
+        self.shared = shared
+        self.builder = builder
+        self.node_name = ""
+        self._materialised: dict[int, tuple[Value, relax.Expr]] = {}
+
+    # Integer expressions
+
+    def simplify(self, expr: IntExpr) -> IntExpr:
+        if isinstance(expr, (int, np.integer)):
+            return int(expr)
+        simplified = self.shared.analyzer.simplify(expr)
+        return int(simplified.value) if isinstance(simplified, tirx.IntImm) else simplified
+
+    def proves(self, condition: ir.Expr | bool) -> bool:
+        """Whether a condition over dims holds for all dims within bounds."""
+        if isinstance(condition, (bool, np.bool_)):
+            return bool(condition)
+        return bool(self.shared.analyzer.can_prove(condition))
+
+    def equal(self, a: IntExpr, b: IntExpr) -> bool:
+        """Whether two dims are provably equal."""
+        if isinstance(a, (int, np.integer)) and isinstance(b, (int, np.integer)):
+            return int(a) == int(b)
+        return self.proves(_int64(a) == _int64(b)) if not _same(a, b) else True
+
+    def product(self, values: Sequence[IntExpr]) -> IntExpr:
+        result: IntExpr = 1
+        for value in values:
+            result = result * value
+        return self.simplify(result)
+
+    def require(self, condition: ir.Expr | bool, message: str, *values: IntExpr) -> None:
+        """Demand that a condition over dims holds at run time; nothing is emitted when it provably does.
+
+        Raises `Unsupported` with the message when it provably does not."""
+        if self.proves(condition):
+            return
+        if isinstance(condition, (bool, np.bool_)) or self.proves(tirx.Not(condition)):
+            raise Unsupported(message.format(*values))
+        self.shared.requirements.append(Requirement(condition, f"{self.node_name}: {message}", tuple(values)))
+
+    def new_dim(self, hint: str, minimum: IntExpr | None = None, maximum: IntExpr | None = None) -> tirx.Var:
+        """A data dim: a fresh integer variable that a step of the program sets."""
+        var = tirx.Var(self.shared.unique(hint), "int64")
+        self.shared.variables.add(var)
+        self.shared.data_dims.append(DataDim(var, minimum, maximum))
+        if isinstance(minimum, int):
+            upper = maximum if isinstance(maximum, int) else 2**40
+            self.shared.analyzer.bind(var, ir.Range(minimum, upper + 1 - minimum)) if upper >= minimum else None
+        return var
+
+    def ints(
+        self, value: Value, minimum: IntExpr | None = None, maximum: IntExpr | None = None, hint: str = "n"
+    ) -> list[IntExpr]:
+        """The elements of an integer tensor as integers or expressions, for use as dims, axes, sizes.
+
+        A tensor computed at run time is read on the way: each element becomes a data dim with the given bounds."""
+        if value.is_known:
+            return [self._as_int(e) for e in value.known_elements().reshape(-1)]
+        count = self.product(value.shape)
+        if not isinstance(count, int):
+            raise Unsupported(f"an operand of unknown length {count} would have to be read as dims")
+        if count > MAXIMUM_RUNTIME_INTEGERS:
+            raise Unsupported(f"an operand of {count} runtime integers would have to be read as dims")
+        if count == 0:
+            return []
+        flat = self.tensor(self.reshape(self.cast(value, "int64"), (count,)))
+        dims = [self.new_dim(f"{hint}{i}" if count > 1 else hint, minimum, maximum) for i in range(count)]
+        shape = self.builder.emit(relax.op.tensor_to_shape(flat))
+        self.builder.match_cast(shape, relax.ShapeType(dims))
+        return list(dims)
+
+    def _as_int(self, element: object) -> IntExpr:
+        if isinstance(element, (int, bool, np.integer, np.bool_)):
+            return int(element)
+        assert isinstance(element, ir.Expr)
+        return self.simplify(tirx.Cast("int64", element) if str(element.ty.dtype) != "int64" else element)
+
+    # Tensors
+
+    def tensor(self, value: Value) -> relax.Expr:
+        """The Relax expression of a value; constants and known elements are made into tensors, once each."""
+        if value.var is not None:
+            return value.var
+        cached = self._materialised.get(id(value))
+        if cached is None:
+            cached = (value, self._materialise(value))
+            self._materialised[id(value)] = cached
+        return cached[1]
+
+    def _materialise(self, value: Value) -> relax.Expr:
+        if value.array is not None:
+            return relax.const(to_storage(value.array), storage_dtype(value.dtype))
+        elements = list(value.known_elements().reshape(-1))
+        result = self.kernel("known_elements", lambda: _store_elements(elements, value), dtype=value.dtype)
+        assert isinstance(result, Value) and result.var is not None
+        return result.var
+
+    def constant(self, array: object, dtype: str | None = None) -> Value:
+        """A constant value from anything numpy accepts, of a logical dtype."""
+        from deploykit.frontends.dtypes import numpy_dtype
+
+        return constant(np.asarray(array, dtype=numpy_dtype(dtype) if dtype else None))
+
+    def known(self, elements: object, dtype: str = "int64") -> Value:
+        """A value from integers and expressions over dims."""
+        return known(np.asarray(elements, dtype=object), dtype)
+
+    def kernel(
+        self, name: str, build: Callable[..., te.Tensor | Sequence[te.Tensor]], *inputs: Value, dtype: str | Sequence[str]
+    ) -> Value | tuple[Value, ...]:
+        """Add a kernel: `build` gets a TE placeholder (of storage dtype) an input and returns the TE outputs.
+
+        `dtype` gives the logical dtype of the output, or of each; the result is a value, or a tuple of values
+        accordingly. Expressions in the TE may use any dim of the model."""
+        args = [self.tensor(v) for v in inputs]
+        placeholders = [
+            te.placeholder(v.shape, storage_dtype(v.dtype), name=f"x{i}" if len(inputs) > 1 else "x")
+            for i, v in enumerate(inputs)
+        ]
+        built = build(*placeholders)
+        results = [built] if isinstance(built, te.Tensor) else list(built)
+        dtypes = [dtype] if isinstance(dtype, str) else list(dtype)
+        shapes = [tuple(self.simplify(n) for n in r.shape) for r in results]
+        func, scalars = self._primitive_function(placeholders, results)
+        gvar = self.shared.library.add_func(func, re.sub(r"\W+", "_", name))
+        types = [relax.TensorType(s, storage_dtype(d)) for s, d in zip(shapes, dtypes, strict=True)]
+        call = relax.call_tir(
+            gvar, relax.Tuple([*args, *scalars]), types if len(types) > 1 else types[0]
+        )
+        out = self.builder.emit(call, self._hint())
+        if isinstance(dtype, str):
+            return Value(dtypes[0], shapes[0], var=out)
+        parts = [out] if len(types) == 1 else [self.builder.emit(relax.TupleGetItem(out, i)) for i in range(len(types))]
+        return tuple(Value(d, s, var=p) for d, s, p in zip(dtypes, shapes, parts, strict=True))
+
+    def _primitive_function(
+        self, inputs: Sequence[te.Tensor], outputs: Sequence[te.Tensor]
+    ) -> tuple[tirx.PrimFunc, list[tirx.Var]]:
+        func = te.create_prim_func([*inputs, *outputs], index_dtype_override="int64").without_attr("global_symbol")
+        bound = {n for t in (*inputs, *outputs) for n in t.shape if isinstance(n, tirx.Var)}
+        used: dict[tirx.Var, None] = {}
+        for tensor in (*inputs, *outputs):
+            for n in tensor.shape:
+                used.update(dict.fromkeys(_variables(n)))
+        used.update(dict.fromkeys(tirx.analysis.undefined_vars(func.body, func.params)))
+        scalars = sorted((v for v in used if v in self.shared.variables and v not in bound), key=lambda v: v.name)
+        if scalars:
+            params = [*func.params[: len(inputs)], *scalars, *func.params[len(inputs) :]]
+            func = tirx.PrimFunc(params, func.body, func.ret_type).with_attr(dict(func.attrs))
+        return s_tir.renew_defs(func), scalars
+
+    def _hint(self) -> str:
+        return re.sub(r"\W+", "_", self.node_name)[:40]
+
+    def bind(self, expr: relax.Expr, dtype: str, shape: Sequence[IntExpr]) -> Value:
+        """Emit a Relax expression of known logical dtype and shape, and give its value."""
+        return Value(dtype, tuple(self.simplify(n) for n in shape), var=self.builder.emit(expr, self._hint()))
+
+    def reshape(self, value: Value, shape: Sequence[IntExpr]) -> Value:
+        """The same elements in another shape with the same element count (a view, no copy)."""
+        shape = tuple(self.simplify(n) for n in shape)
+        if len(shape) == value.rank and all(_same(a, b) for a, b in zip(shape, value.shape, strict=True)):
+            return value
+        if value.array is not None and all(isinstance(n, int) for n in shape):
+            return constant(value.array.reshape(shape))
+        if value.elements is not None and all(isinstance(n, int) for n in shape):
+            return known(value.elements.reshape(shape), value.dtype)
+        return self.bind(relax.op.reshape(self.tensor(value), relax.ShapeExpr(shape)), value.dtype, shape)
+
+    def cast(self, value: Value, dtype: str) -> Value:
+        """ONNX `Cast` with saturation for the float8 formats."""
+        from deploykit.frontends.onnx.ops.cast import cast
+
+        return cast(self, value, dtype)
+
+
+def _same(a: IntExpr, b: IntExpr) -> bool:
+    if isinstance(a, (int, np.integer)) or isinstance(b, (int, np.integer)):
+        return isinstance(a, (int, np.integer)) and isinstance(b, (int, np.integer)) and int(a) == int(b)
+    return bool(tvm_ffi.structural_equal(a, b, map_free_vars=False))
+
+
+def _int64(value: IntExpr) -> ir.Expr:
+    return tirx.IntImm("int64", int(value)) if isinstance(value, (int, np.integer)) else value
+
+
+def _variables(expr: object) -> list[tirx.Var]:
+    return list(tirx.analysis.undefined_vars(expr)) if isinstance(expr, ir.Expr) else []
+
+
+def _store_elements(elements: list[object], value: Value) -> te.Tensor:
+    """A TE kernel that writes expressions over dims to a tensor."""
+    from tvm.script.ir_builder import IRBuilder
+    from tvm.script.ir_builder import tirx as T
+
+    def body(_inputs: object, outputs: list[tirx.Buffer]) -> tirx.Stmt:
+        with IRBuilder() as ib:
+            flat = T.buffer_proxy(outputs[0])
+            for position, element in zip(np.ndindex(*value.shape), elements, strict=True):
+                flat[position if position else ()] = tirx.Cast(
+                    storage_dtype(value.dtype), _int64(element) if isinstance(element, (int, np.integer)) else element
+                )
+            return ib.get()
+
+    return te.extern([value.shape], [], body, dtype=[storage_dtype(value.dtype)], name="elements")

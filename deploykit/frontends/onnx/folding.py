@@ -1,0 +1,135 @@
+"""Constant folding and function bodies, both taken from the onnx package.
+
+A node whose inputs are all constant is evaluated at import by ONNX's reference implementation. Operators that have no
+lowering of their own are expanded through the function body that the operator's schema gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx.reference import ReferenceEvaluator
+
+from deploykit.frontends.dtypes import numpy_dtype
+from deploykit.frontends.onnx.value import AnyValue, Value, constant
+
+if TYPE_CHECKING:
+    from deploykit.frontends.onnx.node import Node
+
+MAXIMUM_FOLDED_ELEMENTS = 1 << 28
+"""A result with more elements is computed at run time instead."""
+
+_NEVER = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout"}
+_MODEST = 1 << 22
+_HEAVY = {"Conv", "ConvTranspose", "MatMul", "Gemm"}
+
+
+def fold(node: Node, source: object, inputs: Sequence[AnyValue | None]) -> tuple[AnyValue | None, ...] | None:
+    """The constant results of a node, or `None` when it must not be folded."""
+    if node.op_type in _NEVER or any(a.type == ir.AttributeType.GRAPH for a in node.attributes.values()):
+        return None
+    if any(i is not None and not (isinstance(i, Value) and i.is_constant) for i in inputs):
+        return None
+    if not inputs and node.op_type != "Constant":
+        return None
+    if node.op_type == "Constant":
+        return _constant(node)
+    arrays = [i.array for i in inputs if isinstance(i, Value)]
+    if node.op_type == "ConstantOfShape":
+        return (_constant_of_shape(node, arrays[0]),)
+    if node.op_type in _HEAVY and max(a.size for a in arrays if a is not None) > _MODEST:
+        return None
+    results = _evaluate(node, inputs)
+    if results is None or not all(isinstance(r, np.ndarray | np.generic) and r.dtype.kind not in "OUSc" for r in results):
+        return None
+    return tuple(constant(r) for r in results)
+
+
+def _constant(node: Node) -> tuple[AnyValue, ...] | None:
+    for name in ("value", "value_int", "value_ints", "value_float", "value_floats"):
+        if node.has(name):
+            raw = node.attributes[name].value
+            if name == "value":
+                return (constant(raw.numpy()),) if raw.dtype != ir.DataType.STRING else None
+            return (constant(np.asarray(raw, np.int64 if "int" in name else np.float32)),)
+    return None
+
+
+def _constant_of_shape(node: Node, shape: np.ndarray | None) -> Value:
+    assert shape is not None
+    fill = node.tensor("value").reshape(-1)[0] if node.has("value") else np.float32(0)
+    return constant(np.full(tuple(int(n) for n in shape), fill))
+
+
+def _evaluate(node: Node, inputs: Sequence[AnyValue | None]) -> list[np.ndarray] | None:
+    names = [f"x{i}" if value is not None else "" for i, value in enumerate(inputs)]
+    feeds = {n: v.array for n, v in zip(names, inputs, strict=True) if isinstance(v, Value)}
+    outputs = [f"y{i}" for i, value in enumerate(node.outputs) if value.name]
+    if len(outputs) != len(node.outputs):
+        return None
+    proto = onnx.helper.make_node(node.op_type, names, outputs, domain=node.domain)
+    proto.attribute.extend(ir.to_proto(a) for a in node.attributes.values())
+    graph = onnx.helper.make_graph(
+        [proto],
+        "fold",
+        [onnx.helper.make_value_info(n, onnx.TypeProto()) for n in names if n],
+        [onnx.helper.make_value_info(n, onnx.TypeProto()) for n in outputs],
+    )
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in node.opsets.items()]
+    try:
+        with np.errstate(all="ignore"):
+            return list(ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports)).run(None, feeds))
+    except Exception:  # noqa: BLE001  the reference implementation raises anything; the operator is then compiled
+        return None
+
+
+def has_function_body(node: Node) -> bool:
+    """Whether the operator's schema defines it by other operators."""
+    schema = _schema(node)
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
+def function_body(node: Node, source: object, inputs: Sequence[AnyValue | None]) -> ir.Function | None:
+    """The schema's function body for this node, or `None`."""
+    schema = _schema(node)
+    if schema is None:
+        return None
+    if schema.has_function:
+        return ir.from_proto(schema.function_body)
+    if not schema.has_context_dependent_function:
+        return None
+    proto = onnx.helper.make_node(
+        node.op_type,
+        [v.name or "" if v is not None else "" for v in node.inputs],
+        [v.name or "" for v in node.outputs],
+        domain=node.domain,
+    )
+    proto.attribute.extend(ir.to_proto(a) for a in node.attributes.values())
+    types = [_type_proto(i) for i in inputs]
+    versions = [v for v in schema.context_dependent_function_opset_versions if v <= node.opset]
+    if not versions:
+        return None
+    body = schema.get_context_dependent_function_with_opset_version(
+        max(versions), proto.SerializeToString(), [t.SerializeToString() for t in types]
+    )
+    function = onnx.FunctionProto()
+    function.ParseFromString(body)
+    return ir.from_proto(function)
+
+
+def _schema(node: Node) -> onnx.defs.OpSchema | None:
+    try:
+        return onnx.defs.get_schema(node.op_type, node.opset, node.domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _type_proto(value: AnyValue | None) -> onnx.TypeProto:
+    if not isinstance(value, Value):
+        return onnx.TypeProto()
+    element = onnx.helper.np_dtype_to_tensor_dtype(numpy_dtype(value.dtype))
+    return onnx.helper.make_tensor_type_proto(element, [n if isinstance(n, int) else None for n in value.shape])

@@ -1,0 +1,94 @@
+"""One ONNX node as operators see it: attributes by type, its name for messages, its opset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from deploykit.frontends.onnx.registry import Unsupported
+
+_DTYPES = {
+    ir.DataType.FLOAT: "float32",
+    ir.DataType.DOUBLE: "float64",
+    ir.DataType.FLOAT16: "float16",
+    ir.DataType.BFLOAT16: "bfloat16",
+    ir.DataType.FLOAT8E4M3FN: "float8_e4m3fn",
+    ir.DataType.FLOAT8E4M3FNUZ: "float8_e4m3fnuz",
+    ir.DataType.FLOAT8E5M2: "float8_e5m2",
+    ir.DataType.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
+    ir.DataType.FLOAT8E8M0: "float8_e8m0",
+    ir.DataType.FLOAT4E2M1: "float4_e2m1",
+    ir.DataType.BOOL: "bool",
+    **{ir.DataType[f"{sign}INT{bits}"]: f"{sign.lower()}int{bits}" for sign in ("", "U") for bits in (2, 4, 8, 16, 32, 64)},
+}
+
+
+def dtype_name(data_type: ir.DataType | int | None) -> str:
+    """Logical dtype of an ONNX data type. Raises `Unsupported` for strings and complex numbers."""
+    data_type = ir.DataType(data_type or 0)
+    if data_type not in _DTYPES:
+        raise Unsupported(f"tensors of type {data_type.name} are not supported")
+    return _DTYPES[data_type]
+
+
+@dataclass(frozen=True)
+class Node:
+    """An ONNX node. `attributes` are resolved: references into a function's attributes are replaced."""
+
+    op_type: str
+    domain: str
+    name: str
+    opset: int
+    attributes: Mapping[str, ir.Attr]
+    inputs: tuple[ir.Value | None, ...]
+    outputs: tuple[ir.Value, ...]
+    opsets: Mapping[str, int]
+
+    def has(self, name: str) -> bool:
+        return name in self.attributes
+
+    def int(self, name: str, default: int | None = None) -> int:
+        return int(self._get(name, default))
+
+    def float(self, name: str, default: float | None = None) -> float:
+        return float(self._get(name, default))
+
+    def string(self, name: str, default: str | None = None) -> str:
+        value = self._get(name, default)
+        return value.decode() if isinstance(value, bytes) else str(value)
+
+    def ints(self, name: str, default: list[int] | None = None) -> list[int]:
+        return [int(v) for v in self._get(name, default)]
+
+    def floats(self, name: str, default: list[float] | None = None) -> list[float]:
+        return [float(v) for v in self._get(name, default)]
+
+    def strings(self, name: str, default: list[str] | None = None) -> list[str]:
+        return [v.decode() if isinstance(v, bytes) else str(v) for v in self._get(name, default)]
+
+    def tensor(self, name: str) -> np.ndarray:
+        return self._get(name, None).numpy()
+
+    def dtype(self, name: str, default: str | None = None) -> str:
+        """A data type attribute (`to`, `dtype`) as a logical dtype."""
+        if name not in self.attributes and default is not None:
+            return default
+        return dtype_name(self.int(name))
+
+    def graph(self, name: str) -> ir.Graph:
+        graph: ir.Graph = self._get(name, None)
+        return graph
+
+    def uses_output(self, index: int) -> bool:
+        """Whether output `index` is named, i.e. possibly read."""
+        return index < len(self.outputs) and bool(self.outputs[index].name)
+
+    def _get(self, name: str, default: object) -> object:
+        if name in self.attributes:
+            return self.attributes[name].value
+        if default is None:
+            raise Unsupported(f"the required attribute '{name}' is missing")
+        return default

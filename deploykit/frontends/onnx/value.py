@@ -1,0 +1,88 @@
+"""What an ONNX value is while a graph is imported.
+
+A `Value` is a tensor known in one of three ways, from most to least known:
+
+* `array`: a constant;
+* `elements`: an integer or boolean tensor whose elements are expressions over dims (the result of `Shape` and of
+  arithmetic on it). It never becomes a tensor unless an operator needs one;
+* `var`: a Relax variable, computed by a kernel.
+
+Sequences and optionals exist at import time only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, Union
+
+import numpy as np
+
+from deploykit.frontends.dtypes import logical_dtype
+
+if TYPE_CHECKING:
+    from tvm import relax
+
+    from deploykit.compiler.program.ir import IntExpr
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A tensor with logical `dtype` and `shape` (ints and int64 expressions)."""
+
+    dtype: str
+    shape: tuple[IntExpr, ...]
+    array: np.ndarray | None = None
+    elements: np.ndarray | None = None
+    var: relax.Var | None = None
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def is_constant(self) -> bool:
+        return self.array is not None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether every element is a constant or an expression over dims."""
+        return self.array is not None or self.elements is not None
+
+    def known_elements(self) -> np.ndarray:
+        """Object array of the elements of a known integer tensor. Constants become Python ints and bools."""
+        if self.elements is not None:
+            return self.elements
+        assert self.array is not None
+        return self.array.astype(object)
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceValue:
+    """A sequence whose length and items are known at import."""
+
+    items: tuple[Value, ...]
+    dtype: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class OptionalValue:
+    """An optional: empty or holding one item."""
+
+    item: Value | SequenceValue | None
+
+
+AnyValue: TypeAlias = Union[Value, SequenceValue, OptionalValue]
+
+
+def constant(array: np.ndarray | np.generic) -> Value:
+    """A constant value; the logical dtype is that of the array."""
+    array = np.asarray(array)
+    return Value(logical_dtype(array.dtype), tuple(int(n) for n in array.shape), array=array)
+
+
+def known(elements: np.ndarray, dtype: str = "int64") -> Value:
+    """A value from an object array of ints and expressions; a constant when all are plain."""
+    elements = np.asarray(elements, dtype=object)
+    if all(isinstance(e, (int, bool, np.integer, np.bool_)) for e in elements.flat):
+        return constant(elements.astype(dtype))
+    return Value(dtype, tuple(int(n) for n in elements.shape), elements=elements)
