@@ -1,0 +1,258 @@
+"""One lowered kernel as one C function.
+
+Pointer params are `const` when the kernel never writes through them and `restrict` when the function carries the
+attribute `tirx.noalias`. Small allocations are local arrays, binds are `const` variables, vectorised and unrolled
+loops that are left are plain loops (the C compiler decides).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import Call, PointerType, Range, TensorLoad, Var
+from tvm.tirx import For, SeqStmt
+
+from deploykit.compiler.codegen.c import types
+from deploykit.compiler.codegen.c.expressions import ExpressionPrinter, dtype_of
+from deploykit.compiler.codegen.c.names import Scopes
+from deploykit.compiler.codegen.rewrite import variables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tvm.ir import Expr
+    from tvm.tirx import Stmt
+
+INDENT = "    "
+LINE_LENGTH = 110
+DIM_LIMIT = 2**40
+"""No dim reaches this: what the division rules may rely on."""
+
+
+class KernelPrinter:
+    """Prints the function of one kernel. `symbol` is the name of the C function."""
+
+    def __init__(self, func: tirx.PrimFunc, symbol: str) -> None:
+        self.func = func
+        self.symbol = symbol
+        self.scopes = Scopes()
+        self.names: dict[Var, str] = {}
+        self.analyzer = tvm.sym.Analyzer()
+        self.expressions = ExpressionPrinter(self.names.__getitem__, self._buffer, self.analyzer)
+        self.lines: list[str] = []
+        self.depth = 1
+        self.written = _written(func.body)
+
+    def text(self) -> str:
+        """The definition, ending with a newline."""
+        for param in self.func.params:
+            self.names[param] = self.scopes.fresh(param.name)
+        self._statement(self.func.body)
+        used = "\n".join(self.lines)
+        unused = [n for n in (self.names[p] for p in self.func.params) if not _mentions(used, n)]
+        body = [*(f"{INDENT}(void){name};" for name in unused), *self.lines]
+        return "\n".join([f"{self._signature()} {{", *body, "}", ""])
+
+    def prototype(self) -> str:
+        """The declaration, without the semicolon."""
+        for param in self.func.params:
+            self.names[param] = self.scopes.fresh(param.name)
+        return self._signature()
+
+    def _signature(self) -> str:
+        params = [self._parameter(param) for param in self.func.params] or ["void"]
+        head = f"void {self.symbol}("
+        line = f"{head}{', '.join(params)})"
+        if len(line) <= LINE_LENGTH:
+            return line
+        return f"{head}\n{INDENT * 2}" + f",\n{INDENT * 2}".join(params) + ")"
+
+    def _parameter(self, param: Var) -> str:
+        if not isinstance(param.ty, PointerType):
+            return f"{types.value_type(dtype_of(param))} {self.names[param]}"
+        const = "" if param in self.written else "const "
+        restrict = "restrict " if self.func.attrs and self.func.attrs.get("tirx.noalias") else ""
+        element = types.storage_type(str(param.ty.element_type.dtype))
+        return f"{const}{element} *{restrict}{self.names[param]}"
+
+    def _line(self, text: str) -> None:
+        self.lines.append(INDENT * self.depth + text)
+
+    def _block(self, head: str, body: Stmt) -> None:
+        self._line(f"{head} {{")
+        self.depth += 1
+        with self.scopes.nested():
+            self._statement(body)
+        self.depth -= 1
+
+    def _buffer(self, buffer: Var) -> str:
+        return self.names[buffer]
+
+    def _statement(self, stmt: Stmt) -> None:
+        handler = _HANDLERS.get(type(stmt))
+        if handler is None:
+            raise ValueError(f"no C for the statement {type(stmt).__name__} in kernel `{self.symbol}`")
+        handler(self, stmt)
+
+    def _sequence(self, stmt: SeqStmt) -> None:
+        for part in stmt:
+            self._statement(part)
+
+    def _declare(self, stmt: tirx.DeclBuffer) -> None:
+        for var in variables(stmt.buffer.ty.shape):
+            if not self.analyzer.const_int_bound_is_bound(var):
+                self.analyzer.bind(var, Range(0, DIM_LIMIT))
+        data = stmt.data
+        if isinstance(data, Var):
+            self.names[stmt.buffer] = self.names[data]
+        elif data.op.name == "tirx.buffer_data":
+            self._alias(stmt.buffer, data.args[0])
+        elif data.op.name == "tirx.address_of":
+            self._pointer(stmt.buffer, data.args[0])
+        else:
+            raise ValueError(f"no C for the buffer declaration {stmt}")
+
+    def _alias(self, buffer: Var, source: Var) -> None:
+        if str(buffer.ty.dtype) == str(source.ty.dtype):
+            self.names[buffer] = self.names[source]
+            return
+        raise ValueError(f"buffer `{source.name}` is seen with two element types in kernel `{self.symbol}`")
+
+    def _pointer(self, buffer: Var, start: TensorLoad) -> None:
+        name = self.scopes.fresh(buffer.name)
+        element = types.storage_type(str(buffer.ty.dtype))
+        const = "" if buffer in self.written else "const "
+        base = self.names[start.source]
+        self._line(f"{const}{element} *{name} = {base} + {self.expressions.index(start.indices[0])};")
+        self.names[buffer] = name
+
+    def _allocate(self, stmt: tirx.AllocBuffer) -> None:
+        size = 1
+        for extent in stmt.buffer.ty.shape:
+            size *= int(extent)
+        name = self.scopes.fresh(stmt.buffer.name)
+        self._line(f"{types.storage_type(str(stmt.buffer.ty.dtype))} {name}[{size}];")
+        self.names[stmt.buffer] = name
+
+    def _bind(self, stmt: tirx.Bind) -> None:
+        value = self.expressions.value(stmt.value)
+        if self.expressions.reads_memory(stmt.value):
+            self.expressions.from_memory.add(stmt.var)
+        elif dtype_of(stmt.var) in ("int32", "int64"):
+            self.analyzer.bind(stmt.var, stmt.value, allow_override=True)
+        name = self.scopes.fresh(stmt.var.name)
+        self._line(f"const {types.value_type(dtype_of(stmt.var))} {name} = {value};")
+        self.names[stmt.var] = name
+
+    def _for(self, loop: For) -> None:
+        self.analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent), allow_override=True)
+        last = self.analyzer.simplify(loop.min + loop.extent)
+        c_type = types.value_type(dtype_of(loop.loop_var))
+        end = self.expressions.index(last)
+        if self.expressions.reads_memory(last):
+            name = self.scopes.fresh(f"{loop.loop_var.name}_end")
+            self._line(f"const {c_type} {name} = {end};")
+            end = name
+        first = self.expressions.index(loop.min)
+        with self.scopes.nested():
+            name = self.scopes.fresh(loop.loop_var.name)
+            self.names[loop.loop_var] = name
+            step = f"++{name}" if loop.step is None else f"{name} += {self.expressions.index(loop.step)}"
+            self._block(f"for ({c_type} {name} = {first}; {name} < {end}; {step})", loop.body)
+        self._line("}")
+
+    def _while(self, loop: tirx.While) -> None:
+        self._block(f"while ({self.expressions.value(loop.condition)})", loop.body)
+        self._line("}")
+
+    def _if(self, stmt: tirx.stmt.IfThenElse, lead: str = "") -> None:
+        self._block(f"{lead}if ({self.expressions.value(stmt.condition)})", stmt.then_case)
+        if stmt.else_case is None:
+            self._line("}")
+        elif isinstance(stmt.else_case, tirx.stmt.IfThenElse):
+            self._if(stmt.else_case, "} else ")
+        else:
+            self._block("} else", stmt.else_case)
+            self._line("}")
+
+    def _store(self, stmt: tirx.BufferStore) -> None:
+        target = f"{self.names[stmt.buffer]}[{self.expressions.index(stmt.indices[0])}]"
+        dtype = str(stmt.buffer.ty.dtype)
+        value = self.expressions.half_bits(stmt.value) if dtype == "float16" else self.expressions.value(stmt.value)
+        self._line(f"{target} = {value};")
+
+    def _evaluate(self, stmt: tirx.Evaluate) -> None:
+        value = stmt.value
+        if not isinstance(value, Call):
+            return
+        if value.op.name in _JUMPS:
+            self._line(_JUMPS[value.op.name])
+        elif value.op.name.startswith("tirx.call_"):
+            self._line(f"{self.expressions.value(value)};")
+        elif value.op.name != "tirx.assume":
+            raise ValueError(f"no C for the statement {value} in kernel `{self.symbol}`")
+
+    def _attribute(self, stmt: tirx.AttrStmt) -> None:
+        self._statement(stmt.body)
+
+    def _break(self, _: Stmt) -> None:
+        self._line("break;")
+
+    def _continue(self, _: Stmt) -> None:
+        self._line("continue;")
+
+
+_JUMPS = {"tirx.break_loop": "break;", "tirx.continue_loop": "continue;"}
+
+_HANDLERS: dict[type, Callable[[KernelPrinter, object], None]] = {
+    SeqStmt: KernelPrinter._sequence,
+    tirx.DeclBuffer: KernelPrinter._declare,
+    tirx.AllocBuffer: KernelPrinter._allocate,
+    tirx.Bind: KernelPrinter._bind,
+    For: KernelPrinter._for,
+    tirx.While: KernelPrinter._while,
+    tirx.stmt.IfThenElse: KernelPrinter._if,
+    tirx.BufferStore: KernelPrinter._store,
+    tirx.Evaluate: KernelPrinter._evaluate,
+    tirx.AttrStmt: KernelPrinter._attribute,
+    tirx.Break: KernelPrinter._break,
+    tirx.Continue: KernelPrinter._continue,
+}
+
+
+def _mentions(text: str, name: str) -> bool:
+    return re.search(rf"\b{name}\b", text) is not None
+
+
+def _written(body: Stmt) -> set[Var]:
+    """Buffers and pointers that the body writes through, also by another name for the same memory."""
+    written: set[Var] = set()
+    tvm_ffi.structural_walk(
+        body,
+        [
+            (tirx.BufferStore, lambda store: written.add(store.buffer) and None),
+            (tirx.Evaluate, lambda stmt: written.update(_passed(stmt)) and None),
+        ],
+    )
+    declarations: list[tirx.DeclBuffer] = []
+    tvm_ffi.structural_walk(body, (tirx.DeclBuffer, declarations.append), order="pre")
+    for declaration in reversed(declarations):
+        if declaration.buffer in written:
+            written.add(_origin(declaration.data))
+    return written
+
+
+def _passed(stmt: tirx.Evaluate) -> list[Var]:
+    """Buffers whose address is handed to an external function."""
+    return [arg.args[0] for arg in getattr(stmt.value, "args", ()) if isinstance(arg, Call) and arg.args]
+
+
+def _origin(data: Expr) -> Var:
+    if isinstance(data, Var):
+        return data
+    source = data.args[0]
+    return source.source if isinstance(source, TensorLoad) else source

@@ -1,0 +1,157 @@
+"""From a scheduled PrimFunc to a kernel with the raw ABI.
+
+A scheduled function (blocks, buffer params, symbolic shapes) becomes a `Kernel`:
+
+    pointer a buffer param, in order            float32 *x, float32 *y
+    pointer a lifted workspace                  float32 *w
+    int64 scalars                               integer params in order, then free shape variables in order of
+                                                first appearance in the buffer shapes
+    int64 begin, end                            with an outermost parallel loop only
+
+What becomes what:
+
+* blocks -> loops, multi-dimensional buffers -> flat ones, vectorised loops -> vector operations (`vectorize=True`)
+  or serial loops (`vectorize=False`);
+* the one outermost `parallel` loop of extent `e` -> a serial loop over `[begin, end)` and `parallel_extent = e`;
+  every other parallel loop -> a serial loop;
+* an allocation whose size is symbolic or above `stack_limit` bytes -> a pointer parameter, reported as `Workspace`.
+  One that is allocated inside the outermost parallel loop has a copy for each iteration.
+
+Everything is int64: scalars of 32-bit integer params are cast inside the kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import tvm
+from tvm import s_tir, tirx
+from tvm.ir import IRModule, PrimType, Var
+
+from deploykit.compiler.codegen import rewrite
+from deploykit.compiler.program.ir import Kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from deploykit.compiler.program.ir import IntExpr
+
+STACK_LIMIT = 1024
+"""Bytes: a buffer of constant size up to this stays on the stack of a kernel."""
+
+HOST_STACK_LIMIT = 16384
+"""Bytes: the same where stacks are large; holds a register tile and a small cache tile."""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Scratch memory that a kernel takes as a pointer. `shape` is over the kernel's scalars."""
+
+    dtype: str
+    shape: tuple[IntExpr, ...]
+
+
+@dataclass(frozen=True)
+class LoweredKernel:
+    """`scalars` are the variables of the scheduled function that the kernel's int64 parameters stand for, in order."""
+
+    kernel: Kernel
+    scalars: tuple[Var, ...]
+    workspaces: tuple[Workspace, ...]
+
+
+def lower(
+    func: tirx.PrimFunc, name: str, *, vectorize: bool = True, stack_limit: int = STACK_LIMIT
+) -> LoweredKernel:
+    """Lower `func` to the raw ABI. Raises `ValueError` for a parameter that is neither a buffer nor an integer."""
+    scalars = _scalars(func)
+    flat = _run(_flattening(), func)
+    parallel = rewrite.find_parallel(flat.body)
+    body, lifted = rewrite.lift_workspaces(flat.body, stack_limit, parallel)
+    body = rewrite.split_parallel(body, parallel)
+    loops = tirx.PrimFunc([*flat.params, *lifted], body, flat.ret_type, flat.attrs)
+    span = (parallel.begin, parallel.end) if parallel else ()
+    raw = _raw_abi(_run(_finishing(vectorize), loops), name, scalars, span)
+    kernel = Kernel(name, raw, parallel.extent if parallel else None)
+    workspaces = tuple(Workspace(str(b.ty.dtype), tuple(b.ty.shape)) for b in lifted)
+    return LoweredKernel(kernel, scalars, workspaces)
+
+
+def _flattening() -> list[tvm.ir.transform.Pass]:
+    return [
+        s_tir.transform.CanonicalizeLoop(),
+        s_tir.transform.LowerInitBlock(),
+        s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
+        s_tir.transform.ConvertBlocksToOpaque(),
+        s_tir.transform.CompactBufferAllocation(),
+        s_tir.transform.LowerMatchBuffer(),
+        tirx.transform.StmtSimplify(),
+        s_tir.transform.LowerOpaqueBlock(),
+        tirx.transform.FlattenBuffer(),
+        tirx.transform.StmtSimplify(),
+    ]
+
+
+def _finishing(vectorize: bool) -> list[tvm.ir.transform.Pass]:
+    passes = [s_tir.transform.LoopPartition(), tirx.transform.VectorizeLoop(vectorize)]
+    if vectorize:
+        passes.append(tirx.transform.UnrollLoop())
+    return [
+        *passes,
+        tirx.transform.StmtSimplify(),
+        tirx.transform.RemoveNoOp(),
+        s_tir.transform.RewriteUnsafeSelect(),
+        tirx.transform.CommonSubexprElim(),
+    ]
+
+
+def _run(passes: Sequence[tvm.ir.transform.Pass], func: tirx.PrimFunc) -> tirx.PrimFunc:
+    return tvm.ir.transform.Sequential(passes)(IRModule({"main": func}))["main"]
+
+
+def _scalars(func: tirx.PrimFunc) -> tuple[Var, ...]:
+    """Integer params in order, then the free variables of the buffer shapes in order of first appearance."""
+    found: list[Var] = []
+    for param in func.params:
+        if tirx.is_buffer_var(param):
+            continue
+        if not isinstance(param.ty, PrimType) or not str(param.ty.dtype).startswith(("int", "uint")):
+            raise ValueError(f"parameter `{param.name}` of kernel `{func.attrs}` is neither a buffer nor an integer")
+        found.append(param)
+    for param in func.params:
+        if not tirx.is_buffer_var(param):
+            continue
+        for var in rewrite.variables(param.ty.shape):
+            if not any(var.same_as(known) for known in found):
+                found.append(var)
+    return tuple(found)
+
+
+def _raw_abi(
+    func: tirx.PrimFunc, name: str, scalars: Sequence[Var], span: Sequence[Var]
+) -> tirx.PrimFunc:
+    """Replace buffer params by pointers and integer params by int64 ones."""
+    params: list[Var] = []
+    prologue: list[tirx.Stmt] = []
+    for buffer in func.params:
+        if tirx.is_buffer_var(buffer):
+            pointer = Var(buffer.name, buffer.data.ty)
+            params.append(pointer)
+            prologue.append(tirx.DeclBuffer(buffer, data=pointer))
+    for scalar in scalars:
+        if str(scalar.ty.dtype) == "int64":
+            params.append(scalar)
+            continue
+        wide = Var(scalar.name, "int64")
+        params.append(wide)
+        prologue.insert(0, tirx.Bind(scalar, tirx.Cast(scalar.ty.dtype, wide)))
+    params.extend(span)
+    body = tirx.SeqStmt([*prologue, func.body]) if prologue else func.body
+    loose = [v.name for v in tirx.analysis.undefined_vars(body, params)]
+    if loose:
+        raise ValueError(f"kernel `{name}` uses variables that are not in its buffer shapes: {', '.join(loose)}")
+    raw = tirx.PrimFunc(params, body).with_attr("global_symbol", name)
+    if func.attrs and func.attrs.get("tirx.noalias"):
+        raw = raw.with_attr("tirx.noalias", True)
+    return raw

@@ -1,0 +1,149 @@
+"""Rewrites of lowered loop nests (flat buffers, no blocks left) that give a kernel its ABI.
+
+* `split_parallel`: the outermost parallel loop runs over `[begin, end)`, other parallel loops become serial.
+* `lift_workspaces`: large or symbolic allocations become buffer params; inside the outermost parallel loop, each
+  iteration has its own stretch of the param.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import Var
+from tvm.tirx import AllocBuffer, AttrStmt, Bind, DeclBuffer, For, ForKind, SeqStmt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tvm.ir import Expr
+    from tvm.tirx import Stmt
+
+
+@dataclass(frozen=True)
+class ParallelLoop:
+    """The outermost parallel loop of a kernel: what runs of it is `[begin, end)` out of `extent`."""
+
+    loop: For
+    extent: Expr
+    begin: Var
+    end: Var
+
+
+def variables(node: Any) -> list[Var]:
+    """Scalar variables of a node in order of first appearance."""
+    found: list[Var] = []
+
+    def visit(var: Var) -> None:
+        if not tirx.is_buffer_var(var) and not any(var.same_as(known) for known in found):
+            found.append(var)
+
+    tvm_ffi.structural_walk(node, (Var, visit))
+    return found
+
+
+def inline_binds(expr: Expr, binds: Sequence[Bind]) -> Expr:
+    """`expr` with the variables of `binds` replaced by their values; later binds may use earlier ones."""
+    for bind in reversed(binds):
+        expr = tvm_ffi.structural_map(expr, (Var, lambda v, b=bind: b.value if v.same_as(b.var) else v))
+    return expr
+
+
+def all_binds(body: Stmt) -> list[Bind]:
+    """Every bind of a body, in program order."""
+    found: list[Bind] = []
+    tvm_ffi.structural_walk(body, (Bind, found.append), order="pre")
+    return found
+
+
+def find_parallel(body: Stmt) -> ParallelLoop | None:
+    """The outermost parallel loop when it is all that the function does, besides binds and declarations around it.
+
+    Otherwise there is no part of the work that could be split off, and this gives None.
+    """
+    loop = _only_loop(body)
+    if loop is None or loop.kind != ForKind.PARALLEL:
+        return None
+    extent = tvm.sym.Analyzer().simplify(inline_binds(loop.extent, all_binds(body)).astype("int64"))
+    return ParallelLoop(loop, extent, Var("begin", "int64"), Var("end", "int64"))
+
+
+def _only_loop(stmt: Stmt) -> For | None:
+    if isinstance(stmt, For):
+        return stmt
+    if isinstance(stmt, AttrStmt):
+        return _only_loop(stmt.body)
+    if isinstance(stmt, SeqStmt):
+        acting = [s for s in stmt if not isinstance(s, Bind | DeclBuffer | AllocBuffer)]
+        return _only_loop(acting[0]) if len(acting) == 1 else None
+    return None
+
+
+def split_parallel(body: Stmt, parallel: ParallelLoop | None) -> Stmt:
+    """The body with `parallel` over `[begin, end)` and all other parallel loops serial."""
+
+    def serial(loop: For) -> For:
+        if loop.kind != ForKind.PARALLEL:
+            return loop
+        first, extent = loop.min, loop.extent
+        if parallel is not None and loop.loop_var.same_as(parallel.loop.loop_var):
+            first, last = (bound.astype(str(loop.loop_var.ty.dtype)) for bound in (parallel.begin, parallel.end))
+            extent = last - first
+        return For(loop.loop_var, first, extent, ForKind.SERIAL, loop.body, None, loop.annotations, loop.step)
+
+    return tvm_ffi.structural_map(body, (For, serial))
+
+
+def lift_workspaces(body: Stmt, limit: int, parallel: ParallelLoop | None) -> tuple[Stmt, list[Var]]:
+    """Take allocations above `limit` bytes, or of symbolic size, out of the body; gives the new buffer params."""
+    lifted: list[Var] = []
+    binds = all_binds(body)
+
+    def shared(alloc: AllocBuffer) -> Stmt:
+        if _fits(alloc.buffer, limit):
+            return alloc
+        whole = _workspace(alloc.buffer, _elements(alloc.buffer, binds))
+        lifted.append(whole)
+        return DeclBuffer(alloc.buffer, data=whole.data)
+
+    def own(alloc: AllocBuffer) -> Stmt:
+        if parallel is None or _fits(alloc.buffer, limit):
+            return alloc
+        elements = _elements(alloc.buffer, binds)
+        whole = _workspace(alloc.buffer, parallel.extent * elements)
+        lifted.append(whole)
+        start = whole[parallel.loop.loop_var.astype("int64") * elements]
+        return DeclBuffer(alloc.buffer, data=tirx.address_of(start))
+
+    def inside(loop: For) -> For:
+        if parallel is None or not loop.loop_var.same_as(parallel.loop.loop_var):
+            return loop
+        inner = tvm_ffi.structural_map(loop.body, (AllocBuffer, own))
+        return For(loop.loop_var, loop.min, loop.extent, loop.kind, inner, None, loop.annotations, loop.step)
+
+    body = tvm_ffi.structural_map(body, (For, inside))
+    return tvm_ffi.structural_map(body, (AllocBuffer, shared)), lifted
+
+
+def _workspace(buffer: Var, elements: Expr) -> Var:
+    size = tvm.sym.Analyzer().simplify(elements)
+    return tirx.decl_buffer((size,), str(buffer.ty.dtype), buffer.name)
+
+
+def _elements(buffer: Var, binds: Sequence[Bind]) -> Expr:
+    elements: Expr = tirx.const(1, "int64")
+    for extent in buffer.ty.shape:
+        elements = elements * inline_binds(extent, binds).astype("int64")
+    return elements
+
+
+def _fits(buffer: Var, limit: int) -> bool:
+    size = (tvm.DataType(str(buffer.ty.dtype)).bits + 7) // 8
+    for extent in buffer.ty.shape:
+        if not isinstance(extent, tirx.IntImm):
+            return False
+        size *= int(extent)
+    return size <= limit
