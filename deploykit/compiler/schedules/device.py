@@ -1,0 +1,78 @@
+"""What a schedule needs to know of the machine that runs a kernel: data, so that rules hold no names of machines.
+
+Sizes are those of a typical member of the class, per core. A vector width of 0 bits means that the code generator
+gets scalar loops (portable C, where the C compiler may vectorise on its own).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Device:
+    """One class of CPU. `l1_bytes` and `l2_bytes` are data caches per core; `scratch_bytes` is what one kernel may
+    keep in constant-size local buffers at a time; `parallel` says whether outer loops may be run by several threads.
+    """
+
+    name: str
+    vector_bits: int
+    vector_registers: int
+    l1_bytes: int
+    l2_bytes: int
+    scratch_bytes: int
+    parallel: bool
+
+    def lanes(self, dtype_bits: int) -> int:
+        """Elements of `dtype_bits` bits in one vector register; 1 on scalar devices."""
+        return max(1, self.vector_bits // max(dtype_bits, 8))
+
+
+SCALAR_C = Device(
+    "scalar-c",
+    vector_bits=0,
+    vector_registers=16,
+    l1_bytes=16 << 10,
+    l2_bytes=0,
+    scratch_bytes=512,
+    parallel=False,
+)
+X86_64_V2 = Device(
+    "x86-64-v2",
+    vector_bits=128,
+    vector_registers=16,
+    l1_bytes=32 << 10,
+    l2_bytes=256 << 10,
+    scratch_bytes=256 << 10,
+    parallel=True,
+)
+X86_64_V3 = Device(
+    "x86-64-v3",
+    vector_bits=256,
+    vector_registers=16,
+    l1_bytes=32 << 10,
+    l2_bytes=512 << 10,
+    scratch_bytes=256 << 10,
+    parallel=True,
+)
+X86_64_V4 = Device(
+    "x86-64-v4",
+    vector_bits=512,
+    vector_registers=32,
+    l1_bytes=32 << 10,
+    l2_bytes=1 << 20,
+    scratch_bytes=256 << 10,
+    parallel=True,
+)
+ARM64 = Device(
+    "arm64",
+    vector_bits=128,
+    vector_registers=32,
+    l1_bytes=64 << 10,
+    l2_bytes=512 << 10,
+    scratch_bytes=256 << 10,
+    parallel=True,
+)
+
+DEVICES = {device.name: device for device in (SCALAR_C, X86_64_V2, X86_64_V3, X86_64_V4, ARM64)}
+"""Every known device class by name."""

@@ -1,0 +1,92 @@
+"""Small builders of loops, local buffers and vector expressions, used by every rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import ir, tirx
+
+from deploykit.compiler.schedules.nest import Axis, Buffer, Expr, sequence, substitute
+
+Body = Callable[[Expr], Any]
+
+
+def const(value: int) -> Expr:
+    """An int64 constant."""
+    return tirx.IntImm("int64", value)
+
+
+def as_index(value: Expr | int) -> Expr:
+    """`value` as an int64 expression."""
+    if isinstance(value, int):
+        return const(value)
+    return value if dtype_of(value) == "int64" else value.astype("int64")
+
+
+def dtype_of(value: Expr) -> str:
+    """The element type of an expression or buffer, such as `float32`."""
+    return str(value.ty.dtype)
+
+
+def bits_of(dtype: str) -> int:
+    """Bits of one element in memory; a bool takes a byte."""
+    digits = "".join(character for character in dtype if character.isdigit())
+    return int(digits) if digits else 8
+
+
+def static(value: Expr | int) -> int | None:
+    """The value of a constant."""
+    if isinstance(value, int):
+        return value
+    return int(value) if isinstance(value, tirx.IntImm) else None
+
+
+def loop(name: str, extent: Expr | int, body: Body, kind: Any = tirx.ForKind.SERIAL) -> Any:
+    """`for name in range(extent): body(name)`; nothing or a single copy where the extent is the constant 0 or 1."""
+    count = static(extent)
+    if count == 0:
+        return sequence([])
+    if count == 1:
+        return body(const(0))
+    var = ir.Var(name, "int64")
+    return tirx.For(var, const(0), as_index(extent), kind, body(var))
+
+
+def nested(axes: Sequence[Axis], body: Any, parallel: bool = False) -> Any:
+    """`body` under loops over fresh copies of `axes`, the first one outermost and, if asked for, parallel."""
+    fresh = [ir.Var(axis.var.name.removeprefix("v_"), dtype_of(axis.var)) for axis in axes]
+    body = substitute(body, dict(zip((axis.var for axis in axes), fresh, strict=True)))
+    for position, (axis, var) in reversed(list(enumerate(zip(axes, fresh, strict=True)))):
+        kind = tirx.ForKind.PARALLEL if parallel and position == 0 else tirx.ForKind.SERIAL
+        body = tirx.For(var, tirx.IntImm(dtype_of(var), 0), axis.extent, kind, body)
+    return body
+
+
+def vectorized(lanes: int, body: Body) -> Any:
+    """`body` for `lanes` consecutive indices at once."""
+    return loop("lane", lanes, body, tirx.ForKind.VECTORIZED)
+
+
+def main_and_tail(name: str, extent: Expr | int, lanes: int, body: Body) -> list[Any]:
+    """`body` over `range(extent)`: whole vectors first, then single elements."""
+    count = static(extent)
+    if lanes == 1 or (count is not None and count < lanes):
+        return [loop(name, extent, body)]
+    whole: Expr | int = tirx.floordiv(extent, const(lanes)) if count is None else count // lanes
+    main = loop(name, whole, lambda outer: vectorized(lanes, lambda lane: body(outer * lanes + lane)))
+    if count is not None and count % lanes == 0:
+        return [main]
+    rest: Expr | int = tirx.floormod(extent, const(lanes)) if count is None else count % lanes
+    return [main, loop(f"{name}_tail", rest, lambda inner: body(whole * lanes + inner))]
+
+
+def local(name: str, size: int, dtype: str) -> Buffer:
+    """A buffer of `size` elements that lives in registers or on the stack."""
+    return tirx.decl_buffer((size,), dtype, name, scope="global")
+
+
+def without_units(axes: Sequence[Axis]) -> tuple[tuple[Axis, ...], dict[ir.Var, Expr]]:
+    """The axes that are not of extent 1, and the value 0 for those that are."""
+    units = {axis.var: tirx.IntImm(dtype_of(axis.var), 0) for axis in axes if axis.static == 1}
+    return tuple(axis for axis in axes if axis.var not in units), units

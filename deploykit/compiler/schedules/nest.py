@@ -1,0 +1,234 @@
+"""A PrimFunc as a list of stages: the form in which rules look at kernels.
+
+`read` takes a PrimFunc made of TE blocks (`relax.call_te` kernels after FuseTIR) apart. Each block under the root
+becomes a `Stage` when it is a perfect nest of zero-based loops bound one to one to the block's axes, otherwise an
+`Opaque` statement that is kept as it is (`te.extern` bodies). A kernel that is a single extern block is declined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import tvm_ffi
+from tvm import ir, s_tir, sym, tirx
+
+Expr: TypeAlias = Any
+Buffer: TypeAlias = Any
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A zero-based loop over `extent`."""
+
+    var: ir.Var
+    extent: Expr
+
+    @property
+    def static(self) -> int | None:
+        """The extent when it is a constant."""
+        return int(self.extent) if isinstance(self.extent, tirx.IntImm) else None
+
+
+@dataclass(frozen=True)
+class Combine:
+    """A reduction: `output = operator(output, source)`, starting from `identity`."""
+
+    operator: Callable[[Expr, Expr], Expr]
+    source: Expr
+    identity: Expr
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One TE block: for all `axes`, `init` when there are `reduce` axes, then for all `reduce`, `body`."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    reduce: tuple[Axis, ...]
+    body: Any
+    init: Any | None
+    annotations: Mapping[str, Any]
+    epilogue: Any | None = None
+    """For a reduction: the store that takes the place of storing the reduced value. It is over `axes`, and its loads
+    of the buffer that `body` stores to stand for the value."""
+
+    @property
+    def store(self) -> Any | None:
+        """The store, where the body is a single one."""
+        return self.body if isinstance(self.body, tirx.BufferStore) else None
+
+    @cached_property
+    def outputs(self) -> tuple[Buffer, ...]:
+        """Buffers written."""
+        if self.epilogue is not None:
+            return (self.epilogue.buffer,)
+        return _unique(store.buffer for store in collect(self.body, tirx.BufferStore))
+
+    @cached_property
+    def loads(self) -> tuple[Any, ...]:
+        """Every load of the body and the epilogue (those of a reduction's own value included)."""
+        extra = [] if self.epilogue is None else collect(self.epilogue, ir.TensorLoad)
+        return (*collect(self.body, ir.TensorLoad), *extra)
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether this stage computes each element of one buffer, at the index of its axes, from other buffers."""
+        store = self.store
+        if store is None or self.reduce or len(store.indices) != len(self.axes):
+            return False
+        return all(index.same_as(axis.var) for index, axis in zip(store.indices, self.axes, strict=True))
+
+    @cached_property
+    def combine(self) -> Combine | None:
+        """The reduction that this stage is, if it has one store of the form `out = op(out, source)`."""
+        store = self.store
+        if store is None or not self.reduce or not isinstance(self.init, tirx.BufferStore):
+            return None
+        operator = _COMBINERS.get(type(store.value))
+        if operator is None:
+            return None
+        for own, source in ((store.value.a, store.value.b), (store.value.b, store.value.a)):
+            if isinstance(own, ir.TensorLoad) and own.source.same_as(store.buffer):
+                if any(load.source.same_as(store.buffer) for load in collect(source, ir.TensorLoad)):
+                    return None
+                return Combine(operator, source, self.init.value)
+        return None
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """A statement that no rule looks into."""
+
+    body: Any
+
+    @cached_property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Every buffer mentioned."""
+        return _unique(var for var in collect(self.body, ir.Var) if tirx.is_buffer_var(var))
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A kernel: its PrimFunc, the buffers it allocates, and its stages in order."""
+
+    func: tirx.PrimFunc
+    temporaries: tuple[Buffer, ...]
+    stages: tuple[Stage | Opaque, ...]
+
+    def with_stages(self, stages: Sequence[Stage | Opaque]) -> Nest:
+        return replace(self, stages=tuple(stages))
+
+
+_COMBINERS: dict[type, Callable[[Expr, Expr], Expr]] = {
+    tirx.Add: lambda a, b: tirx.Add(a, b),
+    tirx.Mul: lambda a, b: tirx.Mul(a, b),
+    tirx.Max: lambda a, b: tirx.Max(a, b),
+    tirx.Min: lambda a, b: tirx.Min(a, b),
+}
+
+
+def read(func: tirx.PrimFunc) -> Nest | str:
+    """The stages of `func`, or why they cannot be told apart."""
+    root = func.body
+    if not isinstance(root, s_tir.SBlockRealize) or len(root.block.iter_vars) or root.block.init is not None:
+        return "the body is not a root block"
+    body = root.block.body
+    statements = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
+    if not any(collect(statement, s_tir.SBlockRealize) for statement in statements):
+        return "the kernel is one imperative block"
+    if any(isinstance(s, tirx.Bind | tirx.AllocBuffer | tirx.DeclBuffer) for s in statements):
+        return "the kernel declares values between its blocks"
+    stages = tuple(_stage(statement) or Opaque(statement) for statement in statements)
+    return Nest(func, tuple(root.block.alloc_buffers), stages)
+
+
+def _stage(statement: Any) -> Stage | None:
+    loops: list[Axis] = []
+    while isinstance(statement, tirx.For):
+        if not is_zero(statement.min) or statement.annotations or statement.kind != tirx.ForKind.SERIAL:
+            return None
+        loops.append(Axis(statement.loop_var, statement.extent))
+        statement = statement.body
+    if not isinstance(statement, s_tir.SBlockRealize) or not _is_true(statement.predicate):
+        return None
+    block = statement.block
+    if len(block.alloc_buffers) or len(block.match_buffers) or collect(block.body, (s_tir.SBlockRealize, tirx.For)):
+        return None
+    axes: list[Axis] = []
+    reduce: list[Axis] = []
+    constants: dict[ir.Var, Expr] = {}
+    remaining = {loop.var for loop in loops}
+    for iter_var, value in zip(block.iter_vars, statement.iter_values, strict=True):
+        if isinstance(value, ir.Var) and value in remaining:
+            remaining.remove(value)
+            target = reduce if iter_var.iter_type == _REDUCE else axes
+            target.append(Axis(iter_var.var, iter_var.dom.extent))
+        elif is_zero(value):
+            constants[iter_var.var] = value
+        else:
+            return None
+    if remaining or any(iter_var.iter_type not in (_SPATIAL, _REDUCE) for iter_var in block.iter_vars):
+        return None
+    body, init = block.body, block.init
+    if constants:
+        body = substitute(body, constants)
+        init = None if init is None else substitute(init, constants)
+    if (init is None) != (not reduce) and not (constants and init is not None):
+        return None
+    if init is not None and not reduce:
+        return None
+    return Stage(block.name_hint, tuple(axes), tuple(reduce), body, init, dict(block.annotations))
+
+
+_SPATIAL = tirx.IterVar.DataPar
+_REDUCE = tirx.IterVar.CommReduce
+
+
+def collect(node: Any, kinds: type | tuple[type, ...]) -> list[Any]:
+    """Every occurrence of nodes of `kinds` in `node`, in post order."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(node, (kinds, found.append))
+    return found
+
+
+def substitute(node: Any, values: Mapping[ir.Var, Expr]) -> Any:
+    """`node` with variables replaced."""
+    if not values:
+        return node
+    return tvm_ffi.structural_map(node, (ir.Var, lambda var: values.get(var, var)))
+
+
+def replace_loads(node: Any, rewrite: Callable[[Any], Any]) -> Any:
+    """`node` with every buffer load `l` replaced by `rewrite(l)`."""
+    return tvm_ffi.structural_map(node, (ir.TensorLoad, rewrite))
+
+
+def sequence(statements: Sequence[Any]) -> Any:
+    """One statement that runs `statements` in order."""
+    if len(statements) == 1:
+        return statements[0]
+    return tirx.SeqStmt(list(statements)) if statements else tirx.Evaluate(tirx.const(0, "int32"))
+
+
+def analyzer(axes: Iterable[Axis]) -> sym.Analyzer:
+    """An analyzer that knows the ranges of `axes`."""
+    bound = sym.Analyzer()
+    for axis in axes:
+        zero = tirx.IntImm(str(axis.extent.ty.dtype), 0)
+        bound.bind(axis.var, ir.Range(zero, axis.extent))
+    return bound
+
+
+def is_zero(value: Expr) -> bool:
+    return isinstance(value, tirx.IntImm) and int(value) == 0
+
+
+def _is_true(value: Expr) -> bool:
+    return isinstance(value, tirx.IntImm) and int(value) == 1
+
+
+def _unique(buffers: Iterable[Buffer]) -> tuple[Buffer, ...]:
+    return tuple(dict.fromkeys(buffers))

@@ -1,0 +1,219 @@
+"""Reductions: sums, products, maxima and minima over any axes, with whole vectors of accumulators.
+
+Takes a stage `out = op(out, source)`, possibly with an epilogue. Three forms, in this order of preference:
+
+* *inner*: the innermost reduced loop reads consecutive elements. `WIDE` vectors of partial results run along it and
+  are combined at the end (floating-point sums are therefore added in another order than written);
+* *outer*: the innermost spatial loop reads consecutive elements. One vector of neighbouring outputs is accumulated
+  over all reduced loops;
+* *scalar*: one accumulator in a register per output element.
+
+Neighbouring axes are fused first, as for elementwise kernels. Declines stages that are not such a reduction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+
+from deploykit.compiler.schedules.access import Access, Fused, Views, analyse, fuse, pinned, values_of
+from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.schedules.elementwise import guarded
+from deploykit.compiler.schedules.loops import (
+    as_index,
+    bits_of,
+    const,
+    dtype_of,
+    local,
+    loop,
+    nested,
+    static,
+    vectorized,
+)
+from deploykit.compiler.schedules.nest import Axis, Combine, Expr, Stage, replace_loads, sequence, substitute
+
+WIDE = 4
+"""Vectors of partial results of an inner reduction: enough to hide the latency of an addition."""
+
+
+@dataclass(frozen=True)
+class _Reduction:
+    """A reduction over fused loops; `finish(value)` is the store of the reduced value."""
+
+    combine: Combine
+    spatial: tuple[Axis, ...]
+    reduced: tuple[Axis, ...]
+    finish: Callable[[Expr], Any]
+    dtype: str
+    lanes: int
+
+
+def reduction(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+    """Statements that compute `stage`, or why it is not a reduction."""
+    combine = stage.combine
+    if combine is None or stage.store is None:
+        return "not a reduction with a known operator"
+    axes = (*stage.axes, *stage.reduce)
+    final = stage.epilogue if stage.epilogue is not None else stage.store
+    own = stage.store.buffer
+    outside = tirx.BufferStore(final.buffer, replace_loads(final.value, lambda load: _unless(load, own)), final.indices)
+    found = analyse([outside, combine.source], axes)
+    fixed = pinned([outside.value, combine.source], axes)
+    spatial = fuse(axes, found, fixed, range(len(stage.axes)))
+    reduced = fuse(axes, found, fixed, range(len(stage.axes), len(axes)))
+    values = values_of([*spatial, *reduced], axes)
+    store = substitute(views.store(final), values)
+    own_flat = views.flat(own)
+
+    def finish(value: Expr) -> Any:
+        if stage.epilogue is None:
+            return tirx.BufferStore(store.buffer, value, store.indices)
+        rewritten = replace_loads(store.value, lambda load: value if load.source.same_as(own_flat) else load)
+        return tirx.BufferStore(store.buffer, rewritten, store.indices)
+
+    source = substitute(views.value(combine.source), values)
+    widest = max(bits_of(dtype_of(access.buffer)) for access in found)
+    task = _Reduction(
+        Combine(combine.operator, source, combine.identity),
+        tuple(loop.axis for loop in spatial),
+        tuple(loop.axis for loop in reduced),
+        finish,
+        dtype_of(own),
+        device.lanes(widest),
+    )
+    return [_choose(task, spatial, reduced, found, guarded(combine.source) or guarded(outside.value))(task, device)]
+
+
+def _unless(load: Any, own: Any) -> Any:
+    return tirx.const(0, dtype_of(load)) if load.source.same_as(own) else load
+
+
+def _choose(
+    task: _Reduction, spatial: Sequence[Fused], reduced: Sequence[Fused], found: Sequence[Access], scalar: bool
+) -> Callable[[_Reduction, Device], Any]:
+    if scalar or task.lanes == 1:
+        return _scalar
+    if reduced and all(access.contiguous(reduced[-1].inner) for access in found) and _long(task.reduced[-1], task):
+        return _inner
+    if spatial and all(access.contiguous(spatial[-1].inner) for access in found) and _long(task.spatial[-1], task):
+        return _outer
+    return _scalar
+
+
+def _long(axis: Axis, task: _Reduction) -> bool:
+    return axis.static is None or axis.static >= task.lanes
+
+
+def _at(node: Any, axis: Axis, index: Expr) -> Any:
+    exact = index if dtype_of(axis.var) == "int64" else index.astype(dtype_of(axis.var))
+    return substitute(node, {axis.var: exact})
+
+
+def _scalar(task: _Reduction, device: Device) -> Any:
+    cell = local("acc", 1, task.dtype)
+    zero = const(0)
+    value = tirx.BufferLoad(cell, [zero])
+    update = tirx.BufferStore(cell, task.combine.operator(value, task.combine.source), [zero])
+    steps = [
+        tirx.AllocBuffer(cell),
+        tirx.BufferStore(cell, task.combine.identity, [zero]),
+        nested(task.reduced, update),
+        task.finish(value),
+    ]
+    return nested(task.spatial, sequence(steps), device.parallel)
+
+
+def _inner(task: _Reduction, device: Device) -> Any:
+    """Vectors along the innermost reduced loop."""
+    along = task.reduced[-1]
+    extent = as_index(along.extent)
+    count = static(extent)
+    lanes = task.lanes
+    wide = lanes * WIDE if count is None or count >= lanes * WIDE else lanes
+    partial = local("partial", wide, task.dtype)
+    total = local("total", 1, task.dtype)
+    operator, source = task.combine.operator, task.combine.source
+
+    def accumulate(start: Expr, width: int) -> Any:
+        def lane(index: Expr) -> Any:
+            value = tirx.BufferLoad(partial, [index])
+            return tirx.BufferStore(partial, operator(value, _at(source, along, start + index)), [index])
+
+        return vectorized(width, lane)
+
+    def single(index: Expr) -> Any:
+        value = tirx.BufferLoad(total, [const(0)])
+        return tirx.BufferStore(total, operator(value, _at(source, along, index)), [const(0)])
+
+    whole, vectors = extent // wide * wide, extent // lanes * lanes
+    sweep = [loop("i", extent // wide, lambda i: accumulate(i * wide, wide))]
+    if wide != lanes:
+        sweep.append(loop("j", (vectors - whole) // lanes, lambda j: accumulate(whole + j * lanes, lanes)))
+    sweep.append(loop("k", extent - vectors, lambda k: single(vectors + k)))
+    value = tirx.BufferLoad(total, [const(0)])
+    steps = [
+        tirx.AllocBuffer(partial),
+        tirx.AllocBuffer(total),
+        vectorized(wide, lambda lane: tirx.BufferStore(partial, task.combine.identity, [lane])),
+        tirx.BufferStore(total, task.combine.identity, [const(0)]),
+        nested(task.reduced[:-1], sequence(sweep)),
+        *_fold(partial, total, wide, lanes, operator),
+        task.finish(value),
+    ]
+    return nested(task.spatial, sequence(steps), device.parallel)
+
+
+def _fold(partial: Any, total: Any, wide: int, lanes: int, operator: Callable[[Expr, Expr], Expr]) -> list[Any]:
+    """`total` takes in all of `partial`: vectors onto the first one, then halves onto halves, then one element."""
+
+    def add(offset: int) -> Callable[[Expr], Any]:
+        return lambda lane: tirx.BufferStore(
+            partial,
+            operator(tirx.BufferLoad(partial, [lane]), tirx.BufferLoad(partial, [lane + offset])),
+            [lane],
+        )
+
+    steps = [vectorized(lanes, add(offset)) for offset in range(lanes, wide, lanes)]
+    half = lanes // 2
+    while half >= 1:
+        steps.append(vectorized(half, add(half)))
+        half //= 2
+    first = operator(tirx.BufferLoad(total, [const(0)]), tirx.BufferLoad(partial, [const(0)]))
+    return [*steps, tirx.BufferStore(total, first, [const(0)])]
+
+
+def _outer(task: _Reduction, device: Device) -> Any:
+    """Vectors along the innermost spatial loop."""
+    along = task.spatial[-1]
+
+    def tile(start: Expr, width: int) -> Any:
+        cells = local("acc", width, task.dtype)
+
+        def update(lane: Expr) -> Any:
+            value = tirx.BufferLoad(cells, [lane])
+            taken = task.combine.operator(value, _at(task.combine.source, along, start + lane))
+            return tirx.BufferStore(cells, taken, [lane])
+
+        def finish(lane: Expr) -> Any:
+            return _at(task.finish(tirx.BufferLoad(cells, [lane])), along, start + lane)
+
+        return sequence(
+            [
+                tirx.AllocBuffer(cells),
+                vectorized(width, lambda lane: tirx.BufferStore(cells, task.combine.identity, [lane])),
+                nested(task.reduced, vectorized(width, update)),
+                vectorized(width, finish),
+            ]
+        )
+
+    extent, lanes = as_index(along.extent), task.lanes
+    whole = extent // lanes
+    steps = [loop("i", whole, lambda i: tile(i * lanes, lanes))]
+    if static(extent) is None or int(extent) % lanes:
+        steps.append(loop("j", extent - whole * lanes, lambda j: tile(whole * lanes + j, 1)))
+    return nested(task.spatial[:-1], sequence(steps), device.parallel)
+
+
