@@ -1,0 +1,147 @@
+"""Geometry of sliding windows (convolution, pooling) with symbolic sizes, and zero padding.
+
+Per spatial axis of size `n`, with `e = (kernel - 1) * dilation + 1`:
+
+* `NOTSET`: `pads` as given; `VALID`: none;
+* `SAME_UPPER`, `SAME_LOWER`: `ceil(n / stride)` windows; the padding that they miss is split in two halves, the odd
+  one at the end (upper) or at the start (lower);
+* the number of windows is `(n + padding - e) // stride + 1`; rounded up in ceil mode, where a window must start
+  before the end padding.
+
+(Source: ONNX operators Conv, MaxPool, AveragePool.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tvm import ir, te, tirx
+
+from deploykit.frontends.dtypes import storage_dtype
+from deploykit.frontends.onnx.registry import Unsupported
+from deploykit.frontends.onnx.value import Value
+
+if TYPE_CHECKING:
+    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.frontends.onnx.context import Context
+    from deploykit.frontends.onnx.node import Node
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows over the spatial axes; every field has one entry an axis. `counts` is the number of windows."""
+
+    sizes: tuple[IntExpr, ...]
+    kernel: tuple[IntExpr, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[IntExpr, ...]
+    after: tuple[IntExpr, ...]
+    counts: tuple[IntExpr, ...]
+
+    @property
+    def padded(self) -> bool:
+        """Whether any window may reach outside of the data at its start or end."""
+        return any(not (isinstance(p, int) and p == 0) for p in (*self.before, *self.after))
+
+
+def windows(
+    ctx: Context, node: Node, sizes: Sequence[IntExpr], kernel: Sequence[IntExpr], *, ceil_mode: bool = False
+) -> Windows:
+    """The windows that a node's attributes (`strides`, `dilations`, `pads`, `auto_pad`) describe."""
+    rank = len(sizes)
+    if len(kernel) != rank:
+        raise Unsupported(f"a window of {len(kernel)} axes over data of {rank} spatial axes")
+    strides = axis_attribute(node, "strides", rank, 1)
+    dilations = axis_attribute(node, "dilations", rank, 1)
+    automatic = node.string("auto_pad", "NOTSET")
+    extents = [ctx.simplify((k - 1) * d + 1) for k, d in zip(kernel, dilations, strict=True)]
+    if automatic in ("SAME_UPPER", "SAME_LOWER"):
+        counts = [ctx.simplify(ceil_divide(n, s)) for n, s in zip(sizes, strides, strict=True)]
+        missing = [_missing(ctx, *axis) for axis in zip(sizes, counts, extents, strides, strict=True)]
+        before, after = split(ctx, missing, lower=automatic == "SAME_LOWER")
+    else:
+        pads = [0] * (2 * rank) if automatic == "VALID" else axis_attribute(node, "pads", 2 * rank, 0)
+        before, after = list(pads[:rank]), list(pads[rank:])
+        axes = zip(sizes, extents, strides, zip(before, after, strict=True), strict=True)
+        counts = [window_count(ctx, *axis, ceil_mode=ceil_mode) for axis in axes]
+        for axis, count in enumerate(counts):
+            ctx.require(count >= 0, f"the window is larger than spatial axis {axis} of size {{}}", sizes[axis])
+    return Windows(
+        tuple(sizes), tuple(kernel), tuple(strides), tuple(dilations), tuple(before), tuple(after), tuple(counts)
+    )
+
+
+def axis_attribute(node: Node, name: str, count: int, default: int) -> list[int]:
+    """An attribute with one integer an axis. Raises `Unsupported` when it has another length."""
+    values = node.ints(name, [default] * count)
+    if len(values) != count:
+        raise Unsupported(f"'{name}' has {len(values)} entries, expected {count}")
+    return values
+
+
+def window_count(
+    ctx: Context, size: IntExpr, extent: IntExpr, stride: int, pads: tuple[IntExpr, IntExpr], *, ceil_mode: bool = False
+) -> IntExpr:
+    """How many windows fit one axis; `pads` is the padding before and after it."""
+    before, after = pads
+    room = size + before + after - extent
+    if not ceil_mode:
+        return ctx.simplify(floor_divide(room, stride) + 1)
+    return smaller(ctx, ceil_divide(room, stride) + 1, floor_divide(size + before - 1, stride) + 1)
+
+
+def split(ctx: Context, totals: Sequence[IntExpr], *, lower: bool) -> tuple[list[IntExpr], list[IntExpr]]:
+    """Padding before and after each axis from the total; `lower` puts the odd one before."""
+    halves = [ctx.simplify(floor_divide(total, 2)) for total in totals]
+    rest = [ctx.simplify(total - half) for total, half in zip(totals, halves, strict=True)]
+    return (rest, halves) if lower else (halves, rest)
+
+
+def _missing(ctx: Context, size: IntExpr, count: IntExpr, extent: IntExpr, stride: int) -> IntExpr:
+    """Padding in all for `count` windows, `count` being `ceil(size / stride)`."""
+    if isinstance(extent, int) and extent == 1:
+        return 0
+    return larger(ctx, (count - 1) * stride + extent - size, 0)
+
+
+def pad(ctx: Context, x: Value, before: Sequence[IntExpr], shape: Sequence[IntExpr]) -> Value:
+    """Place the spatial axes of `x` (N, C, ...) at `before` in zeros of spatial `shape`. Negative amounts crop."""
+    sizes = x.shape[2:]
+
+    def build(t: te.Tensor) -> te.Tensor:
+        def element(n: ir.Expr, c: ir.Expr, *index: ir.Expr) -> ir.Expr:
+            source = [i - b for i, b in zip(index, before, strict=True)]
+            value = t(n, c, *source)
+            inside = [bound for i, size in zip(source, sizes, strict=True) for bound in (i >= 0, i < size)]
+            return tirx.if_then_else(tirx.all(*inside), value, tirx.const(0, storage_dtype(x.dtype)))
+
+        return te.compute((*x.shape[:2], *shape), element, name="pad")
+
+    result = ctx.kernel("pad", build, x, dtype=x.dtype)
+    assert isinstance(result, Value)
+    return result
+
+
+def floor_divide(a: IntExpr, b: int) -> IntExpr:
+    """Floor division of a size."""
+    if b == 1:
+        return a
+    return a // b if isinstance(a, int) else tirx.floordiv(a, tirx.IntImm("int64", b))
+
+
+def ceil_divide(a: IntExpr, b: int) -> IntExpr:
+    """Division of a size, rounded up."""
+    return floor_divide(a + (b - 1), b)
+
+
+def larger(ctx: Context, a: IntExpr, b: IntExpr) -> IntExpr:
+    """The larger of two sizes."""
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else ctx.simplify(tirx.max(a, b))
+
+
+def smaller(ctx: Context, a: IntExpr, b: IntExpr) -> IntExpr:
+    """The smaller of two sizes."""
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else ctx.simplify(tirx.min(a, b))
