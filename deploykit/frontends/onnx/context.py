@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 import numpy as np
 import tvm_ffi
@@ -19,6 +19,9 @@ from deploykit.frontends.onnx.value import Value, constant, known
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import IntExpr
+
+Build: TypeAlias = "Callable[..., te.Tensor | Sequence[te.Tensor]]"
+"""Gets a TE placeholder an input, gives the TE output or outputs."""
 
 MAXIMUM_RUNTIME_INTEGERS = 64
 """A runtime integer tensor longer than this is never read element by element as dims."""
@@ -161,8 +164,14 @@ class Context:
         """A value from integers and expressions over dims."""
         return known(np.asarray(elements, dtype=object), dtype)
 
+    @overload
+    def kernel(self, name: str, build: Build, *inputs: Value, dtype: str) -> Value: ...
+
+    @overload
+    def kernel(self, name: str, build: Build, *inputs: Value, dtype: tuple[str, ...]) -> tuple[Value, ...]: ...
+
     def kernel(
-        self, name: str, build: Callable[..., te.Tensor | Sequence[te.Tensor]], *inputs: Value, dtype: str | Sequence[str]
+        self, name: str, build: Build, *inputs: Value, dtype: str | tuple[str, ...]
     ) -> Value | tuple[Value, ...]:
         """Add a kernel: `build` gets a TE placeholder (of storage dtype) an input and returns the TE outputs.
 

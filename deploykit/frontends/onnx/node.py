@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -22,7 +24,11 @@ _DTYPES = {
     ir.DataType.FLOAT8E8M0: "float8_e8m0",
     ir.DataType.FLOAT4E2M1: "float4_e2m1",
     ir.DataType.BOOL: "bool",
-    **{ir.DataType[f"{sign}INT{bits}"]: f"{sign.lower()}int{bits}" for sign in ("", "U") for bits in (2, 4, 8, 16, 32, 64)},
+    **{
+        ir.DataType[f"{sign}INT{bits}"]: f"{sign.lower()}int{bits}"
+        for sign in ("", "U")
+        for bits in (2, 4, 8, 16, 32, 64)
+    },
 }
 
 
@@ -41,36 +47,44 @@ class Node:
     op_type: str
     domain: str
     name: str
-    opset: int
+    opset: builtins.int
     attributes: Mapping[str, ir.Attr]
     inputs: tuple[ir.Value | None, ...]
     outputs: tuple[ir.Value, ...]
-    opsets: Mapping[str, int]
+    opsets: Mapping[str, builtins.int]
 
     def has(self, name: str) -> bool:
         return name in self.attributes
 
-    def int(self, name: str, default: int | None = None) -> int:
-        return int(self._get(name, default))
+    def int(self, name: str, default: builtins.int | None = None) -> builtins.int:
+        return builtins.int(self._get(name, default))
 
-    def float(self, name: str, default: float | None = None) -> float:
-        return float(self._get(name, default))
+    def axis(self, rank: builtins.int, default: builtins.int | None = None, name: str = "axis") -> builtins.int:
+        """An axis attribute of a tensor of `rank`, counted from the front. Raises `Unsupported` when out of range."""
+        axis = self.int(name, default)
+        if not -rank <= axis < rank:
+            raise Unsupported(f"{name} {axis} is outside of a tensor of rank {rank}")
+        return axis % rank
+
+    def float(self, name: str, default: builtins.float | None = None) -> builtins.float:
+        return builtins.float(self._get(name, default))
 
     def string(self, name: str, default: str | None = None) -> str:
         value = self._get(name, default)
         return value.decode() if isinstance(value, bytes) else str(value)
 
-    def ints(self, name: str, default: list[int] | None = None) -> list[int]:
-        return [int(v) for v in self._get(name, default)]
+    def ints(self, name: str, default: list[builtins.int] | None = None) -> list[builtins.int]:
+        return [builtins.int(v) for v in self._get(name, default)]
 
-    def floats(self, name: str, default: list[float] | None = None) -> list[float]:
-        return [float(v) for v in self._get(name, default)]
+    def floats(self, name: str, default: list[builtins.float] | None = None) -> list[builtins.float]:
+        return [builtins.float(v) for v in self._get(name, default)]
 
     def strings(self, name: str, default: list[str] | None = None) -> list[str]:
         return [v.decode() if isinstance(v, bytes) else str(v) for v in self._get(name, default)]
 
     def tensor(self, name: str) -> np.ndarray:
-        return self._get(name, None).numpy()
+        array: np.ndarray = self._get(name, None).numpy()
+        return array
 
     def dtype(self, name: str, default: str | None = None) -> str:
         """A data type attribute (`to`, `dtype`) as a logical dtype."""
@@ -82,11 +96,11 @@ class Node:
         graph: ir.Graph = self._get(name, None)
         return graph
 
-    def uses_output(self, index: int) -> bool:
+    def uses_output(self, index: builtins.int) -> bool:
         """Whether output `index` is named, i.e. possibly read."""
         return index < len(self.outputs) and bool(self.outputs[index].name)
 
-    def _get(self, name: str, default: object) -> object:
+    def _get(self, name: str, default: object) -> Any:
         if name in self.attributes:
             return self.attributes[name].value
         if default is None:
