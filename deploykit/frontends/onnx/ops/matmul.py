@@ -1,23 +1,52 @@
-"""Matrix products: MatMul, Gemm."""
+"""Matrix products: MatMul, Gemm.
+
+Every product is a `relax.matmul`. float16 is accumulated in float32; the scales and the addend of Gemm are one
+kernel that a later stage fuses into the product. Batch sizes whose broadcast cannot be proved are expanded first.
+"""
 
 from __future__ import annotations
 
-from tvm import relax
+from collections.abc import Sequence
 
-from deploykit.frontends.onnx.broadcast import broadcast_shapes, elementwise
+from tvm import ir, relax, tirx
+
+from deploykit.compiler.program.ir import IntExpr
+from deploykit.frontends.dtypes import storage_dtype
+from deploykit.frontends.onnx.broadcast import broadcast_shapes, compute_dtype, elementwise
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.registry import operator
+from deploykit.frontends.onnx.ops.layout import expand, transpose
+from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
 
 
 def matmul(ctx: Context, a: Value, b: Value) -> Value:
-    """numpy.matmul of two values of one dtype."""
-    depth_a, depth_b = a.shape[-1], b.shape[-2] if b.rank > 1 else b.shape[0]
-    ctx.require(depth_a == depth_b, "the matrices' inner sizes {} and {} differ", depth_a, depth_b)
+    """numpy.matmul of two values of one dtype, in that dtype."""
+    return ctx.cast(wide_matmul(ctx, a, b), a.dtype)
+
+
+def wide_matmul(ctx: Context, a: Value, b: Value) -> Value:
+    """numpy.matmul of two values of one dtype in the dtype that sums are kept in: float32 for narrower floats."""
+    if a.rank == 0 or b.rank == 0:
+        raise Unsupported("a scalar operand of a matrix product")
+    dtype = compute_dtype(a.dtype)
+    if dtype != storage_dtype(a.dtype) and a.dtype != "float16":
+        a, b = ctx.cast(a, dtype), ctx.cast(b, dtype)
+    depths = a.shape[-1], b.shape[-2] if b.rank > 1 else b.shape[0]
+    ctx.require(depths[0] == depths[1], "the matrices' inner sizes {} and {} differ", *depths)
     batch = broadcast_shapes(ctx, a.shape[:-2], b.shape[:-2])
+    a, b = _expand_batch(ctx, a, batch), _expand_batch(ctx, b, batch)
     shape = (*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.rank > 1 else ()))
-    return ctx.bind(relax.op.matmul(ctx.tensor(a), ctx.tensor(b)), a.dtype, shape)
+    return ctx.bind(relax.op.matmul(ctx.tensor(a), ctx.tensor(b), out_dtype=dtype), dtype, shape)
+
+
+def _expand_batch(ctx: Context, x: Value, batch: Sequence[IntExpr]) -> Value:
+    """`x`, or its copy of the full batch when one of its sizes may or may not be 1 at run time."""
+    own = x.shape[:-2]
+    target = batch[len(batch) - len(own) :]
+    if all((isinstance(n, int) and n == 1) or ctx.equal(n, m) for n, m in zip(own, target, strict=True)):
+        return x
+    return expand(ctx, x, (*target, *x.shape[-2:]))
 
 
 @operator("MatMul")
@@ -27,17 +56,43 @@ def matmul_operator(ctx: Context, node: Node, a: Value, b: Value) -> Value:
 
 @operator("Gemm")
 def gemm(ctx: Context, node: Node, a: Value, b: Value, c: Value | None = None) -> Value:
+    if a.rank != 2 or b.rank != 2:
+        raise Unsupported(f"operands of rank {a.rank} and {b.rank}; both must be matrices")
     alpha, beta = node.float("alpha", 1.0), node.float("beta", 1.0)
+    dtype = a.dtype
     if node.int("transA", 0):
         a = transpose(ctx, a, [1, 0])
     if node.int("transB", 0):
         b = transpose(ctx, b, [1, 0])
-    product = matmul(ctx, a, b)
+    product = wide_matmul(ctx, a, b)
+    if c is not None and beta != 0.0:
+        ctx.require(_fits(c.shape, product.shape), "the addend of Gemm does not broadcast to the product")
+        return elementwise(ctx, "gemm", lambda x, y: _scaled(x, alpha) + _scaled(y, beta), product, c, dtype=dtype)
     if alpha != 1.0:
-        product = elementwise(ctx, "scale", lambda x: x * alpha, product)
-    if c is None:
-        return product
-    return elementwise(ctx, "add", lambda x, y: x + y * beta if beta != 1.0 else x + y, product, c)
+        return elementwise(ctx, "gemm", lambda x: _scaled(x, alpha), product, dtype=dtype)
+    return ctx.cast(product, dtype)
 
 
-from deploykit.frontends.onnx.ops.layout import transpose  # noqa: E402
+def _scaled(x: ir.Expr, scale: float) -> ir.Expr:
+    """`x * scale`; integers are scaled in float64 and truncated."""
+    if scale == 1.0:
+        return x
+    dtype = str(x.ty.dtype)
+    if dtype.startswith("float"):
+        return x * tirx.const(scale, dtype)
+    return tirx.Cast(dtype, tirx.Cast("float64", x) * tirx.const(scale, "float64"))
+
+
+def _fits(shape: Sequence[IntExpr], target: Sequence[IntExpr]) -> ir.Expr | bool:
+    """Whether `shape` broadcasts to exactly `target`."""
+    if len(shape) > len(target):
+        return False
+    fits: ir.Expr | bool = True
+    for size, wanted in zip(shape, target[len(target) - len(shape) :], strict=True):
+        if isinstance(size, int) and (size == 1 or (isinstance(wanted, int) and size == wanted)):
+            continue
+        if isinstance(size, int) and isinstance(wanted, int):
+            return False
+        same = (size == wanted) if isinstance(size, int) else tirx.any(size == wanted, size == 1)
+        fits = same if fits is True else tirx.all(fits, same)
+    return fits

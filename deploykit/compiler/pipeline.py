@@ -1,0 +1,139 @@
+"""The stages from an `ImportedModel` to a `Program`, by name.
+
+    import    the model as imported
+    graph     simplified and legalised: only kernels, views and control flow are left
+    kernels   fused and scheduled
+    program   steps, memory plan, packed constants
+
+`emit` and `package` follow in the targets. Each stage is a function from one value to the next; a stage's value can be
+written as text and is what `--dump-dir` shows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tvm
+from tvm import ir, relax, tirx
+
+from deploykit.compiler.codegen.lower import LoweredKernel, lower
+from deploykit.compiler.graph.legalize import legalize
+from deploykit.compiler.program.inplace import elementwise_inputs
+from deploykit.compiler.program.ir import Program
+from deploykit.compiler.program.listing import listing
+from deploykit.compiler.program.placement import place
+from deploykit.compiler.program.trace import trace
+from deploykit.compiler.schedules import Device, schedule
+from deploykit.frontends.model import ImportedModel
+
+STAGES = ("import", "graph", "kernels", "program", "emit", "package")
+
+
+@dataclass
+class Observer:
+    """What a build reports and where it writes: stage times, dumps, where to stop.
+
+    `on_stage(name)` is called when a stage begins."""
+
+    on_stage: Callable[[str], None] = lambda name: None
+    dump_dir: Path | None = None
+    stop_after: str | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def stage(self, name: str) -> _Timer:
+        return _Timer(self, name)
+
+    def dump(self, name: str, text: str, suffix: str = "py") -> None:
+        """Write what a stage produced to `<number>_<name>.<suffix>`."""
+        if self.dump_dir is not None:
+            self.dump_dir.mkdir(parents=True, exist_ok=True)
+            (self.dump_dir / f"{STAGES.index(name)}_{name}.{suffix}").write_text(text)
+
+    def stops_at(self, name: str) -> bool:
+        return self.stop_after == name
+
+
+class _Timer:
+    def __init__(self, observer: Observer, name: str) -> None:
+        self.observer, self.name = observer, name
+
+    def __enter__(self) -> None:
+        self.observer.on_stage(self.name)
+        self.start = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        self.observer.seconds[self.name] = time.perf_counter() - self.start
+
+
+@dataclass(frozen=True)
+class KernelModule:
+    """Relax whose kernels are scheduled. `in_place` gives, by kernel, the inputs its result may overwrite."""
+
+    module: ir.IRModule
+    in_place: dict[str, tuple[int, ...]]
+
+
+def graph(model: ImportedModel, device: Device) -> ir.IRModule:
+    """Simplify and legalise."""
+    clean = [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(_entries(model.module))]
+    module = tvm.ir.transform.Sequential(clean)(model.module)
+    return legalize(module, device)
+
+
+def kernels(module: ir.IRModule, device: Device, level: int) -> KernelModule:
+    """Fuse (from level 1 on) and schedule."""
+    passes = [relax.transform.AnnotateTIROpPattern()]
+    if level >= 1:
+        passes += [relax.transform.FuseOps(2), relax.transform.FuseTIR()]
+    passes.append(relax.transform.DeadCodeElimination(_entries(module)))
+    fused = tvm.ir.transform.Sequential(passes)(module)
+    scheduled = {}
+    in_place = {}
+    for gvar, func in fused.functions.items():
+        if isinstance(func, tirx.PrimFunc):
+            in_place[gvar.name_hint] = elementwise_inputs(func)
+            func = schedule(func, device)
+            if in_place[gvar.name_hint]:
+                func = func.without_attr("tirx.noalias")
+        scheduled[gvar] = func
+    return KernelModule(ir.IRModule(scheduled), in_place)
+
+
+def program(model: ImportedModel, scheduled: KernelModule, vectorize: bool, stack_limit: int) -> Program:
+    """Plan."""
+
+    def lower_kernel(func: tirx.PrimFunc, name: str) -> LoweredKernel:
+        return lower(func, name, vectorize=vectorize, stack_limit=stack_limit)
+
+    return place(model, trace(model, scheduled.module, lower_kernel, scheduled.in_place))
+
+
+def compile_program(
+    model: ImportedModel, device: Device, observer: Observer, *, level: int, vectorize: bool, stack_limit: int
+) -> Program | None:
+    """Run the stages; `None` when the observer stops before the program exists."""
+    observer.dump("import", model.module.script())
+    if observer.stops_at("import"):
+        return None
+    with observer.stage("graph"):
+        module = graph(model, device)
+    observer.dump("graph", module.script())
+    if observer.stops_at("graph"):
+        return None
+    with observer.stage("kernels"):
+        scheduled = kernels(module, device, level)
+    observer.dump("kernels", scheduled.module.script())
+    if observer.stops_at("kernels"):
+        return None
+    with observer.stage("program"):
+        result = program(model, scheduled, vectorize, stack_limit)
+    observer.dump("program", listing(result), "txt")
+    return result
+
+
+def _entries(module: ir.IRModule) -> list[str]:
+    """Functions that dead code elimination must keep: `main`, and the bodies of control flow."""
+    return [g.name_hint for g, f in module.functions.items() if isinstance(f, relax.Function)]

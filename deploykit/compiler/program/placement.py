@@ -1,0 +1,198 @@
+"""Where every buffer of a trace lives: the caller's memory, the weights, or the arena.
+
+* A result that stands on memory of its own is computed straight into the caller's output; one that stands on an
+  input, a constant or another output's memory is copied at the end.
+* A buffer lives from the first step that touches it to the last; one that is touched inside a loop and also outside
+  lives through the whole loop.
+* A buffer whose size depends on data dims is planned with an upper bound over the model's dims. Where there is none
+  the caller chooses a capacity, a further dim of the model, and the run checks it before the memory is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from tvm import tirx
+
+from deploykit.compiler.dims import free_vars, simplify, symbolic_upper_bound
+from deploykit.compiler.program.arena import SlotRequest, plan
+from deploykit.compiler.program.inplace import alias_in_place
+from deploykit.compiler.program.ir import (
+    ALIGNMENT,
+    ArenaStorage,
+    Constant,
+    ConstantStorage,
+    Copy,
+    Dim,
+    InputStorage,
+    IntExpr,
+    OutputStorage,
+    Program,
+    Reserve,
+    Step,
+    Storage,
+    Tensor,
+)
+from deploykit.compiler.program.rewrite import insert_before_first_write
+from deploykit.compiler.program.steps import number_steps, reads_and_writes
+from deploykit.compiler.program.trace import Trace
+from deploykit.frontends.model import ImportedModel
+
+
+def place(model: ImportedModel, trace: Trace, notes: Sequence[str] = ()) -> Program:
+    """Give every buffer its place and the program its arena."""
+    outputs = _assign_outputs(trace)
+    alias = alias_in_place(trace, outputs)
+    lifetimes = _lifetimes(trace, alias)
+    bounds = {d.var: (d.minimum, d.maximum) for d in model.data_dims}
+    sizes = _Sizes(bounds)
+    requests: list[SlotRequest] = []
+    storages: dict[int, Storage] = {}
+    for index, buffer in enumerate(trace.buffers):
+        kind, position = buffer.source
+        if kind == "input":
+            storages[index] = InputStorage(position or 0)
+        elif kind == "constant":
+            storages[index] = ConstantStorage(position or 0)
+        elif index in outputs:
+            storages[index] = OutputStorage(outputs[index])
+        elif index not in alias and index in lifetimes:
+            first, last = lifetimes[index]
+            size = sizes.capacity(index, trace)
+            storages[index] = ArenaStorage(len(requests))
+            requests.append(SlotRequest(buffer.name, size, first, last))
+    for index in alias:
+        root = _root(alias, index)
+        if root in storages:
+            storages[index] = storages[root]
+    dims = (*model.dims, *sizes.dims)
+    steps = _with_reservations(trace, outputs, sizes, bounds)
+    numbering = _renumbering(trace.steps, steps)
+    moved = [replace(r, first=numbering[r.first], last=numbering[r.last]) for r in requests]
+    return Program(
+        name=model.name,
+        dims=dims,
+        inputs=model.inputs,
+        outputs=model.outputs,
+        tensors=tuple(
+            Tensor(t.name, t.dtype, t.shape, storages.get(t.buffer, ArenaStorage(0))) for t in trace.tensors
+        ),
+        constants=_constants(trace),
+        kernels=tuple(trace.kernels),
+        steps=tuple(steps),
+        arena=plan(moved, dims),
+        notes=(*model.notes, *notes),
+    )
+
+
+def _assign_outputs(trace: Trace) -> dict[int, int]:
+    """Buffer -> output it is computed into; appends the copies of all other results to the trace."""
+    assigned: dict[int, int] = {}
+    for position, tensor in enumerate(list(trace.results)):
+        draft = trace.tensors[tensor]
+        if trace.buffers[draft.buffer].source[0] == "memory" and draft.buffer not in assigned:
+            assigned[draft.buffer] = position
+            continue
+        buffer = replace(trace.buffers[draft.buffer], name=f"output_{position}", source=("memory", None))
+        trace.buffers.append(buffer)
+        trace.tensors.append(replace(draft, buffer=len(trace.buffers) - 1))
+        assigned[len(trace.buffers) - 1] = position
+        trace.steps.append(Copy(len(trace.tensors) - 1, tensor))
+        trace.results[position] = len(trace.tensors) - 1
+    return assigned
+
+
+def _root(alias: Mapping[int, int], buffer: int) -> int:
+    while buffer in alias:
+        buffer = alias[buffer]
+    return buffer
+
+
+def _lifetimes(trace: Trace, alias: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """First and last step of each buffer that is touched; aliases count for their root."""
+    touched: dict[int, list[int]] = {}
+    loops: list[tuple[int, int]] = []
+    for numbered in number_steps(trace.steps):
+        if numbered.last > numbered.number:
+            loops.append((numbered.number, numbered.last))
+        reads, writes = reads_and_writes(numbered.step)
+        for tensor in (*reads, *writes):
+            buffer = _root(alias, trace.tensors[tensor].buffer)
+            touched.setdefault(buffer, []).append(numbered.number)
+    result = {}
+    for buffer, numbers in touched.items():
+        first, last = min(numbers), max(numbers)
+        for start, end in loops:
+            if first < start <= last <= end:
+                last = end
+            if start <= first <= end < last:
+                first = start
+        result[buffer] = (first, last)
+    return result
+
+
+@dataclass
+class _Capacity:
+    bytes: IntExpr
+    dim: Dim | None
+
+
+class _Sizes:
+    """Byte sizes of buffers over the model's dims, with the capacity dims that this needs."""
+
+    def __init__(self, bounds: Mapping[tirx.Var, tuple[IntExpr | None, IntExpr | None]]) -> None:
+        self.bounds = bounds
+        self.dims: list[Dim] = []
+        self.of_buffer: dict[int, _Capacity] = {}
+
+    def capacity(self, index: int, trace: Trace) -> IntExpr:
+        buffer = trace.buffers[index]
+        item = np.dtype(buffer.dtype).itemsize
+        if not any(v in self.bounds for v in free_vars(buffer.elements)):
+            return simplify(buffer.elements * item)
+        bound = symbolic_upper_bound(buffer.elements, self.bounds)
+        if bound is not None:
+            return simplify(bound * item)
+        dim = Dim(f"capacity_{buffer.name}", tirx.Var(f"capacity_{buffer.name}", "int64"), 1, None, buffer.name)
+        self.dims.append(dim)
+        self.of_buffer[index] = _Capacity(simplify(dim.var * item), dim)
+        return self.of_buffer[index].bytes
+
+
+def _with_reservations(
+    trace: Trace,
+    outputs: Mapping[int, int],
+    sizes: _Sizes,
+    data_dims: Mapping[tirx.Var, object],
+) -> list[Step]:
+    """The steps with a `Reserve` before the first write to each buffer whose size the caller chose."""
+    reservations: dict[int, Reserve] = {}
+    for index, capacity in sizes.of_buffer.items():
+        buffer = trace.buffers[index]
+        needed = simplify(buffer.elements * np.dtype(buffer.dtype).itemsize)
+        assert capacity.dim is not None
+        reservations[index] = Reserve(buffer.name, needed, capacity.bytes, capacity=capacity.dim.var)
+    for index, position in outputs.items():
+        buffer = trace.buffers[index]
+        if any(v in data_dims for v in free_vars(buffer.elements)):
+            needed = simplify(buffer.elements * np.dtype(buffer.dtype).itemsize)
+            reservations[index] = Reserve(buffer.name, needed, output=position)
+    buffers = [t.buffer for t in trace.tensors]
+    return insert_before_first_write(trace.steps, reservations, buffers)
+
+
+def _renumbering(old: Sequence[Step], new: Sequence[Step]) -> dict[int, int]:
+    """Numbers of the old steps among the new ones, which only have reservations added."""
+    kept = [n.number for n in number_steps(new) if not isinstance(n.step, Reserve)]
+    return dict(zip((n.number for n in number_steps(old)), kept, strict=True))
+
+
+def _constants(trace: Trace) -> tuple[Constant, ...]:
+    offset = 0
+    result = []
+    for name, data in trace.constants:
+        result.append(Constant(name, data, offset))
+        offset += -(-max(data.nbytes, 1) // ALIGNMENT) * ALIGNMENT
+    return tuple(result)

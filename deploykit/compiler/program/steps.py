@@ -1,0 +1,53 @@
+"""Walking the steps of a program, nested ones included.
+
+Steps are numbered in the order of a depth-first walk: an `If` or `Loop` comes before what it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from deploykit.compiler.program.ir import BindDim, Copy, CopySlice, If, Launch, Loop, Step
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """`number` of a step, and `last`, the number of the last step nested in it (its own when none is)."""
+
+    number: int
+    last: int
+    step: Step
+    depth: int
+
+
+def number_steps(steps: Sequence[Step], start: int = 0, depth: int = 0) -> Iterator[Numbered]:
+    """All steps, outer before inner, in order."""
+    for step in steps:
+        inner = [n for block in nested(step) for n in block]
+        numbered = list(number_steps(inner, start + 1, depth + 1)) if inner else []
+        last = numbered[-1].last if numbered else start
+        yield Numbered(start, max(start, last), step, depth)
+        yield from numbered
+        start = max(start, last) + 1
+
+
+def nested(step: Step) -> tuple[tuple[Step, ...], ...]:
+    """The blocks that a step holds."""
+    if isinstance(step, If):
+        return (step.then, step.otherwise)
+    return (step.body,) if isinstance(step, Loop) else ()
+
+
+def reads_and_writes(step: Step) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Tensors that a step itself (not what it holds) reads, and those that it writes; workspaces are written."""
+    if isinstance(step, Launch):
+        written = len(step.tensors) - step.outputs - step.workspaces
+        return step.tensors[:written], step.tensors[written:]
+    if isinstance(step, (Copy, CopySlice)):
+        return (step.source,), (step.target,)
+    if isinstance(step, BindDim):
+        return (step.tensor,), ()
+    if isinstance(step, (If, Loop)) and step.condition is not None:
+        return (step.condition,), ()
+    return (), ()

@@ -1,0 +1,358 @@
+"""Relax calling scheduled kernels -> steps over tensors, memory not yet planned.
+
+The bindings of `main` are walked in order; the functions of branches and loop bodies are walked in place. A tensor
+belongs to a *buffer*: a reshape is another tensor on the same buffer. Each buffer is an input, a constant, or memory
+still to be placed (`deploykit.compiler.program.placement`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tvm_ffi
+from tvm import ir, relax, tirx
+
+from deploykit.compiler.dims import free_vars, simplify
+from deploykit.compiler.graph import control_flow
+from deploykit.compiler.program.ir import (
+    BindDim,
+    Check,
+    Copy,
+    CopySlice,
+    If,
+    IntExpr,
+    Kernel,
+    Launch,
+    Loop,
+    SetDim,
+    Step,
+)
+
+if TYPE_CHECKING:
+    from deploykit.compiler.codegen.lower import LoweredKernel
+    from deploykit.frontends.model import DataDim, ImportedModel, Requirement
+
+
+@dataclass
+class Buffer:
+    """Memory that tensors stand on. `source` is `("input", i)`, `("constant", i)` or `("memory", None)`."""
+
+    name: str
+    dtype: str
+    elements: IntExpr
+    source: tuple[str, int | None]
+
+
+@dataclass
+class DraftTensor:
+    name: str
+    dtype: str
+    shape: tuple[IntExpr, ...]
+    buffer: int
+
+
+@dataclass
+class Trace:
+    """What a walk gives. `results` are tensor indices, one an output of the model; `in_place[k]` the inputs that kernel `k` may
+    write its result over."""
+
+    tensors: list[DraftTensor] = field(default_factory=list)
+    buffers: list[Buffer] = field(default_factory=list)
+    constants: list[tuple[str, np.ndarray]] = field(default_factory=list)
+    kernels: list[Kernel] = field(default_factory=list)
+    in_place: list[tuple[int, ...]] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    results: list[int] = field(default_factory=list)
+
+
+Bound = Any
+"""What a Relax variable stands for: a tensor index, or a tuple of them."""
+
+
+def trace(
+    model: ImportedModel,
+    module: ir.IRModule,
+    lower: Callable[[tirx.PrimFunc, str], LoweredKernel],
+    in_place: Mapping[str, tuple[int, ...]],
+) -> Trace:
+    """Walk `main`. `lower` turns a scheduled PrimFunc into a kernel with the raw ABI; `in_place` gives, by kernel
+    name, the inputs that the result may be written over."""
+    walker = _Walker(model, module, lower, in_place)
+    main = module["main"]
+    params = [
+        walker.new_tensor(p.name, str(v.ty.dtype), p.shape, ("input", i))
+        for i, (p, v) in enumerate(zip(model.inputs, main.params, strict=True))
+    ]
+    walker.flush_requirements()
+    results = walker.function(main, params)
+    walker.result.results = list(results)
+    return walker.result
+
+
+class _Walker:
+    def __init__(
+        self,
+        model: ImportedModel,
+        module: ir.IRModule,
+        lower: Callable[[tirx.PrimFunc, str], LoweredKernel],
+        in_place: Mapping[str, tuple[int, ...]],
+    ) -> None:
+        self.module = module
+        self.lower = lower
+        self.in_place = in_place
+        self.result = Trace()
+        self.steps = self.result.steps
+        self.data_dims: dict[tirx.Var, DataDim] = {d.var: d for d in model.data_dims}
+        self.unbound = set(self.data_dims)
+        self.pending: list[Requirement] = list(model.requirements)
+        self.lowered: dict[str, tuple[int, tirx.PrimFunc, LoweredKernel]] = {}
+        self.constants: dict[int, tuple[object, int]] = {}
+
+    # Tensors
+
+    def new_tensor(
+        self, name: str, dtype: str, shape: Sequence[IntExpr], source: tuple[str, int | None] = ("memory", None)
+    ) -> int:
+        elements: IntExpr = 1
+        for n in shape:
+            elements = elements * n
+        self.result.buffers.append(Buffer(name, dtype, simplify(elements), source))
+        return self._add(name, dtype, shape, len(self.result.buffers) - 1)
+
+    def _add(self, name: str, dtype: str, shape: Sequence[IntExpr], buffer: int) -> int:
+        self.result.tensors.append(DraftTensor(name, dtype, tuple(simplify(n) for n in shape), buffer))
+        return len(self.result.tensors) - 1
+
+    def view(self, source: int, name: str, shape: Sequence[IntExpr]) -> int:
+        tensor = self.result.tensors[source]
+        return self._add(name, tensor.dtype, shape, tensor.buffer)
+
+    def from_type(self, name: str, type_: relax.TensorType) -> int:
+        return self.new_tensor(name, str(type_.dtype), list(type_.shape.values))
+
+    def constant(self, expr: Any) -> int:
+        """Equal constants given by the same Relax node are stored once."""
+        known = self.constants.get(hash(expr.value))
+        if known is not None and known[0].same_as(expr.value):  # type: ignore[attr-defined]
+            return known[1]
+        array = expr.value.numpy()
+        index = len(self.result.constants)
+        name = f"constant_{index}"
+        self.result.constants.append((name, array))
+        tensor = self.new_tensor(name, str(expr.ty.dtype), [int(n) for n in array.shape], ("constant", index))
+        self.constants[hash(expr.value)] = (expr.value, tensor)
+        return tensor
+
+    # Functions and bindings
+
+    def function(self, func: relax.Function, arguments: Sequence[int]) -> list[int]:
+        """Walk a function; `arguments` stand for its first parameters. Returns the tensors of its result tuple."""
+        env: dict[relax.Var, Bound] = dict(zip(func.params, arguments, strict=False))
+        for block in func.body.blocks:
+            for binding in block.bindings:
+                self.binding(binding, env)
+        result = self.value(func.body.body, env)
+        return list(result) if isinstance(result, tuple) else [result]
+
+    def binding(self, binding: relax.Binding, env: dict[relax.Var, Bound]) -> None:
+        if isinstance(binding, relax.MatchCast):
+            env[binding.var] = self.match_cast(binding, env)
+            return
+        value = binding.value
+        name = binding.var.name
+        kind = control_flow.called(value)
+        if kind == control_flow.IF:
+            env[binding.var] = self.branch(value, name, env)
+        elif kind == control_flow.LOOP:
+            env[binding.var] = self.loop(value, name, env)
+        elif isinstance(value, relax.Call):
+            env[binding.var] = self.call(value, name, env)
+        else:
+            env[binding.var] = self.value(value, env)
+
+    def value(self, expr: Any, env: Mapping[relax.Var, Bound]) -> Bound:
+        if isinstance(expr, relax.Tuple):
+            return tuple(self.value(f, env) for f in expr.fields)
+        if isinstance(expr, relax.TupleGetItem):
+            return self.value(expr.tuple_value, env)[expr.index]
+        if isinstance(expr, relax.Var):
+            return env[expr]
+        return self.constant(expr)
+
+    def call(self, call: relax.Call, name: str, env: Mapping[relax.Var, Bound]) -> Bound:
+        if call.op.name == "relax.call_tir":
+            return self.launch(call, name, env)
+        if call.op.name == "relax.reshape":
+            return self.view(self.value(call.args[0], env), name, list(call.args[1].values))
+        if call.op.name == "relax.tensor_to_shape":
+            return self.value(call.args[0], env)
+        raise NotImplementedError(f"{call.op.name} reached the program stage; it needs a legalisation")
+
+    def match_cast(self, binding: relax.MatchCast, env: Mapping[relax.Var, Bound]) -> Bound:
+        tensor = self.value(binding.value, env)
+        if isinstance(binding.ty, relax.ShapeType):
+            for index, var in enumerate(binding.ty.values):
+                bounds = self.data_dims[var]
+                self.steps.append(BindDim(var, tensor, index, bounds.minimum, bounds.maximum))
+                self.bound(var)
+        return tensor
+
+    def bound(self, var: tirx.Var) -> None:
+        self.unbound.discard(var)
+        self.flush_requirements()
+
+    def flush_requirements(self) -> None:
+        """Emit the checks whose variables are all bound."""
+        ready = [r for r in self.pending if not any(v in self.unbound for v in _requirement_vars(r))]
+        self.pending = [r for r in self.pending if r not in ready]
+        self.steps.extend(Check(r.condition, r.message, r.values) for r in ready)
+
+    # Kernels
+
+    def launch(self, call: relax.Call, name: str, env: Mapping[relax.Var, Bound]) -> Bound:
+        types = list(call.ty_args[0].fields) if isinstance(call.ty_args[0], relax.TupleType) else list(call.ty_args)
+        arguments = [a if _is_scalar(a) else self.value(a, env) for a in call.args[1].fields]
+        outputs = [self.from_type(name if len(types) == 1 else f"{name}_{i}", t) for i, t in enumerate(types)]
+        index, func, lowered = self.kernel(call.args[0])
+        scalars = self.match(func, [*arguments, *outputs])
+        tensors = [a for a in arguments if isinstance(a, int)] + outputs
+        workspaces = [
+            self.new_tensor(f"{name}_workspace", w.dtype, [substitute(n, scalars) for n in w.shape])
+            for w in lowered.workspaces
+        ]
+        self.steps.append(
+            Launch(
+                kernel=index,
+                tensors=(*tensors, *workspaces),
+                scalars=tuple(simplify(scalars[v]) for v in lowered.scalars),
+                outputs=len(outputs),
+                workspaces=len(workspaces),
+            )
+        )
+        return outputs[0] if len(outputs) == 1 and not isinstance(call.ty, relax.TupleType) else tuple(outputs)
+
+    def kernel(self, gvar: ir.GlobalVar) -> tuple[int, tirx.PrimFunc, LoweredKernel]:
+        name = gvar.name_hint
+        if name not in self.lowered:
+            func = self.module[gvar]
+            lowered = self.lower(func, name)
+            self.lowered[name] = (len(self.result.kernels), func, lowered)
+            self.result.kernels.append(lowered.kernel)
+            self.result.in_place.append(self.in_place.get(name, ()))
+        return self.lowered[name]
+
+    def match(self, func: tirx.PrimFunc, arguments: Sequence[Any]) -> dict[tirx.Var, IntExpr]:
+        """Values of the function's integer variables: its integer parameters, and the dims of its buffer shapes."""
+        env: dict[tirx.Var, IntExpr] = {}
+        for param, argument in zip(func.params, arguments, strict=True):
+            if not tirx.is_buffer_var(param):
+                env[param] = argument
+        for param, argument in zip(func.params, arguments, strict=True):
+            if tirx.is_buffer_var(param):
+                for formal, actual in zip(param.shape, self.result.tensors[argument].shape, strict=True):
+                    if isinstance(formal, tirx.Var):
+                        env.setdefault(formal, actual)
+        return env
+
+    # Control flow
+
+    def nested(self, walk: Callable[[], None]) -> tuple[Step, ...]:
+        """The steps that `walk` appends, taken out of the current list."""
+        outer, self.steps = self.steps, []
+        walk()
+        inner, self.steps = self.steps, outer
+        return tuple(inner)
+
+    def branch(self, call: relax.Call, name: str, env: Mapping[relax.Var, Bound]) -> Bound:
+        condition, then, otherwise, captured = call.args[1:]
+        test = self.value(condition, env)
+        arguments = list(self.value(captured, env))
+        results = [self.from_type(f"{name}_{i}", t) for i, t in enumerate(call.ty_args[0].fields)]
+        fresh = self._fresh_dims(results)
+
+        def walk(gvar: ir.GlobalVar) -> tuple[Step, ...]:
+            return self.nested(lambda: self._finish(results, self.function(self.module[gvar], arguments), fresh))
+
+        self.steps.append(If(test, walk(then), walk(otherwise)))
+        for var in fresh:
+            self.bound(var)
+        return tuple(results)
+
+    def _fresh_dims(self, results: Sequence[int]) -> list[tirx.Var]:
+        dims = [n for r in results for n in self.result.tensors[r].shape if isinstance(n, tirx.Var)]
+        return [v for v in dict.fromkeys(dims) if v in self.unbound]
+
+    def _finish(self, targets: Sequence[int], sources: Sequence[int], fresh: Sequence[tirx.Var]) -> None:
+        """Set the dims that the targets leave open from the sources, and copy the sources to the targets."""
+        values: dict[tirx.Var, IntExpr] = {}
+        for target, source in zip(targets, sources, strict=True):
+            shapes = zip(self.result.tensors[target].shape, self.result.tensors[source].shape, strict=True)
+            values.update({formal: actual for formal, actual in shapes if isinstance(formal, tirx.Var) and formal in fresh})
+        self.steps.extend(SetDim(var, value) for var, value in values.items())
+        self.steps.extend(Copy(t, s) for t, s in zip(targets, sources, strict=True))
+
+    def loop(self, call: relax.Call, name: str, env: Mapping[relax.Var, Bound]) -> Bound:
+        body, trips, condition, carried, captured, counters = call.args[1:]
+        index, count = counters.values
+        initial = list(self.value(carried, env))
+        outer = list(self.value(captured, env))
+        types = list(call.ty_args[0].fields)
+        state = [self.from_type(f"{name}_state{i}", t) for i, t in enumerate(types[: len(initial)])]
+        rows = [self.from_type(f"{name}_rows{i}", t) for i, t in enumerate(types[len(initial) :])]
+        going: int | None = None
+        if not isinstance(condition, relax.Tuple):
+            going = self.new_tensor(f"{name}_condition", "bool", ())
+            self.steps.append(Copy(going, self.value(condition, env)))
+        self.steps.extend(Copy(t, s) for t, s in zip(state, initial, strict=True))
+
+        def walk() -> None:
+            self.unbound.discard(index)
+            results = self.function(self.module[body], [*state, *outer])
+            if going is not None:
+                self.steps.append(Copy(going, results.pop(0)))
+            ends, collected = results[: len(state)], results[len(state) :]
+            held = self._shield(ends, state)
+            self.steps.extend(Copy(t, s) for t, s in zip(state, held, strict=True))
+            self.steps.extend(CopySlice(t, s, index) for t, s in zip(rows, collected, strict=True))
+
+        steps = self.nested(walk)
+        self.steps.append(Loop(index, trips.values[0] if len(trips.values) else None, going, steps, count))
+        self.bound(count)
+        return tuple([*state, *rows])
+
+    def _shield(self, ends: Sequence[int], state: Sequence[int]) -> list[int]:
+        """A new value that is another state's old one is copied first, so that the updates do not disturb each other."""
+        held = []
+        buffers = {self.result.tensors[s].buffer for s in state}
+        for end, own in zip(ends, state, strict=True):
+            tensor = self.result.tensors[end]
+            if tensor.buffer in buffers and tensor.buffer != self.result.tensors[own].buffer:
+                copy = self.new_tensor(f"{tensor.name}_old", tensor.dtype, tensor.shape)
+                self.steps.append(Copy(copy, end))
+                held.append(copy)
+            else:
+                held.append(end)
+        return held
+
+
+def substitute(expr: IntExpr, values: Mapping[tirx.Var, IntExpr]) -> IntExpr:
+    """`expr` with variables replaced."""
+    if isinstance(expr, int):
+        return expr
+    known = {v: tirx.IntImm("int64", n) if isinstance(n, int) else n for v, n in values.items()}
+    return simplify(tvm_ffi.structural_map(expr, (ir.Var, lambda var: known.get(var, var)), order="post"))
+
+
+def _is_scalar(expr: Any) -> bool:
+    return isinstance(expr.ty, ir.PrimType)
+
+
+def _requirement_vars(requirement: Requirement) -> list[tirx.Var]:
+    found = list(free_vars(requirement.condition))
+    for value in requirement.values:
+        found.extend(free_vars(value))
+    return found
+
