@@ -24,7 +24,7 @@ install_debian_packages() {
         sudo=(sudo -n)
     fi
     "${sudo[@]}" apt-get update -qq
-    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
 command -v "$python" >/dev/null || install_debian_packages python3 python3-venv

@@ -1,0 +1,1 @@
+"""Scripts that print the numbers in the documentation, and the models that they use."""

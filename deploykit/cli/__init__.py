@@ -1,0 +1,54 @@
+"""The command line. One module per verb; `verb` says what they have in common.
+
+Nothing here imports the compiler before a verb needs it, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from deploykit.cli.doctor import doctor
+
+app = typer.Typer(
+    name="deploykit",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done, 1 results differ, 2 wrong use, 3 unsupported model, 4 missing tool.",
+)
+for _verb in (doctor,):
+    app.command()(_verb)
+
+
+def _version(value: bool) -> None:  # noqa: FBT001  (typer calls it by position)
+    if value:
+        from importlib.metadata import version
+
+        typer.echo(f"deploykit {version('deploykit')}")
+        raise typer.Exit
+
+
+@app.callback()
+def deploykit(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.", show_default=False)
+    ] = False,
+) -> None:
+    """Compile a model to a folder that runs without Python: a native library or plain C."""
+
+
+def main() -> None:
+    """The entry point of the `deploykit` command."""
+    signal.signal(signal.SIGTERM, _stop)
+    app()
+
+
+def _stop(number: int, _frame: FrameType | None) -> None:
+    """Leave through the same clean-up as an error."""
+    sys.exit(128 + number)

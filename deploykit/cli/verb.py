@@ -1,0 +1,84 @@
+"""What every verb has in common: `--debug`, and one exit code per kind of failure.
+
+    0    done
+    1    results differ
+    2    wrong use: option, name, shape, path, artifact
+    3    broken or unsupported model
+    4    missing or failing tool
+    70   internal error
+    130  interrupted (Ctrl-C)
+
+An error is one message on standard error, never a traceback unless `--debug` asks for it. A verb that is asked for
+`--json` prints the error as JSON on standard output as well.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import inspect
+import json
+import traceback
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from deploykit.cli.console import messages
+from deploykit.errors import DeploykitError
+
+INTERNAL_ERROR = 70
+INTERRUPTED = 130
+_REPORT = "This is a defect of deploykit: please report it with the model and what the command prints with --debug."
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", show_default=False)]
+
+
+def verb(function: Callable[..., None]) -> Callable[..., None]:
+    """The function as a command: adds `--debug` and turns exceptions into messages and exit codes."""
+
+    @functools.wraps(function)
+    def command(*, debug: bool, **options: Any) -> None:
+        try:
+            function(**options)
+        except KeyboardInterrupt:
+            messages.print("interrupted", style="bold red")
+            raise typer.Exit(INTERRUPTED) from None
+        except (typer.Exit, typer.Abort, typer.TyperException):
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise
+            code = _report(error, debug=debug, as_json=bool(options.get("json_output")))
+            raise typer.Exit(code) from None
+
+    signature = inspect.signature(function, eval_str=True)
+    option = inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Debug)
+    command.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])  # type: ignore[attr-defined]
+    command.__annotations__ = {**inspect.get_annotations(function, eval_str=True), "debug": Debug}
+    return command
+
+
+def _report(error: Exception, *, debug: bool, as_json: bool) -> int:
+    """Print the error; gives the exit code."""
+    if debug:
+        messages.print(traceback.format_exc(), markup=False, highlight=False)
+    message, code = _explain(error)
+    messages.print("[bold red]error:[/]", end=" ")
+    messages.print(message, markup=False, highlight=False)
+    if as_json:
+        description = {"kind": type(error).__name__, "message": message, "exit_code": code}
+        typer.echo(json.dumps({"error": description}, indent=2))
+    return code
+
+
+def _explain(error: Exception) -> tuple[str, int]:
+    """The message and the exit code of an error."""
+    if isinstance(error, DeploykitError):
+        return str(error), error.exit_code
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}", 2
+    summary = next(iter(str(error).splitlines()), "")
+    what = f"internal error: {type(error).__name__}: {summary}"
+    return f"{what}\n{_REPORT}", INTERNAL_ERROR

@@ -1,0 +1,118 @@
+"""Which tools are here: each with its version, what it is for, and how to install it.
+
+A requirement is met by any one of its tools: every C compiler will do. What is optional is only needed by the verb
+that its purpose names.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+
+
+@dataclass(frozen=True)
+class Tool:
+    """Something outside of deploykit. `probe` gives its version and place, or None when it is not here.
+
+    Of all tools with the same `requirement` one must be found; a tool without one is optional.
+    """
+
+    name: str
+    purpose: str
+    install: str
+    probe: Callable[[], tuple[str, str] | None]
+    requirement: str | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    name: str
+    found: bool
+    version: str | None
+    path: str | None
+    purpose: str
+    install: str
+    requirement: str | None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    findings: tuple[Finding, ...]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The requirements that nothing found here meets."""
+        met = {f.requirement for f in self.findings if f.found}
+        return tuple(dict.fromkeys(f.requirement for f in self.findings if f.requirement and f.requirement not in met))
+
+
+def diagnose(tools: Iterable[Tool] | None = None) -> Diagnosis:
+    """Look for every tool."""
+    return Diagnosis(tuple(_find(tool) for tool in (TOOLS if tools is None else tools)))
+
+
+def _find(tool: Tool) -> Finding:
+    version, path = tool.probe() or (None, None)
+    return Finding(tool.name, path is not None, version, path, tool.purpose, tool.install, tool.requirement)
+
+
+def python_package(name: str) -> Callable[[], tuple[str, str] | None]:
+    """A probe for an installed Python distribution."""
+
+    def probe() -> tuple[str, str] | None:
+        try:
+            distribution = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            return None
+        return distribution.version, str(distribution.locate_file(""))
+
+    return probe
+
+
+def program(*command: str, version_flag: str = "--version") -> Callable[[], tuple[str, str] | None]:
+    """A probe for a program that answers `version_flag`."""
+
+    def probe() -> tuple[str, str] | None:
+        path = shutil.which(command[0])
+        if path is None:
+            return None
+        try:
+            answer = subprocess.run([path, *command[1:], version_flag], capture_output=True, text=True, timeout=20)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        if answer.returncode != 0:
+            return None
+        match = _VERSION.search(answer.stdout or answer.stderr)
+        return (match.group() if match else "unknown"), path
+
+    return probe
+
+
+def _python() -> tuple[str, str]:
+    return platform.python_version(), sys.executable
+
+
+_COMPILER = "a C compiler"
+
+TOOLS = (
+    Tool("Python", "runs deploykit", "https://www.python.org", _python, "Python"),
+    Tool("apache-tvm", "compiler", "pip install 'apache-tvm==0.27.*'", python_package("apache-tvm"), "apache-tvm"),
+    Tool("onnx", "ONNX models", "pip install onnx", python_package("onnx"), "onnx"),
+    Tool("onnx-ir", "ONNX models", "pip install onnx-ir", python_package("onnx-ir"), "onnx-ir"),
+    Tool("gcc", "compiles artifacts", "apt-get install gcc libc6-dev", program("gcc"), _COMPILER),
+    Tool("clang", "compiles artifacts", "apt-get install clang", program("clang"), _COMPILER),
+    Tool("zig", "compiles artifacts where there is no other C compiler", "pip install ziglang",
+         program(sys.executable, "-m", "ziglang", version_flag="version"), _COMPILER),
+    Tool("make", "builds an embedded artifact with its Makefile", "apt-get install make", program("make")),
+    Tool("cmake", "builds an embedded artifact with its CMake file", "apt-get install cmake", program("cmake")),
+    Tool("onnxruntime", "reference of `verify`, peer of `bench`", "pip install onnxruntime",
+         python_package("onnxruntime")),
+)  # fmt: skip
