@@ -74,11 +74,10 @@ def guarded(value: Expr) -> bool:
     return any(getattr(call.op, "name", "") not in VECTOR_CALLS for call in collect(value, ir.Call))
 
 
-VECTOR_CALLS = frozenset(
-    f"tirx.{name}"
-    for name in (
-        "exp exp2 log log2 sqrt rsqrt tanh sigmoid erf fabs floor ceil round trunc nearbyint pow sin cos "
-        "bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right isnan likely reinterpret"
-    ).split()
+_VECTOR_CALLS = (
+    *("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "sigmoid", "pow", "sin", "cos"),
+    *("fabs", "floor", "ceil", "round", "trunc", "nearbyint", "isnan", "likely", "reinterpret"),
+    *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right"),
 )
+VECTOR_CALLS = frozenset(f"tirx.{name}" for name in _VECTOR_CALLS)
 """Calls that the code generator applies to whole vectors."""

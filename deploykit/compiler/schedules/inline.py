@@ -45,14 +45,11 @@ def inline(nest: Nest) -> Nest:
     while position < len(stages):
         stage = stages[position]
         target = _temporary(stage, temporaries)
-        if target is None or not _inlinable(stage, target, stages):
+        if target is None or isinstance(stage, Opaque) or not _inlinable(stage, target, stages):
             position += 1
             continue
-        stages = [
-            other if other is stage or isinstance(other, Opaque) else _absorb(other, stage, target)
-            for other in stages
-        ]
-        stages.pop(position)
+        readers = [other for other in stages if other is not stage]
+        stages = [other if isinstance(other, Opaque) else _absorb(other, stage, target) for other in readers]
         temporaries.remove(target)
     return replace(nest, stages=tuple(stages), temporaries=tuple(temporaries))
 
@@ -64,8 +61,7 @@ def _temporary(stage: Stage | Opaque, temporaries: Sequence[Buffer]) -> Buffer |
     return target if any(target.same_as(buffer) for buffer in temporaries) else None
 
 
-def _inlinable(stage: Stage | Opaque, target: Buffer, stages: Sequence[Stage | Opaque]) -> bool:
-    assert isinstance(stage, Stage)
+def _inlinable(stage: Stage, target: Buffer, stages: Sequence[Stage | Opaque]) -> bool:
     assert stage.store is not None
     if any(load.source.same_as(target) for load in stage.loads) or ANCHOR in stage.annotations:
         return False

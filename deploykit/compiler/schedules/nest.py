@@ -123,10 +123,10 @@ class Nest:
 
 
 _COMBINERS: dict[type, Callable[[Expr, Expr], Expr]] = {
-    tirx.Add: lambda a, b: tirx.Add(a, b),
-    tirx.Mul: lambda a, b: tirx.Mul(a, b),
-    tirx.Max: lambda a, b: tirx.Max(a, b),
-    tirx.Min: lambda a, b: tirx.Min(a, b),
+    tirx.Add: tirx.Add,
+    tirx.Mul: tirx.Mul,
+    tirx.Max: tirx.Max,
+    tirx.Min: tirx.Min,
 }
 
 
