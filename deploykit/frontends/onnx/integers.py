@@ -95,7 +95,9 @@ def clamp(value: IntExpr, low: IntExpr, high: IntExpr) -> IntExpr:
 
 def ceil_div(a: IntExpr, b: IntExpr) -> IntExpr:
     """The least integer not below `a / b`."""
-    return -(-a // b) if is_plain(a) and is_plain(b) else -tirx.floordiv(-expr(a), expr(b))
+    if is_plain(a) and is_plain(b):
+        return -(-a // b)
+    return tirx.floordiv(expr(a) + (b - 1), expr(b)) if is_plain(b) and b > 0 else -tirx.floordiv(-expr(a), expr(b))
 
 
 def floor_div(a: IntExpr, b: IntExpr) -> IntExpr:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from tvm import ir, te, tirx
 
 from deploykit.frontends.dtypes import storage_dtype
+from deploykit.frontends.onnx.integers import ceil_div, floor_div, maximum, minimum
 from deploykit.frontends.onnx.registry import Unsupported
 from deploykit.frontends.onnx.value import Value
 
@@ -59,7 +60,7 @@ def windows(
     automatic = node.string("auto_pad", "NOTSET")
     extents = [ctx.simplify((k - 1) * d + 1) for k, d in zip(kernel, dilations, strict=True)]
     if automatic in ("SAME_UPPER", "SAME_LOWER"):
-        counts = [ctx.simplify(ceil_divide(n, s)) for n, s in zip(sizes, strides, strict=True)]
+        counts = [ctx.simplify(ceil_div(n, s)) for n, s in zip(sizes, strides, strict=True)]
         missing = [_missing(ctx, *axis) for axis in zip(sizes, counts, extents, strides, strict=True)]
         before, after = split(ctx, missing, lower=automatic == "SAME_LOWER")
     else:
@@ -89,13 +90,13 @@ def window_count(
     before, after = pads
     room = size + before + after - extent
     if not ceil_mode:
-        return ctx.simplify(floor_divide(room, stride) + 1)
-    return smaller(ctx, ceil_divide(room, stride) + 1, floor_divide(size + before - 1, stride) + 1)
+        return ctx.simplify(floor_div(room, stride) + 1)
+    return ctx.simplify(minimum(ceil_div(room, stride), floor_div(size + before - 1, stride)) + 1)
 
 
 def split(ctx: Context, totals: Sequence[IntExpr], *, lower: bool) -> tuple[list[IntExpr], list[IntExpr]]:
     """Padding before and after each axis from the total; `lower` puts the odd one before."""
-    halves = [ctx.simplify(floor_divide(total, 2)) for total in totals]
+    halves = [ctx.simplify(floor_div(total, 2)) for total in totals]
     rest = [ctx.simplify(total - half) for total, half in zip(totals, halves, strict=True)]
     return (rest, halves) if lower else (halves, rest)
 
@@ -104,7 +105,7 @@ def _missing(ctx: Context, size: IntExpr, count: IntExpr, extent: IntExpr, strid
     """Padding in all for `count` windows, `count` being `ceil(size / stride)`."""
     if isinstance(extent, int) and extent == 1:
         return 0
-    return larger(ctx, (count - 1) * stride + extent - size, 0)
+    return ctx.simplify(maximum((count - 1) * stride + extent - size, 0))
 
 
 def pad(ctx: Context, x: Value, before: Sequence[IntExpr], shape: Sequence[IntExpr]) -> Value:
@@ -120,28 +121,4 @@ def pad(ctx: Context, x: Value, before: Sequence[IntExpr], shape: Sequence[IntEx
 
         return te.compute((*x.shape[:2], *shape), element, name="pad")
 
-    result = ctx.kernel("pad", build, x, dtype=x.dtype)
-    assert isinstance(result, Value)
-    return result
-
-
-def floor_divide(a: IntExpr, b: int) -> IntExpr:
-    """Floor division of a size."""
-    if b == 1:
-        return a
-    return a // b if isinstance(a, int) else tirx.floordiv(a, tirx.IntImm("int64", b))
-
-
-def ceil_divide(a: IntExpr, b: int) -> IntExpr:
-    """Division of a size, rounded up."""
-    return floor_divide(a + (b - 1), b)
-
-
-def larger(ctx: Context, a: IntExpr, b: IntExpr) -> IntExpr:
-    """The larger of two sizes."""
-    return max(a, b) if isinstance(a, int) and isinstance(b, int) else ctx.simplify(tirx.max(a, b))
-
-
-def smaller(ctx: Context, a: IntExpr, b: IntExpr) -> IntExpr:
-    """The smaller of two sizes."""
-    return min(a, b) if isinstance(a, int) and isinstance(b, int) else ctx.simplify(tirx.min(a, b))
+    return ctx.kernel("pad", build, x, dtype=x.dtype)
