@@ -64,12 +64,13 @@ _DIVISIONS = {prim.Div: "div", prim.Mod: "mod", prim.FloorDiv: "floordiv", prim.
 MATH = {
     **{f"tirx.{name}": name for name in ("exp", "exp2", "log", "log10", "log1p", "tanh", "erf", "sin", "cos", "tan")},
     **{f"tirx.{name}": name for name in ("asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "sqrt")},
-    **{f"tirx.{name}": name for name in ("floor", "trunc", "round", "nearbyint", "fabs", "pow", "fmod", "atan2")},
+    **{f"tirx.{name}": name for name in ("floor", "trunc", "nearbyint", "fabs", "pow", "fmod", "atan2")},
     **{f"tirx.{name}": name for name in ("hypot", "copysign", "nextafter", "fma")},
+    "tirx.round": "nearbyint",
     "prim.ceil": "ceil",
     "prim.log2": "log2",
 }
-"""Operators that are functions of <math.h>, by their name for double."""
+"""Operators that are functions of <math.h>, by their name for double. Rounding goes to even in ties."""
 
 
 def dtype_of(expr: Expr) -> str:

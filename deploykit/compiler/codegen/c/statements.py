@@ -42,8 +42,11 @@ class KernelPrinter:
         self.scopes = Scopes()
         self.names: dict[Var, str] = {}
         self.analyzer = tvm.sym.Analyzer()
-        self.expressions = ExpressionPrinter(self.names.__getitem__, self._buffer, self.analyzer)
+        self.expressions = ExpressionPrinter(self._name, self.names.__getitem__, self.analyzer)
         self.lines: list[str] = []
+        self.bind_lines: dict[Var, int] = {}
+        self.uses: dict[Var | None, set[Var]] = {None: set()}
+        self.user: Var | None = None
         self.depth = 1
         self.written = _written(func.body)
 
@@ -52,16 +55,32 @@ class KernelPrinter:
         for param in self.func.params:
             self.names[param] = self.scopes.fresh(param.name)
         self._statement(self.func.body)
-        used = "\n".join(self.lines)
-        unused = [n for n in (self.names[p] for p in self.func.params) if not _mentions(used, n)]
-        body = [*(f"{INDENT}(void){name};" for name in unused), *self.lines]
-        return "\n".join([f"{self._signature()} {{", *body, "}", ""])
+        lines = self._live_lines()
+        text = "\n".join(lines)
+        unused = [n for n in (self.names[p] for p in self.func.params) if not re.search(rf"\b{n}\b", text)]
+        return "\n".join([f"{self._signature()} {{", *(f"{INDENT}(void){name};" for name in unused), *lines, "}", ""])
 
     def prototype(self) -> str:
         """The declaration, without the semicolon."""
         for param in self.func.params:
             self.names[param] = self.scopes.fresh(param.name)
         return self._signature()
+
+    def _live_lines(self) -> list[str]:
+        """The lines without binds that nothing uses, such as those that only buffer shapes refer to."""
+        live: set[Var] = set()
+        pending = list(self.uses[None])
+        while pending:
+            var = pending.pop()
+            if var not in live:
+                live.add(var)
+                pending.extend(self.uses.get(var, ()))
+        dead = {line for var, line in self.bind_lines.items() if var not in live}
+        return [text for number, text in enumerate(self.lines) if number not in dead]
+
+    def _name(self, var: Var) -> str:
+        self.uses[self.user].add(var)
+        return self.names[var]
 
     def _signature(self) -> str:
         params = [self._parameter(param) for param in self.func.params] or ["void"]
@@ -88,9 +107,6 @@ class KernelPrinter:
         with self.scopes.nested():
             self._statement(body)
         self.depth -= 1
-
-    def _buffer(self, buffer: Var) -> str:
-        return self.names[buffer]
 
     def _statement(self, stmt: Stmt) -> None:
         handler = _HANDLERS.get(type(stmt))
@@ -139,12 +155,16 @@ class KernelPrinter:
         self.names[stmt.buffer] = name
 
     def _bind(self, stmt: tirx.Bind) -> None:
+        self.uses[stmt.var] = set()
+        self.user = stmt.var
         value = self.expressions.value(stmt.value)
+        self.user = None
         if self.expressions.reads_memory(stmt.value):
             self.expressions.from_memory.add(stmt.var)
         elif dtype_of(stmt.var) in ("int32", "int64"):
             self.analyzer.bind(stmt.var, stmt.value, allow_override=True)
         name = self.scopes.fresh(stmt.var.name)
+        self.bind_lines[stmt.var] = len(self.lines)
         self._line(f"const {types.value_type(dtype_of(stmt.var))} {name} = {value};")
         self.names[stmt.var] = name
 
@@ -222,10 +242,6 @@ _HANDLERS: dict[type, Callable[[KernelPrinter, object], None]] = {
     tirx.Break: KernelPrinter._break,
     tirx.Continue: KernelPrinter._continue,
 }
-
-
-def _mentions(text: str, name: str) -> bool:
-    return re.search(rf"\b{name}\b", text) is not None
 
 
 def _written(body: Stmt) -> set[Var]:

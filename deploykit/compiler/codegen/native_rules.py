@@ -1,0 +1,144 @@
+"""Rewrites of a raw kernel before LLVM sees it, so that native code computes what the C code does.
+
+* float16 functions are computed in float32;
+* functions of the C library are called by name where LLVM has no operation, where TVM's own expansion is inaccurate
+  (`tanh` near 0) or where LLVM would pick a name that is not standard C (`sincosf`, `exp10f`);
+* integer division and modulo by a value from memory give 0 for a zero divisor instead of a trap;
+* float to integer casts of values from memory saturate, NaN gives 0.
+
+The rules hold for scalars and for vectors.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import Call, TensorLoad, Var
+from tvm.ir.prim import expr as prim
+
+from deploykit.compiler.codegen.c import types
+from deploykit.compiler.codegen.c.expressions import MATH
+
+if TYPE_CHECKING:
+    from tvm.ir import Expr
+
+_INTRINSICS = {f"tirx.{name}": f"llvm.{name}" for name in ("tanh", "tan", "sinh", "cosh", "pow")}
+"""Operators that are an operation of LLVM, which calls the C library, lane by lane for a vector."""
+
+_LIBRARY = {f"tirx.{name}": name for name in ("asinh", "acosh", "atanh", "fmod", "erf", "log1p")}
+"""Operators that become calls of the C library, by their name for double. They are never vectors."""
+
+
+def prepare(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Apply every rule."""
+    from_memory = _bound_to_memory(func.body)
+
+    def reads_memory(expr: Expr) -> bool:
+        return _reads(expr, from_memory)
+
+    def division(expr: Any) -> Expr:
+        if types.is_float(_element(expr)) or not reads_memory(expr.b):
+            return expr
+        return _guarded_division(expr)
+
+    def cast(expr: prim.Cast) -> Expr:
+        source, target = _element(expr.value), _element(expr)
+        if not types.is_float(source) or types.is_float(target) or target == "bool" or not reads_memory(expr.value):
+            return expr
+        return _saturating_cast(expr, target)
+
+    body = tvm_ffi.structural_map(
+        func.body,
+        [
+            (Call, _math),
+            ((prim.Div, prim.Mod, prim.FloorDiv, prim.FloorMod), division),
+            (prim.Cast, cast),
+        ],
+    )
+    return tirx.PrimFunc(func.params, body, func.ret_type, func.attrs)
+
+
+def _element(expr: Expr) -> str:
+    """The dtype of a scalar or of a vector's lanes."""
+    return str(expr.ty.dtype).split("x")[0]
+
+
+def _bound_to_memory(body: tirx.Stmt) -> set[Var]:
+    """Variables whose value depends on the contents of a buffer."""
+    found: set[Var] = set()
+
+    def visit(bind: tirx.Bind) -> None:
+        if _reads(bind.value, found):
+            found.add(bind.var)
+
+    tvm_ffi.structural_walk(body, (tirx.Bind, visit), order="pre")
+    return found
+
+
+def _reads(expr: Expr, from_memory: set[Var]) -> bool:
+    found = False
+
+    def load(_: TensorLoad) -> None:
+        nonlocal found
+        found = True
+
+    def var(node: Var) -> None:
+        nonlocal found
+        found = found or node in from_memory
+
+    tvm_ffi.structural_walk(expr, [(TensorLoad, load), (Var, var)])
+    return found
+
+
+_COMPOSED = ("tirx.exp10", "tirx.sigmoid", "tirx.rsqrt")
+
+
+def _math(call: Call) -> Expr:
+    name = getattr(call.op, "name", "")
+    if name not in MATH and name not in _COMPOSED:
+        return call
+    element, dtype = _element(call), str(call.ty.dtype)
+    if element == "float16":
+        wide = dtype.replace(element, "float32")
+        single = Call(call.op, [arg.astype(wide) for arg in call.args], ret_ty=wide)
+        return _math(single).astype(dtype)
+    if name == "tirx.exp10":
+        ten = tirx.const(10.0, element)
+        return tirx.call_llvm_pure_intrin(dtype, "llvm.pow", ten.astype(dtype), *call.args)
+    if name in _INTRINSICS:
+        return tirx.call_llvm_pure_intrin(dtype, _INTRINSICS[name], *call.args)
+    if name in _LIBRARY:
+        suffix = "" if element == "float64" else "f"
+        return tirx.call_pure_extern(dtype, f"{_LIBRARY[name]}{suffix}", *call.args)
+    return call
+
+
+def _guarded_division(expr: Any) -> Expr:
+    dtype = str(expr.ty.dtype)
+    zero, one = tirx.const(0, dtype), tirx.const(1, dtype)
+    harmless = tirx.Select(expr.b == zero, one, expr.b)
+    result = tirx.Select(expr.b == zero, zero, type(expr)(expr.a, harmless))
+    if types.is_unsigned(dtype):
+        return result
+    minus_one = tirx.const(-1, dtype)
+    harmless = tirx.Select(tirx.any(expr.b == zero, expr.b == minus_one), one, expr.b)
+    quotient = type(expr)(expr.a, harmless)
+    by_minus_one = zero if isinstance(expr, prim.Mod | prim.FloorMod) else zero - expr.a
+    return tirx.Select(expr.b == zero, zero, tirx.Select(expr.b == minus_one, by_minus_one, quotient))
+
+
+def _saturating_cast(expr: prim.Cast, target: str) -> Expr:
+    value, dtype = expr.value, str(expr.ty.dtype)
+    source = str(value.ty.dtype)
+    low, high = types.integer_range(target)
+    above = tirx.const(float(high + 1), source)
+    if types.is_unsigned(target) or types.bits(target) < 24:
+        inside = value > tirx.const(float(low - 1), source)
+    else:
+        inside = value >= tirx.const(float(low), source)
+    whole = prim.Cast(dtype.replace(target, "int32"), value) if types.bits(target) < 32 else expr
+    chosen = tirx.Select(inside, whole.astype(dtype), tirx.const(low, dtype))
+    beyond = tirx.Select(value >= above, tirx.const(high, dtype), tirx.const(0, dtype))
+    return tirx.Select(value < above, chosen, beyond)
