@@ -44,10 +44,10 @@ def load_onnx(
     model = source if isinstance(source, ir.Model) else read(source)
     if name is None:
         name = Path(source).stem if isinstance(source, (str, Path)) else (model.graph.name or "model")
-    return _Import(model, dict(dims or {}), name).run()
+    return GraphImporter(model, dict(dims or {}), name).run()
 
 
-class _Import:
+class GraphImporter:
     """One import of one model."""
 
     def __init__(self, model: ir.Model, dims: DimBounds, name: str) -> None:
@@ -95,7 +95,7 @@ class _Import:
             data_dims=tuple(self.shared.data_dims),
             requirements=tuple(self.shared.requirements),
             notes=tuple(self.shared.notes),
-            reimport=lambda dims: _Import(self.model, {**self.bounds, **dims}, self.name).run(),
+            reimport=lambda dims: GraphImporter(self.model, {**self.bounds, **dims}, self.name).run(),
         )
 
     # Interface
