@@ -15,7 +15,8 @@ from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import broadcast_shapes, compute_dtype, elementwise
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.layout import expand, transpose
+from deploykit.frontends.onnx.ops.joining import expand
+from deploykit.frontends.onnx.ops.layout import transpose
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
 
@@ -67,20 +68,22 @@ def gemm(ctx: Context, node: Node, a: Value, b: Value, c: Value | None = None) -
     product = wide_matmul(ctx, a, b)
     if c is not None and beta != 0.0:
         ctx.require(_fits(c.shape, product.shape), "the addend of Gemm does not broadcast to the product")
-        return elementwise(ctx, "gemm", lambda x, y: _scaled(x, alpha) + _scaled(y, beta), product, c, dtype=dtype)
+        return elementwise(ctx, "gemm", lambda x, y: _combine(x, y, alpha, beta), product, c, dtype=dtype)
     if alpha != 1.0:
-        return elementwise(ctx, "gemm", lambda x: _scaled(x, alpha), product, dtype=dtype)
+        return elementwise(ctx, "gemm", lambda x: _combine(x, None, alpha, beta), product, dtype=dtype)
     return ctx.cast(product, dtype)
 
 
-def _scaled(x: ir.Expr, scale: float) -> ir.Expr:
-    """`x * scale`; integers are scaled in float64 and truncated."""
-    if scale == 1.0:
-        return x
+def _combine(x: ir.Expr, y: ir.Expr | None, alpha: float, beta: float) -> ir.Expr:
+    """`alpha * x + beta * y`; with fractional scales, integers are combined in float64 and truncated."""
     dtype = str(x.ty.dtype)
-    if dtype.startswith("float"):
-        return x * tirx.const(scale, dtype)
-    return tirx.Cast(dtype, tirx.Cast("float64", x) * tirx.const(scale, "float64"))
+    if not dtype.startswith("float") and not (alpha.is_integer() and beta.is_integer()):
+        wide = [v if v is None else tirx.Cast("float64", v) for v in (x, y)]
+        return tirx.Cast(dtype, _combine(wide[0], wide[1], alpha, beta))
+    scaled = x if alpha == 1.0 else x * tirx.const(alpha, dtype)
+    if y is None:
+        return scaled
+    return scaled + (y if beta == 1.0 else y * tirx.const(beta, dtype))
 
 
 def _fits(shape: Sequence[IntExpr], target: Sequence[IntExpr]) -> ir.Expr | bool:
