@@ -1,8 +1,8 @@
 """Multidirectional broadcasting with symbolic dims, and elementwise kernels on top of it.
 
-Per axis: equal sizes stay; a 1 gives way to the other size; a constant above 1 wins over a symbolic size, which must then
-be 1 or that constant; of two different symbolic sizes `a` and `b` the result is `a` unless `a` is 1, then `b`. What
-cannot be proved is required at run time. (Source: ONNX, Broadcasting.md.)
+Per axis: equal sizes stay; a 1 gives way to the other size; a constant above 1 wins over a symbolic size, which must
+then be 1 or that constant; of two different symbolic sizes `a` and `b` the result is `a` unless `a` is 1, then `b`.
+What cannot be proved is required at run time. (Source: ONNX, Broadcasting.md.)
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from tvm import ir, te, tirx
 
 from deploykit.frontends.dtypes import is_narrow_float, storage_dtype
-from deploykit.frontends.onnx.narrow import decode, encode
+from deploykit.frontends.onnx.conversion import convert
+from deploykit.frontends.onnx.narrow import decode
 from deploykit.frontends.onnx.value import Value
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def _join(ctx: Context, a: IntExpr, b: IntExpr) -> IntExpr:
         return b
     if isinstance(a, int) or isinstance(b, int):
         fixed, free = (a, b) if isinstance(a, int) else (b, a)
-        ctx.require((free == fixed) if isinstance(free, int) else tirx.any(free == fixed, free == 1), "sizes {} and {} do not broadcast", a, b)
+        agree = free == fixed if isinstance(free, int) else tirx.any(free == fixed, free == 1)
+        ctx.require(agree, "sizes {} and {} do not broadcast", a, b)
         return fixed
     ctx.require(tirx.any(a == b, a == 1, b == 1), "sizes {} and {} do not broadcast", a, b)
     return ctx.simplify(tirx.Select(a == 1, b, a))
@@ -78,16 +80,13 @@ def elementwise(
 
     def build(*tensors: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:
-            loaded = [
-                load(t, v.dtype, broadcast_index(ctx, v.shape, shape, index)) for t, v in zip(tensors, inputs, strict=True)
-            ]
+            pairs = zip(tensors, inputs, strict=True)
+            loaded = [load(t, v.dtype, broadcast_index(ctx, v.shape, shape, index)) for t, v in pairs]
             return store(function(*loaded), dtype)
 
         return te.compute(shape, element, name=name)
 
-    result = ctx.kernel(name, build, *inputs, dtype=dtype)
-    assert isinstance(result, Value)
-    return result
+    return ctx.kernel(name, build, *inputs, dtype=dtype)
 
 
 def load(tensor: te.Tensor, dtype: str, index: Sequence[ir.Expr]) -> ir.Expr:
@@ -100,10 +99,7 @@ def load(tensor: te.Tensor, dtype: str, index: Sequence[ir.Expr]) -> ir.Expr:
 
 def store(value: ir.Expr, dtype: str) -> ir.Expr:
     """A computed number as an element of logical `dtype`."""
-    if is_narrow_float(dtype):
-        return encode(value, dtype)
-    target = storage_dtype(dtype)
-    return value if str(value.ty.dtype) == target else tirx.Cast(target, value)
+    return convert(value, dtype)
 
 
 def compute_dtype(dtype: str) -> str:

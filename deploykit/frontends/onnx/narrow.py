@@ -67,7 +67,8 @@ def decode(bits: ir.Expr, dtype: str) -> ir.Expr:
         return tirx.reinterpret("float32", tirx.Select(code == _u32(0), _u32(0x00400000), normal))
     form = FORMATS[dtype]
     magnitude = code & _u32(form.sign - 1)
-    subnormal = tirx.reinterpret("uint32", tirx.Cast("float32", magnitude) * _f32(2.0 ** (1 - form.bias - form.mantissa)))
+    smallest = _f32(2.0 ** (1 - form.bias - form.mantissa))
+    subnormal = tirx.reinterpret("uint32", tirx.Cast("float32", magnitude) * smallest)
     normal = (magnitude << _u32(23 - form.mantissa)) + _u32((127 - form.bias) << 23)
     value = tirx.Select(magnitude < _u32(1 << form.mantissa), subnormal, normal)
     if form.infinity is not None:
@@ -106,8 +107,10 @@ def encode(value: ir.Expr, dtype: str, *, saturate: bool | None = None) -> ir.Ex
 def _round(magnitude: ir.Expr, form: NarrowFloat) -> ir.Expr:
     """The code nearest to a float32 magnitude, possibly above the largest."""
     shift = 23 - form.mantissa
+    below_half = _u32((1 << (shift - 1)) - 1)
     tie = (magnitude >> _u32(shift)) & _u32(1)
-    normal = ((magnitude + _u32((1 << (shift - 1)) - 1) + tie) >> _u32(shift)) - _u32((127 - form.bias) << form.mantissa)
+    rebias = _u32((127 - form.bias) << form.mantissa)
+    normal = ((magnitude + below_half + tie) >> _u32(shift)) - rebias
     if form.bias == 127:
         return normal
     # Adding a number whose last mantissa bit is worth the format's smallest number leaves the code in the low bits.

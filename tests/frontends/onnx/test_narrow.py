@@ -39,7 +39,8 @@ def samples(dtype: str) -> np.ndarray:
     middle = (numbers[1:] / 2 + numbers[:-1] / 2).astype(np.float32)
     with np.errstate(over="ignore"):
         ends = numbers[-1] * np.array([1.03, 1.06, 1.2, 1.5, 2], np.float32)
-        near = np.concatenate([numbers, middle, np.nextafter(middle, 0), np.nextafter(middle, np.float32(np.inf)), ends])
+        beside = [np.nextafter(middle, np.float32(0)), np.nextafter(middle, np.float32(np.inf))]
+        near = np.concatenate([numbers, middle, *beside, ends])
     extremes = np.array([0, 1e-45, 1e-40, 1e-38, 3e38, np.inf, np.nan], np.float32)
     return np.concatenate([halves, near, -near, extremes, -extremes]).astype(np.float32)
 

@@ -1,39 +1,94 @@
-"""Conversion between dtypes."""
+"""Conversion between dtypes: Cast, CastLike, BitCast.
+
+What a number becomes in another dtype is said in `conversion`. `saturate` and `round_mode` concern the float8
+formats. BitCast keeps the bits; both dtypes must have the same width.
+"""
 
 from __future__ import annotations
 
-from tvm import ir, tirx
+import re
 
-from deploykit.frontends.dtypes import numpy_dtype
-from deploykit.frontends.onnx.broadcast import elementwise
+import numpy as np
+from onnx import numpy_helper
+from tvm import ir, te, tirx
+
+from deploykit.frontends.dtypes import numpy_dtype, storage_dtype
+from deploykit.frontends.onnx.broadcast import load
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.conversion import convert
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.registry import operator
+from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value, constant, known
 
+_FOLDED = 1 << 20
+"""A constant with more elements is converted at run time, which keeps the smaller dtype in the weights."""
 
-def cast(ctx: Context, value: Value, dtype: str) -> Value:
+
+def cast(ctx: Context, value: Value, dtype: str, *, saturate: bool = True, round_mode: str = "up") -> Value:
     """`value` in another dtype; the value itself when it already has it."""
     if value.dtype == dtype:
         return value
-    if value.array is not None and value.array.size < 1 << 20:
-        return constant(value.array.astype(numpy_dtype(dtype)))
+    if value.array is not None and value.array.size < _FOLDED:
+        return constant(cast_array(value.array, dtype, saturate=saturate, round_mode=round_mode))
     if value.elements is not None and dtype in ("int64", "int32") and value.dtype in ("int64", "int32"):
         return known(value.elements, dtype)
 
-    def convert(x: ir.Expr) -> ir.Expr:
-        if dtype == "bool":
-            return x != tirx.const(0, str(x.ty.dtype))
-        return x
+    def build(x: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            return convert(load(x, value.dtype, index), dtype, saturate=saturate, round_mode=round_mode)
 
-    return elementwise(ctx, "cast", convert, value, dtype=dtype)
+        return te.compute(value.shape, element, name="cast")
+
+    return ctx.kernel("cast", build, value, dtype=dtype)
+
+
+def cast_array(array: np.ndarray, dtype: str, *, saturate: bool = True, round_mode: str = "up") -> np.ndarray:
+    """ONNX `Cast` of a constant."""
+    target = numpy_dtype(dtype)
+    with np.errstate(all="ignore"):
+        if dtype == "float8_e8m0":
+            return numpy_helper.to_float8e8m0(array, saturate, round_mode)
+        if dtype.startswith("float8") and saturate:
+            return numpy_helper.saturate_cast(array, target)
+        return array.astype(target)
 
 
 @operator("Cast")
 def cast_operator(ctx: Context, node: Node, x: Value) -> Value:
-    return cast(ctx, x, node.dtype("to"))
+    return _cast(ctx, node, x, node.dtype("to"))
 
 
 @operator("CastLike")
 def cast_like(ctx: Context, node: Node, x: Value, target: Value) -> Value:
-    return cast(ctx, x, target.dtype)
+    return _cast(ctx, node, x, target.dtype)
+
+
+def _cast(ctx: Context, node: Node, x: Value, dtype: str) -> Value:
+    return cast(ctx, x, dtype, saturate=bool(node.int("saturate", 1)), round_mode=node.string("round_mode", "up"))
+
+
+@operator("BitCast")
+def bit_cast(ctx: Context, node: Node, x: Value) -> Value:
+    dtype = node.dtype("to")
+    if _width(x.dtype) != _width(dtype):
+        raise Unsupported(f"{x.dtype} has {_width(x.dtype)} bits an element and {dtype} {_width(dtype)}")
+
+    def build(t: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            bits = tirx.Cast("uint8", t(*index)) if x.dtype == "bool" else t(*index)
+            if dtype == "bool":
+                return convert(bits, "bool")
+            if _width(dtype) < 8:
+                return convert(bits, dtype) if "int" in dtype else convert(bits, "uint4")
+            target = storage_dtype(dtype)
+            return bits if str(bits.ty.dtype) == target else tirx.reinterpret(target, bits)
+
+        return te.compute(x.shape, element, name="bitcast")
+
+    return ctx.kernel("bitcast", build, x, dtype=dtype)
+
+
+def _width(dtype: str) -> int:
+    """Bits of one element; a bool has 8."""
+    digits = re.search(r"\d+", dtype)
+    return int(digits.group()) if digits else 8
