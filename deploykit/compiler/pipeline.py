@@ -21,6 +21,7 @@ from tvm import ir, relax, tirx
 
 from deploykit.compiler.codegen.lower import LoweredKernel, lower
 from deploykit.compiler.graph.legalize import legalize
+from deploykit.compiler.profile import Profile
 from deploykit.compiler.program.inplace import elementwise_inputs
 from deploykit.compiler.program.ir import Program
 from deploykit.compiler.program.listing import listing
@@ -102,34 +103,34 @@ def kernels(module: ir.IRModule, device: Device, level: int) -> KernelModule:
     return KernelModule(ir.IRModule(scheduled), in_place)
 
 
-def program(model: ImportedModel, scheduled: KernelModule, vectorize: bool, stack_limit: int) -> Program:
-    """Plan."""
+def program(model: ImportedModel, scheduled: KernelModule, profile: Profile) -> Program:
+    """Lower the kernels and plan the memory."""
 
     def lower_kernel(func: tirx.PrimFunc, name: str) -> LoweredKernel:
-        return lower(func, name, vectorize=vectorize, stack_limit=stack_limit)
+        return lower(func, name, vectorize=profile.vectorize, stack_limit=profile.stack_limit)
 
     return place(model, trace(model, scheduled.module, lower_kernel, scheduled.in_place))
 
 
 def compile_program(
-    model: ImportedModel, device: Device, observer: Observer, *, level: int, vectorize: bool, stack_limit: int
+    model: ImportedModel, profile: Profile, observer: Observer, level: int
 ) -> Program | None:
     """Run the stages; `None` when the observer stops before the program exists."""
     observer.dump("import", model.module.script())
     if observer.stops_at("import"):
         return None
     with observer.stage("graph"):
-        module = graph(model, device)
+        module = graph(model, profile.device)
     observer.dump("graph", module.script())
     if observer.stops_at("graph"):
         return None
     with observer.stage("kernels"):
-        scheduled = kernels(module, device, level)
+        scheduled = kernels(module, profile.device, level)
     observer.dump("kernels", scheduled.module.script())
     if observer.stops_at("kernels"):
         return None
     with observer.stage("program"):
-        result = program(model, scheduled, vectorize, stack_limit)
+        result = program(model, scheduled, profile)
     observer.dump("program", listing(result), "txt")
     return result
 

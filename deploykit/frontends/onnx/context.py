@@ -12,8 +12,10 @@ import tvm_ffi
 from tvm import ir, relax, s_tir, te, tirx
 from tvm.sym import Analyzer
 
+from deploykit.compiler.dims import simplify
 from deploykit.frontends.dtypes import storage_dtype, to_storage
 from deploykit.frontends.model import DataDim, Requirement
+from deploykit.frontends.onnx.integers import is_plain
 from deploykit.frontends.onnx.registry import Unsupported
 from deploykit.frontends.onnx.value import Value, constant, known
 
@@ -52,6 +54,22 @@ class Shared:
         return name
 
 
+def emit_function(
+    builder: relax.BlockBuilder, name: str, params: Sequence[relax.Var], body: Callable[[], Sequence[relax.Expr]], private: bool
+) -> None:
+    """Emit a function of one dataflow block that returns the tuple of `body()`, whose emissions make up the block.
+
+    When `body` raises, the builder is left closed."""
+    with builder.function(name, list(params), private=private):
+        try:
+            with builder.dataflow():
+                outputs = builder.emit_output(relax.Tuple(list(body())))
+        except BaseException:
+            builder.emit_func_output(relax.Tuple([]))
+            raise
+        builder.emit_func_output(outputs)
+
+
 class Context:
     """The builder of one Relax function. `node_name` is the ONNX node at work, for names and messages."""
 
@@ -79,7 +97,10 @@ class Context:
         """Whether two dims are provably equal."""
         if isinstance(a, (int, np.integer)) and isinstance(b, (int, np.integer)):
             return int(a) == int(b)
-        return self.proves(_int64(a) == _int64(b)) if not _same(a, b) else True
+        if _same(a, b):
+            return True
+        difference = simplify(_int64(a) - _int64(b))
+        return difference == 0 if is_plain(difference) else self.proves(_int64(a) == _int64(b))
 
     def product(self, values: Sequence[IntExpr]) -> IntExpr:
         result: IntExpr = 1

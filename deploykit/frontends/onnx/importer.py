@@ -22,7 +22,7 @@ from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.model import DimBounds, ImportedModel
 from deploykit.frontends.onnx import folding, ops, registry, symbolic
-from deploykit.frontends.onnx.context import Context, Shared
+from deploykit.frontends.onnx.context import Context, Shared, emit_function
 from deploykit.frontends.onnx.node import Node, dtype_name
 from deploykit.frontends.onnx.reader import read
 from deploykit.frontends.onnx.registry import Unsupported, normalise_domain
@@ -74,14 +74,16 @@ class GraphImporter:
                 f"the model has no dim named {', '.join(sorted(unknown))}; its dims are: {', '.join(self.dims) or 'none'}"
             )
         params = [relax.Var(self.shared.unique(p.name), relax.TensorType(p.shape, storage_dtype(p.dtype))) for p in ports]
-        with builder.function("main", params):
-            with builder.dataflow():
-                context = Context(self.shared, builder)
-                scope: Scope = {p.name: Value(p.dtype, p.shape, var=v) for p, v in zip(ports, params, strict=True)}
-                self.graph(context, graph, scope)
-                results = self._results(context, graph, scope)
-                outputs = builder.emit_output(relax.Tuple([context.tensor(v) for v in results]))
-            builder.emit_func_output(outputs)
+        context = Context(self.shared, builder)
+        scope: Scope = {p.name: Value(p.dtype, p.shape, var=v) for p, v in zip(ports, params, strict=True)}
+        results: list[Value] = []
+
+        def body() -> list[relax.Expr]:
+            self.graph(context, graph, scope)
+            results.extend(self._results(graph, scope))
+            return [context.tensor(v) for v in results]
+
+        emit_function(builder, "main", params, body, private=False)
         module = builder.get()
         main = module["main"]
         functions = {**dict(self.shared.library.get().functions), **self.shared.functions}
@@ -131,7 +133,7 @@ class GraphImporter:
         self.shared.analyzer.bind(var, tvm_ir.Range.from_min_extent(minimum, extent))
         return Dim(name, var, minimum, maximum)
 
-    def _results(self, context: Context, graph: ir.Graph, scope: Scope) -> list[Value]:
+    def _results(self, graph: ir.Graph, scope: Scope) -> list[Value]:
         results = []
         for output in graph.outputs:
             value = scope.get(output.name or "")

@@ -11,7 +11,7 @@ from tvm import ir as tvm_ir
 from tvm import relax
 
 from deploykit.frontends.dtypes import storage_dtype
-from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.context import Context, emit_function
 from deploykit.frontends.onnx.registry import Unsupported
 from deploykit.frontends.onnx.value import AnyValue, Value
 
@@ -45,17 +45,16 @@ def build(
     importer: GraphImporter,
     ctx: Context,
     name: str,
-    graphs: ir.Graph,
+    graph: ir.Graph,
     scope: Mapping[str, AnyValue | None],
     captured: Sequence[str],
     parameters: Sequence[Value],
     arguments: Callable[[Context, Sequence[Value], Scope], Sequence[AnyValue]],
-    finish: Callable[[Context, list[Value]], list[Value]] = lambda ctx, results: results,
 ) -> Subgraph:
-    """Import `graphs` as a function.
+    """Import `graph` as a function.
 
     `parameters` describe the explicit parameters (only dtype and shape count). `arguments` gives, inside the function,
-    the values of the graph's inputs from them. `finish` turns the graph's outputs into the function's results.
+    the values of the graph's inputs from them.
     """
     outer = {n: scope[n] for n in captured}
     tensors = [(n, v) for n, v in outer.items() if isinstance(v, Value) and v.var is not None]
@@ -63,17 +62,19 @@ def build(
     inner_values = [_parameter(ctx, f"{name}_{n}", v) for n, v in tensors]
     builder = relax.BlockBuilder()
     function_name = ctx.shared.unique(name)
-    with builder.function(function_name, [v.var for v in (*given, *inner_values)], private=True):
-        with builder.dataflow():
-            inner = Context(ctx.shared, builder)
-            inner.node_name = ctx.node_name
-            local: Scope = {**scope, **{n: v for (n, _), v in zip(tensors, inner_values, strict=True)}}
-            values = arguments(inner, given, local)
-            local.update({v.name or "": value for v, value in zip(graphs.inputs, values, strict=False)})
-            importer.graph(inner, graphs, local)
-            results = finish(inner, [_tensor_result(v, local) for v in graphs.outputs])
-            out = builder.emit_output(relax.Tuple([inner.tensor(r) for r in results]))
-        builder.emit_func_output(out)
+    results: list[Value] = []
+
+    def body() -> list[relax.Expr]:
+        inner = Context(ctx.shared, builder)
+        inner.node_name = ctx.node_name
+        local: Scope = {**scope, **{n: v for (n, _), v in zip(tensors, inner_values, strict=True)}}
+        values = arguments(inner, given, local)
+        local.update({v.name or "": value for v, value in zip(graph.inputs, values, strict=False)})
+        importer.graph(inner, graph, local)
+        results.extend(_tensor_result(v, local) for v in graph.outputs)
+        return [inner.tensor(r) for r in results]
+
+    emit_function(builder, function_name, [v.var for v in (*given, *inner_values)], body, private=True)
     function = builder.get()[function_name]
     gvar = tvm_ir.GlobalVar(function_name)
     relax.expr._update_type(gvar, function.ty)

@@ -1,0 +1,70 @@
+"""`load` and `build`: from a model file to an artifact folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deploykit.artifact import Artifact, check_output
+from deploykit.errors import UsageError
+
+if TYPE_CHECKING:
+    import onnx
+
+    from deploykit.frontends.model import DimBounds, ImportedModel
+
+OPTIMISATION_LEVELS = {"O0": 0, "O1": 1, "O2": 2, "O3": 3}
+"""`O0` one kernel an operator; `O1` and up fuse. `O2` is the default; `O3` is for the same results with more build time."""
+
+
+def load(source: str | Path | onnx.ModelProto, dims: DimBounds | None = None) -> ImportedModel:
+    """Import a model: a path of an ONNX file, or an `onnx.ModelProto`.
+
+    `dims` pins symbolic dims (`{"seq": 128}`) or bounds them (`{"batch": (1, 64)}`). Raises `UsageError` and
+    `UnsupportedModelError`.
+    """
+    from deploykit.frontends.onnx import load_onnx
+
+    return load_onnx(source, dims)
+
+
+def build(
+    model: str | Path | onnx.ModelProto | ImportedModel,
+    target: str = "host",
+    dims: DimBounds | None = None,
+    output: str | Path = "dist",
+    *,
+    opt: str = "O2",
+    cpu: str = "native",
+    dump_dir: str | Path | None = None,
+    stop_after: str | None = None,
+    on_stage: Callable[[str], None] = lambda name: None,
+) -> Artifact | None:
+    """Compile a model for a target and write its artifact folder at `output`, whole or not at all.
+
+    `on_stage(name)` is called when each stage of `deploykit.compiler.pipeline.STAGES` begins; `dump_dir` receives what
+    each produced as text; `stop_after` ends the build after a stage, and the result is then `None`.
+
+    Raises `UsageError`, `UnsupportedModelError` and `ToolchainError`.
+    """
+    from deploykit.compiler.pipeline import STAGES, Observer, compile_program
+    from deploykit.frontends.model import ImportedModel
+    from deploykit.targets.base import PackageOptions, find_target, write_artifact
+
+    if opt not in OPTIMISATION_LEVELS:
+        raise UsageError(f"there is no optimisation level '{opt}'; there are {', '.join(OPTIMISATION_LEVELS)}")
+    if stop_after is not None and stop_after not in STAGES:
+        raise UsageError(f"there is no stage '{stop_after}'; there are {', '.join(STAGES)}")
+    chosen = find_target(target)
+    profile = chosen.profile(cpu)
+    if stop_after is None:
+        check_output(Path(output))
+    observer = Observer(on_stage, Path(dump_dir) if dump_dir else None, stop_after)
+    with observer.stage("import"):
+        imported = model.with_dims(dims or {}) if isinstance(model, ImportedModel) else load(model, dims)
+    program = compile_program(imported, profile, observer, level=OPTIMISATION_LEVELS[opt])
+    if program is None or stop_after == "program":
+        return None
+    options = PackageOptions(cpu=cpu, observer=observer)
+    return write_artifact(program, chosen, Path(output), options)

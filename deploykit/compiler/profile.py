@@ -1,0 +1,30 @@
+"""What a target asks of the compiler: which device to schedule for and what its kernels may look like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deploykit.compiler.codegen.cpus import Cpu
+from deploykit.compiler.codegen.lower import HOST_STACK_LIMIT, STACK_LIMIT
+from deploykit.compiler.schedules.device import ARM64, DEVICES, SCALAR_C, Device
+
+
+@dataclass(frozen=True)
+class Profile:
+    """`vectorize`: kernels may hold vector operations; `stack_limit`: bytes of a buffer that may lie on the stack."""
+
+    device: Device
+    vectorize: bool
+    stack_limit: int
+
+
+PORTABLE_C = Profile(SCALAR_C, vectorize=False, stack_limit=STACK_LIMIT)
+"""Kernels as C99 for any compiler."""
+
+
+def native(cpu: Cpu) -> Profile:
+    """Kernels through LLVM for a CPU."""
+    if cpu.triple.startswith("aarch64"):
+        return Profile(ARM64, vectorize=True, stack_limit=HOST_STACK_LIMIT)
+    x86 = [d for d in DEVICES.values() if d.name.startswith("x86") and d.vector_bits <= cpu.vector_bits]
+    return Profile(max(x86, key=lambda d: d.vector_bits), vectorize=True, stack_limit=HOST_STACK_LIMIT)

@@ -1,0 +1,56 @@
+"""Run cases of the ONNX backend suite and count: `python -m tests.conformance.report [PATTERN] [--write] [-j N]`.
+
+Prints the failures with their reasons and a table by kind. `--write` rewrites `known_failures.txt` from a whole run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import multiprocessing
+import re
+import warnings
+
+from tests.conformance.suite import KNOWN_FAILURES, cases, known_failures
+
+LONGEST_REASON = 160
+
+
+def outcome(name: str) -> tuple[str, str | None]:
+    """The case and why it fails, `None` when it passes."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            cases()[name].run()
+    except Exception as error:  # noqa: BLE001  every failure is a result here
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+        reason = lines[1].removeprefix("- ") if len(lines) > 1 and lines[1].startswith("- ") else lines[0]
+        return name, f"{type(error).__name__}: {reason}"[:LONGEST_REASON]
+    return name, None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pattern", nargs="?", default="")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("-j", "--jobs", type=int, default=2)
+    options = parser.parse_args()
+    names = [n for n in cases() if re.search(options.pattern, n)]
+    with multiprocessing.Pool(options.jobs, maxtasksperchild=200) as pool:
+        failures = {name: reason for name, reason in pool.imap_unordered(outcome, names, chunksize=8) if reason}
+    for name, reason in sorted(failures.items()):
+        print(f"{name}: {reason}")
+    total = collections.Counter(cases()[n].kind for n in names)
+    failed = collections.Counter(cases()[n].kind for n in failures)
+    print(f"\n{'kind':18}{'passed':>8}{'failed':>8}{'total':>8}")
+    for kind, count in [*sorted(total.items()), ("all", len(names))]:
+        bad = failed[kind] if kind != "all" else len(failures)
+        print(f"{kind:18}{count - bad:8}{bad:8}{count:8}")
+    if options.write:
+        kept = known_failures()
+        lines = [f"{name}: {kept.get(name) or reason}" for name, reason in sorted(failures.items())]
+        KNOWN_FAILURES.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
