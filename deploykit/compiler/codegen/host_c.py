@@ -1,0 +1,324 @@
+"""The host code of a program: `model.h`, the whole public interface, and `model.c`, its steps as straight-line C99.
+
+What becomes what:
+
+* the program's name -> the prefix of every public symbol, so that two models link into one program;
+* dims -> an `int64_t` field each of `<prefix>_dims`, found from the shapes of the inputs and checked there;
+* data dims -> local variables; tensors -> local pointers into the caller's memory, the weights or the arena;
+* steps -> statements, in order (`host_steps`);
+* a kernel with a parallel loop -> a struct of its arguments and a function that runs a part of the loop, which
+  `dk_parallel_for` calls.
+
+The code calls `deploykit.c` for checks and `memcpy` for copies; it allocates nothing and has no globals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any, TypeVar
+
+import jinja2
+from tvm import tirx
+
+from deploykit.compiler.codegen.c.types import storage_type
+from deploykit.compiler.codegen.c_kernels import emit_prototypes
+from deploykit.compiler.codegen.host_scope import Scope, element_count
+from deploykit.compiler.codegen.host_steps import (
+    Lines,
+    c_string,
+    call_fields,
+    field_name,
+    statement,
+    step_lines,
+)
+from deploykit.compiler.codegen.names import Names
+from deploykit.compiler.codegen.weights import weights_bytes
+from deploykit.compiler.dims import evaluate, free_vars, to_text
+from deploykit.compiler.program.ir import (
+    ArenaStorage,
+    ConstantStorage,
+    InputStorage,
+    IntExpr,
+    OutputStorage,
+    Port,
+    Program,
+)
+from deploykit.dtypes import logical_dtype
+
+Made = TypeVar("Made")
+
+__all__ = ["arena_bytes_at_bounds", "emit_host", "interface_view", "prefix_of"]
+
+
+def emit_host(program: Program, version: str) -> dict[str, str]:
+    """The text of `model.h` and `model.c`, which say that `version` of deploykit generated them.
+
+    Raises `ValueError` for a program without outputs, and for a dim that neither an input's shape gives nor the
+    caller chooses.
+    """
+    scope = Scope(program)
+    _require_interface(program)
+    view = interface_view(program, version) | _functions(scope)
+    return {name: _environment().get_template(f"{name}.j2").render(view) for name in ("model.h", "model.c")}
+
+
+def prefix_of(program: Program) -> str:
+    """What every public C symbol of the program starts with."""
+    return Scope(program).prefix
+
+
+def arena_bytes_at_bounds(program: Program) -> int | None:
+    """Bytes of arena when every dim is at its upper bound; None while one is unbounded."""
+    values = at_upper_bounds(program, [program.arena.size])
+    return None if values is None else values[0]
+
+
+def at_upper_bounds(program: Program, exprs: Iterable[IntExpr]) -> list[int] | None:
+    """Values of `exprs` with every dim at its upper bound; None when one reads a data dim or an unbounded dim."""
+    values = {dim.var: dim.maximum for dim in program.dims if dim.maximum is not None}
+    wanted = list(exprs)
+    if not all(var in values for expr in wanted for var in free_vars(expr)):
+        return None
+    return [evaluate(expr, values) for expr in wanted]
+
+
+def _bytes_at_bounds(program: Program, port: Port) -> int | None:
+    shape = at_upper_bounds(program, port.shape)
+    return None if shape is None else math.prod(shape) * logical_dtype(port.dtype).storage.itemsize
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("deploykit.compiler.codegen"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # noqa: S701 - the output is C
+    )
+
+
+def _require_interface(program: Program) -> None:
+    if not program.outputs:
+        raise ValueError(f"'{program.name}' has no outputs")
+    bound = {extent for port in program.inputs for extent in port.shape if isinstance(extent, tirx.Var)}
+    for dim in program.dims:
+        if dim.capacity_of is None and dim.var not in bound:
+            raise ValueError(f"dim '{dim.name}' is no axis of an input of '{program.name}'")
+
+
+def interface_view(program: Program, version: str) -> dict[str, Any]:
+    """What the header and the descriptor say, and example programs need, for templates."""
+    scope, constants = Scope(program), Names()
+    inputs = [_port(scope, constants, "input", i, port) for i, port in enumerate(program.inputs)]
+    constants = Names()
+    outputs = [_port(scope, constants, "output", i, port) for i, port in enumerate(program.outputs)]
+    return {
+        "version": version,
+        "name": _comment(program.name),
+        "string": c_string(program.name),
+        "prefix": scope.prefix,
+        "macro": scope.prefix.upper(),
+        "inputs": inputs,
+        "outputs": outputs,
+        "ports": inputs + outputs,
+        "dims": [_dim(scope, index) for index in range(len(program.dims))],
+        "has_capacity": any(dim.capacity_of is not None for dim in program.dims),
+        "arena_text": to_text(program.arena.size),
+        "arena_bytes": arena_bytes_at_bounds(program),
+        "weights_bytes": weights_bytes(program),
+    }
+
+
+def _port(scope: Scope, constants: Names, kind: str, index: int, port: Port) -> dict[str, Any]:
+    shape = ", ".join(to_text(extent) for extent in port.shape)
+    return {
+        "name": port.name,
+        "type": f"{port.dtype}[{shape}]",
+        "comment": _comment(f"{port.name}  {port.dtype}[{shape}]"),
+        "constant": constants.take(port.name).upper(),
+        "string": c_string(port.name),
+        "dtype": logical_dtype(port.dtype).c_name,
+        "rank": len(port.shape),
+        "shape_at_bounds": at_upper_bounds(scope.program, port.shape),
+        "bytes_at_bounds": _bytes_at_bounds(scope.program, port),
+        "axes": [_axis(scope, extent) for extent in port.shape],
+        "table": f"{kind}_{index}",
+    }
+
+
+def _axis(scope: Scope, extent: IntExpr) -> dict[str, Any]:
+    text = c_string(to_text(extent))
+    if not free_vars(extent):
+        return {"dim": "DK_AXIS_FIXED", "extent": evaluate(extent, {}), "text": text}
+    for index, dim in enumerate(scope.program.dims):
+        if isinstance(extent, tirx.Var) and extent.same_as(dim.var):
+            return {"dim": index, "extent": 0, "text": text}
+    return {"dim": "DK_AXIS_FORMULA" if scope.is_static([extent]) else "DK_AXIS_DATA", "extent": 0, "text": text}
+
+
+def _dim(scope: Scope, index: int) -> dict[str, Any]:
+    dim = scope.program.dims[index]
+    bounds = f"{dim.minimum}..{'' if dim.maximum is None else dim.maximum}"
+    use = "" if dim.capacity_of is None else f", room for elements of {dim.capacity_of}"
+    return {
+        "index": index,
+        "field": scope.dims[index],
+        "comment": _comment(f"{dim.name}  {bounds}{use}"),
+        "string": c_string(dim.name),
+        "minimum": dim.minimum,
+        "maximum": -1 if dim.maximum is None else dim.maximum,
+        "capacity": dim.capacity_of is not None,
+        "capacity_of": "NULL" if dim.capacity_of is None else c_string(dim.capacity_of),
+    }
+
+
+def _functions(scope: Scope) -> dict[str, Any]:
+    return {
+        "kernels": _kernels(scope),
+        "axis_checks": _axis_checks(scope),
+        "arena_size": _arena_size(scope),
+        "output_shape": _output_shape(scope),
+        "prepare": _prepare(scope),
+        "steps": _steps(scope),
+    }
+
+
+def _kernels(scope: Scope) -> list[dict[str, Any]]:
+    """The prototypes of the kernels and, of those with a parallel loop, how a part of the loop is run."""
+    return [_kernel(scope, index) for index in range(len(scope.program.kernels))]
+
+
+def _kernel(scope: Scope, index: int) -> dict[str, Any]:
+    kernel, name = scope.program.kernels[index], scope.kernel(index)
+    prototype = emit_prototypes([kernel], scope.prefix).strip()
+    if kernel.parallel_extent is None:
+        return {"name": name, "prototype": prototype, "call": None}
+    fields = call_fields(scope, index)
+    arguments = ", ".join([*(f"call->{field_name(field)}" for field in fields), "begin", "end"])
+    call = {"fields": fields, "statement": "\n".join(statement(f"{name}({arguments});"))}
+    return {"name": name, "prototype": prototype, "call": call}
+
+
+def _axis_checks(scope: Scope) -> list[dict[str, Any]]:
+    """The axes of inputs that are formulas over dims, called `values[index]` there."""
+    names = {dim.var: f"values[{index}]" for index, dim in enumerate(scope.program.dims)}
+    return [
+        {"input": index, "axis": axis, "expected": scope.kernel_expr(extent, names)}
+        for index, port in enumerate(scope.program.inputs)
+        for axis, extent in enumerate(port.shape)
+        if not isinstance(extent, tirx.Var) and free_vars(extent)
+    ]
+
+
+def _arena_size(scope: Scope) -> Lines:
+    size, locals_ = _with_locals(scope, "dims->", lambda: scope.expr(scope.program.arena.size))
+    return [*(locals_ or ["(void)dims;"]), *statement(f"return {size};")]
+
+
+def _output_shape(scope: Scope) -> dict[str, Any]:
+    constants = Names()
+
+    def cases() -> list[dict[str, Any]]:
+        return [
+            {"constant": constants.take(port.name).upper(), "lines": _extents(scope, port, "tensor->", known_only=True)}
+            for port in scope.program.outputs
+        ]
+
+    found, locals_ = _with_locals(scope, "dims->", cases)
+    return {"locals": locals_ or ["(void)dims;"], "cases": [case for case in found if case["lines"]]}
+
+
+def _extents(scope: Scope, port: Port, target: str, *, known_only: bool) -> Lines:
+    lines: Lines = []
+    for axis, extent in enumerate(port.shape):
+        unknown = known_only and not scope.is_static([extent])
+        lines += statement(f"{target}shape[{axis}] = {-1 if unknown else scope.expr(extent)};")
+    return lines
+
+
+def _prepare(scope: Scope) -> dict[str, Any]:
+    """Room for the outputs whose size is known before the run."""
+
+    def checks() -> list[dict[str, Any]]:
+        return [
+            {
+                "index": index,
+                "bytes": scope.expr(element_count(port.shape) * logical_dtype(port.dtype).storage.itemsize),
+            }
+            for index, port in enumerate(scope.program.outputs)
+            if scope.is_static(port.shape)
+        ]
+
+    found, locals_ = _with_locals(scope, "model->dims.", checks)
+    return {"locals": locals_ if found else ["(void)outputs;"], "outputs": found}
+
+
+def _steps(scope: Scope) -> dict[str, Any]:
+    """Steps are printed twice: the first time tells which variables are read, the second leaves out the others."""
+
+    def everything() -> dict[str, Lines]:
+        step_lines(scope, scope.program.steps)
+        pointers = _pointers(scope)
+        shapes = _shapes_after_run(scope)
+        unread = frozenset(scope.data_dims) - scope.read_variables
+        return {"body": step_lines(scope, scope.program.steps, unread), "pointers": pointers, "shapes": shapes}
+
+    found, dims = _with_locals(scope, "model->dims.", everything)
+    data_dims = [f"int64_t {name} = 0;" for name in scope.data_dims if name in scope.read_variables]
+    return found | {"declarations": [*_bases(scope), *dims, *data_dims, *found["pointers"]]}
+
+
+def _shapes_after_run(scope: Scope) -> Lines:
+    lines: Lines = []
+    for index, port in enumerate(scope.program.outputs):
+        lines.append(f"(void)dk_describe_output(base->descriptor, {index}, &outputs[{index}]);")
+        lines += _extents(scope, port, f"outputs[{index}].", known_only=False)
+    return lines
+
+
+def _bases(scope: Scope) -> Lines:
+    """Where the memory of the tensors that steps use begins."""
+    kinds = {type(scope.program.tensors[index].storage) for index in scope.used_tensors}
+    lines = [] if InputStorage in kinds else ["(void)inputs;"]
+    if ArenaStorage in kinds:
+        lines.insert(0, "unsigned char* arena = base->arena;")
+    if ConstantStorage in kinds:
+        lines.insert(0, "const unsigned char* weights = base->weights;")
+    return lines
+
+
+def _pointers(scope: Scope) -> Lines:
+    """A pointer for each tensor that steps use, with its shape."""
+    lines: Lines = []
+    for index in sorted(scope.used_tensors):
+        tensor = scope.program.tensors[index]
+        match tensor.storage:
+            case InputStorage(port):
+                place, const = f"inputs[{port}].data", "const "
+            case OutputStorage(port):
+                place, const = f"outputs[{port}].data", ""
+            case ConstantStorage(constant):
+                offset = scope.program.constants[constant].offset
+                place, const = f"(const void*)(weights + {offset})", "const "
+            case ArenaStorage(slot):
+                place, const = f"(void*)(arena + {scope.expr(scope.program.arena.slots[slot].offset)})", ""
+        shape = ", ".join(map(to_text, tensor.shape))
+        declaration = statement(f"{const}{storage_type(tensor.dtype)}* {scope.tensor(index)} = {place};")
+        lines += [*declaration[:-1], f"{declaration[-1]} /* [{_comment(shape)}] */"]
+    return lines
+
+
+def _with_locals(scope: Scope, access: str, make: Callable[[], Made]) -> tuple[Made, Lines]:
+    """What `make` gives, and declarations of the dims that its text reads."""
+    scope.read_variables.clear()
+    made = make()
+    return made, [f"const int64_t {name} = {access}{name};" for name in scope.dims if name in scope.read_variables]
+
+
+def _comment(text: str) -> str:
+    """`text` as it may stand inside a C comment."""
+    return text.replace("*/", "* /").replace("/*", "/ *").replace("\n", " ").replace("\\", "/")

@@ -1,0 +1,106 @@
+"""What the host code of one program calls everything: its dims, data dims, tensors and kernels as C identifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deploykit.compiler.codegen.c_kernels import c_expression, symbol
+from deploykit.compiler.codegen.names import Names, identifier
+from deploykit.compiler.dims import free_vars
+from deploykit.compiler.program.ir import BindDim, If, Loop, Program, SetDim, Step, Tensor
+
+if TYPE_CHECKING:
+    from tvm import tirx
+
+    from deploykit.compiler.program.ir import IntExpr
+
+_RESERVED = (
+    *("model", "base", "inputs", "outputs", "arena", "weights", "dims", "status"),
+    *("call", "context", "begin", "end", "needed", "available", "values", "output", "tensor"),
+)
+"""Names that the templates give to parameters and locals."""
+
+
+class Scope:
+    """Names of one program in C. Remembers which variables and tensors were asked for, so that code that needs no
+    other declarations can be written around text that was made before it."""
+
+    def __init__(self, program: Program) -> None:
+        names = Names(_RESERVED)
+        self.program = program
+        self.prefix = identifier(program.name)
+        self.dims = tuple(names.take(dim.name) for dim in program.dims)
+        self.read_variables: set[str] = set()
+        self.used_tensors: set[int] = set()
+        self._variables: dict[Any, str] = {dim.var: name for dim, name in zip(program.dims, self.dims, strict=True)}
+        self._tensors = tuple(names.take(tensor.name) for tensor in program.tensors)
+        data_dims = [var for var in _bound_by(program.steps) if var not in self._variables]
+        self._variables |= {var: names.take(var.name) for var in dict.fromkeys(data_dims)}
+        self._nonnegative = tuple(dim.var for dim in program.dims)
+        self.data_dims = tuple(self._variables.values())[len(self.dims) :]
+
+    def expr(self, value: IntExpr) -> str:
+        """C text of an integer expression over dims and data dims."""
+        return c_expression(value, self._read, self._nonnegative)
+
+    def kernel_expr(self, value: IntExpr, names: Mapping[tirx.Var, str]) -> str:
+        """C text of an expression over a kernel's own integer parameters, which are called `names`."""
+        return c_expression(value, names.__getitem__, names)
+
+    def variable(self, var: tirx.Var) -> str:
+        """The identifier of a variable that is about to be set."""
+        return self._variables[var]
+
+    def tensor(self, index: int) -> str:
+        self.used_tensors.add(index)
+        return self._tensors[index]
+
+    def kernel(self, index: int) -> str:
+        """The C function of a kernel."""
+        return symbol(self.program.kernels[index], self.prefix)
+
+    def is_static(self, exprs: Iterable[IntExpr]) -> bool:
+        """Whether all of `exprs` are known as soon as the inputs' shapes are."""
+        known = set(self.dims)
+        return all(self._variables.get(var) in known for expr in exprs for var in free_vars(expr))
+
+    def _read(self, var: tirx.Var) -> str:
+        name = self._variables[var]
+        self.read_variables.add(name)
+        return name
+
+
+def tensor_bytes(tensor: Tensor) -> IntExpr:
+    """Bytes of a tensor, at its present dims."""
+    return element_count(tensor.shape) * item_bytes(tensor.dtype)
+
+
+def item_bytes(dtype: str) -> int:
+    """Bytes of one element of a storage dtype."""
+    return int(np.dtype(dtype).itemsize)
+
+
+def element_count(shape: Iterable[IntExpr]) -> IntExpr:
+    result: IntExpr = 1
+    for extent in shape:
+        result = extent if isinstance(result, int) and result == 1 else result * extent
+    return result
+
+
+def _bound_by(steps: Iterable[Step]) -> list[tirx.Var]:
+    """The variables that `steps` set, in order, each as often as it is set."""
+    found: list[tirx.Var] = []
+    for step in steps:
+        match step:
+            case BindDim() | SetDim():
+                found.append(step.var)
+            case If():
+                found += _bound_by(step.then) + _bound_by(step.otherwise)
+            case Loop():
+                found += [step.index, *_bound_by(step.body), step.count]
+            case _:
+                pass
+    return found

@@ -1,0 +1,201 @@
+"""Steps of a program as C statements, one function a kind of step.
+
+    BindDim     n = count[0]; then dk_check_data
+    SetDim      n = expression;
+    Check       if (!condition) return dk_fail_shape(...)
+    Reserve     dk_check_output, or a comparison and dk_fail_capacity
+    Launch      <prefix>_<kernel>(tensors, scalars); or dk_parallel_for over its outer loop
+    Copy        dk_copy
+    CopySlice   dk_copy to a row
+    If, Loop    if, for
+
+Statements stand in a function with `base` (the `dk_model`), `status`, `outputs` and the names of `Scope`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from textwrap import wrap
+from typing import Any
+
+from deploykit.compiler.codegen.c_kernels import emit_prototypes
+from deploykit.compiler.codegen.host_scope import Scope, element_count, item_bytes, tensor_bytes
+from deploykit.compiler.dims import to_text
+from deploykit.compiler.program.ir import (
+    BindDim,
+    Check,
+    Copy,
+    CopySlice,
+    If,
+    Launch,
+    Loop,
+    Reserve,
+    SetDim,
+    Step,
+)
+
+LINE = 110
+INDENT = "    "
+
+Lines = list[str]
+
+
+def step_lines(scope: Scope, steps: Iterable[Step], unread: frozenset[str] = frozenset()) -> Lines:
+    """C lines of `steps`, not indented. Assignments to the variables in `unread` are left out."""
+    lines: Lines = []
+    for step in steps:
+        lines += _RULES[type(step)](scope, step, unread)
+    return lines
+
+
+def c_string(text: str) -> str:
+    """A C string literal. Anything but printable ASCII is written as octal escapes of its UTF-8 bytes."""
+    if text.isascii() and text.isprintable():
+        return json.dumps(text).replace("??", '?""?')
+    pieces = (chr(b) if 32 <= b < 127 and b not in b'"\\?' else f"\\{b:03o}" for b in text.encode())
+    return f'"{"".join(pieces)}"'
+
+
+def statement(text: str) -> Lines:
+    """`text` broken into lines that fit when indented a few levels."""
+    return wrap(text, LINE - 20, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False)
+
+
+def indented(lines: Iterable[str]) -> Lines:
+    return [INDENT + line for line in lines]
+
+
+def checked(call: str) -> Lines:
+    return [*statement(f"status = {call};"), "if (status != DK_OK) {", INDENT + "return status;", "}"]
+
+
+def _bind_dim(scope: Scope, step: BindDim, unread: frozenset[str]) -> Lines:
+    name = scope.variable(step.var)
+    value = f"(int64_t){scope.tensor(step.tensor)}[{step.index}]"
+    bounded = step.minimum is not None or step.maximum is not None
+    if not bounded:
+        return [] if name in unread else [f"{name} = {value};"]
+    low = "INT64_MIN" if step.minimum is None else scope.expr(step.minimum)
+    high = "INT64_MAX" if step.maximum is None else scope.expr(step.maximum)
+    what = c_string(scope.program.tensors[step.tensor].name)
+    scope.read_variables.add(name)
+    return [f"{name} = {value};", *checked(f"dk_check_data(base, {what}, {name}, {low}, {high})")]
+
+
+def _set_dim(scope: Scope, step: SetDim, unread: frozenset[str]) -> Lines:
+    name = scope.variable(step.var)
+    return [] if name in unread else statement(f"{name} = {scope.expr(step.value)};")
+
+
+def _check(scope: Scope, step: Check, _unread: frozenset[str]) -> Lines:
+    values = ", ".join(scope.expr(value) for value in step.values)
+    body = statement(f"const int64_t values[] = {{{values}}};") if step.values else []
+    argument = "values" if step.values else "NULL"
+    body.append(f"return dk_fail_shape(base, {c_string(step.message)}, {argument});")
+    return [*statement(f"if (!({scope.expr(step.condition)})) {{"), *indented(body), "}"]
+
+
+def _reserve(scope: Scope, step: Reserve, _unread: frozenset[str]) -> Lines:
+    needed = scope.expr(step.bytes_needed)
+    lines: Lines = []
+    if step.output is not None:
+        lines += checked(f"dk_check_output(base, outputs, {step.output}, {needed})")
+    if step.bytes_available is None:
+        return lines
+    dim, extent = -1, "0"
+    if step.capacity is not None:
+        dim = next(i for i, d in enumerate(scope.program.dims) if d.var.same_as(step.capacity))
+        extent = scope.expr(step.capacity)
+    body = [
+        *statement(f"const int64_t needed = {needed};"),
+        *statement(f"const int64_t available = {scope.expr(step.bytes_available)};"),
+        "if (needed > available) {",
+        *indented(
+            statement(f"return dk_fail_capacity(base, {c_string(step.what)}, needed, available, {dim}, {extent});")
+        ),
+        "}",
+    ]
+    return [*lines, "{", *indented(body), "}"]
+
+
+def _launch(scope: Scope, step: Launch, _unread: frozenset[str]) -> Lines:
+    kernel = scope.program.kernels[step.kernel]
+    tensors = [scope.tensor(index) for index in step.tensors]
+    scalars = [scope.expr(value) for value in step.scalars]
+    arguments = ", ".join(tensors + scalars)
+    comment = f"/* {_written(scope, step)} */"
+    if kernel.parallel_extent is None:
+        return [comment, *statement(f"{scope.kernel(step.kernel)}({arguments});")]
+    name = scope.kernel(step.kernel)
+    params = list(kernel.func.params)[len(tensors) : -2]
+    fields = (f"call.{field_name(field)}" for field in call_fields(scope, step.kernel)[len(tensors) :])
+    extent = scope.kernel_expr(kernel.parallel_extent, dict(zip(params, fields, strict=True)))
+    body = [
+        *statement(f"{name}_call call = {{{arguments}}};"),
+        *statement(f"dk_parallel_for(base, {extent}, 1, {name}_range, &call);"),
+    ]
+    return [comment, "{", *indented(body), "}"]
+
+
+def call_fields(scope: Scope, kernel: int) -> list[str]:
+    """The parameters of a kernel with a parallel loop as members of a struct, without `begin` and `end`."""
+    prototype = emit_prototypes([scope.program.kernels[kernel]], scope.prefix)
+    params = prototype[prototype.index("(") + 1 : prototype.rindex(")")].split(",")
+    return [param.replace("restrict ", "").strip() for param in params[:-2]]
+
+
+def field_name(field: str) -> str:
+    """`x` of `const float *x`."""
+    return field.replace("*", " ").split()[-1]
+
+
+def _written(scope: Scope, step: Launch) -> str:
+    """What a launch writes: `y[batch, 10]`."""
+    last = len(step.tensors) - step.workspaces
+    outputs = (scope.program.tensors[index] for index in step.tensors[last - step.outputs : last])
+    return ", ".join(f"{tensor.name}[{', '.join(map(to_text, tensor.shape))}]" for tensor in outputs).replace("*/", "")
+
+
+def _copy(scope: Scope, step: Copy, _unread: frozenset[str]) -> Lines:
+    size = scope.expr(tensor_bytes(scope.program.tensors[step.source]))
+    return statement(f"dk_copy({scope.tensor(step.target)}, {scope.tensor(step.source)}, {size});")
+
+
+def _copy_slice(scope: Scope, step: CopySlice, _unread: frozenset[str]) -> Lines:
+    source = scope.program.tensors[step.source]
+    row = scope.expr(step.row * element_count(source.shape))
+    size = scope.expr(element_count(source.shape) * item_bytes(source.dtype))
+    return statement(f"dk_copy({scope.tensor(step.target)} + {row}, {scope.tensor(step.source)}, {size});")
+
+
+def _if(scope: Scope, step: If, unread: frozenset[str]) -> Lines:
+    then = step_lines(scope, step.then, unread)
+    otherwise = step_lines(scope, step.otherwise, unread)
+    lines = [f"if (*{scope.tensor(step.condition)}) {{", *indented(then)]
+    return [*lines, "} else {", *indented(otherwise), "}"] if otherwise else [*lines, "}"]
+
+
+def _loop(scope: Scope, step: Loop, unread: frozenset[str]) -> Lines:
+    index, count = scope.variable(step.index), scope.variable(step.count)
+    scope.read_variables.add(index)
+    trips = "" if step.trips is None else f"{index} < {scope.expr(step.trips)}"
+    body: Lines = []
+    if step.condition is not None:
+        body += [f"if (!*{scope.tensor(step.condition)}) {{", INDENT + "break;", "}"]
+    body += step_lines(scope, step.body, unread)
+    after = [] if count in unread else [f"{count} = {index};"]
+    return [*statement(f"for ({index} = 0; {trips}; ++{index}) {{"), *indented(body), "}", *after]
+
+
+_RULES: dict[type[Any], Callable[[Scope, Any, frozenset[str]], Lines]] = {
+    BindDim: _bind_dim,
+    SetDim: _set_dim,
+    Check: _check,
+    Reserve: _reserve,
+    Launch: _launch,
+    Copy: _copy,
+    CopySlice: _copy_slice,
+    If: _if,
+    Loop: _loop,
+}

@@ -1,0 +1,41 @@
+"""The interface of a program as the manifest states it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from deploykit.compiler.codegen.host_c import arena_bytes_at_bounds, prefix_of
+from deploykit.compiler.codegen.weights import weights_bytes
+from deploykit.compiler.dims import evaluate, free_vars, to_text
+from deploykit.manifest import DimEntry, MemoryEntry, PortEntry
+
+if TYPE_CHECKING:
+    from deploykit.compiler.program.ir import IntExpr, Port, Program
+
+
+def describe(program: Program) -> dict[str, Any]:
+    """The fields of `Manifest` that follow from the program alone."""
+    return {
+        "name": program.name,
+        "prefix": prefix_of(program),
+        "inputs": tuple(map(_port, program.inputs)),
+        "outputs": tuple(map(_port, program.outputs)),
+        "dims": tuple(
+            DimEntry(name=dim.name, minimum=dim.minimum, maximum=dim.maximum, capacity_of=dim.capacity_of)
+            for dim in program.dims
+        ),
+        "peak_memory": MemoryEntry(
+            formula=to_text(program.arena.size),
+            at_bounds=arena_bytes_at_bounds(program),
+            weights=weights_bytes(program),
+        ),
+        "notes": program.notes,
+    }
+
+
+def _port(port: Port) -> PortEntry:
+    return PortEntry(name=port.name, dtype=port.dtype, shape=tuple(map(_extent, port.shape)))
+
+
+def _extent(extent: IntExpr) -> int | str:
+    return to_text(extent) if free_vars(extent) else evaluate(extent, {})

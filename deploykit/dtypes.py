@@ -1,0 +1,76 @@
+"""The dtypes of a model's interface: what users call them, how they lie in memory, what NumPy calls them.
+
+Types below one byte take one byte an element: integers sign- or zero-extended, `float4_e2m1` in the low four bits.
+bfloat16 and the 8-bit floats lie in memory as in NumPy (package ml_dtypes). `code` is `dk_dtype` of `deploykit.h`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from deploykit.errors import UsageError
+
+
+@dataclass(frozen=True)
+class LogicalDtype:
+    """`array` is the dtype of arrays that the user sees, `storage` that of the same elements in memory."""
+
+    name: str
+    code: int
+    array: np.dtype[Any]
+    storage: np.dtype[Any]
+
+    @property
+    def c_name(self) -> str:
+        """The enumerator of `dk_dtype`."""
+        return f"DK_{self.name.upper()}"
+
+    @property
+    def extended(self) -> bool:
+        """Whether an element in memory is its value as an 8-bit integer, rather than the array's own bytes."""
+        return self.name in ("int4", "uint4", "int2", "uint2")
+
+
+_PLAIN = ("float32", "float64", "float16")
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
+_PACKED = (
+    *(("bfloat16", ml_dtypes.bfloat16, "uint16"),),
+    *((name, None, name) for name in _INTEGERS),
+    *(("int4", ml_dtypes.int4, "int8"), ("uint4", ml_dtypes.uint4, "uint8")),
+    *(("int2", ml_dtypes.int2, "int8"), ("uint2", ml_dtypes.uint2, "uint8")),
+    *(("float8_e4m3fn", ml_dtypes.float8_e4m3fn, "uint8"), ("float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz, "uint8")),
+    *(("float8_e5m2", ml_dtypes.float8_e5m2, "uint8"), ("float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz, "uint8")),
+    *(("float8_e8m0", ml_dtypes.float8_e8m0fnu, "uint8"), ("float4_e2m1", ml_dtypes.float4_e2m1fn, "uint8")),
+)
+_ROWS = (*((name, None, name) for name in _PLAIN), *_PACKED)
+
+DTYPES = {
+    name: LogicalDtype(name, code, np.dtype(array or storage), np.dtype(storage))
+    for code, (name, array, storage) in enumerate(_ROWS)
+}
+"""By name, in the order of `dk_dtype`."""
+
+
+def logical_dtype(name: str) -> LogicalDtype:
+    """Raises `UsageError` for a name that is no dtype of an interface."""
+    if name not in DTYPES:
+        raise UsageError(f"'{name}' is no dtype of a model's interface; there are {', '.join(DTYPES)}")
+    return DTYPES[name]
+
+
+def to_storage(array: np.ndarray, dtype: LogicalDtype) -> np.ndarray:
+    """The elements of `array`, of dtype `dtype.array`, as they lie in memory: dense, aligned, native byte order."""
+    if dtype.extended:
+        return array.astype(dtype.storage, order="C")
+    native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    dense = np.require(native, requirements=["C_CONTIGUOUS", "ALIGNED"])
+    return dense.reshape(array.shape).view(dtype.storage)
+
+
+def from_storage(stored: np.ndarray, dtype: LogicalDtype) -> np.ndarray:
+    """The array that a user sees of elements as they lie in memory. May share that memory."""
+    return stored.astype(dtype.array) if dtype.extended else stored.view(dtype.array)

@@ -1,0 +1,134 @@
+"""A model's C interface through ctypes: the structs of `deploykit.h` and the functions of one shared library.
+
+A library is loaded under a name of its own each time, so that a rebuilt artifact at the same path is not mistaken
+for the one that is loaded already.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import tempfile
+from pathlib import Path
+
+from deploykit.errors import ArtifactError, UsageError
+
+MAX_RANK = 16
+ALIGNMENT = 64
+
+DK_OK, DK_ERROR_SHAPE, DK_ERROR_DTYPE, DK_ERROR_BUFFER = range(4)
+DK_ERROR_ARENA, DK_ERROR_CAPACITY, DK_ERROR_WEIGHTS, DK_ERROR_DATA, DK_ERROR_USAGE = range(4, 9)
+
+
+class CTensor(ctypes.Structure):
+    """`dk_tensor`."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("bytes", ctypes.c_size_t),
+        ("dtype", ctypes.c_int),
+        ("rank", ctypes.c_int32),
+        ("shape", ctypes.c_int64 * MAX_RANK),
+    )
+
+
+class CNeed(ctypes.Structure):
+    """`dk_need`."""
+
+    _fields_ = (
+        ("bytes", ctypes.c_int64),
+        ("output", ctypes.c_int32),
+        ("dim", ctypes.c_int32),
+        ("extent", ctypes.c_int64),
+    )
+
+
+class CModel(ctypes.Structure):
+    """`dk_model`."""
+
+    _fields_ = (
+        ("descriptor", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("arena", ctypes.c_void_p),
+        ("arena_bytes", ctypes.c_size_t),
+        ("executor", ctypes.c_void_p),
+        ("need", CNeed),
+        ("error", ctypes.c_char * 256),
+    )
+
+
+def model_struct(dim_count: int) -> type[ctypes.Structure]:
+    """The struct of a model with that many dims: a `dk_model`, then an int64 a dim, at least one."""
+
+    class Model(ctypes.Structure):
+        _fields_ = (("base", CModel), ("dims", ctypes.c_int64 * max(dim_count, 1)))
+
+    return Model
+
+
+class Library:
+    """The functions of the model with `prefix` in a shared library.
+
+    Raises `ArtifactError` when the file cannot be loaded or has another interface.
+    """
+
+    def __init__(self, path: Path, prefix: str) -> None:
+        self._handle = _load(path)
+        self._prefix = prefix
+        try:
+            self.init = self._function("init", ctypes.c_int)
+            self.bind = self._function("bind", ctypes.c_int)
+            self.run = self._function("run", ctypes.c_int)
+            self.output_shape = self._function("output_shape", ctypes.c_int)
+            self.arena_bytes = self._function("arena_bytes", ctypes.c_int64)
+            self.set_arena = self._handle.dk_set_arena
+        except AttributeError as error:
+            raise ArtifactError(f"{path} does not hold the model '{prefix}': {error}") from error
+        self.set_arena.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+        self.init.argtypes = (
+            *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t),
+            *(ctypes.c_void_p, ctypes.c_size_t),
+        )
+
+    def embedded_weights(self) -> int | None:
+        """The address of the weights that are part of the library, if they are."""
+        try:
+            return ctypes.addressof(ctypes.c_char.in_dll(self._handle, f"{self._prefix}_weights"))
+        except ValueError:
+            return None
+
+    def start_pool(self, threads: int) -> int:
+        """A pool of `threads` threads. Raises `UsageError` when the library has none, or there is no memory."""
+        try:
+            start = self._handle.dk_pool_start
+        except AttributeError as error:
+            raise UsageError("this artifact runs on one thread") from error
+        start.restype = ctypes.c_void_p
+        pool = start(ctypes.c_int(threads))
+        if not pool:
+            raise UsageError(f"no memory for a pool of {threads} threads")
+        return int(pool)
+
+    def executor(self, pool: int) -> int:
+        function = self._handle.dk_pool_executor
+        function.restype = ctypes.c_void_p
+        return int(function(ctypes.c_void_p(pool)))
+
+    def stop_pool(self, pool: int) -> None:
+        self._handle.dk_pool_stop(ctypes.c_void_p(pool))
+
+    def _function(self, name: str, result: type[ctypes.c_int | ctypes.c_int64]) -> ctypes._NamedFuncPointer:
+        function: ctypes._NamedFuncPointer = self._handle[f"{self._prefix}_{name}"]
+        function.restype = result
+        return function
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    """Load through a link with a name that was never used: the loader recognises libraries by name."""
+    with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
+        link = Path(folder) / path.name
+        link.symlink_to(path.resolve())
+        try:
+            return ctypes.CDLL(str(link), mode=os.RTLD_LOCAL | os.RTLD_NOW)
+        except OSError as error:
+            raise ArtifactError(f"{path} cannot be loaded: {error}") from error

@@ -1,0 +1,17 @@
+"""The C sources that ship with every model, as files.
+
+* `include/deploykit.h`, `core/deploykit.c`: portable C99, no heap, no globals; every target has them.
+* `host/threads.{h,c}`: a thread pool for parallel loops, where there are POSIX threads.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_ROOT = Path(__file__).parent
+
+INCLUDE = _ROOT / "include"
+HEADER = INCLUDE / "deploykit.h"
+CORE = _ROOT / "core" / "deploykit.c"
+THREADS_HEADER = _ROOT / "host" / "threads.h"
+THREADS = _ROOT / "host" / "threads.c"

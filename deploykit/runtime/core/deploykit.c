@@ -1,0 +1,452 @@
+/* The checks and error texts that all models share. No heap, no globals, no stdio. */
+#include "deploykit.h"
+
+#include <string.h>
+
+static const struct {
+    const char* name;
+    size_t bytes;
+} dtypes[] = {
+    {"float32", 4},
+    {"float64", 8},
+    {"float16", 2},
+    {"bfloat16", 2},
+    {"int8", 1},
+    {"int16", 2},
+    {"int32", 4},
+    {"int64", 8},
+    {"uint8", 1},
+    {"uint16", 2},
+    {"uint32", 4},
+    {"uint64", 8},
+    {"bool", 1},
+    {"int4", 1},
+    {"uint4", 1},
+    {"int2", 1},
+    {"uint2", 1},
+    {"float8_e4m3fn", 1},
+    {"float8_e4m3fnuz", 1},
+    {"float8_e5m2", 1},
+    {"float8_e5m2fnuz", 1},
+    {"float8_e8m0", 1},
+    {"float4_e2m1", 1},
+};
+
+static int known_dtype(dk_dtype dtype) {
+    return (int)dtype >= 0 && (size_t)dtype < sizeof dtypes / sizeof dtypes[0];
+}
+
+size_t dk_dtype_bytes(dk_dtype dtype) {
+    return known_dtype(dtype) ? dtypes[dtype].bytes : 0;
+}
+
+const char* dk_dtype_name(dk_dtype dtype) {
+    return known_dtype(dtype) ? dtypes[dtype].name : "unknown";
+}
+
+/* Error texts: appended piece by piece, cut at the end of the buffer. */
+
+static void add_text(dk_model* model, const char* text) {
+    size_t used = strlen(model->error);
+    size_t count = strlen(text);
+    if (count > DK_ERROR_TEXT - 1 - used) {
+        count = DK_ERROR_TEXT - 1 - used;
+    }
+    memcpy(model->error + used, text, count);
+    model->error[used + count] = '\0';
+}
+
+static void add_number(dk_model* model, int64_t value) {
+    char digits[24];
+    size_t at = sizeof digits - 1;
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    digits[at] = '\0';
+    do {
+        digits[--at] = (char)('0' + (int)(rest % 10));
+        rest /= 10;
+    } while (rest != 0);
+    if (value < 0) {
+        digits[--at] = '-';
+    }
+    add_text(model, digits + at);
+}
+
+static void start_error(dk_model* model) {
+    model->error[0] = '\0';
+    model->need.bytes = 0;
+    model->need.output = -1;
+    model->need.dim = -1;
+    model->need.extent = 0;
+}
+
+/* "input 'x' " */
+static void start_port_error(dk_model* model, const char* kind, const char* name) {
+    start_error(model);
+    add_text(model, kind);
+    add_text(model, " '");
+    add_text(model, name);
+    add_text(model, "'");
+}
+
+/* "input 'x' axis 1 (dim 'batch')" */
+static void start_axis_error(dk_model* model, int32_t input, int32_t axis) {
+    const dk_port* port = &model->descriptor->inputs[input];
+    const dk_axis* extent = &port->shape[axis];
+    start_port_error(model, "input", port->name);
+    add_text(model, " axis ");
+    add_number(model, axis);
+    if (extent->dim != DK_AXIS_FIXED) {
+        add_text(model, extent->dim == DK_AXIS_FORMULA ? " (formula '" : " (dim '");
+        add_text(model, extent->text);
+        add_text(model, "')");
+    }
+}
+
+static void add_expected(dk_model* model, const char* expected, const char* found) {
+    add_text(model, ": expected ");
+    add_text(model, expected);
+    add_text(model, ", found ");
+    add_text(model, found);
+}
+
+static void add_bounds(dk_model* model, int64_t minimum, int64_t maximum) {
+    if (maximum == INT64_MAX) {
+        add_text(model, "at least ");
+        add_number(model, minimum);
+    } else if (minimum == INT64_MIN) {
+        add_text(model, "at most ");
+        add_number(model, maximum);
+    } else {
+        add_number(model, minimum);
+        add_text(model, "..");
+        add_number(model, maximum);
+    }
+}
+
+/* Setting up */
+
+static int aligned(const void* address, size_t alignment) {
+    return (uintptr_t)address % alignment == 0;
+}
+
+dk_status dk_set_arena(dk_model* model, void* arena, size_t bytes) {
+    start_error(model);
+    if (!aligned(arena, DK_ALIGNMENT)) {
+        add_text(model, "the arena must start at a multiple of 64 bytes");
+        return DK_ERROR_ARENA;
+    }
+    model->arena = arena;
+    model->arena_bytes = arena == NULL ? 0 : bytes;
+    return DK_OK;
+}
+
+dk_status dk_init(
+    dk_model* model, const dk_model_descriptor* descriptor, const void* weights, size_t weights_bytes, void* arena,
+    size_t arena_bytes
+) {
+    memset(model, 0, sizeof *model);
+    start_error(model);
+    model->descriptor = descriptor;
+    if (weights_bytes != descriptor->weights_bytes || (weights == NULL && weights_bytes != 0)) {
+        add_text(model, "weights: expected ");
+        add_number(model, (int64_t)descriptor->weights_bytes);
+        add_text(model, " bytes, found ");
+        add_number(model, weights == NULL ? 0 : (int64_t)weights_bytes);
+        return DK_ERROR_WEIGHTS;
+    }
+    if (!aligned(weights, DK_ALIGNMENT)) {
+        add_text(model, "the weights must start at a multiple of 64 bytes");
+        return DK_ERROR_WEIGHTS;
+    }
+    model->weights = weights;
+    return dk_set_arena(model, arena, arena_bytes);
+}
+
+/* Inputs */
+
+int64_t dk_tensor_bytes(const dk_tensor* tensor) {
+    int64_t bytes = (int64_t)dk_dtype_bytes(tensor->dtype);
+    int32_t axis;
+    for (axis = 0; axis < tensor->rank; ++axis) {
+        if (tensor->shape[axis] <= 0) {
+            return 0;
+        }
+    }
+    for (axis = 0; axis < tensor->rank; ++axis) {
+        if (bytes > INT64_MAX / tensor->shape[axis]) {
+            return INT64_MAX;
+        }
+        bytes *= tensor->shape[axis];
+    }
+    return bytes;
+}
+
+static dk_status
+check_memory(dk_model* model, const char* kind, const char* name, const dk_tensor* tensor, int64_t bytes) {
+    if (bytes > 0 && tensor->data == NULL) {
+        start_port_error(model, kind, name);
+        add_text(model, " has no data");
+        return DK_ERROR_BUFFER;
+    }
+    if (!aligned(tensor->data, dk_dtype_bytes(tensor->dtype))) {
+        start_port_error(model, kind, name);
+        add_text(model, " is not aligned for ");
+        add_text(model, dk_dtype_name(tensor->dtype));
+        return DK_ERROR_BUFFER;
+    }
+    return DK_OK;
+}
+
+/* Dtype, rank, and memory of one input. */
+static dk_status check_input(dk_model* model, const dk_port* port, const dk_tensor* tensor) {
+    int64_t bytes;
+    int32_t axis;
+    if (tensor->dtype != port->dtype) {
+        start_port_error(model, "input", port->name);
+        add_expected(model, dk_dtype_name(port->dtype), dk_dtype_name(tensor->dtype));
+        return DK_ERROR_DTYPE;
+    }
+    if (tensor->rank != port->rank) {
+        start_port_error(model, "input", port->name);
+        add_text(model, ": expected rank ");
+        add_number(model, port->rank);
+        add_text(model, " [");
+        for (axis = 0; axis < port->rank; ++axis) {
+            add_text(model, axis == 0 ? "" : ", ");
+            add_text(model, port->shape[axis].text);
+        }
+        add_text(model, "], found rank ");
+        add_number(model, tensor->rank);
+        return DK_ERROR_SHAPE;
+    }
+    bytes = dk_tensor_bytes(tensor);
+    if ((uint64_t)bytes > tensor->bytes) {
+        start_port_error(model, "input", port->name);
+        add_text(model, ": its shape needs ");
+        add_number(model, bytes);
+        add_text(model, " bytes, found ");
+        add_number(model, (int64_t)tensor->bytes);
+        return DK_ERROR_BUFFER;
+    }
+    return check_memory(model, "input", port->name, tensor, bytes);
+}
+
+/* " but is 3 in input 'x' axis 0": where the dim was bound, the first axis that has it. */
+static void add_first_use(dk_model* model, int32_t dim, int64_t value) {
+    const dk_model_descriptor* descriptor = model->descriptor;
+    int32_t input;
+    int32_t axis;
+    for (input = 0; input < descriptor->input_count; ++input) {
+        const dk_port* port = &descriptor->inputs[input];
+        for (axis = 0; axis < port->rank; ++axis) {
+            if (port->shape[axis].dim == dim) {
+                add_text(model, ", but is ");
+                add_number(model, value);
+                add_text(model, " in input '");
+                add_text(model, port->name);
+                add_text(model, "' axis ");
+                add_number(model, axis);
+                return;
+            }
+        }
+    }
+}
+
+dk_status dk_check_axis(dk_model* model, const dk_tensor* inputs, int32_t input, int32_t axis, int64_t expected) {
+    int64_t found = inputs[input].shape[axis];
+    if (found == expected) {
+        return DK_OK;
+    }
+    start_axis_error(model, input, axis);
+    add_text(model, ": expected ");
+    add_number(model, expected);
+    add_text(model, ", found ");
+    add_number(model, found);
+    return DK_ERROR_SHAPE;
+}
+
+/* Bind a dim at its first axis, with its bounds; compare at the others. */
+static dk_status bind_axis(dk_model* model, int32_t input, int32_t axis, int64_t found, int64_t* value) {
+    int32_t index = model->descriptor->inputs[input].shape[axis].dim;
+    const dk_dim* dim = &model->descriptor->dims[index];
+    if (*value >= 0) {
+        if (*value == found) {
+            return DK_OK;
+        }
+        start_axis_error(model, input, axis);
+        add_text(model, " is ");
+        add_number(model, found);
+        add_first_use(model, index, *value);
+        return DK_ERROR_SHAPE;
+    }
+    if (found < dim->minimum || (dim->maximum >= 0 && found > dim->maximum)) {
+        start_axis_error(model, input, axis);
+        add_text(model, ": expected ");
+        add_bounds(model, dim->minimum, dim->maximum < 0 ? INT64_MAX : dim->maximum);
+        add_text(model, ", found ");
+        add_number(model, found);
+        return DK_ERROR_SHAPE;
+    }
+    *value = found;
+    return DK_OK;
+}
+
+static dk_status bind_input(dk_model* model, const dk_tensor* inputs, int32_t input, int64_t* dims) {
+    const dk_port* port = &model->descriptor->inputs[input];
+    dk_status status = check_input(model, port, &inputs[input]);
+    int32_t axis;
+    for (axis = 0; axis < port->rank && status == DK_OK; ++axis) {
+        const dk_axis* expected = &port->shape[axis];
+        if (expected->dim >= 0) {
+            status = bind_axis(model, input, axis, inputs[input].shape[axis], &dims[expected->dim]);
+        } else if (expected->dim == DK_AXIS_FIXED) {
+            status = dk_check_axis(model, inputs, input, axis, expected->extent);
+        }
+    }
+    return status;
+}
+
+static dk_status check_capacity_dim(dk_model* model, const dk_dim* dim, int64_t value) {
+    if (value >= dim->minimum && (dim->maximum < 0 || value <= dim->maximum)) {
+        return DK_OK;
+    }
+    start_port_error(model, "capacity dim", dim->name);
+    add_text(model, ": expected ");
+    add_bounds(model, dim->minimum, dim->maximum < 0 ? INT64_MAX : dim->maximum);
+    add_text(model, ", found ");
+    add_number(model, value);
+    return DK_ERROR_SHAPE;
+}
+
+dk_status dk_bind(dk_model* model, const dk_tensor* inputs, int64_t* dims) {
+    const dk_model_descriptor* descriptor = model->descriptor;
+    dk_status status = DK_OK;
+    int32_t index;
+    start_error(model);
+    for (index = 0; index < descriptor->dim_count && status == DK_OK; ++index) {
+        if (descriptor->dims[index].capacity_of != NULL) {
+            status = check_capacity_dim(model, &descriptor->dims[index], dims[index]);
+        } else {
+            dims[index] = -1;
+        }
+    }
+    for (index = 0; index < descriptor->input_count && status == DK_OK; ++index) {
+        status = bind_input(model, inputs, index, dims);
+    }
+    return status;
+}
+
+/* Running */
+
+dk_status dk_check_arena(dk_model* model, int64_t bytes) {
+    if (bytes >= 0 && (uint64_t)bytes <= model->arena_bytes) {
+        return DK_OK;
+    }
+    start_error(model);
+    model->need.bytes = bytes;
+    add_text(model, "arena: needs ");
+    add_number(model, bytes);
+    add_text(model, " bytes, found ");
+    add_number(model, (int64_t)model->arena_bytes);
+    return DK_ERROR_ARENA;
+}
+
+dk_status dk_check_output(dk_model* model, const dk_tensor* outputs, int32_t output, int64_t bytes) {
+    const dk_port* port = &model->descriptor->outputs[output];
+    if (bytes > 0 && (uint64_t)bytes > outputs[output].bytes) {
+        start_port_error(model, "output", port->name);
+        model->need.bytes = bytes;
+        model->need.output = output;
+        add_text(model, ": needs ");
+        add_number(model, bytes);
+        add_text(model, " bytes, found ");
+        add_number(model, (int64_t)outputs[output].bytes);
+        return DK_ERROR_CAPACITY;
+    }
+    return check_memory(model, "output", port->name, &outputs[output], bytes);
+}
+
+dk_status dk_check_data(dk_model* model, const char* what, int64_t value, int64_t minimum, int64_t maximum) {
+    if (value >= minimum && value <= maximum) {
+        return DK_OK;
+    }
+    start_error(model);
+    add_text(model, "the value of '");
+    add_text(model, what);
+    add_text(model, "' must be ");
+    add_bounds(model, minimum, maximum);
+    add_text(model, ", found ");
+    add_number(model, value);
+    return DK_ERROR_DATA;
+}
+
+/* The least extent that gives `needed` bytes when `extent` gives `available` in proportion. */
+static int64_t scaled_extent(int64_t extent, int64_t needed, int64_t available) {
+    int64_t whole;
+    if (extent <= 0 || available <= 0) {
+        return needed;
+    }
+    whole = needed / available + (needed % available != 0);
+    if (needed <= INT64_MAX / extent) {
+        return needed * extent / available + (needed * extent % available != 0);
+    }
+    return whole <= INT64_MAX / extent ? whole * extent : INT64_MAX;
+}
+
+dk_status
+dk_fail_capacity(dk_model* model, const char* what, int64_t needed, int64_t available, int32_t dim, int64_t extent) {
+    start_error(model);
+    add_text(model, "'");
+    add_text(model, what);
+    add_text(model, "' needs ");
+    add_number(model, needed);
+    add_text(model, " bytes, found ");
+    add_number(model, available);
+    if (dim >= 0) {
+        model->need.dim = dim;
+        model->need.extent = scaled_extent(extent, needed, available);
+        add_text(model, "; set capacity dim '");
+        add_text(model, model->descriptor->dims[dim].name);
+        add_text(model, "' to ");
+        add_number(model, model->need.extent);
+    }
+    return DK_ERROR_CAPACITY;
+}
+
+dk_status dk_fail_shape(dk_model* model, const char* message, const int64_t* values) {
+    char piece[2] = {0, 0};
+    start_error(model);
+    for (; *message != '\0'; ++message) {
+        if (message[0] == '{' && message[1] == '}') {
+            add_number(model, *values++);
+            ++message;
+        } else {
+            piece[0] = *message;
+            add_text(model, piece);
+        }
+    }
+    return DK_ERROR_SHAPE;
+}
+
+void dk_copy(void* target, const void* source, int64_t bytes) {
+    if (target != source && bytes > 0) {
+        memcpy(target, source, (size_t)bytes);
+    }
+}
+
+void dk_parallel_for(const dk_model* model, int64_t extent, int64_t grain, dk_range range, void* context) {
+    if (model->executor == NULL || extent <= grain) {
+        range(context, 0, extent);
+    } else {
+        model->executor->run(model->executor, extent, grain, range, context);
+    }
+}
+
+dk_status dk_describe_output(const dk_model_descriptor* descriptor, int32_t output, dk_tensor* tensor) {
+    if (output < 0 || output >= descriptor->output_count) {
+        return DK_ERROR_USAGE;
+    }
+    tensor->dtype = descriptor->outputs[output].dtype;
+    tensor->rank = descriptor->outputs[output].rank;
+    return DK_OK;
+}

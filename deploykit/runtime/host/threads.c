@@ -1,0 +1,180 @@
+/* How a loop runs: the caller publishes it under a new number and takes part. A worker that sees a new number joins
+   while the loop is open; all take pieces from one counter until none is left. The caller then closes the loop and
+   waits for those that joined, never for one that still sleeps. Workers wait by spinning a while, then sleep. */
+#include "threads.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* Rounds of waiting before a thread sleeps: some tens of microseconds. */
+#define SPIN_ROUNDS 4000
+/* Pieces per thread: more balance better, fewer cost less. */
+#define PIECES_PER_THREAD 4
+
+struct dk_pool {
+    dk_executor executor; /* first: a pointer to it is a pointer to the pool */
+    pthread_mutex_t lock;
+    pthread_cond_t published;
+    pthread_cond_t finished;
+    int workers;
+    /* Under the lock, read ahead of it while spinning. */
+    unsigned number;
+    int joined;
+    int open;
+    int stopping;
+    int sleeping;
+    /* The loop; written while closed. */
+    dk_range range;
+    void* context;
+    int64_t extent;
+    int64_t piece;
+    int64_t next; /* atomic */
+    pthread_t threads[];
+};
+
+static void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void take_pieces(dk_pool* pool) {
+    for (;;) {
+        int64_t begin = __atomic_fetch_add(&pool->next, pool->piece, __ATOMIC_RELAXED);
+        int64_t end;
+        if (begin >= pool->extent) {
+            return;
+        }
+        end = pool->extent - begin > pool->piece ? begin + pool->piece : pool->extent;
+        pool->range(pool->context, begin, end);
+    }
+}
+
+/* Returns with the lock held, when there is a loop after `seen` or the pool stops. */
+static void await_loop(dk_pool* pool, unsigned seen) {
+    int round;
+    for (round = 0; round < SPIN_ROUNDS && __atomic_load_n(&pool->number, __ATOMIC_ACQUIRE) == seen; ++round) {
+        relax();
+    }
+    pthread_mutex_lock(&pool->lock);
+    while (pool->number == seen && !pool->stopping) {
+        ++pool->sleeping;
+        pthread_cond_wait(&pool->published, &pool->lock);
+        --pool->sleeping;
+    }
+}
+
+static void* work(void* argument) {
+    dk_pool* pool = argument;
+    unsigned seen = 0;
+    for (;;) {
+        await_loop(pool, seen);
+        seen = pool->number;
+        if (pool->stopping) {
+            pthread_mutex_unlock(&pool->lock);
+            return NULL;
+        }
+        if (!pool->open) {
+            pthread_mutex_unlock(&pool->lock);
+            continue;
+        }
+        ++pool->joined;
+        pthread_mutex_unlock(&pool->lock);
+        take_pieces(pool);
+        pthread_mutex_lock(&pool->lock);
+        if (__atomic_sub_fetch(&pool->joined, 1, __ATOMIC_RELEASE) == 0) {
+            pthread_cond_signal(&pool->finished);
+        }
+        pthread_mutex_unlock(&pool->lock);
+    }
+}
+
+static void publish(dk_pool* pool, int64_t extent, int64_t grain, dk_range range, void* context) {
+    int64_t pieces = (int64_t)(pool->workers + 1) * PIECES_PER_THREAD;
+    pthread_mutex_lock(&pool->lock);
+    pool->range = range;
+    pool->context = context;
+    pool->extent = extent;
+    pool->piece = extent / pieces + (extent % pieces != 0);
+    pool->piece = pool->piece < grain ? grain : pool->piece;
+    pool->next = 0;
+    pool->open = 1;
+    __atomic_store_n(&pool->number, pool->number + 1, __ATOMIC_RELEASE);
+    if (pool->sleeping > 0) {
+        pthread_cond_broadcast(&pool->published);
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void close_loop(dk_pool* pool) {
+    int round;
+    pthread_mutex_lock(&pool->lock);
+    pool->open = 0;
+    pthread_mutex_unlock(&pool->lock);
+    for (round = 0; round < SPIN_ROUNDS && __atomic_load_n(&pool->joined, __ATOMIC_ACQUIRE) != 0; ++round) {
+        relax();
+    }
+    pthread_mutex_lock(&pool->lock);
+    while (pool->joined != 0) {
+        pthread_cond_wait(&pool->finished, &pool->lock);
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void run(dk_executor* self, int64_t extent, int64_t grain, dk_range range, void* context) {
+    dk_pool* pool = (dk_pool*)self;
+    if (extent <= 0) {
+        return;
+    }
+    if (pool->workers == 0 || extent <= grain) {
+        range(context, 0, extent);
+        return;
+    }
+    publish(pool, extent, grain, range, context);
+    take_pieces(pool);
+    close_loop(pool);
+}
+
+dk_pool* dk_pool_start(int threads) {
+    int wanted = threads > 1 ? threads - 1 : 0;
+    dk_pool* pool = calloc(1, sizeof *pool + (size_t)wanted * sizeof pool->threads[0]);
+    if (pool == NULL) {
+        return NULL;
+    }
+    pool->executor.run = run;
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->published, NULL);
+    pthread_cond_init(&pool->finished, NULL);
+    while (pool->workers < wanted && pthread_create(&pool->threads[pool->workers], NULL, work, pool) == 0) {
+        ++pool->workers;
+    }
+    return pool;
+}
+
+int dk_pool_threads(const dk_pool* pool) {
+    return pool->workers + 1;
+}
+
+dk_executor* dk_pool_executor(dk_pool* pool) {
+    return &pool->executor;
+}
+
+void dk_pool_stop(dk_pool* pool) {
+    int index;
+    if (pool == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&pool->lock);
+    pool->stopping = 1;
+    pthread_cond_broadcast(&pool->published);
+    pthread_mutex_unlock(&pool->lock);
+    for (index = 0; index < pool->workers; ++index) {
+        pthread_join(pool->threads[index], NULL);
+    }
+    pthread_cond_destroy(&pool->finished);
+    pthread_cond_destroy(&pool->published);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
+}

@@ -1,0 +1,36 @@
+/* A pool of POSIX threads that runs parallel loops. Optional: a model without one runs them on the caller's thread.
+
+       dk_pool* pool = dk_pool_start(4);
+       model.base.executor = dk_pool_executor(pool);
+       ...
+       dk_pool_stop(pool);
+
+   One loop at a time: models that share a pool take turns. */
+#ifndef DEPLOYKIT_THREADS_H
+#define DEPLOYKIT_THREADS_H
+
+#include "deploykit.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct dk_pool dk_pool;
+
+/* A pool in which `threads` threads, the caller's among them, run each loop; NULL when there is no memory. Fewer
+   are started when the system gives no more. */
+dk_pool* dk_pool_start(int threads);
+
+/* The threads that there are, the caller's among them. */
+int dk_pool_threads(const dk_pool* pool);
+
+dk_executor* dk_pool_executor(dk_pool* pool);
+
+/* End the threads and free the pool. No loop may be running. */
+void dk_pool_stop(dk_pool* pool);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

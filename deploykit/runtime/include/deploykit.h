@@ -1,0 +1,198 @@
+/* What every deployed model shares: tensors, status codes, and the description of a model.
+
+   A model is plain C99. It owns no memory: the caller passes the weights, one arena for all intermediate
+   results, and the inputs and outputs of each run. Nothing here allocates, locks, or writes a global; one model
+   struct serves one thread at a time, and any number of them may share the same weights. */
+#ifndef DEPLOYKIT_H
+#define DEPLOYKIT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DK_MAX_RANK 16
+#define DK_ERROR_TEXT 256
+/* Bytes: the arena and the weights start at a multiple of this. */
+#define DK_ALIGNMENT 64
+
+/* Puts a static array at a multiple of DK_ALIGNMENT, as in `static DK_ALIGNED unsigned char arena[N];`. */
+#if defined(_MSC_VER)
+#define DK_ALIGNED __declspec(align(64))
+#else
+#define DK_ALIGNED __attribute__((aligned(64)))
+#endif
+
+typedef enum dk_status {
+    DK_OK = 0,
+    DK_ERROR_SHAPE = 1,    /* an input's rank or extent does not fit the model */
+    DK_ERROR_DTYPE = 2,    /* an input has another dtype than the model */
+    DK_ERROR_BUFFER = 3,   /* an input's or output's memory is missing, too small, or misaligned */
+    DK_ERROR_ARENA = 4,    /* the arena is misaligned, or too small: `need.bytes` tells its size */
+    DK_ERROR_CAPACITY = 5, /* more room is needed: `need` tells where and how much */
+    DK_ERROR_WEIGHTS = 6,  /* the weights are missing, misaligned, or of another size */
+    DK_ERROR_DATA = 7,     /* a value inside a tensor, used as a size, is out of its range */
+    DK_ERROR_USAGE = 8     /* a call that makes no sense, such as an output that does not exist */
+} dk_status;
+
+/* Sub-byte types take one byte an element: the value sign- or zero-extended; float4 in the low four bits. */
+typedef enum dk_dtype {
+    DK_FLOAT32 = 0,
+    DK_FLOAT64 = 1,
+    DK_FLOAT16 = 2,
+    DK_BFLOAT16 = 3,
+    DK_INT8 = 4,
+    DK_INT16 = 5,
+    DK_INT32 = 6,
+    DK_INT64 = 7,
+    DK_UINT8 = 8,
+    DK_UINT16 = 9,
+    DK_UINT32 = 10,
+    DK_UINT64 = 11,
+    DK_BOOL = 12,
+    DK_INT4 = 13,
+    DK_UINT4 = 14,
+    DK_INT2 = 15,
+    DK_UINT2 = 16,
+    DK_FLOAT8_E4M3FN = 17,
+    DK_FLOAT8_E4M3FNUZ = 18,
+    DK_FLOAT8_E5M2 = 19,
+    DK_FLOAT8_E5M2FNUZ = 20,
+    DK_FLOAT8_E8M0 = 21,
+    DK_FLOAT4_E2M1 = 22
+} dk_dtype;
+
+/* A dense row-major tensor in the caller's memory; `bytes` is the room at `data`, at least what the shape needs.
+   `data` is aligned as one element is. */
+typedef struct dk_tensor {
+    void* data;
+    size_t bytes;
+    dk_dtype dtype;
+    int32_t rank;
+    int64_t shape[DK_MAX_RANK];
+} dk_tensor;
+
+/* Values of `dk_axis.dim` that are no index. */
+#define DK_AXIS_FIXED (-1)   /* the extent is `extent` */
+#define DK_AXIS_FORMULA (-2) /* the extent is the formula `text` over the dims */
+#define DK_AXIS_DATA (-3)    /* the extent depends on the contents of the inputs; `text` names it */
+
+typedef struct dk_axis {
+    int32_t dim; /* index into `dk_model_descriptor.dims`, or one of the above */
+    int64_t extent;
+    const char* text; /* as a person reads it: `784`, `batch`, `2*seq + 1` */
+} dk_axis;
+
+typedef struct dk_port {
+    const char* name;
+    dk_dtype dtype;
+    int32_t rank;
+    const dk_axis* shape;
+} dk_port;
+
+typedef struct dk_dim {
+    const char* name;
+    int64_t minimum;
+    int64_t maximum;         /* -1: unbounded */
+    const char* capacity_of; /* not NULL: no input has this dim; the caller chooses how many elements of the
+                                named tensor there is room for */
+} dk_dim;
+
+typedef struct dk_model_descriptor {
+    const char* name;
+    int32_t input_count;
+    int32_t output_count;
+    int32_t dim_count;
+    const dk_port* inputs;
+    const dk_port* outputs;
+    const dk_dim* dims;
+    size_t weights_bytes;
+    size_t model_bytes; /* size of the model's own struct: a `dk_model`, then an int64_t for each dim */
+} dk_model_descriptor;
+
+/* Iterations `begin` up to, not including, `end` of a parallel loop. */
+typedef void (*dk_range)(void* context, int64_t begin, int64_t end);
+
+/* Whoever runs parallel loops. `run` returns after the whole extent is done; pieces hold `grain` iterations or
+   more, save the last. */
+typedef struct dk_executor {
+    void (*run)(struct dk_executor* self, int64_t extent, int64_t grain, dk_range range, void* context);
+} dk_executor;
+
+/* What was missing, after DK_ERROR_ARENA or DK_ERROR_CAPACITY. Provide it and run again. */
+typedef struct dk_need {
+    int64_t bytes;  /* of the arena, or of the output */
+    int32_t output; /* index of the output that is too small, or -1 */
+    int32_t dim;    /* index of the capacity dim that is too small, or -1 */
+    int64_t extent; /* the value that this dim needs */
+} dk_need;
+
+/* The common start of every model's struct. */
+typedef struct dk_model {
+    const dk_model_descriptor* descriptor;
+    const unsigned char* weights;
+    unsigned char* arena;
+    size_t arena_bytes;
+    dk_executor* executor; /* NULL: parallel loops run on the caller's thread */
+    dk_need need;
+    char error[DK_ERROR_TEXT]; /* text of the last error, always terminated */
+} dk_model;
+
+/* Bytes that one element takes in memory. */
+size_t dk_dtype_bytes(dk_dtype dtype);
+
+/* The name of a dtype, such as "float32"; "unknown" for a value that is none. */
+const char* dk_dtype_name(dk_dtype dtype);
+
+/* Give the model another arena (for example a larger one, after DK_ERROR_ARENA). Its contents need not be kept. */
+dk_status dk_set_arena(dk_model* model, void* arena, size_t bytes);
+
+/* The rest is called by generated code. */
+
+dk_status dk_init(
+    dk_model* model, const dk_model_descriptor* descriptor, const void* weights, size_t weights_bytes, void* arena,
+    size_t arena_bytes
+);
+
+/* Check every input against the descriptor and put the dims found into `dims`; capacity dims are left as they are. */
+dk_status dk_bind(dk_model* model, const dk_tensor* inputs, int64_t* dims);
+
+/* Check an input's axis that is a formula. */
+dk_status dk_check_axis(dk_model* model, const dk_tensor* inputs, int32_t input, int32_t axis, int64_t expected);
+
+/* Check that the arena holds `bytes`. */
+dk_status dk_check_arena(dk_model* model, int64_t bytes);
+
+/* Check that `outputs[output]` has room for `bytes`. */
+dk_status dk_check_output(dk_model* model, const dk_tensor* outputs, int32_t output, int64_t bytes);
+
+/* Check a value read from the tensor `what`; a missing bound is INT64_MIN or INT64_MAX. */
+dk_status dk_check_data(dk_model* model, const char* what, int64_t value, int64_t minimum, int64_t maximum);
+
+/* Report that `what` needs `needed` bytes where there are `available`; `dim` (-1: none) is the capacity dim that
+   gave them, now `extent`. */
+dk_status
+dk_fail_capacity(dk_model* model, const char* what, int64_t needed, int64_t available, int32_t dim, int64_t extent);
+
+/* Report DK_ERROR_SHAPE. Each `{}` of `message` stands for the next of `values`. */
+dk_status dk_fail_shape(dk_model* model, const char* message, const int64_t* values);
+
+/* memcpy that permits nothing to copy, and a target that is the source. */
+void dk_copy(void* target, const void* source, int64_t bytes);
+
+/* Run a loop on the model's executor, or here when it has none. */
+void dk_parallel_for(const dk_model* model, int64_t extent, int64_t grain, dk_range range, void* context);
+
+/* Describe an output: its dtype and rank; the shape is filled by generated code. */
+dk_status dk_describe_output(const dk_model_descriptor* descriptor, int32_t output, dk_tensor* tensor);
+
+/* Bytes that the shape of `tensor` needs; 0 while an extent is unknown (negative). */
+int64_t dk_tensor_bytes(const dk_tensor* tensor);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,75 @@
+"""Plain C99 for a microcontroller or any other machine: no heap, no threads, memory known when it is compiled.
+
+model.h model.c     the interface and the host code of the model; deploykit.h deploykit.c what models share
+kernels.c           the kernels
+weights.h weights.c the constants, as const data that can stay in flash
+main.c              an example: static memory, made-up inputs, prints what comes out
+Makefile CMakeLists.txt
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deploykit import runtime
+from deploykit.errors import ToolchainError, UsageError
+from deploykit.targets.base import Availability, PackageOptions
+from deploykit.targets.templates import render
+from deploykit.toolchain import WARNINGS, find_c_compiler
+
+if TYPE_CHECKING:
+    from deploykit.compiler.program.ir import Program
+
+C_FILES = ("model.c", "kernels.c", "weights.c", "deploykit.c")
+
+
+class EmbeddedTarget:
+    name = "embedded"
+    description = "C99 sources for any C compiler, with static memory and the weights as const data"
+
+    def check(self) -> Availability:
+        try:
+            compiler = find_c_compiler()
+        except ToolchainError as error:
+            return Availability(build=True, run=False, detail=f"to run it here: {error}")
+        return Availability(build=True, run=True, detail=f"run here with {compiler.family}: {compiler.version}")
+
+    def package(self, program: Program, folder: Path, options: PackageOptions) -> list[str]:
+        from deploykit.compiler.codegen.c_kernels import emit_c
+        from deploykit.compiler.codegen.host_c import emit_host, interface_view
+        from deploykit.compiler.codegen.weights_c import write_weights_c
+
+        _require_bounds(program)
+        view = interface_view(program, options.version)
+        texts = emit_host(program, options.version)
+        texts["kernels.c"] = emit_c(program.kernels, view["prefix"])
+        for name in ("main.c", "Makefile", "CMakeLists.txt", "README.md"):
+            texts[name] = render(__name__, name, view)
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        write_weights_c(program, folder)
+        for source in (runtime.HEADER, runtime.CORE):
+            shutil.copyfile(source, folder / source.name)
+        return ["model.h", "deploykit.h", "weights.h", *C_FILES, "main.c", "Makefile", "CMakeLists.txt", "README.md"]
+
+    def library(self, folder: Path, scratch: Path) -> Path:
+        compiler = find_c_compiler()
+        objects = [scratch / f"{name}.o" for name in C_FILES]
+        for name, made in zip(C_FILES, objects, strict=True):
+            level = "-O0" if name == "weights.c" else "-O2"
+            compiler.compile(folder / name, made, *WARNINGS, level, "-fPIC", f"-I{folder}")
+        library = scratch / "libmodel.so"
+        compiler.link_shared(objects, library)
+        return library
+
+
+def _require_bounds(program: Program) -> None:
+    """Static memory needs an upper bound of every dim."""
+    unbounded = [dim.name for dim in program.dims if dim.maximum is None]
+    if unbounded:
+        asked = " ".join(f"--dim {name}=1..N" for name in unbounded)
+        raise UsageError(
+            f"target embedded needs an upper bound of every dim, {', '.join(unbounded)} has none: add {asked}"
+        )

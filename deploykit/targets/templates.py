@@ -1,0 +1,26 @@
+"""Text files of artifacts, from the folder `templates` of a target's package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import jinja2
+
+
+def render(package: str, name: str, values: Mapping[str, Any]) -> str:
+    """The file `name` from `templates/<name>.j2` of the target in `package`."""
+    return _environment(package).get_template(f"{name}.j2").render(values)
+
+
+@cache
+def _environment(package: str) -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader(package),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # noqa: S701 - the output is C, makefiles and Markdown
+    )
