@@ -8,25 +8,36 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import onnx
+from onnx.backend.test.case.test_case import TestCase
+from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
+
+KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
 
 KNOWN_FAILURES = Path(__file__).with_name("known_failures.txt")
 
 
 @dataclass(frozen=True)
 class Case:
-    """`kind`: Node, Simple, PyTorchConverted, PyTorchOperator or Real. `run` raises when the backend fails it."""
+    """`kind`: node, simple, pytorch-converted, pytorch-operator or real. `run` raises when the backend fails it."""
 
     name: str
     kind: str
     run: Callable[[], Any]
-    model: Callable[[], onnx.ModelProto | None]
+    source: TestCase
+
+    @property
+    def model(self) -> onnx.ModelProto | None:
+        """The model, `None` when it does not lie in the onnx package."""
+        if self.source.model is not None:
+            return self.source.model
+        return onnx.load(f"{self.source.model_dir}/model.onnx") if self.source.model_dir else None
 
 
 @functools.cache
@@ -37,23 +48,12 @@ def cases() -> dict[str, Case]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         runner = Runner(deploykit.onnx_backend, __name__)
-    return {case.name: case for case in _cases(runner)}
-
-
-def _cases(runner: Runner) -> Iterator[Case]:
-    for kind, items in runner._test_items.items():
-        for name, item in items.items():
-            if name.endswith("_cpu"):
-                bound = functools.partial(item.func, _Caller())
-                yield Case(name.removesuffix("_cpu"), kind, bound, functools.partial(_proto, item.proto))
-
-
-class _Caller:
-    """Stands in for the unittest case that the suite's functions expect as `self`."""
-
-
-def _proto(holder: list[Any]) -> onnx.ModelProto | None:
-    return holder[0] if holder else None
+        functions = {name: item.func for items in runner._test_items.values() for name, item in items.items()}
+        return {
+            source.name: Case(source.name, kind, functools.partial(functions[f"{source.name}_cpu"], None), source)
+            for kind in KINDS
+            for source in load_model_tests(kind=kind)
+        }
 
 
 @functools.cache
