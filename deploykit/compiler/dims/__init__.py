@@ -1,0 +1,28 @@
+"""The algebra of symbolic dims: one way to bound, evaluate, compare and print integer expressions.
+
+An expression is a TVM expression over `Var`s of dtype int64, or a Python int where static.
+
+* `ranges`: what a user says about a dim (`batch=1..64`).
+* `evaluate`: the value of an expression for given dims; the variables it depends on.
+* `polynomial`, `conversion`: the normal form, in which equal expressions are equal values, and `simplify`.
+* `bounds`: the range of an expression; `elimination`: an upper bound without data dims.
+* `text`: the formula that a person reads.
+"""
+
+from deploykit.compiler.dims.bounds import interval
+from deploykit.compiler.dims.conversion import simplify
+from deploykit.compiler.dims.elimination import symbolic_upper_bound
+from deploykit.compiler.dims.evaluate import evaluate, free_vars
+from deploykit.compiler.dims.ranges import DimRange, parse_dim
+from deploykit.compiler.dims.text import to_text
+
+__all__ = [
+    "DimRange",
+    "evaluate",
+    "free_vars",
+    "interval",
+    "parse_dim",
+    "simplify",
+    "symbolic_upper_bound",
+    "to_text",
+]

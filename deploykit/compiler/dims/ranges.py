@@ -1,0 +1,60 @@
+"""What a user says about a dim: `batch=1..64` (bounds), `seq=128` (fixed), `n=1..` (no maximum), `n=..8`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from deploykit.errors import UsageError
+
+_LARGEST = 2**63 - 1
+_RANGE = re.compile(r"(?P<fixed>\d+)|(?P<minimum>\d*)\.\.(?P<maximum>\d*)", re.ASCII)
+_HOW = "write NAME=MIN..MAX (batch=1..64), NAME=VALUE (seq=128) or NAME=MIN.. (n=1..)"
+
+
+@dataclass(frozen=True)
+class DimRange:
+    """The values a symbolic dim may take, both ends included. `maximum` is None while unbounded.
+
+    Raises:
+        UsageError: the range is empty, negative, or beyond int64.
+    """
+
+    name: str
+    minimum: int = 1
+    maximum: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.minimum < 0:
+            raise UsageError(f"dim '{self.name}': the minimum {self.minimum} is negative; a dim counts elements")
+        if self.maximum is not None and self.maximum < self.minimum:
+            raise UsageError(
+                f"dim '{self.name}': the maximum {self.maximum} is below the minimum {self.minimum}; {_HOW}"
+            )
+        if max(self.minimum, self.maximum or 0) > _LARGEST:
+            raise UsageError(f"dim '{self.name}': a bound is beyond the largest int64, {_LARGEST}")
+
+    def __str__(self) -> str:
+        if self.minimum == self.maximum:
+            return f"{self.name}={self.minimum}"
+        return f"{self.name}={self.minimum}..{'' if self.maximum is None else self.maximum}"
+
+
+def parse_dim(text: str) -> DimRange:
+    """The range that `text` states. A name may hold any character, as ONNX dim names do; without a minimum it is 1.
+
+    Raises:
+        UsageError: `text` is malformed, or its range is empty or negative.
+    """
+    name, separator, bounds = (part.strip() for part in text.rpartition("="))
+    if not separator or not name:
+        raise UsageError(f"cannot read the dim '{text}': {_HOW}")
+    if re.match(r"-\d|\d*\.\.\s*-", bounds):
+        raise UsageError(f"dim '{name}': the bound in '{text}' is negative; a dim counts elements; {_HOW}")
+    match = _RANGE.fullmatch(re.sub(r"\s+", "", bounds) if ".." in bounds else bounds)
+    if match is None or bounds == "..":
+        raise UsageError(f"cannot read the bounds '{bounds}' of dim '{name}': {_HOW}")
+    if match["fixed"]:
+        return DimRange(name, int(match["fixed"]), int(match["fixed"]))
+    minimum, maximum = match["minimum"], match["maximum"]
+    return DimRange(name, int(minimum) if minimum else 1, int(maximum) if maximum else None)

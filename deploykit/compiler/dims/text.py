@@ -1,0 +1,115 @@
+"""The formula that a person reads: `4*batch*seq + 1024`, `64*ceil(5*n/8)`, `max(batch, 2*seq)`, `n % 4`.
+
+Read as exact arithmetic: `/` occurs only under `floor(...)` and `ceil(...)`, `%` is never negative for a positive
+divisor, `a if c else b` is a conditional. No casts, no types. Of the formula as written and its normal form the
+shorter is given.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deploykit.compiler.dims.conversion import polynomial
+from deploykit.compiler.dims.polynomial import Atom, Monomial, Polynomial, factors, ordered_terms
+
+if TYPE_CHECKING:
+    from deploykit.compiler.program.ir import IntExpr
+
+
+def to_text(expr: IntExpr) -> str:
+    """`expr` as a formula over the names of its variables."""
+    return polynomial_text(polynomial(expr))
+
+
+def polynomial_text(p: Polynomial) -> str:
+    """The shorter of the sum of products and the product of sums."""
+    expanded = _sum(p)
+    content, parts = factors(p)
+    if len(parts) == 1 or len(p.terms) == 1:
+        return expanded
+    product = "*".join([*([] if content == 1 else [str(content)]), *(_operand(part) for part in parts)])
+    return min(expanded, product, key=len)
+
+
+def _sum(p: Polynomial) -> str:
+    if len(p.terms) == 1:
+        (monomial, coefficient), *_ = p.terms.items()
+        if coefficient == 1 and len(monomial) == 1:
+            return _atom(monomial[0])
+    text = ""
+    for monomial, coefficient in ordered_terms(p):
+        term = _term(monomial, abs(coefficient))
+        if text:
+            text += f" {'+' if coefficient > 0 else '-'} {term}"
+        else:
+            text = term if coefficient > 0 else f"-{term}"
+    return text or "0"
+
+
+def _operand(p: Polynomial) -> str:
+    """Text that may stand in a product or on either side of `/` and `%`."""
+    if len(p.terms) == 1 and min(p.terms.values()) > 0:
+        return _term(*next(iter(p.terms.items())))
+    return f"({polynomial_text(p)})"
+
+
+def _term(monomial: Monomial, coefficient: int) -> str:
+    factors = [_factor(atom) for atom in monomial]
+    if coefficient != 1 or not factors:
+        factors.insert(0, str(coefficient))
+    return "*".join(factors)
+
+
+_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<="}
+_MIRRORED = {"<": ">", "<=": ">="}
+_LOOSE = (*_COMPARISONS, "and", "or", "not", "select")
+"""Operators that bind less tightly than `+`."""
+
+
+def _factor(atom: Atom) -> str:
+    """Text that may stand in a product."""
+    return f"({_atom(atom)})" if atom.operator in (*_LOOSE, "floormod") else _atom(atom)
+
+
+def _atom(atom: Atom) -> str:
+    operator, operands = atom.operator, atom.operands
+    if atom.var is not None:
+        return str(atom.var.name)
+    if operator == "opaque":
+        return str(atom.opaque)
+    if operator == "floordiv":
+        return _quotient(*operands)
+    if operator == "floormod":
+        return " % ".join(_operand(p) for p in operands)
+    if operator == "select":
+        condition, then, otherwise = operands
+        return f"{_within(then, 'select')} if {_within(condition, 'select')} else {polynomial_text(otherwise)}"
+    if operator in _COMPARISONS:
+        return _comparison(_COMPARISONS[operator], *operands)
+    if operator in ("and", "or"):
+        return f" {operator} ".join(_within(p, "and", "or", "select") for p in operands)
+    if operator == "not":
+        return f"not {_within(operands[0], 'and', 'or', 'select')}"
+    return f"{operator}({', '.join(polynomial_text(p) for p in operands)})"
+
+
+def _within(p: Polynomial, *loose: str) -> str:
+    """Text of `p`, in parentheses when it is nothing but one of the operators `loose`."""
+    text = polynomial_text(p)
+    return f"({text})" if len(p.atoms) == 1 and p.terms == {p.atoms: 1} and p.atoms[0].operator in loose else text
+
+
+def _quotient(numerator: Polynomial, divisor: Polynomial) -> str:
+    number = divisor.value()
+    rounding = "floor"
+    if number is not None and number > 0 and numerator.terms.get((), 0) == number - 1:
+        rounding, numerator = "ceil", numerator - Polynomial.constant(number - 1)
+    top = _sum(numerator) if len(numerator.terms) == 1 else _operand(numerator)
+    return f"{rounding}({top}/{_operand(divisor)})"
+
+
+def _comparison(sign: str, a: Polynomial, b: Polynomial) -> str:
+    """A constant stands on the right."""
+    if a.value() is not None:
+        sign, a, b = _MIRRORED.get(sign, sign), b, a
+    return f"{_within(a, *_LOOSE)} {sign} {_within(b, *_LOOSE)}"
