@@ -33,6 +33,11 @@ def expr(value: IntExpr) -> ir.Expr:
     return tirx.IntImm("int64", int(value)) if is_plain(value) else value
 
 
+def exprs(values: Iterable[IntExpr]) -> list[ir.Expr]:
+    """The int64 expressions of sizes: as a shape or as extents, they make int64 loop variables."""
+    return [expr(value) for value in values]
+
+
 def truth(value: Condition) -> ir.Expr:
     """The boolean expression of a condition."""
     return tirx.const(bool(value), "bool") if is_plain(value) else value

@@ -1,0 +1,236 @@
+"""Pooling: MaxPool, AveragePool, LpPool and their global forms, over any number of spatial axes.
+
+Each is a reduction over the window's taps and, where needed, an elementwise finish in the same kernel. Taps outside of
+the data do not count; AveragePool counts those within the padding when `count_include_pad` is set, never those that a
+rounded-up last window has beyond it. A global form has one window, as large as the data. Sums of float16 are kept in
+float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from tvm import ir, te, tirx
+
+from deploykit.compiler.program.ir import IntExpr
+from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.integers import (
+    all_of,
+    both,
+    ceil_div,
+    expr,
+    exprs,
+    floor_div,
+    floor_mod,
+    less,
+    less_equal,
+    maximum,
+    minimum,
+    truth,
+)
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.registry import operator
+from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.windows import Windows, windows
+
+if TYPE_CHECKING:
+    from deploykit.frontends.onnx.integers import Condition
+
+Index = Sequence[ir.Expr]
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """What a pooling makes of a window: `finish(combine(prepare(element) ...), position)`; `nothing` is combined in
+    the place of a tap outside of the data."""
+
+    name: str
+    combine: Callable[..., ir.Expr]
+    nothing: ir.Expr
+    prepare: Callable[[ir.Expr], ir.Expr] = lambda element: element
+    finish: Callable[[ir.Expr, Index], ir.Expr] = lambda total, _: total
+
+
+@operator("MaxPool")
+def max_pool(ctx: Context, node: Node, x: Value) -> tuple[Value | None, ...]:
+    shape = _windows(ctx, node, x)
+    y = _pool(ctx, x, shape, _highest(x.dtype))
+    if not node.uses_output(1):
+        return (y, None)
+    return (y, _positions(ctx, x, y, shape, column_major=node.int("storage_order", 0) == 1))
+
+
+@operator("AveragePool")
+def average_pool(ctx: Context, node: Node, x: Value) -> Value:
+    shape = _windows(ctx, node, x)
+    return _pool(ctx, x, shape, _average(ctx, x.dtype, shape, include_padding=node.int("count_include_pad", 0) == 1))
+
+
+@operator("LpPool")
+def lp_pool(ctx: Context, node: Node, x: Value) -> Value:
+    return _pool(ctx, x, _windows(ctx, node, x), _norm(x.dtype, node.int("p", 2)))
+
+
+@operator("GlobalMaxPool")
+def global_max_pool(ctx: Context, node: Node, x: Value) -> Value:
+    return _pool(ctx, x, _one_window(x), _highest(x.dtype))
+
+
+@operator("GlobalAveragePool")
+def global_average_pool(ctx: Context, node: Node, x: Value) -> Value:
+    shape = _one_window(x)
+    return _pool(ctx, x, shape, _average(ctx, x.dtype, shape, include_padding=False))
+
+
+@operator("GlobalLpPool")
+def global_lp_pool(ctx: Context, node: Node, x: Value) -> Value:
+    return _pool(ctx, x, _one_window(x), _norm(x.dtype, node.int("p", 2)))
+
+
+def _windows(ctx: Context, node: Node, x: Value) -> Windows:
+    return windows(ctx, node, x.shape[2:], node.ints("kernel_shape"), ceil_mode=node.int("ceil_mode", 0) == 1)
+
+
+def _one_window(x: Value) -> Windows:
+    sizes = tuple(x.shape[2:])
+    ones, zeros = (1,) * len(sizes), (0,) * len(sizes)
+    return Windows(sizes, sizes, strides=ones, dilations=ones, before=zeros, after=zeros, counts=ones)
+
+
+def _highest(dtype: str) -> _Pool:
+    """The maximum; of no elements it is minus infinity, or the least integer."""
+    wide = compute_dtype(dtype)
+    least = tirx.const(float("-inf"), wide) if wide.startswith("float") else tirx.min_value(wide)
+    return _Pool("max_pool", te.comm_reducer(_larger, lambda _: least, name="highest"), least)
+
+
+def _larger(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    return tirx.max(a, b)
+
+
+def _average(ctx: Context, dtype: str, shape: Windows, *, include_padding: bool) -> _Pool:
+    wide = compute_dtype(dtype)
+
+    def finish(total: ir.Expr, at: Index) -> ir.Expr:
+        counts = [_taps_counted(ctx, shape, axis, i, include_padding) for axis, i in enumerate(at)]
+        return total / tirx.Cast(wide, expr(ctx.product(counts)))
+
+    return _Pool("average_pool", te.sum, tirx.const(0, wide), finish=finish)
+
+
+def _norm(dtype: str, order: int) -> _Pool:
+    """The norm of order `order` of the elements."""
+    wide = compute_dtype(dtype)
+    zero = tirx.const(0, wide)
+    if order == 1:
+        return _Pool("lp_pool", te.sum, zero, tirx.abs)
+    if order == 2:
+        return _Pool("lp_pool", te.sum, zero, lambda v: v * v, lambda total, _: tirx.sqrt(total))
+
+    def power(v: ir.Expr) -> ir.Expr:
+        return reduce(lambda a, b: a * b, [tirx.abs(v)] * order)
+
+    return _Pool("lp_pool", te.sum, zero, power, lambda total, _: tirx.power(total, tirx.const(1.0 / order, wide)))
+
+
+def _pool(ctx: Context, x: Value, shape: Windows, pool: _Pool) -> Value:
+    def build(t: te.Tensor) -> te.Tensor:
+        taps = [te.reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(exprs(shape.kernel))]
+
+        def window(*index: ir.Expr) -> ir.Expr:
+            where = _places(shape, index[2:], taps)
+            value = pool.prepare(load(t, x.dtype, [*index[:2], *where]))
+            inside = _inside(ctx, shape, where)
+            return pool.combine(value if inside is True else tirx.if_then_else(inside, value, pool.nothing), axis=taps)
+
+        out = exprs((*x.shape[:2], *shape.counts))
+        total = te.compute(out, window, name=pool.name)
+        return te.compute(out, lambda *i: store(pool.finish(total(*i), i[2:]), x.dtype), name=f"{pool.name}_finish")
+
+    return ctx.kernel(pool.name, build, x, dtype=x.dtype)
+
+
+def _positions(ctx: Context, x: Value, y: Value, shape: Windows, *, column_major: bool) -> Value:
+    """Where each maximum `y` of `x` was found first: its position in the flattened `x`, whose spatial axes count in
+    reverse order for `column_major`."""
+    plane = ctx.product(shape.sizes)
+
+    def build(data: te.Tensor, found: te.Tensor) -> te.Tensor:
+        taps = [te.reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(exprs(shape.kernel))]
+
+        def window(*index: ir.Expr) -> ir.Expr:
+            where = _places(shape, index[2:], taps)
+            same = data(*index[:2], *where) == found(*index)
+            inside = truth(_inside(ctx, shape, where))
+            is_maximum = tirx.if_then_else(inside, same, tirx.const(False, "bool"))
+            return te.min(tirx.if_then_else(is_maximum, _flat(where, shape.sizes), expr(plane) - 1), axis=taps)
+
+        def finish(*index: ir.Expr) -> ir.Expr:
+            n, c = index[:2]
+            flat = first(*index)
+            if column_major:
+                flat = _flat(_unflat(flat, shape.sizes)[::-1], shape.sizes[::-1])
+            return (n * x.shape[1] + c) * plane + flat
+
+        out = exprs(y.shape)
+        first = te.compute(out, window, name="first_maximum")
+        return te.compute(out, finish, name="position")
+
+    return ctx.kernel("max_pool_position", build, x, y, dtype="int64")
+
+
+def _flat(where: Index, sizes: Sequence[IntExpr]) -> ir.Expr:
+    """Row-major position."""
+    flat = tirx.const(0, "int64")
+    for i, n in zip(where, sizes, strict=True):
+        flat = flat * n + i
+    return flat
+
+
+def _unflat(flat: ir.Expr, sizes: Sequence[IntExpr]) -> list[ir.Expr]:
+    """Inverse of `_flat`."""
+    where: list[ir.Expr] = []
+    for n in reversed(sizes):
+        where.append(expr(floor_mod(flat, n)))
+        flat = expr(floor_div(flat, n))
+    return where[::-1]
+
+
+def _places(shape: Windows, at: Index, taps: Index) -> list[ir.Expr]:
+    """Where in the data a tap of the window at `at` is, per spatial axis."""
+    axes = zip(at, taps, shape.strides, shape.dilations, shape.before, strict=True)
+    return [i * stride + tap * dilation - before for i, tap, stride, dilation, before in axes]
+
+
+def _inside(ctx: Context, shape: Windows, where: Index) -> Condition:
+    """Whether a place is in the data; what always holds is left out."""
+    conditions: list[Condition] = []
+    for axis, place in enumerate(where):
+        starts_inside, ends_inside = _reach(ctx, shape, axis)
+        low = starts_inside or less_equal(0, place)
+        high = ends_inside or less(place, shape.sizes[axis])
+        conditions.append(both(low, high))
+    return all_of(conditions)
+
+
+def _reach(ctx: Context, shape: Windows, axis: int) -> tuple[bool, bool]:
+    """Whether all windows provably start, and end, within the data of a spatial axis."""
+    before = shape.before[axis]
+    last = (shape.counts[axis] - 1) * shape.strides[axis] + (shape.kernel[axis] - 1) * shape.dilations[axis] - before
+    return ctx.proves(less_equal(before, 0)), ctx.proves(less(last, shape.sizes[axis]))
+
+
+def _taps_counted(ctx: Context, shape: Windows, axis: int, at: ir.Expr, include_padding: bool) -> IntExpr:
+    """How many taps of the window at `at` lie in the data, or in the data and its padding, along one axis."""
+    kernel, dilation = shape.kernel[axis], shape.dilations[axis]
+    start = at * shape.strides[axis] - shape.before[axis]
+    if all(_reach(ctx, shape, axis)):
+        return kernel
+    if include_padding:
+        return minimum(ceil_div(shape.sizes[axis] + shape.after[axis] - start, dilation), kernel)
+    first = maximum(ceil_div(0 - start, dilation), 0)
+    return minimum(ceil_div(shape.sizes[axis] - start, dilation), kernel) - first
