@@ -85,7 +85,8 @@ def program(*command: str, version_flag: str = "--version") -> Callable[[], tupl
         if path is None:
             return None
         try:
-            answer = subprocess.run([path, *command[1:], version_flag], capture_output=True, text=True, timeout=20)
+            call = [path, *command[1:], version_flag]
+            answer = subprocess.run(call, capture_output=True, text=True, timeout=60, check=False)
         except (OSError, subprocess.TimeoutExpired):
             return None
         if answer.returncode != 0:

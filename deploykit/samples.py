@@ -10,13 +10,16 @@ Integers are 0 or 1 unless a range is given, because indices, masks and segment 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from deploykit.errors import UsageError
+from deploykit.dtypes import logical_dtype
+from deploykit.errors import ShapeError, UsageError
+from deploykit.manifest import DimEntry, Manifest, PortEntry
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 _RANDOM = re.compile(rf"random:(?P<seed>\d+)(?::(?P<low>{_NUMBER})\.\.(?P<high>{_NUMBER}))?", re.IGNORECASE)
@@ -84,6 +87,76 @@ def parse_source(text: str) -> tuple[str, Source]:
     if value.startswith("random"):
         raise UsageError(f"cannot read '{value}' of input '{name}': {_HOW}")
     return name, FileSource(Path(value))
+
+
+def parse_sources(texts: Iterable[str]) -> dict[str, Source]:
+    """By input name. Raises `UsageError` when one is malformed or an input is given twice."""
+    sources: dict[str, Source] = {}
+    for text in texts:
+        name, source = parse_source(text)
+        if name in sources:
+            raise UsageError(f"input '{name}' is given twice")
+        sources[name] = source
+    return sources
+
+
+def sample_inputs(
+    manifest: Manifest, sources: Mapping[str, Source], sizes: Mapping[str, int]
+) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    """All inputs of a model by name, and the size of every symbolic dim that they have.
+
+    A dim has the size in `sizes`, else that of the files which have it, else its minimum.
+
+    Raises:
+        UsageError: an input has no source, a source or size has no input, a file cannot be read, or `sizes` is out of
+            a dim's bounds.
+    """
+    ports = {port.name: port for port in manifest.inputs}
+    for name in sources:
+        if name not in ports:
+            raise UsageError(f"there is no input '{name}'; the model has {', '.join(ports) or 'none'}")
+    for name in ports:
+        if name not in sources:
+            raise UsageError(f"input '{name}' has no values; {_HOW.replace('NAME', name)}")
+    dims = _checked_sizes(manifest, sizes)
+    files = {
+        name: source.array(logical_dtype(ports[name].dtype).array)
+        for name, source in sources.items()
+        if isinstance(source, FileSource)
+    }
+    for name, array in files.items():
+        for extent, size in zip(ports[name].shape, array.shape, strict=False):
+            if isinstance(extent, str):
+                dims.setdefault(extent, size)
+    for dim in symbolic_dims(manifest):
+        dims.setdefault(dim.name, dim.minimum)
+    arrays = {}
+    for name, port in ports.items():
+        source = sources[name]
+        arrays[name] = files[name] if isinstance(source, FileSource) else _random(port, source, dims)
+    return arrays, dims
+
+
+def symbolic_dims(manifest: Manifest) -> tuple[DimEntry, ...]:
+    """The dims that inputs have."""
+    return tuple(dim for dim in manifest.dims if dim.capacity_of is None)
+
+
+def _checked_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> dict[str, int]:
+    known = {dim.name: dim for dim in symbolic_dims(manifest)}
+    for name, size in sizes.items():
+        if name not in known:
+            raise UsageError(f"there is no symbolic dim '{name}'; the model has {', '.join(known) or 'none'}")
+        dim = known[name]
+        if size < dim.minimum or (dim.maximum is not None and size > dim.maximum):
+            upper = "" if dim.maximum is None else dim.maximum
+            raise ShapeError(f"dim '{name}' must be in {dim.minimum}..{upper}, found {size}")
+    return dict(sizes)
+
+
+def _random(port: PortEntry, source: RandomSource, dims: Mapping[str, int]) -> np.ndarray:
+    shape = tuple(extent if isinstance(extent, int) else dims[extent] for extent in port.shape)
+    return source.array(logical_dtype(port.dtype).array, shape)
 
 
 def _is_float(dtype: np.dtype[Any]) -> bool:

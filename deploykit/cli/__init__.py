@@ -12,7 +12,12 @@ from typing import Annotated
 
 import typer
 
+from deploykit.cli.bench import bench
+from deploykit.cli.build import build
 from deploykit.cli.doctor import doctor
+from deploykit.cli.run import run
+from deploykit.cli.targets import targets
+from deploykit.cli.verify import verify
 
 app = typer.Typer(
     name="deploykit",
@@ -22,11 +27,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 done, 1 results differ, 2 wrong use, 3 unsupported model, 4 missing tool.",
 )
-for _verb in (doctor,):
+for _verb in (build, run, verify, bench, targets, doctor):
     app.command()(_verb)
 
 
-def _version(value: bool) -> None:  # noqa: FBT001  (typer calls it by position)
+def _version(value: bool) -> None:
     if value:
         from importlib.metadata import version
 

@@ -1,30 +1,58 @@
-"""Options that several verbs share, spelled the same everywhere."""
+"""Options that several verbs share, spelled the same everywhere, and how their values are read."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from deploykit.errors import UsageError
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.", show_default=False)]
-Artifact = Annotated[Path, typer.Argument(metavar="DIR", help="The artifact: a folder written by `deploykit build`.")]
-Dims = Annotated[
+ArtifactFolder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The artifact: a folder written by `deploykit build`.", show_default=False)
+]
+Sizes = Annotated[
     list[str] | None,
     typer.Option(
         "--dim",
-        metavar="NAME=MIN..MAX",
-        help="Bounds of a symbolic dim: [b]batch=1..64[/], [b]n=1..[/] (no maximum), or its size: [b]seq=128[/]. "
-        "May be repeated.",
+        metavar="NAME=SIZE",
+        help="Size of a symbolic dim for random inputs; by default its minimum. May be repeated.",
+        show_default=False,
     ),
 ]
-Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads that each side may use.")]
+Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads for parallel loops.")]
 Inputs = Annotated[
     list[str] | None,
     typer.Option(
         "--input",
+        "-i",
         metavar="NAME=SOURCE",
-        help="Where an input comes from: [b]x=x.npy[/], [b]x=random:SEED[/] (normal floats, integers 0 and 1) or "
+        help="Values of an input: [b]x=x.npy[/], [b]x=random:SEED[/] (normal floats, integers 0 and 1) or "
         "[b]ids=random:SEED:LOW..HIGH[/]. May be repeated.",
+        show_default=False,
     ),
 ]
+
+
+def read_sizes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """`["batch=1,3,64"]` -> `{"batch": (1, 3, 64)}`. Raises `UsageError` for anything else."""
+    sizes: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, _, values = text.rpartition("=")
+        numbers = values.split(",")
+        if not name or not all(number.isdecimal() for number in numbers):
+            raise UsageError(f"cannot read the sizes '{text}': write NAME=SIZE or NAME=SIZE,SIZE,...")
+        sizes[name] = tuple(int(number) for number in numbers)
+    return sizes
+
+
+def read_size(texts: Sequence[str]) -> dict[str, int]:
+    """`["batch=3"]` -> `{"batch": 3}`. Raises `UsageError` for anything else, lists of sizes included."""
+    sizes = read_sizes(texts)
+    for name, values in sizes.items():
+        if len(values) > 1:
+            raise UsageError(f"dim '{name}' has one size in a run, found {','.join(map(str, values))}")
+    return {name: values[0] for name, values in sizes.items()}

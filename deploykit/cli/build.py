@@ -1,0 +1,189 @@
+"""`deploykit build`: a model file in, an artifact folder out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Self
+
+import typer
+from rich.status import Status
+
+from deploykit.artifact import Artifact
+from deploykit.cli.console import messages, print_json, results, table, text_bytes, text_seconds
+from deploykit.cli.options import Json
+from deploykit.cli.verb import verb
+from deploykit.manifest import Manifest
+from deploykit.targets.base import target_names
+
+
+class Stage(StrEnum):
+    """The stages of `deploykit.compiler.pipeline.STAGES` at which a build can stop."""
+
+    IMPORT = "import"
+    GRAPH = "graph"
+    KERNELS = "kernels"
+    PROGRAM = "program"
+    EMIT = "emit"
+
+
+class Level(StrEnum):
+    O0 = "O0"
+    O1 = "O1"
+    O2 = "O2"
+    O3 = "O3"
+
+
+@verb
+def build(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.", show_default=False)],
+    *,
+    target: Annotated[
+        str,
+        typer.Option("--target", "-t", metavar="TARGET", help=f"What to build for: {', '.join(target_names())}."),
+    ] = "host",
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the artifact goes.")] = Path(
+        "dist"
+    ),
+    dim: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dim",
+            metavar="NAME=RANGE",
+            help="Bounds of a symbolic dim, [b]batch=1..64[/] or [b]n=1..[/] (no maximum), or its size, "
+            "[b]seq=128[/]. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    opt: Annotated[
+        Level,
+        typer.Option(
+            "--opt", metavar="LEVEL", help=f"How much to optimise: {', '.join(Level)}; O0 is one kernel an operator."
+        ),
+    ] = Level.O2,
+    cpu: Annotated[
+        str,
+        typer.Option(
+            "--cpu",
+            metavar="CPU",
+            help="What native kernels are compiled for: native (this machine), x86-64-v2, x86-64-v3, x86-64-v4, arm64.",
+        ),
+    ] = "native",
+    dump_dir: Annotated[
+        Path | None,
+        typer.Option("--dump-dir", metavar="DIR", help="Write what each stage produced.", show_default=False),
+    ] = None,
+    stop_after: Annotated[
+        Stage | None,
+        typer.Option(
+            "--stop-after",
+            metavar="STAGE",
+            help=f"End the build after a stage: {', '.join(Stage)}.",
+            show_default=False,
+        ),
+    ] = None,
+    json_output: Json = False,
+) -> None:
+    """Compile a model to a folder that runs without Python.
+
+    The folder is written whole or not at all. Examples:
+
+      deploykit build model.onnx -o dist
+
+      deploykit build model.onnx --target embedded --dim batch=1 --dim seq=1..128 -o dist
+    """
+    from deploykit.building import build as build_artifact
+    from deploykit.compiler.dims import parse_dim
+
+    ranges = [parse_dim(text) for text in dim or ()]
+    bounds = {r.name: r.minimum if r.minimum == r.maximum else (r.minimum, r.maximum) for r in ranges}
+    with StageProgress() as progress:
+        artifact = build_artifact(
+            model,
+            target=target,
+            dims=bounds,
+            output=output,
+            opt=opt.value,
+            cpu=cpu,
+            dump_dir=dump_dir,
+            stop_after=stop_after.value if stop_after else None,
+            on_stage=progress.begin,
+        )
+    if artifact is None:
+        where = f"; what the stages produced is in {dump_dir}" if dump_dir else ""
+        messages.print(f"Stopped after {stop_after}{where}.")
+    elif json_output:
+        print_json({"output": str(artifact.path), "manifest": artifact.manifest.model_dump(mode="json")})
+    else:
+        _show(artifact)
+
+
+class StageProgress:
+    """Names the stage that runs, and keeps a line for each that is done with the time it took."""
+
+    def __enter__(self) -> Self:
+        self._status: Status | None = None
+        self._stage: str | None = None
+        self._start = time.perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end(done=kind is None)
+
+    def begin(self, stage: str) -> None:
+        self._end(done=True)
+        self._stage, self._start = stage, time.perf_counter()
+        self._status = messages.status(stage)
+        self._status.start()
+
+    def _end(self, *, done: bool) -> None:
+        if self._status is not None:
+            self._status.stop()
+        if self._stage is not None:
+            seconds = text_seconds(time.perf_counter() - self._start)
+            messages.print(f"  {self._stage:<9}{seconds:>10}" if done else f"  {self._stage:<9}    failed")
+        self._status = self._stage = None
+
+
+def _show(artifact: Artifact) -> None:
+    manifest = artifact.manifest
+    cpu = f", {manifest.cpu}" if manifest.cpu else ""
+    results.print(files_table(manifest, f"{artifact.path}/  for {manifest.target}{cpu}"))
+    for line in memory_lines(manifest):
+        results.print(line, markup=False)
+    stages = [f"{stage} {text_seconds(seconds)}" for stage, seconds in manifest.times.items()]
+    if stages:
+        results.print(f"Time    {', '.join(stages)}", markup=False)
+    for note in manifest.notes:
+        messages.print("[yellow]note:[/]", end=" ")
+        messages.print(note, markup=False)
+
+
+def files_table(manifest: Manifest, title: str) -> object:
+    """The files of an artifact with bytes, bytes after gzip, and sha256."""
+    rows = table("file", ">bytes", ">gzip bytes", "sha256", title=title)
+    for file in manifest.files:
+        rows.add_row(file.name, f"{file.bytes:,}", f"{file.gzip_bytes:,}", file.sha256)
+    rows.add_section()
+    total = (sum(file.bytes for file in manifest.files), sum(file.gzip_bytes for file in manifest.files))
+    rows.add_row("total", *(f"{count:,}" for count in total), "")
+    return rows
+
+
+def memory_lines(manifest: Manifest) -> Sequence[str]:
+    """Peak memory as a formula over dims, its value at the upper bounds, and the weights."""
+    memory = manifest.peak_memory
+    bounds = ", ".join(f"{dim.name}={dim.maximum}" for dim in manifest.dims if dim.maximum is not None)
+    unbounded = [dim.name for dim in manifest.dims if dim.maximum is None]
+    lines = [f"Memory  {memory.formula} bytes of arena for intermediate results"]
+    if memory.at_bounds is not None and manifest.dims:
+        lines.append(f"        {memory.at_bounds:,} bytes ({text_bytes(memory.at_bounds)}) at {bounds}")
+    elif unbounded:
+        lines.append(f"        no upper bound while {', '.join(unbounded)} has none (see --dim)")
+    lines.append(f"        {memory.weights:,} bytes ({text_bytes(memory.weights)}) of weights")
+    return lines

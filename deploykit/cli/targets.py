@@ -1,0 +1,28 @@
+"""`deploykit targets`: what can be built and run on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from deploykit.cli.console import print_json, results, table
+from deploykit.cli.options import Json
+from deploykit.cli.verb import verb
+
+
+@verb
+def targets(*, json_output: Json = False) -> None:
+    """List the targets: whether their artifacts can be built and run here, and with what."""
+    from deploykit.targets.base import targets as all_targets
+
+    found = [(target, target.check()) for target in all_targets().values()]
+    if json_output:
+        print_json([{"name": t.name, "description": t.description, **asdict(available)} for t, available in found])
+        return
+    rows = table("target", "builds here", "runs here", "what it gives", "detail")
+    for target, available in found:
+        rows.add_row(target.name, _mark(available.build), _mark(available.run), target.description, available.detail)
+    results.print(rows)
+
+
+def _mark(possible: bool) -> str:
+    return "[green]yes[/]" if possible else "[yellow]no[/]"

@@ -1,0 +1,141 @@
+"""`deploykit verify`: an artifact against a reference, at several sizes of each symbolic dim."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from deploykit.cli.console import messages, print_json, results, table
+from deploykit.cli.options import ArtifactFolder, Inputs, Json, Threads, read_sizes
+from deploykit.cli.verb import verb
+from deploykit.errors import MismatchError, UsageError
+
+if TYPE_CHECKING:
+    from deploykit.comparison import Difference
+    from deploykit.verify import Check, Report
+
+
+class Reference(StrEnum):
+    """The names in `deploykit.reference.REFERENCES`."""
+
+    ONNXRUNTIME = "onnxruntime"
+    ONNX = "onnx"
+
+
+@verb
+def verify(
+    artifact: ArtifactFolder,
+    *,
+    model: Annotated[
+        Path, typer.Option("--model", "-m", metavar="MODEL", help="The model that the artifact was built from.")
+    ],
+    at: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--at",
+            metavar="NAME=SIZES",
+            help="Sizes of a symbolic dim to try: [b]batch=1,3,64[/]. By default the smallest, an odd one and a "
+            "larger one within the bounds. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    inputs: Inputs = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of inputs that --input does not name.")] = 0,
+    reference: Annotated[Reference, typer.Option("--reference", help="What to compare with.")] = Reference.ONNXRUNTIME,
+    rtol: Annotated[
+        float | None,
+        typer.Option("--rtol", min=0, help="Relative tolerance.", show_default="1e-3, 1e-2 for 16-bit floats"),
+    ] = None,
+    atol: Annotated[
+        float | None,
+        typer.Option("--atol", min=0, help="Absolute tolerance.", show_default="1e-5, 1e-2 for 16-bit floats"),
+    ] = None,
+    threads: Threads = 1,
+    json_output: Json = False,
+) -> None:
+    """Run an artifact and a reference on the same inputs; print the largest errors of each output.
+
+    Exit code 1 when an output is out of tolerance: |actual - expected| > atol + rtol * |expected|. Relative and ULP
+    errors are taken where the expected value is at least atol in magnitude.
+    """
+    from deploykit.comparison import Tolerance
+    from deploykit.samples import parse_sources
+    from deploykit.session import open as open_artifact
+    from deploykit.verify import verify as verify_artifact
+
+    if (rtol is None) != (atol is None):
+        raise UsageError("give both --rtol and --atol, or neither")
+    tolerance = Tolerance(rtol, atol) if rtol is not None and atol is not None else None
+    with open_artifact(artifact, threads=threads) as session, messages.status("verifying"):
+        report = verify_artifact(
+            session,
+            model,
+            at=read_sizes(at or ()),
+            sources=parse_sources(inputs or ()),
+            seed=seed,
+            tolerance=tolerance,
+            reference=reference.value,
+        )
+    if json_output:
+        print_json(_document(report))
+    else:
+        _show(report)
+    if not report.within:
+        raise MismatchError(_mismatch(report))
+    messages.print("[green]All outputs are within tolerance.[/]")
+
+
+def _document(report: Report) -> dict[str, Any]:
+    checks = [
+        {
+            "dims": check.sizes,
+            "skipped": check.skipped,
+            "within": check.within,
+            "outputs": [{**asdict(difference), "within": difference.within} for difference in check.differences],
+        }
+        for check in report.checks
+    ]
+    return {"reference": report.reference, "within": report.within, "checks": checks}
+
+
+def _show(report: Report) -> None:
+    rows = table("sizes", "output", "shape", ">max abs", ">max rel", ">max ULP", f"against {report.reference}")
+    for check in report.checks:
+        sizes = _sizes(check)
+        if check.skipped:
+            rows.add_row(sizes, "", "", "", "", "", f"[yellow]skipped:[/] {check.skipped}")
+        for difference in check.differences:
+            rows.add_row(sizes, *_cells(difference))
+            sizes = ""
+    results.print(rows)
+
+
+def _cells(difference: Difference) -> tuple[str, ...]:
+    verdict = "[green]within tolerance[/]" if difference.within else f"[red]{_fault(difference)}[/]"
+    numbers = (f"{difference.absolute:.3g}", f"{difference.relative:.3g}")
+    ulp = "" if difference.ulp is None else f"{difference.ulp:,}"
+    return (difference.name, str(list(difference.shape)), *numbers, ulp, verdict)
+
+
+def _fault(difference: Difference) -> str:
+    if difference.problem:
+        return difference.problem
+    return f"{difference.outside:,} elements out of tolerance, worst at {list(difference.worst or ())}"
+
+
+def _sizes(check: Check) -> str:
+    return ", ".join(f"{name}={size}" for name, size in check.sizes.items()) or "fixed"
+
+
+def _mismatch(report: Report) -> str:
+    faults = [
+        f"output '{difference.name}' at {_sizes(check)}: {_fault(difference)}"
+        for check in report.checks
+        for difference in check.differences
+        if not difference.within
+    ]
+    return "\n".join([f"the artifact differs from {report.reference}:", *(f"  - {fault}" for fault in faults)])
