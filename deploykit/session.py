@@ -146,7 +146,7 @@ class Session:
         return [_stored(port, inputs[name]) for name, port in ports.items()]
 
     def _grow_arena(self, size: int) -> None:
-        if size <= self._arena.nbytes and self._model.base.arena is not None:
+        if size <= self._arena.nbytes:
             return
         self._arena = _aligned_buffer(0)
         self._arena = _allocate(size, "intermediate results")
@@ -239,7 +239,8 @@ def _allocate(size: int, what: str) -> np.ndarray:
 
 
 def _aligned_buffer(size: int) -> np.ndarray:
-    """`size` uninitialised bytes that start at a multiple of 64."""
+    """At least `size` uninitialised bytes that start at a multiple of 64. Never empty: NumPy gives an empty array no address."""
+    size = max(size, native.ALIGNMENT)
     raw = np.empty(size + native.ALIGNMENT, dtype=np.uint8)
     start = -raw.ctypes.data % native.ALIGNMENT
     return raw[start : start + size]
