@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tvm import ir, relax
+from tvm import ir, relax, tirx
 
 from deploykit.compiler.schedules.anchors.conv import ConvShape, conv, conv_transpose
-from deploykit.compiler.schedules.anchors.matmul import matmul
+from deploykit.compiler.schedules.anchors.matmul import accumulator, matmul, pack, pack_array, packed_matmul
 from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.schedules.tile import panel_width
+
+FEW_ROWS = 4
+"""Below that, a right operand that is computed at run time is not packed."""
 
 
 def legalize(mod: ir.IRModule, device: Device) -> ir.IRModule:
@@ -37,22 +41,36 @@ class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = super().visit_call_(call)
         rule = RULES.get(getattr(call.op, "name", ""))
-        return call if rule is None else rule(self.builder_, call)
+        return call if rule is None else rule(self.builder_, call, self.device)
 
 
-def _matmul(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+def _matmul(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
     a, b = call.args
-    build = partial(matmul, dtype=_dtype(call))
-    return builder.call_te(build, a, b, primfunc_name_hint="matmul")
+    dtype = _dtype(call)
+    if len(a.ty.shape) < 2 or len(b.ty.shape) < 2 or not _worth_packing(a, b):
+        return builder.call_te(partial(matmul, dtype=dtype), a, b, primfunc_name_hint="matmul")
+    width = panel_width(device, accumulator(dtype), b.ty.shape[-1])
+    if isinstance(b, ir.GenericConst):
+        panels = relax.const(pack_array(b.value.numpy(), width))
+    else:
+        panels = builder.emit(builder.call_te(pack, b, width, primfunc_name_hint="pack"))
+    build = partial(packed_matmul, dtype=dtype)
+    return builder.call_te(build, a, panels, b.ty.shape[-1], primfunc_name_hint="matmul")
 
 
-def _conv(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+def _worth_packing(a: relax.Expr, b: relax.Expr) -> bool:
+    """Whether the rows of the left operand pay for rearranging the right one."""
+    rows = a.ty.shape[-2]
+    return isinstance(b, ir.GenericConst) or not isinstance(rows, tirx.IntImm) or int(rows) >= FEW_ROWS
+
+
+def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
     data, weight = call.args
     build = partial(conv, shape=_conv_shape(call), dtype=_dtype(call))
     return builder.call_te(build, data, weight, primfunc_name_hint="conv")
 
 
-def _conv_transpose(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+def _conv_transpose(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
     data, weight = call.args
     extra = tuple(int(n) for n in call.attrs.output_padding)
     build = partial(conv_transpose, shape=_conv_shape(call), output_padding=extra, dtype=_dtype(call))
@@ -75,7 +93,7 @@ def _dtype(call: relax.Call) -> str:
     return str(call.attrs.out_dtype or call.args[0].ty.dtype)
 
 
-RULES: dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]] = {
+RULES: dict[str, Callable[[relax.BlockBuilder, relax.Call, Device], relax.Expr]] = {
     "relax.matmul": _matmul,
     **{f"relax.nn.conv{rank}d": _conv for rank in (1, 2, 3)},
     **{f"relax.nn.conv{rank}d_transpose": _conv_transpose for rank in (1, 2, 3)},

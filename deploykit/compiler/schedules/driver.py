@@ -12,6 +12,7 @@ from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.elementwise import elementwise
 from deploykit.compiler.schedules.epilogue import merge_epilogues
 from deploykit.compiler.schedules.inline import inline
+from deploykit.compiler.schedules.matmul import matmul
 from deploykit.compiler.schedules.nest import Nest, Opaque, Stage, read, sequence
 from deploykit.compiler.schedules.plain import plain
 from deploykit.compiler.schedules.reduction import reduction
@@ -19,6 +20,7 @@ from deploykit.compiler.schedules.reduction import reduction
 Rule = Callable[[Stage, Views, Device], "list[Any] | str"]
 
 RULES: Mapping[str, Rule] = {
+    "matmul": matmul,
     "elementwise": elementwise,
     "reduction": reduction,
 }

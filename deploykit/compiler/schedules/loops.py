@@ -90,3 +90,15 @@ def without_units(axes: Sequence[Axis]) -> tuple[tuple[Axis, ...], dict[ir.Var, 
     """The axes that are not of extent 1, and the value 0 for those that are."""
     units = {axis.var: tirx.IntImm(dtype_of(axis.var), 0) for axis in axes if axis.static == 1}
     return tuple(axis for axis in axes if axis.var not in units), units
+
+
+def unravel(index: Expr, extents: Sequence[Expr]) -> list[Expr]:
+    """The row-major coordinates of `index` in a box of `extents`."""
+    coordinates: list[Expr] = []
+    for position, extent in reversed(list(enumerate(extents))):
+        if static(extent) == 1:
+            coordinates.append(const(0))
+            continue
+        coordinates.append(tirx.floormod(index, extent) if position else index)
+        index = tirx.floordiv(index, extent)
+    return coordinates[::-1]

@@ -22,6 +22,7 @@ from tvm import tirx
 from deploykit.compiler.schedules.access import Access, Fused, Views, analyse, fuse, pinned, values_of
 from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.elementwise import guarded
+from deploykit.compiler.schedules.finish import finish_of
 from deploykit.compiler.schedules.loops import (
     as_index,
     bits_of,
@@ -33,7 +34,7 @@ from deploykit.compiler.schedules.loops import (
     static,
     vectorized,
 )
-from deploykit.compiler.schedules.nest import Axis, Combine, Expr, Stage, replace_loads, sequence, substitute
+from deploykit.compiler.schedules.nest import Axis, Combine, Expr, Stage, sequence, substitute
 
 WIDE = 4
 """Vectors of partial results of an inner reduction: enough to hide the latency of an addition."""
@@ -57,38 +58,23 @@ def reduction(stage: Stage, views: Views, device: Device) -> list[Any] | str:
     if combine is None or stage.store is None:
         return "not a reduction with a known operator"
     axes = (*stage.axes, *stage.reduce)
-    final = stage.epilogue if stage.epilogue is not None else stage.store
-    own = stage.store.buffer
-    outside = tirx.BufferStore(final.buffer, replace_loads(final.value, lambda load: _unless(load, own)), final.indices)
-    found = analyse([outside, combine.source], axes)
-    fixed = pinned([outside.value, combine.source], axes)
+    finish = finish_of(stage, views)
+    found = analyse([finish.plain, combine.source], axes)
+    fixed = pinned([finish.plain.value, combine.source], axes)
     spatial = fuse(axes, found, fixed, range(len(stage.axes)))
     reduced = fuse(axes, found, fixed, range(len(stage.axes), len(axes)))
     values = values_of([*spatial, *reduced], axes)
-    store = substitute(views.store(final), values)
-    own_flat = views.flat(own)
-
-    def finish(value: Expr) -> Any:
-        if stage.epilogue is None:
-            return tirx.BufferStore(store.buffer, value, store.indices)
-        rewritten = replace_loads(store.value, lambda load: value if load.source.same_as(own_flat) else load)
-        return tirx.BufferStore(store.buffer, rewritten, store.indices)
-
     source = substitute(views.value(combine.source), values)
     widest = max(bits_of(dtype_of(access.buffer)) for access in found)
     task = _Reduction(
         Combine(combine.operator, source, combine.identity),
         tuple(loop.axis for loop in spatial),
         tuple(loop.axis for loop in reduced),
-        finish,
-        dtype_of(own),
+        lambda value: finish(value, values),
+        dtype_of(stage.store.buffer),
         device.lanes(widest),
     )
-    return [_choose(task, spatial, reduced, found, guarded(combine.source) or guarded(outside.value))(task, device)]
-
-
-def _unless(load: Any, own: Any) -> Any:
-    return tirx.const(0, dtype_of(load)) if load.source.same_as(own) else load
+    return [_choose(task, spatial, reduced, found, guarded(combine.source) or finish.scalar)(task, device)]
 
 
 def _choose(

@@ -5,8 +5,10 @@ Sums are kept in `accumulator(dtype)`: float16 is summed in float32, everything 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from tvm import sym, te, tirx
 
 ANCHOR = {"deploykit.anchor": "matmul"}
@@ -29,12 +31,53 @@ def matmul(a: te.Tensor, b: te.Tensor, dtype: str) -> te.Tensor:
         lead = index[: len(batch)]
         row = index[len(batch) : len(batch) + len(rows)]
         column = index[len(batch) + len(rows) :]
-        left = a(*batch_index(a, lead, batch), *row, depth)
-        right = b(*batch_index(b, lead, batch), depth, *column)
+        left = a(*batch_index(a.shape[:-2], lead, batch), *row, depth)
+        right = b(*batch_index(b.shape[:-2], lead, batch), depth, *column)
         return te.sum(left.astype(wide) * right.astype(wide), axis=depth)
 
     product = te.compute((*batch, *rows, *columns), element, name="matmul", attrs=ANCHOR)
     return rounded(product, dtype)
+
+
+def packed_matmul(a: te.Tensor, panels: te.Tensor, columns: Any, dtype: str) -> te.Tensor:
+    """`a @ b` where `panels` is `pack(b)` and `b` has `columns` columns; `a` is of rank 2 or more."""
+    rows, width = a.shape[-2], panels.shape[-1]
+    lead_shape = list(panels.shape[:-3])
+    batch = broadcast(list(a.shape[:-2]), lead_shape)
+    depth = te.reduce_axis((0, a.shape[-1]), name="k")
+    wide = accumulator(dtype)
+
+    def element(*index: Any) -> Any:
+        *lead, row, column = index
+        left = a(*batch_index(a.shape[:-2], lead, batch), row, depth)
+        place = (tirx.floordiv(column, width), depth, tirx.floormod(column, width))
+        right = panels(*batch_index(lead_shape, lead, batch), *place)
+        return te.sum(left.astype(wide) * right.astype(wide), axis=depth)
+
+    attrs = {**ANCHOR, "deploykit.panel": int(width)}
+    return rounded(te.compute((*batch, rows, columns), element, name="matmul", attrs=attrs), dtype)
+
+
+def pack(b: te.Tensor, width: int) -> te.Tensor:
+    """`[..., K, N]` as panels `[..., ceil(N / width), K, width]`, filled up with zeros."""
+    *lead, depth, columns = b.shape
+    panels = _simplify((columns + (width - 1)) // width)
+
+    def element(*index: Any) -> Any:
+        *at, panel, k, j = index
+        column = panel * width + j
+        return tirx.if_then_else(column < columns, b(*at, k, column), tirx.const(0, b.dtype))
+
+    return te.compute((*lead, panels, depth, width), element, name="pack")
+
+
+def pack_array(b: np.ndarray, width: int) -> np.ndarray:
+    """`pack` of a constant."""
+    *lead, depth, columns = b.shape
+    panels = -(-columns // width)
+    padded = np.zeros((*lead, depth, panels * width), b.dtype)
+    padded[..., :columns] = b
+    return np.ascontiguousarray(np.moveaxis(padded.reshape(*lead, depth, panels, width), -2, -3))
 
 
 def rounded(value: te.Tensor, dtype: str) -> te.Tensor:
@@ -62,9 +105,8 @@ def _joint(x: Any, y: Any) -> Any:
     return tirx.max(x, y)
 
 
-def batch_index(operand: te.Tensor, index: tuple[Any, ...], batch: list[Any]) -> list[Any]:
-    """Where in the batch dims of `operand` the element of batch `index` of the result is."""
-    sizes = list(operand.shape[:-2])
+def batch_index(sizes: Sequence[Any], index: Sequence[Any], batch: Sequence[Any]) -> list[Any]:
+    """Where in an operand with batch dims `sizes` the element of batch `index` of the result is."""
     skipped = len(batch) - len(sizes)
     return [_pick(size, i, extent) for size, i, extent in zip(sizes, index[skipped:], batch[skipped:], strict=True)]
 
@@ -79,3 +121,7 @@ def _pick(size: Any, index: Any, extent: Any) -> Any:
 
 def _is_one(value: Any) -> bool:
     return isinstance(value, int | tirx.IntImm) and int(value) == 1
+
+
+def _simplify(value: Any) -> Any:
+    return value if isinstance(value, int) else sym.Analyzer().simplify(value)

@@ -1,0 +1,111 @@
+"""Register tiles: an outer product accumulated in registers, the core of matrix products and convolutions.
+
+A tile holds `rows` x `vectors` vectors of `lanes` partial sums. Each step of the reduced loops adds the product of one
+scalar per row with one element per column:
+
+    acc[i, j] += left(i) * right(j)        for i < rows, j < vectors * lanes
+
+All tile indices are constants in the emitted code, so that the sums stay in registers over all steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+
+from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.schedules.loops import bits_of, local, static, vectorized
+from deploykit.compiler.schedules.nest import Buffer, Expr
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The shape of a register tile and the type of its sums."""
+
+    rows: int
+    vectors: int
+    lanes: int
+    dtype: str
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+    def scratch(self) -> Buffer:
+        """A local buffer with one element for each sum, row-major."""
+        return local("tile", self.rows * self.columns, self.dtype)
+
+
+def tile_for(device: Device, dtype: str, vectors: int) -> Tile:
+    """The tile with `vectors` vectors a row that fills three quarters of the registers; 4 columns without vectors."""
+    lanes = device.lanes(bits_of(dtype))
+    if lanes == 1:
+        vectors = 4
+    return Tile(max(1, device.vector_registers * 3 // 4 // vectors), vectors, lanes, dtype)
+
+
+def panel_width(device: Device, dtype: str, columns: Expr) -> int:
+    """Columns of a packed panel: two vectors, or one where there are no more columns."""
+    lanes = device.lanes(bits_of(dtype))
+    if lanes == 1:
+        return 4
+    count = static(columns)
+    return lanes if count is not None and count <= lanes else 2 * lanes
+
+
+def zero(tile: Tile, sums: Buffer) -> list[Any]:
+    """Statements that clear all sums."""
+    nothing = tirx.const(0, tile.dtype)
+    return [
+        vectorized(tile.lanes, lambda lane, at=start: tirx.BufferStore(sums, nothing, [lane + at]))
+        for start in range(0, tile.rows * tile.columns, tile.lanes)
+    ]
+
+
+def step(
+    tile: Tile, sums: Buffer, left: Callable[[int], Expr], right: Callable[[Expr], Expr]
+) -> list[Any]:
+    """Statements that add one outer product. `right` takes the column."""
+    statements: list[Any] = []
+    for row in range(tile.rows):
+        factor = left(row)
+        for vector in range(tile.vectors):
+            start = row * tile.columns + vector * tile.lanes
+
+            def add(lane: Expr, at: int = start, column: int = vector * tile.lanes, by: Expr = factor) -> Any:
+                value = tirx.BufferLoad(sums, [lane + at])
+                return tirx.BufferStore(sums, value + by * right(lane + column), [lane + at])
+
+            statements.append(vectorized(tile.lanes, add))
+    return statements
+
+
+def each_vector(tile: Tile, body: Callable[[int, Expr, Expr], Any]) -> list[Any]:
+    """`body(row, column, position in the sums)` for every column of every row, a vector at a time."""
+    return [
+        vectorized(
+            tile.lanes,
+            lambda lane, r=row, c=start: body(r, lane + c, lane + (r * tile.columns + c)),
+        )
+        for row in range(tile.rows)
+        for start in range(0, tile.columns, tile.lanes)
+    ]
+
+
+def copy(tile: Tile, sums: Buffer, target: Buffer) -> list[Any]:
+    """Statements that move all sums to a buffer that may be indexed by loops."""
+    return [
+        vectorized(
+            tile.lanes,
+            lambda lane, at=start: tirx.BufferStore(target, tirx.BufferLoad(sums, [lane + at]), [lane + at]),
+        )
+        for start in range(0, tile.rows * tile.columns, tile.lanes)
+    ]
+
+
+def row_sizes(rows: int) -> Sequence[int]:
+    """Tile heights that together cover any number of rows below `rows` in few steps, largest first."""
+    return tuple(size for size in (rows // 3, 1) if 0 < size < rows)
