@@ -12,8 +12,10 @@ import tvm
 from tvm.ir import Range
 
 from deploykit.compiler.codegen.c import support
-from deploykit.compiler.codegen.c.expressions import ADD, MULTIPLY, TERNARY, ExpressionPrinter, Text
+from deploykit.compiler.codegen.c.expressions import ExpressionPrinter
+from deploykit.compiler.codegen.c.names import identifier
 from deploykit.compiler.codegen.c.statements import DIM_LIMIT, KernelPrinter
+from deploykit.compiler.codegen.c.text import ADD, MULTIPLY, TERNARY, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,7 +29,7 @@ _INCLUDES = "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n#inclu
 
 def symbol(kernel: Kernel, prefix: str) -> str:
     """The name of a kernel's function in C and in an object."""
-    return f"{prefix}_{kernel.name}"
+    return f"{prefix}_{identifier(kernel.name)}"
 
 
 def emit_c(kernels: Iterable[Kernel], prefix: str) -> str:
@@ -57,7 +59,7 @@ def c_expression(expr: IntExpr, name_of: Callable[[Var], str], nonnegative: Iter
 class _HostExpressions(ExpressionPrinter):
     """Writes out what the kernels have support functions for."""
 
-    def _call(self, function: str, *args: str) -> Text:
+    def support(self, function: str, *args: str) -> Text:
         a, b = (f"({arg})" if " " in arg else arg for arg in args)
         match function.removesuffix("_i64"):
             case "min":
@@ -72,7 +74,8 @@ class _HostExpressions(ExpressionPrinter):
                 return Text(f"{a} / {b} - ({a} % {b} != 0 && ({a} < 0) != ({b} < 0))", ADD)
             case "floormod":
                 return Text(f"({a} % {b} + {b}) % {b}", MULTIPLY)
-        raise ValueError(f"{function} occurs in a host expression")
+            case _:
+                raise ValueError(f"{function} occurs in a host expression")
 
 
 def _no_buffer(buffer: Var) -> str:

@@ -12,6 +12,7 @@ What becomes what:
 
 * blocks -> loops, multi-dimensional buffers -> flat ones, vectorised loops -> vector operations (`vectorize=True`)
   or serial loops (`vectorize=False`);
+* the initial value of a reduction -> a loop nest before the reduction loops, for an extent of 0 too;
 * the one outermost `parallel` loop of extent `e` -> a serial loop over `[begin, end)` and `parallel_extent = e`;
   every other parallel loop -> a serial loop;
 * an allocation whose size is symbolic or above `stack_limit` bytes -> a pointer parameter, reported as `Workspace`.
@@ -30,6 +31,7 @@ from tvm import s_tir, tirx
 from tvm.ir import IRModule, PrimType, Var
 
 from deploykit.compiler.codegen import rewrite
+from deploykit.compiler.codegen.reductions import initialise_first
 from deploykit.compiler.program.ir import Kernel
 
 if TYPE_CHECKING:
@@ -61,12 +63,10 @@ class LoweredKernel:
     workspaces: tuple[Workspace, ...]
 
 
-def lower(
-    func: tirx.PrimFunc, name: str, *, vectorize: bool = True, stack_limit: int = STACK_LIMIT
-) -> LoweredKernel:
+def lower(func: tirx.PrimFunc, name: str, *, vectorize: bool = True, stack_limit: int = STACK_LIMIT) -> LoweredKernel:
     """Lower `func` to the raw ABI. Raises `ValueError` for a parameter that is neither a buffer nor an integer."""
     scalars = _scalars(func)
-    flat = _run(_flattening(), func)
+    flat = _run(_flattening(), initialise_first(_without_offsets(func)))
     parallel = rewrite.find_parallel(flat.body)
     body, lifted = rewrite.lift_workspaces(flat.body, stack_limit, parallel)
     body = rewrite.split_parallel(body, parallel)
@@ -76,6 +76,16 @@ def lower(
     kernel = Kernel(name, raw, parallel.extent if parallel else None)
     workspaces = tuple(Workspace(str(b.ty.dtype), tuple(b.ty.shape)) for b in lifted)
     return LoweredKernel(kernel, scalars, workspaces)
+
+
+def _without_offsets(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with buffer params that start where their pointer points."""
+    plain = {
+        param: tirx.decl_buffer(param.ty.shape, str(param.ty.dtype), param.name)
+        for param in func.params
+        if tirx.is_buffer_var(param) and isinstance(param.ty.elem_offset, Var)
+    }
+    return func.specialize(plain) if plain else func
 
 
 def _flattening() -> list[tvm.ir.transform.Pass]:
@@ -128,9 +138,7 @@ def _scalars(func: tirx.PrimFunc) -> tuple[Var, ...]:
     return tuple(found)
 
 
-def _raw_abi(
-    func: tirx.PrimFunc, name: str, scalars: Sequence[Var], span: Sequence[Var]
-) -> tirx.PrimFunc:
+def _raw_abi(func: tirx.PrimFunc, name: str, scalars: Sequence[Var], span: Sequence[Var]) -> tirx.PrimFunc:
     """Replace buffer params by pointers and integer params by int64 ones."""
     params: list[Var] = []
     prologue: list[tirx.Stmt] = []

@@ -4,6 +4,7 @@
 * functions of the C library are called by name where LLVM has no operation, where TVM's own expansion is inaccurate
   (`tanh` near 0) or where LLVM would pick a name that is not standard C (`sincosf`, `exp10f`);
 * integer division and modulo by a value from memory give 0 for a zero divisor instead of a trap;
+* NaN is unequal to everything;
 * float to integer casts of values from memory saturate, NaN gives 0.
 
 The rules hold for scalars and for vectors.
@@ -15,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import Call, TensorLoad, Var
+from tvm.ir import Call
 from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.codegen.c import types
-from deploykit.compiler.codegen.c.expressions import MATH
+from deploykit.compiler.codegen.c.calls import MATH
+from deploykit.compiler.codegen.memory import bound_to_memory, depends_on_memory
 
 if TYPE_CHECKING:
     from tvm.ir import Expr
@@ -33,10 +35,10 @@ _LIBRARY = {f"tirx.{name}": name for name in ("asinh", "acosh", "atanh", "fmod",
 
 def prepare(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Apply every rule."""
-    from_memory = _bound_to_memory(func.body)
+    from_memory = bound_to_memory(func.body)
 
     def reads_memory(expr: Expr) -> bool:
-        return _reads(expr, from_memory)
+        return depends_on_memory(expr, from_memory)
 
     def division(expr: Any) -> Expr:
         if types.is_float(_element(expr)) or not reads_memory(expr.b):
@@ -55,6 +57,7 @@ def prepare(func: tirx.PrimFunc) -> tirx.PrimFunc:
             (Call, _math),
             ((prim.Div, prim.Mod, prim.FloorDiv, prim.FloorMod), division),
             (prim.Cast, cast),
+            (prim.NE, _unequal),
         ],
     )
     return tirx.PrimFunc(func.params, body, func.ret_type, func.attrs)
@@ -63,33 +66,6 @@ def prepare(func: tirx.PrimFunc) -> tirx.PrimFunc:
 def _element(expr: Expr) -> str:
     """The dtype of a scalar or of a vector's lanes."""
     return str(expr.ty.dtype).split("x")[0]
-
-
-def _bound_to_memory(body: tirx.Stmt) -> set[Var]:
-    """Variables whose value depends on the contents of a buffer."""
-    found: set[Var] = set()
-
-    def visit(bind: tirx.Bind) -> None:
-        if _reads(bind.value, found):
-            found.add(bind.var)
-
-    tvm_ffi.structural_walk(body, (tirx.Bind, visit), order="pre")
-    return found
-
-
-def _reads(expr: Expr, from_memory: set[Var]) -> bool:
-    found = False
-
-    def load(_: TensorLoad) -> None:
-        nonlocal found
-        found = True
-
-    def var(node: Var) -> None:
-        nonlocal found
-        found = found or node in from_memory
-
-    tvm_ffi.structural_walk(expr, [(TensorLoad, load), (Var, var)])
-    return found
 
 
 _COMPOSED = ("tirx.exp10", "tirx.sigmoid", "tirx.rsqrt")
@@ -115,6 +91,10 @@ def _math(call: Call) -> Expr:
     return call
 
 
+def _unequal(expr: prim.NE) -> Expr:
+    return tirx.Not(prim.EQ(expr.a, expr.b)) if types.is_float(_element(expr.a)) else expr
+
+
 def _guarded_division(expr: Any) -> Expr:
     dtype = str(expr.ty.dtype)
     zero, one = tirx.const(0, dtype), tirx.const(1, dtype)
@@ -130,15 +110,15 @@ def _guarded_division(expr: Any) -> Expr:
 
 
 def _saturating_cast(expr: prim.Cast, target: str) -> Expr:
-    value, dtype = expr.value, str(expr.ty.dtype)
-    source = str(value.ty.dtype)
+    dtype, source = str(expr.ty.dtype), str(expr.value.ty.dtype).replace("float16", "float32")
+    value = expr.value.astype(source)
     low, high = types.integer_range(target)
     above = tirx.const(float(high + 1), source)
     if types.is_unsigned(target) or types.bits(target) < 24:
         inside = value > tirx.const(float(low - 1), source)
     else:
         inside = value >= tirx.const(float(low), source)
-    whole = prim.Cast(dtype.replace(target, "int32"), value) if types.bits(target) < 32 else expr
+    whole = prim.Cast(dtype.replace(target, "int32") if types.bits(target) < 32 else dtype, value)
     chosen = tirx.Select(inside, whole.astype(dtype), tirx.const(low, dtype))
     beyond = tirx.Select(value >= above, tirx.const(high, dtype), tirx.const(0, dtype))
     return tirx.Select(value < above, chosen, beyond)

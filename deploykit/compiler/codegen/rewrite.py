@@ -146,4 +146,4 @@ def _fits(buffer: Var, limit: int) -> bool:
         if not isinstance(extent, tirx.IntImm):
             return False
         size *= int(extent)
-    return size <= limit
+    return bool(size <= limit)

@@ -8,16 +8,17 @@ loops that are left are plain loops (the C compiler decides).
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tvm
 import tvm_ffi
 from tvm import tirx
 from tvm.ir import Call, PointerType, Range, TensorLoad, Var
-from tvm.tirx import For, SeqStmt
+from tvm.tirx import DeclBuffer, For, IfThenElse, SeqStmt
 
-from deploykit.compiler.codegen.c import types
-from deploykit.compiler.codegen.c.expressions import ExpressionPrinter, dtype_of
+from deploykit.compiler.codegen.c import support, types
+from deploykit.compiler.codegen.c.calls import MATH
+from deploykit.compiler.codegen.c.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.c.names import Scopes
 from deploykit.compiler.codegen.rewrite import variables
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from tvm.tirx import Stmt
 
 INDENT = "    "
+_FUNCTIONS = frozenset({*MATH.values(), *(f"{name}f" for name in MATH.values()), *support.NAMES})
+_JUMPS = {"tirx.break_loop": "break;", "tirx.continue_loop": "continue;"}
 LINE_LENGTH = 110
 DIM_LIMIT = 2**40
 """No dim reaches this: what the division rules may rely on."""
@@ -39,7 +42,7 @@ class KernelPrinter:
     def __init__(self, func: tirx.PrimFunc, symbol: str) -> None:
         self.func = func
         self.symbol = symbol
-        self.scopes = Scopes()
+        self.scopes = Scopes(_FUNCTIONS)
         self.names: dict[Var, str] = {}
         self.analyzer = tvm.sym.Analyzer()
         self.expressions = ExpressionPrinter(self._name, self.names.__getitem__, self.analyzer)
@@ -92,7 +95,7 @@ class KernelPrinter:
 
     def _parameter(self, param: Var) -> str:
         if not isinstance(param.ty, PointerType):
-            return f"{types.value_type(dtype_of(param))} {self.names[param]}"
+            return f"{types.value_type(types.dtype_of(param))} {self.names[param]}"
         const = "" if param in self.written else "const "
         restrict = "restrict " if self.func.attrs and self.func.attrs.get("tirx.noalias") else ""
         element = types.storage_type(str(param.ty.element_type.dtype))
@@ -109,7 +112,7 @@ class KernelPrinter:
         self.depth -= 1
 
     def _statement(self, stmt: Stmt) -> None:
-        handler = _HANDLERS.get(type(stmt))
+        handler = self._handlers.get(type(stmt))
         if handler is None:
             raise ValueError(f"no C for the statement {type(stmt).__name__} in kernel `{self.symbol}`")
         handler(self, stmt)
@@ -118,7 +121,7 @@ class KernelPrinter:
         for part in stmt:
             self._statement(part)
 
-    def _declare(self, stmt: tirx.DeclBuffer) -> None:
+    def _declare(self, stmt: DeclBuffer) -> None:
         for var in variables(stmt.buffer.ty.shape):
             if not self.analyzer.const_int_bound_is_bound(var):
                 self.analyzer.bind(var, Range(0, DIM_LIMIT))
@@ -161,24 +164,23 @@ class KernelPrinter:
         self.user = None
         if self.expressions.reads_memory(stmt.value):
             self.expressions.from_memory.add(stmt.var)
-        elif dtype_of(stmt.var) in ("int32", "int64"):
+        elif types.dtype_of(stmt.var) in ("int32", "int64"):
             self.analyzer.bind(stmt.var, stmt.value, allow_override=True)
-        name = self.scopes.fresh(stmt.var.name)
+        name = self.scopes.fresh(_bind_name(stmt.var))
         self.bind_lines[stmt.var] = len(self.lines)
-        self._line(f"const {types.value_type(dtype_of(stmt.var))} {name} = {value};")
+        self._line(f"const {types.value_type(types.dtype_of(stmt.var))} {name} = {value};")
         self.names[stmt.var] = name
 
     def _for(self, loop: For) -> None:
         self.analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent), allow_override=True)
         last = self.analyzer.simplify(loop.min + loop.extent)
-        c_type = types.value_type(dtype_of(loop.loop_var))
-        end = self.expressions.index(last)
+        c_type = types.value_type(types.dtype_of(loop.loop_var))
+        first, end = self.expressions.index(loop.min), self.expressions.index(last)
         if self.expressions.reads_memory(last):
             name = self.scopes.fresh(f"{loop.loop_var.name}_end")
             self._line(f"const {c_type} {name} = {end};")
             end = name
-        first = self.expressions.index(loop.min)
-        with self.scopes.nested():
+        with self.scopes.nested(), self.analyzer.constraint_scope(loop.extent > 0):
             name = self.scopes.fresh(loop.loop_var.name)
             self.names[loop.loop_var] = name
             step = f"++{name}" if loop.step is None else f"{name} += {self.expressions.index(loop.step)}"
@@ -189,18 +191,18 @@ class KernelPrinter:
         self._block(f"while ({self.expressions.value(loop.condition)})", loop.body)
         self._line("}")
 
-    def _if(self, stmt: tirx.stmt.IfThenElse, lead: str = "") -> None:
+    def _if(self, stmt: IfThenElse, lead: str = "") -> None:
         self._block(f"{lead}if ({self.expressions.value(stmt.condition)})", stmt.then_case)
         if stmt.else_case is None:
             self._line("}")
-        elif isinstance(stmt.else_case, tirx.stmt.IfThenElse):
+        elif isinstance(stmt.else_case, IfThenElse):
             self._if(stmt.else_case, "} else ")
         else:
             self._block("} else", stmt.else_case)
             self._line("}")
 
     def _store(self, stmt: tirx.BufferStore) -> None:
-        target = f"{self.names[stmt.buffer]}[{self.expressions.index(stmt.indices[0])}]"
+        target = f"{self.names[stmt.buffer]}[{self.expressions.position(stmt.indices)}]"
         dtype = str(stmt.buffer.ty.dtype)
         value = self.expressions.half_bits(stmt.value) if dtype == "float16" else self.expressions.value(stmt.value)
         self._line(f"{target} = {value};")
@@ -225,37 +227,42 @@ class KernelPrinter:
     def _continue(self, _: Stmt) -> None:
         self._line("continue;")
 
+    _handlers: dict[type, Callable[[KernelPrinter, Any], None]] = {  # noqa: RUF012
+        SeqStmt: _sequence,
+        DeclBuffer: _declare,
+        tirx.AllocBuffer: _allocate,
+        tirx.Bind: _bind,
+        For: _for,
+        tirx.While: _while,
+        IfThenElse: _if,
+        tirx.BufferStore: _store,
+        tirx.Evaluate: _evaluate,
+        tirx.AttrStmt: _attribute,
+        tirx.Break: _break,
+        tirx.Continue: _continue,
+    }
 
-_JUMPS = {"tirx.break_loop": "break;", "tirx.continue_loop": "continue;"}
 
-_HANDLERS: dict[type, Callable[[KernelPrinter, object], None]] = {
-    SeqStmt: KernelPrinter._sequence,
-    tirx.DeclBuffer: KernelPrinter._declare,
-    tirx.AllocBuffer: KernelPrinter._allocate,
-    tirx.Bind: KernelPrinter._bind,
-    For: KernelPrinter._for,
-    tirx.While: KernelPrinter._while,
-    tirx.stmt.IfThenElse: KernelPrinter._if,
-    tirx.BufferStore: KernelPrinter._store,
-    tirx.Evaluate: KernelPrinter._evaluate,
-    tirx.AttrStmt: KernelPrinter._attribute,
-    tirx.Break: KernelPrinter._break,
-    tirx.Continue: KernelPrinter._continue,
-}
+def _bind_name(var: Var) -> str:
+    """The variable's name; for a shared subexpression that the compiler named, what it is."""
+    if not var.name.startswith("cse_v"):
+        return str(var.name)
+    return "offset" if types.dtype_of(var) in ("int32", "int64") else "value"
 
 
 def _written(body: Stmt) -> set[Var]:
     """Buffers and pointers that the body writes through, also by another name for the same memory."""
     written: set[Var] = set()
-    tvm_ffi.structural_walk(
-        body,
-        [
-            (tirx.BufferStore, lambda store: written.add(store.buffer) and None),
-            (tirx.Evaluate, lambda stmt: written.update(_passed(stmt)) and None),
-        ],
-    )
-    declarations: list[tirx.DeclBuffer] = []
-    tvm_ffi.structural_walk(body, (tirx.DeclBuffer, declarations.append), order="pre")
+
+    def store(stmt: tirx.BufferStore) -> None:
+        written.add(stmt.buffer)
+
+    def evaluate(stmt: tirx.Evaluate) -> None:
+        written.update(_passed(stmt))
+
+    tvm_ffi.structural_walk(body, [(tirx.BufferStore, store), (tirx.Evaluate, evaluate)])
+    declarations: list[DeclBuffer] = []
+    tvm_ffi.structural_walk(body, (DeclBuffer, declarations.append), order="pre")
     for declaration in reversed(declarations):
         if declaration.buffer in written:
             written.add(_origin(declaration.data))

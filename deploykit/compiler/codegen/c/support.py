@@ -7,46 +7,70 @@ them are total: no argument makes their behaviour undefined.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
-_SIGNED = (32, 64)
-_INTEGERS = [(f"{sign}{bits}", f"{name}int{bits}_t", bits) for sign, name in (("i", ""), ("u", "u")) for bits in (8, 16, 32, 64)]
+
+class _Integer(NamedTuple):
+    """`i32`, `int32_t`, 32, and the unsigned type that arithmetic of that width is done in without overflow."""
+
+    name: str
+    c: str
+    bits: int
+    unsigned: str
+
+    @property
+    def signed(self) -> bool:
+        return self.name.startswith("i")
+
+
+_INTEGERS = [
+    _Integer(f"{letter}{bits}", f"{sign}int{bits}_t", bits, f"uint{max(bits, 32)}_t")
+    for letter, sign in (("i", ""), ("u", "u"))
+    for bits in (8, 16, 32, 64)
+]
 
 
 def _function(result: str, name: str, params: str, body: str) -> tuple[str, str]:
-    lines = "\n".join(f"    {line}" if line else "" for line in body.strip().splitlines())
+    lines = "\n".join(f"    {line}" for line in body.strip().splitlines())
     return name, f"static inline {result} {name}({params}) {{\n{lines}\n}}\n"
 
 
-def _wrapping(bits: int) -> list[tuple[str, str]]:
+def _wrapping(t: _Integer) -> list[tuple[str, str]]:
     """Two's complement arithmetic."""
-    c, u = f"int{bits}_t", f"uint{bits}_t"
     return [
-        _function(c, f"{name}_i{bits}", f"{c} a, {c} b", f"return ({c})(({u})a {op} ({u})b);")
+        _function(
+            t.c, f"{name}_{t.name}", f"{t.c} a, {t.c} b", f"return ({t.c})(({t.unsigned})a {op} ({t.unsigned})b);"
+        )
         for name, op in (("add", "+"), ("sub", "-"), ("mul", "*"))
     ]
 
 
-def _divisions(name: str, c: str, bits: int) -> list[tuple[str, str]]:
+def _divisions(t: _Integer) -> list[tuple[str, str]]:
     """Division and remainder, towards zero and towards minus infinity; by zero both give 0."""
-    params = f"{c} a, {c} b"
-    if name.startswith("u"):
+    params = f"{t.c} a, {t.c} b"
+    if not t.signed:
         return [
-            _function(c, f"{kind}_{name}", params, f"return b == 0 ? 0 : ({c})(a {op} b);")
+            _function(t.c, f"{kind}_{t.name}", params, f"return b == 0 ? 0 : ({t.c})(a {op} b);")
             for kind, op in (("div", "/"), ("mod", "%"), ("floordiv", "/"), ("floormod", "%"))
         ]
-    negated = f"({c})(0 - (uint{max(bits, 32)}_t)a)"
-    return [
-        _function(c, f"div_{name}", params, f"if (b == 0 || b == -1) {{\n    return b == 0 ? 0 : {negated};\n}}\nreturn ({c})(a / b);"),
-        _function(c, f"mod_{name}", params, f"return b == 0 || b == -1 ? 0 : ({c})(a % b);"),
-        _function(
-            c, f"floordiv_{name}", params,
-            f"const {c} q = div_{name}(a, b);\nreturn mod_{name}(a, b) != 0 && (a < 0) != (b < 0) ? ({c})(q - 1) : q;",
-        ),
-        _function(
-            c, f"floormod_{name}", params,
-            f"const {c} r = mod_{name}(a, b);\nreturn r != 0 && (r < 0) != (b < 0) ? ({c})(r + b) : r;",
-        ),
-    ]  # fmt: skip
+    bodies = {
+        "div": f"""
+if (b == -1) {{ /* the quotient of the smallest number overflows */
+    return ({t.c})(0 - ({t.unsigned})a);
+}}
+return b == 0 ? 0 : ({t.c})(a / b);
+""",
+        "mod": f"return b == 0 || b == -1 ? 0 : ({t.c})(a % b);",
+        "floordiv": f"""
+const {t.c} quotient = div_{t.name}(a, b);
+return mod_{t.name}(a, b) != 0 && (a < 0) != (b < 0) ? ({t.c})(quotient - 1) : quotient;
+""",
+        "floormod": f"""
+const {t.c} rest = mod_{t.name}(a, b);
+return rest != 0 && (rest < 0) != (b < 0) ? ({t.c})(rest + b) : rest;
+""",
+    }
+    return [_function(t.c, f"{kind}_{t.name}", params, body) for kind, body in bodies.items()]
 
 
 def _extrema(name: str, c: str) -> list[tuple[str, str]]:
@@ -56,68 +80,79 @@ def _extrema(name: str, c: str) -> list[tuple[str, str]]:
     ]
 
 
-def _shifts(name: str, c: str, bits: int) -> list[tuple[str, str]]:
-    """Shifts by `bits` or more leave 0, or the sign."""
-    wide = f"uint{max(bits, 32)}_t"
-    range_check = f"b >= {bits}" if name.startswith("u") else f"b < 0 || b >= {bits}"
-    left = f"return {range_check} ? 0 : ({c})(({wide})a << b);"
-    if name.startswith("u"):
-        right = f"return {range_check} ? 0 : ({c})(a >> b);"
-    else:
-        right = (
-            f"const int n = {range_check} ? {bits - 1} : (int)b;\n"
-            f"return ({c})(a < 0 ? ~(~a >> n) : a >> n);"
-        )
+def _shifts(t: _Integer) -> list[tuple[str, str]]:
+    """Shifts by the width or more leave 0, or the sign."""
+    params = f"{t.c} a, {t.c} b"
+    beyond = f"b < 0 || b >= {t.bits}" if t.signed else f"b >= {t.bits}"
+    left = f"return {beyond} ? 0 : ({t.c})(({t.unsigned})a << b);"
+    right = f"return {beyond} ? 0 : ({t.c})(a >> b);"
+    if t.signed:
+        right = f"""
+const int distance = {beyond} ? {t.bits - 1} : (int)b;
+return ({t.c})(a < 0 ? ~(~a >> distance) : a >> distance);
+"""
     return [
-        _function(c, f"shl_{name}", f"{c} a, {c} b", left),
-        _function(c, f"shr_{name}", f"{c} a, {c} b", right),
+        _function(t.c, f"shl_{t.name}", params, left),
+        _function(t.c, f"shr_{t.name}", params, right),
     ]
 
 
-def _bit_counts(name: str, c: str, bits: int) -> list[tuple[str, str]]:
-    popcount = f"uint{bits}_t rest = (uint{bits}_t)x;\nint n = 0;\nfor (; rest != 0; rest &= (uint{bits}_t)(rest - 1)) {{\n    ++n;\n}}\nreturn ({c})n;"
-    clz = f"uint{bits}_t rest = (uint{bits}_t)x;\nint n = {bits};\nfor (; rest != 0; rest >>= 1) {{\n    --n;\n}}\nreturn n;"
+def _bit_counts(t: _Integer) -> list[tuple[str, str]]:
+    plain = f"uint{t.bits}_t"
+    popcount = f"""
+{plain} rest = ({plain})x;
+int ones = 0;
+for (; rest != 0; rest &= ({plain})(rest - 1)) {{
+    ++ones;
+}}
+return ({t.c})ones;
+"""
+    clz = f"""
+{plain} rest = ({plain})x;
+int zeros = {t.bits};
+for (; rest != 0; rest >>= 1) {{
+    --zeros;
+}}
+return zeros;
+"""
     return [
-        _function(c, f"popcount_{name}", f"{c} x", popcount),
-        _function("int32_t", f"clz_{name}", f"{c} x", clz),
+        _function(t.c, f"popcount_{t.name}", f"{t.c} x", popcount),
+        _function("int32_t", f"clz_{t.name}", f"{t.c} x", clz),
     ]
 
 
-def _saturating(source: str, float_type: str, name: str, c: str, bits: int) -> tuple[str, str]:
+def _saturating(t: _Integer, source: str, c: str) -> tuple[str, str]:
     """Truncate towards zero; out of range gives the nearest end of the range, NaN gives 0."""
-    suffix = "f" if source == "f32" else ""
-    if name.startswith("u"):
-        low, lowest, above = f"-1.0{suffix}", "0", f"{2.0**bits!r}{suffix}"
-        largest = f"UINT{bits}_MAX"
-        below = f"x <= {low}"
-    else:
-        low, lowest, above = f"{-(2.0 ** (bits - 1))!r}{suffix}", f"INT{bits}_MIN", f"{2.0 ** (bits - 1)!r}{suffix}"
-        largest = f"INT{bits}_MAX"
-        exact = bits < 24 or (bits < 53 and source == "f64")
-        below = f"x <= {-(2.0 ** (bits - 1)) - 1!r}{suffix}" if exact else f"x < {low}"
-    body = (
-        f"if (!(x < {above})) {{\n    return x >= {above} ? {largest} : 0;\n}}\n"
-        f"return {below} ? {lowest} : ({c})x;"
+    digits, suffix = (24, "f") if source == "f32" else (53, "")
+    lowest = -(2 ** (t.bits - 1)) if t.signed else 0
+    above = f"{float(lowest + 2**t.bits)!r}{suffix}"
+    below = (
+        f"x <= {float(lowest - 1)!r}{suffix}" if t.bits <= digits or not t.signed else f"x < {float(lowest)!r}{suffix}"
     )
-    return _function(c, f"{source}_to_{name}", f"{float_type} x", body)
+    body = f"""
+if (!(x < {above})) {{
+    return x >= {above} ? {t.c.upper()[:-2]}_MAX : 0;
+}}
+return {below} ? {f"INT{t.bits}_MIN" if t.signed else "0"} : ({t.c})x;
+"""
+    return _function(t.c, f"{source}_to_{t.name}", f"{c} x", body)
 
 
-def _reinterpreting(source: str, source_type: str, target: str, target_type: str) -> tuple[str, str]:
-    body = f"{target_type} y;\nmemcpy(&y, &x, sizeof y);\nreturn y;"
-    return _function(target_type, f"{source}_as_{target}", f"{source_type} x", body)
-
-
-def _same_width() -> list[tuple[str, str]]:
-    groups = {bits: [(n, c) for n, c, b in _INTEGERS if b == bits] for bits in (8, 16, 32, 64)}
+def _reinterpreting() -> list[tuple[str, str]]:
+    """The same bytes as another type of the same width."""
+    groups = {bits: [(t.name, t.c) for t in _INTEGERS if t.bits == bits] for bits in (8, 16, 32, 64)}
     groups[32].append(("f32", "float"))
     groups[64].append(("f64", "double"))
-    return [_reinterpreting(*a, *b) for group in groups.values() for a in group for b in group if a != b]
+    return [
+        _function(target, f"{a}_as_{b}", f"{source} x", f"{target} y;\nmemcpy(&y, &x, sizeof y);\nreturn y;")
+        for group in groups.values()
+        for a, source in group
+        for b, target in group
+        if a != b
+    ]
 
 
-_HALF = [
-    _function(
-        "float", "half_to_float", "uint16_t h",
-        """
+_HALF_TO_FLOAT = """
 const uint32_t sign = (uint32_t)(h & 0x8000u) << 16;
 const uint32_t magnitude = h & 0x7fffu;
 uint32_t bits;
@@ -133,11 +168,9 @@ if (magnitude < 0x0400u) { /* zero or subnormal: a multiple of 2^-24 */
 bits |= sign;
 memcpy(&value, &bits, sizeof value);
 return value;
-""",
-    ),
-    _function(
-        "uint16_t", "float_to_half", "float value",
-        """
+"""
+
+_FLOAT_TO_HALF = """
 uint32_t bits;
 memcpy(&bits, &value, sizeof bits);
 const uint32_t sign = (bits >> 16) & 0x8000u;
@@ -157,12 +190,9 @@ if (magnitude < 0x38800000u) { /* below 2^-14: adding 0.5 rounds to a multiple o
 }
 magnitude += 0x00000fffu + ((magnitude >> 13) & 1u);
 return (uint16_t)(sign | ((magnitude - 0x38000000u) >> 13));
-""",
-    ),
-    _function("float", "round_to_half", "float value", "return half_to_float(float_to_half(value));"),
-    _function(
-        "uint16_t", "double_to_half", "double value",
-        """
+"""
+
+_DOUBLE_TO_HALF = """
 float nearest = (float)value;
 uint32_t bits;
 memcpy(&bits, &nearest, sizeof bits);
@@ -171,28 +201,43 @@ if ((double)nearest != value && (bits & 1u) == 0u && value == value) { /* keep a
     memcpy(&nearest, &bits, sizeof nearest);
 }
 return float_to_half(nearest);
-""",
-    ),
-]  # fmt: skip
+"""
+
+
+def _half() -> list[tuple[str, str]]:
+    return [
+        _function("float", "half_to_float", "uint16_t h", _HALF_TO_FLOAT),
+        _function("uint16_t", "float_to_half", "float value", _FLOAT_TO_HALF),
+        _function("float", "round_to_half", "float value", "return half_to_float(float_to_half(value));"),
+        _function("uint16_t", "double_to_half", "double value", _DOUBLE_TO_HALF),
+    ]
+
+
+def _composed(name: str, c: str, suffix: str) -> list[tuple[str, str]]:
+    """Functions of one variable that <math.h> lacks."""
+    bodies = {
+        "rsqrt": f"return 1.0{suffix} / sqrt{suffix}(x);",
+        "sigmoid": f"return 1.0{suffix} / (1.0{suffix} + exp{suffix}(-x));",
+        "exp10": f"return pow{suffix}(10.0{suffix}, x);",
+    }
+    return [_function(c, f"{function}_{name}", f"{c} x", body) for function, body in bodies.items()]
 
 
 def _all() -> dict[str, str]:
-    found = list(_HALF)
-    for bits in _SIGNED:
-        found += _wrapping(bits)
-    for name, c, bits in _INTEGERS:
-        found += _divisions(name, c, bits) + _extrema(name, c) + _shifts(name, c, bits) + _bit_counts(name, c, bits)
-        found += [_saturating("f32", "float", name, c, bits), _saturating("f64", "double", name, c, bits)]
-    found += _same_width()
+    found = _half() + _reinterpreting()
+    for t in _INTEGERS:
+        found += _divisions(t) + _extrema(t.name, t.c) + _shifts(t) + _bit_counts(t)
+        found += [_saturating(t, "f32", "float"), _saturating(t, "f64", "double")]
+        if t.signed and t.bits >= 32:
+            found += _wrapping(t)
     for name, c, suffix in (("f32", "float", "f"), ("f64", "double", "")):
-        found += _extrema(name, c)
-        found.append(_function(c, f"rsqrt_{name}", f"{c} x", f"return 1.0{suffix} / sqrt{suffix}(x);"))
-        found.append(_function(c, f"sigmoid_{name}", f"{c} x", f"return 1.0{suffix} / (1.0{suffix} + exp{suffix}(-x));"))
-        found.append(_function(c, f"exp10_{name}", f"{c} x", f"return pow{suffix}(10.0{suffix}, x);"))
+        found += _extrema(name, c) + _composed(name, c, suffix)
     return dict(found)
 
 
 _DEFINITIONS = _all()
+NAMES = frozenset(_DEFINITIONS)
+"""The support functions there are."""
 
 
 def definitions(text: str) -> str:

@@ -7,8 +7,13 @@ A buffer's element type (`storage_type`) and the type of a value in an expressio
 from __future__ import annotations
 
 import math
+import re
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from tvm.ir import Expr
 
 _STORAGE = {
     "bool": "uint8_t",
@@ -31,6 +36,21 @@ def value_type(dtype: str) -> str:
     return "float" if dtype == "float16" else storage_type(dtype)
 
 
+def dtype_of(expr: Expr) -> str:
+    """The dtype of an expression."""
+    return str(expr.ty.dtype)
+
+
+def short(dtype: str) -> str:
+    """`float32` -> `f32`, `uint8` -> `u8`: how support functions name their types."""
+    return dtype.replace("float", "f").replace("uint", "u").replace("int", "i")
+
+
+def computed(dtype: str) -> str:
+    """The dtype that operations on a dtype are computed in."""
+    return "float32" if dtype == "float16" else dtype
+
+
 def is_float(dtype: str) -> bool:
     return dtype.startswith("float")
 
@@ -41,7 +61,7 @@ def is_unsigned(dtype: str) -> bool:
 
 def bits(dtype: str) -> int:
     """Bits of a numeric dtype such as `int32`."""
-    return int(dtype.lstrip("uintfloat"))
+    return int(re.sub(r"\D", "", dtype))
 
 
 def integer_range(dtype: str) -> tuple[int, int]:
