@@ -27,7 +27,7 @@ def convert(value: ir.Expr, dtype: str, *, saturate: bool = True, round_mode: st
     `saturate` and `round_mode` are the attributes of ONNX `Cast`; they concern the float8 formats only."""
     source = str(value.ty.dtype)
     if dtype == "bool":
-        return value if source == "bool" else value != tirx.const(0, source)
+        return value if source == "bool" else tirx.NE(value, tirx.const(0, source))
     if dtype == "float8_e8m0":
         return encode_e8m0(tirx.Cast("float32", value), round_mode, saturate=saturate)
     if is_narrow_float(dtype):

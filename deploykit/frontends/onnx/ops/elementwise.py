@@ -1,11 +1,14 @@
-"""Elementwise operators: arithmetic, comparison, logic, activations."""
+"""Elementwise operators of one operand: mathematical functions, rounding, tests for special values, Clip.
+
+Functions are computed in the operand's dtype, float16 and narrower in float32. `Round` takes ties to the even
+neighbour. The sign of zero is zero, that of NaN is NaN.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import reduce
-from typing import Any
+from collections.abc import Callable, Mapping
 
+import numpy as np
 from tvm import ir, tirx
 
 from deploykit.frontends.onnx.broadcast import elementwise
@@ -14,31 +17,42 @@ from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 from deploykit.frontends.onnx.value import Value
 
+Unary = Callable[[ir.Expr], ir.Expr]
 
-def _is_float(x: ir.Expr) -> bool:
+
+def is_float(x: ir.Expr) -> bool:
     return str(x.ty.dtype).startswith("float")
 
 
-def _constant(x: ir.Expr, value: float) -> ir.Expr:
+def like(x: ir.Expr, value: float) -> ir.Expr:
+    """A constant of the dtype of `x`."""
     return tirx.const(value, str(x.ty.dtype))
 
 
-def _divide(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    return a / b if _is_float(a) else tirx.truncdiv(a, b)
+def _is_unsigned(x: ir.Expr) -> bool:
+    return str(x.ty.dtype).startswith("uint")
 
 
-_UNARY: dict[str, Callable[[ir.Expr], ir.Expr]] = {
-    "Abs": lambda x: x if str(x.ty.dtype).startswith("uint") else tirx.abs(x),
-    "Neg": lambda x: _constant(x, 0) - x if not _is_float(x) else -x,
+def _sign(x: ir.Expr) -> ir.Expr:
+    below = x if _is_unsigned(x) else tirx.Select(x < like(x, 0), like(x, -1), x)
+    return tirx.Select(x > like(x, 0), like(x, 1), below)
+
+
+def sigmoid(x: ir.Expr) -> ir.Expr:
+    return like(x, 1) / (like(x, 1) + tirx.exp(-x))
+
+
+UNARY: Mapping[str, Unary] = {
+    "Abs": lambda x: x if _is_unsigned(x) else tirx.abs(x),
+    "Neg": lambda x: -x if is_float(x) else like(x, 0) - x,
+    "Sign": _sign,
     "Exp": tirx.exp,
     "Log": tirx.log,
     "Sqrt": tirx.sqrt,
-    "Reciprocal": lambda x: _constant(x, 1) / x,
+    "Reciprocal": lambda x: like(x, 1) / x,
     "Floor": tirx.floor,
     "Ceil": tirx.ceil,
     "Round": tirx.nearbyint,
-    "Tanh": tirx.tanh,
-    "Sigmoid": lambda x: _constant(x, 1) / (_constant(x, 1) + tirx.exp(-x)),
     "Erf": tirx.erf,
     "Sin": tirx.sin,
     "Cos": tirx.cos,
@@ -51,63 +65,58 @@ _UNARY: dict[str, Callable[[ir.Expr], ir.Expr]] = {
     "Asinh": tirx.asinh,
     "Acosh": tirx.acosh,
     "Atanh": tirx.atanh,
-    "Relu": lambda x: tirx.max(x, _constant(x, 0)),
-    "Softsign": lambda x: x / (_constant(x, 1) + tirx.abs(x)),
+    "Tanh": tirx.tanh,
+    "Sigmoid": sigmoid,
     "Not": tirx.Not,
     "BitwiseNot": tirx.bitwise_not,
 }
 
-_BINARY: dict[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
-    "Add": lambda a, b: a + b,
-    "Sub": lambda a, b: a - b,
-    "Mul": lambda a, b: a * b,
-    "Div": _divide,
-    "And": tirx.And,
-    "Or": tirx.Or,
-    "Xor": lambda a, b: a != b,
-    "BitwiseAnd": tirx.bitwise_and,
-    "BitwiseOr": tirx.bitwise_or,
-    "BitwiseXor": tirx.bitwise_xor,
-}
 
-_COMPARE: dict[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
-    "Equal": lambda a, b: a == b,
-    "Less": lambda a, b: a < b,
-    "Greater": lambda a, b: a > b,
-    "LessOrEqual": lambda a, b: a <= b,
-    "GreaterOrEqual": lambda a, b: a >= b,
-}
-
-
-@operator(*_UNARY)
+@operator(*UNARY)
 def unary(ctx: Context, node: Node, x: Value) -> Value:
-    return elementwise(ctx, node.op_type.lower(), _UNARY[node.op_type], x)
+    return elementwise(ctx, node.op_type.lower(), UNARY[node.op_type], x)
 
 
-@operator(*_BINARY)
-def binary(ctx: Context, node: Node, a: Value, b: Value) -> Value:
-    return elementwise(ctx, node.op_type.lower(), _BINARY[node.op_type], a, b)
+@operator("IsNaN")
+def is_nan(ctx: Context, node: Node, x: Value) -> Value:
+    return elementwise(ctx, "isnan", tirx.isnan, x, dtype="bool")
 
 
-@operator(*_COMPARE)
-def compare(ctx: Context, node: Node, a: Value, b: Value) -> Value:
-    return elementwise(ctx, node.op_type.lower(), _COMPARE[node.op_type], a, b, dtype="bool")
+@operator("IsInf")
+def is_inf(ctx: Context, node: Node, x: Value) -> Value:
+    wanted = [
+        infinity for name, infinity in (("detect_positive", np.inf), ("detect_negative", -np.inf)) if node.int(name, 1)
+    ]
+
+    def function(v: ir.Expr) -> ir.Expr:
+        return tirx.any(tirx.const(False, "bool"), *(tirx.EQ(v, like(v, infinity)) for infinity in wanted))
+
+    return elementwise(ctx, "isinf", function, x, dtype="bool")
 
 
-@operator("Where")
-def where(ctx: Context, node: Node, condition: Value, a: Value, b: Value) -> Value:
-    return elementwise(ctx, "where", lambda c, x, y: tirx.Select(c, x, y), condition, a, b, dtype=a.dtype)
+@operator("Clip")
+def clip_by_attributes(ctx: Context, node: Node, x: Value) -> Value:
+    limits = {name: ctx.constant(node.float(name), x.dtype) for name in ("min", "max") if node.has(name)}
+    return _clip(ctx, x, limits.get("min"), limits.get("max"))
 
 
-@operator("Sum", "Max", "Min", "Mean")
-def variadic(ctx: Context, node: Node, *inputs: Value) -> Value:
-    fold: dict[str, Any] = {"Sum": lambda a, b: a + b, "Mean": lambda a, b: a + b, "Max": tirx.max, "Min": tirx.min}
+@operator("Clip", since=11)
+def clip(ctx: Context, node: Node, x: Value, minimum: Value | None = None, maximum: Value | None = None) -> Value:
+    return _clip(ctx, x, minimum, maximum)
 
-    def function(*xs: ir.Expr) -> ir.Expr:
-        total = reduce(fold[node.op_type], xs)
-        return total / _constant(total, len(xs)) if node.op_type == "Mean" else total
 
-    return elementwise(ctx, node.op_type.lower(), function, *inputs)
+def _clip(ctx: Context, x: Value, minimum: Value | None, maximum: Value | None) -> Value:
+    """The greater limit wins when they are in the wrong order."""
+    limits = [(limit, bound) for limit, bound in ((tirx.max, minimum), (tirx.min, maximum)) if bound is not None]
+    if not limits:
+        return x
+
+    def function(v: ir.Expr, *bounds: ir.Expr) -> ir.Expr:
+        for (limit, _), bound in zip(limits, bounds, strict=True):
+            v = limit(v, bound)
+        return v
+
+    return elementwise(ctx, "clip", function, x, *(bound for _, bound in limits))
 
 
 @operator("Identity")

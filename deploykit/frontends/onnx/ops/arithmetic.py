@@ -1,0 +1,171 @@
+"""Elementwise operators of several operands: arithmetic, comparison, logic, bits, selection.
+
+All broadcast in both directions; before opset 7 the second operand's shape was aligned with the first one's at
+`axis` (default: at the end). Integers wrap around. Integer division truncates; `Mod` takes the divisor's sign, or
+with `fmod` the dividend's. By zero both give zero. Shifts by less than 0 or by all bits leave the sign only. `Pow` of
+integers is computed in double precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+
+import numpy as np
+from tvm import ir, te, tirx
+
+from deploykit.frontends.onnx.broadcast import broadcast_index, broadcast_shapes, elementwise
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops.elementwise import is_float, like
+from deploykit.frontends.onnx.registry import operator
+from deploykit.frontends.onnx.value import Value
+
+Binary = Callable[[ir.Expr, ir.Expr], ir.Expr]
+
+
+def _divide(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    return a / b if is_float(a) else tirx.truncdiv(a, b)
+
+
+def _number(x: ir.Expr) -> ir.Expr:
+    """Truth values as integers, which compare on every target."""
+    return tirx.Cast("uint8", x) if str(x.ty.dtype) == "bool" else x
+
+
+_BINARY: Mapping[str, Binary] = {
+    "Add": lambda a, b: a + b,
+    "Sub": lambda a, b: a - b,
+    "Mul": lambda a, b: a * b,
+    "Div": _divide,
+    "And": tirx.And,
+    "Or": tirx.Or,
+    "Xor": lambda a, b: tirx.NE(_number(a), _number(b)),
+    "BitwiseAnd": tirx.bitwise_and,
+    "BitwiseOr": tirx.bitwise_or,
+    "BitwiseXor": tirx.bitwise_xor,
+}
+
+_COMPARE: Mapping[str, Binary] = {
+    "Equal": lambda a, b: tirx.EQ(_number(a), _number(b)),
+    "Less": tirx.LT,
+    "Greater": tirx.GT,
+    "LessOrEqual": tirx.LE,
+    "GreaterOrEqual": tirx.GE,
+}
+
+_VARIADIC: Mapping[str, Binary] = {
+    "Sum": lambda a, b: a + b,
+    "Mean": lambda a, b: a + b,
+    "Max": tirx.max,
+    "Min": tirx.min,
+}
+
+
+def _aligned(ctx: Context, node: Node, a: Value, b: Value) -> Value:
+    """`b` with trailing axes of size 1 where `axis` (opset 6) asks for them."""
+    if node.opset >= 7 or not node.has("axis"):
+        return b
+    trailing = a.rank - node.int("axis") % a.rank - b.rank
+    return ctx.reshape(b, (*b.shape, *([1] * trailing)))
+
+
+@operator(*_BINARY)
+def binary(ctx: Context, node: Node, a: Value, b: Value) -> Value:
+    return elementwise(ctx, node.op_type.lower(), _BINARY[node.op_type], a, _aligned(ctx, node, a, b))
+
+
+@operator(*_COMPARE)
+def compare(ctx: Context, node: Node, a: Value, b: Value) -> Value:
+    b = _aligned(ctx, node, a, b)
+    return elementwise(ctx, node.op_type.lower(), _COMPARE[node.op_type], a, b, dtype="bool")
+
+
+@operator(*_VARIADIC)
+def variadic(ctx: Context, node: Node, *inputs: Value) -> Value:
+    if len(inputs) == 1:
+        return inputs[0]
+
+    def function(*xs: ir.Expr) -> ir.Expr:
+        total = reduce(_VARIADIC[node.op_type], xs)
+        return total / like(total, len(xs)) if node.op_type == "Mean" else total
+
+    return elementwise(ctx, node.op_type.lower(), function, *inputs)
+
+
+@operator("Mod")
+def modulo(ctx: Context, node: Node, a: Value, b: Value) -> Value:
+    truncates = node.int("fmod", 0)
+
+    def function(x: ir.Expr, y: ir.Expr) -> ir.Expr:
+        if not is_float(x):
+            return tirx.truncmod(x, y) if truncates else tirx.floormod(x, y)
+        rest = tirx.fmod(x, y)
+        if truncates:
+            return rest
+        zero = like(x, 0)
+        unlike = tirx.any(tirx.all(rest < zero, y > zero), tirx.all(rest > zero, y < zero))
+        signed_zero = tirx.Select(y < zero, like(x, -0.0), zero)
+        return tirx.Select(tirx.EQ(rest, zero), signed_zero, tirx.Select(unlike, rest + y, rest))
+
+    return elementwise(ctx, "mod", function, a, b)
+
+
+@operator("BitShift")
+def bit_shift(ctx: Context, node: Node, a: Value, b: Value) -> Value:
+    left = node.string("direction") == "LEFT"
+
+    signed = a.dtype.startswith("int")
+    bits = int(a.dtype.removeprefix("u").removeprefix("int"))
+
+    def function(x: ir.Expr, y: ir.Expr) -> ir.Expr:
+        possible = tirx.all(y >= like(y, 0), y < like(y, bits)) if signed else y < like(y, bits)
+        if left:
+            return tirx.Select(possible, x << y, like(x, 0))
+        sign = tirx.Select(x < like(x, 0), like(x, -1), like(x, 0)) if signed else like(x, 0)
+        return tirx.Select(possible, x >> y, sign)
+
+    return elementwise(ctx, "bitshift", function, a, b)
+
+
+@operator("Pow")
+def power(ctx: Context, node: Node, a: Value, b: Value) -> Value:
+    b = _aligned(ctx, node, a, b)
+    exponent = _single(b)
+    if exponent in _POWERS:
+        return elementwise(ctx, "pow", _POWERS[exponent], a)
+
+    def function(x: ir.Expr, y: ir.Expr) -> ir.Expr:
+        if is_float(x):
+            return tirx.power(x, tirx.Cast(x.ty.dtype, y))
+        return tirx.power(tirx.Cast("float64", x), tirx.Cast("float64", y))
+
+    return elementwise(ctx, "pow", function, a, b)
+
+
+_POWERS: Mapping[object, Callable[[ir.Expr], ir.Expr]] = {
+    1.0: lambda x: x,
+    2.0: lambda x: x * x,
+    3.0: lambda x: x * x * x,
+}
+
+
+def _single(value: Value) -> float | None:
+    """The only element of a constant that cannot change the shape of what it broadcasts with."""
+    if value.array is None or value.array.size != 1 or value.rank > 0:
+        return None
+    return float(value.array.astype(np.float64))
+
+
+@operator("Where")
+def where(ctx: Context, node: Node, condition: Value, a: Value, b: Value) -> Value:
+    shape = broadcast_shapes(ctx, condition.shape, a.shape, b.shape)
+
+    def build(*tensors: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            pairs = zip(tensors, (condition, a, b), strict=True)
+            return tirx.Select(*(t(*broadcast_index(ctx, v.shape, shape, index)) for t, v in pairs))
+
+        return te.compute(shape, element, name="where")
+
+    return ctx.kernel("where", build, condition, a, b, dtype=a.dtype)
