@@ -52,7 +52,7 @@ class Session:
         path = find_target(self.manifest.target).library(folder, Path(self._scratch.name))
         self._library = native.Library(path, self.manifest.prefix)
         self._model: Any = native.model_struct(len(self.manifest.dims))()
-        self._arena = _aligned_buffer(0)
+        self._arena: np.ndarray | None = None
         self._room = [_FIRST_GUESS] * len(self.manifest.outputs)
         self._weights = self._init(folder)
         self._pool: int | None = None
@@ -146,9 +146,9 @@ class Session:
         return [_stored(port, inputs[name]) for name, port in ports.items()]
 
     def _grow_arena(self, size: int) -> None:
-        if size <= self._arena.nbytes:
+        if self._arena is not None and size <= self._arena.nbytes:
             return
-        self._arena = _aligned_buffer(0)
+        self._arena = None
         self._arena = _allocate(size, "intermediate results")
         self._check(self._library.set_arena(ctypes.byref(self._model), self._arena.ctypes.data, self._arena.nbytes))
 
@@ -239,7 +239,7 @@ def _allocate(size: int, what: str) -> np.ndarray:
 
 
 def _aligned_buffer(size: int) -> np.ndarray:
-    """At least `size` uninitialised bytes that start at a multiple of 64. Never empty: NumPy gives an empty array no address."""
+    """At least `size` uninitialised bytes that start at a multiple of 64; some, as NumPy gives no memory no address."""
     size = max(size, native.ALIGNMENT)
     raw = np.empty(size + native.ALIGNMENT, dtype=np.uint8)
     start = -raw.ctypes.data % native.ALIGNMENT
