@@ -61,7 +61,8 @@ class FileEntry(_Entry):
 
 
 class Manifest(_Entry):
-    """`prefix` starts every public C symbol; `cpu` is what native kernels were compiled for; `times` are seconds a
+    """`prefix` starts every public C symbol; `cpu` is what native kernels
+    were compiled for, in LLVM's words; `times` are seconds a
     stage of the build."""
 
     schema_version: int = SCHEMA_VERSION
@@ -69,7 +70,7 @@ class Manifest(_Entry):
     name: str
     prefix: str
     target: str
-    cpu: str
+    cpu: str | None = None
     inputs: tuple[PortEntry, ...]
     outputs: tuple[PortEntry, ...]
     dims: tuple[DimEntry, ...]

@@ -1,7 +1,7 @@
 """Finding and calling a C compiler of this machine.
 
-In order: `$CC`; `cc`, `gcc`, `clang` on the PATH; the one inside the Python package ziglang. All speak the same
-options here, save that zig would instrument unoptimised code unless told not to.
+In order: `$CC`; `cc`, `gcc`, `clang` on the PATH; the one inside the Python package ziglang. `$CFLAGS` goes with every
+call. All speak the same options here, save that zig instruments code unless told not to.
 """
 
 from __future__ import annotations
@@ -12,29 +12,31 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from deploykit.errors import ToolchainError
 
 INSTALL_HINT = "install one (Debian: `apt-get install gcc`), set CC to one, or `pip install ziglang`"
 
-WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
-"""What every C file of this project and every generated one passes."""
+_PROBE_SECONDS = 60
 
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C compiler that answered to `--version`. `family` is `gcc`, `clang` or `zig`."""
+    """A C compiler that answered to `--version`. `family` is `gcc`, `clang` or `zig`; `flags` go with every call."""
 
     command: tuple[str, ...]
     family: str
     version: str
+    flags: tuple[str, ...] = ()
 
     def compile(self, source: Path, output: Path, *options: str) -> None:
-        """Compile one C file to an object. Raises `ToolchainError` with the compiler's words."""
-        self._run("-c", str(source), "-o", str(output), *options)
+        """Compile one C99 file to an object. Raises `ToolchainError` with the compiler's words."""
+        self._run("-std=c99", "-c", str(source), "-o", str(output), *options)
 
     def link_shared(self, objects: Iterable[Path], output: Path, *options: str) -> None:
         """Link a shared library that binds to its own symbols first and has no undefined ones."""
@@ -47,7 +49,7 @@ class Compiler:
 
     def _run(self, *arguments: str) -> None:
         quiet = ("-fno-sanitize=undefined",) if self.family == "zig" else ()
-        call = [*self.command, *quiet, *arguments]
+        call = [*self.command, *quiet, *arguments, *self.flags]
         try:
             result = subprocess.run(call, capture_output=True, text=True, check=False)
         except OSError as error:
@@ -57,38 +59,45 @@ class Compiler:
             raise ToolchainError(f"{shlex.join(call)}\nfailed with exit code {result.returncode}:\n{words}")
 
 
+@cache
+def compiled(compiler: Compiler, source: Path, *options: str) -> bytes:
+    """The object of a C file that does not change while this process runs."""
+    with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
+        output = Path(folder) / "object.o"
+        compiler.compile(source, output, *options)
+        return output.read_bytes()
+
+
 def find_c_compiler() -> Compiler:
     """The first C compiler found. Raises `ToolchainError`, with what to install, when there is none."""
-    for command in _candidates():
+    flags = tuple(shlex.split(os.environ.get("CFLAGS", "")))
+    chosen = tuple(shlex.split(os.environ.get("CC", "")))
+    for command in (chosen,) if chosen else _candidates():
         found = probe(command)
         if found is not None:
-            return found
-        if command == _from_environment():
-            raise ToolchainError(f"CC is {shlex.join(command)!r}, which is no C compiler that can be started")
+            return Compiler(command, *found, flags)
+    if chosen:
+        raise ToolchainError(f"CC is '{shlex.join(chosen)}', which is no C compiler that can be started")
     raise ToolchainError(f"no C compiler found: {INSTALL_HINT}")
 
 
-def probe(command: tuple[str, ...]) -> Compiler | None:
-    """The compiler that `command` starts, or None when it starts none."""
+@cache
+def probe(command: tuple[str, ...]) -> tuple[str, str] | None:
+    """Family and version of the compiler that `command` starts; None when it starts none."""
     try:
-        result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False, timeout=60)
+        result = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, check=False, timeout=_PROBE_SECONDS
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     first_line = next(iter(result.stdout.splitlines()), "")
     if result.returncode != 0 or not first_line:
         return None
-    zig = "zig" in " ".join(command)
-    family = "zig" if zig else "clang" if "clang" in first_line else "gcc"
-    return Compiler(command, family, first_line)
-
-
-def _from_environment() -> tuple[str, ...]:
-    return tuple(shlex.split(os.environ.get("CC", "")))
+    zig = any("zig" in Path(word).name for word in command)
+    return ("zig" if zig else "clang" if "clang" in first_line else "gcc"), first_line
 
 
 def _candidates() -> Iterator[tuple[str, ...]]:
-    if _from_environment():
-        yield _from_environment()
     for name in ("cc", "gcc", "clang"):
         path = shutil.which(name)
         if path:

@@ -1,7 +1,8 @@
 """What a target is, and which there are.
 
 A target turns a `Program` into the files that one platform's developers expect. It registers itself as an entry
-point of the group `deploykit.targets`, in this package and in others alike.
+point of the group `deploykit.targets`, in this package and in others alike. Modules of targets import the compiler
+only when they compile, so that artifacts can be listed and run without it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from deploykit.errors import UsageError
 from deploykit.manifest import MANIFEST, Manifest, describe_files, generator_version
 
 if TYPE_CHECKING:
+    from deploykit.compiler.pipeline import Observer
+    from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
 
 GROUP = "deploykit.targets"
@@ -33,26 +36,43 @@ class Availability:
 
 @dataclass(frozen=True)
 class PackageOptions:
-    """`cpu`: what native kernels are compiled for, `native` for this machine. `times`: seconds by stage, so far.
-    `version`: the version of deploykit that generated files name."""
+    """`cpu`: what native kernels are compiled for, `native` for this machine. `version`: the version of deploykit that
+    generated files name."""
 
     cpu: str = "native"
-    times: Mapping[str, float] = field(default_factory=dict)
+    observer: Observer | None = None
     version: str = field(default_factory=generator_version)
 
 
 class Target(Protocol):
-    """One platform. `name` is what the user types, `description` one line."""
+    """One platform. `name` is what the user types, `description` one line; `native`: kernels are machine code for one
+    kind of CPU."""
 
     name: str
     description: str
+    native: bool
 
-    def check(self) -> Availability: ...
+    def check(self) -> Availability:
+        """What this machine can do with the target."""
+        ...
 
-    def package(self, program: Program, folder: Path, options: PackageOptions) -> list[str]:
+    def profile(self, cpu: str) -> Profile:
+        """What kernels of this target may look like. Raises `UsageError` for an unknown CPU."""
+        ...
+
+    def emit(self, program: Program, options: PackageOptions) -> dict[str, bytes]:
+        """Sources and objects by file name.
+
+        Raises `UsageError` when the program does not fit the target.
+        """
+        ...
+
+    def package(
+        self, program: Program, emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
+    ) -> list[str]:
         """Write the artifact's files into `folder`, which is empty; their names, in the order to show them.
 
-        Raises `ToolchainError`, and `UsageError` when the program does not fit the target.
+        Raises `ToolchainError`.
         """
         ...
 
@@ -64,9 +84,14 @@ class Target(Protocol):
         ...
 
 
+def target_names() -> tuple[str, ...]:
+    """The names of the registered targets, sorted."""
+    return tuple(sorted(entry_points(group=GROUP).names))
+
+
 def targets() -> dict[str, Target]:
     """Every registered target by name, sorted."""
-    return {name: find_target(name) for name in sorted(entry_points(group=GROUP).names)}
+    return {name: find_target(name) for name in target_names()}
 
 
 def find_target(name: str) -> Target:
@@ -78,21 +103,32 @@ def find_target(name: str) -> Target:
     return target
 
 
-def write_artifact(program: Program, target: Target, output: Path, options: PackageOptions) -> Artifact:
-    """Package `program` at `output`, whole or not at all, with its manifest.
+def write_artifact(program: Program, target: Target, output: Path, options: PackageOptions) -> Artifact | None:
+    """Emit and package `program` at `output`, whole or not at all; None when the observer stops after `emit`.
 
-    Raises `UsageError` when `output` cannot be written or holds something else, and what `Target.package` raises.
+    Raises `UsageError` when `output` cannot be written or holds something else, and what the target raises.
     """
+    from deploykit.compiler.codegen.cpus import find_cpu
     from deploykit.compiler.codegen.interface import describe
+    from deploykit.compiler.pipeline import Observer
 
+    observer = options.observer or Observer()
+    with observer.stage("emit"):
+        emitted = target.emit(program, options)
+    for name, data in emitted.items():
+        if data.isascii():
+            observer.dump("emit", data.decode("ascii"), name)
+    if observer.stops_at("emit"):
+        return None
     with artifact_folder(output) as folder:
-        names = target.package(program, folder, options)
+        with observer.stage("package"):
+            files = describe_files(folder, target.package(program, emitted, folder, options))
         manifest = Manifest(
             generator=f"deploykit {options.version}",
             target=target.name,
-            cpu=options.cpu,
-            files=describe_files(folder, names),
-            times=dict(options.times),
+            cpu=find_cpu(options.cpu).mcpu if target.native else None,
+            files=files,
+            times=dict(observer.seconds),
             **describe(program),
         )
         (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")

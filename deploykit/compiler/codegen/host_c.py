@@ -76,8 +76,11 @@ def arena_bytes_at_bounds(program: Program) -> int | None:
 
 
 def at_upper_bounds(program: Program, exprs: Iterable[IntExpr]) -> list[int] | None:
-    """Values of `exprs` with every dim at its upper bound; None when one reads a data dim or an unbounded dim."""
-    values = {dim.var: dim.maximum for dim in program.dims if dim.maximum is not None}
+    """Values of `exprs` with every dim at its upper bound; None when one reads a data dim or an unbounded dim.
+
+    A capacity dim without a bound counts at its minimum, what the caller starts from."""
+    bounds = {dim.var: dim.maximum or (dim.capacity_of and dim.minimum) for dim in program.dims}
+    values = {var: bound for var, bound in bounds.items() if isinstance(bound, int)}
     wanted = list(exprs)
     if not all(var in values for expr in wanted for var in free_vars(expr)):
         return None

@@ -8,6 +8,7 @@ Members named `gap...` fill the space up to the next offset.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -60,7 +61,7 @@ def write_weights_c(program: Program, folder: Path) -> None:
             _write_constant(source, constant)
             if gap:
                 source.write(b"    {0},\n")
-        if not program.constants:
+        if not weights_bytes(program):
             source.write(b"    0,\n")
         source.write(b"};\n")
 
@@ -83,9 +84,9 @@ def _layout(program: Program) -> Iterator[tuple[str, Constant, int]]:
     """Each constant that holds bytes with its member's name and the bytes up to the next one."""
     names = Names()
     constants = [constant for constant in by_offset(program) if constant.data.nbytes]
-    ends = [constant.offset for constant in constants[1:]] + [weights_bytes(program)]
-    for constant, end in zip(constants, ends, strict=True):
-        yield names.take(constant.name), constant, end - constant.offset - constant.data.nbytes
+    for constant, after in zip_longest(constants, constants[1:]):
+        end = constant.offset + constant.data.nbytes
+        yield names.take(constant.name), constant, (weights_bytes(program) if after is None else after.offset) - end
 
 
 def _members(name: str, constant: Constant, gap: int) -> Iterator[str]:

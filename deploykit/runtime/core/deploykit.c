@@ -131,7 +131,7 @@ static int aligned(const void* address, size_t alignment) {
 
 dk_status dk_set_arena(dk_model* model, void* arena, size_t bytes) {
     start_error(model);
-    if (!aligned(arena, DK_ALIGNMENT)) {
+    if (bytes > 0 && !aligned(arena, DK_ALIGNMENT)) {
         add_text(model, "the arena must start at a multiple of 64 bytes");
         return DK_ERROR_ARENA;
     }
@@ -154,7 +154,7 @@ dk_status dk_init(
         add_number(model, weights == NULL ? 0 : (int64_t)weights_bytes);
         return DK_ERROR_WEIGHTS;
     }
-    if (!aligned(weights, DK_ALIGNMENT)) {
+    if (weights_bytes > 0 && !aligned(weights, DK_ALIGNMENT)) {
         add_text(model, "the weights must start at a multiple of 64 bytes");
         return DK_ERROR_WEIGHTS;
     }
@@ -188,7 +188,7 @@ check_memory(dk_model* model, const char* kind, const char* name, const dk_tenso
         add_text(model, " has no data");
         return DK_ERROR_BUFFER;
     }
-    if (!aligned(tensor->data, dk_dtype_bytes(tensor->dtype))) {
+    if (bytes > 0 && !aligned(tensor->data, dk_dtype_bytes(tensor->dtype))) {
         start_port_error(model, kind, name);
         add_text(model, " is not aligned for ");
         add_text(model, dk_dtype_name(tensor->dtype));

@@ -10,6 +10,7 @@ Makefile CMakeLists.txt
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,17 +18,20 @@ from deploykit import runtime
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
-from deploykit.toolchain import WARNINGS, find_c_compiler
+from deploykit.toolchain import find_c_compiler
 
 if TYPE_CHECKING:
+    from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
 
 C_FILES = ("model.c", "kernels.c", "weights.c", "deploykit.c")
+PROJECT_FILES = ("main.c", "Makefile", "CMakeLists.txt", "README.md")
 
 
 class EmbeddedTarget:
     name = "embedded"
     description = "C99 sources for any C compiler, with static memory and the weights as const data"
+    native = False
 
     def check(self) -> Availability:
         try:
@@ -36,30 +40,41 @@ class EmbeddedTarget:
             return Availability(build=True, run=False, detail=f"to run it here: {error}")
         return Availability(build=True, run=True, detail=f"run here with {compiler.family}: {compiler.version}")
 
-    def package(self, program: Program, folder: Path, options: PackageOptions) -> list[str]:
+    def profile(self, cpu: str) -> Profile:  # noqa: ARG002 - C is for every CPU
+        from deploykit.compiler.profile import PORTABLE_C
+
+        return PORTABLE_C
+
+    def emit(self, program: Program, options: PackageOptions) -> dict[str, bytes]:
         from deploykit.compiler.codegen.c_kernels import emit_c
-        from deploykit.compiler.codegen.host_c import emit_host, interface_view
-        from deploykit.compiler.codegen.weights_c import write_weights_c
+        from deploykit.compiler.codegen.host_c import emit_host, prefix_of
 
         _require_bounds(program)
-        view = interface_view(program, options.version)
         texts = emit_host(program, options.version)
-        texts["kernels.c"] = emit_c(program.kernels, view["prefix"])
-        for name in ("main.c", "Makefile", "CMakeLists.txt", "README.md"):
-            texts[name] = render(__name__, name, view)
-        for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8")
-        write_weights_c(program, folder)
+        texts["kernels.c"] = emit_c(program.kernels, prefix_of(program))
+        return {name: text.encode() for name, text in texts.items()}
+
+    def package(
+        self, program: Program, emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
+    ) -> list[str]:
+        from deploykit.compiler.codegen.host_c import interface_view
+        from deploykit.compiler.codegen.weights_c import write_weights_c
+
+        view = interface_view(program, options.version)
+        for name, data in emitted.items():
+            (folder / name).write_bytes(data)
+        for name in PROJECT_FILES:
+            (folder / name).write_text(render(__name__, name, view), encoding="utf-8")
         for source in (runtime.HEADER, runtime.CORE):
             shutil.copyfile(source, folder / source.name)
-        return ["model.h", "deploykit.h", "weights.h", *C_FILES, "main.c", "Makefile", "CMakeLists.txt", "README.md"]
+        write_weights_c(program, folder)
+        return ["model.h", "deploykit.h", "weights.h", *C_FILES, *PROJECT_FILES]
 
     def library(self, folder: Path, scratch: Path) -> Path:
         compiler = find_c_compiler()
         objects = [scratch / f"{name}.o" for name in C_FILES]
         for name, made in zip(C_FILES, objects, strict=True):
-            level = "-O0" if name == "weights.c" else "-O2"
-            compiler.compile(folder / name, made, *WARNINGS, level, "-fPIC", f"-I{folder}")
+            compiler.compile(folder / name, made, "-O0" if name == "weights.c" else "-O2", "-fPIC")
         library = scratch / "libmodel.so"
         compiler.link_shared(objects, library)
         return library
@@ -67,7 +82,7 @@ class EmbeddedTarget:
 
 def _require_bounds(program: Program) -> None:
     """Static memory needs an upper bound of every dim."""
-    unbounded = [dim.name for dim in program.dims if dim.maximum is None]
+    unbounded = [dim.name for dim in program.dims if dim.maximum is None and dim.capacity_of is None]
     if unbounded:
         asked = " ".join(f"--dim {name}=1..N" for name in unbounded)
         raise UsageError(

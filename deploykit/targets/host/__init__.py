@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploykit import runtime
 from deploykit.errors import ToolchainError
 from deploykit.targets.base import Availability, PackageOptions
-from deploykit.toolchain import WARNINGS, Compiler, find_c_compiler
+from deploykit.targets.templates import render
+from deploykit.toolchain import Compiler, compiled, find_c_compiler
 
 if TYPE_CHECKING:
+    from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
 
 C_FILES = ("model.c", "deploykit.c", "threads.c")
@@ -27,6 +30,7 @@ C_FILES = ("model.c", "deploykit.c", "threads.c")
 class HostTarget:
     name = "host"
     description = "a shared library for this machine, with native kernels and a thread pool"
+    native = True
 
     def check(self) -> Availability:
         try:
@@ -35,32 +39,48 @@ class HostTarget:
             return Availability(build=False, run=True, detail=str(error))
         return Availability(build=True, run=True, detail=f"{compiler.family}: {compiler.version}")
 
-    def package(self, program: Program, folder: Path, options: PackageOptions) -> list[str]:
+    def profile(self, cpu: str) -> Profile:
+        from deploykit.compiler import profile
+        from deploykit.compiler.codegen.cpus import find_cpu
+
+        return profile.native(find_cpu(cpu))
+
+    def emit(self, program: Program, options: PackageOptions) -> dict[str, bytes]:
         from deploykit.compiler.codegen.cpus import find_cpu
         from deploykit.compiler.codegen.host_c import emit_host, prefix_of
         from deploykit.compiler.codegen.native import emit_object
+
+        texts = emit_host(program, options.version)
+        kernels = emit_object(program.kernels, prefix_of(program), find_cpu(options.cpu))
+        return {name: text.encode() for name, text in texts.items()} | {"kernels.o": kernels}
+
+    def package(
+        self, program: Program, emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
+    ) -> list[str]:
+        from deploykit.compiler.codegen.host_c import interface_view
         from deploykit.compiler.codegen.weights import write_weights
 
-        compiler = find_c_compiler()
-        prefix = prefix_of(program)
-        library = f"lib{prefix}.so"
-        for name, text in emit_host(program, options.version).items():
-            (folder / name).write_text(text, encoding="utf-8")
+        view = interface_view(program, options.version)
+        library = f"lib{view['prefix']}.so"
+        for name, data in emitted.items():
+            (folder / name).write_bytes(data)
+        (folder / "README.md").write_text(render(__name__, "README.md", view), encoding="utf-8")
         for source in (runtime.HEADER, runtime.CORE, runtime.THREADS_HEADER, runtime.THREADS):
             shutil.copyfile(source, folder / source.name)
-        (folder / "kernels.o").write_bytes(emit_object(program.kernels, prefix, find_cpu(options.cpu)))
         write_weights(program, folder / "weights.bin")
-        link(compiler, folder, folder / library)
-        return [library, "weights.bin", "model.h", "deploykit.h", "threads.h", *C_FILES, "kernels.o"]
+        _link(find_c_compiler(), folder, folder / library)
+        return [library, "weights.bin", "model.h", "deploykit.h", "threads.h", *C_FILES, "kernels.o", "README.md"]
 
     def library(self, folder: Path, scratch: Path) -> Path:  # noqa: ARG002 - it is there already
         return next(folder.glob("lib*.so"))
 
 
-def link(compiler: Compiler, folder: Path, library: Path) -> None:
+def _link(compiler: Compiler, folder: Path, library: Path) -> None:
     """Link the library from the C files and the kernels in `folder`."""
-    with tempfile.TemporaryDirectory() as scratch:
-        objects = [Path(scratch) / f"{name}.o" for name in C_FILES]
-        for name, made in zip(C_FILES, objects, strict=True):
-            compiler.compile(folder / name, made, *WARNINGS, "-O2", "-fPIC", "-pthread", f"-I{folder}")
-        compiler.link_shared([*objects, folder / "kernels.o"], library)
+    options = ("-O2", "-fPIC", "-pthread")
+    with tempfile.TemporaryDirectory(prefix="deploykit-") as scratch:
+        model, core, threads = (Path(scratch) / name for name in ("model.o", "deploykit.o", "threads.o"))
+        compiler.compile(folder / "model.c", model, *options)
+        core.write_bytes(compiled(compiler, runtime.CORE, *options, f"-I{runtime.INCLUDE}"))
+        threads.write_bytes(compiled(compiler, runtime.THREADS, *options, f"-I{runtime.INCLUDE}"))
+        compiler.link_shared([model, core, threads, folder / "kernels.o"], library)

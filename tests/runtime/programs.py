@@ -1,0 +1,146 @@
+"""Programs built by hand, step by step, with small kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from tvm import s_tir, te, tirx
+
+from deploykit.compiler.codegen.lower import lower
+from deploykit.compiler.program.ir import (
+    ALIGNMENT,
+    Arena,
+    ArenaStorage,
+    Constant,
+    ConstantStorage,
+    Dim,
+    InputStorage,
+    IntExpr,
+    Kernel,
+    Launch,
+    OutputStorage,
+    Port,
+    Program,
+    Slot,
+    Step,
+    Storage,
+    Tensor,
+)
+from deploykit.dtypes import logical_dtype
+
+
+class Draft:
+    """A program in the making. Tensors are named by index, as in `Program`; nothing in the arena is reused."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.dims: list[Dim] = []
+        self.inputs: list[Port] = []
+        self.outputs: list[Port] = []
+        self.tensors: list[Tensor] = []
+        self.constants: list[Constant] = []
+        self.kernels: list[Kernel] = []
+        self.slots: list[Slot] = []
+        self.arena_size: IntExpr = 0
+
+    def dim(self, name: str, minimum: int = 1, maximum: int | None = 100, capacity_of: str | None = None) -> tirx.Var:
+        var = tirx.Var(name, "int64")
+        self.dims.append(Dim(name, var, minimum, maximum, capacity_of))
+        return var
+
+    def input(self, name: str, dtype: str, shape: Sequence[IntExpr]) -> int:
+        self.inputs.append(Port(name, dtype, tuple(shape)))
+        return self._tensor(name, dtype, shape, InputStorage(len(self.inputs) - 1))
+
+    def output(self, name: str, dtype: str, shape: Sequence[IntExpr]) -> int:
+        self.outputs.append(Port(name, dtype, tuple(shape)))
+        return self._tensor(name, dtype, shape, OutputStorage(len(self.outputs) - 1))
+
+    def constant(self, name: str, data: np.ndarray) -> int:
+        end = self.constants[-1].offset + self.constants[-1].data.nbytes if self.constants else 0
+        self.constants.append(Constant(name, data, _aligned(end)))
+        return self._tensor(name, str(data.dtype), data.shape, ConstantStorage(len(self.constants) - 1))
+
+    def scratch(self, name: str, dtype: str, shape: Sequence[IntExpr], size: IntExpr) -> int:
+        """An arena tensor; `size` in bytes bounds its slot."""
+        self.slots.append(Slot(name, size, self.arena_size, 0, 0))
+        self.arena_size = self.arena_size + _aligned(size)
+        return self._tensor(name, dtype, shape, ArenaStorage(len(self.slots) - 1))
+
+    def view(self, name: str, dtype: str, shape: Sequence[IntExpr], of: int) -> int:
+        """Another tensor in the memory of `of`."""
+        return self._tensor(name, dtype, shape, self.tensors[of].storage)
+
+    def kernel(self, func: tirx.PrimFunc, name: str) -> int:
+        self.kernels.append(lower(func, name, vectorize=False).kernel)
+        return len(self.kernels) - 1
+
+    def program(self, *steps: Step) -> Program:
+        return Program(
+            name=self.name,
+            dims=tuple(self.dims),
+            inputs=tuple(self.inputs),
+            outputs=tuple(self.outputs),
+            tensors=tuple(self.tensors),
+            constants=tuple(self.constants),
+            kernels=tuple(self.kernels),
+            steps=steps,
+            arena=Arena(tuple(self.slots), self.arena_size),
+        )
+
+    def _tensor(self, name: str, dtype: str, shape: Sequence[IntExpr], storage: Storage) -> int:
+        self.tensors.append(Tensor(name, str(logical_dtype(dtype).storage), tuple(shape), storage))
+        return len(self.tensors) - 1
+
+
+def _aligned(size: Any) -> Any:
+    return (size + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
+
+
+def elementwise(
+    body: Callable[..., Any], *dtypes: str, result: str | None = None, parallel: bool = False, in_place: bool = False
+) -> tirx.PrimFunc:
+    """`y[i] = body(x0[i], ...)` over a symbolic `m`; a launch passes the element count."""
+    m = tirx.Var("m", "int64")
+    inputs = [te.placeholder((m,), dtype, name=f"x{i}") for i, dtype in enumerate(dtypes)]
+    y = te.compute((m,), lambda i: body(*(x[i] for x in inputs)).astype(result or dtypes[0]), name="y")
+    schedule = s_tir.Schedule(te.create_prim_func([*inputs, y]))
+    if parallel:
+        schedule.parallel(schedule.get_loops(schedule.get_sblock("y"))[0])
+    func = schedule.mod["main"]
+    return func.without_attr("tirx.noalias") if in_place else func
+
+
+def matmul(k: int, n: int) -> tirx.PrimFunc:
+    """`h[m, n] = x[m, k] w[k, n]` over a symbolic `m`."""
+    m = tirx.Var("m", "int64")
+    x, w = te.placeholder((m, k), "float32", name="x"), te.placeholder((k, n), "float32", name="w")
+    axis = te.reduce_axis((0, k), "k")
+    h = te.compute((m, n), lambda i, j: te.sum(x[i, axis] * w[axis, j], axis=axis), name="h")
+    return te.create_prim_func([x, w, h])
+
+
+def mlp(name: str = "mlp", maximum: int | None = 64) -> tuple[Program, Callable[[np.ndarray], np.ndarray]]:
+    """`y = relu(x w + b) v` with a batch; the ReLU is a parallel loop. And the same in NumPy."""
+    draft, random = Draft(name), np.random.default_rng(7)
+    w = random.standard_normal((8, 4), dtype=np.float32)
+    v = random.standard_normal((4, 3), dtype=np.float32)
+    batch = draft.dim("batch", 1, maximum)
+    x = draft.input("x", "float32", (batch, 8))
+    y = draft.output("y", "float32", (batch, 3))
+    weight, head = draft.constant("w", w), draft.constant("v", v)
+    hidden = draft.scratch("hidden", "float32", (batch, 4), batch * 16)
+    active = draft.scratch("active", "float32", (batch, 4), batch * 16)
+    first = draft.kernel(matmul(8, 4), "matmul_8x4")
+    relu = draft.kernel(
+        elementwise(lambda a: tirx.max(a, tirx.const(0.0, "float32")), "float32", parallel=True), "relu"
+    )
+    second = draft.kernel(matmul(4, 3), "matmul_4x3")
+    program = draft.program(
+        Launch(first, (x, weight, hidden), (batch,)),
+        Launch(relu, (hidden, active), (batch * 4,)),
+        Launch(second, (active, head, y), (batch,)),
+    )
+    return program, lambda data: np.maximum(data @ w, 0) @ v
