@@ -1,27 +1,40 @@
-"""Operators that move elements without computing: Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Concat, Expand."""
+"""Operators that see the elements in another order or shape: Transpose, Reshape, Flatten, Squeeze, Unsqueeze; and
+Shape, Size, which see only the shape.
+
+All but Transpose are views. Shapes and axes that are computed at run time give shapes over data dims; that the
+element count fits is then required when the program runs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import broadcast_index, broadcast_shapes
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.imperative import Array, Cell, Code, imperative
+from deploykit.frontends.onnx.integers import equal, expr, from_end, is_plain, maximum, negate, select
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.sizes import checked_reshape, quotient_of_products
 from deploykit.frontends.onnx.value import Value, constant
 
 
 def transpose(ctx: Context, x: Value, order: Sequence[int]) -> Value:
     """numpy.transpose; constants are transposed at import."""
+    if sorted(order) != list(range(x.rank)):
+        raise Unsupported(f"{list(order)} is not an order of the axes of a tensor of rank {x.rank}")
     if x.array is not None:
         return constant(np.ascontiguousarray(x.array.transpose(order)))
     if list(order) == list(range(x.rank)):
         return x
     shape = [x.shape[axis] for axis in order]
+    large = [axis for axis in order if not (is_plain(x.shape[axis]) and x.shape[axis] == 1)]
+    if large == sorted(large):
+        return ctx.reshape(x, shape)
 
     def build(t: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:
@@ -32,54 +45,48 @@ def transpose(ctx: Context, x: Value, order: Sequence[int]) -> Value:
 
         return te.compute(shape, element, name="transpose")
 
-    result = ctx.kernel("transpose", build, x, dtype=x.dtype)
-    assert isinstance(result, Value)
-    return result
+    return ctx.kernel("transpose", build, x, dtype=x.dtype)
 
 
 @operator("Transpose")
 def transpose_operator(ctx: Context, node: Node, x: Value) -> Value:
-    return transpose(ctx, x, node.ints("perm", list(range(x.rank))[::-1]))
+    order = node.ints("perm", list(range(x.rank))[::-1])
+    return transpose(ctx, x, [axis % x.rank for axis in order])
 
 
 @operator("Reshape")
 def reshape(ctx: Context, node: Node, x: Value, shape: Value) -> Value:
-    sizes = ctx.ints(shape, minimum=-1)
-    if node.int("allowzero", 0):
-        sizes = list(sizes)
-    else:
-        sizes = [_copy_zero(ctx, n, x.shape[i]) if i < x.rank else n for i, n in enumerate(sizes)]
-    return ctx.reshape(x, infer_minus_one(ctx, x, sizes))
-
-
-def _copy_zero(ctx: Context, size: IntExpr, source: IntExpr) -> IntExpr:
-    if isinstance(size, int):
-        return source if size == 0 else size
-    return size if ctx.proves(size > 0) else ctx.simplify(tirx.Select(size == 0, _expr(source), size))
+    sizes = ctx.ints(shape, minimum=-1, maximum=ctx.product(x.shape))
+    if not node.int("allowzero", 0):
+        sizes = [
+            ctx.simplify(select(equal(n, 0), x.shape[i], n)) if i < x.rank else n for i, n in enumerate(sizes)
+        ]
+    return checked_reshape(ctx, x, infer_minus_one(ctx, x, sizes))
 
 
 def infer_minus_one(ctx: Context, x: Value, sizes: Sequence[IntExpr]) -> list[IntExpr]:
     """Replace a -1 (which may only show at run time) by what the element count leaves."""
-    total = ctx.product(x.shape)
-    unknown = [i for i, n in enumerate(sizes) if isinstance(n, int) and n == -1]
-    maybe = [i for i, n in enumerate(sizes) if not isinstance(n, int) and not ctx.proves(n >= 0)]
+    unknown = [i for i, n in enumerate(sizes) if is_plain(n) and n == -1]
+    if len(unknown) > 1:
+        raise Unsupported("more than one size is -1")
     if unknown:
-        rest = ctx.product([n for i, n in enumerate(sizes) if i != unknown[0]])
-        filled = ctx.simplify(_expr(total) // _expr(rest)) if not _zero(rest) else 0
-        return [filled if i == unknown[0] else n for i, n in enumerate(sizes)]
+        rest = quotient_of_products(ctx, x.shape, [n for i, n in enumerate(sizes) if i != unknown[0]])
+        return [rest if i == unknown[0] else n for i, n in enumerate(sizes)]
+    maybe = [i for i, n in enumerate(sizes) if not is_plain(n) and not ctx.proves(n >= 0)]
     if not maybe:
         return list(sizes)
-    known = ctx.product([tirx.max(n, 1) if i in maybe else n for i, n in enumerate(sizes)])
-    rest = ctx.simplify(_expr(total) // tirx.max(_expr(known), 1))
-    return [ctx.simplify(tirx.Select(n == -1, _expr(rest), n)) if i in maybe else n for i, n in enumerate(sizes)]
+    known = [maximum(n, 1) if i in maybe else n for i, n in enumerate(sizes)]
+    rest = quotient_of_products(ctx, x.shape, known)
+    return [ctx.simplify(select(equal(n, -1), rest, n)) if i in maybe else n for i, n in enumerate(sizes)]
 
 
-def _zero(size: IntExpr) -> bool:
-    return isinstance(size, int) and size == 0
-
-
-def _expr(size: IntExpr) -> ir.Expr:
-    return tirx.IntImm("int64", size) if isinstance(size, int) else size
+@operator("Flatten")
+def flatten(ctx: Context, node: Node, x: Value) -> Value:
+    axis = node.int("axis", 1)
+    if not -x.rank <= axis <= x.rank:
+        raise Unsupported(f"axis {axis} is outside of a tensor of rank {x.rank}")
+    axis = axis + x.rank if axis < 0 else axis
+    return ctx.reshape(x, (ctx.product(x.shape[:axis]), ctx.product(x.shape[axis:])))
 
 
 @operator("Shape")
@@ -97,84 +104,101 @@ def constant_operator(ctx: Context, node: Node) -> Value:
     raise Unsupported("a constant that is not a dense tensor of numbers")
 
 
-@operator("Flatten")
-def flatten(ctx: Context, node: Node, x: Value) -> Value:
-    axis = node.int("axis", 1)
-    axis = axis + x.rank if axis < 0 else axis
-    return ctx.reshape(x, (ctx.product(x.shape[:axis]), ctx.product(x.shape[axis:])))
+def axes_operand(ctx: Context, node: Node, operand: Value | None, rank: int) -> list[IntExpr] | None:
+    """Axes given as an operand or an attribute, counted from the front; `None` when not given.
 
-
-@operator("Concat")
-def concat(ctx: Context, node: Node, *inputs: Value) -> Value:
-    axis = node.int("axis", 1) % inputs[0].rank
-    sizes = [v.shape[axis] for v in inputs]
-    total: IntExpr = 0
-    starts: list[IntExpr] = []
-    for size in sizes:
-        starts.append(total)
-        total = ctx.simplify(total + size)
-    for other in inputs[1:]:
-        for i, (m, n) in enumerate(zip(inputs[0].shape, other.shape, strict=True)):
-            if i != axis and not ctx.equal(m, n):
-                ctx.require(_expr(m) == _expr(n), f"axis {i} of the inputs differs: {{}} and {{}}", m, n)
-    shape = [total if i == axis else n for i, n in enumerate(inputs[0].shape)]
-
-    def build(*tensors: te.Tensor) -> te.Tensor:
-        def element(*index: ir.Expr) -> ir.Expr:
-            def source(k: int) -> ir.Expr:
-                return tensors[k](*[i - starts[k] if a == axis else i for a, i in enumerate(index)])
-
-            result = source(len(tensors) - 1)
-            for k in reversed(range(len(tensors) - 1)):
-                result = tirx.if_then_else(index[axis] < starts[k + 1], source(k), result)
-            return result
-
-        return te.compute(shape, element, name="concat")
-
-    result = ctx.kernel("concat", build, *inputs, dtype=inputs[0].dtype)
-    assert isinstance(result, Value)
-    return result
-
-
-def _axes(ctx: Context, node: Node, operand: Value | None, rank: int) -> list[int] | None:
+    Axes computed at run time come as expressions. Raises `Unsupported` for constant axes out of range."""
     if operand is None and not node.has("axes"):
         return None
-    axes = ctx.ints(operand) if operand is not None else node.ints("axes")
-    if not all(isinstance(a, int) for a in axes):
-        raise Unsupported("axes that are computed at run time")
-    return [int(a) % rank for a in axes]  # type: ignore[call-overload]
+    axes: Sequence[IntExpr] = (
+        ctx.ints(operand, minimum=-rank, maximum=rank - 1, hint="axis") if operand is not None else node.ints("axes")
+    )
+    for axis in axes:
+        if is_plain(axis) and not -rank <= axis < rank:
+            raise Unsupported(f"axis {axis} is outside of a tensor of rank {rank}")
+    return [ctx.simplify(from_end(axis, rank)) for axis in axes]
 
 
 @operator("Squeeze")
 def squeeze(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
-    where = _axes(ctx, node, axes, x.rank)
+    if axes is not None and not axes.is_known:
+        count = ctx.product(axes.shape)
+        if not isinstance(count, int):
+            raise Unsupported(f"the number of axes, {count}, is not known")
+        return _reshape_to(ctx, x, _squeezed_shape(ctx, x, axes, x.rank - count))
+    where = axes_operand(ctx, node, axes, x.rank)
     if where is None:
-        where = [i for i, n in enumerate(x.shape) if isinstance(n, int) and n == 1]
+        where = _unit_axes(ctx, node, x)
     for i in where:
-        ctx.require(x.shape[i] == 1, f"axis {i} to squeeze has size {{}}", x.shape[i])
+        ctx.require(equal(x.shape[i], 1), f"axis {i} to squeeze has size {{}}", x.shape[i])
     return ctx.reshape(x, [n for i, n in enumerate(x.shape) if i not in where])
+
+
+def _unit_axes(ctx: Context, node: Node, x: Value) -> list[IntExpr]:
+    """The axes of size 1. A symbolic size is taken as larger, which is required at run time, unless the declared
+    rank of the result says that it is 1."""
+    ones: list[IntExpr] = [i for i, n in enumerate(x.shape) if is_plain(n) and n == 1]
+    symbolic = [i for i, n in enumerate(x.shape) if not is_plain(n)]
+    declared = node.outputs[0].shape
+    if declared is not None and len(declared) == x.rank - len(ones) - len(symbolic):
+        return [*ones, *symbolic]
+    for i in symbolic:
+        ctx.require(negate(equal(x.shape[i], 1)), f"axis {i} has size 1, so that the rank of the result would change")
+    return ones
 
 
 @operator("Unsqueeze")
 def unsqueeze(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
     count = len(node.ints("axes")) if axes is None else ctx.product(axes.shape)
-    assert isinstance(count, int)
-    where = _axes(ctx, node, axes, x.rank + count) or []
+    if not isinstance(count, int):
+        raise Unsupported(f"the number of axes, {count}, is not known")
+    rank = x.rank + count
+    if axes is not None and not axes.is_known:
+        return _reshape_to(ctx, x, _unsqueezed_shape(ctx, x, axes, rank))
+    where = axes_operand(ctx, node, axes, rank) or []
+    if len(set(where)) != count:
+        raise Unsupported(f"the axes {where} are not distinct")
     sizes = iter(x.shape)
-    return ctx.reshape(x, [1 if i in where else next(sizes) for i in range(x.rank + count)])
+    return ctx.reshape(x, [1 if i in where else next(sizes) for i in range(rank)])
 
 
-def expand(ctx: Context, x: Value, shape: Sequence[IntExpr]) -> Value:
-    """Broadcast `x` against `shape`."""
-    target = broadcast_shapes(ctx, x.shape, shape)
-    if all(ctx.equal(a, b) for a, b in zip(target, x.shape, strict=False)) and len(target) == x.rank:
-        return x
-    build = lambda t: te.compute(target, lambda *i: t(*broadcast_index(ctx, x.shape, target, i)), name="expand")  # noqa: E731
-    result = ctx.kernel("expand", build, x, dtype=x.dtype)
-    assert isinstance(result, Value)
-    return result
+def _squeezed_shape(ctx: Context, x: Value, axes: Value, rank: int) -> Value:
+    """The sizes of the axes that are not among `axes`, which only a run knows."""
+
+    def write(code: Code, given: Array, shape: Array) -> None:
+        position = code.cell("position", 0)
+        for i, size in enumerate(x.shape):
+            gone = _is_among(code, i, given, axes.shape[0], x.rank)
+            with code.when(tirx.all(tirx.Not(gone.value), position.value < rank)):
+                shape[position.value] = expr(size)
+                position.value += 1
+
+    return ctx.kernel("axes", lambda t: imperative("shape", [t], [((rank,), "int64")], write), axes, dtype="int64")
 
 
-@operator("Expand")
-def expand_operator(ctx: Context, node: Node, x: Value, shape: Value) -> Value:
-    return expand(ctx, x, ctx.ints(shape, minimum=0))
+def _unsqueezed_shape(ctx: Context, x: Value, axes: Value, rank: int) -> Value:
+    """The sizes of `x` with ones at `axes`, which only a run knows."""
+
+    def write(code: Code, given: Array, shape: Array) -> None:
+        taken = code.cell("taken", 0)
+        for i in range(rank):
+            new = _is_among(code, i, given, axes.shape[0], rank)
+            size: IntExpr = 1
+            for k in reversed(range(x.rank)):
+                size = select(equal(taken.value, k), x.shape[k], size)
+            shape[i] = tirx.Select(new.value, expr(1), expr(size))
+            taken.value += tirx.Select(new.value, expr(0), expr(1))
+
+    return ctx.kernel("axes", lambda t: imperative("shape", [t], [((rank,), "int64")], write), axes, dtype="int64")
+
+
+def _is_among(code: Code, axis: int, axes: Array, count: IntExpr, rank: int) -> Cell:
+    found = code.cell("found", tirx.const(value=False, dtype="bool"))
+    with code.loop("k", count) as k, code.when(tirx.any(axes[k] == axis, axes[k] == axis - rank)):
+        found.value = True
+    return found
+
+
+def _reshape_to(ctx: Context, x: Value, shape: Value) -> Value:
+    """`x` with the sizes in a tensor that a run computes, each of them a size of `x` or 1."""
+    return checked_reshape(ctx, x, ctx.ints(shape, minimum=0, maximum=reduce(maximum, x.shape, 1), hint="size"))

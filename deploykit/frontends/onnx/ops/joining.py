@@ -1,0 +1,93 @@
+"""Operators that put tensors together or repeat them: Concat, Expand, Tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tvm import ir, te, tirx
+
+from deploykit.compiler.program.ir import IntExpr
+from deploykit.frontends.onnx.broadcast import broadcast_index, broadcast_shapes
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.integers import equal, is_plain
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.value import Value, constant
+
+
+def concat(ctx: Context, inputs: Sequence[Value], axis: int) -> Value:
+    """numpy.concatenate of values of one rank; empty ones are left out."""
+    if all(v.array is not None for v in inputs):
+        return constant(np.concatenate([v.array for v in inputs if v.array is not None], axis))
+    parts = [v for v in inputs if not (is_plain(v.shape[axis]) and v.shape[axis] == 0)] or list(inputs[:1])
+    for other in parts[1:]:
+        for i, (m, n) in enumerate(zip(parts[0].shape, other.shape, strict=True)):
+            if i != axis and not ctx.equal(m, n):
+                ctx.require(equal(m, n), f"axis {i} of the inputs differs: {{}} and {{}}", m, n)
+    if len(parts) == 1:
+        return parts[0]
+    starts: list[IntExpr] = [0]
+    for part in parts:
+        starts.append(ctx.simplify(starts[-1] + part.shape[axis]))
+    shape = [starts[-1] if i == axis else n for i, n in enumerate(parts[0].shape)]
+
+    def build(*tensors: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            def source(k: int) -> ir.Expr:
+                return tensors[k](*[i - starts[k] if a == axis else i for a, i in enumerate(index)])
+
+            result = source(len(tensors) - 1)
+            for k in reversed(range(len(tensors) - 1)):
+                result = tirx.if_then_else(index[axis] < starts[k + 1], source(k), result)
+            return result
+
+        return te.compute(shape, element, name="concat")
+
+    return ctx.kernel("concat", build, *parts, dtype=inputs[0].dtype)
+
+
+@operator("Concat")
+def concat_operator(ctx: Context, node: Node, *inputs: Value) -> Value:
+    ranks = {v.rank for v in inputs}
+    if len(ranks) != 1:
+        raise Unsupported(f"inputs of different ranks: {sorted(ranks)}")
+    return concat(ctx, inputs, node.axis(inputs[0].rank))
+
+
+def expand(ctx: Context, x: Value, shape: Sequence[IntExpr]) -> Value:
+    """Broadcast `x` against `shape`."""
+    target = broadcast_shapes(ctx, x.shape, shape)
+    if len(target) == x.rank and all(ctx.equal(a, b) for a, b in zip(target, x.shape, strict=True)):
+        return x
+
+    def build(t: te.Tensor) -> te.Tensor:
+        return te.compute(target, lambda *i: t(*broadcast_index(ctx, x.shape, target, i)), name="expand")
+
+    return ctx.kernel("expand", build, x, dtype=x.dtype)
+
+
+@operator("Expand")
+def expand_operator(ctx: Context, node: Node, x: Value, shape: Value) -> Value:
+    return expand(ctx, x, ctx.ints(shape, minimum=0))
+
+
+@operator("Tile")
+def tile(ctx: Context, node: Node, x: Value, repeats: Value) -> Value:
+    """Each repeated axis is computed as two, copy and position, which the result's shape joins: no division."""
+    counts = ctx.ints(repeats, minimum=0, hint="repeats")
+    if len(counts) != x.rank:
+        raise Unsupported(f"{len(counts)} repeats for a tensor of rank {x.rank}")
+    repeated = [not (is_plain(count) and count == 1) for count in counts]
+    shape: list[IntExpr] = []
+    for again, count, size in zip(repeated, counts, x.shape, strict=True):
+        shape.extend([count, size] if again else [size])
+    positions = [i + sum(repeated[: i + 1]) for i in range(x.rank)]
+    if not any(repeated):
+        return x
+
+    def build(t: te.Tensor) -> te.Tensor:
+        return te.compute(shape, lambda *index: t(*(index[p] for p in positions)), name="tile")
+
+    tiled = ctx.kernel("tile", build, x, dtype=x.dtype)
+    return ctx.reshape(tiled, [ctx.product([count, size]) for count, size in zip(counts, x.shape, strict=True)])
