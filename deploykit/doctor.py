@@ -72,7 +72,7 @@ def python_package(name: str) -> Callable[[], tuple[str, str] | None]:
             distribution = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
             return None
-        return distribution.version, str(distribution.locate_file(""))
+        return distribution.version, f"Python package {name}"
 
     return probe
 

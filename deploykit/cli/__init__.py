@@ -15,6 +15,7 @@ import typer
 from deploykit.cli.bench import bench
 from deploykit.cli.build import build
 from deploykit.cli.doctor import doctor
+from deploykit.cli.inspect import inspect
 from deploykit.cli.run import run
 from deploykit.cli.targets import targets
 from deploykit.cli.verify import verify
@@ -27,7 +28,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 done, 1 results differ, 2 wrong use, 3 unsupported model, 4 missing tool.",
 )
-for _verb in (build, run, verify, bench, targets, doctor):
+for _verb in (build, run, verify, bench, inspect, targets, doctor):
     app.command()(_verb)
 
 

@@ -13,11 +13,14 @@ import typer
 from rich.status import Status
 
 from deploykit.artifact import Artifact
-from deploykit.cli.console import messages, print_json, results, table, text_bytes, text_seconds
-from deploykit.cli.options import Json
+from deploykit.cli.console import doubtful, messages, print_json, results, table, text_bytes, text_seconds
+from deploykit.cli.options import Dims, Json, read_dims
 from deploykit.cli.verb import verb
 from deploykit.manifest import Manifest
 from deploykit.targets.base import target_names
+
+_WIDE = 110
+"""Columns from which a checksum is shown in full; `manifest.json` always has it."""
 
 
 class Stage(StrEnum):
@@ -48,16 +51,7 @@ def build(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the artifact goes.")] = Path(
         "dist"
     ),
-    dim: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--dim",
-            metavar="NAME=RANGE",
-            help="Bounds of a symbolic dim, [b]batch=1..64[/] or [b]n=1..[/] (no maximum), or its size, "
-            "[b]seq=128[/]. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    dim: Dims = None,
     opt: Annotated[
         Level,
         typer.Option(
@@ -96,10 +90,8 @@ def build(
       deploykit build model.onnx --target embedded --dim batch=1 --dim seq=1..128 -o dist
     """
     from deploykit.building import build as build_artifact
-    from deploykit.compiler.dims import parse_dim
 
-    ranges = [parse_dim(text) for text in dim or ()]
-    bounds = {r.name: r.minimum if r.minimum == r.maximum else (r.minimum, r.maximum) for r in ranges}
+    bounds = read_dims(dim or ())
     with StageProgress() as progress:
         artifact = build_artifact(
             model,
@@ -155,20 +147,20 @@ def _show(artifact: Artifact) -> None:
     cpu = f", {manifest.cpu}" if manifest.cpu else ""
     results.print(files_table(manifest, f"{artifact.path}/  for {manifest.target}{cpu}"))
     for line in memory_lines(manifest):
-        results.print(line, markup=False)
+        results.print(line)
     stages = [f"{stage} {text_seconds(seconds)}" for stage, seconds in manifest.times.items()]
     if stages:
-        results.print(f"Time    {', '.join(stages)}", markup=False)
+        results.print(f"Time    {', '.join(stages)}")
     for note in manifest.notes:
-        messages.print("[yellow]note:[/]", end=" ")
-        messages.print(note, markup=False)
+        messages.print(doubtful("note:"), note)
 
 
 def files_table(manifest: Manifest, title: str) -> object:
     """The files of an artifact with bytes, bytes after gzip, and sha256."""
+    digits = 64 if results.width >= _WIDE else 12
     rows = table("file", ">bytes", ">gzip bytes", "sha256", title=title)
     for file in manifest.files:
-        rows.add_row(file.name, f"{file.bytes:,}", f"{file.gzip_bytes:,}", file.sha256)
+        rows.add_row(file.name, f"{file.bytes:,}", f"{file.gzip_bytes:,}", file.sha256[:digits])
     rows.add_section()
     total = (sum(file.bytes for file in manifest.files), sum(file.gzip_bytes for file in manifest.files))
     rows.add_row("total", *(f"{count:,}" for count in total), "")

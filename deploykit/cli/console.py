@@ -1,20 +1,32 @@
 """Where output goes and how numbers look.
 
-Results go to standard output, progress and messages to standard error, so that output can be piped.
+Results go to standard output, progress and messages to standard error, so that output can be piped. Text is printed
+as it is, brackets included: it holds names from the user's model.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any
+import sys
+from typing import Any, Literal, TextIO
 
 import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-results = Console(soft_wrap=True, highlight=False)
-messages = Console(stderr=True, soft_wrap=True, highlight=False)
+_PIPED_WIDTH = 160
+"""Columns of tables that go to a file or another program."""
+
+
+def _console(stream: TextIO, *, stderr: bool) -> Console:
+    width = None if stream.isatty() else _PIPED_WIDTH
+    return Console(stderr=stderr, width=width, soft_wrap=True, highlight=False, markup=False, emoji=False)
+
+
+results = _console(sys.stdout, stderr=False)
+messages = _console(sys.stderr, stderr=True)
 
 
 def print_json(value: Any) -> None:
@@ -26,8 +38,21 @@ def table(*columns: str, title: str | None = None) -> Table:
     """A plain table. A column whose name starts with `>` is aligned to the right."""
     result = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
     for column in columns:
-        result.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
+        justify: Literal["left", "right"] = "right" if column.startswith(">") else "left"
+        result.add_column(column.removeprefix(">"), justify=justify, overflow="fold")
     return result
+
+
+def good(text: str) -> Text:
+    return Text(text, style="green")
+
+
+def doubtful(text: str) -> Text:
+    return Text(text, style="yellow")
+
+
+def bad(text: str) -> Text:
+    return Text(text, style="red")
 
 
 def text_bytes(count: int) -> str:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import typer
 
-from deploykit.cli.console import messages, print_json, results, table
+from deploykit.cli.console import doubtful, good, messages, print_json, results, table
 from deploykit.cli.options import Json
 from deploykit.cli.verb import verb
 from deploykit.errors import ToolchainError
@@ -26,7 +26,7 @@ def doctor(*, json_output: Json = False) -> None:
         raise typer.Exit(ToolchainError.exit_code if diagnosis.missing else 0)
     rows = table("", "tool", "version", "what for", "where, or how to install")
     for finding in diagnosis.findings:
-        mark = "[green]found[/]" if finding.found else "[yellow]absent[/]"
+        mark = good("found") if finding.found else doubtful("absent")
         rows.add_row(mark, finding.name, finding.version or "", finding.purpose, finding.path or finding.install)
     results.print(rows)
     if diagnosis.missing:

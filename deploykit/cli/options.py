@@ -14,6 +14,16 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 ArtifactFolder = Annotated[
     Path, typer.Argument(metavar="DIR", help="The artifact: a folder written by `deploykit build`.", show_default=False)
 ]
+Dims = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dim",
+        metavar="NAME=RANGE",
+        help="Bounds of a symbolic dim, [b]batch=1..64[/] or [b]n=1..[/] (no maximum), or its size, [b]seq=128[/]. "
+        "May be repeated.",
+        show_default=False,
+    ),
+]
 Sizes = Annotated[
     list[str] | None,
     typer.Option(
@@ -35,6 +45,14 @@ Inputs = Annotated[
         show_default=False,
     ),
 ]
+
+
+def read_dims(texts: Sequence[str]) -> dict[str, int | tuple[int, int | None]]:
+    """`["batch=1..64", "seq=128"]` -> `{"batch": (1, 64), "seq": 128}`. Raises `UsageError` for anything else."""
+    from deploykit.compiler.dims import parse_dim
+
+    ranges = [parse_dim(text) for text in texts]
+    return {r.name: r.minimum if r.minimum == r.maximum else (r.minimum, r.maximum) for r in ranges}
 
 
 def read_sizes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:

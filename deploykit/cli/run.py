@@ -52,7 +52,7 @@ def run(
         print_json({"dims": dims, "outputs": summaries, "file": output and str(output)})
         return
     if dims:
-        messages.print("at " + ", ".join(f"{name}={size}" for name, size in dims.items()), markup=False)
+        messages.print("at " + ", ".join(f"{name}={size}" for name, size in dims.items()))
     rows = table("output", "dtype", "shape", ">smallest", ">mean", ">largest")
     for summary in summaries:
         numbers = (summary[key] for key in ("smallest", "mean", "largest"))
@@ -64,7 +64,7 @@ def run(
         )
     results.print(rows)
     if output is not None:
-        messages.print(f"wrote {output}", markup=False)
+        messages.print(f"wrote {output}")
 
 
 def _summary(name: str, array: np.ndarray) -> dict[str, Any]:

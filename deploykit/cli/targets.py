@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from deploykit.cli.console import print_json, results, table
+from rich.text import Text
+
+from deploykit.cli.console import doubtful, good, print_json, results, table
 from deploykit.cli.options import Json
 from deploykit.cli.verb import verb
 
@@ -24,5 +26,5 @@ def targets(*, json_output: Json = False) -> None:
     results.print(rows)
 
 
-def _mark(possible: bool) -> str:
-    return "[green]yes[/]" if possible else "[yellow]no[/]"
+def _mark(possible: bool) -> Text:
+    return good("yes") if possible else doubtful("no")

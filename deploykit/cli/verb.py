@@ -24,7 +24,7 @@ from typing import Annotated, Any
 
 import typer
 
-from deploykit.cli.console import messages
+from deploykit.cli.console import bad, messages
 from deploykit.errors import DeploykitError
 
 INTERNAL_ERROR = 70
@@ -62,10 +62,9 @@ def verb(function: Callable[..., None]) -> Callable[..., None]:
 def _report(error: Exception, *, debug: bool, as_json: bool) -> int:
     """Print the error; gives the exit code."""
     if debug:
-        messages.print(traceback.format_exc(), markup=False, highlight=False)
+        messages.print(traceback.format_exc())
     message, code = _explain(error)
-    messages.print("[bold red]error:[/]", end=" ")
-    messages.print(message, markup=False, highlight=False)
+    messages.print(bad("error:"), message)
     if as_json:
         description = {"kind": type(error).__name__, "message": message, "exit_code": code}
         typer.echo(json.dumps({"error": description}, indent=2))

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
-from deploykit.cli.console import messages, print_json, results, table
+from deploykit.cli.console import bad, doubtful, good, messages, print_json, results, table
 from deploykit.cli.options import ArtifactFolder, Inputs, Json, Threads, read_sizes
 from deploykit.cli.verb import verb
 from deploykit.errors import MismatchError, UsageError
@@ -86,7 +87,7 @@ def verify(
         _show(report)
     if not report.within:
         raise MismatchError(_mismatch(report))
-    messages.print("[green]All outputs are within tolerance.[/]")
+    messages.print(good("All outputs are within tolerance."))
 
 
 def _document(report: Report) -> dict[str, Any]:
@@ -107,15 +108,15 @@ def _show(report: Report) -> None:
     for check in report.checks:
         sizes = _sizes(check)
         if check.skipped:
-            rows.add_row(sizes, "", "", "", "", "", f"[yellow]skipped:[/] {check.skipped}")
+            rows.add_row(sizes, "", "", "", "", "", doubtful(f"skipped: {check.skipped}"))
         for difference in check.differences:
             rows.add_row(sizes, *_cells(difference))
             sizes = ""
     results.print(rows)
 
 
-def _cells(difference: Difference) -> tuple[str, ...]:
-    verdict = "[green]within tolerance[/]" if difference.within else f"[red]{_fault(difference)}[/]"
+def _cells(difference: Difference) -> tuple[str | Text, ...]:
+    verdict = good("within tolerance") if difference.within else bad(_fault(difference))
     numbers = (f"{difference.absolute:.3g}", f"{difference.relative:.3g}")
     ulp = "" if difference.ulp is None else f"{difference.ulp:,}"
     return (difference.name, str(list(difference.shape)), *numbers, ulp, verdict)

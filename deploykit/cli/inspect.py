@@ -1,0 +1,113 @@
+"""`deploykit inspect`: what is in a model file or an artifact folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from deploykit.cli.build import files_table, memory_lines
+from deploykit.cli.console import print_json, results, table, text_bytes
+from deploykit.cli.options import Dims, Json, read_dims
+from deploykit.cli.verb import verb
+from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.manifest import DimEntry, Manifest, PortEntry
+
+if TYPE_CHECKING:
+    from deploykit.inspection.model import ModelReport
+
+
+@verb
+def inspect(
+    what: Annotated[
+        Path, typer.Argument(metavar="MODEL|DIR", help="An ONNX file, or an artifact folder.", show_default=False)
+    ],
+    *,
+    dim: Dims = None,
+    json_output: Json = False,
+) -> None:
+    """Describe a model or an artifact without running it.
+
+    A model: operators and counts, symbolic dims with bounds, every unsupported operator with node, opset and reason,
+    floating-point operations and bytes moved as formulas. Exit code 3 when the model cannot be compiled.
+
+    An artifact: inputs, outputs, dims, files, memory.
+    """
+    if what.is_dir():
+        if dim:
+            raise UsageError("--dim goes with a model; the dims of an artifact were fixed when it was built")
+        _inspect_artifact(what, json_output=json_output)
+    else:
+        _inspect_model(what, read_dims(dim or ()), json_output=json_output)
+
+
+def _inspect_model(path: Path, dims: dict[str, int | tuple[int, int | None]], *, json_output: bool) -> None:
+    from deploykit.inspection.model import inspect_model
+
+    report = inspect_model(path, dims)
+    if json_output:
+        document = asdict(report)
+        for key in ("inputs", "outputs", "dims"):
+            document[key] = [entry.model_dump(mode="json") for entry in getattr(report, key)]
+        print_json(document | {"supported": report.supported})
+    else:
+        _show_model(report)
+    if not report.supported:
+        raise UnsupportedModelError(
+            f"{report.name} cannot be compiled, {len(report.problems)} problem(s):", report.problems
+        )
+
+
+def _show_model(report: ModelReport) -> None:
+    opsets = ", ".join(f"{domain} {version}" for domain, version in report.opsets.items())
+    results.print(f"{report.name}  {sum(report.operators.values())} nodes, opset {opsets}")
+    _show_interface(report.inputs, report.outputs, report.dims)
+    rows = table("operator", ">nodes")
+    for operator, count in report.operators.items():
+        rows.add_row(operator, str(count))
+    results.print(rows)
+    results.print(
+        f"Weights  {report.weight_bytes:,} bytes ({text_bytes(report.weight_bytes)}) in {report.weights} tensors"
+    )
+    if report.flops is not None:
+        results.print(f"FLOPs    {report.flops}")
+        results.print(f"Bytes    {report.traffic}  (read and written, before fusion)")
+    for note in report.notes:
+        results.print(f"Note     {note}")
+
+
+def _inspect_artifact(folder: Path, *, json_output: bool) -> None:
+    from deploykit.manifest import read_manifest
+
+    manifest = read_manifest(folder)
+    if json_output:
+        print_json({"manifest": manifest.model_dump(mode="json")})
+        return
+    _show_artifact(manifest, folder)
+
+
+def _show_artifact(manifest: Manifest, folder: Path) -> None:
+    cpu = f", {manifest.cpu}" if manifest.cpu else ""
+    results.print(f"{manifest.name}  for {manifest.target}{cpu}, by {manifest.generator}")
+    _show_interface(manifest.inputs, manifest.outputs, manifest.dims)
+    results.print(files_table(manifest, f"{folder}/"))
+    for line in memory_lines(manifest):
+        results.print(line)
+    for note in manifest.notes:
+        results.print(f"Note    {note}")
+
+
+def _show_interface(inputs: Iterable[PortEntry], outputs: Iterable[PortEntry], dims: Iterable[DimEntry]) -> None:
+    rows = table("", "name", "dtype", "shape")
+    for direction, ports in (("input", inputs), ("output", outputs)):
+        for port in ports:
+            rows.add_row(direction, port.name, port.dtype, f"[{', '.join(map(str, port.shape))}]")
+    for dim in dims:
+        upper = "" if dim.maximum is None else dim.maximum
+        rows.add_row(
+            "dim", dim.name, "", f"{dim.minimum}..{upper}" + (f" of {dim.capacity_of}" if dim.capacity_of else "")
+        )
+    results.print(rows)

@@ -1,0 +1,120 @@
+"""What a model file holds: operators and counts, inputs and outputs, symbolic dims, weights, what cannot be compiled,
+and what a run costs. A file that is no model is an error; a model that cannot be compiled is described all the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import onnx_ir as ir
+
+from deploykit.compiler.cost import cost
+from deploykit.compiler.dims import to_text
+from deploykit.errors import UnsupportedModelError
+from deploykit.frontends.onnx import load_onnx
+from deploykit.frontends.onnx.node import dtype_name
+from deploykit.frontends.onnx.reader import read
+from deploykit.frontends.onnx.registry import Unsupported, normalise_domain
+from deploykit.manifest import DimEntry, PortEntry
+
+if TYPE_CHECKING:
+    from deploykit.compiler.program.ir import Dim, Port
+    from deploykit.frontends.model import DimBounds
+
+
+@dataclass(frozen=True)
+class ModelReport:
+    """`operators`: how often each occurs, subgraphs and functions included, the most frequent first. `flops` and
+    `traffic` (bytes read and written, before fusion) are formulas over dims. For a model that cannot be compiled they
+    are None, `problems` says why, and inputs and outputs are as the file declares them.
+    """
+
+    name: str
+    opsets: Mapping[str, int]
+    operators: Mapping[str, int]
+    weights: int
+    weight_bytes: int
+    inputs: tuple[PortEntry, ...] = ()
+    outputs: tuple[PortEntry, ...] = ()
+    dims: tuple[DimEntry, ...] = ()
+    flops: str | None = None
+    traffic: str | None = None
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def supported(self) -> bool:
+        return not self.problems
+
+
+def inspect_model(path: Path, dims: DimBounds | None = None) -> ModelReport:
+    """Describe a model file, with dims pinned or bounded as for a build.
+
+    Raises:
+        UsageError: the file cannot be read, or it has no such dim.
+        UnsupportedModelError: it is no model, or a damaged one.
+    """
+    source = read(path)
+    tensors = [value.const_value for value in source.graph.initializers.values() if value.const_value is not None]
+    report = ModelReport(
+        name=path.stem,
+        opsets={domain or "ai.onnx": version for domain, version in source.opset_imports.items()},
+        operators=_operators(source),
+        weights=len(tensors),
+        weight_bytes=sum(tensor.nbytes for tensor in tensors),
+        inputs=tuple(_declared(v) for v in source.graph.inputs if v.name not in source.graph.initializers),
+        outputs=tuple(_declared(v) for v in source.graph.outputs),
+    )
+    try:
+        model = load_onnx(source, dims, name=path.stem)
+    except UnsupportedModelError as error:
+        return replace(report, problems=error.problems or (str(error),))
+    price = cost(model)
+    return replace(
+        report,
+        inputs=tuple(_port(port) for port in model.inputs),
+        outputs=tuple(_port(port) for port in model.outputs),
+        dims=tuple(_dim(dim) for dim in model.dims),
+        flops=to_text(price.flops),
+        traffic=to_text(price.traffic),
+        notes=model.notes,
+    )
+
+
+def _operators(model: ir.Model) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    graphs: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    while graphs:
+        for node in graphs.pop():
+            domain = normalise_domain(node.domain)
+            counts[f"{domain}.{node.op_type}" if domain else node.op_type] += 1
+            for attribute in node.attributes.values():
+                if attribute.type == ir.AttributeType.GRAPH:
+                    graphs.append(attribute.as_graph())
+                elif attribute.type == ir.AttributeType.GRAPHS:
+                    graphs.extend(attribute.as_graphs())
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _declared(value: ir.Value) -> PortEntry:
+    """An input or output as the file declares it."""
+    shape = () if value.shape is None else value.shape
+    extents = tuple(extent if isinstance(extent, int) else str(extent.value or "?") for extent in shape)
+    try:
+        dtype = dtype_name(value.dtype)
+    except Unsupported:
+        dtype = "unsupported"
+    return PortEntry(name=value.name or "", dtype=dtype, shape=extents)
+
+
+def _port(port: Port) -> PortEntry:
+    shape = tuple(extent if isinstance(extent, int) else to_text(extent) for extent in port.shape)
+    return PortEntry(name=port.name, dtype=port.dtype, shape=shape)
+
+
+def _dim(dim: Dim) -> DimEntry:
+    return DimEntry(name=dim.name, minimum=dim.minimum, maximum=dim.maximum, capacity_of=dim.capacity_of)

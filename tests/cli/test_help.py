@@ -1,0 +1,63 @@
+"""Help names every verb and every legal value, and matches what the verbs accept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from deploykit.cli.build import Level, Stage
+from deploykit.cli.verify import Reference
+from deploykit.targets.base import target_names
+
+VERBS = ("build", "run", "verify", "bench", "inspect", "targets", "doctor")
+
+
+def words(text: str) -> str:
+    """Help text without frames and line breaks."""
+    return " ".join(text.replace("│", " ").split())
+
+
+def test_the_help_lists_the_verbs_and_the_exit_codes(deploykit) -> None:
+    result = deploykit("--help")
+    assert result.code == 0
+    assert all(verb in result.out for verb in VERBS)
+    assert "3 unsupported model" in words(result.out)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself(deploykit, verb: str) -> None:
+    result = deploykit(verb, "--help")
+    assert result.code == 0
+    assert "--json" in result.out
+    assert "--debug" in result.out
+
+
+def test_the_help_of_build_names_the_legal_values(deploykit) -> None:
+    from deploykit.compiler.codegen.cpus import CPUS
+
+    text = words(deploykit("build", "--help").out)
+    for legal in (*target_names(), *Stage, *Level, "native", *CPUS):
+        assert legal in text
+
+
+def test_choices_are_those_of_the_compiler() -> None:
+    from deploykit.building import OPTIMISATION_LEVELS
+    from deploykit.compiler.pipeline import STAGES
+    from deploykit.reference import REFERENCES
+
+    assert [*Stage, "package"] == list(STAGES)
+    assert list(Level) == list(OPTIMISATION_LEVELS)
+    assert list(Reference) == list(REFERENCES)
+
+
+def test_help_does_not_wait_for_the_compiler() -> None:
+    code = "import sys, deploykit.cli; sys.exit('tvm' in sys.modules or 'onnx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_version_is_that_of_the_package(deploykit) -> None:
+    from importlib.metadata import version
+
+    assert deploykit("--version").out.strip() == f"deploykit {version('deploykit')}"

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tvm import tirx
+
+from deploykit.compiler import dims
+from deploykit.errors import ArtifactError
+from deploykit.formula import evaluate
+
+VARIABLES = [tirx.Var(name, "int64") for name in ("n", "past length", "n+1")]
+EXPRESSIONS = st.recursive(
+    st.sampled_from(VARIABLES) | st.integers(0, 9).map(lambda n: tirx.IntImm("int64", n)),
+    lambda inner: st.one_of(
+        st.builds(lambda a, b: a + b, inner, inner),
+        st.builds(lambda a, b: a - b, inner, inner),
+        st.builds(lambda a, b: a * b, inner, inner),
+        st.builds(lambda a, n: tirx.floordiv(a, tirx.IntImm("int64", n)), inner, st.integers(1, 9)),
+        st.builds(lambda a, n: tirx.floormod(a, tirx.IntImm("int64", n)), inner, st.integers(1, 9)),
+        st.builds(tirx.max, inner, inner),
+        st.builds(tirx.min, inner, inner),
+        st.builds(lambda a, b, c: tirx.Select(a < b, b, c), inner, inner, inner),
+    ),
+    max_leaves=8,
+)
+
+
+@given(EXPRESSIONS, st.tuples(*[st.integers(0, 50)] * len(VARIABLES)))
+def test_a_formula_has_the_value_of_its_expression(expression, values: tuple[int, ...]) -> None:
+    sizes = {variable.name: value for variable, value in zip(VARIABLES, values, strict=True)}
+    assert evaluate(dims.to_text(expression), sizes) == dims.evaluate(expression, sizes)
+
+
+@pytest.mark.parametrize("text", ["", "m", "n +", "n.real", "(1).real", "open(n)", "n if", "[n]", "1 / 0", "'a'"])
+def test_other_text_is_refused(text: str) -> None:
+    with pytest.raises(ArtifactError):
+        evaluate(text, {"n": 1})

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from deploykit.errors import ShapeError, UsageError
+from deploykit.manifest import DimEntry, Manifest, MemoryEntry, PortEntry
+from deploykit.samples import FileSource, RandomSource, parse_source, parse_sources, sample_inputs
+
+MODEL = Manifest(
+    generator="test",
+    name="model",
+    prefix="model",
+    target="host",
+    cpu="native",
+    inputs=(
+        PortEntry(name="x", dtype="float32", shape=("batch", 3)),
+        PortEntry(name="ids", dtype="int64", shape=("batch", "seq")),
+    ),
+    outputs=(),
+    dims=(DimEntry(name="batch", minimum=2, maximum=8), DimEntry(name="seq", minimum=1)),
+    peak_memory=MemoryEntry(formula="0", weights=0),
+    files=(),
+)
+
+
+def test_sources_are_read() -> None:
+    assert parse_source("x=random:7") == ("x", RandomSource(7))
+    assert parse_source("x=random:7:-1.5..2e3") == ("x", RandomSource(7, -1.5, 2000.0))
+    name, source = parse_source("x=some/file.npy")
+    assert name == "x"
+    assert isinstance(source, FileSource)
+
+
+@pytest.mark.parametrize("text", ["x", "=x.npy", "x=", "x=random", "x=random:", "x=random:1:5..2", "x=random:one"])
+def test_malformed_sources_are_usage_errors(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_source(text)
+
+
+def test_an_input_given_twice_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="twice"):
+        parse_sources(["x=random:1", "x=random:2"])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "bool", "int8", "uint64", ml_dtypes.bfloat16, ml_dtypes.int4])
+def test_random_arrays_have_the_dtype_and_repeat(dtype: str) -> None:
+    first, second = (RandomSource(3).array(np.dtype(dtype), (4, 5)) for _ in range(2))
+    assert first.dtype == np.dtype(dtype)
+    assert first.shape == (4, 5)
+    assert np.array_equal(first, second)
+    assert not np.array_equal(first, RandomSource(4).array(np.dtype(dtype), (4, 5)))
+
+
+def test_integers_stay_in_their_range() -> None:
+    array = RandomSource(0, 5, 9).array(np.dtype("int64"), (1000,))
+    assert set(array.tolist()) == {5, 6, 7, 8, 9}
+    assert set(RandomSource(0).array(np.dtype("int64"), (1000,)).tolist()) == {0, 1}
+
+
+def test_sizes_come_from_the_call_then_the_files_then_the_minimum(tmp_path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((5, 3), np.float32))
+    sources = {"x": FileSource(tmp_path / "x.npy"), "ids": RandomSource(0)}
+    arrays, dims = sample_inputs(MODEL, sources, {})
+    assert dims == {"batch": 5, "seq": 1}
+    assert arrays["ids"].shape == (5, 1)
+    arrays, dims = sample_inputs(MODEL, {"x": RandomSource(0), "ids": RandomSource(0)}, {"seq": 4})
+    assert arrays["ids"].shape == (2, 4)
+
+
+def test_unknown_names_and_bounds_are_refused() -> None:
+    both = {"x": RandomSource(0), "ids": RandomSource(0)}
+    with pytest.raises(UsageError, match="no input 'y'"):
+        sample_inputs(MODEL, {**both, "y": RandomSource(0)}, {})
+    with pytest.raises(UsageError, match="input 'ids' has no values"):
+        sample_inputs(MODEL, {"x": RandomSource(0)}, {})
+    with pytest.raises(UsageError, match="no symbolic dim 'n'"):
+        sample_inputs(MODEL, both, {"n": 3})
+    with pytest.raises(ShapeError, match=r"'batch' must be in 2\.\.8, found 9"):
+        sample_inputs(MODEL, both, {"batch": 9})
+
+
+@pytest.mark.parametrize("content", [b"", b"not numpy", b"\x93NUMPY\x01\x00v\x00{'descr'"])
+def test_files_that_hold_no_array_are_usage_errors(tmp_path, content: bytes) -> None:
+    path = tmp_path / "x.npy"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=r"x\.npy"):
+        FileSource(path).array(np.dtype("float32"))
+
+
+def test_pickles_are_refused(tmp_path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.array([{}], object), allow_pickle=True)
+    with pytest.raises(UsageError):
+        FileSource(path).array(np.dtype("float32"))
+
+
+def test_raw_bits_take_the_dtype_of_the_input(tmp_path) -> None:
+    array = np.array([1.5, -2.0], ml_dtypes.bfloat16)
+    np.save(tmp_path / "x.npy", array)
+    loaded = FileSource(tmp_path / "x.npy").array(np.dtype(ml_dtypes.bfloat16))
+    assert np.array_equal(loaded, array)
