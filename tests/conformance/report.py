@@ -1,6 +1,7 @@
-"""Run cases of the ONNX backend suite and count: `python -m tests.conformance.report [PATTERN] [--write] [-j N]`.
+"""Run cases of the ONNX backend suite and count: `python -m tests.conformance.report [PATTERN] [--dynamic] [--write]`.
 
-Prints the failures with their reasons and a table by kind. `--write` rewrites `known_failures.txt` from a whole run.
+Prints the failures with their reasons and a table by kind. `--dynamic` runs the dynamic variants of the cases that are
+expected to pass. `--write` rewrites the list of known failures from a whole run.
 """
 
 from __future__ import annotations
@@ -10,18 +11,29 @@ import collections
 import multiprocessing
 import re
 import warnings
+from collections.abc import Callable
 
-from tests.conformance.suite import KNOWN_FAILURES, cases, known_failures
+from tests.conformance import dynamic
+from tests.conformance.suite import DYNAMIC_FAILURES, KNOWN_FAILURES, cases, dynamic_failures, known_failures
 
 LONGEST_REASON = 160
 
 
 def outcome(name: str) -> tuple[str, str | None]:
     """The case and why it fails, `None` when it passes."""
+    return _outcome(name, lambda: cases()[name].run())
+
+
+def dynamic_outcome(name: str) -> tuple[str, str | None]:
+    """The same for the case's dynamic variant."""
+    return _outcome(name, lambda: dynamic.check(cases()[name]))
+
+
+def _outcome(name: str, run: Callable[[], object]) -> tuple[str, str | None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            cases()[name].run()
+            run()
     except Exception as error:  # noqa: BLE001  every failure is a result here
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
         reason = lines[1].removeprefix("- ") if len(lines) > 1 and lines[1].startswith("- ") else lines[0]
@@ -32,12 +44,14 @@ def outcome(name: str) -> tuple[str, str | None]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pattern", nargs="?", default="")
+    parser.add_argument("--dynamic", action="store_true")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("-j", "--jobs", type=int, default=2)
     options = parser.parse_args()
-    names = [n for n in cases() if re.search(options.pattern, n)]
+    names = [n for n in cases() if re.search(options.pattern, n) and not (options.dynamic and n in known_failures())]
+    run = dynamic_outcome if options.dynamic else outcome
     with multiprocessing.Pool(options.jobs, maxtasksperchild=200) as pool:
-        failures = {name: reason for name, reason in pool.imap_unordered(outcome, names, chunksize=8) if reason}
+        failures = {name: reason for name, reason in pool.imap_unordered(run, names, chunksize=8) if reason}
     for name, reason in sorted(failures.items()):
         print(f"{name}: {reason}")
     total = collections.Counter(cases()[n].kind for n in names)
@@ -47,9 +61,9 @@ def main() -> None:
         bad = failed[kind] if kind != "all" else len(failures)
         print(f"{kind:18}{count - bad:8}{bad:8}{count:8}")
     if options.write:
-        kept = known_failures()
+        kept = dynamic_failures() if options.dynamic else known_failures()
         lines = [f"{name}: {kept.get(name) or reason}" for name, reason in sorted(failures.items())]
-        KNOWN_FAILURES.write_text("\n".join(lines) + "\n")
+        (DYNAMIC_FAILURES if options.dynamic else KNOWN_FAILURES).write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from onnx.backend.test.runner import Runner
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
 
 KNOWN_FAILURES = Path(__file__).with_name("known_failures.txt")
+DYNAMIC_FAILURES = Path(__file__).with_name("known_dynamic_failures.txt")
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,16 @@ def cases() -> dict[str, Case]:
 
 @functools.cache
 def known_failures() -> dict[str, str]:
-    """Reason by case name."""
-    lines = KNOWN_FAILURES.read_text().splitlines() if KNOWN_FAILURES.exists() else []
+    """Reason by name of a case."""
+    return _listed(KNOWN_FAILURES)
+
+
+@functools.cache
+def dynamic_failures() -> dict[str, str]:
+    """Reason by name of a case whose dynamic variant fails, or that has none."""
+    return _listed(DYNAMIC_FAILURES)
+
+
+def _listed(path: Path) -> dict[str, str]:
+    lines = path.read_text().splitlines() if path.exists() else []
     return dict(line.split(": ", 1) for line in lines if line and not line.startswith("#"))  # type: ignore[arg-type]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.conformance.suite import cases, known_failures
+from tests.conformance import dynamic, operators_page
+from tests.conformance.suite import cases, dynamic_failures, known_failures
 
 
 @pytest.mark.slow
@@ -17,5 +18,20 @@ def test_case(name: str) -> None:
         cases()[name].run()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(cases()) - set(known_failures())))
+def test_dynamic_variant(name: str) -> None:
+    reason = dynamic_failures().get(name)
+    if reason is None:
+        assert dynamic.check(cases()[name]) >= 1
+        return
+    with pytest.raises(Exception):  # noqa: B017, PT011  any failure is the expected one
+        dynamic.check(cases()[name])
+
+
 def test_known_failures_are_cases() -> None:
-    assert set(known_failures()) <= set(cases())
+    assert set(known_failures()) | set(dynamic_failures()) <= set(cases())
+
+
+def test_operators_page_is_current() -> None:
+    assert operators_page.PAGE.read_text() == operators_page.page()

@@ -1,0 +1,119 @@
+"""Dynamic variants of the suite's cases: the same model with its input dims relaxed to symbols.
+
+Equal sizes above 1 become one symbol. Three relaxations are tried, the widest first: every dim of every input (but not
+of short integer operands such as axes and shapes), every dim of the first input, its first dim. The first that can be
+imported is built once and run at several sizes: that of the case, compared with the stored outputs, and others, compared
+with ONNX's reference implementation where it accepts them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.backend.test.runner import Runner
+from onnx.reference import ReferenceEvaluator
+from tests.conformance.suite import Case
+
+import deploykit
+
+SHORT_OPERAND = 1
+"""Integer inputs up to this rank are operands such as axes and shapes."""
+
+
+class NoVariant(Exception):
+    """The case has no dynamic variant: no relaxation of it can be imported."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    model: onnx.ModelProto
+    sizes: Mapping[str, int]
+    symbols: Mapping[str, tuple[str | int, ...]]
+
+
+def check(case: Case) -> int:
+    """Build the widest variant that can be imported and run it; the number of size sets that agreed.
+
+    Raises `NoVariant`, and whatever goes wrong in building, running and comparing.
+    """
+    model = case.model
+    if model is None or not case.source.data_sets:
+        raise NoVariant("no stored data")
+    inputs, outputs = case.source.data_sets[0]
+    names = [v.name for v in model.graph.input]
+    given = {n: np.asarray(x) for n, x in zip(names, inputs, strict=False) if not isinstance(x, (list, type(None)))}
+    if len(given) != len(names):
+        raise NoVariant("inputs that are not tensors")
+    for variant in _variants(model, given):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                deploykit.build(variant.model, output=f"{folder}/model")
+            except deploykit.UnsupportedModelError:
+                continue
+            session = deploykit.open(f"{folder}/model")
+            _compare(case, list(session.run(given).values()), outputs)
+            return 1 + sum(_agrees(case, variant, session, given, sizes) for sizes in _other_sizes(variant))
+    raise NoVariant("no relaxation can be imported")
+
+
+def _variants(model: onnx.ModelProto, given: Mapping[str, np.ndarray]) -> Iterator[Variant]:
+    wide = {n: x.ndim for n, x in given.items() if not (x.dtype.kind in "iu" and x.ndim <= SHORT_OPERAND)}
+    first = next(iter(given), None)
+    seen = []
+    for relaxed in (wide, {first: given[first].ndim} if first else {}, {first: 1} if first else {}):
+        variant = _relax(model, given, relaxed)
+        if variant.sizes and variant.symbols not in seen:
+            seen.append(variant.symbols)
+            yield variant
+
+
+def _relax(model: onnx.ModelProto, given: Mapping[str, np.ndarray], axes: Mapping[Any, int]) -> Variant:
+    """`axes[n]`: how many leading axes of input `n` to relax."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    sizes: dict[str, int] = {}
+    symbols: dict[str, tuple[str | int, ...]] = {}
+    for value in copy.graph.input:
+        shape: list[str | int] = list(given[value.name].shape)
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if axis < axes.get(value.name, 0) and int(shape[axis]) > 1:
+                symbol = f"d{shape[axis]}"
+                sizes[symbol] = int(shape[axis])
+                shape[axis] = symbol
+                dim.dim_param = symbol
+        symbols[value.name] = tuple(shape)
+    for value in copy.graph.output:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            dim.dim_param = f"{value.name}_{axis}"
+    return Variant(copy, sizes, symbols)
+
+
+def _other_sizes(variant: Variant) -> Iterator[dict[str, int]]:
+    yield {s: n + 1 for s, n in variant.sizes.items()}
+    yield {s: 2 * n + 1 for s, n in variant.sizes.items()}
+    yield dict.fromkeys(variant.sizes, 1)
+
+
+def _agrees(case: Case, variant: Variant, session: Any, given: Mapping[str, np.ndarray], sizes: Mapping[str, int]) -> bool:
+    feeds = {
+        n: np.resize(x, [sizes[s] if isinstance(s, str) else s for s in variant.symbols[n]]).astype(x.dtype)
+        for n, x in given.items()
+    }
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            expected = ReferenceEvaluator(variant.model).run(None, feeds)
+    except Exception:  # noqa: BLE001  the reference does not take these sizes
+        return False
+    _compare(case, list(session.run(feeds).values()), expected)
+    return True
+
+
+def _compare(case: Case, actual: list[Any], expected: list[Any]) -> None:
+    Runner.assert_similar_outputs([np.asarray(e) for e in expected], actual, max(case.source.rtol, 1e-3), max(case.source.atol, 1e-5))
