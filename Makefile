@@ -19,7 +19,7 @@ $(VENV)/ready: pyproject.toml requirements.lock tools/prepare.sh
 	@touch $@
 
 demo: setup ## Build real models for every target, run them, compare, and print a table
-	$(BIN)/python bench/demo.py
+	$(BIN)/python -m bench.demo
 
 test: setup ## Run all tests
 	$(PYTEST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -30,7 +31,7 @@ class Graph:
     def output(self, value: str, shape: Shape, dtype: int = TensorProto.FLOAT) -> None:
         self.outputs.append(helper.make_tensor_value_info(value, dtype, shape))
 
-    def node(self, operator: str, *inputs: str, output: str | None = None, **attributes: object) -> str:
+    def node(self, operator: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
         """Adds a node; gives the name of its one output."""
         name = f"{operator.lower()}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, list(inputs), [output or name], name=name, **attributes))

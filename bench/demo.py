@@ -1,0 +1,170 @@
+"""`make demo`: builds models for every target, runs them, compares the results, and ends with a table.
+
+    python -m bench.demo [--output DIR] [--markdown] [MODEL ...]
+
+* `squeezenet`, `resnet50`: the topologies in the onnx package, with its inputs, against its stored outputs;
+* `encoder`: a transformer layer with symbolic batch and sequence length, against ONNX Runtime at several sizes.
+
+`host` runs native kernels, `embedded` plain C through this machine's C compiler. Times are medians on one thread, with
+ONNX Runtime timed in turn. Exit code 1 when a result is out of tolerance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+import deploykit
+from bench.models import MODELS as GENERATED
+from deploykit.artifact import Artifact
+from deploykit.benchmark import Benchmark, benchmark
+from deploykit.cli.console import messages, results, table, text_bytes, text_seconds
+from deploykit.comparison import Difference, compare
+from deploykit.samples import RandomSource, sample_inputs
+from deploykit.session import Session
+from deploykit.verify import verify
+
+TARGETS = ("host", "embedded")
+_LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model file and what to try with it. `sizes`: of its dims, for timing."""
+
+    name: str
+    model: Path
+    check: Callable[[Session, Path], list[Difference]]
+    dims: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    sources: Mapping[str, RandomSource] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Row:
+    case: Case
+    artifact: Artifact
+    differences: list[Difference]
+    times: Benchmark
+    build_seconds: float
+
+
+def stored_outputs(session: Session, model: Path) -> list[Difference]:
+    """Run on the inputs of the ONNX backend suite and compare with the outputs stored beside the model."""
+    arrays = {}
+    for port in session.manifest.inputs:
+        shape = tuple(int(extent) for extent in port.shape)
+        count = int(np.prod(shape))
+        arrays[port.name] = (np.arange(count).reshape(shape) / count).astype(np.float32)
+    outputs = session.run(arrays)
+    differences = []
+    for index, port in enumerate(session.manifest.outputs):
+        stored = onnx.load_tensor(model.with_name(f"{model.stem}_output_{index}.pb"))
+        differences.append(compare(port.name, outputs[port.name], numpy_helper.to_array(stored)))
+    return differences
+
+
+def several_sizes(session: Session, model: Path) -> list[Difference]:
+    """Compare with ONNX Runtime at several sizes of each dim."""
+    report = verify(session, model, sources={"ids": RandomSource(0, 0, 999)})
+    return [difference for check in report.checks for difference in check.differences]
+
+
+def cases(folder: Path) -> dict[str, Case]:
+    encoder = folder / "encoder.onnx"
+    onnx.save(GENERATED["encoder"](), encoder)
+    light = [Case(name, _LIGHT / f"light_{name}.onnx", stored_outputs) for name in ("squeezenet", "resnet50")]
+    generated = Case(
+        "encoder",
+        encoder,
+        several_sizes,
+        dims={"batch": (1, 16), "seq": (1, 128)},
+        sizes={"batch": 4, "seq": 64},
+        sources={"ids": RandomSource(0, 0, 999)},
+    )
+    return {case.name: case for case in (*light, generated)}
+
+
+def try_out(case: Case, target: str, folder: Path) -> Row:
+    """Build a case for a target, run it, compare and time it."""
+    start = time.perf_counter()
+    artifact = deploykit.build(case.model, target=target, dims=case.dims, output=folder / case.name / target)
+    assert artifact is not None
+    build_seconds = time.perf_counter() - start
+    with deploykit.open(artifact.path) as session:
+        differences = case.check(session, case.model)
+        sources = {port.name: case.sources.get(port.name, RandomSource()) for port in session.manifest.inputs}
+        inputs, _ = sample_inputs(session.manifest, sources, case.sizes)
+        times = benchmark(session, inputs, against="onnxruntime", model=case.model)
+    return Row(case, artifact, differences, times, build_seconds)
+
+
+COLUMNS = ("model", "target", ">files", ">bytes", ">peak memory", ">max error", ">time", ">ONNX Runtime", ">build")
+
+
+def cells(row: Row) -> list[str]:
+    manifest = row.artifact.manifest
+    memory = manifest.peak_memory.at_bounds
+    error = max(difference.absolute for difference in row.differences)
+    sizes = ", ".join(f"{name}={size}" for name, size in row.case.sizes.items())
+    peer = row.times.peer
+    return [
+        f"{row.case.name} ({sizes})" if sizes else row.case.name,
+        manifest.target,
+        str(len(manifest.files)),
+        text_bytes(sum(file.bytes for file in manifest.files)),
+        "" if memory is None else text_bytes(memory),
+        f"{error:.1e}" if all(difference.within for difference in row.differences) else f"{error:.1e} WRONG",
+        text_seconds(row.times.ours.median),
+        "" if peer is None else text_seconds(peer.median),
+        text_seconds(row.build_seconds),
+    ]
+
+
+def show(rows: list[Row], *, markdown: bool) -> None:
+    if markdown:
+        print("| " + " | ".join(column.removeprefix(">") for column in COLUMNS) + " |")
+        print("|" + "".join("---:|" if column.startswith(">") else "---|" for column in COLUMNS))
+        for row in rows:
+            print("| " + " | ".join(cells(row)) + " |")
+        return
+    rendered = table(*COLUMNS)
+    for row in rows:
+        rendered.add_row(*cells(row))
+    results.print(rendered)
+    for row in rows:
+        if row.case.dims:
+            formula = row.artifact.manifest.peak_memory.formula
+            results.print(f"Peak memory of {row.case.name} for {row.artifact.manifest.target}: {formula} bytes")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="squeezenet, resnet50, encoder; default: all")
+    parser.add_argument("--output", type=Path, default=Path("demo"), help="where the artifacts go")
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
+    arguments = parser.parse_args()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    known = cases(arguments.output)
+    unknown = set(arguments.models) - set(known)
+    if unknown:
+        parser.error(f"there is no model {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    rows = []
+    for name in arguments.models or known:
+        for target in TARGETS:
+            messages.print(f"{name} for {target}: build, run, compare, time")
+            rows.append(try_out(known[name], target, arguments.output))
+    show(rows, markdown=arguments.markdown)
+    return 0 if all(difference.within for row in rows for difference in row.differences) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
