@@ -1,7 +1,8 @@
-"""The C sources that ship with every model, as files.
+"""The C sources beside a model's own, as files.
 
 * `include/deploykit.h`, `core/deploykit.c`: portable C99, no heap, no globals; every target has them.
 * `host/threads.{h,c}`: a thread pool for parallel loops, where there are POSIX threads.
+* `host/runner.c`: a program that runs a model under sanitizers; it does not ship.
 """
 
 from __future__ import annotations
@@ -15,3 +16,4 @@ HEADER = INCLUDE / "deploykit.h"
 CORE = _ROOT / "core" / "deploykit.c"
 THREADS_HEADER = _ROOT / "host" / "threads.h"
 THREADS = _ROOT / "host" / "threads.c"
+RUNNER = _ROOT / "host" / "runner.c"

@@ -83,6 +83,10 @@ class Target(Protocol):
         """
         ...
 
+    def sources(self, folder: Path) -> list[Path]:
+        """The C files and objects of an artifact folder that make up the model."""
+        ...
+
 
 def target_names() -> tuple[str, ...]:
     """The names of the registered targets, sorted."""

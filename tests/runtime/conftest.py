@@ -21,8 +21,9 @@ def strict_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CFLAGS", "-Wall -Wextra -Wpedantic -Werror")
 
 
-@pytest.fixture(params=["host", "embedded"])
+@pytest.fixture(params=["host", "sanitized"])
 def target(request: pytest.FixtureRequest) -> str:
+    """A target; `sanitized` is embedded in an instrumented process."""
     return str(request.param)
 
 
@@ -33,7 +34,8 @@ def run(target: str, tmp_path: Path) -> Iterator[Opener]:
 
         def open_program(program: Program, **options: int) -> Session:
             folder = tmp_path / program.name
-            write_artifact(program, find_target(target), folder, PackageOptions())
-            return sessions.enter_context(Session(folder, **options))
+            sanitize = target == "sanitized"
+            write_artifact(program, find_target("embedded" if sanitize else target), folder, PackageOptions())
+            return sessions.enter_context(Session(folder, sanitize=sanitize, **options))
 
         yield open_program

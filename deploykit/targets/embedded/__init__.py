@@ -79,6 +79,9 @@ class EmbeddedTarget:
         compiler.link_shared(objects, library)
         return library
 
+    def sources(self, folder: Path) -> list[Path]:
+        return [folder / name for name in C_FILES]
+
 
 def _require_bounds(program: Program) -> None:
     """Static memory needs an upper bound of every dim."""

@@ -74,6 +74,9 @@ class HostTarget:
     def library(self, folder: Path, scratch: Path) -> Path:  # noqa: ARG002 - it is there already
         return next(folder.glob("lib*.so"))
 
+    def sources(self, folder: Path) -> list[Path]:
+        return [folder / name for name in (*C_FILES, "kernels.o")]
+
 
 def _link(compiler: Compiler, folder: Path, library: Path) -> None:
     """Link the library from the C files and the kernels in `folder`."""

@@ -67,7 +67,7 @@ def model_struct(dim_count: int) -> type[ctypes.Structure]:
 
 
 class Library:
-    """The functions of the model with `prefix` in a shared library.
+    """The functions of the model with `prefix` in a shared library. A library stays loaded.
 
     Raises `ArtifactError` when the file cannot be loaded or has another interface.
     """

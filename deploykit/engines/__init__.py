@@ -1,0 +1,37 @@
+"""Ways to run an artifact on this machine, behind `Engine`: `in_process` for use, `sanitized` for finding faults.
+
+An engine takes and gives arrays of storage dtypes, dense and aligned; `deploykit.session` converts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from deploykit.engines import library as native
+from deploykit.errors import DeploykitError, ShapeError, UsageError
+
+
+class Engine(Protocol):
+    """A model that is ready to run. One run at a time."""
+
+    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """All outputs, as new arrays. Raises `ShapeError`, and `UsageError` when memory is short."""
+        ...
+
+    def arena_bytes(self, dims: Sequence[int]) -> int:
+        """Bytes of arena that a run with these dims needs; `dims` in the order of the manifest."""
+        ...
+
+    def close(self) -> None:
+        """Free what is not memory. The engine cannot be used afterwards."""
+        ...
+
+
+def failure(status: int, text: str) -> DeploykitError:
+    """The error that stands for a status other than `DK_OK`."""
+    if status in (native.DK_ERROR_SHAPE, native.DK_ERROR_DTYPE, native.DK_ERROR_DATA):
+        return ShapeError(text)
+    return UsageError(text)

@@ -1,0 +1,158 @@
+"""Running a model in this process: its library is loaded, its memory is NumPy's."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deploykit.dtypes import logical_dtype
+from deploykit.engines import failure
+from deploykit.engines import library as native
+from deploykit.errors import ArtifactError, UsageError
+from deploykit.manifest import Manifest
+
+_MOST_RUNS = 64
+"""A run is repeated after it has said which memory it lacks; each time names another one."""
+
+_FIRST_GUESS = 4096
+"""Bytes given at first to an output whose size only the run can tell."""
+
+
+class InProcess:
+    """The model of the library at `path`; its weights are inside, or in `folder`.
+
+    Raises `ArtifactError` when the library or the weights do not fit the manifest, and `UsageError` when it cannot
+    have `threads` threads.
+    """
+
+    def __init__(self, path: Path, folder: Path, manifest: Manifest, threads: int) -> None:
+        self._manifest = manifest
+        self._codes = [logical_dtype(port.dtype).code for port in manifest.inputs]
+        self._library = native.Library(path, manifest.prefix)
+        self._model: Any = native.model_struct(len(manifest.dims))()
+        self._arena: np.ndarray | None = None
+        self._room = [_FIRST_GUESS] * len(manifest.outputs)
+        self._weights = self._init(folder)
+        self._pool: int | None = None
+        if threads > 1:
+            self._pool = self._library.start_pool(threads)
+            self._model.base.executor = self._library.executor(self._pool)
+
+    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        tensors = (native.CTensor * max(len(inputs), 1))()
+        for tensor, array, code in zip(tensors, inputs, self._codes, strict=False):
+            _fill(tensor, array, code)
+        dims = (ctypes.c_int64 * max(len(self._manifest.dims), 1))()
+        for _ in range(_MOST_RUNS):
+            self._check(self._library.bind(ctypes.byref(self._model), tensors, dims))
+            self._grow_arena(int(self._library.arena_bytes(dims)))
+            outputs, memory = self._outputs(dims)
+            status = self._library.run(ctypes.byref(self._model), tensors, outputs)
+            if status == native.DK_OK:
+                return self._results(outputs, memory)
+            self._provide(status)
+        raise UsageError(f"the model asks for more memory without end: {self._error()}")
+
+    def arena_bytes(self, dims: Sequence[int]) -> int:
+        return int(self._library.arena_bytes((ctypes.c_int64 * max(len(dims), 1))(*dims)))
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._model.base.executor = None
+            self._library.stop_pool(self._pool)
+            self._pool = None
+
+    def _init(self, folder: Path) -> object:
+        """Give the model its weights; what keeps them alive."""
+        size = self._manifest.peak_memory.weights
+        address, owner = self._library.embedded_weights(), None
+        if address is None:
+            owner, address = _map_weights(folder / "weights.bin", size)
+        status = self._library.init(ctypes.byref(self._model), address, size, None, 0)
+        if status != native.DK_OK:
+            raise ArtifactError(f"{folder}: {self._error()}")
+        return owner
+
+    def _grow_arena(self, size: int) -> None:
+        if self._arena is not None and size <= self._arena.nbytes:
+            return
+        self._arena = None
+        self._arena = _allocate(size, "intermediate results")
+        self._check(self._library.set_arena(ctypes.byref(self._model), self._arena.ctypes.data, self._arena.nbytes))
+
+    def _outputs(self, dims: Any) -> tuple[Any, list[np.ndarray]]:
+        tensors = (native.CTensor * max(len(self._manifest.outputs), 1))()
+        memory: list[np.ndarray] = []
+        for index, port in enumerate(self._manifest.outputs):
+            tensor = tensors[index]
+            self._check(self._library.output_shape(dims, ctypes.c_int32(index), ctypes.byref(tensor)))
+            known = all(extent >= 0 for extent in tensor.shape[: tensor.rank])
+            size = tensor.bytes if known else self._room[index]
+            memory.append(_allocate(size, f"output '{port.name}'"))
+            tensor.data, tensor.bytes = memory[-1].ctypes.data, size
+        return tensors, memory
+
+    def _results(self, tensors: Any, memory: list[np.ndarray]) -> list[np.ndarray]:
+        results: list[np.ndarray] = []
+        for tensor, data, port in zip(tensors, memory, self._manifest.outputs, strict=False):
+            storage = logical_dtype(port.dtype).storage
+            shape = tuple(tensor.shape[: tensor.rank])
+            used = int(np.prod(shape, dtype=np.int64)) * storage.itemsize
+            kept = data[:used] if used >= data.nbytes // 2 else data[:used].copy()
+            results.append(kept.view(storage).reshape(shape))
+        return results
+
+    def _provide(self, status: int) -> None:
+        """After a run that lacked memory, note how much to give next time; after any other failure, raise."""
+        need = self._model.base.need
+        if status == native.DK_ERROR_CAPACITY and need.output >= 0:
+            self._room[need.output] = need.bytes
+        elif status == native.DK_ERROR_CAPACITY and need.dim >= 0:
+            self._model.dims[need.dim] = need.extent
+        else:
+            self._check(status)
+
+    def _error(self) -> str:
+        return bytes(self._model.base.error).decode("utf-8", "replace")
+
+    def _check(self, status: int) -> None:
+        if status != native.DK_OK:
+            raise failure(status, self._error())
+
+
+def _fill(tensor: native.CTensor, array: np.ndarray, code: int) -> None:
+    tensor.data = array.ctypes.data
+    tensor.bytes = array.nbytes
+    tensor.dtype = code
+    tensor.rank = array.ndim
+    tensor.shape[: array.ndim] = array.shape
+
+
+def _allocate(size: int, what: str) -> np.ndarray:
+    try:
+        return _aligned_buffer(size)
+    except (MemoryError, ValueError) as error:
+        raise UsageError(f"{what} would need {size} bytes, which this machine does not give") from error
+
+
+def _aligned_buffer(size: int) -> np.ndarray:
+    """At least `size` uninitialised bytes that start at a multiple of 64; some, as NumPy gives no memory no address."""
+    size = max(size, native.ALIGNMENT)
+    raw = np.empty(size + native.ALIGNMENT, dtype=np.uint8)
+    start = -raw.ctypes.data % native.ALIGNMENT
+    return raw[start : start + size]
+
+
+def _map_weights(path: Path, size: int) -> tuple[object, int]:
+    """The weights file in memory, shared between sessions, and its address."""
+    if size == 0:
+        return None, 0
+    with path.open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    array = np.frombuffer(mapped, dtype=np.uint8)
+    return array, array.ctypes.data

@@ -1,0 +1,189 @@
+/* Runs a model once in a process of its own, for tests with sanitizers: every piece of memory is a heap block of
+   exactly the size that the model asks for, filled with bytes that make NaNs.
+
+       runner run WEIGHTS < REQUEST > REPLY
+       runner arena DIM...              prints the bytes of arena
+
+   Compiled with -DDK_PREFIX=<the model's prefix>; with -DDK_WEIGHTS_C when the weights are part of the program (WEIGHTS
+   is then ignored). A request holds, for each input, `rank`, the extents and `bytes` as int64, then the data. A reply
+   holds the status as int64; after DK_OK the same for each output, else the error text. */
+#define _POSIX_C_SOURCE 200809L
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+#ifdef DK_WEIGHTS_C
+#include "weights.h"
+#endif
+
+#define JOIN(a, b) a##b
+#define MODEL_OF(prefix, name) JOIN(prefix, name)
+#define MODEL(name) MODEL_OF(DK_PREFIX, name)
+
+#define MOST_RUNS 64
+#define MAX_PORTS 4096
+
+static void stop(const char* reason) {
+    fprintf(stderr, "runner: %s\n", reason);
+    exit(2);
+}
+
+static void* take(int64_t bytes) {
+    void* memory = NULL;
+    if (bytes < 0 || posix_memalign(&memory, DK_ALIGNMENT, (size_t)bytes) != 0) {
+        stop("no memory");
+    }
+    if (bytes > 0) {
+        memset(memory, 0xff, (size_t)bytes);
+    }
+    return memory;
+}
+
+static int64_t read_number(void) {
+    int64_t value;
+    if (fread(&value, sizeof value, 1, stdin) != 1) {
+        stop("the request ends early");
+    }
+    return value;
+}
+
+static void write_number(int64_t value) {
+    fwrite(&value, sizeof value, 1, stdout);
+}
+
+static void read_input(dk_tensor* tensor, const dk_port* port) {
+    int64_t bytes;
+    int32_t axis;
+    tensor->dtype = port->dtype;
+    tensor->rank = (int32_t)read_number();
+    for (axis = 0; axis < tensor->rank; ++axis) {
+        tensor->shape[axis] = read_number();
+    }
+    bytes = read_number();
+    tensor->data = take(bytes);
+    tensor->bytes = (size_t)bytes;
+    if (fread(tensor->data, 1, tensor->bytes, stdin) != tensor->bytes) {
+        stop("the request ends early");
+    }
+}
+
+static void write_output(const dk_tensor* tensor) {
+    int64_t bytes = dk_tensor_bytes(tensor);
+    int32_t axis;
+    write_number(tensor->rank);
+    for (axis = 0; axis < tensor->rank; ++axis) {
+        write_number(tensor->shape[axis]);
+    }
+    write_number(bytes);
+    fwrite(tensor->data, 1, (size_t)bytes, stdout);
+}
+
+static const void* read_weights(const char* path) {
+#ifdef DK_WEIGHTS_C
+    (void)path;
+    return &MODEL(_weights);
+#else
+    size_t bytes = MODEL(_descriptor).weights_bytes;
+    void* weights = take((int64_t)bytes);
+    FILE* file = fopen(path, "rb");
+    if (file == NULL || fread(weights, 1, bytes, file) != bytes) {
+        stop("the weights cannot be read");
+    }
+    fclose(file);
+    return weights;
+#endif
+}
+
+static MODEL(_model) model;
+static dk_tensor inputs[MAX_PORTS];
+static dk_tensor outputs[MAX_PORTS];
+static int64_t room[MAX_PORTS];
+
+/* Memory for a run at the dims of the inputs. */
+static dk_status provide(void) {
+    MODEL(_dims) dims;
+    dk_status status = MODEL(_bind)(&model, inputs, &dims);
+    int64_t arena_bytes;
+    int32_t index;
+    if (status != DK_OK) {
+        return status;
+    }
+    arena_bytes = MODEL(_arena_bytes)(&dims);
+    free(model.base.arena);
+    status = dk_set_arena(&model.base, take(arena_bytes), (size_t)arena_bytes);
+    for (index = 0; index < model.base.descriptor->output_count && status == DK_OK; ++index) {
+        dk_tensor* output = &outputs[index];
+        free(output->data);
+        status = MODEL(_output_shape)(&dims, index, output);
+        if ((int64_t)output->bytes < room[index]) {
+            output->bytes = (size_t)room[index];
+        }
+        output->data = take((int64_t)output->bytes);
+    }
+    return status;
+}
+
+static dk_status run(void) {
+    dk_status status = DK_ERROR_CAPACITY;
+    int64_t* dims = (int64_t*)(void*)&model.dims;
+    int runs;
+    for (runs = 0; runs < MOST_RUNS && status == DK_ERROR_CAPACITY; ++runs) {
+        status = provide();
+        if (status == DK_OK) {
+            status = MODEL(_run)(&model, inputs, outputs);
+        }
+        if (status != DK_ERROR_CAPACITY) {
+            break;
+        }
+        if (model.base.need.output >= 0) {
+            room[model.base.need.output] = model.base.need.bytes;
+        } else if (model.base.need.dim >= 0) {
+            dims[model.base.need.dim] = model.base.need.extent;
+        } else {
+            break;
+        }
+    }
+    return status;
+}
+
+static void print_arena_bytes(int count, char** numbers) {
+    int64_t dims[MAX_PORTS] = {0};
+    MODEL(_dims) typed;
+    int index;
+    for (index = 0; index < count && index < MAX_PORTS; ++index) {
+        dims[index] = strtoll(numbers[index], NULL, 10);
+    }
+    memcpy(&typed, dims, sizeof typed);
+    printf("%lld\n", (long long)MODEL(_arena_bytes)(&typed));
+}
+
+int main(int argc, char** argv) {
+    const dk_model_descriptor* descriptor = &MODEL(_descriptor);
+    dk_status status;
+    int32_t index;
+    if (argc >= 2 && strcmp(argv[1], "arena") == 0) {
+        print_arena_bytes(argc - 2, argv + 2);
+        return 0;
+    }
+    if (argc != 3 || descriptor->input_count > MAX_PORTS || descriptor->output_count > MAX_PORTS) {
+        stop("usage: runner run WEIGHTS | runner arena DIM...");
+    }
+    status = MODEL(_init)(&model, read_weights(argv[2]), descriptor->weights_bytes, NULL, 0);
+    for (index = 0; index < descriptor->input_count; ++index) {
+        read_input(&inputs[index], &descriptor->inputs[index]);
+    }
+    if (status == DK_OK) {
+        status = run();
+    }
+    write_number((int64_t)status);
+    if (status != DK_OK) {
+        fputs(MODEL(_last_error)(&model), stdout);
+        return 0;
+    }
+    for (index = 0; index < descriptor->output_count; ++index) {
+        write_output(&outputs[index]);
+    }
+    return 0;
+}
