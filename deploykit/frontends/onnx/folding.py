@@ -124,7 +124,7 @@ def function_body(node: Node, source: object, inputs: Sequence[AnyValue | None])
 def _schema(node: Node) -> onnx.defs.OpSchema | None:
     try:
         return onnx.defs.get_schema(node.op_type, node.opset, node.domain)
-    except onnx.defs.SchemaError:
+    except (onnx.defs.SchemaError, TypeError):  # a TypeError for versions beyond int32
         return None
 
 

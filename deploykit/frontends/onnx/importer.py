@@ -164,11 +164,17 @@ class GraphImporter:
         try:
             results = self._import(context, node, source, inputs, scope)
         except Unsupported as error:
-            self.problems.append(f"{node.op_type} '{node.name}' (opset {node.opset}): {error}")
-            results = tuple(POISON for _ in source.outputs)
+            results = self._problem(node, str(error))
+        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
+            results = self._problem(node, f"its inputs or attributes make no sense ({type(error).__name__}: {error})")
         for value, result in zip(source.outputs, results, strict=False):
             if value.name:
                 scope[value.name] = result
+
+    def _problem(self, node: Node, reason: str) -> tuple[AnyValue | None, ...]:
+        """Note why a node cannot be imported; its outputs, and what depends on them, are then passed over."""
+        self.problems.append(f"{node.op_type} '{node.name}' (opset {node.opset}): {reason.strip().splitlines()[-1]}")
+        return tuple(POISON for _ in node.outputs)
 
     def _describe(self, source: ir.Node | _View, opsets: Mapping[str, int]) -> Node:
         domain = normalise_domain(source.domain)

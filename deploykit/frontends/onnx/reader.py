@@ -19,19 +19,24 @@ OPSETS = range(7, 29)
 """Opsets of the default domain that the importer knows."""
 
 
+LONGEST_REASON = 240
+"""Characters of a message of the ONNX checker that are shown."""
+
+
 def read(source: str | Path | bytes | onnx.ModelProto) -> ir.Model:
     """Read a model. Raises `UsageError` for a missing file and `UnsupportedModelError` for a broken one."""
     label = str(source) if isinstance(source, (str, Path)) else "the model"
     proto = source if isinstance(source, onnx.ModelProto) else _parse(source, label)
     if not proto.HasField("graph") or not (proto.graph.node or proto.graph.output):
         raise UnsupportedModelError(f"{label} is not an ONNX model: it holds no graph. Check that the file is complete.")
+    _check_opset(proto, label)
+    _check_form(proto, source, label)
     try:
         model = ir.from_proto(proto)
     except Exception as error:
         raise UnsupportedModelError(f"{label} is a broken ONNX model: {error}. Export it again.") from error
     if isinstance(source, (str, Path)):
         _attach_external_data(model, Path(source))
-    _check_opset(model, label)
     _check_order(model.graph, set(), label)
     return model
 
@@ -79,13 +84,25 @@ def _check_external(tensor: ir.ExternalTensor, name: str, path: Path) -> None:
         )
 
 
-def _check_opset(model: ir.Model, label: str) -> None:
-    opset = {normalise_domain(d): v for d, v in model.opset_imports.items()}.get("")
-    if opset is not None and opset not in OPSETS:
-        raise UnsupportedModelError(
-            f"{label} uses opset {opset}; deploykit imports opsets {OPSETS.start} to {OPSETS.stop - 1}. "
-            "Convert it with onnx.version_converter.convert_version."
-        )
+def _check_opset(proto: onnx.ModelProto, label: str) -> None:
+    for entry in proto.opset_import:
+        if normalise_domain(entry.domain) == "" and entry.version not in OPSETS:
+            raise UnsupportedModelError(
+                f"{label} uses opset {entry.version}; deploykit imports opsets {OPSETS.start} to {OPSETS.stop - 1}. "
+                "Convert it with onnx.version_converter.convert_version."
+            )
+
+
+def _check_form(proto: onnx.ModelProto, source: str | Path | bytes | onnx.ModelProto, label: str) -> None:
+    """What the ONNX checker demands, but for operators it does not know, which the importer lists all at once."""
+    try:
+        onnx.checker.check_model(str(source) if isinstance(source, (str, Path)) else proto)
+    except onnx.checker.ValidationError as error:
+        reason = " ".join(str(error).split())[:LONGEST_REASON]
+        if "No Op registered" not in reason and "external" not in reason.lower():
+            raise UnsupportedModelError(f"{label} breaks the ONNX specification: {reason}") from error
+    except (ValueError, RuntimeError) as error:
+        raise UnsupportedModelError(f"{label} cannot be checked: {error}. It may be corrupt; export it again.") from error
 
 
 def _check_order(graph: ir.Graph, outer: set[str], label: str) -> None:
