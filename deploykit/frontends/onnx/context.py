@@ -15,6 +15,7 @@ from tvm.sym import Analyzer
 from deploykit.compiler.dims import simplify
 from deploykit.frontends.dtypes import storage_dtype, to_storage
 from deploykit.frontends.model import DataDim, Requirement
+from deploykit.frontends.onnx.imperative import Array, Code, imperative
 from deploykit.frontends.onnx.integers import is_plain
 from deploykit.frontends.onnx.registry import Unsupported
 from deploykit.frontends.onnx.value import Value, constant, known
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 Build: TypeAlias = "Callable[..., te.Tensor | Sequence[te.Tensor]]"
 """Gets a TE placeholder an input, gives the TE output or outputs."""
+
+Bound: TypeAlias = "IntExpr | list[IntExpr] | None"
 
 MAXIMUM_RUNTIME_INTEGERS = 64
 """A runtime integer tensor longer than this is never read element by element as dims."""
@@ -129,11 +132,12 @@ class Context:
         return var
 
     def ints(
-        self, value: Value, minimum: IntExpr | None = None, maximum: IntExpr | None = None, hint: str = "n"
+        self, value: Value, minimum: Bound = None, maximum: Bound = None, hint: str = "n"
     ) -> list[IntExpr]:
         """The elements of an integer tensor as integers or expressions, for use as dims, axes, sizes.
 
-        A tensor computed at run time is read on the way: each element becomes a data dim with the given bounds."""
+        A tensor computed at run time is read on the way: each element becomes a data dim with the given bounds (one
+        for all, or a list with one an element)."""
         if value.is_known:
             return [self._as_int(e) for e in value.known_elements().reshape(-1)]
         count = self.product(value.shape)
@@ -144,7 +148,11 @@ class Context:
         if count == 0:
             return []
         flat = self.tensor(self.reshape(self.cast(value, "int64"), (count,)))
-        dims = [self.new_dim(f"{hint}{i}" if count > 1 else hint, minimum, maximum) for i in range(count)]
+        lowest, highest = (b if isinstance(b, list) else [b] * count for b in (minimum, maximum))
+        dims = [
+            self.new_dim(f"{hint}{i}" if count > 1 else hint, low, high)
+            for i, (low, high) in enumerate(zip(lowest, highest, strict=True))
+        ]
         shape = self.builder.emit(relax.op.tensor_to_shape(flat))
         self.builder.match_cast(shape, relax.ShapeType(dims))
         return list(dims)
@@ -276,16 +284,10 @@ def _variables(expr: object) -> list[tirx.Var]:
 
 def _store_elements(elements: list[object], value: Value) -> te.Tensor:
     """A TE kernel that writes expressions over dims to a tensor."""
-    from tvm.script.ir_builder import IRBuilder
-    from tvm.script.ir_builder import tirx as T
+    dtype = storage_dtype(value.dtype)
 
-    def body(_inputs: object, outputs: list[tirx.Buffer]) -> tirx.Stmt:
-        with IRBuilder() as ib:
-            flat = T.buffer_proxy(outputs[0])
-            for position, element in zip(np.ndindex(*value.shape), elements, strict=True):
-                flat[position if position else ()] = tirx.Cast(
-                    storage_dtype(value.dtype), _int64(element) if isinstance(element, (int, np.integer)) else element
-                )
-            return ib.get()
+    def write(_code: Code, target: Array) -> None:
+        for position, element in zip(np.ndindex(*value.shape), elements, strict=True):
+            target[position] = tirx.Cast(dtype, _int64(element) if isinstance(element, (int, np.integer)) else element)
 
-    return te.extern([value.shape], [], body, dtype=[storage_dtype(value.dtype)], name="elements")
+    return imperative("elements", [], [(value.shape, dtype)], write)[0]

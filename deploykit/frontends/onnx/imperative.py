@@ -87,7 +87,7 @@ class Code:
 
     def cell(self, name: str, value: Any) -> Cell:
         """A local variable with a first value; its dtype is that of the value, int64 for plain integers."""
-        start = expr(value)
+        start = expr(value) if is_plain(value) else value
         buffer = tirx.decl_buffer((1,), start.ty.dtype, name, scope="local")
         self.append(tirx.AllocBuffer(buffer))
         cell = Cell(self, buffer)

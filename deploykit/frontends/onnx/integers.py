@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import reduce
-from typing import TYPE_CHECKING, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 from tvm import ir, tirx
@@ -28,9 +28,11 @@ def all_plain(values: Iterable[object]) -> bool:
     return all(is_plain(v) for v in values)
 
 
-def expr(value: IntExpr) -> ir.Expr:
-    """The int64 expression of a size."""
-    return tirx.IntImm("int64", int(value)) if is_plain(value) else value
+def expr(value: Any) -> ir.Expr:
+    """The int64 expression of a size or of a loop variable."""
+    if is_plain(value):
+        return tirx.IntImm("int64", int(value))
+    return value if str(value.ty.dtype) == "int64" else tirx.Cast("int64", value)
 
 
 def exprs(values: Iterable[IntExpr]) -> list[ir.Expr]:

@@ -1,0 +1,159 @@
+"""Pad and CenterCropPad.
+
+A negative amount crops. Cropping comes first: what `reflect`, `edge` and `wrap` repeat are the elements that stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm import ir, te, tirx
+
+from deploykit.compiler.program.ir import IntExpr
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.integers import (
+    all_of,
+    all_plain,
+    both,
+    clamp,
+    expr,
+    floor_mod,
+    is_plain,
+    less,
+    less_equal,
+    maximum,
+    select,
+)
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.value import Value
+
+MODES = ("constant", "reflect", "edge", "wrap")
+
+
+def pad(
+    ctx: Context,
+    x: Value,
+    before: Sequence[IntExpr],
+    after: Sequence[IntExpr],
+    mode: str = "constant",
+    value: Value | None = None,
+) -> Value:
+    """numpy.pad with an amount an axis on each side; negative amounts crop. `value` is a scalar, by default 0."""
+    shape = [ctx.simplify(maximum(n + b + a, 0)) for n, b, a in zip(x.shape, before, after, strict=True)]
+    return pad_to(ctx, x, shape, before, mode, value)
+
+
+def pad_to(
+    ctx: Context, x: Value, shape: Sequence[IntExpr], before: Sequence[IntExpr], mode: str, value: Value | None = None
+) -> Value:
+    """`pad` by the shape of the result and the amounts in front."""
+    if mode not in MODES:
+        raise Unsupported(f"mode '{mode}'; the modes are {', '.join(MODES)}")
+    axes = [_Axis(ctx, n, m, b) for n, m, b in zip(x.shape, shape, before, strict=True)]
+    if all(axis.untouched for axis in axes):
+        return x
+    if mode != "constant":
+        for axis in axes:
+            ctx.require(less_equal(1, axis.kept), "an empty axis cannot be padded by its own elements")
+    value = value if value is not None else ctx.constant(0, x.dtype)
+
+    def build(t: te.Tensor, *fill: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            places = [axis.place(i) for axis, i in zip(axes, index, strict=True)]
+            if mode != "constant":
+                return t(*(axis.repeated(p, mode) for axis, p in zip(axes, places, strict=True)))
+            inside = all_of(axis.holds(p) for axis, p in zip(axes, places, strict=True))
+            source = t(*(axis.crop + p for axis, p in zip(axes, places, strict=True)))
+            return source if is_plain(inside) else tirx.if_then_else(inside, source, _scalar(fill[0]))
+
+        return te.compute(shape, element, name="pad")
+
+    operands = (x, value) if mode == "constant" else (x,)
+    return ctx.kernel("pad", build, *operands, dtype=x.dtype)
+
+
+def _scalar(tensor: te.Tensor) -> ir.Expr:
+    return tensor(*([0] * len(tensor.shape)))
+
+
+class _Axis:
+    """One axis of size `size` that becomes `result` with `before` elements in front."""
+
+    def __init__(self, ctx: Context, size: IntExpr, result: IntExpr, before: IntExpr) -> None:
+        self.untouched = is_plain(before) and before == 0 and ctx.equal(size, result)
+        after = ctx.simplify(result - size - before)
+        self.crop = ctx.simplify(maximum(-before, 0))
+        self.front = ctx.simplify(maximum(before, 0))
+        self.kept = ctx.simplify(size - self.crop - maximum(-after, 0))
+        self.bounces_once = ctx.proves(both(less(before, self.kept), less(after, self.kept)))
+
+    def place(self, index: ir.Expr) -> ir.Expr:
+        """The position relative to the first element that stays."""
+        return index - self.front
+
+    def holds(self, place: ir.Expr) -> bool | ir.Expr:
+        """Whether a place is one of the elements that stay."""
+        return True if self.untouched else both(less_equal(0, place), less(place, self.kept))
+
+    def repeated(self, place: ir.Expr, mode: str) -> ir.Expr:
+        """The index of the element that a place repeats."""
+        if self.untouched:
+            return place
+        last = self.kept - 1
+        if mode == "edge":
+            return self.crop + clamp(place, 0, last)
+        if mode == "wrap":
+            return self.crop + floor_mod(place, maximum(self.kept, 1))
+        if self.bounces_once:
+            return self.crop + (last - tirx.abs(last - tirx.abs(place)))
+        period = maximum(last * 2, 1)
+        phase = floor_mod(place, period)
+        return self.crop + select(less(last, phase), period - phase, phase)
+
+
+@operator("Pad")
+def pad_attributes(ctx: Context, node: Node, x: Value) -> Value:
+    return _pad(ctx, node, x, node.ints("pads"), range(x.rank), ctx.constant(node.float("value", 0.0), x.dtype))
+
+
+@operator("Pad", since=11)
+def pad_operands(
+    ctx: Context, node: Node, x: Value, pads: Value, value: Value | None = None, axes: Value | None = None
+) -> Value:
+    amounts = ctx.ints(pads, hint="pad")
+    where: Sequence[IntExpr] = range(x.rank) if axes is None else ctx.ints(axes, -x.rank, x.rank - 1, "axis")
+    return _pad(ctx, node, x, amounts, where, value)
+
+
+def _pad(
+    ctx: Context, node: Node, x: Value, amounts: Sequence[IntExpr], axes: Sequence[IntExpr], value: Value | None
+) -> Value:
+    if len(amounts) != 2 * len(axes):
+        raise Unsupported(f"{len(amounts)} amounts for {len(axes)} axes")
+    before: list[IntExpr] = [0] * x.rank
+    after: list[IntExpr] = [0] * x.rank
+    for axis, front, back in zip(axes, amounts, amounts[len(axes) :], strict=False):
+        for i in [int(axis) % x.rank] if is_plain(axis) else range(x.rank):
+            chosen = True if is_plain(axis) else tirx.any(axis == i, axis == i - x.rank)
+            before[i] = ctx.simplify(select(chosen, front, before[i]))
+            after[i] = ctx.simplify(select(chosen, back, after[i]))
+    return pad(ctx, x, before, after, node.string("mode", "constant"), value)
+
+
+@operator("CenterCropPad")
+def center_crop_pad(ctx: Context, node: Node, x: Value, sizes: Value) -> Value:
+    axes = [axis % x.rank for axis in node.ints("axes", list(range(x.rank)))]
+    shape = list(x.shape)
+    before: list[IntExpr] = [0] * x.rank
+    for axis, size in zip(axes, ctx.ints(sizes, minimum=0, hint="size"), strict=True):
+        shape[axis] = size
+        before[axis] = _half(ctx, size - x.shape[axis])
+    return pad_to(ctx, x, shape, before, "constant")
+
+
+def _half(ctx: Context, difference: IntExpr) -> IntExpr:
+    """Half of it, rounded towards 0: what is cut or added in front."""
+    if all_plain([difference]):
+        return abs(difference) // 2 * (1 if difference > 0 else -1)
+    return ctx.simplify(tirx.truncdiv(expr(difference), expr(2)))
