@@ -1,5 +1,10 @@
 """The one hierarchy of errors. Each message says what was found, where in the user's model, and what to do next."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 
 class DeploykitError(Exception):
     """Base of all errors that deploykit raises on purpose. `exit_code` is what the command line returns."""
@@ -27,14 +32,45 @@ class ShapeError(UsageError):
     """An input's rank, dtype or dims do not fit the model."""
 
 
+@dataclass(frozen=True)
+class Problem:
+    """One node that cannot be compiled."""
+
+    operator: str
+    node: str
+    opset: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.operator} '{self.node}' (opset {self.opset}): {self.reason}"
+
+
+NODES_SHOWN = 4
+"""Nodes that a message names of those with one operator and one reason."""
+
+
 class UnsupportedModelError(DeploykitError):
-    """The model is broken or uses what deploykit cannot compile. `problems` lists every one, each a line."""
+    """The model is broken or uses what deploykit cannot compile.
+
+    `problems` holds every one; the message groups those of one operator with one reason."""
 
     exit_code = 3
 
-    def __init__(self, message: str, problems: tuple[str, ...] = ()) -> None:
-        super().__init__("\n".join([message, *(f"  - {line}" for line in problems)]))
-        self.problems = problems
+    def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join([message, *(f"  - {line}" for line in _grouped(self.problems))]))
+
+
+def _grouped(problems: Sequence[Problem]) -> list[str]:
+    groups: dict[tuple[str, int, str], list[str]] = {}
+    for problem in problems:
+        groups.setdefault((problem.operator, problem.opset, problem.reason), []).append(problem.node)
+    lines = []
+    for (operator, opset, reason), nodes in groups.items():
+        names = ", ".join(f"'{n}'" for n in nodes[:NODES_SHOWN])
+        more = f" and {len(nodes) - NODES_SHOWN} more nodes" if len(nodes) > NODES_SHOWN else ""
+        lines.append(f"{operator} (opset {opset}): {reason}; at {names}{more}")
+    return lines
 
 
 class ToolchainError(DeploykitError):

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from deploykit.compiler.cost import cost
 from deploykit.compiler.dims import to_text
-from deploykit.errors import UnsupportedModelError
+from deploykit.errors import Problem, UnsupportedModelError
 from deploykit.frontends.onnx import load_onnx
 from deploykit.frontends.onnx.node import dtype_name
 from deploykit.frontends.onnx.reader import read
@@ -43,7 +43,7 @@ class ModelReport:
     dims: tuple[DimEntry, ...] = ()
     flops: str | None = None
     traffic: str | None = None
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -72,7 +72,9 @@ def inspect_model(path: Path, dims: DimBounds | None = None) -> ModelReport:
     try:
         model = load_onnx(source, dims, name=path.stem)
     except UnsupportedModelError as error:
-        return replace(report, problems=error.problems or (str(error),))
+        if not error.problems:
+            raise
+        return replace(report, problems=error.problems)
     price = cost(model)
     return replace(
         report,

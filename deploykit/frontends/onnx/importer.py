@@ -18,7 +18,7 @@ from tvm import ir as tvm_ir
 from tvm import relax, tirx
 
 from deploykit.compiler.program.ir import Dim, Port
-from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.errors import Problem, UnsupportedModelError, UsageError
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.model import DimBounds, ImportedModel
 from deploykit.frontends.onnx import folding, ops, registry, symbolic
@@ -55,7 +55,7 @@ class GraphImporter:
         self.bounds = dims
         self.name = name
         self.shared = Shared()
-        self.problems: list[str] = []
+        self.problems: list[Problem] = []
         self.dims: dict[str, Dim | int] = {}
         self.opsets = {normalise_domain(d): v for d, v in model.opset_imports.items()}
         self.functions = {(normalise_domain(f.domain), f.name): f for f in model.functions.values()}
@@ -138,7 +138,8 @@ class GraphImporter:
         for output in graph.outputs:
             value = scope.get(output.name or "")
             if not isinstance(value, Value) and not self.problems:
-                self.problems.append(f"output '{output.name}' is a sequence or optional; only tensors can be returned")
+                reason = "a sequence or optional; only tensors can be returned"
+                self.problems.append(Problem("output", output.name or "", self.opsets.get("", 1), reason))
             results.append(value)
         if self.problems:
             self._refuse()
@@ -173,7 +174,7 @@ class GraphImporter:
 
     def _problem(self, node: Node, reason: str) -> tuple[AnyValue | None, ...]:
         """Note why a node cannot be imported; its outputs, and what depends on them, are then passed over."""
-        self.problems.append(f"{node.op_type} '{node.name}' (opset {node.opset}): {reason.strip().splitlines()[-1]}")
+        self.problems.append(Problem(node.op_type, node.name, node.opset, reason.strip().splitlines()[-1]))
         return tuple(POISON for _ in node.outputs)
 
     def _describe(self, source: ir.Node | _View, opsets: Mapping[str, int]) -> Node:
@@ -233,14 +234,15 @@ class GraphImporter:
                 or folding.has_function_body(node)
             )
             if not found:
-                self.problems.append(f"{node.op_type} '{node.name}' (opset {node.opset}): {_unknown(node)}")
+                self._problem(node, _unknown(node))
             for attribute in source.attributes.values():
                 if attribute.type == ir.AttributeType.GRAPH:
                     self._check_known(attribute.as_graph(), seen)
 
     def _refuse(self) -> None:
         problems = tuple(dict.fromkeys(self.problems))
-        raise UnsupportedModelError(f"{self.name} cannot be imported, {len(problems)} problem(s):", problems)
+        nodes = "1 node" if len(problems) == 1 else f"{len(problems)} nodes"
+        raise UnsupportedModelError(f"{self.name} cannot be compiled because of {nodes}:", problems)
 
 
 class _Poison:
