@@ -218,7 +218,7 @@ def _axis_checks(scope: Scope) -> list[dict[str, Any]]:
 
 
 def _arena_size(scope: Scope) -> Lines:
-    size, locals_ = _with_locals(scope, "dims->", lambda: scope.expr(scope.program.arena.size))
+    size, locals_ = _with_locals(scope, "dims->", lambda: scope.size(scope.program.arena.size))
     return [*(locals_ or ["(void)dims;"]), *statement(f"return {size};")]
 
 
@@ -250,7 +250,7 @@ def _prepare(scope: Scope) -> dict[str, Any]:
         return [
             {
                 "index": index,
-                "bytes": scope.expr(element_count(port.shape) * logical_dtype(port.dtype).storage.itemsize),
+                "bytes": scope.size(element_count(port.shape) * logical_dtype(port.dtype).storage.itemsize),
             }
             for index, port in enumerate(scope.program.outputs)
             if scope.is_static(port.shape)

@@ -9,13 +9,18 @@ import numpy as np
 
 from deploykit.compiler.codegen.c_kernels import c_expression, symbol
 from deploykit.compiler.codegen.names import Names, identifier
-from deploykit.compiler.dims import free_vars
+from deploykit.compiler.dims import free_vars, interval
 from deploykit.compiler.program.ir import BindDim, If, Loop, Program, SetDim, Step, Tensor
 
 if TYPE_CHECKING:
     from tvm import tirx
 
     from deploykit.compiler.program.ir import IntExpr
+
+LARGEST_EXTENT = (1 << 40) - 1
+"""`DK_MAX_EXTENT`."""
+
+_LARGEST_SIZE = 1 << 62
 
 _RESERVED = (
     *("model", "base", "inputs", "outputs", "arena", "weights", "dims", "status"),
@@ -39,12 +44,24 @@ class Scope:
         self._tensors = tuple(names.take(tensor.name) for tensor in program.tensors)
         data_dims = [var for var in _bound_by(program.steps) if var not in self._variables]
         self._variables |= {var: names.take(var.name) for var in dict.fromkeys(data_dims)}
+        self._bounds = {
+            dim.var: (dim.minimum, LARGEST_EXTENT if dim.maximum is None else dim.maximum) for dim in program.dims
+        }
         self._nonnegative = tuple(dim.var for dim in program.dims)
         self.data_dims = tuple(self._variables.values())[len(self.dims) :]
 
     def expr(self, value: IntExpr) -> str:
         """C text of an integer expression over dims and data dims."""
         return c_expression(value, self._read, self._nonnegative)
+
+    def size(self, value: IntExpr) -> str:
+        """C text of a number of bytes, guarded against overflow unless the bounds of the dims rule it out."""
+        exact = self.expr(value)
+        high = interval(value, self._bounds)[1]
+        estimate = c_expression(value, lambda var: f"(double){self._read(var)}", self._nonnegative)
+        if "%" in estimate or (high is not None and high < _LARGEST_SIZE):
+            return exact
+        return f"DK_SIZE({estimate}, {exact})"
 
     def kernel_expr(self, value: IntExpr, names: Mapping[tirx.Var, str]) -> str:
         """C text of an expression over a kernel's own integer parameters, which are called `names`."""

@@ -97,7 +97,7 @@ def _check(scope: Scope, step: Check, _unread: frozenset[str]) -> Lines:
 
 
 def _reserve(scope: Scope, step: Reserve, _unread: frozenset[str]) -> Lines:
-    needed = scope.expr(step.bytes_needed)
+    needed = scope.size(step.bytes_needed)
     lines: Lines = []
     if step.output is not None:
         lines += checked(f"dk_check_output(base, outputs, {step.output}, {needed})")
@@ -109,7 +109,7 @@ def _reserve(scope: Scope, step: Reserve, _unread: frozenset[str]) -> Lines:
         extent = scope.expr(step.capacity)
     body = [
         *statement(f"const int64_t needed = {needed};"),
-        *statement(f"const int64_t available = {scope.expr(step.bytes_available)};"),
+        *statement(f"const int64_t available = {scope.size(step.bytes_available)};"),
         "if (needed > available) {",
         *indented(
             statement(f"return dk_fail_capacity(base, {c_string(step.what)}, needed, available, {dim}, {extent});")

@@ -219,6 +219,16 @@ static dk_status check_input(dk_model* model, const dk_port* port, const dk_tens
         add_number(model, tensor->rank);
         return DK_ERROR_SHAPE;
     }
+    for (axis = 0; axis < tensor->rank; ++axis) {
+        if (tensor->shape[axis] < 0 || tensor->shape[axis] > DK_MAX_EXTENT) {
+            start_port_error(model, "input", port->name);
+            add_text(model, " axis ");
+            add_number(model, axis);
+            add_text(model, ": no tensor has extent ");
+            add_number(model, tensor->shape[axis]);
+            return DK_ERROR_SHAPE;
+        }
+    }
     bytes = dk_tensor_bytes(tensor);
     if ((uint64_t)bytes > tensor->bytes) {
         start_port_error(model, "input", port->name);

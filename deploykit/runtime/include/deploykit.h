@@ -15,6 +15,8 @@ extern "C" {
 
 #define DK_MAX_RANK 16
 #define DK_ERROR_TEXT 256
+/* The largest extent of an axis. */
+#define DK_MAX_EXTENT (((int64_t)1 << 40) - 1)
 /* Bytes: the arena and the weights start at a multiple of this. */
 #define DK_ALIGNMENT 64
 
@@ -149,7 +151,10 @@ const char* dk_dtype_name(dk_dtype dtype);
 /* Give the model another arena (for example a larger one, after DK_ERROR_ARENA). Its contents need not be kept. */
 dk_status dk_set_arena(dk_model* model, void* arena, size_t bytes);
 
-/* The rest is called by generated code. */
+/* The rest is for generated code. */
+
+/* A number of bytes, INT64_MAX when it would overflow: `estimate` is the same formula in floating point. */
+#define DK_SIZE(estimate, exact) ((estimate) < 4611686018427387904.0 ? (exact) : INT64_MAX)
 
 dk_status dk_init(
     dk_model* model, const dk_model_descriptor* descriptor, const void* weights, size_t weights_bytes, void* arena,

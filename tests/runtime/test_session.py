@@ -1,0 +1,222 @@
+"""What a session accepts, converts, refuses, and says."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from tvm import tirx
+
+import deploykit.session
+from deploykit.compiler.program.ir import Copy, Launch, Program
+from deploykit.dtypes import DTYPES
+from deploykit.errors import ArtifactError, DeploykitError, ShapeError, UsageError
+from deploykit.session import Session
+from deploykit.targets.base import PackageOptions, find_target, write_artifact
+from tests.runtime.programs import Draft, elementwise, mlp
+
+
+def build(program: Program, folder: Path, target: str = "host") -> Path:
+    write_artifact(program, find_target(target), folder, PackageOptions())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def mlp_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(mlp()[0], tmp_path_factory.mktemp("artifacts") / "mlp")
+
+
+@pytest.fixture(scope="module")
+def session(mlp_folder: Path) -> Session:
+    return deploykit.session.open(mlp_folder)
+
+
+X = np.random.default_rng(0).standard_normal((5, 8), dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, "input 'x' is missing; the model has 'x'"),
+        ({"x": X, "z": X}, "there is no input 'z'; the model has 'x'"),
+        ({"x": X[0]}, r"input 'x': expected rank 2 \[batch, 8\], found shape \(8,\)"),
+        ({"x": X.astype(np.float64)}, "input 'x': expected dtype float32, found float64; convert it first"),
+        ({"x": X[:, :7]}, "input 'x' axis 1: expected 8, found 7"),
+        ({"x": X[:0]}, r"input 'x' axis 0 \(dim 'batch'\): expected 1\.\.64, found 0"),
+        ({"x": np.zeros((65, 8), np.float32)}, r"input 'x' axis 0 \(dim 'batch'\): expected 1\.\.64, found 65"),
+        ({"x": "text"}, "input 'x': no array of float32"),
+        ({"x": [[1, 2], [3]]}, "input 'x': no array of float32"),
+    ],
+)
+def test_refused_inputs(session: Session, inputs: dict[str, object], message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        session(**inputs)
+
+
+def test_memory_layouts(session: Session) -> None:
+    reference = mlp()[1]
+    wide = np.random.default_rng(1).standard_normal((16, 10), dtype=np.float32)
+    unaligned = np.frombuffer(b"\0" + X.tobytes(), np.uint8)[1:].view(np.float32).reshape(X.shape)
+    for x in (wide[::2, 1:9], wide[:8, :8].T, X[::-1], unaligned, X.astype(">f4"), np.asfortranarray(X)):
+        np.testing.assert_allclose(session(x=x)["y"], reference(x.astype(np.float32)), rtol=1e-5, atol=1e-6)
+
+
+def test_lists_and_other_sequences(session: Session) -> None:
+    np.testing.assert_allclose(session(x=X.tolist())["y"], session(x=X)["y"], rtol=1e-6)
+
+
+def test_results_are_independent(session: Session) -> None:
+    first = session(x=X)["y"]
+    kept = first.copy()
+    session(x=2 * X)
+    np.testing.assert_array_equal(first, kept)
+
+
+def test_peak_bytes(session: Session) -> None:
+    assert session.peak_bytes({"batch": 1}) == 128
+    assert session.peak_bytes({"batch": 64}) == session.manifest.peak_memory.at_bounds == 2048
+    for dims, message in (({}, "dim 'batch' is missing"), ({"batch": 0}, r"must be in 1\.\.64, found 0")):
+        with pytest.raises(UsageError, match=message):
+            session.peak_bytes(dims)
+    with pytest.raises(UsageError, match="there is no dim 'seq'; the model has batch"):
+        session.peak_bytes({"seq": 1})
+
+
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
+@pytest.mark.parametrize("target", ["host", "embedded"])
+def test_every_dtype_passes_through(dtype: str, target: str, tmp_path: Path) -> None:
+    draft = Draft(f"pass_{dtype}")
+    n = draft.dim("n", 0)
+    x, y = draft.input("x", dtype, (n, 2)), draft.output("y", dtype, (n, 2))
+    value = np.arange(-4, 4).reshape(4, 2).astype(DTYPES[dtype].array)
+    with deploykit.session.open(build(draft.program(Copy(y, x)), tmp_path / "a", target)) as session:
+        result = session(x=value)["y"]
+        assert result.dtype == value.dtype
+        np.testing.assert_array_equal(result.astype(np.float64), value.astype(np.float64))
+        assert session(x=value[:0])["y"].shape == (0, 2)
+
+
+@pytest.mark.parametrize(("dtype", "least"), [("int4", -8), ("uint4", 0), ("int2", -2), ("uint2", 0)])
+def test_sub_byte_integers_are_extended(dtype: str, least: int, tmp_path: Path) -> None:
+    draft = Draft(f"half_{dtype}")
+    storage = str(DTYPES[dtype].storage)
+    x, y = draft.input("x", dtype, (4,)), draft.output("y", "int8", (4,))
+    wide = draft.kernel(elementwise(lambda a: a.astype("int8"), storage, result="int8"), "widen")
+    session = deploykit.session.open(build(draft.program(Launch(wide, (x, y), (4,))), tmp_path / "a"))
+    values = np.arange(least, least + 4)
+    np.testing.assert_array_equal(session(x=values.astype(DTYPES[dtype].array))["y"], values)
+
+
+def test_bfloat16_is_stored_as_its_bits(tmp_path: Path) -> None:
+    draft = Draft("bits")
+    x, y = draft.input("x", "bfloat16", ()), draft.output("y", "uint16", ())
+    copy = draft.kernel(elementwise(lambda a: a, "uint16"), "take")
+    session = deploykit.session.open(build(draft.program(Launch(copy, (x, y), (1,))), tmp_path / "a"))
+    assert session(x=ml_dtypes.bfloat16(1.0))["y"] == 0x3F80
+    assert session(x=1.0)["y"] == 0x3F80
+
+
+def test_fractions_do_not_become_integers(tmp_path: Path) -> None:
+    draft = Draft("whole")
+    x, y = draft.input("x", "int64", ()), draft.output("y", "int64", ())
+    session = deploykit.session.open(build(draft.program(Copy(y, x)), tmp_path / "a"))
+    assert session(x=3)["y"] == 3
+    with pytest.raises(ShapeError, match="expected int64, found fractional numbers"):
+        session(x=3.5)
+
+
+def test_two_sessions_at_once(mlp_folder: Path, tmp_path: Path) -> None:
+    other, reference = mlp("other")
+    with deploykit.session.open(mlp_folder) as a, deploykit.session.open(build(other, tmp_path / "b")) as b:
+        np.testing.assert_array_equal(a(x=X)["y"], b(x=X)["y"])
+        np.testing.assert_allclose(a(x=X[:2])["y"], reference(X[:2]), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(b(x=X)["y"], reference(X), rtol=1e-5, atol=1e-6)
+
+
+def test_a_rebuilt_artifact_is_loaded_anew(tmp_path: Path) -> None:
+    x_value, results = np.float32(3), []
+    for factor in (2.0, 5.0):
+        draft = Draft("same_name")
+        x, y = draft.input("x", "float32", ()), draft.output("y", "float32", ())
+        scale = draft.kernel(elementwise(lambda a, f=factor: a * tirx.const(f, "float32"), "float32"), "scale")
+        session = deploykit.session.open(build(draft.program(Launch(scale, (x, y), (1,))), tmp_path / "same"))
+        results.append(float(session(x=x_value)["y"]))
+    assert results == [6, 15]
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_threads(mlp_folder: Path, threads: int) -> None:
+    reference = mlp()[1]
+    with deploykit.session.open(mlp_folder, threads=threads) as session:
+        for batch in (1, 3, 64, 2):
+            x = np.random.default_rng(batch).standard_normal((batch, 8), dtype=np.float32)
+            np.testing.assert_allclose(session(x=x)["y"], reference(x), rtol=1e-5, atol=1e-6)
+
+
+def test_threads_must_exist(mlp_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="threads must be at least 1, found 0"):
+        deploykit.session.open(mlp_folder, threads=0)
+    with pytest.raises(UsageError, match="this artifact runs on one thread"):
+        deploykit.session.open(build(mlp()[0], tmp_path / "c", "embedded"), threads=2)
+
+
+@pytest.mark.parametrize("name", ["weights.bin", "libmlp.so", "model.h"])
+def test_changed_and_missing_files(mlp_folder: Path, tmp_path: Path, name: str) -> None:
+    folder = shutil.copytree(mlp_folder, tmp_path / "copy")
+    data = bytearray((folder / name).read_bytes())
+    data[len(data) // 2] ^= 1
+    (folder / name).write_bytes(data)
+    with pytest.raises(ArtifactError, match=f"{name} has changed since it was built"):
+        deploykit.session.open(folder)
+    (folder / name).unlink()
+    with pytest.raises(ArtifactError, match=f"{name} is missing"):
+        deploykit.session.open(folder)
+
+
+def test_no_artifact(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match="is no artifact folder"):
+        deploykit.session.open(tmp_path / "nothing")
+
+
+def outer_folder(folder: Path) -> Path:
+    """`y[a, b] = x[a] + z[b]` and a copy of `x`, without upper bounds."""
+    draft = Draft("outer")
+    a, b = draft.dim("a", 0, None), draft.dim("b", 0, None)
+    x, z = draft.input("x", "float32", (a, 0)), draft.input("z", "float32", (b, 0))
+    y = draft.output("y", "float32", (a, b))
+    scratch = draft.scratch("scratch", "float32", (a, b), a * b * 4)
+    zero = draft.kernel(elementwise(lambda p: p * 0, "float32"), "zero")
+    return build(draft.program(Launch(zero, (scratch, y), (a * b,)), Copy(y, x), Copy(y, z)), folder)
+
+
+def test_sizes_that_overflow_are_refused(tmp_path: Path) -> None:
+    session = deploykit.session.open(outer_folder(tmp_path / "outer"))
+    assert session(x=np.zeros((2, 0), np.float32), z=np.zeros((3, 0), np.float32))["y"].shape == (2, 3)
+    huge = np.zeros(((1 << 40) - 1, 0), np.float32)
+    with pytest.raises(UsageError, match="intermediate results would need 9223372036854775807 bytes"):
+        session(x=huge, z=huge)
+    with pytest.raises(UsageError, match="intermediate results would need"):
+        session(x=huge, z=huge[: 1 << 21])
+    with pytest.raises(ShapeError, match="input 'x' axis 0: no tensor has extent 1099511627776"):
+        session(x=np.zeros((1 << 40, 0), np.float32), z=huge)
+
+
+ANY_ARRAY = hnp.arrays(
+    st.sampled_from([np.float32, np.float64, np.int64, np.bool_, np.complex64, np.str_]), hnp.array_shapes(min_dims=0)
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(st.sampled_from(["x", "y", ""]), ANY_ARRAY))
+def test_any_input_is_run_or_refused(session: Session, inputs: dict[str, np.ndarray]) -> None:
+    try:
+        assert session.run(inputs)["y"].shape == (inputs["x"].shape[0], 3)
+    except DeploykitError as error:
+        assert isinstance(error, ShapeError)
+        assert str(error)
