@@ -104,7 +104,8 @@ def _quotient(numerator: Polynomial, divisor: Polynomial) -> str:
     rounding = "floor"
     if number is not None and number > 0 and numerator.terms.get((), 0) == number - 1:
         rounding, numerator = "ceil", numerator - Polynomial.constant(number - 1)
-    top = _sum(numerator) if len(numerator.terms) == 1 else _operand(numerator)
+    (monomial, coefficient), *rest = numerator.terms.items()
+    top = _operand(numerator) if rest or coefficient > 0 else f"-{_term(monomial, -coefficient)}"
     return f"{rounding}({top}/{_operand(divisor)})"
 
 

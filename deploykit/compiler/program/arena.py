@@ -1,0 +1,169 @@
+"""The symbolic memory plan: where each slot of the arena lies, as an expression over dims.
+
+The plan is made in two steps.
+
+1. All sizes are taken at the upper bounds of the dims and packed as plain numbers (`packing`). A dim without a
+   maximum counts `UNBOUNDED`, or its minimum when that is more.
+2. Of two slots that live at the same time the packing says which is below. A slot then begins where the highest slot
+   directly below it ends: the maximum of `offset + size` over those. So no two of them overlap, whatever the dims are,
+   whether or not their sizes can be compared; at the upper bounds nothing lies higher than in the packing; and an
+   offset, being a sum of sizes of distinct slots, never exceeds the sum of all sizes.
+
+Offsets are kept as the maximum of a few polynomials. A term goes when another is proved not to be less within the
+bounds of the dims. More than `MAX_TERMS` are made fewer by merging two into one that bounds both, chosen so that the
+maximum rises least at the upper bounds; expressions therefore stay small whatever the size of the model.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tvm import tirx
+
+from deploykit.compiler.dims import evaluate
+from deploykit.compiler.dims.bounds import Box, nonnegative
+from deploykit.compiler.dims.conversion import expression, polynomial
+from deploykit.compiler.dims.polynomial import ZERO, Polynomial, extremum, round_up
+from deploykit.compiler.program.fronts import Fronts, Term
+from deploykit.compiler.program.ir import ALIGNMENT, Arena, Dim, IntExpr, Slot
+from deploykit.compiler.program.packing import Block, Packing, Problem, packings
+
+UNBOUNDED = 1024
+"""What a dim without a maximum counts while slots are packed."""
+
+MAX_TERMS = 8
+"""Polynomials in the maximum that an offset is."""
+
+_CORNER_DIMS = 3
+"""Dims of which all combinations of least and greatest values are points of comparison."""
+
+
+@dataclass(frozen=True)
+class SlotRequest:
+    """Wanted: `size` bytes, an expression over dims, from step `first` to step `last` inclusive."""
+
+    name: str
+    size: IntExpr
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """An arena at given dims. All in bytes; `sizes` are as requested, not rounded up."""
+
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+    total: int
+
+
+def plan(requests: Sequence[SlotRequest], dims: Sequence[Dim]) -> Arena:
+    """Slots in the order of `requests`, each a multiple of `ALIGNMENT` bytes from the start of the arena.
+
+    Raises:
+        ValueError: a size depends on a variable that is no dim.
+    """
+    box = {dim.var: (dim.minimum, dim.maximum) for dim in dims}
+    sizes = [_size(request, box) for request in requests]
+    fronts = Fronts(box, _points(dims), MAX_TERMS)
+    rounded = [fronts.term(round_up(size, ALIGNMENT)) for size in sizes]
+    blocks = [Block(term.values[0], r.first, r.last) for term, r in zip(rounded, requests, strict=True)]
+    problem = Problem(blocks)
+    found = packings(problem)
+    stacks = [_stack(problem, packing) for packing in found if packing.height == found[0].height]
+    stack = min(stacks, key=lambda stack: _peaks(stack, rounded))
+    offsets, total = _fronts_of_stack(stack, rounded, fronts)
+    return Arena(
+        tuple(
+            Slot(r.name, expression(size), _maximum(offset), r.first, r.last)
+            for r, size, offset in zip(requests, sizes, offsets, strict=True)
+        ),
+        _maximum(total),
+    )
+
+
+def layout(arena: Arena, at: Mapping[str, int]) -> Layout:
+    """The arena where each dim has the value given by its name."""
+    return Layout(
+        tuple(evaluate(slot.offset, at) for slot in arena.slots),
+        tuple(evaluate(slot.size, at) for slot in arena.slots),
+        evaluate(arena.size, at),
+    )
+
+
+def _size(request: SlotRequest, box: Box) -> Polynomial:
+    """Bytes of the slot, 0 where the expression is negative."""
+    size = polynomial(request.size)
+    unknown = [var.name for var in size.variables if var not in box]
+    if unknown:
+        raise ValueError(f"the size of slot '{request.name}' depends on '{unknown[0]}', which is no dim")
+    return size if nonnegative(size, box) else extremum("max", (ZERO, size))
+
+
+def _points(dims: Sequence[Dim]) -> list[dict[tirx.Var, int]]:
+    """Where sizes are compared: the upper bounds, a point between, then the corners of the first dims."""
+    low = {dim.var: dim.minimum for dim in dims}
+    high = {dim.var: max(dim.minimum, UNBOUNDED) if dim.maximum is None else dim.maximum for dim in dims}
+    middle = {var: math.isqrt(low[var] * high[var]) for var in low}
+    choices = [{low[dim.var], high[dim.var]} for dim in dims[:_CORNER_DIMS]]
+    corners = [low | dict(zip(low, corner, strict=False)) for corner in itertools.product(*map(sorted, choices))]
+    unique = {tuple(point.values()): point for point in (high, middle, *corners)}
+    return list(unique.values())
+
+
+@dataclass(frozen=True)
+class _Stack:
+    """`below[i]`: the slots directly below slot `i`; `order`: every slot after those below it."""
+
+    order: tuple[int, ...]
+    below: tuple[tuple[int, ...], ...]
+    tops: tuple[int, ...]
+
+
+def _stack(problem: Problem, packing: Packing) -> _Stack:
+    """Who stands on whom in a packing, without what follows from the rest."""
+    order = sorted(range(len(problem.blocks)), key=lambda i: (packing.offsets[i], i))
+    rank = {index: position for position, index in enumerate(order)}
+    reached = [0] * len(order)
+    below: list[tuple[int, ...]] = [()] * len(order)
+    covered = 0
+    for index in order:
+        direct: list[int] = []
+        for other in sorted(problem.conflicts[index], key=rank.__getitem__, reverse=True):
+            if rank[other] < rank[index] and not reached[index] >> other & 1:
+                direct.append(other)
+                reached[index] |= reached[other] | 1 << other
+        below[index] = tuple(direct)
+        covered |= reached[index]
+    tops = tuple(index for index in order if not covered >> index & 1)
+    return _Stack(tuple(order), tuple(below), tops)
+
+
+def _peaks(stack: _Stack, sizes: Sequence[Term]) -> tuple[int, ...]:
+    """Height of the stack at each point of comparison."""
+    ends: dict[int, tuple[int, ...]] = {}
+    ground = tuple(0 for _ in sizes[0].values) if sizes else ()
+    for index in stack.order:
+        start = map(max, zip(ground, *(ends[j] for j in stack.below[index]), strict=True))
+        ends[index] = tuple(a + b for a, b in zip(start, sizes[index].values, strict=True))
+    return tuple(map(max, zip(ground, *(ends[j] for j in stack.tops), strict=True)))
+
+
+def _fronts_of_stack(
+    stack: _Stack, sizes: Sequence[Term], fronts: Fronts
+) -> tuple[list[tuple[Term, ...]], tuple[Term, ...]]:
+    """Offset of each slot, and the size of the arena, as fronts."""
+    ground = fronts.term(ZERO)
+    ends: dict[int, list[Term]] = {}
+    offsets: list[tuple[Term, ...]] = [()] * len(sizes)
+    for index in stack.order:
+        offsets[index] = fronts.front([ground, *itertools.chain(*(ends[j] for j in stack.below[index]))])
+        ends[index] = [term + sizes[index] for term in offsets[index]]
+    return offsets, fronts.front([ground, *itertools.chain(*(ends[j] for j in stack.tops))])
+
+
+def _maximum(terms: Sequence[Term]) -> IntExpr:
+    return expression(extremum("max", (term.polynomial for term in terms)))
