@@ -1,0 +1,283 @@
+"""Scaled dot product attention: Attention.
+
+Two matrix products with two kernels between them, over symbolic batch and sequence lengths:
+
+* query and key become (batch, key heads, query heads per key head * length, size): the query heads that share a key
+  head lie beside each other, so grouped heads need no copies of keys and values;
+* one elementwise kernel scales, caps (`softcap`) and masks the products. A key is open to a query when the boolean
+  mask, the causal frontier, the window and the valid length all allow it and a float mask does not add minus infinity;
+  a closed key counts as minus infinity whatever its product is;
+* a softmax over the keys, in which a query without any open key gets zeros.
+
+Positions of queries count from the past length, or from `nonpad_kv_seqlen - q_sequence_length`. A mask shorter than
+the keys is closed beyond its end.
+
+float16 and bfloat16 are rounded after each of these steps, as in the function body of the operator, and computed in
+float32 in between; sums are kept in float32. `softmax_precision` is what the softmax is rounded to.
+(Source: ONNX operator Attention, opsets 23 to 25.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tvm import ir, te, tirx
+
+from deploykit.compiler.program.ir import IntExpr
+from deploykit.frontends.dtypes import is_narrow_float, storage_dtype
+from deploykit.frontends.onnx.broadcast import broadcast_index, compute_dtype, elementwise, load, store
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.integers import all_of, expr, exprs, floor_div, is_plain, truth
+from deploykit.frontends.onnx.narrow import decode
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops.joining import concat
+from deploykit.frontends.onnx.ops.layout import transpose
+from deploykit.frontends.onnx.ops.matmul import matmul
+from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.value import Value
+
+if TYPE_CHECKING:
+    from deploykit.frontends.onnx.integers import Condition
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """How products of queries and keys become scores; every step is rounded to `dtype`. `scale` is None where queries
+    and keys are scaled already. `offset` is the position of the first query, the same for the whole batch, unless
+    `lengths` (batch,) gives each its number of valid keys."""
+
+    dtype: str
+    scale: ir.Expr | None
+    softcap: float
+    causal: bool
+    left: int
+    right: int
+    offset: IntExpr
+    mask: Value | None
+    lengths: Value | None
+
+
+@operator("Attention")
+def attention(
+    ctx: Context,
+    node: Node,
+    query: Value,
+    key: Value,
+    value: Value,
+    mask: Value | None = None,
+    past_key: Value | None = None,
+    past_value: Value | None = None,
+    lengths: Value | None = None,
+) -> tuple[Value | None, ...]:
+    flat, dtype = query.rank == 3, query.dtype
+    if flat:
+        heads = node.int("kv_num_heads")
+        query = _split_heads(ctx, query, node.int("q_num_heads"))
+        key, value = _split_heads(ctx, key, heads), _split_heads(ctx, value, heads)
+    past: IntExpr = 0 if past_key is None else past_key.shape[2]
+    if past_key is not None and past_value is not None:
+        key, value = concat(ctx, [past_key, key], 2), concat(ctx, [past_value, value], 2)
+    rule = _scores_rule(node, query, past, mask, lengths)
+    products = _products(ctx, node, query, key, scaled=rule.scale is None)
+    scores = _masked(ctx, products, rule)
+    weights = ctx.cast(_softmax(ctx, scores, node.dtype("softmax_precision", dtype)), dtype)
+    y = _weighted(ctx, weights, value)
+    if flat:
+        batch, count, rows, size = y.shape
+        y = ctx.reshape(transpose(ctx, y, [0, 2, 1, 3]), (batch, rows, count * size))
+    if not node.uses_output(3):
+        return (y, key, value, None)
+    stages = (
+        lambda: elementwise(ctx, "scaled", lambda x: _scaled(x, rule), products),
+        lambda: elementwise(ctx, "capped", lambda x: _capped(_scaled(x, rule), rule), products),
+        lambda: scores,
+        lambda: weights,
+    )
+    return (y, key, value, ctx.cast(stages[node.int("qk_matmul_output_mode", 0)](), dtype))
+
+
+def _scores_rule(node: Node, query: Value, past: IntExpr, mask: Value | None, lengths: Value | None) -> _Scores:
+    narrow = compute_dtype(query.dtype) != storage_dtype(query.dtype)
+    return _Scores(
+        dtype=query.dtype,
+        scale=None if narrow else _scale(node, query),
+        softcap=node.float("softcap", 0.0),
+        causal=node.int("is_causal", 0) == 1,
+        left=node.int("left_window_size", -1),
+        right=node.int("right_window_size", -1),
+        offset=past,
+        mask=mask,
+        lengths=lengths,
+    )
+
+
+def _scale(node: Node, query: Value) -> ir.Expr:
+    """The factor of the products, by default one over the root of the head size."""
+    dtype, size = compute_dtype(query.dtype), query.shape[3]
+    if node.has("scale"):
+        return tirx.const(node.float("scale"), dtype)
+    return tirx.const(size**-0.5, dtype) if is_plain(size) else tirx.const(1, dtype) / tirx.sqrt(tirx.Cast(dtype, size))
+
+
+def _products(ctx: Context, node: Node, query: Value, key: Value, *, scaled: bool) -> Value:
+    """(batch, query heads, queries, keys): each query times each key, both scaled first where wanted."""
+    if scaled:
+        root, dtype = tirx.sqrt(_scale(node, query)), query.dtype
+        query = elementwise(ctx, "scaled_query", lambda x: x * _rounded(root, dtype), query)
+        key = elementwise(ctx, "scaled_key", lambda x: x * _rounded(root, dtype), key)
+    batch, q_heads, rows, size = query.shape
+    kv_heads, keys = key.shape[1:3]
+    shared = _queries_per_key(ctx, q_heads, kv_heads)
+    grouped = ctx.reshape(query, (batch, kv_heads, shared * rows, size))
+    products = matmul(ctx, grouped, transpose(ctx, key, [0, 1, 3, 2]))
+    return ctx.reshape(products, (batch, q_heads, rows, keys))
+
+
+def _weighted(ctx: Context, weights: Value, value: Value) -> Value:
+    """(batch, query heads, queries, size): the sums of values by weights."""
+    batch, q_heads, rows, keys = weights.shape
+    kv_heads = value.shape[1]
+    shared = _queries_per_key(ctx, q_heads, kv_heads)
+    y = matmul(ctx, ctx.reshape(weights, (batch, kv_heads, shared * rows, keys)), value)
+    return ctx.reshape(y, (batch, q_heads, rows, value.shape[3]))
+
+
+def _split_heads(ctx: Context, x: Value, heads: int) -> Value:
+    """(batch, length, heads * size) as (batch, heads, length, size)."""
+    batch, length, width = x.shape
+    size = ctx.simplify(floor_div(width, heads))
+    ctx.require(size * heads == width, f"{{}} channels do not split into {heads} heads", width)
+    return transpose(ctx, ctx.reshape(x, (batch, length, heads, size)), [0, 2, 1, 3])
+
+
+def _queries_per_key(ctx: Context, q_heads: IntExpr, kv_heads: IntExpr) -> IntExpr:
+    if ctx.equal(q_heads, kv_heads):
+        return 1
+    shared = ctx.simplify(floor_div(q_heads, kv_heads))
+    ctx.require(shared * kv_heads == q_heads, "{} query heads cannot share {} key heads", q_heads, kv_heads)
+    return shared
+
+
+def _rounded(value: ir.Expr, dtype: str) -> ir.Expr:
+    """A computed number rounded to `dtype`, to go on computing with."""
+    if dtype == "float16":
+        return tirx.Cast("float32", tirx.Cast("float16", value))
+    return decode(store(value, dtype), dtype) if is_narrow_float(dtype) else value
+
+
+def _scaled(product: ir.Expr, rule: _Scores) -> ir.Expr:
+    return product if rule.scale is None else product * rule.scale
+
+
+def _capped(score: ir.Expr, rule: _Scores) -> ir.Expr:
+    if not rule.softcap > 0:
+        return score
+    cap = tirx.const(rule.softcap, str(score.ty.dtype))
+    return _rounded(_rounded(tirx.tanh(_rounded(score / cap, rule.dtype)), rule.dtype) * cap, rule.dtype)
+
+
+def _masked(ctx: Context, products: Value, rule: _Scores) -> Value:
+    """Scores, minus infinity for closed keys, in the dtype that products are computed in."""
+    operands = [v for v in (products, rule.mask, rule.lengths) if v is not None]
+    dtype = compute_dtype(products.dtype)
+    closed = tirx.const(float("-inf"), dtype)
+
+    def build(*tensors: te.Tensor) -> te.Tensor:
+        rest = iter(tensors[1:])
+        mask = None if rule.mask is None else (next(rest), rule.mask)
+        lengths = None if rule.lengths is None else next(rest)
+
+        def score(*index: ir.Expr) -> ir.Expr:
+            value = _capped(_scaled(load(tensors[0], products.dtype, index), rule), rule)
+            conditions = _positions_open(rule, lengths, index, products.shape[2])
+            if mask is not None:
+                added, is_open = _mask_at(ctx, mask, products.shape, index)
+                conditions.append(is_open)
+                value = value if added is None else _rounded(value + tirx.Cast(dtype, added), rule.dtype)
+            is_open = all_of(conditions)
+            return value if is_open is True else tirx.Select(truth(is_open), value, closed)
+
+        return te.compute(exprs(products.shape), score, name="scores")
+
+    return ctx.kernel("attention_scores", build, *operands, dtype=dtype)
+
+
+def _positions_open(
+    rule: _Scores, lengths: te.Tensor | None, index: Sequence[ir.Expr], rows: IntExpr
+) -> list[Condition]:
+    """What the causal frontier, the window and the valid length demand of a key."""
+    batch, _, row, column = index
+    conditions: list[Condition] = []
+    position = row + rule.offset
+    if lengths is not None:
+        valid = tirx.Cast("int64", lengths(batch))
+        position = row + (valid - rows)
+        conditions.append(column < valid)
+    if rule.causal:
+        conditions.append(column <= position)
+    if rule.left >= 0:
+        conditions.append(column >= position - rule.left)
+    if rule.right >= 0:
+        conditions.append(column <= position + rule.right)
+    return conditions
+
+
+def _mask_at(
+    ctx: Context, given: tuple[te.Tensor, Value], shape: Sequence[IntExpr], index: Sequence[ir.Expr]
+) -> tuple[ir.Expr | None, ir.Expr]:
+    """What the mask adds to a score, if it is a float mask, and whether it leaves the key open."""
+    tensor, mask = given
+    if mask.rank > 4 or mask.rank < 1:
+        raise Unsupported(f"an attention mask of rank {mask.rank}")
+    where = [*broadcast_index(ctx, mask.shape[:-1], shape[:-1], index[:-1]), index[-1]]
+    element = load(tensor, mask.dtype, where)
+    if not ctx.equal(mask.shape[-1], shape[-1]):
+        beyond = tirx.const(False, "bool") if mask.dtype == "bool" else _lowest(element)
+        element = tirx.if_then_else(index[-1] < expr(mask.shape[-1]), element, beyond)
+    if mask.dtype == "bool":
+        return None, element
+    return element, element != _lowest(element)
+
+
+def _lowest(like: ir.Expr) -> ir.Expr:
+    return tirx.const(float("-inf"), str(like.ty.dtype))
+
+
+def _softmax(ctx: Context, scores: Value, precision: str) -> Value:
+    """Softmax over the last axis; a row of nothing but minus infinity becomes zeros. Exponentials and their sums are
+    rounded to `precision`, the result is what that computes in."""
+    dtype = compute_dtype(precision)
+    scores = ctx.cast(scores, dtype)
+    keys, outer = expr(scores.shape[-1]), exprs(scores.shape[:-1])
+    least = tirx.const(float("-inf"), dtype)
+    highest_of = te.comm_reducer(_larger, lambda _: least, name="highest")
+
+    def build(x: te.Tensor) -> te.Tensor:
+        k1, k2 = te.reduce_axis((0, keys), name="k"), te.reduce_axis((0, keys), name="k")
+        highest = te.compute(outer, lambda *i: highest_of(x(*i, k1), axis=k1), name="highest")
+
+        def power(*i: ir.Expr) -> ir.Expr:
+            top = highest(*i[:-1])
+            below = x(*i) - tirx.Select(top == least, tirx.const(0, dtype), top)
+            return store(tirx.exp(_rounded(below, precision)), precision)
+
+        powers = te.compute((*outer, keys), power, name="powers")
+        total = te.compute(outer, lambda *i: te.sum(load(powers, precision, [*i, k2]), axis=k2), name="total")
+        divisor = te.compute(outer, lambda *i: store(_not_zero(total(*i)), precision), name="divisor")
+
+        def weight(*i: ir.Expr) -> ir.Expr:
+            return load(powers, precision, i) / load(divisor, precision, i[:-1])
+
+        return te.compute((*outer, keys), weight, name="weights")
+
+    return ctx.kernel("attention_softmax", build, scores, dtype=dtype)
+
+
+def _not_zero(total: ir.Expr) -> ir.Expr:
+    return tirx.Select(total == 0, tirx.const(1, str(total.ty.dtype)), total)
+
+
+def _larger(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    return tirx.max(a, b)
