@@ -115,8 +115,8 @@ def lift_workspaces(body: Stmt, limit: int, parallel: ParallelLoop | None) -> tu
         elements = _elements(alloc.buffer, binds)
         whole = _workspace(alloc.buffer, parallel.extent * elements)
         lifted.append(whole)
-        start = whole[parallel.loop.loop_var.astype("int64") * elements]
-        return DeclBuffer(alloc.buffer, data=tirx.address_of(start))
+        start = Bind(Var("start", "int64"), parallel.loop.loop_var.astype("int64") * elements)
+        return SeqStmt([start, DeclBuffer(alloc.buffer, data=tirx.address_of(whole[start.var]))])
 
     def inside(loop: For) -> For:
         if parallel is None or not loop.loop_var.same_as(parallel.loop.loop_var):

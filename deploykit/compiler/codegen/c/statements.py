@@ -8,18 +8,21 @@ loops that are left are plain loops (the C compiler decides).
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import tvm
 import tvm_ffi
 from tvm import tirx
 from tvm.ir import Call, PointerType, Range, TensorLoad, Var
+from tvm.ir.prim import expr as prim
 from tvm.tirx import DeclBuffer, For, IfThenElse, SeqStmt
 
 from deploykit.compiler.codegen.c import support, types
 from deploykit.compiler.codegen.c.calls import MATH
 from deploykit.compiler.codegen.c.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.c.names import Scopes
+from deploykit.compiler.codegen.c.uses import used_variables, written_buffers
 from deploykit.compiler.codegen.rewrite import variables
 
 if TYPE_CHECKING:
@@ -45,45 +48,27 @@ class KernelPrinter:
         self.scopes = Scopes(_FUNCTIONS)
         self.names: dict[Var, str] = {}
         self.analyzer = tvm.sym.Analyzer()
-        self.expressions = ExpressionPrinter(self._name, self.names.__getitem__, self.analyzer)
+        self.expressions = ExpressionPrinter(self.names.__getitem__, self.names.__getitem__, self.analyzer)
         self.lines: list[str] = []
-        self.bind_lines: dict[Var, int] = {}
-        self.uses: dict[Var | None, set[Var]] = {None: set()}
-        self.user: Var | None = None
         self.depth = 1
-        self.written = _written(func.body)
+        self.written = written_buffers(func.body)
+        self.used = used_variables(func.body)
 
     def text(self) -> str:
         """The definition, ending with a newline."""
         for param in self.func.params:
             self.names[param] = self.scopes.fresh(param.name)
         self._statement(self.func.body)
-        lines = self._live_lines()
-        text = "\n".join(lines)
+        text = "\n".join(self.lines)
         unused = [n for n in (self.names[p] for p in self.func.params) if not re.search(rf"\b{n}\b", text)]
-        return "\n".join([f"{self._signature()} {{", *(f"{INDENT}(void){name};" for name in unused), *lines, "}", ""])
+        ignored = [f"{INDENT}(void){name};" for name in unused]
+        return "\n".join([f"{self._signature()} {{", *ignored, *self.lines, "}", ""])
 
     def prototype(self) -> str:
         """The declaration, without the semicolon."""
         for param in self.func.params:
             self.names[param] = self.scopes.fresh(param.name)
         return self._signature()
-
-    def _live_lines(self) -> list[str]:
-        """The lines without binds that nothing uses, such as those that only buffer shapes refer to."""
-        live: set[Var] = set()
-        pending = list(self.uses[None])
-        while pending:
-            var = pending.pop()
-            if var not in live:
-                live.add(var)
-                pending.extend(self.uses.get(var, ()))
-        dead = {line for var, line in self.bind_lines.items() if var not in live}
-        return [text for number, text in enumerate(self.lines) if number not in dead]
-
-    def _name(self, var: Var) -> str:
-        self.uses[self.user].add(var)
-        return self.names[var]
 
     def _signature(self) -> str:
         params = [self._parameter(param) for param in self.func.params] or ["void"]
@@ -158,34 +143,44 @@ class KernelPrinter:
         self.names[stmt.buffer] = name
 
     def _bind(self, stmt: tirx.Bind) -> None:
-        self.uses[stmt.var] = set()
-        self.user = stmt.var
-        value = self.expressions.value(stmt.value)
-        self.user = None
         if self.expressions.reads_memory(stmt.value):
             self.expressions.from_memory.add(stmt.var)
         elif types.dtype_of(stmt.var) in ("int32", "int64"):
             self.analyzer.bind(stmt.var, stmt.value, allow_override=True)
+        if stmt.var not in self.used:
+            return
+        value = self.expressions.value(stmt.value)
         name = self.scopes.fresh(_bind_name(stmt.var))
-        self.bind_lines[stmt.var] = len(self.lines)
         self._line(f"const {types.value_type(types.dtype_of(stmt.var))} {name} = {value};")
         self.names[stmt.var] = name
 
     def _for(self, loop: For) -> None:
         self.analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent), allow_override=True)
-        last = self.analyzer.simplify(loop.min + loop.extent)
+        last = _end(loop)
         c_type = types.value_type(types.dtype_of(loop.loop_var))
         first, end = self.expressions.index(loop.min), self.expressions.index(last)
         if self.expressions.reads_memory(last):
             name = self.scopes.fresh(f"{loop.loop_var.name}_end")
             self._line(f"const {c_type} {name} = {end};")
             end = name
-        with self.scopes.nested(), self.analyzer.constraint_scope(loop.extent > 0):
+        with ExitStack() as inside:
+            inside.enter_context(self.scopes.nested())
+            for factor in self._factors(self.analyzer.simplify(loop.extent)):
+                inside.enter_context(self.analyzer.constraint_scope(factor > 0))
             name = self.scopes.fresh(loop.loop_var.name)
             self.names[loop.loop_var] = name
             step = f"++{name}" if loop.step is None else f"{name} += {self.expressions.index(loop.step)}"
             self._block(f"for ({c_type} {name} = {first}; {name} < {end}; {step})", loop.body)
         self._line("}")
+
+    def _factors(self, extent: Expr) -> list[Expr]:
+        """What is positive in the body of a loop of that extent: each factor, where none can be negative."""
+        if not isinstance(extent, prim.Mul) or self.analyzer.const_int_bound(extent).min_value < 0:
+            return [extent]
+        sides = (extent.a, extent.b)
+        if any(self.analyzer.const_int_bound(side).min_value < 0 for side in sides):
+            return [extent]
+        return [factor for side in sides for factor in self._factors(side)]
 
     def _while(self, loop: tirx.While) -> None:
         self._block(f"while ({self.expressions.value(loop.condition)})", loop.body)
@@ -204,8 +199,12 @@ class KernelPrinter:
     def _store(self, stmt: tirx.BufferStore) -> None:
         target = f"{self.names[stmt.buffer]}[{self.expressions.position(stmt.indices)}]"
         dtype = str(stmt.buffer.ty.dtype)
-        value = self.expressions.half_bits(stmt.value) if dtype == "float16" else self.expressions.value(stmt.value)
-        self._line(f"{target} = {value};")
+        if dtype == "float16":
+            self._line(f"{target} = {self.expressions.half_bits(stmt.value)};")
+        elif types.is_float(dtype) and _adds_to_itself(stmt):
+            self._line(f"{target} += {self.expressions.value(stmt.value.b)};")
+        else:
+            self._line(f"{target} = {self.expressions.value(stmt.value)};")
 
     def _evaluate(self, stmt: tirx.Evaluate) -> None:
         value = stmt.value
@@ -250,32 +249,15 @@ def _bind_name(var: Var) -> str:
     return "offset" if types.dtype_of(var) in ("int32", "int64") else "value"
 
 
-def _written(body: Stmt) -> set[Var]:
-    """Buffers and pointers that the body writes through, also by another name for the same memory."""
-    written: set[Var] = set()
-
-    def store(stmt: tirx.BufferStore) -> None:
-        written.add(stmt.buffer)
-
-    def evaluate(stmt: tirx.Evaluate) -> None:
-        written.update(_passed(stmt))
-
-    tvm_ffi.structural_walk(body, [(tirx.BufferStore, store), (tirx.Evaluate, evaluate)])
-    declarations: list[DeclBuffer] = []
-    tvm_ffi.structural_walk(body, (DeclBuffer, declarations.append), order="pre")
-    for declaration in reversed(declarations):
-        if declaration.buffer in written:
-            written.add(_origin(declaration.data))
-    return written
+def _end(loop: For) -> Expr:
+    if isinstance(loop.min, prim.IntImm) and int(loop.min.value) == 0:
+        return loop.extent
+    return tvm.sym.Analyzer().simplify(loop.min + loop.extent)
 
 
-def _passed(stmt: tirx.Evaluate) -> list[Var]:
-    """Buffers whose address is handed to an external function."""
-    return [arg.args[0] for arg in getattr(stmt.value, "args", ()) if isinstance(arg, Call) and arg.args]
-
-
-def _origin(data: Expr) -> Var:
-    if isinstance(data, Var):
-        return data
-    source = data.args[0]
-    return source.source if isinstance(source, TensorLoad) else source
+def _adds_to_itself(stmt: tirx.BufferStore) -> bool:
+    """Whether a store has the form `a[i] = a[i] + x`."""
+    value = stmt.value
+    if not isinstance(value, prim.Add) or not isinstance(value.a, TensorLoad):
+        return False
+    return bool(value.a.source.same_as(stmt.buffer) and tvm_ffi.structural_equal(value.a.indices, stmt.indices))

@@ -1,0 +1,80 @@
+"""What a kernel's body writes to, and which of its variables its work depends on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import tvm_ffi
+from tvm.ir import Call, TensorLoad, Var
+from tvm.tirx import AllocBuffer, Bind, BufferStore, DeclBuffer, Evaluate
+
+if TYPE_CHECKING:
+    from tvm.ir import Expr
+    from tvm.tirx import Stmt
+    from tvm_ffi import StructuralVisitor
+
+
+def used_variables(body: Stmt) -> set[Var]:
+    """Variables that a statement needs, also by way of binds. What only the shape of a buffer refers to is not used."""
+    uses: dict[Var | None, list[Var]] = {None: []}
+    user: Var | None = None
+
+    def var(node: Var, _: StructuralVisitor) -> None:
+        uses[user].append(node)
+
+    def bind(stmt: Bind, visitor: StructuralVisitor) -> None:
+        nonlocal user
+        uses[stmt.var] = []
+        user = stmt.var
+        visitor.visit(stmt.value)
+        user = None
+
+    def declare(stmt: DeclBuffer, visitor: StructuralVisitor) -> None:
+        visitor.visit(stmt.data)
+
+    def allocate(_: AllocBuffer, __: StructuralVisitor) -> None:
+        return
+
+    rules: list[tuple[type, Any]] = [(Var, var), (Bind, bind), (DeclBuffer, declare), (AllocBuffer, allocate)]
+    tvm_ffi.structural_visit(body, rules)
+    used: set[Var] = set()
+    pending = uses[None]
+    while pending:
+        node = pending.pop()
+        if node not in used:
+            used.add(node)
+            pending.extend(uses.get(node, ()))
+    return used
+
+
+def written_buffers(body: Stmt) -> set[Var]:
+    """Buffers and pointers that the body writes through, also by another name for the same memory."""
+    written: set[Var] = set()
+    declarations: list[DeclBuffer] = []
+
+    def store(stmt: BufferStore) -> None:
+        written.add(stmt.buffer)
+
+    def evaluate(stmt: Evaluate) -> None:
+        written.update(_passed(stmt))
+
+    tvm_ffi.structural_walk(
+        body, [(BufferStore, store), (Evaluate, evaluate), (DeclBuffer, declarations.append)], order="pre"
+    )
+    for declaration in reversed(declarations):
+        if declaration.buffer in written:
+            written.add(_origin(declaration.data))
+    return written
+
+
+def _passed(stmt: Evaluate) -> list[Var]:
+    """Buffers whose address is handed to an external function."""
+    return [_origin(arg) for arg in getattr(stmt.value, "args", ()) if isinstance(arg, Call) and arg.args]
+
+
+def _origin(data: Expr) -> Var:
+    """The buffer or pointer that an address is in."""
+    if isinstance(data, Var):
+        return data
+    source = data.args[0]
+    return source.source if isinstance(source, TensorLoad) else source

@@ -1,0 +1,116 @@
+"""Native objects: which symbols they have, that they are position independent, that each CPU's code runs."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from tvm import tirx
+
+from deploykit.compiler.codegen.cpus import CPUS, find_cpu, host_cpu
+from deploykit.compiler.codegen.lower import lower
+from deploykit.compiler.codegen.native import emit_object
+from deploykit.errors import UsageError
+from tests.codegen import test_intrinsics
+from tests.codegen.harness import Library, elementwise
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from deploykit.compiler.program.ir import Kernel
+
+HALF_HELPERS = {"__extendhfsf2", "__truncsfhf2"}
+RUNNABLE = [name for name in CPUS if name.startswith("x86")]
+FEATURE_FLAGS = {"x86-64-v2": "ssse3", "x86-64-v3": "avx2", "x86-64-v4": "avx512vl"}
+
+
+@pytest.fixture(scope="module")
+def kernels() -> list[Kernel]:
+    """Every intrinsic, serial and vectorised, and pairs that a compiler may merge into one call."""
+    functions = {
+        f"{name}_{dtype}_{lanes}": elementwise(
+            getattr(tirx, name), [dtype] * (1 + (name in test_intrinsics.BINARY)), lanes=lanes
+        )
+        for name, dtype in test_intrinsics.CASES
+        for lanes in (None, 8)
+        if (dtype, lanes) in (("float16", None), ("float32", None), ("float32", 8), ("float64", 8))
+    }
+    functions["sin_and_cos"] = elementwise(lambda x: tirx.sin(x) + tirx.cos(x), ["float32"])
+    functions["powers"] = elementwise(
+        lambda x: tirx.pow(tirx.const(10.0, "float32"), x) + tirx.pow(tirx.const(2.0, "float32"), x), ["float32"]
+    )
+    return [lower(func, name).kernel for name, func in functions.items()]
+
+
+def symbols(path: Path) -> list[tuple[str, str]]:
+    """Kind and name of each symbol of an object, as `nm` lists them."""
+    listing = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
+    return [(kind, name) for kind, name in re.findall(r"^[0-9a-f ]* ([A-Za-z]) (\S+)$", listing, re.MULTILINE)]
+
+
+def c99_math_functions() -> set[str]:
+    names = {
+        *("exp", "exp2", "log", "log2", "log10", "log1p", "tanh", "sin", "cos", "tan", "asin", "acos", "atan", "sinh"),
+        *(
+            "cosh",
+            "asinh",
+            "acosh",
+            "atanh",
+            "sqrt",
+            "floor",
+            "ceil",
+            "trunc",
+            "nearbyint",
+            "rint",
+            "fabs",
+            "pow",
+            "fmod",
+        ),
+        *("atan2", "hypot", "copysign", "nextafter", "fma", "erf", "fmin", "fmax", "round"),
+    }
+    return names | {f"{name}f" for name in names}
+
+
+@pytest.mark.parametrize("cpu", [*CPUS, "native"])
+def test_only_standard_functions_are_called(kernels: list[Kernel], cpu: str, tmp_path: Path) -> None:
+    path = tmp_path / "kernels.o"
+    path.write_bytes(emit_object(kernels, "model", find_cpu(cpu)))
+    found = symbols(path)
+    assert {name for kind, name in found if kind == "T"} == {f"model_{k.name}" for k in kernels}
+    assert {name for kind, name in found if kind == "W"} <= HALF_HELPERS
+    undefined = {name for kind, name in found if kind == "U"}
+    assert undefined <= c99_math_functions() | {"memset", "memcpy"}
+
+
+@pytest.mark.parametrize("cpu", RUNNABLE)
+def test_each_cpu_computes_the_same(cpu: str, tmp_path: Path) -> None:
+    if f"+{FEATURE_FLAGS[cpu]}" not in host_cpu().features:
+        pytest.skip(f"this machine cannot run {cpu}")
+    func = elementwise(lambda x, y: tirx.exp(x.astype("float32")) * y, ["float16", "float32"], lanes=16)
+    kernel = lower(func, "k").kernel
+    source, library = tmp_path / "k.o", tmp_path / "k.so"
+    source.write_bytes(emit_object([kernel], "test", CPUS[cpu]))
+    subprocess.run(["gcc", "-shared", "-Wl,-z,text", source, "-o", library, "-lm"], check=True)
+    x, y = np.linspace(-4, 4, 64).astype("float16"), np.ones(64, "float32")
+    z = np.empty_like(y)
+    Library(ctypes.CDLL(str(library)), {}).run("k", [x, y, z], [4])
+    np.testing.assert_allclose(z, np.exp(x.astype("float32")), rtol=1e-6)
+
+
+def test_two_prefixes_link_together(tmp_path: Path) -> None:
+    kernel = lower(elementwise(lambda x: x + 1.0, ["float16"]), "k").kernel
+    objects = [tmp_path / f"{prefix}.o" for prefix in ("a", "b")]
+    for path in objects:
+        path.write_bytes(emit_object([kernel], path.stem, CPUS["x86-64-v2"]))
+    library = tmp_path / "both.so"
+    subprocess.run(["gcc", "-shared", *objects, "-o", library], check=True)
+    assert {"a_k", "b_k"} <= {name for _, name in symbols(library)}
+
+
+def test_unknown_cpu() -> None:
+    with pytest.raises(UsageError, match="choose one of native, x86-64-v2"):
+        find_cpu("pentium")
