@@ -35,6 +35,8 @@ class InProcess:
         self._codes = [logical_dtype(port.dtype).code for port in manifest.inputs]
         self._library = native.Library(path, manifest.prefix)
         self._model: Any = native.model_struct(len(manifest.dims))()
+        if ctypes.sizeof(self._model) != self._library.descriptor.model_bytes:
+            raise ArtifactError(f"{path} is not the library that the manifest of '{manifest.name}' describes")
         self._arena: np.ndarray | None = None
         self._room = [_FIRST_GUESS] * len(manifest.outputs)
         self._weights = self._init(folder)

@@ -57,6 +57,22 @@ class CModel(ctypes.Structure):
     )
 
 
+class CDescriptor(ctypes.Structure):
+    """`dk_model_descriptor`."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("input_count", ctypes.c_int32),
+        ("output_count", ctypes.c_int32),
+        ("dim_count", ctypes.c_int32),
+        ("inputs", ctypes.c_void_p),
+        ("outputs", ctypes.c_void_p),
+        ("dims", ctypes.c_void_p),
+        ("weights_bytes", ctypes.c_size_t),
+        ("model_bytes", ctypes.c_size_t),
+    )
+
+
 def model_struct(dim_count: int) -> type[ctypes.Structure]:
     """The struct of a model with that many dims: a `dk_model`, then an int64 a dim, at least one."""
 
@@ -82,7 +98,8 @@ class Library:
             self.output_shape = self._function("output_shape", ctypes.c_int)
             self.arena_bytes = self._function("arena_bytes", ctypes.c_int64)
             self.set_arena = self._handle.dk_set_arena
-        except AttributeError as error:
+            self.descriptor = CDescriptor.in_dll(self._handle, f"{prefix}_descriptor")
+        except (AttributeError, ValueError) as error:
             raise ArtifactError(f"{path} does not hold the model '{prefix}': {error}") from error
         self.set_arena.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
         self.init.argtypes = (

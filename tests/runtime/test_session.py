@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import ml_dtypes
@@ -16,7 +17,7 @@ from tvm import tirx
 import deploykit.session
 from deploykit.compiler.program.ir import Copy, Launch, Program
 from deploykit.dtypes import DTYPES
-from deploykit.errors import ArtifactError, DeploykitError, ShapeError, UsageError
+from deploykit.errors import ArtifactError, ShapeError, UsageError
 from deploykit.session import Session
 from deploykit.targets.base import PackageOptions, find_target, write_artifact
 from tests.runtime.programs import Draft, elementwise, mlp
@@ -215,8 +216,5 @@ ANY_ARRAY = hnp.arrays(
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.sampled_from(["x", "y", ""]), ANY_ARRAY))
 def test_any_input_is_run_or_refused(session: Session, inputs: dict[str, np.ndarray]) -> None:
-    try:
+    with suppress(ShapeError):
         assert session.run(inputs)["y"].shape == (inputs["x"].shape[0], 3)
-    except DeploykitError as error:
-        assert isinstance(error, ShapeError)
-        assert str(error)

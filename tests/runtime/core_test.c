@@ -1,0 +1,101 @@
+/* What the portable core reports, for a model that is written out by hand. Prints each status and text. */
+#include <stdio.h>
+#include <string.h>
+
+#include "deploykit.h"
+
+static const dk_axis x_axes[] = {{0, 0, "n"}, {DK_AXIS_FIXED, 3, "3"}};
+static const dk_axis z_axes[] = {{0, 0, "n"}};
+static const dk_port inputs_of_model[] = {{"x", DK_FLOAT32, 2, x_axes}, {"z", DK_INT64, 1, z_axes}};
+static const dk_port outputs_of_model[] = {{"y", DK_FLOAT64, 1, z_axes}};
+static const dk_dim dims_of_model[] = {{"n", 2, 5, NULL}, {"room", 1, -1, "things"}};
+static const dk_model_descriptor descriptor = {
+    "m", 2, 1, 2, inputs_of_model, outputs_of_model, dims_of_model, 64, sizeof(dk_model) + 2 * sizeof(int64_t)
+};
+
+static DK_ALIGNED unsigned char memory[256];
+static dk_model model;
+
+static void show(dk_status status) {
+    printf("%d %s\n", (int)status, status == DK_OK ? "" : model.error);
+}
+
+static void bind(int64_t n, int64_t z, int64_t columns) {
+    dk_tensor inputs[2] = {
+        {memory, sizeof memory, DK_FLOAT32, 2, {n, columns}},
+        {memory, sizeof memory, DK_INT64, 1, {z}},
+    };
+    int64_t dims[2] = {0, 7};
+    show(dk_bind(&model, inputs, dims));
+    printf("  n=%ld room=%ld\n", (long)dims[0], (long)dims[1]);
+}
+
+static void bind_broken_inputs(void) {
+    dk_tensor inputs[2] = {{memory, 23, DK_FLOAT32, 2, {2, 3}}, {memory, sizeof memory, DK_INT64, 1, {2}}};
+    int64_t dims[2] = {0, 1};
+    show(dk_bind(&model, inputs, dims));
+    inputs[0].bytes = 24;
+    show(dk_bind(&model, inputs, dims));
+    inputs[0].data = memory + 2;
+    show(dk_bind(&model, inputs, dims));
+    inputs[0].data = NULL;
+    show(dk_bind(&model, inputs, dims));
+    inputs[0].data = memory;
+    inputs[0].dtype = DK_INT32;
+    show(dk_bind(&model, inputs, dims));
+    inputs[0].dtype = (dk_dtype)99;
+    show(dk_bind(&model, inputs, dims));
+    inputs[0].dtype = DK_FLOAT32;
+    inputs[0].rank = 1;
+    show(dk_bind(&model, inputs, dims));
+    inputs[0].rank = 2;
+    inputs[0].shape[1] = -3;
+    show(dk_bind(&model, inputs, dims));
+    inputs[0].shape[0] = DK_MAX_EXTENT;
+    inputs[0].shape[1] = DK_MAX_EXTENT;
+    show(dk_bind(&model, inputs, dims));
+    dims[1] = 0;
+    show(dk_bind(&model, inputs, dims));
+}
+
+static void fail(void) {
+    char text[2 * DK_ERROR_TEXT];
+    const int64_t values[] = {INT64_MIN, INT64_MAX};
+    const dk_tensor output = {memory, 16, DK_FLOAT64, 1, {3}};
+    show(dk_fail_shape(&model, "from {} to {}, and { }", values));
+    memset(text, 'a', sizeof text);
+    text[sizeof text - 1] = '\0';
+    printf("%d %lu\n", (int)dk_fail_shape(&model, text, NULL), (unsigned long)strlen(model.error));
+    show(dk_check_data(&model, "count", -1, 0, 9));
+    show(dk_check_data(&model, "count", -1, 0, INT64_MAX));
+    show(dk_check_data(&model, "count", 10, INT64_MIN, 9));
+    show(dk_check_data(&model, "count", 9, 0, 9));
+    show(dk_check_arena(&model, 256));
+    show(dk_check_arena(&model, 257));
+    show(dk_check_arena(&model, -1));
+    show(dk_check_output(&model, &output, 0, 16));
+    show(dk_check_output(&model, &output, 0, 24));
+    printf("  bytes=%ld output=%d dim=%d\n", (long)model.need.bytes, model.need.output, model.need.dim);
+    show(dk_fail_capacity(&model, "things", 100, 64, 1, 8));
+    printf("  output=%d dim=%d extent=%ld\n", model.need.output, model.need.dim, (long)model.need.extent);
+    show(dk_fail_capacity(&model, "things", INT64_MAX, 64, 1, 8));
+    show(dk_fail_capacity(&model, "things", 5, 0, 1, 8));
+    show(dk_fail_capacity(&model, "things", 5, 4, -1, 0));
+}
+
+int main(void) {
+    show(dk_init(&model, &descriptor, memory, 63, memory, sizeof memory));
+    show(dk_init(&model, &descriptor, NULL, 64, memory, sizeof memory));
+    show(dk_init(&model, &descriptor, memory + 1, 64, memory, sizeof memory));
+    show(dk_init(&model, &descriptor, memory, 64, memory + 8, 64));
+    show(dk_init(&model, &descriptor, memory, 64, memory, sizeof memory));
+    bind(2, 2, 3);
+    bind(5, 5, 3);
+    bind(1, 1, 3);
+    bind(6, 6, 3);
+    bind(2, 3, 3);
+    bind(2, 2, 4);
+    bind_broken_inputs();
+    fail();
+    return 0;
+}
