@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.onnx.registry import normalise_domain
 
-OPSETS = range(7, 29)
+OPSETS = range(6, 29)
 """Opsets of the default domain that the importer knows."""
 
 
