@@ -118,6 +118,10 @@ def function_body(node: Node, source: object, inputs: Sequence[AnyValue | None])
     )
     function = onnx.FunctionProto()
     function.ParseFromString(body)
+    computed = {name for inner in function.node for name in inner.output}
+    kept = [name for name in function.output if name in computed]
+    assert kept == list(function.output)[: len(kept)], "only trailing outputs may be left out"
+    del function.output[len(kept) :]
     return ir.from_proto(function)
 
 
