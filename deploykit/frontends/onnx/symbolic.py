@@ -1,228 +1,321 @@
 """Shape arithmetic: operators on tensors whose elements are integers or expressions over dims.
 
 `Shape` starts it; `Gather`, `Concat`, `Mul`, ... on its results stay expressions, so that a `Reshape` at the end of
-such a chain gets integer expressions and no tensor is ever computed. The functions work on numpy object arrays, whose
-elementwise operators are those of the expressions.
+such a chain gets integer expressions and no tensor is ever computed. The functions of the tables work on numpy object
+arrays: `_POINTWISE` element by element, `_ARRAYS` on whole arrays, where numpy does the moving. A function gives `None`
+where the result is no such array (positions that are not plain, a size that is not): a kernel computes it then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from tvm import ir, tirx
 
+from deploykit.compiler.dims import simplify
+from deploykit.frontends.onnx.integers import (
+    all_plain,
+    both,
+    ceil_div,
+    either,
+    equal,
+    expr,
+    floor_mod,
+    is_plain,
+    less,
+    less_equal,
+    maximum,
+    minimum,
+    negate,
+    select,
+)
+from deploykit.frontends.onnx.registry import Unsupported
 from deploykit.frontends.onnx.value import AnyValue, Value, known
 
 if TYPE_CHECKING:
     from deploykit.frontends.onnx.context import Context
     from deploykit.frontends.onnx.node import Node
 
-Array = np.ndarray[Any, np.dtype[np.object_]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[np.object_]]"
+
+MAXIMUM_ELEMENTS = 1024
+"""A result with more elements is computed by a kernel instead."""
 
 
 def evaluate(ctx: Context, node: Node, inputs: Sequence[AnyValue | None]) -> tuple[AnyValue, ...] | None:
     """The results of a node as known values, or `None` when it has to be computed by kernels."""
-    if node.domain:
+    if node.domain or not _in_reach(inputs):
         return None
-    function = _FUNCTIONS.get(node.op_type)
-    if function is None or not all(i is None or (isinstance(i, Value) and i.is_known) for i in inputs):
+    arrays = [i.known_elements() if isinstance(i, Value) else None for i in inputs]
+    try:
+        results = _results(node, arrays)
+    except (IndexError, ValueError) as error:
+        raise Unsupported(str(error)) from error
+    if results is None:
         return None
-    values = [i for i in inputs if isinstance(i, Value)]
-    if len(values) != len([i for i in inputs if i is not None]) or not any(v.elements is not None for v in values):
-        return None
-    if any(v.dtype.startswith(("float", "bfloat")) for v in values):
-        return None
-    result = function(node, *[i.known_elements() if isinstance(i, Value) else None for i in inputs])
-    if result is None:
-        return None
-    dtype = "bool" if node.op_type in _PREDICATES else values[-1].dtype if node.op_type == "Where" else values[0].dtype
+    dtype = _result_dtype(node, inputs)
+    return tuple(_value(ctx, r, dtype) for r in (results if isinstance(results, list) else [results]))
+
+
+def _results(node: Node, arrays: Sequence[Array | None]) -> Any:
+    """One array, a list of one an output, or `None`."""
+    if node.op_type in _VARIADIC:
+        return reduce(np.frompyfunc(_VARIADIC[node.op_type], 2, 1), arrays)
+    if node.op_type in _POINTWISE:
+        return np.frompyfunc(_POINTWISE[node.op_type], len(arrays), 1)(*arrays)
+    return _ARRAYS[node.op_type](node, *arrays) if node.op_type in _ARRAYS else None
+
+
+def _in_reach(inputs: Sequence[AnyValue | None]) -> bool:
+    """Whether every input is known, integer or boolean, and one of them holds expressions."""
+    given = [i for i in inputs if i is not None]
+    return all(
+        isinstance(i, Value) and i.is_known and i.dtype in ("int64", "int32", "bool") for i in given
+    ) and any(isinstance(i, Value) and i.elements is not None for i in given)
+
+
+def _result_dtype(node: Node, inputs: Sequence[AnyValue | None]) -> str:
+    if node.op_type in _PREDICATES:
+        return "bool"
     if node.op_type == "Cast":
-        dtype = node.dtype("to")
-    simplified = np.empty(np.shape(result), dtype=object)
-    flat = np.asarray(result, dtype=object).reshape(-1)
-    simplified.reshape(-1)[:] = [ctx.simplify(e) if isinstance(e, ir.Expr) and dtype != "bool" else e for e in flat]
-    return (known(simplified, dtype),)
+        return node.dtype("to")
+    source = inputs[-1] if node.op_type == "Where" else inputs[0]
+    assert isinstance(source, Value)
+    return source.dtype
 
 
-def _elementwise(function: Callable[..., Any]) -> Callable[..., Array]:
-    vectorised = np.frompyfunc(function, function.__code__.co_argcount, 1)
-    return lambda node, *arrays: np.asarray(vectorised(*arrays), dtype=object)
+def _value(ctx: Context, result: Any, dtype: str) -> Value:
+    array = np.asarray(result, dtype=object)
+    simplified = np.empty(array.shape, dtype=object)
+    for position, element in np.ndenumerate(array):
+        simplified[position] = ctx.simplify(element) if isinstance(element, ir.Expr) else element
+    return known(simplified, dtype)
 
 
-def _expr(value: Any) -> Any:
-    return tirx.IntImm("int64", int(value)) if isinstance(value, (int, np.integer)) else value
+# Element by element
 
 
-def _is_plain(*values: Any) -> bool:
-    return all(isinstance(v, (int, bool, np.integer, np.bool_)) for v in values)
+def _quotient(a: Any, b: Any) -> Any:
+    """ONNX integer division truncates."""
+    if is_plain(a) and is_plain(b):
+        return (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) if b else 0
+    return tirx.truncdiv(expr(a), expr(b))
 
 
-def _divide(a: Any, b: Any) -> Any:
-    """ONNX integer division truncates; dims are not negative, and for those it is floor division."""
-    if _is_plain(a, b):
-        return int(a / b) if b and abs(a) < 2**52 else (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1)
-    return tirx.truncdiv(_expr(a), _expr(b))
+_POINTWISE: Mapping[str, Callable[..., Any]] = {
+    "Add": lambda a, b: a + b,
+    "Sub": lambda a, b: a - b,
+    "Mul": lambda a, b: a * b,
+    "Div": _quotient,
+    "Neg": lambda a: -a,
+    "Abs": lambda a: maximum(a, -a),
+    "Not": negate,
+    "And": both,
+    "Or": either,
+    "Where": select,
+    "Equal": equal,
+    "Less": less,
+    "Greater": lambda a, b: less(b, a),
+    "LessOrEqual": less_equal,
+    "GreaterOrEqual": lambda a, b: less_equal(b, a),
+    "Identity": lambda a: a,
+}
+
+_VARIADIC: Mapping[str, Callable[[Any, Any], Any]] = {"Min": minimum, "Max": maximum, "Sum": lambda a, b: a + b}
+
+_PREDICATES = {"Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Not", "And", "Or"}
 
 
-def _modulo(a: Any, b: Any) -> Any:
-    return a % b if _is_plain(a, b) else tirx.floormod(_expr(a), _expr(b))
+# Whole arrays
 
 
-def _select(condition: Any, a: Any, b: Any) -> Any:
-    if _is_plain(condition):
-        return a if condition else b
-    return tirx.Select(condition, _expr(a), _expr(b))
+def _plain(array: Array | None) -> list[int] | None:
+    """The elements as integers, or `None` when there is no array or one of them is an expression."""
+    if array is None or not all_plain(array.reshape(-1)):
+        return None
+    return [int(e) for e in array.reshape(-1)]
 
 
-def _minimum(a: Any, b: Any) -> Any:
-    return min(a, b) if _is_plain(a, b) else tirx.min(_expr(a), _expr(b))
+def _axes(node: Node, operand: Array | None) -> tuple[int, ...] | None:
+    axes = _plain(operand) if operand is not None else node.ints("axes") if node.has("axes") else None
+    return None if axes is None else tuple(axes)
 
 
-def _maximum(a: Any, b: Any) -> Any:
-    return max(a, b) if _is_plain(a, b) else tirx.max(_expr(a), _expr(b))
+def _cast(node: Node, x: Array) -> Any:
+    target = node.dtype("to")
+    if target == "bool":
+        return np.frompyfunc(lambda e: e if _is_boolean(e) else negate(equal(e, 0)), 1, 1)(x)
+    if target in ("int64", "int32"):
+        return np.frompyfunc(lambda e: select(e, 1, 0) if _is_boolean(e) else e, 1, 1)(x)
+    return None
 
 
-def _compare(name: str) -> Callable[[Any, Any], Any]:
-    operation = {"Equal": tirx.EQ, "Less": tirx.LT, "Greater": tirx.GT, "LessOrEqual": tirx.LE, "GreaterOrEqual": tirx.GE}[name]
-    python = {
-        "Equal": lambda a, b: a == b,
-        "Less": lambda a, b: a < b,
-        "Greater": lambda a, b: a > b,
-        "LessOrEqual": lambda a, b: a <= b,
-        "GreaterOrEqual": lambda a, b: a >= b,
-    }[name]
-    return lambda a, b: bool(python(a, b)) if _is_plain(a, b) else operation(_expr(a), _expr(b))
+def _is_boolean(element: Any) -> bool:
+    return isinstance(element, (bool, np.bool_)) or (isinstance(element, ir.Expr) and str(element.ty.dtype) == "bool")
 
 
-def _fold(pairwise: Callable[[Any, Any], Any]) -> Callable[..., Array]:
-    def run(node: Node, *arrays: Array) -> Array:
-        result = arrays[0]
-        for array in arrays[1:]:
-            result = np.asarray(np.frompyfunc(pairwise, 2, 1)(result, array), dtype=object)
-        return result
-
-    return run
-
-
-def _axes(node: Node, operand: Array | None) -> list[int] | None:
-    if operand is not None:
-        return [int(a) for a in operand.reshape(-1)] if _is_plain(*operand.reshape(-1)) else None
-    return node.ints("axes") if node.has("axes") else None
+def _modulo(node: Node, a: Array, b: Array) -> Any:
+    if node.int("fmod", 0) or any(is_plain(e) and not e for e in b.reshape(-1)):
+        return None
+    return np.frompyfunc(floor_mod, 2, 1)(a, b)
 
 
 def _unsqueeze(node: Node, x: Array, axes: Array | None = None) -> Array | None:
     where = _axes(node, axes)
-    return None if where is None else np.expand_dims(x, tuple(where))
+    return None if where is None else np.expand_dims(x, where)
 
 
 def _squeeze(node: Node, x: Array, axes: Array | None = None) -> Array | None:
-    if axes is None and not node.has("axes"):
-        return np.squeeze(x)
     where = _axes(node, axes)
-    return None if where is None else np.squeeze(x, tuple(where))
+    if where is None:
+        return None if axes is not None else np.squeeze(x)
+    return np.squeeze(x, where)
 
 
 def _gather(node: Node, x: Array, indices: Array) -> Array | None:
-    if not _is_plain(*indices.reshape(-1)):
+    where = _plain(indices)
+    if where is None:
         return None
-    return np.asarray(np.take(x, indices.astype(np.int64), axis=node.int("axis", 0)), dtype=object)
+    return np.asarray(np.take(x, np.reshape(where, indices.shape).astype(int), axis=node.int("axis", 0)), dtype=object)
 
 
 def _slice(node: Node, x: Array, *operands: Array | None) -> Array | None:
-    if not operands and not node.has("starts"):
-        return None
-    given = [o for o in operands if o is not None]
-    if not all(_is_plain(*o.reshape(-1)) for o in given):
-        return None
     if operands:
-        starts, ends = (list(o.reshape(-1)) for o in given[:2])
-        axes = list(operands[2].reshape(-1)) if len(operands) > 2 and operands[2] is not None else list(range(len(starts)))
-        steps = list(operands[3].reshape(-1)) if len(operands) > 3 and operands[3] is not None else [1] * len(starts)
+        given = [_plain(o) for o in operands]
+        if any(o is not None and p is None for o, p in zip(operands, given, strict=True)):
+            return None
+        starts, ends, axes, steps = (*given, None, None)[:4]
     else:
-        starts, ends = node.ints("starts"), node.ints("ends")
-        axes, steps = node.ints("axes", list(range(len(starts)))), [1] * len(starts)
+        starts, ends, axes, steps = node.ints("starts"), node.ints("ends"), node.ints("axes", []), None
     where = [slice(None)] * x.ndim
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        end = None if step < 0 and end < -x.shape[axis] else end
-        where[axis] = slice(start, end, step)
+    for k, (start, end) in enumerate(zip(starts or [], ends or [], strict=True)):
+        axis = axes[k] if axes else k
+        step = steps[k] if steps else 1
+        where[axis] = slice(start, None if step < 0 and end < -x.shape[axis] else end, step)
     return x[tuple(where)]
 
 
-def _reduce(pairwise: Callable[[Any, Any], Any], empty: int) -> Callable[..., Array | None]:
+def _split(node: Node, x: Array, sizes: Array | None = None) -> list[Array] | None:
+    axis = node.axis(x.ndim, 0)
+    parts = _plain(sizes) if sizes is not None else node.ints("split") if node.has("split") else None
+    if parts is None:
+        if sizes is not None:
+            return None
+        size = -(-x.shape[axis] // len(node.outputs))
+        parts = [size] * (len(node.outputs) - 1)
+    return list(np.split(x, np.cumsum(parts)[: len(node.outputs) - 1], axis))
+
+
+def _reduce(pairwise: Callable[[Any, Any], Any]) -> Callable[..., Array | None]:
     def run(node: Node, x: Array, axes: Array | None = None) -> Array | None:
         where = _axes(node, axes)
-        if x.ndim != 1 or (where is not None and where not in ([0], [-1])):
+        if where is None and axes is not None:
             return None
-        total: Any = empty if not x.size else x[0]
-        for element in x[1:]:
-            total = pairwise(total, element)
-        return np.asarray([total] if node.int("keepdims", 1) else total, dtype=object)
+        if not where and node.int("noop_with_empty_axes", 0):
+            return x
+        moved = {axis % x.ndim for axis in where or range(x.ndim)}
+        for axis in sorted(moved, reverse=True):
+            if not x.shape[axis]:
+                return None
+            x = np.asarray(reduce(np.frompyfunc(pairwise, 2, 1), list(np.moveaxis(x, axis, 0))), dtype=object)
+            x = np.expand_dims(x, axis)
+        return x if node.int("keepdims", 1) else np.squeeze(x, tuple(moved))
 
     return run
 
 
 def _reshape(node: Node, x: Array, shape: Array) -> Array | None:
-    if not _is_plain(*shape.reshape(-1)):
+    sizes = _plain(shape)
+    if sizes is None:
         return None
-    sizes = [int(n) for n in shape.reshape(-1)]
     return x.reshape([x.shape[i] if n == 0 and not node.int("allowzero", 0) else n for i, n in enumerate(sizes)])
 
 
-def _cast(node: Node, x: Array) -> Array | None:
-    return x if node.dtype("to") in ("int64", "int32") else None
+def _flatten(node: Node, x: Array) -> Array:
+    axis = node.int("axis", 1)
+    return x.reshape((int(np.prod(x.shape[:axis])), -1))
 
 
-def _not(value: Any) -> Any:
-    return not value if _is_plain(value) else tirx.Not(value)
+def _expand(_: Node, x: Array, shape: Array) -> Array | None:
+    sizes = _plain(shape)
+    if sizes is None or np.prod(sizes) > MAXIMUM_ELEMENTS:
+        return None
+    return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(sizes)))
 
 
-def _and(a: Any, b: Any) -> Any:
-    return bool(a and b) if _is_plain(a, b) else tirx.And(_truth(a), _truth(b))
+def _tile(_: Node, x: Array, repeats: Array) -> Array | None:
+    counts = _plain(repeats)
+    return None if counts is None or x.size * np.prod(counts) > MAXIMUM_ELEMENTS else np.tile(x, counts)
 
 
-def _or(a: Any, b: Any) -> Any:
-    return bool(a or b) if _is_plain(a, b) else tirx.Or(_truth(a), _truth(b))
+def _range(_: Node, start: Array, limit: Array, delta: Array) -> Array | None:
+    first, end, step = (a.reshape(-1)[0] for a in (start, limit, delta))
+    if not is_plain(step) or not step:
+        return None
+    count = maximum(ceil_div(simplify(end - first), step), 0)
+    if not is_plain(count) or count > MAXIMUM_ELEMENTS:
+        return None
+    return np.array([first + i * step for i in range(count)], dtype=object)
 
 
-def _truth(value: Any) -> Any:
-    return tirx.const(bool(value), "bool") if _is_plain(value) else value
+def _scatter_nd(node: Node, x: Array, indices: Array, updates: Array) -> Array | None:
+    where = _plain(indices)
+    if where is None or node.string("reduction", "none") != "none":
+        return None
+    result = x.copy()
+    rows = np.reshape(where, (-1, indices.shape[-1]))
+    for row, update in zip(rows, updates.reshape(len(rows), *x.shape[indices.shape[-1] :]), strict=True):
+        result[tuple(row)] = update
+    return result
 
 
-_PREDICATES = {"Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Not", "And", "Or"}
+def _scatter_elements(node: Node, x: Array, indices: Array, updates: Array) -> Array | None:
+    where = _plain(indices)
+    if where is None or node.string("reduction", "none") != "none":
+        return None
+    result, axis = x.copy(), node.axis(x.ndim, 0)
+    for (position, update), index in zip(np.ndenumerate(updates), where, strict=True):
+        result[(*position[:axis], index, *position[axis + 1 :])] = update
+    return result
 
-_FUNCTIONS: dict[str, Callable[..., Array | None]] = {
-    "Add": _elementwise(lambda a, b: a + b),
-    "Sub": _elementwise(lambda a, b: a - b),
-    "Mul": _elementwise(lambda a, b: a * b),
-    "Div": _elementwise(lambda a, b: _divide(a, b)),
-    "Mod": _elementwise(lambda a, b: _modulo(a, b)),
-    "Neg": _elementwise(lambda a: -a),
-    "Abs": _elementwise(lambda a: abs(a) if _is_plain(a) else tirx.max(a, -a)),
-    "Not": _elementwise(_not),
-    "And": _elementwise(_and),
-    "Or": _elementwise(_or),
-    "Where": _elementwise(_select),
-    "Min": _fold(_minimum),
-    "Max": _fold(_maximum),
-    "Sum": _fold(lambda a, b: a + b),
-    "Identity": lambda node, x: x,
+
+def _pad(node: Node, x: Array, pads: Array | None = None, value: Array | None = None, axes: Array | None = None) -> Any:
+    amounts = _plain(pads) if pads is not None else node.ints("pads")
+    where = _axes(node, axes) if axes is not None else tuple(range(x.ndim))
+    if amounts is None or where is None or min(amounts) < 0 or node.string("mode", "constant") != "constant":
+        return None
+    widths = [(0, 0)] * x.ndim
+    for k, axis in enumerate(where):
+        widths[axis] = (amounts[k], amounts[len(where) + k])
+    result = np.full([n + sum(w) for n, w in zip(x.shape, widths, strict=True)], 0, dtype=object)
+    result.fill(0 if value is None else value.reshape(-1)[0])
+    result[tuple(slice(w[0], w[0] + n) for n, w in zip(x.shape, widths, strict=True))] = x
+    return result
+
+
+_ARRAYS: Mapping[str, Callable[..., Any]] = {
     "Cast": _cast,
+    "Mod": _modulo,
     "Concat": lambda node, *arrays: np.concatenate(arrays, axis=node.int("axis")),
     "Gather": _gather,
     "Slice": _slice,
+    "Split": _split,
     "Unsqueeze": _unsqueeze,
     "Squeeze": _squeeze,
     "Reshape": _reshape,
-    "Flatten": lambda node, x: x.reshape((1, -1)) if node.int("axis", 1) == 0 else None,
+    "Flatten": _flatten,
     "Transpose": lambda node, x: np.transpose(x, node.ints("perm") if node.has("perm") else None),
-    "ReduceProd": _reduce(lambda a, b: a * b, 1),
-    "ReduceSum": _reduce(lambda a, b: a + b, 0),
-    "ReduceMax": _reduce(_maximum, 0),
-    "ReduceMin": _reduce(_minimum, 0),
+    "Expand": _expand,
+    "Tile": _tile,
+    "Range": _range,
+    "ScatterND": _scatter_nd,
+    "ScatterElements": _scatter_elements,
+    "Pad": _pad,
+    "ReduceProd": _reduce(lambda a, b: a * b),
+    "ReduceSum": _reduce(lambda a, b: a + b),
+    "ReduceMax": _reduce(maximum),
+    "ReduceMin": _reduce(minimum),
 }
-for _name in ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"):
-    _FUNCTIONS[_name] = (lambda compare: lambda node, a, b: np.asarray(np.frompyfunc(compare, 2, 1)(a, b), dtype=object))(
-        _compare(_name)
-    )

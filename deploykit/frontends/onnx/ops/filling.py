@@ -1,0 +1,114 @@
+"""Operators whose values follow from positions: ConstantOfShape, Range, EyeLike, Trilu."""
+
+from __future__ import annotations
+
+import numpy as np
+from tvm import ir, te, tirx
+
+from deploykit.compiler.program.ir import IntExpr
+from deploykit.frontends.dtypes import numpy_dtype, storage_dtype, to_storage
+from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.integers import ceil_div, expr, is_plain, maximum
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.value import Value, constant
+
+LONGEST_RANGE = 1 << 40
+"""Elements: a Range computed at run time is cut off here, as a dim is."""
+
+
+def stored(number: float, dtype: str) -> ir.Expr:
+    """A number as an element of logical `dtype`."""
+    return tirx.const(to_storage(np.asarray(number).astype(numpy_dtype(dtype))).item(), storage_dtype(dtype))
+
+
+@operator("ConstantOfShape")
+def constant_of_shape(ctx: Context, node: Node, shape: Value) -> Value:
+    fill = constant(node.tensor("value").reshape(-1)[0] if node.has("value") else np.float32(0))
+    assert fill.array is not None
+    element = tirx.const(to_storage(fill.array).item(), storage_dtype(fill.dtype))
+    sizes = ctx.ints(shape, minimum=0, hint="size")
+    if not sizes:
+        return fill
+    return ctx.kernel("fill", lambda: te.compute(sizes, lambda *_: element, name="fill"), dtype=fill.dtype)
+
+
+@operator("Range")
+def arange(ctx: Context, node: Node, start: Value, limit: Value, delta: Value) -> Value:
+    if start.dtype.startswith("int") and start.is_known and limit.is_known and delta.is_constant:
+        return _known_range(ctx, start, *(ctx.ints(v)[0] for v in (start, limit, delta)))
+    return _runtime_range(ctx, start, limit, delta)
+
+
+def _known_range(ctx: Context, like: Value, first: IntExpr, end: IntExpr, step: IntExpr) -> Value:
+    if is_plain(step) and not step:
+        raise Unsupported("a step of 0")
+    size = ctx.simplify(maximum(ceil_div(end - first, step) if _is_positive(step) else ceil_div(first - end, -step), 0))
+
+    def build() -> te.Tensor:
+        return te.compute((size,), lambda i: store(first + expr(i) * step, like.dtype), name="range")
+
+    return ctx.kernel("range", build, dtype=like.dtype)
+
+
+def _is_positive(step: IntExpr) -> bool:
+    return is_plain(step) and step > 0
+
+
+def _runtime_range(ctx: Context, start: Value, limit: Value, delta: Value) -> Value:
+    """The count is computed as ONNX Runtime does, floats in float64; a step of 0 gives an empty result."""
+    exact = "int64" if start.dtype.startswith("int") else "float64"
+
+    def scalar(tensor: te.Tensor, dtype: str) -> ir.Expr:
+        return load(tensor, start.dtype, [0] * len(tensor.shape)).astype(dtype)
+
+    def count(*tensors: te.Tensor) -> te.Tensor:
+        first, end, step = (scalar(t, exact) for t in tensors)
+        one = tirx.const(1, exact)
+        if exact == "int64":
+            safe = tirx.Select(step == 0, one, step)
+            steps = tirx.Select(safe > 0, -tirx.floordiv(first - end, safe), -tirx.floordiv(end - first, -safe))
+        else:
+            ratio = tirx.ceil((end - first) / tirx.Select(step == 0, one, step))
+            limits = tirx.const(0, exact), tirx.const(LONGEST_RANGE, exact)
+            steps = tirx.Cast("int64", tirx.max(tirx.min(ratio, limits[1]), limits[0]))
+        bounded = tirx.max(tirx.min(steps, expr(LONGEST_RANGE)), expr(0))
+        return te.compute((1,), lambda _: tirx.Select(step == 0, expr(0), bounded), name="count")
+
+    (size,) = ctx.ints(ctx.kernel("range_count", count, start, limit, delta, dtype="int64"), minimum=0, hint="count")
+
+    def build(*tensors: te.Tensor) -> te.Tensor:
+        wide = compute_dtype(start.dtype)
+        first, step = scalar(tensors[0], wide), scalar(tensors[1], wide)
+        return te.compute((size,), lambda i: store(first + tirx.Cast(wide, i) * step, start.dtype), name="range")
+
+    return ctx.kernel("range", build, start, delta, dtype=start.dtype)
+
+
+@operator("EyeLike")
+def eye_like(ctx: Context, node: Node, x: Value) -> Value:
+    if x.rank != 2:
+        raise Unsupported(f"a tensor of rank {x.rank}")
+    dtype, diagonal = node.dtype("dtype", x.dtype), node.int("k", 0)
+    one, zero = stored(1, dtype), stored(0, dtype)
+
+    def build() -> te.Tensor:
+        return te.compute(x.shape, lambda i, j: tirx.Select(j == i + diagonal, one, zero), name="eye")
+
+    return ctx.kernel("eye", build, dtype=dtype)
+
+
+@operator("Trilu")
+def trilu(ctx: Context, node: Node, x: Value, diagonal: Value | None = None) -> Value:
+    (k,) = ctx.ints(diagonal, hint="k") if diagonal is not None else (0,)
+    upper, zero = bool(node.int("upper", 1)), stored(0, x.dtype)
+
+    def build(t: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            distance = expr(index[-1]) - expr(index[-2])
+            return tirx.Select(distance >= expr(k) if upper else distance <= expr(k), t(*index), zero)
+
+        return te.compute(x.shape, element, name="trilu")
+
+    return ctx.kernel("trilu", build, x, dtype=x.dtype)

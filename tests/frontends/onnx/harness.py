@@ -1,0 +1,49 @@
+"""Small models written as text, built once and run at several sizes against ONNX's reference implementation."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+import onnx.parser
+from onnx.reference import ReferenceEvaluator
+
+import deploykit
+
+Feeds = Mapping[str, np.ndarray]
+
+
+def parse(text: str, opset: int = 21) -> onnx.ModelProto:
+    """A model from a graph in ONNX's text form without its name: `(float[n] x) => (float[m] y) { y = Abs(x) }`."""
+    header = f'<ir_version: 10, opset_import: ["" : {opset}, "ai.onnx.ml" : 5]> model '
+    model: onnx.ModelProto = onnx.parser.parse_model(header + text)
+    return model
+
+
+def check(
+    model: onnx.ModelProto | str,
+    *runs: Feeds,
+    opset: int = 21,
+    expected: Sequence[Sequence[np.ndarray]] = (),
+    rtol: float = 1e-5,
+) -> None:
+    """Build the model once and compare every run with `expected`, or else with the reference, dtypes and shapes included."""
+    if isinstance(model, str):
+        model = parse(model, opset)
+    with tempfile.TemporaryDirectory() as folder:
+        deploykit.build(model, output=f"{folder}/model")
+        session = deploykit.open(f"{folder}/model")
+        for position, feeds in enumerate(runs):
+            wanted = expected[position] if expected else ReferenceEvaluator(model).run(None, dict(feeds))
+            for got, want in zip(session.run(feeds).values(), wanted, strict=True):
+                assert got.dtype == np.asarray(want).dtype
+                assert got.shape == np.shape(want)
+                np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol)
+
+
+def numbers(*shape: int, dtype: str = "float32", seed: int = 0) -> np.ndarray:
+    """Reproducible small numbers."""
+    values = np.random.default_rng(seed).standard_normal(shape) * 4
+    return values.astype(dtype)

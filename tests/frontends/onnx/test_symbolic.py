@@ -1,0 +1,129 @@
+"""Shape arithmetic stays expressions: no kernel computes it, and the shapes are the formulas one expects."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.frontends.onnx.harness import check, numbers, parse
+
+import deploykit
+from deploykit.compiler.dims import to_text
+
+CHAINS = {
+    "merge heads": (
+        """(float[batch,seq,12,64] x) => (float[a,b,c] y) {
+            s = Shape(x)  zero = Constant<value = int64 {0}>()  one = Constant<value = int64 {1}>()
+            axis = Constant<value_ints = [0]>()  rest = Constant<value_ints = [768]>()
+            b = Gather(s, zero)  q = Gather(s, one)
+            b1 = Unsqueeze(b, axis)  q1 = Unsqueeze(q, axis)
+            to = Concat<axis = 0>(b1, q1, rest)
+            y = Reshape(x, to) }""",
+        "batch, seq, 768",
+    ),
+    "minus one": (
+        """(float[batch,seq,768] x) => (float[a,b,c,d] y) {
+            s = Shape(x)  zero = Constant<value_ints = [0]>()  two = Constant<value_ints = [2]>()
+            head = Slice(s, zero, two)  rest = Constant<value_ints = [12, -1]>()
+            to = Concat<axis = 0>(head, rest)
+            y = Reshape(x, to) }""",
+        "batch, seq, 12, 64",
+    ),
+    "merged and split": (
+        """(float[batch,seq,8] x) => (float[a,b,c] y) {
+            two = Constant<value_ints = [-1, 8]>()  flat = Reshape(x, two)
+            s = Shape<start = 0, end = 1>(x)  rest = Constant<value_ints = [-1, 8]>()
+            to = Concat<axis = 0>(s, rest)
+            y = Reshape(flat, to) }""",
+        "batch, seq, 8",
+    ),
+    "split shape": (
+        """(float[h,w] x) => (float[a] y) {
+            s = Shape(x)  parts = Constant<value_ints = [1, 1]>()
+            h, w = Split<axis = 0>(s, parts)  n = Mul(h, w)
+            y = Reshape(x, n) }""",
+        "h*w",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains_are_views(name: str) -> None:
+    text, shape = CHAINS[name]
+    model = deploykit.load(parse(text))
+    assert ", ".join(to_text(n) for n in model.outputs[0].shape) == shape
+    assert [g.name_hint for g in model.module.functions] == ["main"]
+
+
+def test_expand_as_exported_by_pytorch() -> None:
+    """The sizes go through ConstantOfShape, Mul, Equal and Where, which replace each -1 by 1."""
+    text = """(float[batch,1,4] x, float[n,seq] like) => (float[a,b,c] y) {
+        s = Shape<start = 1>(like)  minus = Constant<value_ints = [-1]>()  four = Constant<value_ints = [4]>()
+        size = Concat<axis = 0>(minus, s, four)
+        k = Shape(size)  ones = ConstantOfShape<value = int64[1] {1}>(k)  none = Mul(ones, minus)
+        keep = Equal(size, none)  target = Where(keep, ones, size)
+        y = Expand(x, target) }"""
+    model = deploykit.load(parse(text))
+    assert [to_text(n) for n in model.outputs[0].shape] == ["batch", "seq", "4"]
+    check(
+        text,
+        {"x": numbers(2, 1, 4), "like": numbers(3, 5)},
+        {"x": numbers(1, 1, 4), "like": numbers(1, 1)},
+    )
+
+
+def test_range_over_a_size() -> None:
+    text = """(float[batch,seq] x) => (int64[a,b] y) {
+        s = Shape(x)  one = Constant<value = int64 {1}>()  zero = Constant<value = int64 {0}>()
+        n = Gather(s, one)  r = Range(zero, n, one)  y = Expand(r, s) }"""
+    model = deploykit.load(parse(text))
+    assert [to_text(n) for n in model.outputs[0].shape] == ["batch", "seq"]
+    assert not model.data_dims
+    check(text, {"x": numbers(2, 5)}, {"x": numbers(1, 1)})
+
+
+def test_elements_as_a_tensor() -> None:
+    text = """(float[batch,seq] x) => (int64[4] y, bool[2] z) {
+        s = Shape(x)  two = Constant<value_ints = [2]>()  d = Mul(s, two)  e = Div(d, two)
+        y = Concat<axis = 0>(d, e)  z = Greater(s, two) }"""
+    check(text, {"x": numbers(2, 5)}, {"x": numbers(3, 1)})
+
+
+OPERATORS = {
+    "Add": "y = Add(s, c)",
+    "Sub": "y = Sub(s, c)",
+    "Div": "y = Div(s, c)",
+    "Mod": "y = Mod(s, c)",
+    "Neg": "y = Neg(s)",
+    "Abs": "t = Sub(s, c)  y = Abs(t)",
+    "Min": "y = Min(s, c)",
+    "Max": "y = Max(s, c)",
+    "Sum": "y = Sum(s, c, s)",
+    "Tile": "k = Constant<value_ints = [2]>()  y = Tile(s, k)",
+    "Expand": "k = Constant<value_ints = [2, 3]>()  y = Expand(s, k)",
+    "Pad": "k = Constant<value_ints = [1, 2]>()  y = Pad(s, k)",
+    "ReduceSum": "y = ReduceSum(s)",
+    "ReduceProd": "y = ReduceProd<keepdims = 0>(s)",
+    "ReduceMax": "y = ReduceMax(s)",
+    "ReduceMin": "y = ReduceMin(s)",
+    "ScatterND": "k = Constant<value = int64[1,1] {1}>()  u = Constant<value_ints = [9]>()  y = ScatterND(s, k, u)",
+    "ScatterElements": "k = Constant<value_ints = [1]>()  u = Constant<value_ints = [9]>()  y = ScatterElements(s, k, u)",
+    "Cast": "t = Cast<to = 9>(s)  y = Cast<to = 7>(t)",
+    "Where": "t = Less(s, c)  y = Where(t, s, c)",
+    "And": "t = Less(s, c)  u = Equal(s, c)  v = Not(u)  w = And(t, v)  y = Cast<to = 7>(w)",
+    "Or": "t = Greater(s, c)  u = Equal(s, c)  w = Or(t, u)  y = Cast<to = 7>(w)",
+    "Reverse": """a = Constant<value_ints = [-1]>()  b = Constant<value_ints = [-9]>()  k = Constant<value_ints = [0]>()
+        y = Slice(s, a, b, k, a)""",
+    "Transpose": "k = Constant<value_ints = [1, 3]>()  t = Reshape(s, k)  u = Transpose(t)  y = Flatten<axis = 0>(u)",
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_on_sizes(name: str) -> None:
+    """Every operator of the tables, its result seen as a tensor."""
+    rank = {"Expand": "[2,3]", "Transpose": "[1,3]", "ReduceProd": ""}.get(name, "[k]")
+    body = f"s = Shape(x)  c = Constant<value_ints = [4, 3, 2]>()  {OPERATORS[name]}"
+    text = f"(float[a,b,3] x) => (int64{rank} y) {{ {body} }}"
+    model = deploykit.load(parse(text, 18))
+    assert not model.data_dims
+    assert len(model.module.functions) <= 2, "at most one kernel, which stores the elements"
+    check(text, {"x": np.zeros((2, 5, 3), np.float32)}, {"x": np.zeros((7, 1, 3), np.float32)}, opset=18)
