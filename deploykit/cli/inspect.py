@@ -13,7 +13,7 @@ from deploykit.cli.build import files_table, memory_lines
 from deploykit.cli.console import print_json, results, table, text_bytes
 from deploykit.cli.options import Dims, Json, read_dims
 from deploykit.cli.verb import verb
-from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.errors import Problem, UnsupportedModelError, UsageError
 from deploykit.manifest import DimEntry, Manifest, PortEntry
 
 if TYPE_CHECKING:
@@ -56,9 +56,7 @@ def _inspect_model(path: Path, dims: dict[str, int | tuple[int, int | None]], *,
     else:
         _show_model(report)
     if not report.supported:
-        raise UnsupportedModelError(
-            f"{report.name} cannot be compiled, {len(report.problems)} problem(s):", report.problems
-        )
+        raise UnsupportedModelError(f"{report.name} cannot be compiled because of {len(report.problems)} nodes")
 
 
 def _show_model(report: ModelReport) -> None:
@@ -75,8 +73,17 @@ def _show_model(report: ModelReport) -> None:
     if report.flops is not None:
         results.print(f"FLOPs    {report.flops}")
         results.print(f"Bytes    {report.traffic}  (read and written, before fusion)")
+    if report.problems:
+        _show_problems(report.problems)
     for note in report.notes:
         results.print(f"Note     {note}")
+
+
+def _show_problems(problems: Iterable[Problem]) -> None:
+    rows = table("not supported", ">opset", "node", "reason")
+    for problem in problems:
+        rows.add_row(problem.operator, str(problem.opset), problem.node, problem.reason)
+    results.print(rows)
 
 
 def _inspect_artifact(folder: Path, *, json_output: bool) -> None:

@@ -20,12 +20,13 @@ import inspect
 import json
 import traceback
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from deploykit.cli.console import bad, messages
-from deploykit.errors import DeploykitError
+from deploykit.errors import DeploykitError, UnsupportedModelError
 
 INTERNAL_ERROR = 70
 INTERRUPTED = 130
@@ -67,6 +68,8 @@ def _report(error: Exception, *, debug: bool, as_json: bool) -> int:
     messages.print(bad("error:"), message)
     if as_json:
         description = {"kind": type(error).__name__, "message": message, "exit_code": code}
+        if isinstance(error, UnsupportedModelError):
+            description["problems"] = [asdict(problem) for problem in error.problems]
         typer.echo(json.dumps({"error": description}, indent=2))
     return code
 

@@ -1,0 +1,5 @@
+"""`python -m deploykit`: the command line."""
+
+from deploykit.cli import main
+
+main()

@@ -1,0 +1,117 @@
+"""`deploykit run`, `verify` and `bench` on an artifact."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+def test_a_run_writes_its_outputs(deploykit, model: Path, artifact: Path, tmp_path: Path) -> None:
+    import onnxruntime
+
+    x = np.random.default_rng(1).standard_normal((5, 8), dtype=np.float32)
+    np.save(tmp_path / "x.npy", x)
+    result = deploykit("run", artifact, "--input", f"x={tmp_path / 'x.npy'}", "--output", tmp_path / "y.npz", "--json")
+    assert result.code == 0, result.err
+    assert result.document["dims"] == {"batch": 5}
+    assert result.document["outputs"][0]["shape"] == [5, 4]
+    (expected,) = onnxruntime.InferenceSession(model).run(None, {"x": x})
+    np.testing.assert_allclose(np.load(tmp_path / "y.npz")["y"], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_random_inputs_repeat_and_take_sizes(deploykit, artifact: Path) -> None:
+    call = ("run", artifact, "--input", "x=random:3", "--dim", "batch=7", "--json")
+    first, second = deploykit(*call), deploykit(*call)
+    assert first.document["outputs"][0]["shape"] == [7, 4]
+    assert first.out == second.out
+
+
+def test_a_run_describes_its_outputs(deploykit, artifact: Path) -> None:
+    result = deploykit("run", artifact, "--input", "x=random:3")
+    assert "float32" in result.out
+    assert "[1, 4]" in result.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "input 'x' has no values"),
+        (["--input", "z=random:1"], "no input 'z'"),
+        (["--input", "x=random:1", "--dim", "batch=17"], "1..16, found 17"),
+        (["--input", "x=random:1", "--dim", "rows=1"], "no symbolic dim 'rows'"),
+        (["--input", "x=random:1", "--dim", "batch=1,2"], "one size"),
+        (["--input", "x=random"], "random:SEED"),
+        (["--input", "x=nowhere.npy"], "nowhere.npy"),
+        (["--input", "x=random:1", "--output", "y.txt"], ".npz"),
+        (["--input", "x=random:1", "--output", "no/such/folder/y.npz"], "no/such/folder"),
+    ],
+)
+def test_wrong_inputs_are_exit_code_2(deploykit, artifact: Path, arguments: list[str], message: str) -> None:
+    result = deploykit("run", artifact, *arguments)
+    assert result.code == 2
+    assert message in result.err
+    assert "Traceback" not in result.err
+
+
+def test_inputs_of_another_dtype_or_rank_are_exit_code_2(deploykit, artifact: Path, tmp_path: Path) -> None:
+    for array in (np.zeros((1, 8), np.float64), np.zeros(8, np.float32), np.zeros((1, 9), np.float32)):
+        np.save(tmp_path / "x.npy", array)
+        result = deploykit("run", artifact, "--input", f"x={tmp_path / 'x.npy'}")
+        assert result.code == 2
+        assert "'x'" in result.err
+
+
+def test_verify_agrees_at_several_sizes(deploykit, model: Path, artifact: Path) -> None:
+    result = deploykit("verify", artifact, "--model", model, "--json")
+    assert result.code == 0, result.err
+    assert [check["dims"]["batch"] for check in result.document["checks"]] == [1, 7, 16]
+    assert all(output["within"] for check in result.document["checks"] for output in check["outputs"])
+
+
+def test_verify_takes_sizes_and_another_reference(deploykit, model: Path, artifact: Path) -> None:
+    result = deploykit("verify", artifact, "-m", model, "--at", "batch=2,3", "--reference", "onnx")
+    assert result.code == 0, result.err
+    assert "batch=2" in result.out
+    assert "batch=3" in result.out
+    assert "against onnx" in result.out
+
+
+def test_a_mismatch_is_exit_code_1(deploykit, artifact: Path, other_model: Path) -> None:
+    result = deploykit("verify", artifact, "--model", other_model)
+    assert result.code == 1
+    assert "output 'y' at batch=1" in result.err
+    assert "out of tolerance" in result.out
+
+
+def test_sizes_that_the_artifact_refuses_are_exit_code_2(deploykit, model: Path, artifact: Path) -> None:
+    result = deploykit("verify", artifact, "--model", model, "--at", "batch=17")
+    assert result.code == 2
+    assert "1..16, found 17" in result.err
+
+
+def test_bench_prints_both_sides_and_the_ratio(deploykit, model: Path, artifact: Path) -> None:
+    call = ("bench", artifact, "--seconds", "0.05", "--dim", "batch=4")
+    result = deploykit(*call, "--against", "onnxruntime", "--model", model, "--json")
+    assert result.code == 0, result.err
+    ours, peer = result.document["timings"]
+    assert result.document["ratio"] == pytest.approx(ours["median"] / peer["median"])
+    assert ours["runs"] == peer["runs"] >= 5
+    assert ours["fastest"] <= ours["median"] <= ours["p90"]
+    assert "deploykit" in deploykit(*call).out
+
+
+@pytest.mark.parametrize("verb", [("run",), ("bench",), ("verify", "--model", "model.onnx")])
+def test_a_folder_that_is_no_artifact_is_exit_code_2(deploykit, tmp_path: Path, verb: tuple[str, ...]) -> None:
+    result = deploykit(verb[0], tmp_path, *verb[1:])
+    assert result.code == 2
+    assert result.err.startswith("error:")
+
+
+def test_a_damaged_artifact_is_exit_code_2(deploykit, model: Path, tmp_path: Path) -> None:
+    assert deploykit("build", model, "-o", tmp_path / "dist", "--dim", "batch=1").code == 0
+    (tmp_path / "dist" / "weights.bin").write_bytes(b"")
+    result = deploykit("run", tmp_path / "dist", "--input", "x=random:0")
+    assert result.code == 2
+    assert "weights.bin" in result.err

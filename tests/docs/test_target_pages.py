@@ -1,0 +1,42 @@
+"""The pages of the targets tell the truth: their commands and programs run as they stand."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted((ROOT / "docs" / "targets").glob("*.md"))
+HEADINGS = ["Prerequisites", "Build", "Integrate", "Run", "Limits"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_page_has_the_same_headings(page: Path) -> None:
+    assert re.findall(r"^## (.*)", page.read_text(), re.MULTILINE) == HEADINGS
+
+
+def test_every_target_has_a_page() -> None:
+    from deploykit.targets.base import target_names
+
+    assert [page.stem for page in PAGES] == list(target_names())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_says_works(page: Path, tmp_path: Path) -> None:
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+    }
+    for language, text in re.findall(r"^```(\w+)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+        if language == "c":
+            (tmp_path / "app.c").write_text(text)
+            continue
+        command = [sys.executable, "-c", text] if language == "python" else ["bash", "-euc", text]
+        result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, f"{text}\n{result.stdout}\n{result.stderr}"
