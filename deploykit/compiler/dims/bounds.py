@@ -1,9 +1,9 @@
 """The range of an expression when its variables have ranges.
 
 Ranges are sound, not always tight. Sums that share variables are bounded together: by the coefficients of the
-polynomial in the Bernstein basis over the box of its atoms (a polynomial on a box lies between its least and greatest
-Bernstein coefficient; shifted powers take their place where an atom has no maximum), and with `floor(p / c)` replaced
-by the two lines that enclose it. So `n*m - n - m + 1` and `n - n // 2` have the ranges one expects.
+polynomial in the Bernstein basis over the box of its atoms (a polynomial on a box is not below its least Bernstein
+coefficient; shifted powers take their place where an atom has no maximum), and with `floor(p / c)` replaced by the
+lines that enclose it. So `n*m - n - m + 1` and `n - n // 2` have the ranges one expects.
 
 Source: G. T. Cargo and O. Shisha, "The Bernstein form of a polynomial", J. Res. NBS 70B (1966).
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tvm import tirx
 
 from deploykit.compiler.dims.conversion import polynomial
-from deploykit.compiler.dims.polynomial import Atom, Polynomial
+from deploykit.compiler.dims.polynomial import Atom, Monomial, Polynomial, without
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import IntExpr
@@ -32,51 +32,145 @@ Extended: TypeAlias = "int | Fraction | float"
 Reach: TypeAlias = tuple[Extended, Extended]
 
 _INFINITY = math.inf
-_LARGEST_TENSOR = 256
+_LARGEST_TENSOR = 64
 """Coefficients beyond which the Bernstein form is not worth its time."""
+_MOST_ENCLOSURES = 3
+"""How often quotients, then quotients within their numerators, are replaced by lines."""
 
 
 def interval(expr: IntExpr, box: Box) -> Range:
     """Least and greatest value of `expr` over `box`, None where there is no bound or none was found."""
-    low, high = reach(polynomial(expr), box)
+    low, high = Bounds(box).reach(polynomial(expr))
     return (
         None if low == -_INFINITY else math.ceil(low),
         None if high == _INFINITY else math.floor(high),
     )
 
 
-def nonnegative(p: Polynomial, box: Box) -> bool:
-    """Whether `p >= 0` is proved over `box`."""
-    return reach(p, box)[0] > -1
+class Bounds:
+    """Ranges of polynomials over one box; remembers what it found."""
 
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self._least: dict[Polynomial, Extended] = {}
+        self._atoms: dict[Atom, Reach] = {}
 
-def reach(p: Polynomial, box: Box, depth: int = 2) -> Reach:
-    """Bounds of `p` over `box`; `depth` bounds how many enclosing lines replace quotients one within the other."""
-    reaches = {atom: _atom_reach(atom, box) for atom in p.atoms}
-    result = _sum_of_terms(p, reaches)
-    if len(p.terms) == 1 or (len(p.atoms) <= 1 and max(map(len, p.terms), default=0) <= 1):
-        return result
-    if len(p.atoms) < sum(map(len, p.terms)):
-        result = _both(result, _bernstein_reach(p, reaches))
-    for atom in p.atoms if depth else ():
-        if atom.operator == "floordiv":
-            result = _both(result, _enclosed(p, atom, box, depth - 1))
-    return result
+    def nonnegative(self, p: Polynomial) -> bool:
+        """Whether `p >= 0` is proved."""
+        return self.least(p) > -1
 
+    def reach(self, p: Polynomial) -> Reach:
+        """Bounds of `p`."""
+        return self.least(p), -self.least(p.scaled(-1))
 
-def _both(a: Reach, b: Reach) -> Reach:
-    return max(a[0], b[0]), min(a[1], b[1])
+    def free_reach(self, p: Polynomial) -> Reach:
+        """Bounds of `p` that hold, too, when each atom moves through its range on its own."""
+        return self._least_of_free(p), -self._least_of_free(p.scaled(-1))
 
+    def least(self, p: Polynomial) -> Extended:
+        if p not in self._least:
+            self._least[p] = self._find_least(p)
+        return self._least[p]
 
-def _sum_of_terms(p: Polynomial, reaches: Mapping[Atom, Reach]) -> Reach:
-    low: Extended = 0
-    high: Extended = 0
-    for monomial, coefficient in p.terms.items():
-        term: Reach = (coefficient, coefficient)
+    def _find_least(self, p: Polynomial) -> Extended:
+        best = self._least_of_free(p)
+        if best >= 0 and self._is_attained(p):
+            return best
+        scale = 1
+        for _ in range(_MOST_ENCLOSURES):
+            enclosure = self._without_quotients(p)
+            if enclosure is None:
+                break
+            p, scale = enclosure[0], scale * enclosure[1]
+            best = max(best, Fraction(1, scale) * self._least_of_free(p))
+        return best
+
+    def _least_of_free(self, p: Polynomial) -> Extended:
+        best = self._sum_of_least_terms(p)
+        return best if self._is_attained(p) else max(best, self._least_bernstein(p))
+
+    def _is_attained(self, p: Polynomial) -> bool:
+        """Whether the terms take their least values together: all grow, in atoms that are not negative."""
+        return all(x >= 0 for m, x in p.terms.items() if m) and all(self.atom(atom)[0] >= 0 for atom in p.atoms)
+
+    def _sum_of_least_terms(self, p: Polynomial) -> Extended:
+        total: Extended = 0
+        for monomial, coefficient in p.terms.items():
+            term: Reach = (coefficient, coefficient)
+            for atom in monomial:
+                term = _product(term, self.atom(atom))
+            total += term[0]
+        return total
+
+    def _least_bernstein(self, p: Polynomial) -> Extended:
+        degrees = [max(monomial.count(atom) for monomial in p.terms) for atom in p.atoms]
+        reaches = [self.atom(atom) for atom in p.atoms]
+        if math.prod(d + 1 for d in degrees) > _LARGEST_TENSOR or any(low == -_INFINITY for low, _ in reaches):
+            return -_INFINITY
+        tensor = {tuple(monomial.count(atom) for atom in p.atoms): x for monomial, x in p.terms.items()}
+        scale = 1
+        for axis, (degree, (low, high)) in enumerate(zip(degrees, reaches, strict=True)):
+            tensor, factor = _rebased(tensor, axis, degree, int(low), None if high == _INFINITY else int(high))
+            scale *= factor
+        growing = [axis for axis, (_, high) in enumerate(reaches) if high == _INFINITY]
+        if any(x < 0 and any(index[axis] for axis in growing) for index, x in tensor.items()):
+            return -_INFINITY
+        return Fraction(min(x for index, x in tensor.items() if not any(index[axis] for axis in growing)), scale)
+
+    def _without_quotients(self, p: Polynomial) -> tuple[Polynomial, int] | None:
+        """`(q, c)` with `q <= c*p`, where `(n - d + 1) / d <= floor(n / d) <= n / d` took the place of a quotient in
+        each term that has one; None when no term has."""
+        chosen = {monomial: self._quotient_of(monomial) for monomial in p.terms}
+        scale = math.lcm(*(atom.operands[1].value() or 1 for atom in chosen.values() if atom is not None))
+        if not any(chosen.values()):
+            return None
+        total = Polynomial.constant(0)
+        for monomial, coefficient in p.terms.items():
+            atom = chosen[monomial]
+            if atom is None:
+                total += Polynomial({monomial: coefficient * scale})
+                continue
+            numerator, divisor = atom.operands[0], atom.operands[1].value() or 1
+            line = numerator - Polynomial.constant(divisor - 1) if coefficient > 0 else numerator
+            total += Polynomial({without(monomial, atom): coefficient * scale // divisor}) * line
+        return total, scale
+
+    def _quotient_of(self, monomial: Monomial) -> Atom | None:
+        """A quotient by a positive constant whose companions in the product are not negative."""
         for atom in monomial:
-            term = _product(term, reaches[atom])
-        low, high = low + term[0], high + term[1]
-    return low, high
+            if atom.operator == "floordiv" and (atom.operands[1].value() or 0) > 0:
+                others = without(monomial, atom)
+                return atom if all(self.atom(other)[0] >= 0 for other in others) else None
+        return None
+
+    def atom(self, atom: Atom) -> Reach:
+        """Integers, or infinities."""
+        if atom not in self._atoms:
+            low, high = self._find_atom(atom)
+            self._atoms[atom] = (
+                low if low == -_INFINITY else math.ceil(low),
+                high if high == _INFINITY else math.floor(high),
+            )
+        return self._atoms[atom]
+
+    def _find_atom(self, atom: Atom) -> Reach:
+        if atom.var is not None:
+            low, high = self.box.get(atom.var, (None, None))
+            return -_INFINITY if low is None else low, _INFINITY if high is None else high
+        if atom.operator == "opaque":
+            return -_INFINITY, _INFINITY
+        if atom.operator in ("eq", "ne", "lt", "le"):
+            return _comparison_reach(atom.operator, self.reach(atom.operands[1] - atom.operands[0]))
+        reaches = [self.reach(p) for p in atom.operands]
+        if atom.operator == "select":
+            return _select_reach(*reaches)
+        if atom.operator == "max":
+            return max(low for low, _ in reaches), max(high for _, high in reaches)
+        if atom.operator == "min":
+            return min(low for low, _ in reaches), min(high for _, high in reaches)
+        if atom.operator in ("and", "or", "not"):
+            return _logical_reach(atom.operator, reaches)
+        return _division_reach(atom.operator, *reaches)
 
 
 def _times(x: Extended, y: Extended) -> Extended:
@@ -88,125 +182,55 @@ def _product(a: Reach, b: Reach) -> Reach:
     return min(corners), max(corners)
 
 
-def _bernstein_reach(p: Polynomial, reaches: Mapping[Atom, Reach]) -> Reach:
-    degrees = {atom: max(monomial.count(atom) for monomial in p.terms) for atom in p.atoms}
-    if math.prod(d + 1 for d in degrees.values()) > _LARGEST_TENSOR:
-        return -_INFINITY, _INFINITY
-    if any(reaches[atom][0] == -_INFINITY for atom in p.atoms):
-        return -_INFINITY, _INFINITY
-    tensor: dict[tuple[int, ...], Extended] = {
-        tuple(monomial.count(atom) for atom in p.atoms): coefficient for monomial, coefficient in p.terms.items()
-    }
-    powers: list[int] = []
-    for axis, atom in enumerate(p.atoms):
-        tensor = _rebased(tensor, axis, degrees[atom], reaches[atom])
-        if reaches[atom][1] == _INFINITY:
-            powers.append(axis)
-    finite = [x for index, x in tensor.items() if not any(index[axis] for axis in powers)]
-    growth = [x for index, x in tensor.items() if any(index[axis] for axis in powers)]
-    return (
-        min(finite) if all(x >= 0 for x in growth) else -_INFINITY,
-        max(finite) if all(x <= 0 for x in growth) else _INFINITY,
-    )
+Tensor: TypeAlias = dict[tuple[int, ...], int]
 
 
-def _rebased(
-    tensor: Mapping[tuple[int, ...], Extended], axis: int, degree: int, reach_of_axis: Reach
-) -> dict[tuple[int, ...], Extended]:
-    """Coefficients of powers along `axis` become Bernstein coefficients over a finite reach, coefficients of powers
-    of the distance from the least value over an infinite one."""
-    low, high = reach_of_axis
-    lines: dict[tuple[int, ...], list[Extended]] = {}
+def _rebased(tensor: Tensor, axis: int, degree: int, low: int, high: int | None) -> tuple[Tensor, int]:
+    """Coefficients of powers along `axis` as coefficients of powers of the distance from `low`, or as Bernstein
+    coefficients over `low..high`; times the second value returned."""
+    lines: dict[tuple[int, ...], list[int]] = {}
     for index, x in tensor.items():
         lines.setdefault((*index[:axis], *index[axis + 1 :]), [0] * (degree + 1))[index[axis]] = x
-    result: dict[tuple[int, ...], Extended] = {}
+    scale = 1 if high is None else math.lcm(*(math.comb(degree, k) for k in range(degree + 1)))
+    result: Tensor = {}
     for index, line in lines.items():
         coefficients = _shifted(line, low)
-        if high != _INFINITY:
-            coefficients = _bernstein([x * (high - low) ** k for k, x in enumerate(coefficients)])
+        if high is not None:
+            coefficients = _bernstein([x * (high - low) ** k * scale for k, x in enumerate(coefficients)])
         for k, x in enumerate(coefficients):
             result[(*index[:axis], k, *index[axis:])] = x
-    return result
+    return result, scale
 
 
-def _shifted(powers: Sequence[Extended], low: Extended) -> list[Extended]:
+def _shifted(powers: Sequence[int], low: int) -> list[int]:
     """Coefficients of powers of `x - low` from those of powers of `x`."""
     degrees = range(len(powers))
     return [sum(math.comb(i, k) * low ** (i - k) * powers[i] for i in degrees[k:]) for k in degrees]
 
 
-def _bernstein(powers: Sequence[Extended]) -> list[Extended]:
-    """Bernstein coefficients on 0..1 from those of powers."""
+def _bernstein(powers: Sequence[int]) -> list[int]:
+    """Bernstein coefficients on 0..1 from those of powers, which the binomial coefficients of the degree divide."""
     degree = len(powers) - 1
-    weights = [Fraction(1, math.comb(degree, k)) * x for k, x in enumerate(powers)]
+    weights = [x // math.comb(degree, k) for k, x in enumerate(powers)]
     return [sum(math.comb(j, k) * weights[k] for k in range(j + 1)) for j in range(degree + 1)]
 
 
-def _enclosed(p: Polynomial, atom: Atom, box: Box, depth: int) -> Reach:
-    """The reach of `p` found by `(numerator - divisor + 1) / divisor <= atom <= numerator / divisor`, for a constant
-    divisor and an atom that occurs at most once in a term."""
-    numerator, divisor = atom.operands[0], atom.operands[1].value()
-    if divisor is None or divisor <= 0 or any(monomial.count(atom) > 1 for monomial in p.terms):
-        return -_INFINITY, _INFINITY
-    without = Polynomial({m: x for m, x in p.terms.items() if atom not in m}).scaled(divisor)
-    slope = Polynomial({tuple(a for a in m if a != atom): x for m, x in p.terms.items() if atom in m})
-    sign = reach(slope, box, depth)
-    if sign[0] < 0 < sign[1]:
-        return -_INFINITY, _INFINITY
-    upper = without + slope * numerator
-    lower = upper - slope.scaled(divisor - 1)
-    if sign[1] <= 0:
-        lower, upper = upper, lower
-    return Fraction(1, divisor) * reach(lower, box, depth)[0], Fraction(1, divisor) * reach(upper, box, depth)[1]
+def _select_reach(condition: Reach, then: Reach, otherwise: Reach) -> Reach:
+    if condition[0] > 0:
+        return then
+    if condition == (0, 0):
+        return otherwise
+    return min(then[0], otherwise[0]), max(then[1], otherwise[1])
 
 
-def _atom_reach(atom: Atom, box: Box) -> Reach:
-    if atom.var is not None:
-        low, high = box.get(atom.var, (None, None))
-        return -_INFINITY if low is None else low, _INFINITY if high is None else high
-    if atom.operator == "opaque":
-        return -_INFINITY, _INFINITY
-    if atom.operator == "select":
-        return _select_reach(atom.operands, box)
-    if atom.operator in ("eq", "ne", "lt", "le"):
-        return _comparison_reach(atom, box)
-    operands = [_integers(reach(p, box)) for p in atom.operands]
-    if atom.operator == "max":
-        return max(low for low, _ in operands), max(high for _, high in operands)
-    if atom.operator == "min":
-        return min(low for low, _ in operands), min(high for _, high in operands)
-    if atom.operator in ("and", "or", "not"):
-        return _logical_reach(atom.operator, operands)
-    return _division_reach(atom.operator, *operands)
-
-
-def _integers(a: Reach) -> Reach:
-    """The integers within `a`."""
-    return (
-        a[0] if a[0] == -_INFINITY else math.ceil(a[0]),
-        a[1] if a[1] == _INFINITY else math.floor(a[1]),
-    )
-
-
-def _select_reach(operands: Sequence[Polynomial], box: Box) -> Reach:
-    condition, then, otherwise = operands
-    low, high = reach(condition, box)
-    if low > 0:
-        return reach(then, box)
-    if (low, high) == (0, 0):
-        return reach(otherwise, box)
-    a, b = reach(then, box), reach(otherwise, box)
-    return min(a[0], b[0]), max(a[1], b[1])
-
-
-def _comparison_reach(atom: Atom, box: Box) -> Reach:
-    low, high = reach(atom.operands[1] - atom.operands[0], box)
+def _comparison_reach(operator: str, difference: Reach) -> Reach:
+    low, high = difference
     true, false = {
         "lt": (low > 0, high <= 0),
         "le": (low >= 0, high < 0),
         "eq": (low == high == 0, low > 0 or high < 0),
         "ne": (low > 0 or high < 0, low == high == 0),
-    }[atom.operator]
+    }[operator]
     return int(true), int(not false)
 
 

@@ -7,7 +7,6 @@ unless its condition is known without data dims.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -16,9 +15,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tvm import tirx
 
-from deploykit.compiler.dims.bounds import Box, Range, reach
+from deploykit.compiler.dims.bounds import Bounds, Box, Range, interval
 from deploykit.compiler.dims.conversion import expression, polynomial
-from deploykit.compiler.dims.polynomial import ONE, ZERO, Atom, Monomial, Polynomial, apply
+from deploykit.compiler.dims.polynomial import ONE, ZERO, Atom, Monomial, Polynomial, apply, without
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import IntExpr
@@ -46,23 +45,19 @@ def symbolic_upper_bound(
     }
     box |= dict(dims or {})
     for var, (low, high) in ends.items():
-        box[var] = (_least(low, box), _greatest(high, box))
+        box[var] = (_end(low, box, 0), _end(high, box, 1))
+    bounds = Bounds(box)
     for var, (low, high) in reversed(ends.items()):
-        bound = _Removal(var, low, high, box).above(p)
+        bound = _Removal(var, low, high, bounds).above(p)
         if bound is None:
             return None
         p = bound
     return expression(p)
 
 
-def _least(p: Polynomial | None, box: Box) -> int | None:
-    low = -math.inf if p is None else reach(p, box)[0]
-    return None if low == -math.inf else math.ceil(low)
-
-
-def _greatest(p: Polynomial | None, box: Box) -> int | None:
-    high = math.inf if p is None else reach(p, box)[1]
-    return None if high == math.inf else math.floor(high)
+def _end(p: Polynomial | None, box: Box, side: int) -> int | None:
+    """The least (`side` 0) or greatest (1) value of `p`."""
+    return None if p is None else interval(expression(p), box)[side]
 
 
 @dataclass(frozen=True)
@@ -72,7 +67,7 @@ class _Removal:
     var: tirx.Var
     low: Polynomial | None
     high: Polynomial | None
-    box: Box
+    bounds: Bounds
 
     def above(self, p: Polynomial) -> Polynomial | None:
         if self.var not in p.variables:
@@ -94,14 +89,16 @@ class _Removal:
         return None if bound is None else bound.scaled(-1)
 
     def _direction(self, p: Polynomial) -> int | None:
-        """1 when `p` never falls as `var` grows, -1 when it never grows, None when neither is proved."""
+        """1 when `p` never falls as `var` grows, -1 when it never grows, None when neither is proved.
+
+        The sign of a derivative at integers is that of the difference between neighbours up to degree 2."""
         signs = set()
         for atom in p.atoms:
             if not self._varies(atom):
                 continue
             inner = self._atom_direction(atom)
-            low, high = reach(_derivative(p, atom), self.box)
-            if inner is None or low < 0 < high:
+            low, high = self.bounds.free_reach(_derivative(p, atom))
+            if inner is None or low < 0 < high or max(monomial.count(atom) for monomial in p.terms) > 2:
                 return None
             signs.add(inner if low >= 0 else -inner)
         return signs.pop() if len(signs) == 1 else None
@@ -110,7 +107,7 @@ class _Removal:
         if atom.var is not None:
             return 1
         if atom.operator in ("floordiv", "truncdiv") and self.var not in atom.operands[1].variables:
-            if reach(atom.operands[1], self.box)[0] < 1:
+            if self.bounds.least(atom.operands[1]) < 1:
                 return None
             return self._direction(atom.operands[0])
         if atom.operator in ("max", "min"):
@@ -138,14 +135,14 @@ class _Removal:
     def _product_ends(self, monomial: Monomial) -> Ends:
         fixed = Polynomial({tuple(atom for atom in monomial if not self._varies(atom)): 1})
         varying = [atom for atom in monomial if self._varies(atom)]
-        low, high = reach(fixed, self.box)
+        low, high = self.bounds.reach(fixed)
         if low < 0 < high:
             return None, None
         ends: Ends = (ONE, ONE)
         if len(varying) == 1:
             ends = self._atom_ends(varying[0])
         elif varying:
-            if any(reach(Polynomial({(atom,): 1}), self.box)[0] < 0 for atom in varying):
+            if any(self.bounds.least(Polynomial({(atom,): 1})) < 0 for atom in varying):
                 return None, None
             parts = [self._atom_ends(atom) for atom in varying]
             ends = _product([low for low, _ in parts]), _product([high for _, high in parts])
@@ -178,14 +175,14 @@ class _Removal:
         return _applied("select", condition, *lows[1:]), _applied("select", condition, *highs[1:])
 
     def _division_ends(self, atom: Atom, lows: Sequence[Polynomial | None], highs: Sequence[Polynomial | None]) -> Ends:
-        positive = reach(atom.operands[0], self.box)[0] >= 0
-        if reach(atom.operands[1], self.box)[0] < 1 or (atom.operator.startswith("trunc") and not positive):
+        positive = self.bounds.least(atom.operands[0]) >= 0
+        if self.bounds.least(atom.operands[1]) < 1 or (atom.operator.startswith("trunc") and not positive):
             return None, None
         if atom.operator.endswith("mod"):
             return ZERO, _scaled(highs[1], ONE, -1)
         if self.var not in atom.operands[1].variables:
             return _applied(atom.operator, lows[0], lows[1]), _applied(atom.operator, highs[0], highs[1])
-        if not positive or lows[1] is None or reach(lows[1], self.box)[0] < 1:
+        if not positive or lows[1] is None or self.bounds.least(lows[1]) < 1:
             return (ZERO if positive else None), None
         return ZERO, _applied(atom.operator, highs[0], lows[1])
 
@@ -195,8 +192,7 @@ def _derivative(p: Polynomial, atom: Atom) -> Polynomial:
     for monomial, coefficient in p.terms.items():
         power = monomial.count(atom)
         if power:
-            at = monomial.index(atom)
-            total += Polynomial({monomial[:at] + monomial[at + 1 :]: coefficient * power})
+            total += Polynomial({without(monomial, atom): coefficient * power})
     return total
 
 

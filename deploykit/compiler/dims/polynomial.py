@@ -129,7 +129,7 @@ def factors(p: Polynomial) -> tuple[int, tuple[Polynomial, ...]]:
     content, rest = _primitive(p)
     for atom in p.atoms:
         while True:
-            quotient = Polynomial({_without(m, atom): x for m, x in rest.terms.items() if atom in m})
+            quotient = Polynomial({without(m, atom): x for m, x in rest.terms.items() if atom in m})
             other = Polynomial({m: x for m, x in rest.terms.items() if atom not in m})
             if not quotient.terms or rest.terms == {(atom,): 1}:
                 break
@@ -142,7 +142,8 @@ def factors(p: Polynomial) -> tuple[int, tuple[Polynomial, ...]]:
     return content, (*parts, rest) if rest != ONE or not parts else tuple(parts)
 
 
-def _without(monomial: Monomial, atom: Atom) -> Monomial:
+def without(monomial: Monomial, atom: Atom) -> Monomial:
+    """The product with `atom` once less."""
     at = monomial.index(atom)
     return monomial[:at] + monomial[at + 1 :]
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from deploykit.compiler.dims import evaluate
-from deploykit.compiler.dims.bounds import Box, nonnegative
+from deploykit.compiler.dims.bounds import Bounds
 from deploykit.compiler.dims.conversion import expression, polynomial
 from deploykit.compiler.dims.polynomial import ZERO, Polynomial, extremum, round_up
 from deploykit.compiler.program.fronts import Fronts, Term
@@ -67,8 +67,8 @@ def plan(requests: Sequence[SlotRequest], dims: Sequence[Dim]) -> Arena:
         ValueError: a size depends on a variable that is no dim.
     """
     box = {dim.var: (dim.minimum, dim.maximum) for dim in dims}
-    sizes = [_size(request, box) for request in requests]
     fronts = Fronts(box, _points(dims), MAX_TERMS)
+    sizes = [_size(request, fronts.bounds) for request in requests]
     rounded = [fronts.term(round_up(size, ALIGNMENT)) for size in sizes]
     blocks = [Block(term.values[0], r.first, r.last) for term, r in zip(rounded, requests, strict=True)]
     problem = Problem(blocks)
@@ -94,13 +94,13 @@ def layout(arena: Arena, at: Mapping[str, int]) -> Layout:
     )
 
 
-def _size(request: SlotRequest, box: Box) -> Polynomial:
+def _size(request: SlotRequest, bounds: Bounds) -> Polynomial:
     """Bytes of the slot, 0 where the expression is negative."""
     size = polynomial(request.size)
-    unknown = [var.name for var in size.variables if var not in box]
+    unknown = [var.name for var in size.variables if var not in bounds.box]
     if unknown:
         raise ValueError(f"the size of slot '{request.name}' depends on '{unknown[0]}', which is no dim")
-    return size if nonnegative(size, box) else extremum("max", (ZERO, size))
+    return size if bounds.nonnegative(size) else extremum("max", (ZERO, size))
 
 
 def _points(dims: Sequence[Dim]) -> list[dict[tirx.Var, int]]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from deploykit.compiler.dims import evaluate
-from deploykit.compiler.dims.bounds import Box, nonnegative, reach
+from deploykit.compiler.dims.bounds import Bounds, Box
 from deploykit.compiler.dims.conversion import expression
 from deploykit.compiler.dims.polynomial import Monomial, Polynomial
 
@@ -36,7 +36,7 @@ class Fronts:
     """Fronts over `box`. Terms are compared at `points`, the upper bounds first, before anything is proved."""
 
     def __init__(self, box: Box, points: Sequence[Mapping[tirx.Var, int]], most: int) -> None:
-        self.box = box
+        self.bounds = Bounds(box)
         self.points = tuple(points)
         self.most = most
         self._values: dict[Monomial, tuple[int, ...]] = {}
@@ -68,13 +68,13 @@ class Fronts:
         return tuple(kept)
 
     def _dominates(self, great: Term, small: Term) -> bool:
-        return all(a >= b for a, b in zip(great.values, small.values, strict=True)) and nonnegative(
-            great.polynomial - small.polynomial, self.box
-        )
+        if any(a < b for a, b in zip(great.values, small.values, strict=True)):
+            return False
+        return self.bounds.nonnegative(great.polynomial - small.polynomial)
 
     def _cheapest_merge(self, terms: Sequence[Term]) -> Term | None:
         """The merger of two of `terms` that raises their maximum least; None when a monomial may be negative."""
-        if any(reach(Polynomial({m: 1}), self.box)[0] < 0 for term in terms for m in term.polynomial.terms):
+        if any(self.bounds.least(Polynomial({m: 1})) < 0 for term in terms for m in term.polynomial.terms):
             return None
         maximum = [max(values) for values in zip(*(term.values for term in terms), strict=True)]
 

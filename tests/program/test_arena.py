@@ -1,0 +1,137 @@
+"""The arena planner: no overlap at any dims, never above the sum of sizes, near the best greedy order."""
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import tirx
+
+from deploykit.compiler.dims import evaluate, to_text
+from deploykit.compiler.program.arena import SlotRequest, layout, plan
+from deploykit.compiler.program.ir import ALIGNMENT, Dim
+
+BATCH, SEQ, DEPTH = (tirx.Var(name, "int64") for name in ("batch", "seq", "depth"))
+
+
+def aligned(size):
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def alive_together(a, b):
+    return a.first <= b.last and b.first <= a.last
+
+
+@st.composite
+def dims(draw):
+    chosen = []
+    for var in (BATCH, SEQ, DEPTH):
+        minimum = draw(st.integers(0, 4))
+        chosen.append(Dim(var.name, var, minimum, draw(st.none() | st.integers(minimum, 70))))
+    return chosen
+
+
+@st.composite
+def sizes(draw):
+    """Bytes of a tensor as importers write them: products of extents, some of them quotients, sums or choices."""
+    extents = [
+        st.sampled_from((BATCH, SEQ, DEPTH)),
+        st.sampled_from((BATCH, SEQ)).map(lambda v: tirx.floordiv(v + 1, 2)),
+        st.sampled_from((BATCH, SEQ)).map(lambda v: v + 3),
+        st.sampled_from((BATCH, SEQ)).map(lambda v: v - 2),
+        st.just(tirx.max(BATCH, SEQ)),
+        st.just(tirx.Select(BATCH == 1, SEQ, BATCH)),
+    ]
+    size = draw(st.sampled_from((0, 1, 4, 20, 40, 64, 256, 1000, 4096)))
+    for extent in draw(st.lists(st.one_of(extents), max_size=2)):
+        size = extent * size
+    return size
+
+
+@st.composite
+def requests(draw):
+    result = []
+    for index in range(draw(st.integers(0, 14))):
+        first = draw(st.integers(0, 12))
+        result.append(SlotRequest(f"t{index}", draw(sizes()), first, first + draw(st.integers(0, 4))))
+    return result
+
+
+def greedy_heights(wanted, at):
+    """What placing in one order, each at the lowest free offset, reaches, for the usual orders."""
+    blocks = [(max(aligned(evaluate(r.size, at)), 0), r) for r in wanted]
+    for key in (
+        lambda b: -b[0],
+        lambda b: -b[0] * (b[1].last - b[1].first + 1),
+        lambda b: b[1].first,
+        lambda b: -b[1].last,
+    ):
+        placed = []
+        for size, request in sorted(blocks, key=key):
+            offset = 0
+            for start, end in sorted((o, o + s) for o, s, r in placed if alive_together(r, request)):
+                if start - offset >= size:
+                    break
+                offset = max(offset, end)
+            placed.append((offset, size, request))
+        yield max((o + s for o, s, _ in placed), default=0)
+
+
+@given(requests(), dims(), st.data())
+def test_slots_alive_together_are_apart_at_any_dims(wanted, chosen, data):
+    at = {d.name: data.draw(st.integers(d.minimum, d.maximum if d.maximum is not None else 5000)) for d in chosen}
+    arena = plan(wanted, chosen)
+    found = layout(arena, at)
+    assert [s.name for s in arena.slots] == [r.name for r in wanted]
+    assert found.sizes == tuple(max(evaluate(r.size, at), 0) for r in wanted)
+    places = list(zip(wanted, found.offsets, found.sizes, strict=True))
+    for index, (a, start, size) in enumerate(places):
+        assert start >= 0
+        assert start % ALIGNMENT == 0
+        assert start + size <= found.total
+        for b, other_start, other_size in places[:index]:
+            if alive_together(a, b) and size and other_size:
+                assert start + size <= other_start or other_start + other_size <= start
+
+
+@given(requests(), dims(), st.data())
+def test_the_arena_is_never_larger_than_all_slots(wanted, chosen, data):
+    at = {d.name: data.draw(st.integers(d.minimum, d.maximum if d.maximum is not None else 5000)) for d in chosen}
+    found = layout(plan(wanted, chosen), at)
+    assert found.total <= sum(map(aligned, found.sizes))
+
+
+@given(requests(), dims())
+def test_at_the_upper_bounds_it_is_near_the_best_greedy_order(wanted, chosen):
+    chosen = [Dim(d.name, d.var, d.minimum, 64 if d.maximum is None else d.maximum) for d in chosen]
+    at = {d.name: d.maximum for d in chosen}
+    assert layout(plan(wanted, chosen), at).total <= 1.1 * min(greedy_heights(wanted, at))
+
+
+@given(requests(), dims())
+@settings(max_examples=20)
+def test_the_plan_is_deterministic(wanted, chosen):
+    first, second = (plan(wanted, chosen) for _ in range(2))
+    assert [to_text(s.offset) for s in first.slots] == [to_text(s.offset) for s in second.slots]
+    assert to_text(first.size) == to_text(second.size)
+
+
+def test_a_size_over_a_data_dim_is_refused():
+    with pytest.raises(ValueError, match="the size of slot 'x' depends on 'seq', which is no dim"):
+        plan([SlotRequest("x", SEQ * 4, 0, 1)], [Dim("batch", BATCH, 1, 4)])
+
+
+def test_a_static_plan_is_plain_numbers():
+    arena = plan([SlotRequest("a", 100, 0, 1), SlotRequest("b", 64, 1, 2), SlotRequest("c", 100, 2, 3)], [])
+    assert [s.offset for s in arena.slots] == [0, 128, 0]
+    assert arena.size == 192
+
+
+def test_the_peak_of_a_chain_is_one_product():
+    chain = [SlotRequest(f"h{i}", BATCH * width, i, i + 1) for i, width in enumerate((1024, 512, 512, 256))]
+    arena = plan(chain, [Dim("batch", BATCH, 1, 64)])
+    assert to_text(arena.size) == "1536*batch"
+
+
+def test_nothing_to_plan_needs_no_memory():
+    assert plan([], [Dim("batch", BATCH, 1, None)]).size == 0
