@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tvm import ir, tirx
 
+from deploykit import runtime
 from deploykit.compiler.codegen.c import support
 from deploykit.compiler.codegen.c.names import Scopes
 from deploykit.compiler.codegen.c.types import float_literal, integer_literal
@@ -143,8 +144,8 @@ def test_host_expressions_mean_the_same_in_c(tmp_path: Path) -> None:
     points = [(n, m) for n in (-9, 0, 1, 40) for m in (-7, 3, 64)]
     bodies = [f'    printf("%lld\\n", (long long)({c_expression(e, lambda v: v.name)}));' for e in expressions]
     lines = [
-        "#include <stdint.h>",
         "#include <stdio.h>",
+        '#include "deploykit.h"',
         "static void print(int64_t n, int64_t m) {",
         *bodies,
         "}",
@@ -154,7 +155,7 @@ def test_host_expressions_mean_the_same_in_c(tmp_path: Path) -> None:
     ]
     source, program = tmp_path / "host.c", tmp_path / "host"
     source.write_text("\n".join([*lines, ""]))
-    subprocess.run(["gcc", *SANITIZERS, source, "-o", program], check=True)
+    subprocess.run(["gcc", *SANITIZERS, f"-I{runtime.INCLUDE}", source, "-o", program], check=True)
     printed = subprocess.run([program], capture_output=True, text=True, check=True).stdout.split()
     expected = [evaluate(e, {N: n, M: m}) for n, m in points for e in expressions]
     assert [int(value) for value in printed] == expected

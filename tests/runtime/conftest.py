@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -12,7 +14,13 @@ from deploykit.compiler.program.ir import Program
 from deploykit.session import Session
 from deploykit.targets.base import PackageOptions, find_target, write_artifact
 
-Opener = Callable[..., Session]
+
+class Opener(Protocol):
+    """`run(program)` packages a program and opens it."""
+
+    target: str
+
+    def __call__(self, program: Program, **options: int) -> Session: ...
 
 
 @pytest.fixture(autouse=True)
@@ -29,13 +37,19 @@ def target(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def run(target: str, tmp_path: Path) -> Iterator[Opener]:
-    """`run(program)` packages a program and opens it; sessions are closed after the test."""
+    """Sessions are closed after the test."""
     with ExitStack() as sessions:
+        yield ProgramOpener(target, tmp_path, sessions)
 
-        def open_program(program: Program, **options: int) -> Session:
-            folder = tmp_path / program.name
-            sanitize = target == "sanitized"
-            write_artifact(program, find_target("embedded" if sanitize else target), folder, PackageOptions())
-            return sessions.enter_context(Session(folder, sanitize=sanitize, **options))
 
-        yield open_program
+@dataclass(frozen=True)
+class ProgramOpener:
+    target: str
+    folder: Path
+    sessions: ExitStack
+
+    def __call__(self, program: Program, **options: int) -> Session:
+        folder = self.folder / program.name
+        sanitize = self.target == "sanitized"
+        write_artifact(program, find_target("embedded" if sanitize else self.target), folder, PackageOptions())
+        return self.sessions.enter_context(Session(folder, sanitize=sanitize, **options))

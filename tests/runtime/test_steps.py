@@ -198,3 +198,20 @@ def test_formula_of_an_input_axis(run: Opener) -> None:
     assert session(x=np.ones(2, np.float32), z=np.ones(5, np.float32))["y"].tolist() == [2, 2]
     with pytest.raises(ShapeError, match=r"input 'z' axis 0 \(formula '2\*n \+ 1'\): expected 5, found 6"):
         session(x=np.ones(2, np.float32), z=np.ones(6, np.float32))
+
+
+def test_sizes_with_maxima_and_divisions(run: Opener) -> None:
+    """The arena's size is a maximum of quotients; its guard against overflow is computed in floating point."""
+    draft = Draft("maxima")
+    a, b = draft.dim("a", 0, None if run.target == "host" else 9), draft.dim("b", 0, 9)
+    x, z = draft.input("x", "float32", (a,)), draft.input("z", "float32", (b,))
+    y = draft.output("y", "float32", (a,))
+    size = tirx.max(a * a * 4, tirx.max(tirx.floordiv(a * b * 8, b + 1), tirx.floormod(a - b, 7) * 4 + 4))
+    scratch = draft.scratch("scratch", "float32", (a,), size)
+    keep = draft.kernel(elementwise(lambda p: p, "float32"), "keep")
+    session = run(draft.program(Launch(keep, (x, scratch), (a,)), Launch(keep, (scratch, y), (a,))))
+    for m, n in ((0, 0), (3, 5), (9, 1)):
+        x_value = np.arange(m, dtype=np.float32)
+        np.testing.assert_array_equal(session(x=x_value, z=np.zeros(n, np.float32))["y"], x_value)
+        size_there = max(m * m * 4, m * n * 8 // (n + 1), (m - n) % 7 * 4 + 4)
+        assert session.peak_bytes({"a": m, "b": n}) == (size_there + 63) // 64 * 64

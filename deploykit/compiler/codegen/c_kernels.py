@@ -15,7 +15,7 @@ from deploykit.compiler.codegen.c import support
 from deploykit.compiler.codegen.c.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.c.names import identifier
 from deploykit.compiler.codegen.c.statements import DIM_LIMIT, KernelPrinter
-from deploykit.compiler.codegen.c.text import ADD, MULTIPLY, TERNARY, Text
+from deploykit.compiler.codegen.c.text import Text, call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tvm.ir import Var
 
     from deploykit.compiler.program.ir import IntExpr, Kernel
+
+_HOST_FUNCTIONS = frozenset({"min", "max", "div", "mod", "floordiv", "floormod"})
 
 _INCLUDES = "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n"
 
@@ -43,39 +45,34 @@ def emit_prototypes(kernels: Iterable[Kernel], prefix: str) -> str:
     return "".join(f"{KernelPrinter(k.func, symbol(k, prefix)).prototype()};\n" for k in kernels)
 
 
-def c_expression(expr: IntExpr, name_of: Callable[[Var], str], nonnegative: Iterable[Var] = ()) -> str:
-    """An integer or boolean expression over int64 variables, as C that calls no function.
+def c_expression(
+    expr: IntExpr, name_of: Callable[[Var], str], nonnegative: Iterable[Var] = (), functions: str = "dk_"
+) -> str:
+    """An integer or boolean expression over int64 variables, as C.
 
-    Division of what is known not to be negative is written plainly; `nonnegative` are the variables to know it of.
+    Division of what is known not to be negative is written plainly; `nonnegative` are the variables to know it of. Other
+    divisions, minimum and maximum are calls of functions of `deploykit.h`, whose names start with `functions`.
     """
     if isinstance(expr, int):
         return str(expr)
     analyzer = tvm.sym.Analyzer()
     for var in nonnegative:
         analyzer.bind(var, Range(0, DIM_LIMIT))
-    return _HostExpressions(name_of, _no_buffer, analyzer).index(expr)
+    return _HostExpressions(name_of, analyzer, functions).index(expr)
 
 
 class _HostExpressions(ExpressionPrinter):
-    """Writes out what the kernels have support functions for."""
+    """Calls the functions of the host where kernels have support functions of their own."""
+
+    def __init__(self, name_of: Callable[[Var], str], analyzer: tvm.sym.Analyzer, functions: str) -> None:
+        super().__init__(name_of, _no_buffer, analyzer)
+        self._functions = functions
 
     def support(self, function: str, *args: str) -> Text:
-        a, b = (f"({arg})" if " " in arg else arg for arg in args)
-        match function.removesuffix("_i64"):
-            case "min":
-                return Text(f"{a} < {b} ? {a} : {b}", TERNARY)
-            case "max":
-                return Text(f"{a} > {b} ? {a} : {b}", TERNARY)
-            case "div":
-                return Text(f"{a} / {b}", MULTIPLY)
-            case "mod":
-                return Text(f"{a} % {b}", MULTIPLY)
-            case "floordiv":
-                return Text(f"{a} / {b} - ({a} % {b} != 0 && ({a} < 0) != ({b} < 0))", ADD)
-            case "floormod":
-                return Text(f"({a} % {b} + {b}) % {b}", MULTIPLY)
-            case _:
-                raise ValueError(f"{function} occurs in a host expression")
+        name, _, dtype = function.rpartition("_")
+        if dtype != "i64" or name not in _HOST_FUNCTIONS:
+            raise ValueError(f"{function} occurs in a host expression")
+        return call(f"{self._functions}{name}", *args)
 
 
 def _no_buffer(buffer: Var) -> str:

@@ -58,9 +58,9 @@ class Scope:
         """C text of a number of bytes, guarded against overflow unless the bounds of the dims rule it out."""
         exact = self.expr(value)
         high = interval(value, self._bounds)[1]
-        estimate = c_expression(value, lambda var: f"(double){self._read(var)}", self._nonnegative)
-        if "%" in estimate or (high is not None and high < _LARGEST_SIZE):
+        if high is not None and high < _LARGEST_SIZE:
             return exact
+        estimate = c_expression(value, lambda var: f"(double){self._read(var)}", functions="dk_estimate_")
         return f"DK_SIZE({estimate}, {exact})"
 
     def kernel_expr(self, value: IntExpr, names: Mapping[tirx.Var, str]) -> str:

@@ -196,6 +196,59 @@ dk_status dk_describe_output(const dk_model_descriptor* descriptor, int32_t outp
 /* Bytes that the shape of `tensor` needs; 0 while an extent is unknown (negative). */
 int64_t dk_tensor_bytes(const dk_tensor* tensor);
 
+/* Integer arithmetic of sizes. Division by 0 gives 0; `floor...` round down, the others towards 0. */
+
+static inline int64_t dk_min(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static inline int64_t dk_max(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static inline int64_t dk_div(int64_t a, int64_t b) {
+    return b == 0 ? 0 : a / b;
+}
+
+static inline int64_t dk_mod(int64_t a, int64_t b) {
+    return b == 0 ? 0 : a % b;
+}
+
+static inline int64_t dk_floordiv(int64_t a, int64_t b) {
+    return dk_div(a, b) - (dk_mod(a, b) != 0 && (a < 0) != (b < 0));
+}
+
+static inline int64_t dk_floormod(int64_t a, int64_t b) {
+    return a - dk_floordiv(a, b) * b;
+}
+
+/* The same for estimates: not less than what the integers give, for what is not negative. */
+
+static inline double dk_estimate_min(double a, double b) {
+    return a < b ? a : b;
+}
+
+static inline double dk_estimate_max(double a, double b) {
+    return a > b ? a : b;
+}
+
+static inline double dk_estimate_div(double a, double b) {
+    return b == 0 ? 0 : a / b;
+}
+
+static inline double dk_estimate_mod(double a, double b) {
+    (void)a;
+    return b;
+}
+
+static inline double dk_estimate_floordiv(double a, double b) {
+    return dk_estimate_div(a, b);
+}
+
+static inline double dk_estimate_floormod(double a, double b) {
+    return dk_estimate_mod(a, b);
+}
+
 #ifdef __cplusplus
 }
 #endif
