@@ -204,7 +204,8 @@ def test_sizes_with_maxima_and_divisions(run: Opener) -> None:
     """The arena's size is a maximum of quotients; its guard against overflow is computed in floating point."""
     draft = Draft("maxima")
     a, b = draft.dim("a", 0, None if run.target == "host" else 9), draft.dim("b", 0, 9)
-    x, z = draft.input("x", "float32", (a,)), draft.input("z", "float32", (b,))
+    x = draft.input("x", "float32", (a,))
+    draft.input("z", "float32", (b,))
     y = draft.output("y", "float32", (a,))
     size = tirx.max(a * a * 4, tirx.max(tirx.floordiv(a * b * 8, b + 1), tirx.floormod(a - b, 7) * 4 + 4))
     scratch = draft.scratch("scratch", "float32", (a,), size)

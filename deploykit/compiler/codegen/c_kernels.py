@@ -50,8 +50,8 @@ def c_expression(
 ) -> str:
     """An integer or boolean expression over int64 variables, as C.
 
-    Division of what is known not to be negative is written plainly; `nonnegative` are the variables to know it of. Other
-    divisions, minimum and maximum are calls of functions of `deploykit.h`, whose names start with `functions`.
+    Division of what is known not to be negative is written plainly; `nonnegative` are the variables to know it of.
+    Other divisions, minimum and maximum are calls of functions of `deploykit.h`, whose names start with `functions`.
     """
     if isinstance(expr, int):
         return str(expr)
