@@ -1,7 +1,5 @@
 """The arena planner: no overlap at any dims, never above the sum of sizes, near the best greedy order."""
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tvm import ir, sym, tirx
 
 from deploykit.compiler.dims.evaluate import condition_and_branches, free_vars, operands
-from deploykit.compiler.dims.polynomial import Atom, Monomial, Polynomial, apply, factors, ordered_terms
+from deploykit.compiler.dims.polynomial import Atom, Monomial, Polynomial, apply, factors, ordered_terms, truncdiv
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import IntExpr
@@ -80,7 +80,6 @@ _TO_EXPR: dict[str, Callable[..., Any]] = {
     "floordiv": tirx.floordiv,
     "floormod": tirx.floormod,
     "truncdiv": tirx.truncdiv,
-    "truncmod": tirx.truncmod,
     "eq": tirx.EQ,
     "ne": tirx.NE,
     "lt": tirx.LT,
@@ -146,6 +145,11 @@ def _binary(apply_to: Callable[[Polynomial, Polynomial], Polynomial]) -> Callabl
     return lambda expr: apply_to(polynomial(expr.a), polynomial(expr.b))
 
 
+def _shift(expr: Any, apply_to: Callable[[Polynomial, int], Polynomial]) -> Polynomial:
+    bits = polynomial(expr.b).value()
+    return apply_to(polynomial(expr.a), 1 << bits) if bits is not None and 0 <= bits < 64 else _opaque(expr)
+
+
 def _operator(name: str, *, mirrored: bool = False) -> Callable[[Any], Polynomial]:
     if mirrored:
         return lambda expr: apply(name, (polynomial(expr.b), polynomial(expr.a)))
@@ -160,8 +164,10 @@ _FROM: dict[type, Callable[[Any], Polynomial]] = {
     tirx.Mul: _binary(lambda a, b: a * b),
     tirx.FloorDiv: _operator("floordiv"),
     tirx.FloorMod: _operator("floormod"),
-    tirx.Div: _operator("truncdiv"),
-    tirx.Mod: _operator("truncmod"),
+    tirx.Div: _binary(truncdiv),
+    tirx.Mod: _binary(lambda a, b: a - b * truncdiv(a, b)),
+    tirx.LShift: lambda expr: _shift(expr, lambda a, power: a.scaled(power)),
+    tirx.RShift: lambda expr: _shift(expr, lambda a, power: apply("floordiv", (a, Polynomial.constant(power)))),
     tirx.Max: _operator("max"),
     tirx.Min: _operator("min"),
     tirx.EQ: _operator("eq"),

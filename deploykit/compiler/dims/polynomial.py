@@ -199,6 +199,14 @@ def floormod(p: Polynomial, q: Polynomial) -> Polynomial:
     return rest if rest.value() is not None else operation("floormod", rest, q)
 
 
+def truncdiv(p: Polynomial, q: Polynomial) -> Polynomial:
+    """The quotient rounded towards zero, in terms of the one rounded down where the divisor's sign is known."""
+    divisor = q.value()
+    if divisor is None or divisor <= 0:
+        return operation("truncdiv", p, q)
+    return select(compare("le", ZERO, p), floordiv(p, q), floordiv(p.scaled(-1), q).scaled(-1))
+
+
 def extremum(operator: str, arguments: Iterable[Polynomial]) -> Polynomial:
     """The `max` or `min` of `arguments`, nested ones flattened; of those that differ by a constant one is kept."""
     flat: dict[Polynomial, int] = {}
@@ -264,6 +272,7 @@ def apply(operator: str, operands: Iterable[Polynomial]) -> Polynomial:
 _RULES: dict[str, Callable[..., Polynomial]] = {
     "floordiv": floordiv,
     "floormod": floormod,
+    "truncdiv": truncdiv,
     "max": lambda *parts: extremum("max", parts),
     "min": lambda *parts: extremum("min", parts),
     "select": select,

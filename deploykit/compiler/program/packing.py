@@ -108,10 +108,10 @@ class Problem:
     def _tower(self, packing: Packing) -> list[int]:
         """The highest block and, going down, each a block on which the one before rests."""
         ends = [offset + block.size for offset, block in zip(packing.offsets, self.blocks, strict=True)]
-        tower = [max(range(len(ends)), key=lambda i: (ends[i], -i))]
+        tower = [max(range(len(ends)), key=lambda i: (ends[i], self.blocks[i].size))]
         while packing.offsets[tower[-1]]:
-            below = [j for j in self.conflicts[tower[-1]] if ends[j] == packing.offsets[tower[-1]]]
-            tower.append(min(below))
+            floor = packing.offsets[tower[-1]]
+            tower.append(next(j for j in self.conflicts[tower[-1]] if ends[j] == floor and self.blocks[j].size))
         return tower
 
 
