@@ -72,9 +72,9 @@ def _results(node: Node, arrays: Sequence[Array | None]) -> Any:
 def _in_reach(inputs: Sequence[AnyValue | None]) -> bool:
     """Whether every input is known, integer or boolean, and one of them holds expressions."""
     given = [i for i in inputs if i is not None]
-    return all(
-        isinstance(i, Value) and i.is_known and i.dtype in ("int64", "int32", "bool") for i in given
-    ) and any(isinstance(i, Value) and i.elements is not None for i in given)
+    return all(isinstance(i, Value) and i.is_known and i.dtype in ("int64", "int32", "bool") for i in given) and any(
+        isinstance(i, Value) and i.elements is not None for i in given
+    )
 
 
 def _result_dtype(node: Node, inputs: Sequence[AnyValue | None]) -> str:

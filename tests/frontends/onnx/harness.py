@@ -29,7 +29,7 @@ def check(
     expected: Sequence[Sequence[np.ndarray]] = (),
     rtol: float = 1e-5,
 ) -> None:
-    """Build the model once and compare every run with `expected`, or else with the reference, dtypes and shapes included."""
+    """Build the model once; compare every run with `expected`, else with the reference, dtypes and shapes included."""
     if isinstance(model, str):
         model = parse(model, opset)
     with tempfile.TemporaryDirectory() as folder:

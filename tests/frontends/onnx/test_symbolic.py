@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.frontends.onnx.harness import check, numbers, parse
 
 import deploykit
 from deploykit.compiler.dims import to_text
+from tests.frontends.onnx.harness import check, numbers, parse
 
 CHAINS = {
     "merge heads": (
@@ -106,7 +106,8 @@ OPERATORS = {
     "ReduceMax": "y = ReduceMax(s)",
     "ReduceMin": "y = ReduceMin(s)",
     "ScatterND": "k = Constant<value = int64[1,1] {1}>()  u = Constant<value_ints = [9]>()  y = ScatterND(s, k, u)",
-    "ScatterElements": "k = Constant<value_ints = [1]>()  u = Constant<value_ints = [9]>()  y = ScatterElements(s, k, u)",
+    "ScatterElements": """k = Constant<value_ints = [1]>()  u = Constant<value_ints = [9]>()
+        y = ScatterElements(s, k, u)""",
     "Cast": "t = Cast<to = 9>(s)  y = Cast<to = 7>(t)",
     "Where": "t = Less(s, c)  y = Where(t, s, c)",
     "And": "t = Less(s, c)  u = Equal(s, c)  v = Not(u)  w = And(t, v)  y = Cast<to = 7>(w)",

@@ -1,30 +1,101 @@
-"""Operators that pick or place elements by index."""
+"""Operators that pick elements by index: Gather, GatherElements, GatherND, OneHot, ArrayFeatureExtractor.
+
+Negative indices count from the end. An index out of range reads the nearest element; OneHot gives no hot one for it.
+"""
 
 from __future__ import annotations
 
 from tvm import ir, te, tirx
 
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.integers import equal, expr, inside, less, negate
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.registry import operator
+from deploykit.frontends.onnx.ops.slicing import Piece, take
+from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
 
 
-@operator("Gather")
-def gather(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
-    axis = node.int("axis", 0) % x.rank
+def gather(ctx: Context, x: Value, indices: Value, axis: int) -> Value:
+    """numpy.take along an axis; one constant index is a slice."""
     shape = [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
+    if indices.array is not None and indices.array.size == 1:
+        index = ctx.simplify(inside(int(indices.array.reshape(-1)[0]), x.shape[axis]))
+        pieces = [Piece(index, 1) if i == axis else Piece(0, n) for i, n in enumerate(x.shape)]
+        return ctx.reshape(take(ctx, x, pieces), shape)
 
     def build(data: te.Tensor, where: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:
-            i = tirx.Cast("int64", where(*index[axis : axis + indices.rank]))
-            size = x.shape[axis]
-            i = tirx.Select(i < 0, i + size, i)
-            i = tirx.max(tirx.min(i, size - 1), 0)
+            i = inside(expr(where(*index[axis : axis + indices.rank])), x.shape[axis])
             return data(*index[:axis], i, *index[axis + indices.rank :])
 
         return te.compute(shape, element, name="gather")
 
-    result = ctx.kernel("gather", build, x, indices, dtype=x.dtype)
-    assert isinstance(result, Value)
-    return result
+    return ctx.kernel("gather", build, x, indices, dtype=x.dtype)
+
+
+@operator("Gather")
+def gather_operator(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
+    return gather(ctx, x, indices, node.axis(x.rank, 0))
+
+
+@operator("GatherElements")
+def gather_elements(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
+    if x.rank != indices.rank:
+        raise Unsupported(f"data of rank {x.rank} and indices of rank {indices.rank}")
+    axis = node.axis(x.rank, 0)
+    for i, (m, n) in enumerate(zip(indices.shape, x.shape, strict=True)):
+        if i != axis and not ctx.equal(m, n):
+            ctx.require(negate(less(n, m)), f"axis {i} of the indices has {{}} elements, the data {{}}", m, n)
+
+    def build(data: te.Tensor, where: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            return data(*index[:axis], inside(expr(where(*index)), x.shape[axis]), *index[axis + 1 :])
+
+        return te.compute(indices.shape, element, name="gather_elements")
+
+    return ctx.kernel("gather_elements", build, x, indices, dtype=x.dtype)
+
+
+@operator("GatherND")
+def gather_nd(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
+    batch, depth = node.int("batch_dims", 0), indices.shape[-1]
+    if not isinstance(depth, int) or batch + depth > x.rank or batch >= indices.rank:
+        raise Unsupported(f"index tuples of length {depth} after {batch} batch axes into a tensor of rank {x.rank}")
+    for i, (m, n) in enumerate(zip(indices.shape[:batch], x.shape, strict=False)):
+        if not ctx.equal(m, n):
+            ctx.require(equal(m, n), f"batch axis {i} has {{}} elements in the indices and {{}} in the data", m, n)
+    tuples = indices.rank - 1
+
+    def build(data: te.Tensor, where: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            at = [inside(expr(where(*index[:tuples], k)), x.shape[batch + k]) for k in range(depth)]
+            return data(*index[:batch], *at, *index[tuples:])
+
+        return te.compute([*indices.shape[:-1], *x.shape[batch + depth :]], element, name="gather_nd")
+
+    return ctx.kernel("gather_nd", build, x, indices, dtype=x.dtype)
+
+
+@operator("OneHot")
+def one_hot(ctx: Context, node: Node, indices: Value, depth: Value, values: Value) -> Value:
+    (size,) = ctx.ints(ctx.cast(depth, "int64"), minimum=0, hint="depth")
+    axis = node.axis(indices.rank + 1, -1)
+    shape = [*indices.shape[:axis], size, *indices.shape[axis:]]
+    hot = ctx.cast(indices, "int64")
+
+    def build(where: te.Tensor, pair: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            i = where(*index[:axis], *index[axis + 1 :])
+            on = tirx.any(index[axis] == i, index[axis] == i + size)
+            return pair(tirx.Select(on, expr(1), expr(0)))
+
+        return te.compute(shape, element, name="one_hot")
+
+    return ctx.kernel("one_hot", build, hot, values, dtype=values.dtype)
+
+
+@operator("ArrayFeatureExtractor", domain="ai.onnx.ml")
+def array_feature_extractor(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
+    count = ctx.product(indices.shape)
+    picked = gather(ctx, x, ctx.reshape(indices, (count,)), x.rank - 1)
+    return ctx.reshape(picked, (1, count)) if x.rank == 1 else picked

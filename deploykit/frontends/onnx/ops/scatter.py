@@ -1,0 +1,173 @@
+"""Operators that place elements by index: Scatter, ScatterElements, ScatterND, TensorScatter, MaxUnpool.
+
+The result starts as a copy of the data (zeros for MaxUnpool); updates are then applied in order, so that of several
+to one element the last wins or all are combined by `reduction`. Negative indices count from the end; an index out of
+range goes to the nearest element, and MaxUnpool leaves out what lies outside of its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+from tvm import ir, te, tirx
+
+from deploykit.compiler.program.ir import IntExpr
+from deploykit.frontends.dtypes import storage_dtype
+from deploykit.frontends.onnx.broadcast import load, store
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.imperative import Array, Code, imperative
+from deploykit.frontends.onnx.integers import equal, expr, floor_mod, inside, less_equal, maximum
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops.filling import stored
+from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.value import Value
+
+Combine = Callable[[ir.Expr, ir.Expr], ir.Expr]
+
+REDUCTIONS: Mapping[str, Combine] = {
+    "none": lambda _old, new: new,
+    "add": lambda old, new: old + new,
+    "mul": lambda old, new: old * new,
+    "max": tirx.max,
+    "min": tirx.min,
+}
+
+
+@contextmanager
+def loops(code: Code, shape: Sequence[IntExpr]) -> Iterator[list[ir.Expr]]:
+    """A loop an axis, the last one innermost."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(code.loop(f"i{axis}", size)) for axis, size in enumerate(shape)]
+
+
+def _scatter(
+    ctx: Context,
+    node: Node,
+    x: Value,
+    indices: Value,
+    updates: Value,
+    place: Callable[[Array, Sequence[ir.Expr]], list[ir.Expr]],
+) -> Value:
+    """A copy of `x`, into which element `i` of `updates` goes at `place(indices, i)`."""
+    name = node.string("reduction", "none")
+    combine = REDUCTIONS.get(name)
+    if combine is None:
+        raise Unsupported(f"reduction '{name}'; the reductions are {', '.join(REDUCTIONS)}")
+
+    def write(code: Code, data: Array, where: Array, new: Array, result: Array) -> None:
+        with loops(code, x.shape) as index:
+            result[tuple(index)] = data(*index)
+        with loops(code, updates.shape) as index:
+            target = place(where, index)
+            if name == "none":
+                result[tuple(target)] = new(*index)
+            else:
+                old, update = load(result, x.dtype, target), load(new, x.dtype, index)
+                result[tuple(target)] = store(combine(old, update), x.dtype)
+
+    def build(*tensors: te.Tensor) -> list[te.Tensor]:
+        return imperative("scatter", tensors, [(x.shape, storage_dtype(x.dtype))], write)
+
+    return ctx.kernel("scatter", build, x, indices, updates, dtype=x.dtype)
+
+
+@operator("Scatter", "ScatterElements")
+def scatter_elements(ctx: Context, node: Node, x: Value, indices: Value, updates: Value) -> Value:
+    axis = node.axis(x.rank, 0)
+    for i, (n, m, k) in enumerate(zip(x.shape, indices.shape, updates.shape, strict=True)):
+        _same_size(ctx, f"axis {i} of indices and updates", m, k)
+        if i != axis and not ctx.equal(m, n):
+            ctx.require(less_equal(m, n), f"axis {i} has {{}} updates for {{}} elements", m, n)
+
+    def place(where: Array, index: Sequence[ir.Expr]) -> list[ir.Expr]:
+        return [*index[:axis], inside(expr(where(*index)), x.shape[axis]), *index[axis + 1 :]]
+
+    return _scatter(ctx, node, x, indices, updates, place)
+
+
+@operator("ScatterND")
+def scatter_nd(ctx: Context, node: Node, x: Value, indices: Value, updates: Value) -> Value:
+    depth, tuples = indices.shape[-1], indices.rank - 1
+    if not isinstance(depth, int) or depth > x.rank or updates.rank != tuples + x.rank - depth:
+        raise Unsupported(f"index tuples of length {depth} and updates of rank {updates.rank} for rank {x.rank}")
+    for i, (m, n) in enumerate(zip(updates.shape, (*indices.shape[:-1], *x.shape[depth:]), strict=True)):
+        _same_size(ctx, f"axis {i} of the updates", m, n)
+
+    def place(where: Array, index: Sequence[ir.Expr]) -> list[ir.Expr]:
+        at = [inside(expr(where(*index[:tuples], k)), x.shape[k]) for k in range(depth)]
+        return [*at, *index[tuples:]]
+
+    return _scatter(ctx, node, x, indices, updates, place)
+
+
+def _same_size(ctx: Context, what: str, a: IntExpr, b: IntExpr) -> None:
+    if not ctx.equal(a, b):
+        ctx.require(equal(a, b), f"the sizes of {what} differ: {{}} and {{}}", a, b)
+
+
+@operator("TensorScatter")
+def tensor_scatter(ctx: Context, node: Node, cache: Value, update: Value, starts: Value | None = None) -> Value:
+    """A gather: an element of the result comes from the update where its position lies in the written stretch."""
+    axis, mode = node.axis(cache.rank, -2), node.string("mode", "linear")
+    size, length = cache.shape[axis], update.shape[axis]
+    for i, (m, n) in enumerate(zip(cache.shape, update.shape, strict=True)):
+        if i != axis:
+            _same_size(ctx, f"axis {i} of cache and update", m, n)
+    ctx.require(less_equal(length, size), "an update of {} rows for a cache of {}", length, size)
+
+    def build(old: te.Tensor, new: te.Tensor, *first: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            row = expr(index[axis])
+            start = expr(first[0](index[0])) if first else expr(0)
+            offset = floor_mod(row - start, maximum(size, 1)) if mode == "circular" else row - start
+            source = new(*index[:axis], offset, *index[axis + 1 :])
+            return tirx.if_then_else(tirx.all(offset >= 0, offset < length), source, old(*index))
+
+        return te.compute(cache.shape, element, name="tensor_scatter")
+
+    operands = (cache, update) if starts is None else (cache, update, starts)
+    return ctx.kernel("tensor_scatter", build, *operands, dtype=cache.dtype)
+
+
+@operator("MaxUnpool")
+def max_unpool(ctx: Context, node: Node, x: Value, indices: Value, output_shape: Value | None = None) -> Value:
+    """Each element goes to the flat position that MaxPool reported for it. A given shape that is larger than the
+    pooled one extends it: the positions are those within the shape that the window gives."""
+    inner = _unpooled_shape(ctx, node, x)
+    shape = inner if output_shape is None else ctx.ints(output_shape, minimum=0, hint="size")
+    if len(shape) != x.rank:
+        raise Unsupported(f"an output shape of {len(shape)} sizes for a tensor of rank {x.rank}")
+
+    def write(code: Code, values: Array, where: Array, result: Array) -> None:
+        with loops(code, shape) as index:
+            result[tuple(index)] = stored(0, x.dtype)
+        with loops(code, x.shape) as index:
+            rest = expr(where(*index))
+            target: list[ir.Expr] = []
+            for size in reversed(inner):
+                target.insert(0, tirx.floormod(rest, expr(maximum(size, 1))))
+                rest = tirx.floordiv(rest, expr(maximum(size, 1)))
+            within = tirx.all(*(tirx.all(t >= 0, t < n) for t, n in zip(target, shape, strict=True)))
+            with code.when(within):
+                result[tuple(target)] = values(*index)
+
+    def build(*tensors: te.Tensor) -> list[te.Tensor]:
+        return imperative("max_unpool", tensors, [(shape, storage_dtype(x.dtype))], write)
+
+    return ctx.kernel("max_unpool", build, x, indices, dtype=x.dtype)
+
+
+def _unpooled_shape(ctx: Context, node: Node, x: Value) -> list[IntExpr]:
+    """The shape that the window, strides and pads of MaxUnpool give."""
+    window = node.ints("kernel_shape")
+    strides, pads = node.ints("strides", [1] * len(window)), node.ints("pads", [0] * 2 * len(window))
+    if len(window) != x.rank - 2:
+        raise Unsupported(f"a window of {len(window)} sizes for a tensor of rank {x.rank}")
+    spatial = [
+        ctx.simplify((n - 1) * stride + size - before - after)
+        for n, size, stride, before, after in zip(
+            x.shape[2:], window, strides, pads[: len(window)], pads[len(window) :], strict=True
+        )
+    ]
+    return [*x.shape[:2], *spatial]
