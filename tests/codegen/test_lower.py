@@ -263,6 +263,33 @@ def test_a_parallel_loop_beside_other_work_is_serial() -> None:
     assert [p.name for p in lowered.kernel.func.params] == ["x", "y", "doubled", "n"]
 
 
+def test_sizes_chosen_by_a_condition_are_computed_once() -> None:
+    """As many elements of the first row of `x` as an integer parameter says."""
+    x, axis = matrix(), tirx.Var("axis", "int64")
+    chosen = tirx.Select(axis < 1, M, N)
+    y = te.compute((chosen,), lambda i: x[0, i], name="y")
+    lowered = lower(te.create_prim_func([x, axis, y]), "k", vectorize=False)
+    text = emit_c([lowered.kernel], "p")
+    assert text.count("axis < 1 ? m : n") == 1
+    assert "i < extent" in text
+
+
+def test_buffers_that_nothing_reads_are_dropped() -> None:
+    x = te.placeholder((N,), "float32", name="x")
+
+    def body(source: tirx.Buffer, target: tirx.Buffer) -> tirx.Stmt:
+        i, unread = tirx.Var("i", "int64"), tirx.decl_buffer((4,), "float32", "unread")
+        work = [
+            tirx.AllocBuffer(unread),
+            tirx.BufferStore(unread, source[i], [0]),
+            tirx.BufferStore(target, source[i], [i]),
+        ]
+        return tirx.For(i, tirx.const(0, "int64"), N, tirx.ForKind.SERIAL, tirx.SeqStmt(work))
+
+    y = te.extern([(N,)], [x], lambda ins, outs: body(*ins, *outs), dtype=["float32"], name="copy")
+    assert "unread" not in emit_c([lower(te.create_prim_func([x, y]), "k").kernel], "p")
+
+
 def test_pointers_may_alias_unless_the_function_says_otherwise() -> None:
     func = elementwise(lambda x: x + 1.0, ["float32"])
     assert "const float *restrict x0, float *restrict y" in emit_c([lower(func, "k").kernel], "p")

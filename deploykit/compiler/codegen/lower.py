@@ -12,6 +12,7 @@ What becomes what:
 
 * blocks -> loops, multi-dimensional buffers -> flat ones, vectorised loops -> vector operations (`vectorize=True`)
   or serial loops (`vectorize=False`);
+* a size that depends on a condition over the scalars -> a variable, see `choices`;
 * the initial value of a reduction -> a loop nest before the reduction loops, for an extent of 0 too;
 * the one outermost `parallel` loop of extent `e` -> a serial loop over `[begin, end)` and `parallel_extent = e`;
   every other parallel loop -> a serial loop;
@@ -31,6 +32,7 @@ from tvm import s_tir, tirx
 from tvm.ir import IRModule, PrimType, Var
 
 from deploykit.compiler.codegen import rewrite
+from deploykit.compiler.codegen.choices import name_choices
 from deploykit.compiler.codegen.reductions import initialise_first
 from deploykit.compiler.program.ir import Kernel
 
@@ -66,15 +68,21 @@ class LoweredKernel:
 def lower(func: tirx.PrimFunc, name: str, *, vectorize: bool = True, stack_limit: int = STACK_LIMIT) -> LoweredKernel:
     """Lower `func` to the raw ABI. Raises `ValueError` for a parameter that is neither a buffer nor an integer."""
     scalars = _scalars(func)
-    flat = _run(_flattening(), initialise_first(_without_offsets(func)))
+    plain, choices = name_choices(_without_offsets(func), scalars)
+    flat = _run(_flattening(), initialise_first(plain))
     parallel = rewrite.find_parallel(flat.body)
     body, lifted = rewrite.lift_workspaces(flat.body, stack_limit, parallel)
     body = rewrite.split_parallel(body, parallel)
     loops = tirx.PrimFunc([*flat.params, *lifted], body, flat.ret_type, flat.attrs)
     span = (parallel.begin, parallel.end) if parallel else ()
-    raw = _raw_abi(_run(_finishing(vectorize), loops), name, scalars, span)
-    kernel = Kernel(name, raw, parallel.extent if parallel else None)
-    workspaces = tuple(Workspace(str(b.ty.dtype), tuple(b.ty.shape)) for b in lifted)
+    finished = _run(_finishing(vectorize), loops)
+    needed = _run([tirx.transform.RemoveNoOp()], finished.with_body(rewrite.drop_unread(finished.body)))
+    raw = _raw_abi(needed, name, scalars, choices, span)
+    kernel = Kernel(name, raw, rewrite.inline_binds(parallel.extent, choices) if parallel else None)
+    workspaces = tuple(
+        Workspace(str(b.ty.dtype), tuple(rewrite.inline_binds(extent, choices) for extent in b.ty.shape))
+        for b in lifted
+    )
     return LoweredKernel(kernel, scalars, workspaces)
 
 
@@ -138,10 +146,12 @@ def _scalars(func: tirx.PrimFunc) -> tuple[Var, ...]:
     return tuple(found)
 
 
-def _raw_abi(func: tirx.PrimFunc, name: str, scalars: Sequence[Var], span: Sequence[Var]) -> tirx.PrimFunc:
+def _raw_abi(
+    func: tirx.PrimFunc, name: str, scalars: Sequence[Var], choices: Sequence[tirx.Bind], span: Sequence[Var]
+) -> tirx.PrimFunc:
     """Replace buffer params by pointers and integer params by int64 ones."""
     params: list[Var] = []
-    prologue: list[tirx.Stmt] = []
+    prologue: list[tirx.Stmt] = [*choices]
     for buffer in func.params:
         if tirx.is_buffer_var(buffer):
             pointer = Var(buffer.name, buffer.data.ty)

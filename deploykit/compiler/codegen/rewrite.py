@@ -3,6 +3,7 @@
 * `split_parallel`: the outermost parallel loop runs over `[begin, end)`, other parallel loops become serial.
 * `lift_workspaces`: large or symbolic allocations become buffer params; inside the outermost parallel loop, each
   iteration has its own stretch of the param.
+* `drop_unread`: allocations that are only written, left when a branch was simplified away, go with their stores.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import tvm
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import Var
-from tvm.tirx import AllocBuffer, AttrStmt, Bind, DeclBuffer, For, ForKind, SeqStmt
+from tvm.ir import Call, TensorLoad, Var
+from tvm.tirx import AllocBuffer, AttrStmt, Bind, BufferStore, DeclBuffer, For, ForKind, SeqStmt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,6 +127,31 @@ def lift_workspaces(body: Stmt, limit: int, parallel: ParallelLoop | None) -> tu
 
     body = tvm_ffi.structural_map(body, (For, inside))
     return tvm_ffi.structural_map(body, (AllocBuffer, shared)), lifted
+
+
+def drop_unread(body: Stmt) -> Stmt:
+    """The body without the allocations that nothing reads."""
+    allocated: list[Var] = []
+    read: set[Var] = set()
+
+    def allocate(alloc: AllocBuffer) -> None:
+        allocated.append(alloc.buffer)
+
+    def load(node: TensorLoad) -> None:
+        read.add(node.source)
+
+    def call(node: Call) -> None:
+        read.update(arg for arg in node.args if isinstance(arg, Var))
+
+    tvm_ffi.structural_walk(body, [(AllocBuffer, allocate), (TensorLoad, load), (Call, call)])
+    dead = {buffer for buffer in allocated if buffer not in read}
+    if not dead:
+        return body
+
+    def without(stmt: AllocBuffer | BufferStore) -> Stmt:
+        return tirx.Evaluate(tirx.const(0, "int32")) if stmt.buffer in dead else stmt
+
+    return drop_unread(tvm_ffi.structural_map(body, ((AllocBuffer, BufferStore), without)))
 
 
 def _workspace(buffer: Var, elements: Expr) -> Var:

@@ -75,9 +75,16 @@ class ExpressionPrinter:
         return self.print(expr).text
 
     def index(self, expr: Expr) -> str:
-        """An index or a loop bound: its arithmetic does not overflow."""
+        """An index or the start of a loop: its arithmetic does not overflow."""
+        return self._index(expr).text
+
+    def bound(self, expr: Expr) -> str:
+        """The end of a loop, on the right of a comparison."""
+        return self._index(expr).at(RELATION + 1)
+
+    def _index(self, expr: Expr) -> Text:
         before, self._indexing = self._indexing, True
-        text = self.print(expr).text
+        text = self.print(expr)
         self._indexing = before
         return text
 

@@ -158,7 +158,7 @@ class KernelPrinter:
         self.analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent), allow_override=True)
         last = _end(loop)
         c_type = types.value_type(types.dtype_of(loop.loop_var))
-        first, end = self.expressions.index(loop.min), self.expressions.index(last)
+        first, end = self.expressions.index(loop.min), self.expressions.bound(last)
         if self.expressions.reads_memory(last):
             name = self.scopes.fresh(f"{loop.loop_var.name}_end")
             self._line(f"const {c_type} {name} = {end};")
