@@ -1,9 +1,9 @@
 """`make demo`: builds models for every target, runs them, compares the results, and ends with a table.
 
-    python -m bench.demo [--output DIR] [--markdown] [MODEL ...]
+    python -m bench.demo [--target TARGET] [--output DIR] [--markdown] [MODEL ...]
 
-* `squeezenet`, `resnet50`: the topologies in the onnx package, with its inputs, against its stored outputs;
-* `encoder`: a transformer layer with symbolic batch and sequence length, against ONNX Runtime at several sizes.
+* `squeezenet`, `resnet50` and others: the topologies in the onnx package, with its inputs, against its stored outputs;
+* `encoder`, `cnn`, `mlp`: models of `bench.models` with symbolic dims, against ONNX Runtime at several sizes.
 
 `host` runs native kernels, `embedded` plain C through this machine's C compiler. Times are medians on one thread, with
 ONNX Runtime timed in turn. Exit code 1 when a result is out of tolerance.
@@ -33,7 +33,13 @@ from deploykit.session import Session
 from deploykit.verify import verify
 
 TARGETS = ("host", "embedded")
+SHOWN = ("squeezenet", "resnet50", "encoder")
+"""Models that are tried when none is named."""
+
 _LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+
+Check = Callable[[Session, Path], list[Difference]]
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class Case:
 
     name: str
     model: Path
-    check: Callable[[Session, Path], list[Difference]]
+    check: Check
     dims: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     sources: Mapping[str, RandomSource] = field(default_factory=dict)
@@ -72,25 +78,36 @@ def stored_outputs(session: Session, model: Path) -> list[Difference]:
     return differences
 
 
-def several_sizes(session: Session, model: Path) -> list[Difference]:
+def several_sizes(sources: Mapping[str, RandomSource]) -> Check:
     """Compare with ONNX Runtime at several sizes of each dim."""
-    report = verify(session, model, sources={"ids": RandomSource(0, 0, 999)})
-    return [difference for check in report.checks for difference in check.differences]
+
+    def check(session: Session, model: Path) -> list[Difference]:
+        report = verify(session, model, sources=sources)
+        return [difference for check in report.checks for difference in check.differences]
+
+    return check
 
 
 def cases(folder: Path) -> dict[str, Case]:
-    encoder = folder / "encoder.onnx"
-    onnx.save(GENERATED["encoder"](), encoder)
-    light = [Case(name, _LIGHT / f"light_{name}.onnx", stored_outputs) for name in ("squeezenet", "resnet50")]
-    generated = Case(
-        "encoder",
-        encoder,
-        several_sizes,
-        dims={"batch": (1, 16), "seq": (1, 128)},
-        sizes={"batch": 4, "seq": 64},
-        sources={"ids": RandomSource(0, 0, 999)},
-    )
-    return {case.name: case for case in (*light, generated)}
+    """Every case by name; generated models are written to `folder`."""
+    light = [Case(path.stem.removeprefix("light_"), path, stored_outputs) for path in sorted(_LIGHT.glob("*.onnx"))]
+    batch = {"batch": (1, 16)}
+    tokens = {"ids": RandomSource(0, 0, 999)}
+    generated = [
+        Case("mlp", folder / "mlp.onnx", several_sizes({}), batch, {"batch": 8}),
+        Case("cnn", folder / "cnn.onnx", several_sizes({}), batch, {"batch": 8}),
+        Case(
+            "encoder",
+            folder / "encoder.onnx",
+            several_sizes(tokens),
+            {**batch, "seq": (1, 128)},
+            {"batch": 4, "seq": 64},
+            tokens,
+        ),
+    ]
+    for case in generated:
+        onnx.save(GENERATED[case.name](), case.model)
+    return {case.name: case for case in (*light, *generated)}
 
 
 def try_out(case: Case, target: str, folder: Path) -> Row:
@@ -148,18 +165,19 @@ def show(rows: list[Row], *, markdown: bool) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", metavar="MODEL", help="squeezenet, resnet50, encoder; default: all")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"default: {', '.join(SHOWN)}; all: every model")
+    parser.add_argument("--target", choices=TARGETS, action="append", help="default: all")
     parser.add_argument("--output", type=Path, default=Path("demo"), help="where the artifacts go")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     known = cases(arguments.output)
-    unknown = set(arguments.models) - set(known)
+    unknown = set(arguments.models) - {*known, "all"}
     if unknown:
         parser.error(f"there is no model {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     rows = []
-    for name in arguments.models or known:
-        for target in TARGETS:
+    for name in known if arguments.models == ["all"] else arguments.models or SHOWN:
+        for target in arguments.target or TARGETS:
             messages.print(f"{name} for {target}: build, run, compare, time")
             rows.append(try_out(known[name], target, arguments.output))
     show(rows, markdown=arguments.markdown)
