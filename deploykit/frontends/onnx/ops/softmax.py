@@ -1,0 +1,102 @@
+"""Softmax, LogSoftmax and Hardmax along one axis.
+
+Before opset 13 the input is taken as a matrix: all axes from `axis` on are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tvm import ir, te, tirx
+
+from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.registry import operator
+from deploykit.frontends.onnx.value import Value
+
+
+@operator("Softmax", "LogSoftmax", "Hardmax", since=13)
+def along_axis(ctx: Context, node: Node, x: Value) -> Value:
+    return _KINDS[node.op_type](ctx, x, node.axis(x.rank, default=-1))
+
+
+@operator("Softmax", "LogSoftmax", "Hardmax")
+def as_matrix(ctx: Context, node: Node, x: Value) -> Value:
+    axis = node.int("axis", 1)
+    axis = axis + x.rank if axis < 0 else axis
+    matrix = ctx.reshape(x, (ctx.product(x.shape[:axis]), ctx.product(x.shape[axis:])))
+    return ctx.reshape(_KINDS[node.op_type](ctx, matrix, 1), x.shape)
+
+
+def softmax(ctx: Context, x: Value, axis: int) -> Value:
+    """`exp(x - max) / sum(exp(x - max))` along an axis."""
+
+    def build(rows: _Rows) -> te.Tensor:
+        peak = rows.reduce("peak", te.max, rows.x)
+        powers = rows.compute("powers", lambda *i: tirx.exp(rows.x(*i) - peak(*rows.row(i))))
+        total = rows.reduce("total", te.sum, powers)
+        return rows.result("softmax", lambda *i: powers(*i) / total(*rows.row(i)))
+
+    return _kernel(ctx, "softmax", x, axis, build)
+
+
+def log_softmax(ctx: Context, x: Value, axis: int) -> Value:
+    """`x - max - log(sum(exp(x - max)))` along an axis."""
+
+    def build(rows: _Rows) -> te.Tensor:
+        peak = rows.reduce("peak", te.max, rows.x)
+        shifted = rows.compute("shifted", lambda *i: rows.x(*i) - peak(*rows.row(i)))
+        total = rows.reduce("total", te.sum, lambda *i: tirx.exp(shifted(*i)))
+        return rows.result("log_softmax", lambda *i: shifted(*i) - tirx.log(total(*rows.row(i))))
+
+    return _kernel(ctx, "log_softmax", x, axis, build)
+
+
+def hardmax(ctx: Context, x: Value, axis: int) -> Value:
+    """1 at the first greatest element along an axis, 0 elsewhere."""
+
+    def build(rows: _Rows) -> te.Tensor:
+        peak = rows.reduce("peak", te.max, rows.x)
+        none = tirx.const(2**62, "int64")
+        first = rows.reduce(
+            "first", te.min, lambda *i: tirx.Select(rows.x(*i) == peak(*rows.row(i)), tirx.Cast("int64", i[axis]), none)
+        )
+        dtype = compute_dtype(x.dtype)
+        return rows.result("hardmax", lambda *i: tirx.Cast(dtype, first(*rows.row(i)) == i[axis]))
+
+    return _kernel(ctx, "hardmax", x, axis, build)
+
+
+class _Rows:
+    """Stages over a tensor and over its rows along `axis`."""
+
+    def __init__(self, tensor: te.Tensor, value: Value, axis: int) -> None:
+        self.value, self.axis = value, axis
+        self.x = lambda *i: load(tensor, value.dtype, i)
+
+    def row(self, index: tuple[ir.Expr, ...]) -> tuple[ir.Expr, ...]:
+        """The index of the row that an element lies in."""
+        return (*index[: self.axis], *index[self.axis + 1 :])
+
+    def reduce(self, name: str, reducer: Callable[..., ir.Expr], element: Callable[..., ir.Expr]) -> te.Tensor:
+        along = te.reduce_axis((0, self.value.shape[self.axis]), name="along")
+        shape = self.row(tuple(self.value.shape))
+        return te.compute(
+            shape, lambda *i: reducer(element(*i[: self.axis], along.var, *i[self.axis :]), axis=[along]), name=name
+        )
+
+    def compute(self, name: str, element: Callable[..., ir.Expr]) -> te.Tensor:
+        return te.compute(self.value.shape, element, name=name)
+
+    def result(self, name: str, element: Callable[..., ir.Expr]) -> te.Tensor:
+        return te.compute(self.value.shape, lambda *i: store(element(*i), self.value.dtype), name=name)
+
+
+def _kernel(ctx: Context, name: str, x: Value, axis: int, build: Callable[[_Rows], te.Tensor]) -> Value:
+    result = ctx.kernel(name, lambda t: build(_Rows(t, x, axis)), x, dtype=x.dtype)
+    assert isinstance(result, Value)
+    return result
+
+
+_KINDS = {"Softmax": softmax, "LogSoftmax": log_softmax, "Hardmax": hardmax}
