@@ -34,6 +34,7 @@ from deploykit.compiler.codegen.host_steps import (
     step_lines,
 )
 from deploykit.compiler.codegen.names import Names
+from deploykit.compiler.codegen.order import require_order
 from deploykit.compiler.codegen.weights import weights_bytes
 from deploykit.compiler.dims import evaluate, free_vars, to_text
 from deploykit.compiler.program.ir import (
@@ -46,8 +47,12 @@ from deploykit.compiler.program.ir import (
     Program,
 )
 from deploykit.dtypes import logical_dtype
+from deploykit.errors import UnsupportedModelError
 
 Made = TypeVar("Made")
+
+MAX_RANK = 16
+"""`DK_MAX_RANK`."""
 
 __all__ = ["arena_bytes_at_bounds", "emit_host", "interface_view", "prefix_of"]
 
@@ -55,11 +60,12 @@ __all__ = ["arena_bytes_at_bounds", "emit_host", "interface_view", "prefix_of"]
 def emit_host(program: Program, version: str) -> dict[str, str]:
     """The text of `model.h` and `model.c`, which say that `version` of deploykit generated them.
 
-    Raises `ValueError` for a program without outputs, and for a dim that neither an input's shape gives nor the
-    caller chooses.
+    Raises `UnsupportedModelError` for ranks above `MAX_RANK`, `ValueError` for a program that makes no sense: without outputs, with a dim that neither an input's shape
+    gives nor the caller chooses, or with a data dim that is read before it is set.
     """
     scope = Scope(program)
     _require_interface(program)
+    require_order(program)
     view = interface_view(program, version) | _functions(scope)
     return {name: _environment().get_template(f"{name}.j2").render(view) for name in ("model.h", "model.c")}
 
@@ -107,6 +113,9 @@ def _environment() -> jinja2.Environment:
 def _require_interface(program: Program) -> None:
     if not program.outputs:
         raise ValueError(f"'{program.name}' has no outputs")
+    for port in (*program.inputs, *program.outputs):
+        if len(port.shape) > MAX_RANK:
+            raise UnsupportedModelError(f"'{port.name}' has rank {len(port.shape)}, more than {MAX_RANK}")
     bound = {extent for port in program.inputs for extent in port.shape if isinstance(extent, tirx.Var)}
     for dim in program.dims:
         if dim.capacity_of is None and dim.var not in bound:
