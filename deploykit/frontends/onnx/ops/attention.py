@@ -35,6 +35,7 @@ from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.joining import concat
 from deploykit.frontends.onnx.ops.layout import transpose
 from deploykit.frontends.onnx.ops.matmul import matmul
+from deploykit.frontends.onnx.reduction import MAXIMUM, lowest
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
 
@@ -182,7 +183,7 @@ def _masked(ctx: Context, products: Value, rule: _Scores) -> Value:
     """Scores, minus infinity for closed keys, in the dtype that products are computed in."""
     operands = [v for v in (products, rule.mask, rule.lengths) if v is not None]
     dtype = compute_dtype(products.dtype)
-    closed = tirx.const(float("-inf"), dtype)
+    closed = lowest(dtype)
 
     def build(*tensors: te.Tensor) -> te.Tensor:
         rest = iter(tensors[1:])
@@ -234,15 +235,11 @@ def _mask_at(
     where = [*broadcast_index(ctx, mask.shape[:-1], shape[:-1], index[:-1]), index[-1]]
     element = load(tensor, mask.dtype, where)
     if not ctx.equal(mask.shape[-1], shape[-1]):
-        beyond = tirx.const(False, "bool") if mask.dtype == "bool" else _lowest(element)
+        beyond = tirx.const(False, "bool") if mask.dtype == "bool" else lowest(str(element.ty.dtype))
         element = tirx.if_then_else(index[-1] < expr(mask.shape[-1]), element, beyond)
     if mask.dtype == "bool":
         return None, element
-    return element, element != _lowest(element)
-
-
-def _lowest(like: ir.Expr) -> ir.Expr:
-    return tirx.const(float("-inf"), str(like.ty.dtype))
+    return element, element != lowest(str(element.ty.dtype))
 
 
 def _softmax(ctx: Context, scores: Value, precision: str) -> Value:
@@ -251,8 +248,8 @@ def _softmax(ctx: Context, scores: Value, precision: str) -> Value:
     dtype = compute_dtype(precision)
     scores = ctx.cast(scores, dtype)
     keys, outer = expr(scores.shape[-1]), exprs(scores.shape[:-1])
-    least = tirx.const(float("-inf"), dtype)
-    highest_of = te.comm_reducer(_larger, lambda _: least, name="highest")
+    least = lowest(dtype)
+    highest_of = te.comm_reducer(MAXIMUM.combine, MAXIMUM.identity, name="highest")
 
     def build(x: te.Tensor) -> te.Tensor:
         k1, k2 = te.reduce_axis((0, keys), name="k"), te.reduce_axis((0, keys), name="k")
@@ -277,7 +274,3 @@ def _softmax(ctx: Context, scores: Value, precision: str) -> Value:
 
 def _not_zero(total: ir.Expr) -> ir.Expr:
     return tirx.Select(total == 0, tirx.const(1, str(total.ty.dtype)), total)
-
-
-def _larger(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    return tirx.max(a, b)

@@ -33,6 +33,7 @@ from deploykit.frontends.onnx.integers import (
     truth,
 )
 from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.reduction import MAXIMUM, lowest
 from deploykit.frontends.onnx.registry import operator
 from deploykit.frontends.onnx.value import Value
 from deploykit.frontends.onnx.windows import Windows, windows
@@ -104,12 +105,7 @@ def _one_window(x: Value) -> Windows:
 def _highest(dtype: str) -> _Pool:
     """The maximum; of no elements it is minus infinity, or the least integer."""
     wide = compute_dtype(dtype)
-    least = tirx.const(float("-inf"), wide) if wide.startswith("float") else tirx.min_value(wide)
-    return _Pool("max_pool", te.comm_reducer(_larger, lambda _: least, name="highest"), least)
-
-
-def _larger(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    return tirx.max(a, b)
+    return _Pool("max_pool", te.comm_reducer(MAXIMUM.combine, MAXIMUM.identity, name="highest"), lowest(wide))
 
 
 def _average(ctx: Context, dtype: str, shape: Windows, *, include_padding: bool) -> _Pool:
