@@ -21,6 +21,7 @@ from tvm import ir, relax, tirx
 
 from deploykit.compiler.codegen.lower import LoweredKernel, lower
 from deploykit.compiler.graph.legalize import legalize
+from deploykit.compiler.graph.order import bind_dims_first
 from deploykit.compiler.profile import Profile
 from deploykit.compiler.program.inplace import elementwise_inputs
 from deploykit.compiler.program.ir import Program
@@ -90,7 +91,7 @@ def kernels(module: ir.IRModule, device: Device, level: int) -> KernelModule:
     if level >= 1:
         passes += [relax.transform.FuseOps(2), relax.transform.FuseTIR()]
     passes.append(relax.transform.DeadCodeElimination(_entries(module)))
-    fused = tvm.ir.transform.Sequential(passes)(module)
+    fused = bind_dims_first(tvm.ir.transform.Sequential(passes)(module))
     scheduled = {}
     in_place = {}
     for gvar, func in fused.functions.items():
