@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tvm import ir, te, tirx
@@ -134,6 +134,13 @@ class Cell:
     @value.setter
     def value(self, value: Any) -> None:
         self._array[0] = value
+
+
+@contextmanager
+def loops(code: Code, shape: Sequence[IntExpr]) -> Iterator[list[ir.Expr]]:
+    """A loop an axis, the last one innermost."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(code.loop(f"i{axis}", size)) for axis, size in enumerate(shape)]
 
 
 def _indices(index: IntExpr | tuple[IntExpr, ...]) -> list[ir.Expr]:

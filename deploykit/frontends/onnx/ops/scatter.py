@@ -7,8 +7,7 @@ range goes to the nearest element, and MaxUnpool leaves out what lies outside of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
 from tvm import ir, te, tirx
 
@@ -16,7 +15,7 @@ from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import load, store
 from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.imperative import Array, Code, imperative
+from deploykit.frontends.onnx.imperative import Array, Code, imperative, loops
 from deploykit.frontends.onnx.integers import equal, expr, floor_mod, inside, less_equal, maximum
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.filling import stored
@@ -32,13 +31,6 @@ REDUCTIONS: Mapping[str, Combine] = {
     "max": tirx.max,
     "min": tirx.min,
 }
-
-
-@contextmanager
-def loops(code: Code, shape: Sequence[IntExpr]) -> Iterator[list[ir.Expr]]:
-    """A loop an axis, the last one innermost."""
-    with ExitStack() as stack:
-        yield [stack.enter_context(code.loop(f"i{axis}", size)) for axis, size in enumerate(shape)]
 
 
 def _scatter(

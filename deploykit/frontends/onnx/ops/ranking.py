@@ -1,0 +1,164 @@
+"""Operators that sort: TopK, Unique.
+
+TopK keeps its k best elements in order while it reads a row when k is small, and sorts the row otherwise; of equal
+elements the first comes first. Unique sorts the positions of its rows (of its elements, without an axis), walks the
+sorted order to find the groups of equal ones, and reads their number as a data dim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tvm import ir, te, tirx
+
+from deploykit.compiler.program.ir import IntExpr
+from deploykit.frontends.dtypes import storage_dtype
+from deploykit.frontends.onnx.broadcast import load
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.imperative import Array, Code, imperative, loops
+from deploykit.frontends.onnx.integers import equal, expr, is_plain, less_equal
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops.indexing import gather
+from deploykit.frontends.onnx.ops.layout import transpose
+from deploykit.frontends.onnx.ops.slicing import Piece, take
+from deploykit.frontends.onnx.registry import operator
+from deploykit.frontends.onnx.sorting import ascending, descending, merge_sort
+from deploykit.frontends.onnx.value import Value
+
+LARGEST_INSERTION = 32
+"""A TopK with a greater k sorts whole rows."""
+
+
+@operator("TopK")
+def top_k_attribute(ctx: Context, node: Node, x: Value) -> tuple[Value, ...]:
+    return _top_k(ctx, node, x, node.int("k"))
+
+
+@operator("TopK", since=10)
+def top_k_operand(ctx: Context, node: Node, x: Value, k: Value) -> tuple[Value, ...]:
+    (count,) = ctx.ints(k, minimum=0, maximum=x.shape[node.axis(x.rank, -1)], hint="k")
+    return _top_k(ctx, node, x, count)
+
+
+def _top_k(ctx: Context, node: Node, x: Value, k: IntExpr) -> tuple[Value, ...]:
+    axis, better = node.axis(x.rank, -1), descending if node.int("largest", 1) else ascending
+    size = x.shape[axis]
+    ctx.require(less_equal(k, size), "the best {} of {} elements", k, size)
+    shape = [k if i == axis else n for i, n in enumerate(x.shape)]
+    outer = [n for i, n in enumerate(x.shape) if i != axis]
+    outputs = [(shape, storage_dtype(x.dtype)), (shape, "int64")]
+    inserting = is_plain(k) and k <= LARGEST_INSERTION
+
+    def row(data: Array, rest: Sequence[ir.Expr]) -> Callable[[IntExpr], ir.Expr]:
+        return lambda i: load(data, x.dtype, [*rest[:axis], expr(i), *rest[axis:]])
+
+    def insert(code: Code, data: Array, values: Array, indices: Array) -> None:
+        with loops(code, outer) as rest:
+            at, kept = row(data, rest), row(values, rest)
+            with code.loop("i", size) as i:
+                place = code.cell("place", tirx.min(i, expr(k)))
+                before = tirx.max(place.value - 1, 0)
+                with code.repeat(tirx.all(place.value > 0, better(at(i), kept(before)))):
+                    with code.when(place.value < k):
+                        for array in (values, indices):
+                            array[_join(rest, axis, place.value)] = array[_join(rest, axis, place.value - 1)]
+                    place.value -= 1
+                with code.when(place.value < k):
+                    values[_join(rest, axis, place.value)] = data[_join(rest, axis, i)]
+                    indices[_join(rest, axis, place.value)] = i
+
+    def sort(code: Code, data: Array, values: Array, indices: Array, order: Array, scratch: Array) -> None:
+        with loops(code, outer) as rest:
+            at = row(data, rest)
+            merge_sort(code, order, scratch, size, lambda _, a, b: better(at(a), at(b)))
+            with code.loop("i", k) as i:
+                values[_join(rest, axis, i)] = data[_join(rest, axis, order[i])]
+                indices[_join(rest, axis, i)] = order[i]
+
+    if inserting and k == 0:
+        return tuple(_empty(ctx, shape, dtype) for dtype in (x.dtype, "int64"))
+    if inserting:
+        return ctx.kernel("top_k", lambda t: imperative("top_k", [t], outputs, insert), x, dtype=(x.dtype, "int64"))
+    scratch = [((size,), "int64")] * 2
+    return ctx.kernel(
+        "top_k", lambda t: imperative("top_k", [t], [*outputs, *scratch], sort), x, dtype=(x.dtype, *("int64",) * 3)
+    )[:2]
+
+
+def _join(rest: Sequence[ir.Expr], axis: int, position: IntExpr) -> tuple[IntExpr, ...]:
+    return (*rest[:axis], position, *rest[axis:])
+
+
+def _empty(ctx: Context, shape: Sequence[IntExpr], dtype: str) -> Value:
+    zero = tirx.const(0, storage_dtype(dtype))
+    return ctx.kernel("empty", lambda: te.compute(shape, lambda *_: zero, name="empty"), dtype=dtype)
+
+
+@operator("Unique")
+def unique(ctx: Context, node: Node, x: Value) -> tuple[Value, ...]:
+    axis = node.axis(x.rank, 0) if node.has("axis") else None
+    order = [] if axis is None else [axis, *(i for i in range(x.rank) if i != axis)]
+    moved = ctx.reshape(x, (ctx.product(x.shape),)) if axis is None else transpose(ctx, x, order)
+    rows = ctx.reshape(moved, (moved.shape[0], ctx.product(moved.shape[1:])))
+    first, inverse, counts, count = _groups(ctx, rows, in_order=bool(node.int("sorted", 1)))
+    (found,) = ctx.ints(count, minimum=0, maximum=rows.shape[0], hint="unique")
+    first, counts = (take(ctx, v, [Piece(0, found)]) for v in (first, counts))
+    picked = gather(ctx, moved, first, 0)
+    if axis is not None:
+        picked = transpose(ctx, picked, [order.index(i) for i in range(x.rank)])
+    return picked, first, inverse, counts
+
+
+def _groups(ctx: Context, rows: Value, *, in_order: bool) -> tuple[Value, ...]:
+    """Of the groups of equal rows: first row and size of each, the group of each row, and how many there are. Groups
+    are ordered by value, or else by their first row. Arrays over groups are as long as there are rows."""
+    length, width = rows.shape
+
+    def compare(code: Code, data: Array, a: ir.Expr, b: ir.Expr) -> ir.Expr:
+        """The sign of row `a` less row `b`."""
+        sign = code.cell("sign", 0)
+        with code.loop("j", width) as j, code.when(sign.value == 0):
+            left, right = load(data, rows.dtype, [a, j]), load(data, rows.dtype, [b, j])
+            greater = tirx.Select(ascending(right, left), expr(1), expr(0))
+            sign.value = tirx.Select(ascending(left, right), expr(-1), greater)
+        return sign.value
+
+    def by_value(
+        code: Code, data: Array, first: Array, inverse: Array, counts: Array, count: Array, *work: Array
+    ) -> None:
+        order, scratch = work[:2]
+        merge_sort(code, order, scratch, length, lambda code, a, b: compare(code, data, a, b) < 0)
+        count[0] = 0
+        with code.loop("i", length) as i:
+            same = code.cell("same", equal(compare(code, data, order[tirx.max(i - 1, 0)], order[i]), 0))
+            with code.when(tirx.any(i == 0, tirx.Not(same.value))):
+                first[count[0]] = order[i]
+                counts[count[0]] = 0
+                count[0] += 1
+            counts[count[0] - 1] += 1
+            inverse[order[i]] = count[0] - 1
+
+    def by_position(
+        code: Code, data: Array, first: Array, inverse: Array, counts: Array, count: Array, *work: Array
+    ) -> None:
+        """Renumbers the groups of `by_value` in the order of their first rows."""
+        names, firsts, sizes = work[1:]
+        by_value(code, data, firsts, inverse, sizes, count, *work[:2])
+        new = code.cell("new", 0)
+        with code.loop("i", length) as i:
+            group = code.cell("group", inverse[i])
+            with code.when(firsts[group.value] == i):
+                names[group.value] = new.value
+                first[new.value] = i
+                counts[new.value] = sizes[group.value]
+                new.value += 1
+            inverse[i] = names[group.value]
+
+    each, one = ((length,), "int64"), ((1,), "int64")
+    outputs = [each, each, each, one, each, each, *([] if in_order else [each, each])]
+    return ctx.kernel(
+        "unique",
+        lambda t: imperative("unique", [t], outputs, by_value if in_order else by_position),
+        rows,
+        dtype=("int64",) * len(outputs),
+    )[:4]

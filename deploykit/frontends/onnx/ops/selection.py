@@ -1,0 +1,76 @@
+"""Operators that keep what a mask marks: NonZero, Compress.
+
+One kernel counts, the count is read as a data dim, another kernel writes that many elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm import ir, te, tirx
+
+from deploykit.compiler.program.ir import IntExpr
+from deploykit.frontends.onnx.broadcast import load
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.imperative import Array, Code, imperative, loops
+from deploykit.frontends.onnx.integers import expr, minimum
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops.indexing import gather
+from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.value import Value
+
+
+def count_nonzero(ctx: Context, x: Value, shape: Sequence[IntExpr]) -> IntExpr:
+    """How many elements of the leading part `shape` of `x` are not zero, as a data dim."""
+
+    def build(t: te.Tensor) -> te.Tensor:
+        axes = [te.reduce_axis((0, size), name=f"r{i}") for i, size in enumerate(shape)]
+        marked = tirx.Cast("int64", _is_nonzero(t, x, [a.var for a in axes]))
+        return te.compute((1,), lambda _: te.sum(marked, axis=axes) if axes else marked, name="count")
+
+    count = ctx.kernel("count_nonzero", build, x, dtype="int64")
+    return ctx.ints(count, minimum=0, maximum=ctx.product(shape), hint="count")[0]
+
+
+def _is_nonzero(tensor: te.Tensor | Array, x: Value, index: Sequence[IntExpr]) -> ir.Expr:
+    element = load(tensor, x.dtype, index)
+    return element if str(element.ty.dtype) == "bool" else element != tirx.const(0, str(element.ty.dtype))
+
+
+@operator("NonZero")
+def nonzero(ctx: Context, node: Node, x: Value) -> Value:
+    count = count_nonzero(ctx, x, x.shape)
+
+    def write(code: Code, data: Array, places: Array) -> None:
+        found = code.cell("found", 0)
+        with loops(code, x.shape) as index, code.when(_is_nonzero(data, x, index)):
+            for axis, i in enumerate(index):
+                places[axis, found.value] = i
+            found.value += 1
+
+    def build(t: te.Tensor) -> list[te.Tensor]:
+        return imperative("nonzero", [t], [((x.rank, count), "int64")], write)
+
+    return ctx.kernel("nonzero", build, x, dtype="int64")
+
+
+@operator("Compress")
+def compress(ctx: Context, node: Node, x: Value, condition: Value) -> Value:
+    if condition.rank != 1:
+        raise Unsupported(f"a condition of rank {condition.rank}")
+    if not node.has("axis"):
+        x = ctx.reshape(x, (ctx.product(x.shape),))
+    axis = node.axis(x.rank, 0)
+    considered = ctx.simplify(minimum(condition.shape[0], x.shape[axis]))
+    count = count_nonzero(ctx, condition, (considered,))
+
+    def write(code: Code, mask: Array, places: Array) -> None:
+        found = code.cell("found", 0)
+        with code.loop("i", considered) as i, code.when(mask[i]):
+            places[found.value] = expr(i)
+            found.value += 1
+
+    def build(t: te.Tensor) -> list[te.Tensor]:
+        return imperative("marked", [t], [((count,), "int64")], write)
+
+    return gather(ctx, x, ctx.kernel("marked", build, condition, dtype="int64"), axis)
