@@ -3,8 +3,8 @@
     for i in range(Select(axis == 0, 1, n)): ...    ->    extent = Select(axis == 0, 1, n);  for i in range(extent): ...
 
 A size that is chosen by the value of an integer (an axis that is only known at run time) occurs in loop extents,
-predicates and every index. As a variable it keeps the simplifier from multiplying out its cases, which takes seconds,
-and the generated code short.
+predicates and every index. As a variable, with a value that the simplifier does not look into, it keeps the generated
+code short and the simplifier from multiplying out its cases, which takes seconds.
 """
 
 from __future__ import annotations
@@ -34,10 +34,15 @@ def name_choices(func: tirx.PrimFunc, scalars: Sequence[Var]) -> tuple[tirx.Prim
             return choice
         if any(not any(var.same_as(scalar) for scalar in scalars) for var in variables(choice)):
             return choice
+        value = tvm_ffi.structural_map(choice, (Select, _opaque))
         for bind in binds:
-            if tvm_ffi.structural_equal(bind.value, choice):
+            if tvm_ffi.structural_equal(bind.value, value):
                 return bind.var
-        binds.append(Bind(Var("extent", "int64"), choice))
+        binds.append(Bind(Var("extent", "int64"), value))
         return binds[-1].var
 
     return tvm_ffi.structural_map(func, (Select, name), order="pre"), binds
+
+
+def _opaque(choice: Select) -> Expr:
+    return tirx.if_then_else(choice.condition, choice.true_value, choice.false_value)
