@@ -60,8 +60,9 @@ __all__ = ["arena_bytes_at_bounds", "emit_host", "interface_view", "prefix_of"]
 def emit_host(program: Program, version: str) -> dict[str, str]:
     """The text of `model.h` and `model.c`, which say that `version` of deploykit generated them.
 
-    Raises `UnsupportedModelError` for ranks above `MAX_RANK`, `ValueError` for a program that makes no sense: without outputs, with a dim that neither an input's shape
-    gives nor the caller chooses, or with a data dim that is read before it is set.
+    Raises `UnsupportedModelError` for ranks above `MAX_RANK`, and `ValueError` for a program that makes no sense:
+    without outputs, with a dim that neither an input's shape gives nor the caller chooses, or with a data dim that is
+    read before it is set.
     """
     scope = Scope(program)
     _require_interface(program)
