@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -138,6 +139,18 @@ def test_two_sessions_at_once(mlp_folder: Path, tmp_path: Path) -> None:
         np.testing.assert_array_equal(a(x=X)["y"], b(x=X)["y"])
         np.testing.assert_allclose(a(x=X[:2])["y"], reference(X[:2]), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(b(x=X)["y"], reference(X), rtol=1e-5, atol=1e-6)
+
+
+def test_sessions_in_threads(mlp_folder: Path) -> None:
+    reference = mlp()[1]
+
+    def work(seed: int) -> float:
+        x = np.random.default_rng(seed).standard_normal((seed % 64 + 1, 8), dtype=np.float32)
+        with deploykit.session.open(mlp_folder, threads=seed % 3 + 1) as session:
+            return max(float(np.abs(session(x=x)["y"] - reference(x)).max()) for _ in range(50))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert max(pool.map(work, range(12))) < 1e-5
 
 
 def test_a_rebuilt_artifact_is_loaded_anew(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from deploykit.compiler.program.ir import Program
 
 C_FILES = ("model.c", "deploykit.c", "threads.c")
+PUBLIC = ("init", "bind", "run", "arena_bytes", "output_shape", "last_error", "descriptor")
+"""What the library exports, after the model's prefix."""
 
 
 class HostTarget:
@@ -61,15 +63,23 @@ class HostTarget:
         from deploykit.compiler.codegen.weights import write_weights
 
         view = interface_view(program, options.version)
-        library = f"lib{view['prefix']}.so"
         for name, data in emitted.items():
             (folder / name).write_bytes(data)
         (folder / "README.md").write_text(render(__name__, "README.md", view), encoding="utf-8")
         for source in (runtime.HEADER, runtime.CORE, runtime.THREADS_HEADER, runtime.THREADS):
             shutil.copyfile(source, folder / source.name)
         write_weights(program, folder / "weights.bin")
-        _link(find_c_compiler(), folder, folder / library)
-        return [library, "weights.bin", "model.h", "deploykit.h", "threads.h", *C_FILES, "kernels.o", "README.md"]
+        _link(find_c_compiler(), folder, view["prefix"])
+        return [
+            f"lib{view['prefix']}.so",
+            "weights.bin",
+            "model.h",
+            "deploykit.h",
+            "threads.h",
+            *C_FILES,
+            "kernels.o",
+            "README.md",
+        ]
 
     def library(self, folder: Path, scratch: Path) -> Path:  # noqa: ARG002 - it is there already
         return next(folder.glob("lib*.so"))
@@ -78,12 +88,17 @@ class HostTarget:
         return [folder / name for name in (*C_FILES, "kernels.o")]
 
 
-def _link(compiler: Compiler, folder: Path, library: Path) -> None:
-    """Link the library from the C files and the kernels in `folder`."""
+def _link(compiler: Compiler, folder: Path, prefix: str) -> None:
+    """Link the library from `model.c` and the kernels in `folder`; it exports the public interface and no more."""
     options = ("-O2", "-fPIC", "-pthread")
+    public = "".join(f"{prefix}_{name};" for name in PUBLIC)
     with tempfile.TemporaryDirectory(prefix="deploykit-") as scratch:
-        model, core, threads = (Path(scratch) / name for name in ("model.o", "deploykit.o", "threads.o"))
+        model, core, threads, exports = (
+            Path(scratch) / name for name in ("model.o", "deploykit.o", "threads.o", "exports.map")
+        )
+        exports.write_text(f"{{ global: {public} dk_*; local: *; }};\n")
         compiler.compile(folder / "model.c", model, *options)
         core.write_bytes(compiled(compiler, runtime.CORE, *options, f"-I{runtime.INCLUDE}"))
         threads.write_bytes(compiled(compiler, runtime.THREADS, *options, f"-I{runtime.INCLUDE}"))
-        compiler.link_shared([model, core, threads, folder / "kernels.o"], library)
+        objects = [model, core, threads, folder / "kernels.o"]
+        compiler.link_shared(objects, folder / f"lib{prefix}.so", "-s", f"-Wl,--version-script={exports}")

@@ -1,0 +1,83 @@
+"""Which compiler is found, and what is said when there is none or it fails."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import deploykit.session
+from deploykit import toolchain
+from deploykit.errors import ToolchainError
+from deploykit.targets.base import PackageOptions, find_target, write_artifact
+from tests.runtime.programs import mlp
+
+GCC = shutil.which("gcc")
+
+
+def test_cc_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", f"{GCC} -pipe")
+    monkeypatch.setenv("CFLAGS", "-g1 -DX='a b'")
+    compiler = toolchain.find_c_compiler()
+    assert (compiler.command, compiler.flags) == ((GCC, "-pipe"), ("-g1", "-DX=a b"))
+    assert compiler.family == "gcc"
+    assert "gcc" in compiler.version
+
+
+def test_path_then_ziglang(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert toolchain.find_c_compiler().command == (sys.executable, "-m", "ziglang", "cc")
+    (tmp_path / "gcc").symlink_to(GCC or "")
+    assert toolchain.find_c_compiler().command == (str(tmp_path / "gcc"),)
+    (tmp_path / "cc").symlink_to(GCC or "")
+    assert toolchain.find_c_compiler().command == (str(tmp_path / "cc"),)
+
+
+def test_nothing_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(ToolchainError, match="no C compiler found: install one"):
+        toolchain.find_c_compiler()
+
+
+def test_a_compiler_that_fails(tmp_path: Path) -> None:
+    (tmp_path / "broken.c").write_text("int main(void) { return x; }\n")
+    with pytest.raises(ToolchainError, match=r"broken\.c[\s\S]*failed with exit code 1[\s\S]*undeclared"):
+        toolchain.find_c_compiler().compile(tmp_path / "broken.c", tmp_path / "broken.o")
+    gone = toolchain.Compiler((str(tmp_path / "gone"),), "gcc", "")
+    with pytest.raises(ToolchainError, match="gone cannot be started"):
+        gone.compile(tmp_path / "broken.c", tmp_path / "broken.o")
+
+
+def test_undefined_symbols_are_errors(tmp_path: Path) -> None:
+    (tmp_path / "calls.c").write_text("void missing(void);\nvoid f(void) { missing(); }\n")
+    compiler = toolchain.find_c_compiler()
+    compiler.compile(tmp_path / "calls.c", tmp_path / "calls.o", "-fPIC")
+    with pytest.raises(ToolchainError, match="missing"):
+        compiler.link_shared([tmp_path / "calls.o"], tmp_path / "libcalls.so")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["host", "embedded"])
+def test_artifacts_by_ziglang(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, target: str) -> None:
+    monkeypatch.setenv("CC", f"{sys.executable} -m ziglang cc")
+    program, reference = mlp()
+    write_artifact(program, find_target(target), tmp_path / "dist", PackageOptions())
+    x = np.ones((3, 8), np.float32)
+    with deploykit.session.open(tmp_path / "dist") as session:
+        np.testing.assert_allclose(session(x=x)["y"], reference(x), rtol=1e-5)
+
+
+def test_the_library_exports_its_interface_only(tmp_path: Path) -> None:
+    write_artifact(mlp()[0], find_target("host"), tmp_path / "dist", PackageOptions())
+    symbols = os.popen(f"nm -D --defined-only {tmp_path}/dist/libmlp.so").read().split()[2::3]
+    assert {symbol for symbol in symbols if not symbol.startswith("dk_")} == {
+        *("mlp_init", "mlp_bind", "mlp_run", "mlp_arena_bytes", "mlp_output_shape", "mlp_last_error"),
+        "mlp_descriptor",
+    }
