@@ -1,0 +1,75 @@
+"""Running totals along an axis: CumSum, CumProd.
+
+The axis is an operand; one that is computed at run time gives loops over data dims. `exclusive` leaves out an
+element's own value, `reverse` runs from the end. Totals of float16 are kept in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tvm import ir, te, tirx
+
+from deploykit.compiler.program.ir import IntExpr
+from deploykit.frontends.dtypes import storage_dtype
+from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.imperative import Array, Code, imperative
+from deploykit.frontends.onnx.integers import equal, expr, from_end, is_plain, less, select
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.value import Value
+
+
+@operator("CumSum")
+def cumulative_sum(ctx: Context, node: Node, x: Value, axis: Value) -> Value:
+    return _running(ctx, node, x, axis, 0, lambda a, b: a + b)
+
+
+@operator("CumProd")
+def cumulative_product(ctx: Context, node: Node, x: Value, axis: Value) -> Value:
+    return _running(ctx, node, x, axis, 1, lambda a, b: a * b)
+
+
+def _running(
+    ctx: Context, node: Node, x: Value, axis: Value, identity: int, combine: Callable[[ir.Expr, ir.Expr], ir.Expr]
+) -> Value:
+    outer, length, inner = _around(ctx, x, axis)
+    exclusive, reverse = node.int("exclusive", 0), node.int("reverse", 0)
+    total = ctx.product(x.shape)
+
+    def scan(code: Code, source: Array, target: Array) -> None:
+        with code.loop("o", outer) as o, code.loop("i", inner) as i:
+            running = code.cell("running", tirx.const(identity, compute_dtype(x.dtype)))
+            with code.loop("k", length) as k:
+                at = (o * length + (expr(length) - 1 - k if reverse else k)) * inner + i
+                before = running.value
+                if exclusive:
+                    target[at] = store(before, x.dtype)
+                running.value = combine(before, load(source, x.dtype, [at]))
+                if not exclusive:
+                    target[at] = store(running.value, x.dtype)
+
+    def build(t: te.Tensor) -> list[te.Tensor]:
+        return imperative(node.op_type.lower(), [t], [((total,), storage_dtype(x.dtype))], scan)
+
+    return ctx.reshape(ctx.kernel(node.op_type.lower(), build, ctx.reshape(x, (total,)), dtype=x.dtype), x.shape)
+
+
+def _around(ctx: Context, x: Value, operand: Value) -> tuple[IntExpr, IntExpr, IntExpr]:
+    """How many elements are before, along and after the axis."""
+    if x.rank == 0:
+        raise Unsupported("a scalar has no axis to run along")
+    axis = ctx.simplify(from_end(ctx.ints(operand, minimum=-x.rank, maximum=x.rank - 1, hint="axis")[0], x.rank))
+    if is_plain(axis) and not 0 <= axis < x.rank:
+        raise Unsupported(f"axis {axis} is outside of a tensor of rank {x.rank}")
+
+    def size(i: int, condition: bool | ir.Expr) -> IntExpr:
+        return select(condition, x.shape[i], 1)
+
+    axes = range(x.rank)
+    return (
+        ctx.product([size(i, less(i, axis)) for i in axes]),
+        ctx.product([size(i, equal(i, axis)) for i in axes]),
+        ctx.product([size(i, less(axis, i)) for i in axes]),
+    )

@@ -1,0 +1,205 @@
+"""Normalisations by statistics of the data itself: LayerNormalization, RMSNormalization, InstanceNormalization,
+GroupNormalization, MeanVarianceNormalization, LpNormalization, LRN.
+
+Statistics are computed in float32, of float64 data in float64: the mean first, then the mean square of what is left.
+Each is one reduction; the normalisation itself is elementwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from tvm import ir, te, tirx
+
+from deploykit.compiler.program.ir import IntExpr
+from deploykit.frontends.onnx.broadcast import compute_dtype, elementwise, load, store
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.integers import equal, expr, floor_div, floor_mod
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops.elementwise import UNARY, like
+from deploykit.frontends.onnx.reduction import SUM, axes_of, count_of, reduce_axes
+from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.value import Value
+
+
+def _mean(
+    ctx: Context,
+    name: str,
+    inputs: Sequence[Value],
+    axes: Collection[int],
+    term: Callable[..., ir.Expr],
+    finish: Callable[[ir.Expr], ir.Expr] = lambda mean: mean,
+) -> Value:
+    """`finish` of the mean of `term(element of each input)` over `axes`, which stay as axes of size 1."""
+    where = axes_of(inputs[0].shape, axes)
+    count = expr(count_of(ctx, where))
+    dtype = compute_dtype(inputs[0].dtype)
+    return reduce_axes(
+        ctx,
+        name,
+        inputs,
+        where,
+        SUM,
+        prepare=term,
+        finish=lambda total: finish(total / tirx.Cast(dtype, count)),
+        dtype=dtype,
+    )
+
+
+def mean_of(ctx: Context, x: Value, axes: Collection[int]) -> Value:
+    return _mean(ctx, "mean", [x], axes, lambda v: v)
+
+
+def inverse_deviation(ctx: Context, x: Value, mean: Value, axes: Collection[int], epsilon: float) -> Value:
+    """`1 / sqrt(variance + epsilon)` over `axes`, with the variance of the population."""
+    return _mean(
+        ctx,
+        "inverse_deviation",
+        [x, mean],
+        axes,
+        lambda v, m: (v - m) * (v - m),
+        lambda variance: like(variance, 1) / tirx.sqrt(variance + like(variance, epsilon)),
+    )
+
+
+def _normalise(ctx: Context, name: str, x: Value, axes: Collection[int], epsilon: float, *affine: Value) -> Value:
+    """`(x - mean) / sqrt(variance + epsilon)`, then times the first and plus the second of `affine`."""
+    mean = mean_of(ctx, x, axes)
+    return _apply(ctx, name, x, mean, inverse_deviation(ctx, x, mean, axes, epsilon), *affine)
+
+
+def _apply(ctx: Context, name: str, x: Value, mean: Value, inverse: Value, *affine: Value) -> Value:
+    def function(v: ir.Expr, m: ir.Expr, s: ir.Expr, *scale_and_shift: ir.Expr) -> ir.Expr:
+        y = (v - m) * s
+        scale_and_shift = tuple(tirx.Cast(y.ty.dtype, parameter) for parameter in scale_and_shift)
+        y = y * scale_and_shift[0] if scale_and_shift else y
+        return y + scale_and_shift[1] if len(scale_and_shift) > 1 else y
+
+    return elementwise(ctx, name, function, x, mean, inverse, *affine)
+
+
+def _trailing(node: Node, x: Value) -> range:
+    """All axes from attribute `axis` on."""
+    return range(node.axis(x.rank, default=-1), x.rank)
+
+
+@operator("LayerNormalization")
+def layer_normalization(
+    ctx: Context, node: Node, x: Value, scale: Value, shift: Value | None = None
+) -> tuple[Value, ...]:
+    axes = _trailing(node, x)
+    mean = mean_of(ctx, x, axes)
+    inverse = inverse_deviation(ctx, x, mean, axes, node.float("epsilon", 1e-5))
+    y = _apply(ctx, "layer_normalization", x, mean, inverse, *(v for v in (scale, shift) if v is not None))
+    stash = node.dtype("stash_type", "float32")
+    return y, ctx.cast(mean, stash), ctx.cast(inverse, stash)
+
+
+@operator("RMSNormalization")
+def rms_normalization(ctx: Context, node: Node, x: Value, scale: Value) -> Value:
+    epsilon = node.float("epsilon", 1e-5)
+    inverse = _mean(
+        ctx,
+        "inverse_root_mean_square",
+        [x],
+        _trailing(node, x),
+        lambda v: v * v,
+        lambda mean: like(mean, 1) / tirx.sqrt(mean + like(mean, epsilon)),
+    )
+    return elementwise(ctx, "rms_normalization", lambda v, s, g: v * s * tirx.Cast(v.ty.dtype, g), x, inverse, scale)
+
+
+@operator("InstanceNormalization")
+def instance_normalization(ctx: Context, node: Node, x: Value, scale: Value, shift: Value) -> Value:
+    affine = [ctx.reshape(v, (*v.shape, *[1] * (x.rank - 2))) for v in (scale, shift)]
+    return _normalise(ctx, "instance_normalization", x, range(2, x.rank), node.float("epsilon", 1e-5), *affine)
+
+
+@operator("GroupNormalization", since=18)
+def group_normalization(ctx: Context, node: Node, x: Value, scale: Value, shift: Value) -> Value:
+    """The channels' axis is split in two. Before opset 21, scale and shift have an element a group."""
+    groups = node.int("num_groups")
+    batch, channels, *spatial = x.shape
+    ctx.require(equal(floor_mod(channels, groups), 0), f"{{}} channels cannot form {groups} groups", channels)
+    members = ctx.simplify(floor_div(channels, groups))
+    parameter = (groups, members if node.opset >= 21 else 1, *[1] * len(spatial))
+    affine = [ctx.reshape(v, parameter) for v in (scale, shift)]
+    grouped = ctx.reshape(x, (batch, groups, members, *spatial))
+    y = _normalise(ctx, "group_normalization", grouped, range(2, grouped.rank), node.float("epsilon", 1e-5), *affine)
+    return ctx.reshape(y, x.shape)
+
+
+@operator("MeanVarianceNormalization", since=9)
+def mean_variance_normalization(ctx: Context, node: Node, x: Value) -> Value:
+    axes = [axis % x.rank for axis in node.ints("axes", [0, 2, 3])]
+    mean = mean_of(ctx, x, axes)
+    inverse = _mean(
+        ctx,
+        "inverse_deviation",
+        [x, mean],
+        axes,
+        lambda v, m: (v - m) * (v - m),
+        lambda variance: like(variance, 1) / (tirx.sqrt(variance) + like(variance, 1e-9)),
+    )
+    return _apply(ctx, "mean_variance_normalization", x, mean, inverse)
+
+
+@operator("LpNormalization")
+def lp_normalization(ctx: Context, node: Node, x: Value) -> Value:
+    """Along an axis of zeros the result is zero."""
+    p = node.int("p", 2)
+    if p not in (1, 2):
+        raise Unsupported(f"p={p}; only the norms 1 and 2 are defined")
+    norm = reduce_axes(
+        ctx,
+        "norm",
+        [x],
+        axes_of(x.shape, [node.axis(x.rank, default=-1)]),
+        SUM,
+        prepare=UNARY["Abs"] if p == 1 else lambda v: v * v,
+        finish=lambda total: total if p == 1 else tirx.sqrt(total),
+        dtype=compute_dtype(x.dtype),
+    )
+    return elementwise(
+        ctx, "lp_normalization", lambda v, n: tirx.Select(tirx.EQ(n, like(n, 0)), like(n, 0), v / n), x, norm
+    )
+
+
+@operator("LRN")
+def local_response_normalization(ctx: Context, node: Node, x: Value) -> Value:
+    """`x / (bias + alpha / size * sum(x**2))**beta` with the sum over `size` neighbouring channels."""
+    size, alpha, beta, bias = (
+        node.int("size"),
+        node.float("alpha", 1e-4),
+        node.float("beta", 0.75),
+        node.float("bias", 1.0),
+    )
+    before = (size - 1) // 2
+    channels: IntExpr = x.shape[1]
+
+    def build(t: te.Tensor) -> te.Tensor:
+        k = te.reduce_axis((0, expr(size)), name="k")
+
+        def square(*index: ir.Expr) -> ir.Expr:
+            channel = index[1] + k.var - before
+            inside = tirx.all(channel >= 0, channel < channels)
+            value = load(t, x.dtype, [index[0], channel, *index[2:]])
+            return te.sum(tirx.if_then_else(inside, value * value, like(value, 0)), axis=k)
+
+        total = te.compute(x.shape, square, name="squares")
+
+        def element(*index: ir.Expr) -> ir.Expr:
+            base = total(*index) * like(total(*index), alpha / size) + like(total(*index), bias)
+            return store(load(t, x.dtype, index) / _power(base, beta), x.dtype)
+
+        return te.compute(x.shape, element, name="lrn")
+
+    return ctx.kernel("lrn", build, x, dtype=x.dtype)
+
+
+def _power(base: ir.Expr, exponent: float) -> ir.Expr:
+    """A power of a positive number; the usual 3/4 by two square roots."""
+    if exponent == 0.75:
+        root = tirx.sqrt(base)
+        return root * tirx.sqrt(root)
+    return tirx.power(base, like(base, exponent))
