@@ -1,0 +1,175 @@
+"""Conversion between numbers and their quantised form: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear.
+
+    y = saturate(round(x / scale) + zero point)        round to nearest, ties to even
+    x = (y - zero point) * scale
+
+Scales and zero points are scalars, or have an element for each position along `axis`, or (blocked) for each
+`block_size` positions along `axis` at every position of the other axes. Quotients are rounded to the precision that
+ONNX asks for, `precision` or the scale's dtype; sums with the zero point are exact. (Source: ONNX operator schemas.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from tvm import ir, te, tirx
+
+from deploykit.frontends.dtypes import is_narrow_float
+from deploykit.frontends.onnx.broadcast import compute_dtype, elementwise, load, store
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.conversion import convert
+from deploykit.frontends.onnx.integers import equal, expr, is_plain
+from deploykit.frontends.onnx.narrow import decode
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops.elementwise import is_float, like
+from deploykit.frontends.onnx.reduction import MAXIMUM, MINIMUM, axes_of, reduce_axes
+from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.value import Value
+
+_Position: TypeAlias = Callable[[Sequence[ir.Expr]], list[ir.Expr]]
+
+RANGES = {
+    f"{sign}int{bits}": (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    for sign in ("", "u")
+    for bits in (2, 4, 8, 16)
+}
+"""Least and greatest number of the quantised integer dtypes."""
+
+
+def quantized(quotient: ir.Expr, zero_point: ir.Expr | None, dtype: str, *, saturate: bool = True) -> ir.Expr:
+    """`saturate(round(quotient) + zero_point)` as an element of logical `dtype`, from a float32 or float64."""
+    if dtype not in RANGES:
+        if zero_point is not None and dtype == "float4_e2m1":
+            quotient = quotient + zero_point
+        return convert(quotient, dtype, saturate=saturate)
+    low, high = RANGES[dtype]
+    y = tirx.nearbyint(quotient)
+    if zero_point is not None:
+        y = y + tirx.Cast(y.ty.dtype, zero_point)
+    return convert(tirx.max(tirx.min(y, like(y, high)), like(y, low)), dtype)
+
+
+def without_zero_point(x: ir.Expr, zero_point: ir.Expr | None) -> ir.Expr:
+    """`x - zero_point`, of integers as int32. Zero points of floats are zero."""
+    if is_float(x):
+        return x
+    x = tirx.Cast("int32", x)
+    return x if zero_point is None else x - tirx.Cast("int32", zero_point)
+
+
+@operator("QuantizeLinear")
+def quantize_linear(ctx: Context, node: Node, x: Value, scale: Value, zero_point: Value | None = None) -> Value:
+    dtype = zero_point.dtype if zero_point is not None else node.dtype("output_dtype", "uint8")
+    if dtype not in RANGES and not is_narrow_float(dtype):
+        raise Unsupported(f"{dtype} is not a quantised dtype")
+    precision = node.dtype("precision", scale.dtype)
+    saturate = node.int("saturate", 1) == 1
+    granularity = _Granularity(ctx, node, x)
+    operands = [v for v in (x, scale, zero_point) if v is not None]
+    positions = [granularity.position(v) for v in operands[1:]]
+
+    def build(*tensors: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            value = _float(load(tensors[0], x.dtype, index))
+            parameters = [
+                load(t, v.dtype, position(index))
+                for t, v, position in zip(tensors[1:], operands[1:], positions, strict=True)
+            ]
+            quotient = _rounded(value / tirx.Cast(value.ty.dtype, parameters[0]), precision)
+            return quantized(quotient, parameters[1] if zero_point is not None else None, dtype, saturate=saturate)
+
+        return te.compute(x.shape, element, name="quantize")
+
+    return ctx.kernel("quantize", build, *operands, dtype=dtype)
+
+
+@operator("DequantizeLinear")
+def dequantize_linear(ctx: Context, node: Node, x: Value, scale: Value, zero_point: Value | None = None) -> Value:
+    dtype = node.dtype("output_dtype", scale.dtype)
+    granularity = _Granularity(ctx, node, x)
+    operands = [v for v in (x, scale, zero_point) if v is not None]
+    positions = [granularity.position(v) for v in operands[1:]]
+
+    def build(*tensors: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            parameters = [
+                load(t, v.dtype, position(index))
+                for t, v, position in zip(tensors[1:], operands[1:], positions, strict=True)
+            ]
+            value = without_zero_point(
+                load(tensors[0], x.dtype, index), parameters[1] if zero_point is not None else None
+            )
+            return store(tirx.Cast(compute_dtype(dtype), value) * parameters[0], dtype)
+
+        return te.compute(x.shape, element, name="dequantize")
+
+    return ctx.kernel("dequantize", build, *operands, dtype=dtype)
+
+
+def _float(value: ir.Expr) -> ir.Expr:
+    """Integers in double precision, which holds every int32."""
+    return value if is_float(value) else tirx.Cast("float64", value)
+
+
+def _rounded(value: ir.Expr, dtype: str) -> ir.Expr:
+    """`value` as close as logical `dtype` can hold it."""
+    if dtype == "float16":
+        return tirx.Cast("float32", tirx.Cast("float16", value))
+    return decode(convert(value, "bfloat16"), "bfloat16") if dtype == "bfloat16" else value
+
+
+class _Granularity:
+    """Which element of a scale or zero point belongs to an element of `x`."""
+
+    def __init__(self, ctx: Context, node: Node, x: Value) -> None:
+        self._ctx, self._x = ctx, x
+        self._block = node.int("block_size", 0)
+        self._axis = node.int("axis", 1)
+
+    def position(self, parameter: Value) -> _Position:
+        """Raises `Unsupported` when the parameter's shape fits none of the granularities."""
+        if all(is_plain(n) and n == 1 for n in parameter.shape):
+            return lambda _: [expr(0)] * parameter.rank
+        rank = self._x.rank
+        if not -rank <= self._axis < rank:
+            raise Unsupported(f"axis {self._axis} is outside of a tensor of rank {rank}")
+        axis = self._axis % rank
+        if not self._block and parameter.rank == 1:
+            size, length = parameter.shape[0], self._x.shape[axis]
+            self._ctx.require(equal(size, length), f"{{}} scales for axis {axis} of size {{}}", size, length)
+            return lambda index: [index[axis]]
+        if parameter.rank != rank or not self._block:
+            raise Unsupported(f"a scale of rank {parameter.rank} for a tensor of rank {rank}, block size {self._block}")
+        last = expr(parameter.shape[axis]) - 1
+
+        def blocked(index: Sequence[ir.Expr]) -> list[ir.Expr]:
+            return [
+                tirx.min(tirx.floordiv(v, expr(self._block)), last) if i == axis else v for i, v in enumerate(index)
+            ]
+
+        return blocked
+
+
+@operator("DynamicQuantizeLinear")
+def dynamic_quantize_linear(ctx: Context, node: Node, x: Value) -> tuple[Value, ...]:
+    """uint8 with a range that holds all elements and zero."""
+    everything = axes_of(x.shape, range(x.rank))
+    greatest = reduce_axes(ctx, "greatest", [x], everything, MAXIMUM, keepdims=False)
+    least = reduce_axes(ctx, "least", [x], everything, MINIMUM, keepdims=False)
+
+    def scale_of(high: ir.Expr, low: ir.Expr) -> ir.Expr:
+        span = tirx.max(high, like(high, 0)) - tirx.min(low, like(low, 0))
+        return tirx.Select(tirx.EQ(span, like(span, 0)), like(span, 1), span) / like(span, 255)
+
+    scale = elementwise(ctx, "scale", scale_of, greatest, least)
+    zero_point = elementwise(
+        ctx,
+        "zero_point",
+        lambda low, s: quantized(-tirx.min(low, like(low, 0)) / s, None, "uint8"),
+        least,
+        scale,
+        dtype="uint8",
+    )
+    y = elementwise(ctx, "quantize", lambda v, s, z: quantized(v / s, z, "uint8"), x, scale, zero_point, dtype="uint8")
+    return y, scale, zero_point

@@ -1,0 +1,127 @@
+"""Products of quantised tensors: MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv.
+
+Zero points are subtracted first; the product of what is left is exact in int32 (of float8 operands, rounded in
+float32). The QLinear forms scale it by `scale of a * scale of b / scale of y` and quantise the result. Zero points and
+scales of a matrix belong to all of it, to the rows of the left or the columns of the right one; those of a filter to
+all of it or to its output channels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from tvm import ir, tirx
+
+from deploykit.frontends.onnx.broadcast import elementwise
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops.conv import conv
+from deploykit.frontends.onnx.ops.elementwise import is_float
+from deploykit.frontends.onnx.ops.matmul import wide_matmul
+from deploykit.frontends.onnx.ops.quantization import quantized, without_zero_point
+from deploykit.frontends.onnx.registry import operator
+from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.windows import windows
+
+
+@operator("MatMulInteger")
+def matmul_integer(
+    ctx: Context, node: Node, a: Value, b: Value, a_zero: Value | None = None, b_zero: Value | None = None
+) -> Value:
+    return wide_matmul(ctx, _shifted(ctx, a, _by_row(ctx, a_zero)), _shifted(ctx, b, b_zero))
+
+
+@operator("QLinearMatMul")
+def qlinear_matmul(
+    ctx: Context,
+    node: Node,
+    a: Value,
+    a_scale: Value,
+    a_zero: Value,
+    b: Value,
+    b_scale: Value,
+    b_zero: Value,
+    y_scale: Value,
+    y_zero: Value,
+) -> Value:
+    product = wide_matmul(ctx, _shifted(ctx, a, _by_row(ctx, a_zero)), _shifted(ctx, b, b_zero))
+    factor = _factor(ctx, _by_row(ctx, a_scale), b_scale, _by_row(ctx, y_scale))
+    return _quantize(ctx, product, factor, _by_row(ctx, y_zero))
+
+
+@operator("ConvInteger")
+def conv_integer(
+    ctx: Context, node: Node, x: Value, w: Value, x_zero: Value | None = None, w_zero: Value | None = None
+) -> Value:
+    return _conv(ctx, node, _shifted(ctx, x, x_zero), _shifted(ctx, w, _by_channel(ctx, w_zero, w.rank)))
+
+
+@operator("QLinearConv")
+def qlinear_conv(
+    ctx: Context,
+    node: Node,
+    x: Value,
+    x_scale: Value,
+    x_zero: Value,
+    w: Value,
+    w_scale: Value,
+    w_zero: Value,
+    y_scale: Value,
+    y_zero: Value,
+    bias: Value | None = None,
+) -> Value:
+    y = _conv(ctx, node, _shifted(ctx, x, x_zero), _shifted(ctx, w, _by_channel(ctx, w_zero, w.rank)))
+    factor = _factor(ctx, x_scale, _by_channel(ctx, w_scale, w.rank - 1), y_scale)
+    return _quantize(ctx, y, factor, y_zero, _by_channel(ctx, bias, w.rank - 1))
+
+
+def _conv(ctx: Context, node: Node, x: Value, w: Value) -> Value:
+    shape = windows(ctx, node, x.shape[2:], w.shape[2:])
+    pads = (*shape.before, *shape.after)
+    return conv(ctx, x, w, strides=shape.strides, pads=pads, dilations=shape.dilations, group=node.int("group", 1))
+
+
+def _shifted(ctx: Context, x: Value, zero: Value | None) -> Value:
+    """`x - zero` as int32, or float8 as float32."""
+    dtype = "float32" if x.dtype.startswith("float") else "int32"
+    if x.array is not None and dtype == "int32" and (zero is None or zero.array is not None):
+        shift = 0 if zero is None or zero.array is None else zero.array.astype(np.int32)
+        return ctx.constant(x.array.astype(np.int32) - shift, dtype)
+    if zero is None:
+        return ctx.cast(x, dtype)
+    return elementwise(ctx, "shift", without_zero_point, x, zero, dtype=dtype)
+
+
+def _by_row(ctx: Context, parameter: Value | None) -> Value | None:
+    """A vector with an element a row of a matrix, as a column."""
+    if parameter is None or parameter.rank != 1:
+        return parameter
+    return ctx.reshape(parameter, (parameter.shape[0], 1))
+
+
+def _by_channel(ctx: Context, parameter: Value | None, rank: int) -> Value | None:
+    """A vector with an element an output channel, for tensors whose channels are `rank` axes before the end."""
+    if parameter is None or parameter.rank != 1:
+        return parameter
+    return ctx.reshape(parameter, (parameter.shape[0], *[1] * (rank - 1)))
+
+
+def _factor(ctx: Context, *scales: Value | None) -> Value:
+    """`a * b / y` of the scales of two factors and of their product; a constant when they are."""
+    given = [scale for scale in scales if scale is not None]
+    arrays = [scale.array for scale in given if scale.array is not None]
+    if len(arrays) == 3:
+        return ctx.constant(arrays[0] * arrays[1] / arrays[2])
+    return elementwise(ctx, "factor", lambda a, b, y: a * b / y, *given)
+
+
+def _quantize(ctx: Context, y: Value, factor: Value, zero: Value | None, bias: Value | None = None) -> Value:
+    assert zero is not None
+
+    def function(total: ir.Expr, scale: ir.Expr, shift: ir.Expr, *addend: ir.Expr) -> ir.Expr:
+        total = total + addend[0] if addend else total
+        number = total if is_float(total) else tirx.Cast("float32", total)
+        return quantized(number * scale, shift, zero.dtype)
+
+    return elementwise(
+        ctx, "requantize", function, y, factor, zero, *([] if bias is None else [bias]), dtype=zero.dtype
+    )
