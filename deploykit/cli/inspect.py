@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deploykit.cli.build import files_table, memory_lines
-from deploykit.cli.console import print_json, results, table, text_bytes
-from deploykit.cli.options import Dims, Json, read_dims
+from deploykit.cli.console import messages, print_json, results, table, text_bytes
+from deploykit.cli.options import Dims, Json, read_dims, read_size
 from deploykit.cli.verb import verb
 from deploykit.errors import Problem, UnsupportedModelError, UsageError
 from deploykit.manifest import DimEntry, Manifest, PortEntry
@@ -27,6 +27,24 @@ def inspect(
     ],
     *,
     dim: Dims = None,
+    plan_picture: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan-picture",
+            metavar="FILE",
+            help="Draw the memory plan of an artifact, arena offset over step: a .png or .svg file.",
+            show_default=False,
+        ),
+    ] = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--at",
+            metavar="NAME=SIZE",
+            help="Size of a symbolic dim in the picture; by default its maximum. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Describe a model or an artifact without running it.
@@ -34,12 +52,16 @@ def inspect(
     A model: operators and counts, symbolic dims with bounds, every unsupported operator with node, opset and reason,
     floating-point operations and bytes moved as formulas. Exit code 3 when the model cannot be compiled.
 
-    An artifact: inputs, outputs, dims, files, memory.
+    An artifact: inputs, outputs, dims, files, memory, the steps of its program, and a picture of its memory plan.
     """
     if what.is_dir():
         if dim:
             raise UsageError("--dim goes with a model; the dims of an artifact were fixed when it was built")
         _inspect_artifact(what, json_output=json_output)
+        if plan_picture is not None:
+            _draw_plan(what, read_size(at or ()), plan_picture)
+    elif plan_picture is not None or at:
+        raise UsageError("--plan-picture and --at go with an artifact folder; build the model first")
     else:
         _inspect_model(what, read_dims(dim or ()), json_output=json_output)
 
@@ -88,12 +110,30 @@ def _show_problems(problems: Iterable[Problem]) -> None:
 
 def _inspect_artifact(folder: Path, *, json_output: bool) -> None:
     from deploykit.manifest import read_manifest
+    from deploykit.plan import read_listing, read_plan
 
     manifest = read_manifest(folder)
     if json_output:
-        print_json({"manifest": manifest.model_dump(mode="json")})
+        plan = read_plan(folder)
+        print_json({"manifest": manifest.model_dump(mode="json"), "plan": plan.model_dump(mode="json")})
         return
     _show_artifact(manifest, folder)
+    results.print()
+    results.print(read_listing(folder), end="")
+
+
+def _draw_plan(folder: Path, sizes: dict[str, int], path: Path) -> None:
+    from deploykit.inspection.picture import draw
+    from deploykit.plan import read_plan
+
+    plan = read_plan(folder)
+    unbounded = [dim.name for dim in plan.dims if dim.maximum is None and dim.name not in sizes]
+    if unbounded:
+        raise UsageError(
+            f"dim '{unbounded[0]}' has no maximum: say at which size to draw with --at {unbounded[0]}=SIZE"
+        )
+    draw(plan, {dim.name: dim.maximum for dim in plan.dims if dim.maximum is not None} | sizes, path)
+    messages.print(f"drew {path}")
 
 
 def _show_artifact(manifest: Manifest, folder: Path) -> None:

@@ -42,29 +42,32 @@ def cost(model: ImportedModel) -> Cost:
         for call in collect(function, ir.Call):
             if call.op != ir.Op.get("relax.call_tir"):
                 continue
-            func, tensors = module[call.args[0]], _tensor_types(call)
-            flops = flops + substitute(_flops(func.body), _arguments(func, tensors, call))
-            for tensor in tensors:
+            func = module[call.args[0]]
+            flops = flops + substitute(_flops(func.body), _arguments(func, call))
+            read = [argument.ty for argument in call.args[1].fields if isinstance(argument.ty, relax.TensorType)]
+            for tensor in (*read, *_results(call)):
                 traffic = traffic + _size(tensor)
     return Cost(simplify(flops), simplify(traffic))
 
 
-def _tensor_types(call: ir.Call) -> list[relax.TensorType]:
-    """The types of what a kernel reads, then of what it writes."""
+def _results(call: ir.Call) -> list[relax.TensorType]:
+    """The types of what a kernel writes."""
     results = call.ty_args[0]
-    written = list(results.fields) if isinstance(results, relax.TupleType) else [results]
-    return [argument.ty for argument in call.args[1].fields] + written
+    return list(results.fields) if isinstance(results, relax.TupleType) else [results]
 
 
-def _arguments(func: tirx.PrimFunc, tensors: list[relax.TensorType], call: ir.Call) -> Mapping[tirx.Var, ir.Expr]:
+def _arguments(func: tirx.PrimFunc, call: ir.Call) -> Mapping[tirx.Var, ir.Expr]:
     """What the kernel's own shape variables and integer parameters stand for at this call."""
     values: dict[tirx.Var, ir.Expr] = {}
-    for param, tensor in zip(func.params, tensors, strict=False):
-        for own, given in zip(param.ty.shape, tensor.shape, strict=True):
+    given = [*call.args[1].fields, *_results(call)]
+    for param, argument in zip(func.params, given, strict=True):
+        if not tirx.is_buffer_var(param):
+            values[param] = argument
+            continue
+        tensor = argument if isinstance(argument, relax.TensorType) else argument.ty
+        for own, extent in zip(param.ty.shape, tensor.shape, strict=True):
             if isinstance(own, tirx.Var):
-                values.setdefault(own, given)
-    scalars = call.args[2].values if len(call.args) > 2 else []
-    values.update(zip(func.params[len(tensors) :], scalars, strict=True))
+                values.setdefault(own, extent)
     return values
 
 

@@ -115,6 +115,7 @@ def write_artifact(program: Program, target: Target, output: Path, options: Pack
     from deploykit.compiler.codegen.cpus import find_cpu
     from deploykit.compiler.codegen.interface import describe
     from deploykit.compiler.pipeline import Observer
+    from deploykit.compiler.program.picture import write_plan
 
     observer = options.observer or Observer()
     with observer.stage("emit"):
@@ -126,7 +127,8 @@ def write_artifact(program: Program, target: Target, output: Path, options: Pack
         return None
     with artifact_folder(output) as folder:
         with observer.stage("package"):
-            files = describe_files(folder, target.package(program, emitted, folder, options))
+            names = [*target.package(program, emitted, folder, options), *write_plan(program, folder)]
+            files = describe_files(folder, names)
         manifest = Manifest(
             generator=f"deploykit {options.version}",
             target=target.name,

@@ -56,6 +56,29 @@ def test_an_artifact_is_described(deploykit, artifact: Path) -> None:
     assert deploykit("inspect", artifact, "--json").document["manifest"]["target"] == "host"
 
 
+def test_an_artifact_shows_its_program(deploykit, artifact: Path) -> None:
+    result = deploykit("inspect", artifact)
+    assert "program dense" in result.out
+    assert "dim    batch in 1..16" in result.out
+    assert deploykit("inspect", artifact, "--json").document["plan"]["steps"]
+
+
+def test_the_memory_plan_is_drawn(deploykit, artifact: Path, tmp_path: Path) -> None:
+    for name, start in (("plan.svg", b"<?xml"), ("plan.png", b"\x89PNG")):
+        assert deploykit("inspect", artifact, "--plan-picture", tmp_path / name, "--at", "batch=3").code == 0
+        assert (tmp_path / name).read_bytes().startswith(start)
+
+
+def test_a_picture_needs_an_artifact_and_sizes(deploykit, model: Path, artifact: Path, tmp_path: Path) -> None:
+    picture = ("--plan-picture", tmp_path / "plan.svg")
+    for call in ((model, *picture), (artifact, *picture, "--at", "batch=17"), (artifact, *picture, "--at", "rows=1")):
+        assert deploykit("inspect", *call).code == 2
+    assert deploykit("build", model, "-o", tmp_path / "dist").code == 0
+    result = deploykit("inspect", tmp_path / "dist", *picture)
+    assert result.code == 2
+    assert "--at batch=SIZE" in result.err
+
+
 def test_what_is_neither_is_exit_code_2_or_3(deploykit, tmp_path: Path) -> None:
     assert deploykit("inspect", tmp_path).code == 2
     assert deploykit("inspect", tmp_path / "nothing.onnx").code == 2

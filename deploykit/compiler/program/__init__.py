@@ -6,5 +6,6 @@
     placement.py   lifetimes, outputs, capacities, the arena
     arena.py       the symbolic planner
     steps.py       walking steps; rewrite.py: changing them
-    picture.py     the memory plan as a picture
+    listing.py     the program as text
+    picture.py     the memory plan as data that artifacts carry, and as a picture
 """

@@ -1,229 +1,56 @@
-"""The memory plan as a picture: arena offset over step, one bar a slot.
-
-A bar spans the steps during which its slot is alive and the bytes that it occupies. Neighbours differ in colour
-(M. Okabe and K. Ito's palette for colour-blind readers, lightened); a bar carries its name and size where they fit.
-The dashed line is the size of the arena, the dotted one the most bytes alive at one step, below which no plan can go.
-"""
+"""What an artifact says of its program: the listing, and the memory plan as data; and that plan as a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from deploykit.compiler.dims import to_text
-from deploykit.compiler.program.arena import layout
 from deploykit.compiler.program.ir import Launch, Program, Step
+from deploykit.compiler.program.listing import listing
 from deploykit.compiler.program.steps import number_steps
-from deploykit.errors import UsageError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.patches import Rectangle
-
-_FORMATS = (".png", ".svg")
-_COLOURS = ("#8cc7ee", "#f2c063", "#7fcdb4", "#e8a8c8", "#f3e98a", "#8fb0d6", "#eaa27c", "#c9c9c9")
-_INK = "#333333"
-_CHARACTER, _LINE = 0.62, 1.3
-"""Width of a character and height of a line of text, in sizes of its type."""
-_LONGEST_FORMULA = 70
-_NAMED_STEPS = 40
-"""Steps beyond which they are numbered only."""
+from deploykit.inspection.picture import draw
+from deploykit.manifest import DimEntry
+from deploykit.plan import LISTING, PLAN, Plan, SlotEntry
 
 
-@dataclass(frozen=True)
-class _Bar:
-    name: str
-    first: int
-    last: int
-    offset: int
-    size: int
+def plan_of(program: Program) -> Plan:
+    """The memory plan of `program` as formulas over dims."""
+    return Plan(
+        name=program.name,
+        dims=tuple(
+            DimEntry(name=dim.name, minimum=dim.minimum, maximum=dim.maximum, capacity_of=dim.capacity_of)
+            for dim in program.dims
+        ),
+        steps=tuple(_step_name(program, numbered.step) for numbered in number_steps(program.steps)),
+        slots=tuple(
+            SlotEntry(
+                name=slot.name,
+                offset=to_text(slot.offset),
+                size=to_text(slot.size),
+                first=slot.first,
+                last=slot.last,
+            )
+            for slot in program.arena.slots
+        ),
+        arena=to_text(program.arena.size),
+    )
 
-    @property
-    def end(self) -> int:
-        return self.offset + self.size
+
+def write_plan(program: Program, folder: Path) -> list[str]:
+    """Write the listing and the memory plan into an artifact folder; the names of the files.
+
+    Raises `OSError` as the file system does.
+    """
+    (folder / LISTING).write_text(listing(program), encoding="utf-8")
+    (folder / PLAN).write_text(plan_of(program).to_json(), encoding="utf-8")
+    return [LISTING, PLAN]
 
 
 def memory_plan(program: Program, at: Mapping[str, int], path: Path | str) -> None:
-    """Draw the arena of `program` where each dim has the value given by name; PNG or SVG by the suffix of `path`.
-
-    Raises:
-        UsageError: the suffix is another, a dim has no value or one out of its bounds, `path` cannot be written.
-    """
-    target = Path(path)
-    if target.suffix.lower() not in _FORMATS:
-        raise UsageError(f"cannot draw '{target.name}': the name must end in {' or '.join(_FORMATS)}")
-    _require_values(program, at)
-    found = layout(program.arena, at)
-    bars = [
-        _Bar(slot.name, slot.first, slot.last, offset, size)
-        for slot, offset, size in zip(program.arena.slots, found.offsets, found.sizes, strict=True)
-        if size
-    ]
-    # Imported here, as by the functions below: slow, and only pictures need it.
-    import matplotlib as mpl
-
-    metadata = {"Date": None} if target.suffix.lower() == ".svg" else None
-    with mpl.rc_context({"text.parse_math": False, "svg.hashsalt": program.name}):
-        figure = _draw(program, at, bars, found.total)
-        try:
-            figure.savefig(target, metadata=metadata)
-        except OSError as error:
-            raise UsageError(f"cannot write '{target}': {error.strerror}") from error
-
-
-def _require_values(program: Program, at: Mapping[str, int]) -> None:
-    for dim in program.dims:
-        if dim.name not in at:
-            raise UsageError(f"dim '{dim.name}' has no value; give one for each of: {_names(program)}")
-        if at[dim.name] < dim.minimum or (dim.maximum is not None and at[dim.name] > dim.maximum):
-            bounds = f"{dim.minimum}..{'' if dim.maximum is None else dim.maximum}"
-            raise UsageError(f"dim '{dim.name}' is {at[dim.name]}, outside of {bounds}")
-    known = {dim.name for dim in program.dims}
-    for name in at:
-        if name not in known:
-            raise UsageError(f"the model has no dim '{name}'; its dims are: {_names(program) or 'none'}")
-
-
-def _names(program: Program) -> str:
-    return ", ".join(dim.name for dim in program.dims)
-
-
-def _draw(program: Program, at: Mapping[str, int], bars: Sequence[_Bar], total: int) -> Any:
-    from matplotlib.figure import Figure
-
-    steps = [numbered.step for numbered in number_steps(program.steps)]
-    count = max([len(steps), *(bar.last + 1 for bar in bars)])
-    figure = Figure(figsize=(min(8 + count * 0.12, 24), min(6.5 + count * 0.02, 10)), dpi=130, layout="constrained")
-    axes = figure.add_subplot()
-    _title(axes, program, at, bars, total)
-    if not bars:
-        axes.text(0.5, 0.5, "this model needs no arena", ha="center", va="center", transform=axes.transAxes)
-        axes.set_axis_off()
-        return figure
-    _axes(axes, steps, program, bars, total)
-    patches = [_bar(axes, bar, colour) for bar, colour in zip(bars, _colouring(bars), strict=True)]
-    figure.draw_without_rendering()
-    for bar, patch in zip(bars, patches, strict=True):
-        _label(axes, bar, patch)
-    return figure
-
-
-def _title(axes: Axes, program: Program, at: Mapping[str, int], bars: Sequence[_Bar], total: int) -> None:
-    dims = "  ".join(f"{name}={value}" for name, value in at.items())
-    axes.set_title(
-        f"{_shortened(program.name, 60)}  {dims}".rstrip(), loc="left", fontsize=13, fontweight="bold", pad=24
-    )
-    formula = to_text(program.arena.size)
-    stated = f" = {formula} bytes" if program.dims and len(formula) <= _LONGEST_FORMULA else ""
-    facts = [f"arena {_bytes(total)}{stated}"]
-    if bars:
-        facts += [f"{len(bars)} slots", f"{_bytes(sum(bar.size for bar in bars))} without reuse"]
-    axes.annotate(
-        "   ·   ".join(facts), (0, 1), (0, 8), "axes fraction", "offset points", fontsize=10, color=_INK, va="bottom"
-    )
-
-
-def _axes(axes: Axes, steps: Sequence[Step], program: Program, bars: Sequence[_Bar], total: int) -> None:
-    from matplotlib.ticker import EngFormatter, MaxNLocator
-
-    count = max(len(steps), *(bar.last + 1 for bar in bars))
-    axes.set_xlim(0, count)
-    axes.set_ylim(0, total * 1.06)
-    axes.set_ylabel("offset in the arena")
-    axes.yaxis.set_major_formatter(EngFormatter(unit="B"))
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
-    axes.set_axisbelow(True)
-    if len(steps) <= _NAMED_STEPS:
-        names = [_step_name(program, step) for step in steps]
-        axes.set_xticks([i + 0.5 for i in range(len(steps))], names, rotation=40, ha="right", fontsize=8)
-        axes.set_xlabel("step")
-    else:
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=20))
-        axes.set_xlabel("step number")
-    alive = max(sum(bar.size for bar in bars if bar.first <= step <= bar.last) for step in range(count))
-    _level(axes, total, f"peak {_bytes(total)}", "--")
-    if alive < total * 0.985:
-        _level(axes, alive, f"most alive at once {_bytes(alive)}", ":")
-
-
-def _level(axes: Axes, height: int, text: str, style: str) -> None:
-    axes.axhline(height, color=_INK, linestyle=style, linewidth=1.2, zorder=4)
-    axes.annotate(
-        text,
-        (1, height),
-        (-4, 2),
-        ("axes fraction", "data"),
-        "offset points",
-        ha="right",
-        va="bottom",
-        fontsize=9,
-        color=_INK,
-        zorder=5,
-        bbox={"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 1},
-    )
+    """Draw the arena of `program` where each dim has the value given by name; raises what `draw` raises."""
+    draw(plan_of(program), at, path)
 
 
 def _step_name(program: Program, step: Step) -> str:
-    name = program.kernels[step.kernel].name if isinstance(step, Launch) else type(step).__name__.lower()
-    return _shortened(name, 30)
-
-
-def _shortened(name: str, length: int) -> str:
-    printable = "".join(c if c.isprintable() else "?" for c in name)
-    return printable if len(printable) <= length else f"{printable[: length - 1]}…"
-
-
-def _colouring(bars: Sequence[_Bar]) -> list[str]:
-    """A colour for each bar, other than those of the bars that it touches, where there are enough."""
-    colours: dict[int, int] = {}
-    for index, bar in enumerate(bars):
-        taken = [colours[other] for other in colours if _touch(bar, bars[other])]
-        start = index % len(_COLOURS)
-        choices = sorted(range(len(_COLOURS)), key=lambda c: (taken.count(c), (c - start) % len(_COLOURS)))
-        colours[index] = choices[0]
-    return [_COLOURS[colours[index]] for index in range(len(bars))]
-
-
-def _touch(a: _Bar, b: _Bar) -> bool:
-    return a.first <= b.last + 1 and b.first <= a.last + 1 and a.offset <= b.end + 64 and b.offset <= a.end + 64
-
-
-def _bar(axes: Axes, bar: _Bar, colour: str) -> Rectangle:
-    from matplotlib.colors import to_rgb
-    from matplotlib.patches import Rectangle
-
-    span = bar.last + 1 - bar.first
-    edge = tuple(0.72 * part for part in to_rgb(colour))
-    patch = Rectangle((bar.first, bar.offset), span, bar.size, facecolor=colour, edgecolor=edge, linewidth=0.6)
-    axes.add_patch(patch)
-    return patch
-
-
-def _label(axes: Axes, bar: _Bar, patch: Rectangle) -> None:
-    """Name and size in the bar: the largest type, along the bar or up, that fits; the name alone; or nothing."""
-    box = patch.get_window_extent()
-    point = axes.figure.dpi / 72
-    short = _shortened(bar.name, 28)
-    both, beside = f"{short}\n{_bytes(bar.size)}", f"{short}  {_bytes(bar.size)}"
-    sizes = {both: (9, 8, 7), beside: (9, 8, 7), short: (9, 8, 7, 6, 5)}
-    for text, upright, points in ((t, u, p) for t in sizes for u in (False, True) for p in sizes[t]):
-        lines = text.split("\n")
-        length = max(map(len, lines)) * points * point * _CHARACTER
-        height = len(lines) * points * point * _LINE
-        if height <= box.width and length <= box.height if upright else length <= box.width and height <= box.height:
-            centre = (bar.first + bar.last + 1) / 2, bar.offset + bar.size / 2
-            axes.annotate(text, centre, ha="center", va="center", fontsize=points, rotation=90 if upright else 0)
-            return
-
-
-def _bytes(count: int) -> str:
-    """Three digits: `1234567` -> `1.23 MB`."""
-    value, unit = float(f"{count:.3g}"), "B"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if value < 1000:
-            break
-        value, unit = value / 1000, larger
-    return f"{value:g} {unit}"
+    return program.kernels[step.kernel].name if isinstance(step, Launch) else type(step).__name__.lower()
