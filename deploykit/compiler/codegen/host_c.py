@@ -304,25 +304,40 @@ def _bases(scope: Scope) -> Lines:
     return lines
 
 
+_SECTIONS = {
+    InputStorage: "/* Inputs */",
+    OutputStorage: "/* Outputs */",
+    ConstantStorage: "/* Constants */",
+    ArenaStorage: "/* Intermediate results */",
+}
+
+
 def _pointers(scope: Scope) -> Lines:
-    """A pointer for each tensor that steps use, with its shape."""
+    """A pointer for each tensor that steps use, with its shape, by where it lies."""
     lines: Lines = []
-    for index in sorted(scope.used_tensors):
-        tensor = scope.program.tensors[index]
-        match tensor.storage:
-            case InputStorage(port):
-                place, const = f"inputs[{port}].data", "const "
-            case OutputStorage(port):
-                place, const = f"outputs[{port}].data", ""
-            case ConstantStorage(constant):
-                offset = scope.program.constants[constant].offset
-                place, const = f"(const void*)(weights + {offset})", "const "
-            case ArenaStorage(slot):
-                place, const = f"(void*)(arena + {scope.expr(scope.program.arena.slots[slot].offset)})", ""
-        shape = ", ".join(map(to_text, tensor.shape))
-        declaration = statement(f"{const}{storage_type(tensor.dtype)}* {scope.tensor(index)} = {place};")
-        lines += [*declaration[:-1], f"{declaration[-1]} /* [{_comment(shape)}] */"]
+    for kind, title in _SECTIONS.items():
+        indices = [i for i in sorted(scope.used_tensors) if isinstance(scope.program.tensors[i].storage, kind)]
+        lines += [title] if indices else []
+        for index in indices:
+            lines += _pointer(scope, index)
     return lines
+
+
+def _pointer(scope: Scope, index: int) -> Lines:
+    tensor = scope.program.tensors[index]
+    match tensor.storage:
+        case InputStorage(port):
+            place, const = f"inputs[{port}].data", "const "
+        case OutputStorage(port):
+            place, const = f"outputs[{port}].data", ""
+        case ConstantStorage(constant):
+            offset = scope.program.constants[constant].offset
+            place, const = f"(const void*)(weights + {offset})", "const "
+        case ArenaStorage(slot):
+            place, const = f"(void*)(arena + {scope.expr(scope.program.arena.slots[slot].offset)})", ""
+    shape = _comment(", ".join(map(to_text, tensor.shape)))
+    *first, last = statement(f"{const}{storage_type(tensor.dtype)}* {scope.tensor(index)} = {place};")
+    return [*first, f"{last} /* [{shape}] */"]
 
 
 def _with_locals(scope: Scope, access: str, make: Callable[[], Made]) -> tuple[Made, Lines]:

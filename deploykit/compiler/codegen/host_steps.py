@@ -59,7 +59,7 @@ def c_string(text: str) -> str:
 
 def statement(text: str) -> Lines:
     """`text` broken into lines that fit when indented a few levels."""
-    return wrap(text, LINE - 20, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False)
+    return wrap(text, LINE - 12, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False)
 
 
 def indented(lines: Iterable[str]) -> Lines:

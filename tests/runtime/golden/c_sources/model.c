@@ -107,10 +107,14 @@ static dk_status steps(mlp_model* model, const dk_tensor* inputs, dk_tensor* out
     const unsigned char* weights = base->weights;
     unsigned char* arena = base->arena;
     const int64_t batch = model->dims.batch;
+    /* Inputs */
     const float* x = inputs[0].data; /* [batch, 8] */
+    /* Outputs */
     float* y = outputs[0].data; /* [batch, 3] */
+    /* Constants */
     const float* w = (const void*)(weights + 0); /* [8, 4] */
     const float* v = (const void*)(weights + 128); /* [4, 3] */
+    /* Intermediate results */
     float* hidden = (void*)(arena + 0); /* [batch, 4] */
     float* active = (void*)(arena + (batch * 16 + 63) / 64 * 64); /* [batch, 4] */
 
