@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnx
+import onnx.shape_inference
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
@@ -31,6 +32,7 @@ def read(source: str | Path | bytes | onnx.ModelProto) -> ir.Model:
         raise UnsupportedModelError(f"{label} is not an ONNX model: it holds no graph. Check that the file is complete.")
     _check_opset(proto, label)
     _check_form(proto, source, label)
+    _check_types(proto, label)
     try:
         model = ir.from_proto(proto)
     except Exception as error:
@@ -103,6 +105,17 @@ def _check_form(proto: onnx.ModelProto, source: str | Path | bytes | onnx.ModelP
             raise UnsupportedModelError(f"{label} breaks the ONNX specification: {reason}") from error
     except (ValueError, RuntimeError) as error:
         raise UnsupportedModelError(f"{label} cannot be checked: {error}. It may be corrupt; export it again.") from error
+
+
+def _check_types(proto: onnx.ModelProto, label: str) -> None:
+    """Operators get inputs of the dtypes that they are declared for."""
+    try:
+        onnx.shape_inference.infer_shapes(proto, check_type=True)
+    except onnx.shape_inference.InferenceError as error:
+        reason = " ".join(str(error).removeprefix("[ShapeInferenceError]").split())[:LONGEST_REASON]
+        raise UnsupportedModelError(f"{label} mixes dtypes: {reason}") from error
+    except (ValueError, RuntimeError, MemoryError):  # larger than a protobuf message may be
+        return
 
 
 def _check_order(graph: ir.Graph, outer: set[str], label: str) -> None:
