@@ -1,7 +1,8 @@
 """Kernels as one relocatable object through LLVM.
 
 The object holds one function a kernel, `<prefix>_<kernel>`, position independent. Its undefined symbols are standard
-functions of <math.h> and `memset`/`memcpy`; conversions of half precision come along as weak functions.
+functions of <math.h> and `memset`/`memcpy`; conversions of half precision come along as local functions. It has no
+debug information and names no source file.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tvm import tirx
 from tvm.ir import IRModule
 from tvm.target import Target
 
-from deploykit.compiler.codegen import native_rules
+from deploykit.compiler.codegen import elf, native_rules
 from deploykit.compiler.codegen.c_kernels import symbol
 from deploykit.compiler.codegen.cpus import CPUS, Cpu, find_cpu, host_cpu
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from deploykit.compiler.program.ir import Kernel
+
+OPTIMISATION = 2
+"""LLVM's level: kernels are vectorised and unrolled by their schedule; level 3 mostly makes them larger."""
 
 __all__ = ["CPUS", "Cpu", "emit_object", "find_cpu", "host_cpu"]
 
@@ -40,7 +44,7 @@ def emit_object(kernels: Iterable[Kernel], prefix: str, cpu: Cpu) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernels.o"
         built.write_to_file(str(path), "o")
-        return path.read_bytes()
+        return elf.strip(path.read_bytes())
 
 
 def _target(cpu: Cpu) -> Target:
@@ -51,5 +55,6 @@ def _target(cpu: Cpu) -> Target:
             "mcpu": cpu.mcpu,
             "mattr": list(cpu.features),
             "vector-width": cpu.vector_bits,
+            "opt-level": OPTIMISATION,
         }
     )
