@@ -1,9 +1,10 @@
 """Offsets for blocks of known size and lifetime: dynamic storage allocation, solved greedily.
 
 Blocks are placed one after the other, each in the lowest gap that holds it between the blocks already placed that
-live at the same time. Which block comes first decides the height: several orders are tried, and the best is improved
-by placing the blocks that make up its height first. The work ends where the height meets the lower bound, the most
-bytes alive at one step.
+live at the same time. Which block comes first decides the height: several orders are tried. Where none meets the lower
+bound, the most bytes alive at one step, they are tried again with blocks that stand on the bottom or hang from that
+height (which is optimal for a chain, where each block lives with the one before and the one after), and the best is
+improved by placing the blocks that make up its height first.
 
 Source: the orders are those of Y. Pisarchyk and J. Lee, "Efficient Memory Management for Deep Neural Net Inference"
 (2020), by size and by breadth, and common variations; `improved` follows the hill climbing of TVM's USMP.
@@ -11,7 +12,7 @@ Source: the orders are those of Y. Pisarchyk and J. Lee, "Efficient Memory Manag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -54,20 +55,26 @@ class Problem:
         starts = {block.first for block in self.blocks}
         return {s: sum(b.size for b in self.blocks if b.first <= s <= b.last) for s in starts}
 
-    def packed(self, order: Sequence[int]) -> Packing:
-        """Each block of `order` in the lowest gap that holds it."""
+    def packed(self, order: Sequence[int], ceiling: int | None = None) -> Packing:
+        """Each block of `order` in the lowest gap that holds it; with a `ceiling`, at the bottom or hanging from the
+        ceiling where it can."""
         offsets: dict[int, int] = {}
         for index in sorted(order, key=lambda i: not self.blocks[i].size):
-            size = self.blocks[index].size
-            taken = sorted((offsets[j], self.blocks[j].size) for j in self.conflicts[index] if j in offsets)
-            offset = 0
-            for start, length in taken:
-                if size and start - offset >= size:
-                    break
-                offset = max(offset, start + length)
-            offsets[index] = offset
+            offsets[index] = self._place(index, offsets, ceiling)
         height = max((offsets[i] + self.blocks[i].size for i in order), default=0)
         return Packing(tuple(offsets[i] for i in range(len(offsets))), height)
+
+    def _place(self, index: int, offsets: Mapping[int, int], ceiling: int | None) -> int:
+        size = self.blocks[index].size
+        taken = sorted((offsets[j], self.blocks[j].size) for j in self.conflicts[index] if j in offsets)
+        lowest, end = None, 0
+        for start, length in taken:
+            if lowest is None and size and start - end >= size:
+                lowest = end
+            end = max(end, start + length)
+        if ceiling is not None and lowest != 0 and end and ceiling - end >= size:
+            return ceiling - size
+        return end if lowest is None else lowest
 
     def orders(self) -> Iterator[list[int]]:
         """The greedy orders."""
@@ -90,9 +97,10 @@ class Problem:
         block = self.blocks[index]
         return max((n for s, n in self._live_bytes.items() if block.first <= s <= block.last), default=0)
 
-    def improved(self, order: Sequence[int], start: Packing) -> Packing:
+    def improved(self, order: Sequence[int]) -> Packing:
         """Place the blocks that reach the height, and those that hold them up, earlier; keep what is lower."""
-        best, current, order = start, start, list(order)
+        order = list(order)
+        best = current = self.packed(order)
         for attempt in range(_IMPROVEMENTS):
             if best.height == self.lower_bound:
                 break
@@ -106,7 +114,8 @@ class Problem:
         return best
 
     def _tower(self, packing: Packing) -> list[int]:
-        """The highest block and, going down, each a block on which the one before rests."""
+        """The highest block of a packing without ceiling and, going down, each a block on which the one before
+        rests."""
         ends = [offset + block.size for offset, block in zip(packing.offsets, self.blocks, strict=True)]
         tower = [max(range(len(ends)), key=lambda i: (ends[i], self.blocks[i].size))]
         while packing.offsets[tower[-1]]:
@@ -116,11 +125,14 @@ class Problem:
 
 
 def packings(problem: Problem) -> list[Packing]:
-    """The packings found, lowest first; the best of the greedy orders at least as low as any of them."""
-    found = [(problem.packed(order), order) for order in problem.orders()]
-    best = min(found, key=lambda pair: pair[0].height)
-    candidates = [problem.improved(best[1], best[0]), *(packing for packing, _ in found)]
-    return sorted(dict.fromkeys(candidates), key=lambda packing: packing.height)
+    """The packings found, lowest first; none of the greedy orders gives a lower one than the first."""
+    orders = list(problem.orders())
+    found = [problem.packed(order) for order in orders]
+    if min(packing.height for packing in found) > problem.lower_bound:
+        best = min(range(len(orders)), key=lambda i: found[i].height)
+        found += [problem.packed(order, problem.lower_bound) for order in orders]
+        found.append(problem.improved(orders[best]))
+    return sorted(dict.fromkeys(found), key=lambda packing: packing.height)
 
 
 def _conflicts(blocks: Sequence[Block]) -> tuple[tuple[int, ...], ...]:
