@@ -23,12 +23,10 @@ import jinja2
 from tvm import tirx
 
 from deploykit.compiler.codegen.c.types import storage_type
-from deploykit.compiler.codegen.c_kernels import emit_prototypes
 from deploykit.compiler.codegen.host_scope import Scope, element_count
 from deploykit.compiler.codegen.host_steps import (
     Lines,
     c_string,
-    call_fields,
     field_name,
     statement,
     step_lines,
@@ -207,10 +205,10 @@ def _kernels(scope: Scope) -> list[dict[str, Any]]:
 
 def _kernel(scope: Scope, index: int) -> dict[str, Any]:
     kernel, name = scope.program.kernels[index], scope.kernel(index)
-    prototype = emit_prototypes([kernel], scope.prefix).strip()
+    prototype = scope.prototype(index)
     if kernel.parallel_extent is None:
         return {"name": name, "prototype": prototype, "call": None}
-    fields = call_fields(scope, index)
+    fields = scope.call_fields(index)
     arguments = ", ".join([*(f"call->{field_name(field)}" for field in fields), "begin", "end"])
     call = {"fields": fields, "statement": "\n".join(statement(f"{name}({arguments});"))}
     return {"name": name, "prototype": prototype, "call": call}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deploykit.compiler.codegen.c_kernels import c_expression, symbol
+from deploykit.compiler.codegen.c_kernels import c_expression, emit_prototypes, symbol
 from deploykit.compiler.codegen.names import Names, identifier
 from deploykit.compiler.dims import free_vars, interval
 from deploykit.compiler.program.ir import BindDim, If, Loop, Program, SetDim, Step, Tensor
@@ -40,6 +40,7 @@ class Scope:
         self.dims = tuple(names.take(dim.name) for dim in program.dims)
         self.read_variables: set[str] = set()
         self.used_tensors: set[int] = set()
+        self._prototypes: dict[int, str] = {}
         self._variables: dict[Any, str] = {dim.var: name for dim, name in zip(program.dims, self.dims, strict=True)}
         self._tensors = tuple(names.take(tensor.name) for tensor in program.tensors)
         data_dims = [var for var in _bound_by(program.steps) if var not in self._variables]
@@ -78,6 +79,18 @@ class Scope:
     def kernel(self, index: int) -> str:
         """The C function of a kernel."""
         return symbol(self.program.kernels[index], self.prefix)
+
+    def prototype(self, index: int) -> str:
+        """The declaration of a kernel's C function, with the semicolon."""
+        if index not in self._prototypes:
+            self._prototypes[index] = emit_prototypes([self.program.kernels[index]], self.prefix).strip()
+        return self._prototypes[index]
+
+    def call_fields(self, index: int) -> list[str]:
+        """The parameters of a kernel with a parallel loop as members of a struct, without `begin` and `end`."""
+        prototype = self.prototype(index)
+        params = prototype[prototype.index("(") + 1 : prototype.rindex(")")].split(",")
+        return [param.replace("restrict ", "").strip() for param in params[:-2]]
 
     def is_static(self, exprs: Iterable[IntExpr]) -> bool:
         """Whether all of `exprs` are known as soon as the inputs' shapes are."""

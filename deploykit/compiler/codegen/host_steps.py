@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable
 from textwrap import wrap
 from typing import Any
 
-from deploykit.compiler.codegen.c_kernels import emit_prototypes
 from deploykit.compiler.codegen.host_scope import Scope, element_count, item_bytes, tensor_bytes
 from deploykit.compiler.dims import to_text
 from deploykit.compiler.program.ir import (
@@ -129,20 +128,13 @@ def _launch(scope: Scope, step: Launch, _unread: frozenset[str]) -> Lines:
         return [comment, *statement(f"{scope.kernel(step.kernel)}({arguments});")]
     name = scope.kernel(step.kernel)
     params = list(kernel.func.params)[len(tensors) : -2]
-    fields = (f"call.{field_name(field)}" for field in call_fields(scope, step.kernel)[len(tensors) :])
+    fields = (f"call.{field_name(field)}" for field in scope.call_fields(step.kernel)[len(tensors) :])
     extent = scope.kernel_expr(kernel.parallel_extent, dict(zip(params, fields, strict=True)))
     body = [
         *statement(f"{name}_call call = {{{arguments}}};"),
         *statement(f"dk_parallel_for(base, {extent}, 1, {name}_range, &call);"),
     ]
     return [comment, "{", *indented(body), "}"]
-
-
-def call_fields(scope: Scope, kernel: int) -> list[str]:
-    """The parameters of a kernel with a parallel loop as members of a struct, without `begin` and `end`."""
-    prototype = emit_prototypes([scope.program.kernels[kernel]], scope.prefix)
-    params = prototype[prototype.index("(") + 1 : prototype.rindex(")")].split(",")
-    return [param.replace("restrict ", "").strip() for param in params[:-2]]
 
 
 def field_name(field: str) -> str:
