@@ -20,25 +20,30 @@ from deploykit.compiler.schedules import Device, schedule
 
 
 class Compiled:
-    """A scheduled kernel as a callable; arrays are passed in the order of the buffer parameters."""
+    """A scheduled kernel as a callable; arrays and integers are passed in the order of the parameters."""
 
     def __init__(self, func: tirx.PrimFunc, device: Device) -> None:
         self.func = schedule(func, device)
         scalar = device.vector_bits == 0
-        lowered = lower(self.func, "kernel", vectorize=not scalar, **({} if scalar else {"stack_limit": HOST_STACK_LIMIT}))
+        lowered = lower(
+            self.func, "kernel", vectorize=not scalar, **({} if scalar else {"stack_limit": HOST_STACK_LIMIT})
+        )
         self._lowered = lowered
         self._library = _link_c(emit_c([lowered.kernel], "t")) if scalar else _link(lowered.kernel)
 
-    def bind(self, arrays: Sequence[np.ndarray]) -> Callable[[], None]:
-        """A call of the kernel on `arrays`."""
+    def bind(self, arguments: Sequence[np.ndarray | int]) -> Callable[[], None]:
+        """A call of the kernel."""
         values: dict[Any, int] = {}
-        buffers = [param for param in self.func.params if tirx.is_buffer_var(param)]
-        for buffer, array in zip(buffers, arrays, strict=True):
-            assert array.flags.c_contiguous
-            assert str(array.dtype) == str(buffer.dtype), (array.dtype, buffer.dtype)
-            for extent, size in zip(buffer.shape, array.shape, strict=True):
+        for param, argument in zip(self.func.params, arguments, strict=True):
+            if isinstance(argument, int):
+                values[param] = argument
+                continue
+            assert argument.flags.c_contiguous
+            assert str(argument.dtype) == str(param.dtype), (argument.dtype, param.dtype)
+            for extent, size in zip(param.shape, argument.shape, strict=True):
                 if isinstance(extent, ir.Var):
                     values[extent] = size
+        arrays = [argument for argument in arguments if not isinstance(argument, int)]
         lowered = self._lowered
         scratch = [
             np.empty(max(1, int(np.prod([_evaluate(e, values) for e in w.shape]))), w.dtype) for w in lowered.workspaces

@@ -11,9 +11,20 @@ from functools import partial
 
 from tvm import ir, relax, tirx
 
-from deploykit.compiler.schedules.anchors.conv import ConvShape, conv, conv_transpose
+from deploykit.compiler.schedules.anchors.conv import (
+    ConvShape,
+    conv,
+    conv_transpose,
+    output_size,
+    pack_weight,
+    pack_weight_array,
+    planes,
+    tiled_conv,
+)
 from deploykit.compiler.schedules.anchors.matmul import accumulator, matmul, pack, pack_array, packed_matmul
+from deploykit.compiler.schedules.conv import conv_tile
 from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.schedules.loops import static
 from deploykit.compiler.schedules.tile import panel_width
 
 FEW_ROWS = 4
@@ -66,8 +77,28 @@ def _worth_packing(a: relax.Expr, b: relax.Expr) -> bool:
 
 def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
     data, weight = call.args
-    build = partial(conv, shape=_conv_shape(call), dtype=_dtype(call))
-    return builder.call_te(build, data, weight, primfunc_name_hint="conv")
+    shape, dtype = _conv_shape(call), _dtype(call)
+    sizes = [static(extent) for extent in weight.ty.shape]
+    if device.vector_bits == 0 or None in sizes:
+        build = partial(conv, shape=shape, dtype=dtype)
+        return builder.call_te(build, data, weight, primfunc_name_hint="conv")
+    channels, kernel = int(sizes[0]), [int(width) for width in sizes[2:]]
+    rows = conv_tile(device, accumulator(dtype), channels // shape.groups).rows
+    spatial = [
+        output_size(size, width, shape, dim)
+        for dim, (size, width) in enumerate(zip(data.ty.shape.values[2:], kernel, strict=True))
+    ]
+    if not shape.contiguous:
+        cut = partial(planes, kernel=kernel, shape=shape, dtype=accumulator(dtype))
+        data = builder.emit(builder.call_te(cut, data, primfunc_name_hint="planes"))
+    if isinstance(weight, ir.GenericConst):
+        packed = relax.const(pack_weight_array(weight.value.numpy(), shape.groups, rows))
+    else:
+        packed = builder.emit(
+            builder.call_te(pack_weight, weight, shape.groups, rows, primfunc_name_hint="pack_weight")
+        )
+    build = partial(tiled_conv, shape=shape, channels=channels, dtype=dtype)
+    return builder.call_te(build, data, packed, spatial=spatial, primfunc_name_hint="conv")
 
 
 def _conv_transpose(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:

@@ -8,6 +8,7 @@ from typing import Any
 from tvm import tirx
 
 from deploykit.compiler.schedules.access import Views
+from deploykit.compiler.schedules.conv import conv
 from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.elementwise import elementwise
 from deploykit.compiler.schedules.epilogue import merge_epilogues
@@ -21,6 +22,7 @@ Rule = Callable[[Stage, Views, Device], "list[Any] | str"]
 
 RULES: Mapping[str, Rule] = {
     "matmul": matmul,
+    "conv": conv,
     "elementwise": elementwise,
     "reduction": reduction,
 }

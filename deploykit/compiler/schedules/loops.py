@@ -53,6 +53,36 @@ def loop(name: str, extent: Expr | int, body: Body, kind: Any = tirx.ForKind.SER
     return tirx.For(var, const(0), as_index(extent), kind, body(var))
 
 
+class Code:
+    """Statements in the making, with names for values that are computed once."""
+
+    def __init__(self) -> None:
+        self._statements: list[Any] = []
+
+    def let(self, name: str, value: Expr) -> Expr:
+        """An integer evaluated here, unless it is a constant or a variable anyway.
+
+        It lives in a local of one element: simplification would copy the value of a bound variable to every use.
+        """
+        if isinstance(value, ir.Var | tirx.IntImm):
+            return value
+        cell = local(name, 1, "int64")
+        self.add(tirx.AllocBuffer(cell), tirx.BufferStore(cell, value, [const(0)]))
+        return tirx.BufferLoad(cell, [const(0)])
+
+    def local(self, name: str, size: int, dtype: str) -> Buffer:
+        """A local buffer, allocated here."""
+        buffer = local(name, size, dtype)
+        self.add(tirx.AllocBuffer(buffer))
+        return buffer
+
+    def add(self, *statements: Any) -> None:
+        self._statements.extend(statements)
+
+    def statement(self) -> Any:
+        return sequence(self._statements)
+
+
 def nested(axes: Sequence[Axis], body: Any, parallel: bool = False) -> Any:
     """`body` under loops over fresh copies of `axes`, the first one outermost and, if asked for, parallel."""
     fresh = [ir.Var(axis.var.name.removeprefix("v_"), dtype_of(axis.var)) for axis in axes]
@@ -93,12 +123,14 @@ def without_units(axes: Sequence[Axis]) -> tuple[tuple[Axis, ...], dict[ir.Var, 
 
 
 def unravel(index: Expr, extents: Sequence[Expr]) -> list[Expr]:
-    """The row-major coordinates of `index` in a box of `extents`."""
+    """The row-major coordinates of `index` in a box of `extents` (of which the first does not matter)."""
     coordinates: list[Expr] = []
     for position, extent in reversed(list(enumerate(extents))):
-        if static(extent) == 1:
+        if position == 0:
+            coordinates.append(index)
+        elif static(extent) == 1:
             coordinates.append(const(0))
-            continue
-        coordinates.append(tirx.floormod(index, extent) if position else index)
-        index = tirx.floordiv(index, extent)
+        else:
+            coordinates.append(tirx.floormod(index, extent))
+            index = tirx.floordiv(index, extent)
     return coordinates[::-1]

@@ -201,5 +201,3 @@ def _outer(task: _Reduction, device: Device) -> Any:
     if static(extent) is None or int(extent) % lanes:
         steps.append(loop("j", extent - whole * lanes, lambda j: tile(whole * lanes + j, 1)))
     return nested(task.spatial[:-1], sequence(steps), device.parallel)
-
-

@@ -65,9 +65,7 @@ def zero(tile: Tile, sums: Buffer) -> list[Any]:
     ]
 
 
-def step(
-    tile: Tile, sums: Buffer, left: Callable[[int], Expr], right: Callable[[Expr], Expr]
-) -> list[Any]:
+def step(tile: Tile, sums: Buffer, left: Callable[[int], Expr], right: Callable[[Expr], Expr]) -> list[Any]:
     """Statements that add one outer product. `right` takes the column."""
     statements: list[Any] = []
     for row in range(tile.rows):

@@ -2,14 +2,20 @@
 
 `data` is `[N, C, *spatial]`; weights are `[O, C / groups, *kernel]`, for the transpose `[C, O / groups, *kernel]`.
 `padding` lists all begins, then all ends. Sums are kept in `accumulator(dtype)`.
+
+`conv` and `conv_transpose` are the definitions. `tiled_conv` computes the same from operands laid out for register
+tiles: `planes`, the padded data cut into one plane for each phase of the strides, so that consecutive outputs always
+read consecutive elements, and `pack_weight`, which groups `rows` output channels next to each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd, prod
 from typing import Any
 
+import numpy as np
 from tvm import sym, te, tirx
 
 from deploykit.compiler.schedules.anchors.matmul import accumulator, rounded
@@ -27,6 +33,21 @@ class ConvShape:
     groups: int
 
     @property
+    def steps(self) -> tuple[int, ...]:
+        """For each spatial dim the distance between phases that occur: taps read phases `tap * dilation % stride`."""
+        return tuple(gcd(d, s) for d, s in zip(self.dilation, self.strides, strict=True))
+
+    def phases(self, kernel: Sequence[int]) -> tuple[int, ...]:
+        """For each spatial dim, how many phases a kernel of this size reads."""
+        found = zip(kernel, self.strides, self.steps, strict=True)
+        return tuple(min(width, stride // step) for width, stride, step in found)
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the data itself is the only plane."""
+        return all(stride == 1 for stride in self.strides) and not any(self.padding)
+
+    @property
     def begins(self) -> tuple[int, ...]:
         return self.padding[: len(self.strides)]
 
@@ -39,10 +60,8 @@ def conv(data: te.Tensor, weight: te.Tensor, shape: ConvShape, dtype: str) -> te
     """Cross-correlation as `Conv` of ONNX defines it."""
     kernel = list(weight.shape[2:])
     spatial = [
-        _simplify((size + begin + end - dilation * (width - 1) - 1) // stride + 1)
-        for size, begin, end, dilation, width, stride in zip(
-            data.shape[2:], shape.begins, shape.ends, shape.dilation, kernel, shape.strides, strict=True
-        )
+        output_size(size, width, shape, dim)
+        for dim, (size, width) in enumerate(zip(data.shape[2:], kernel, strict=True))
     ]
     channel = te.reduce_axis((0, weight.shape[1]), name="c")
     taps = [te.reduce_axis((0, width), name=f"k{i}") for i, width in enumerate(kernel)]
@@ -62,6 +81,104 @@ def conv(data: te.Tensor, weight: te.Tensor, shape: ConvShape, dtype: str) -> te
 
     out = te.compute((data.shape[0], weight.shape[0], *spatial), element, name="conv", attrs=ANCHOR)
     return rounded(out, dtype)
+
+
+def output_size(size: Any, width: Any, shape: ConvShape, dim: int) -> Any:
+    """The extent of a spatial dim of the result for data of `size` and a kernel of `width`."""
+    padded = size + shape.begins[dim] + shape.ends[dim]
+    return _simplify((padded - shape.dilation[dim] * (width - 1) - 1) // shape.strides[dim] + 1)
+
+
+def planes(data: te.Tensor, kernel: Sequence[int], shape: ConvShape, dtype: str) -> te.Tensor:
+    """`[N, C, phases, *extents]`: plane `p` holds what taps of phase `p` read, as `dtype`, zeros outside."""
+    phases = shape.phases(kernel)
+    extents = [
+        _simplify(output_size(size, width, shape, dim) + (width - 1) * shape.dilation[dim] // shape.strides[dim])
+        for dim, (size, width) in enumerate(zip(data.shape[2:], kernel, strict=True))
+    ]
+
+    def element(n: Any, c: Any, phase: Any, *at: Any) -> Any:
+        parts = _digits(phase, phases)
+        source = [
+            p * stride + part * step - begin
+            for p, part, stride, step, begin in zip(at, parts, shape.strides, shape.steps, shape.begins, strict=True)
+        ]
+        reach = [(begin > 0, True) for begin in shape.begins]
+        return _inside(data, (n, c), source, reach).astype(dtype)
+
+    return te.compute((*data.shape[:2], prod(phases), *extents), element, name="planes")
+
+
+def pack_weight(weight: te.Tensor, groups: int, rows: int) -> te.Tensor:
+    """`[O, C, *kernel]` as `[groups, ceil(O / groups / rows), C, *kernel, rows]`, filled up with zeros."""
+    per_group = int(weight.shape[0]) // groups
+
+    def element(group: Any, tile: Any, *rest: Any) -> Any:
+        *at, row = rest
+        channel = tile * rows + row
+        value = weight(group * per_group + channel, *at)
+        if per_group % rows == 0:
+            return value
+        return tirx.if_then_else(channel < per_group, value, tirx.const(0, weight.dtype))
+
+    tiles = -(-per_group // rows)
+    return te.compute((groups, tiles, *weight.shape[1:], rows), element, name="pack_weight")
+
+
+def pack_weight_array(weight: np.ndarray, groups: int, rows: int) -> np.ndarray:
+    """`pack_weight` of a constant."""
+    per_group = weight.shape[0] // groups
+    tiles = -(-per_group // rows)
+    padded = np.zeros((groups, tiles * rows, *weight.shape[1:]), weight.dtype)
+    padded[:, :per_group] = weight.reshape(groups, per_group, *weight.shape[1:])
+    return np.ascontiguousarray(np.moveaxis(padded.reshape(groups, tiles, rows, *weight.shape[1:]), 2, -1))
+
+
+def tiled_conv(
+    data: te.Tensor, packed: te.Tensor, shape: ConvShape, channels: int, spatial: Sequence[Any], dtype: str
+) -> te.Tensor:
+    """A convolution with `channels` outputs of extents `spatial` from planes (or data that `contiguous` allows)."""
+    kernel = [int(width) for width in packed.shape[3:-1]]
+    rows, per_group = int(packed.shape[-1]), channels // shape.groups
+    phases = shape.phases(kernel)
+    channel = te.reduce_axis((0, packed.shape[2]), name="c")
+    taps = [te.reduce_axis((0, width), name=f"k{i}") for i, width in enumerate(kernel)]
+    wide = accumulator(dtype)
+
+    def element(n: Any, o: Any, *at: Any) -> Any:
+        group, own = tirx.floordiv(o, per_group), tirx.floormod(o, per_group)
+        source = [p + tap_offset(shape, dim, taps[dim]) for dim, p in enumerate(at)]
+        plane = [] if shape.contiguous else [tap_phase(shape, phases, taps)]
+        value = data(n, group * packed.shape[2] + channel, *plane, *source)
+        factor = packed(group, tirx.floordiv(own, rows), channel, *taps, tirx.floormod(own, rows))
+        return te.sum(value.astype(wide) * factor.astype(wide), axis=[channel, *taps])
+
+    attrs = {**ANCHOR, "deploykit.strides": list(shape.strides), "deploykit.dilation": list(shape.dilation)}
+    full = (data.shape[0], channels, *spatial)
+    return rounded(te.compute(full, element, name="conv", attrs=attrs), dtype)
+
+
+def tap_offset(shape: ConvShape, dim: int, tap: Any) -> Any:
+    """How far from an output's own position in its plane a tap reads, along one dim."""
+    return tap * shape.dilation[dim] // shape.strides[dim]
+
+
+def tap_phase(shape: ConvShape, phases: Sequence[int], taps: Sequence[Any]) -> Any:
+    """Which plane a tap reads."""
+    index: Any = 0
+    for dim, (count, tap) in enumerate(zip(phases, taps, strict=True)):
+        step = shape.steps[dim]
+        digit = tap * shape.dilation[dim] % shape.strides[dim] // step if count > 1 else 0
+        index = index * count + digit
+    return index
+
+
+def _digits(index: Any, extents: Sequence[int]) -> list[Any]:
+    digits: list[Any] = []
+    for extent in reversed(extents):
+        digits.append(tirx.floormod(index, extent) if extent > 1 else tirx.IntImm("int64", 0))
+        index = tirx.floordiv(index, extent) if extent > 1 else index
+    return digits[::-1]
 
 
 def conv_transpose(
