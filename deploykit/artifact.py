@@ -109,4 +109,5 @@ def _require_replaceable(place: Path) -> None:
 def _usage_error(error: OSError, output: Path) -> UsageError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return UsageError(f"cannot write {output}: the disk is full. Free space or choose another output")
-    return UsageError(f"cannot write {output}: {error.strerror or error}")
+    place = "" if error.filename is None else f" ({error.filename})"
+    return UsageError(f"cannot write {output}: {error.strerror or error}{place}")

@@ -11,9 +11,9 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from deploykit.errors import ArtifactError
 
@@ -59,6 +59,20 @@ class FileEntry(_Entry):
     gzip_bytes: int
     sha256: str
 
+    @field_validator("name")
+    @classmethod
+    def _inside(cls, name: str) -> str:
+        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+            raise ValueError(f"'{name}' is not inside the folder")
+        return name
+
+
+class SourceEntry(_Entry):
+    """The model file that an artifact was built from: its name without folder, and its checksum."""
+
+    file: str
+    sha256: str
+
 
 class Manifest(_Entry):
     """`prefix` starts every public C symbol; `cpu` is what native kernels
@@ -76,6 +90,7 @@ class Manifest(_Entry):
     dims: tuple[DimEntry, ...]
     peak_memory: MemoryEntry
     files: tuple[FileEntry, ...]
+    source: SourceEntry | None = None
     notes: tuple[str, ...] = ()
     times: Mapping[str, float] = {}
 
@@ -108,6 +123,12 @@ def read_manifest(folder: Path) -> Manifest:
         return Manifest.model_validate_json(text)
     except (ValidationError, ValueError, AttributeError, RecursionError) as error:
         raise ArtifactError(f"{path} is damaged: {error}") from error
+
+
+def describe_source(path: Path) -> SourceEntry:
+    """The entry of a model file. Raises `OSError` as the file system does."""
+    with path.open("rb") as file:
+        return SourceEntry(file=path.name, sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def describe_files(folder: Path, names: Iterable[str]) -> tuple[FileEntry, ...]:

@@ -35,7 +35,7 @@ class InProcess:
         self._codes = [logical_dtype(port.dtype).code for port in manifest.inputs]
         self._library = native.Library(path, manifest.prefix)
         self._model: Any = native.model_struct(len(manifest.dims))()
-        if ctypes.sizeof(self._model) != self._library.descriptor.model_bytes:
+        if not _agree(self._library.descriptor, manifest, ctypes.sizeof(self._model)):
             raise ArtifactError(f"{path} is not the library that the manifest of '{manifest.name}' describes")
         self._arena: np.ndarray | None = None
         self._room = [_FIRST_GUESS] * len(manifest.outputs)
@@ -102,7 +102,10 @@ class InProcess:
     def _results(self, tensors: Any, memory: list[np.ndarray]) -> list[np.ndarray]:
         results: list[np.ndarray] = []
         for tensor, data, port in zip(tensors, memory, self._manifest.outputs, strict=False):
-            storage = logical_dtype(port.dtype).storage
+            dtype = logical_dtype(port.dtype)
+            if tensor.dtype != dtype.code or tensor.rank != len(port.shape):
+                raise ArtifactError(f"output '{port.name}' is not what the manifest describes: build the model again")
+            storage = dtype.storage
             shape = tuple(tensor.shape[: tensor.rank])
             used = int(np.prod(shape, dtype=np.int64)) * storage.itemsize
             kept = data[:used] if used >= data.nbytes // 2 else data[:used].copy()
@@ -125,6 +128,12 @@ class InProcess:
     def _check(self, status: int) -> None:
         if status != native.DK_OK:
             raise failure(status, self._error())
+
+
+def _agree(descriptor: native.CDescriptor, manifest: Manifest, model_bytes: int) -> bool:
+    """Whether a library is the one that the manifest describes, as far as memory safety depends on it."""
+    found = (descriptor.input_count, descriptor.output_count, descriptor.dim_count, descriptor.model_bytes)
+    return found == (len(manifest.inputs), len(manifest.outputs), len(manifest.dims), model_bytes)
 
 
 def _fill(tensor: native.CTensor, array: np.ndarray, code: int) -> None:
@@ -154,7 +163,12 @@ def _map_weights(path: Path, size: int) -> tuple[object, int]:
     """The weights file in memory, shared between sessions, and its address."""
     if size == 0:
         return None, 0
-    with path.open("rb") as file:
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    try:
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"{path} cannot be read ({error}): build the model again") from error
     array = np.frombuffer(mapped, dtype=np.uint8)
+    if array.nbytes != size:
+        raise ArtifactError(f"{path} has {array.nbytes} bytes, the manifest says {size}: build the model again")
     return array, array.ctypes.data

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import ml_dtypes
 import numpy as np
@@ -19,6 +21,7 @@ import deploykit.session
 from deploykit.compiler.program.ir import Copy, Launch, Program
 from deploykit.dtypes import DTYPES
 from deploykit.errors import ArtifactError, ShapeError, UsageError
+from deploykit.manifest import read_manifest, verify_files
 from deploykit.session import Session
 from deploykit.targets.base import PackageOptions, find_target, write_artifact
 from tests.runtime.programs import Draft, elementwise, mlp
@@ -191,6 +194,46 @@ def test_changed_and_missing_files(mlp_folder: Path, tmp_path: Path, name: str) 
     (folder / name).unlink()
     with pytest.raises(ArtifactError, match=f"{name} is missing"):
         deploykit.session.open(folder)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("inputs", [], "is not the library that the manifest of 'mlp' describes"),
+        ("dims", [], "is not the library that the manifest of 'mlp' describes"),
+        (
+            "outputs",
+            [{"name": "y", "dtype": "float64", "shape": [1, 3]}],
+            "output 'y' is not what the manifest describes",
+        ),
+        ("prefix", "other", "does not hold the model 'other'"),
+        ("peak_memory", {"formula": "0", "weights": 1 << 20}, "weights.bin has 176 bytes, the manifest says 1048576"),
+        ("files", [], None),
+        ("target", "toaster", "there is no target 'toaster'"),
+        ("files", [{"name": "../x", "bytes": 0, "gzip_bytes": 0, "sha256": ""}], "'../x' is not inside the folder"),
+    ],
+)
+def test_a_manifest_of_another_model(
+    mlp_folder: Path, tmp_path: Path, field: str, value: object, message: str | None
+) -> None:
+    folder = shutil.copytree(mlp_folder, tmp_path / "copy")
+    manifest = json.loads((folder / "manifest.json").read_text()) | {field: value}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    if message is None:
+        deploykit.session.open(folder)(x=X)
+        return
+    with pytest.raises(UsageError, match=message):
+        deploykit.session.open(folder)(x=X)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(min_size=1, max_size=3), st.integers(0, 3000), st.booleans())
+def test_damaged_manifests_are_refused(mlp_folder: Path, change: bytes, at: int, insert: bool) -> None:
+    text = (mlp_folder / "manifest.json").read_bytes()
+    changed = text[:at] + change + text[at if insert else at + len(change) :]
+    with TemporaryDirectory() as folder, suppress(UsageError):
+        (Path(folder) / "manifest.json").write_bytes(changed)
+        verify_files(mlp_folder, read_manifest(Path(folder)))
 
 
 def test_no_artifact(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploykit import runtime
-from deploykit.errors import ToolchainError
+from deploykit.errors import ArtifactError, ToolchainError
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
 from deploykit.toolchain import Compiler, compiled, find_c_compiler
@@ -82,7 +82,9 @@ class HostTarget:
         ]
 
     def library(self, folder: Path, scratch: Path) -> Path:  # noqa: ARG002 - it is there already
-        return next(folder.glob("lib*.so"))
+        for library in folder.glob("lib*.so"):
+            return library
+        raise ArtifactError(f"{folder} holds no library: build the model again")
 
     def sources(self, folder: Path) -> list[Path]:
         return [folder / name for name in (*C_FILES, "kernels.o")]
@@ -98,7 +100,7 @@ def _link(compiler: Compiler, folder: Path, prefix: str) -> None:
         )
         exports.write_text(f"{{ global: {public} dk_*; local: *; }};\n")
         compiler.compile(folder / "model.c", model, *options)
-        core.write_bytes(compiled(compiler, runtime.CORE, *options, f"-I{runtime.INCLUDE}"))
+        core.write_bytes(compiled(compiler, runtime.CORE, *options, "-Os", f"-I{runtime.INCLUDE}"))
         threads.write_bytes(compiled(compiler, runtime.THREADS, *options, f"-I{runtime.INCLUDE}"))
         objects = [model, core, threads, folder / "kernels.o"]
         compiler.link_shared(objects, folder / f"lib{prefix}.so", "-s", f"-Wl,--version-script={exports}")

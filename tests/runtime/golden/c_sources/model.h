@@ -59,8 +59,9 @@ int64_t mlp_arena_bytes(const mlp_dims* dims);
    contents of the inputs is -1, and `bytes` is then 0. */
 dk_status mlp_output_shape(const mlp_dims* dims, int32_t output, dk_tensor* tensor);
 
-/* Compute the outputs, in the caller's memory: `data` and `bytes` of each are given, the rest is filled. After
-   DK_ERROR_ARENA and DK_ERROR_CAPACITY, `model->base.need` tells what to provide. */
+/* Compute the outputs, in the caller's memory: `data` and `bytes` of each are given, the rest is filled. Inputs,
+   outputs, arena and weights must not overlap. After DK_ERROR_ARENA and DK_ERROR_CAPACITY, `model->base.need` tells
+   what to provide. */
 dk_status mlp_run(mlp_model* model, const dk_tensor* inputs, dk_tensor* outputs);
 
 /* What went wrong, after a status other than DK_OK. */
