@@ -1,14 +1,24 @@
-"""Dropout, which passes its input on unless it trains."""
+"""Dropout. Without training it passes its input on.
+
+In training mode with a `seed`, the numbers that decide what is dropped are drawn at import, the same ones in every
+run, as ONNX's reference implementation does; without a seed it is not supported.
+"""
 
 from __future__ import annotations
 
-from tvm import tirx
+import numpy as np
+from tvm import ir, tirx
 
 from deploykit.frontends.onnx.broadcast import elementwise
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.integers import all_plain
 from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops.elementwise import like
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
+
+_MAXIMUM_DRAWN = 1 << 20
+"""Elements; the numbers become part of the weights."""
 
 
 @operator("Dropout")
@@ -16,7 +26,7 @@ def dropout(
     ctx: Context, node: Node, x: Value, ratio: Value | None = None, training: Value | None = None
 ) -> tuple[Value, ...]:
     if training is not None and _may_drop(ratio, training):
-        raise Unsupported("training mode draws random numbers; export the model for inference")
+        return _drop(ctx, node, x, ctx.constant(0.5, "float32") if ratio is None else ratio, training)
     if not node.uses_output(1):
         return (x,)
     dtype = "bool" if node.opset >= 10 else x.dtype
@@ -27,3 +37,20 @@ def _may_drop(ratio: Value | None, training: Value) -> bool:
     if training.array is not None and not training.array.reshape(-1)[0]:
         return False
     return ratio is None or ratio.array is None or bool(ratio.array.reshape(-1)[0])
+
+
+def _drop(ctx: Context, node: Node, x: Value, ratio: Value, training: Value) -> tuple[Value, ...]:
+    shape = [n for n in x.shape if isinstance(n, int)]
+    if not node.has("seed") or not all_plain(x.shape) or np.prod(shape) > _MAXIMUM_DRAWN:
+        raise Unsupported("training mode draws random numbers; export the model for inference")
+    drawn = ctx.constant(np.random.RandomState(node.int("seed")).uniform(0, 1, shape), "float32")
+
+    def keeps(draw: ir.Expr, probability: ir.Expr, trains: ir.Expr) -> ir.Expr:
+        return tirx.any(tirx.Not(trains), draw >= tirx.Cast(draw.ty.dtype, probability))
+
+    def scaled(v: ir.Expr, kept: ir.Expr, probability: ir.Expr, trains: ir.Expr) -> ir.Expr:
+        grown = v / (like(v, 1) - tirx.Cast(v.ty.dtype, probability))
+        return tirx.Select(kept, tirx.Select(trains, grown, v), like(v, 0))
+
+    mask = elementwise(ctx, "keep", keeps, drawn, ratio, training, dtype="bool")
+    return elementwise(ctx, "dropout", scaled, x, mask, ratio, training), mask

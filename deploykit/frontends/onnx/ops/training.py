@@ -1,0 +1,105 @@
+"""Steps of gradient descent, domain ai.onnx.preview.training: Adagrad, Adam, Momentum.
+
+Inputs are the learning rate R, the count of updates T, then all tensors X to optimise, all their gradients G and all
+their states, group by group; outputs are the new X and the new states. In each, g = G + norm_coefficient * X is the
+gradient with regularisation. (Source: the operator schemas.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tvm import ir, tirx
+
+from deploykit.frontends.onnx.broadcast import elementwise
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops.elementwise import like
+from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.value import Value
+
+_DOMAIN = "ai.onnx.preview.training"
+
+
+def _groups(tensors: tuple[Value, ...], count: int) -> list[tuple[Value, ...]]:
+    """The X, G and states of each tensor, from inputs that are sorted by role."""
+    if not tensors or len(tensors) % count:
+        raise Unsupported(f"{len(tensors)} tensors do not make groups of {count}")
+    each = len(tensors) // count
+    return [tensors[i::each] for i in range(each)]
+
+
+def _regularised(node: Node, x: ir.Expr, gradient: ir.Expr) -> ir.Expr:
+    coefficient = node.float("norm_coefficient", 0.0)
+    return gradient + like(x, coefficient) * x if coefficient else gradient
+
+
+def _from_first(update: ir.Expr, value: ir.Expr, at_start: ir.Expr) -> ir.Expr:
+    """`at_start` for the update number 0, `value` for all later ones."""
+    return tirx.Select(update > like(update, 0), value, at_start)
+
+
+@operator("Adagrad", domain=_DOMAIN)
+def adagrad(ctx: Context, node: Node, rate: Value, update: Value, *tensors: Value) -> tuple[Value, ...]:
+    decay, epsilon = node.float("decay_factor", 0.0), node.float("epsilon", 1e-6)
+
+    def step(x: ir.Expr, g: ir.Expr, h: ir.Expr, r: ir.Expr, t: ir.Expr) -> ir.Expr:
+        slowed = r / (like(x, 1) + tirx.Cast(x.ty.dtype, t) * like(x, decay))
+        return x - slowed * _regularised(node, x, g) / (tirx.sqrt(h) + like(h, epsilon))
+
+    results = []
+    for x, g, h in _groups(tensors, 3):
+        square = _state(ctx, node, x, g, h, 1.0, lambda gradient: gradient * gradient)
+        results.append((elementwise(ctx, "adagrad", step, x, g, square, rate, update), square))
+    return _by_role(results)
+
+
+@operator("Adam", domain=_DOMAIN)
+def adam(ctx: Context, node: Node, rate: Value, update: Value, *tensors: Value) -> tuple[Value, ...]:
+    alpha, beta = node.float("alpha", 0.9), node.float("beta", 0.999)
+    epsilon, shrink = node.float("epsilon", 1e-6), 1.0 - node.float("norm_coefficient_post", 0.0)
+
+    def step(x: ir.Expr, v: ir.Expr, h: ir.Expr, r: ir.Expr, t: ir.Expr) -> ir.Expr:
+        exponent = tirx.Cast(x.ty.dtype, t)
+
+        def rest(base: float) -> ir.Expr:
+            return like(x, 1) - tirx.power(like(x, base), exponent)
+
+        adjusted = _from_first(t, r * tirx.sqrt(rest(beta)) / rest(alpha), r)
+        return (x - adjusted * v / (tirx.sqrt(h) + like(h, epsilon))) * like(x, shrink)
+
+    results = []
+    for x, g, v, h in _groups(tensors, 4):
+        mean = _state(ctx, node, x, g, v, alpha, lambda gradient: gradient * like(gradient, 1 - alpha))
+        square = _state(ctx, node, x, g, h, beta, lambda gradient: gradient * gradient * like(gradient, 1 - beta))
+        results.append((elementwise(ctx, "adam", step, x, mean, square, rate, update), mean, square))
+    return _by_role(results)
+
+
+@operator("Momentum", domain=_DOMAIN)
+def momentum(ctx: Context, node: Node, rate: Value, update: Value, *tensors: Value) -> tuple[Value, ...]:
+    alpha, beta, nesterov = node.float("alpha"), node.float("beta"), node.string("mode") == "nesterov"
+
+    def velocity(x: ir.Expr, g: ir.Expr, v: ir.Expr, t: ir.Expr) -> ir.Expr:
+        return like(v, alpha) * v + _from_first(t, like(v, beta), like(v, 1)) * _regularised(node, x, g)
+
+    def step(x: ir.Expr, g: ir.Expr, v: ir.Expr, r: ir.Expr) -> ir.Expr:
+        return x - r * (_regularised(node, x, g) + like(v, alpha) * v if nesterov else v)
+
+    results = []
+    for x, g, v in _groups(tensors, 3):
+        new = elementwise(ctx, "velocity", velocity, x, g, v, update)
+        results.append((elementwise(ctx, "momentum", step, x, g, new, rate), new))
+    return _by_role(results)
+
+
+def _state(
+    ctx: Context, node: Node, x: Value, g: Value, old: Value, keep: float, term: Callable[[ir.Expr], ir.Expr]
+) -> Value:
+    """`keep * old + term(regularised gradient)`."""
+    return elementwise(ctx, "state", lambda s, v, d: s * like(s, keep) + term(_regularised(node, v, d)), old, x, g)
+
+
+def _by_role(results: Sequence[tuple[Value, ...]]) -> tuple[Value, ...]:
+    """All new X, then all of each state."""
+    return tuple(value for role in zip(*results, strict=True) for value in role)
