@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from deploykit.artifact import Artifact, check_output
 from deploykit.errors import UsageError
+from deploykit.manifest import describe_source
 
 if TYPE_CHECKING:
     import onnx
@@ -49,6 +50,7 @@ def build(
     Raises `UsageError`, `UnsupportedModelError` and `ToolchainError`.
     """
     from deploykit.compiler.pipeline import STAGES, Observer, compile_program
+    from deploykit.compiler.program.placement import CAPACITY
     from deploykit.frontends.model import ImportedModel
     from deploykit.targets.base import PackageOptions, find_target, write_artifact
 
@@ -61,10 +63,13 @@ def build(
     if stop_after is None:
         check_output(Path(output))
     observer = Observer(on_stage, Path(dump_dir) if dump_dir else None, stop_after)
+    given = dict(dims or {})
+    capacities = {name: given.pop(name) for name in list(given) if name.startswith(CAPACITY)}
     with observer.stage("import"):
-        imported = model.with_dims(dims or {}) if isinstance(model, ImportedModel) else load(model, dims)
-    program = compile_program(imported, profile, observer, level=OPTIMISATION_LEVELS[opt])
+        imported = model.with_dims(given) if isinstance(model, ImportedModel) else load(model, given)
+    program = compile_program(imported, profile, observer, level=OPTIMISATION_LEVELS[opt], capacities=capacities)
     if program is None or stop_after == "program":
         return None
-    options = PackageOptions(cpu=cpu, observer=observer)
+    source = describe_source(Path(model)) if isinstance(model, str | Path) else None
+    options = PackageOptions(cpu=cpu, observer=observer, source=source)
     return write_artifact(program, chosen, Path(output), options)

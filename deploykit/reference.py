@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from deploykit.errors import ToolchainError, UnsupportedModelError, UsageError
+from deploykit.manifest import SourceEntry, describe_source
 
 Runner: TypeAlias = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 """Inputs by name -> outputs by name."""
@@ -32,6 +33,19 @@ def load(model: str | Path, reference: str = "onnxruntime", threads: int = 1) ->
     if not path.is_file():
         raise UsageError(f"there is no model file {path}")
     return REFERENCES[reference](path, threads)
+
+
+def find_source(artifact: Path, source: SourceEntry | None) -> Path:
+    """The model file of an artifact: the one of the same name and checksum in this folder, or beside the artifact.
+
+    Raises `UsageError` when there is none.
+    """
+    if source is not None:
+        for path in (Path(source.file), artifact.parent / source.file):
+            if path.is_file() and describe_source(path) == source:
+                return path
+    name = f"{source.file} as it was built" if source else "the model"
+    raise UsageError(f"cannot find {name} here or beside {artifact}: say where it is with --model")
 
 
 def _onnxruntime(path: Path, threads: int) -> Runner:

@@ -5,9 +5,6 @@ Nothing here imports the compiler before a verb needs it, so that `--help` answe
 
 from __future__ import annotations
 
-import signal
-import sys
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -18,6 +15,7 @@ from deploykit.cli.doctor import doctor
 from deploykit.cli.inspect import inspect
 from deploykit.cli.run import run
 from deploykit.cli.targets import targets
+from deploykit.cli.verb import stop_on_signals
 from deploykit.cli.verify import verify
 
 app = typer.Typer(
@@ -51,10 +49,5 @@ def deploykit(
 
 def main() -> None:
     """The entry point of the `deploykit` command."""
-    signal.signal(signal.SIGTERM, _stop)
+    stop_on_signals()
     app()
-
-
-def _stop(number: int, _frame: FrameType | None) -> None:
-    """Leave through the same clean-up as an error."""
-    sys.exit(128 + number)

@@ -12,7 +12,6 @@ from deploykit.cli.console import messages, print_json, results, table, text_sec
 from deploykit.cli.options import ArtifactFolder, Inputs, Json, Sizes, read_size
 from deploykit.cli.verb import verb
 from deploykit.cli.verify import Reference
-from deploykit.errors import UsageError
 
 
 @verb
@@ -25,7 +24,14 @@ def bench(
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option("--model", "-m", metavar="MODEL", help="The model that the peer runs.", show_default=False),
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODEL",
+            help="The model that the peer runs; by default the file that the artifact was built from, when it is found "
+            "in this folder or beside the artifact.",
+            show_default=False,
+        ),
     ] = None,
     inputs: Inputs = None,
     dim: Sizes = None,
@@ -38,16 +44,17 @@ def bench(
     Inputs without --input are random.
     """
     from deploykit.benchmark import benchmark
+    from deploykit.reference import find_source
     from deploykit.samples import RandomSource, parse_sources, sample_inputs
     from deploykit.session import open as open_artifact
 
-    if against is not None and model is None:
-        raise UsageError(f"--against {against} needs the model: add --model MODEL")
     sources = parse_sources(inputs or ())
     with open_artifact(artifact, threads=threads) as session, messages.status("measuring"):
         for port in session.manifest.inputs:
             sources.setdefault(port.name, RandomSource())
         arrays, dims = sample_inputs(session.manifest, sources, read_size(dim or ()))
+        if against is not None and model is None:
+            model = find_source(artifact, session.manifest.source)
         result = benchmark(
             session, arrays, against=against and against.value, model=model, threads=threads, seconds=seconds
         )

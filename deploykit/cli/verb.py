@@ -6,7 +6,7 @@
     3    broken or unsupported model
     4    missing or failing tool
     70   internal error
-    130  interrupted (Ctrl-C)
+    130  interrupted (Ctrl-C), 143 terminated
 
 An error is one message on standard error, never a traceback unless `--debug` asks for it. A verb that is asked for
 `--json` prints the error as JSON on standard output as well.
@@ -18,9 +18,11 @@ import errno
 import functools
 import inspect
 import json
+import signal
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -29,8 +31,11 @@ from deploykit.cli.console import bad, messages
 from deploykit.errors import DeploykitError, UnsupportedModelError
 
 INTERNAL_ERROR = 70
-INTERRUPTED = 130
+
 _REPORT = "This is a defect of deploykit: please report it with the model and what the command prints with --debug."
+
+_stopped_by: list[int] = []
+"""The signals that asked this process to stop. Libraries may turn the exception that follows into one of their own."""
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", show_default=False)]
 
@@ -43,11 +48,12 @@ def verb(function: Callable[..., None]) -> Callable[..., None]:
         try:
             function(**options)
         except KeyboardInterrupt:
-            messages.print("interrupted", style="bold red")
-            raise typer.Exit(INTERRUPTED) from None
+            raise _stopped() from None
         except (typer.Exit, typer.Abort, typer.TyperException):
             raise
         except Exception as error:
+            if _stopped_by:
+                raise _stopped() from None
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise
             code = _report(error, debug=debug, as_json=bool(options.get("json_output")))
@@ -58,6 +64,22 @@ def verb(function: Callable[..., None]) -> Callable[..., None]:
     command.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])  # type: ignore[attr-defined]
     command.__annotations__ = {**inspect.get_annotations(function, eval_str=True), "debug": Debug}
     return command
+
+
+def stop_on_signals() -> None:
+    """Leave through the same clean-up as an error on Ctrl-C and on SIGTERM."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
+
+
+def _stop(number: int, _frame: FrameType | None) -> None:
+    _stopped_by.append(number)
+    raise KeyboardInterrupt
+
+
+def _stopped() -> typer.Exit:
+    messages.print(bad("interrupted"))
+    return typer.Exit(128 + (_stopped_by[0] if _stopped_by else signal.SIGINT))
 
 
 def _report(error: Exception, *, debug: bool, as_json: bool) -> int:

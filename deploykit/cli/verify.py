@@ -32,8 +32,16 @@ def verify(
     artifact: ArtifactFolder,
     *,
     model: Annotated[
-        Path, typer.Option("--model", "-m", metavar="MODEL", help="The model that the artifact was built from.")
-    ],
+        Path | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODEL",
+            help="The model to compare with; by default the file that the artifact was built from, when it is found "
+            "in this folder or beside the artifact.",
+            show_default=False,
+        ),
+    ] = None,
     at: Annotated[
         list[str] | None,
         typer.Option(
@@ -64,6 +72,7 @@ def verify(
     errors are taken where the expected value is at least atol in magnitude.
     """
     from deploykit.comparison import Tolerance
+    from deploykit.reference import find_source
     from deploykit.samples import parse_sources
     from deploykit.session import open as open_artifact
     from deploykit.verify import verify as verify_artifact
@@ -74,7 +83,7 @@ def verify(
     with open_artifact(artifact, threads=threads) as session, messages.status("verifying"):
         report = verify_artifact(
             session,
-            model,
+            model or find_source(artifact, session.manifest.source),
             at=read_sizes(at or ()),
             sources=parse_sources(inputs or ()),
             seed=seed,

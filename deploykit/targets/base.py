@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from deploykit.artifact import Artifact, artifact_folder
 from deploykit.errors import UsageError
-from deploykit.manifest import MANIFEST, Manifest, describe_files, generator_version
+from deploykit.manifest import MANIFEST, Manifest, SourceEntry, describe_files, generator_version
 
 if TYPE_CHECKING:
     from deploykit.compiler.pipeline import Observer
@@ -37,10 +37,11 @@ class Availability:
 @dataclass(frozen=True)
 class PackageOptions:
     """`cpu`: what native kernels are compiled for, `native` for this machine. `version`: the version of deploykit that
-    generated files name."""
+    generated files name. `source`: the model file, where there is one."""
 
     cpu: str = "native"
     observer: Observer | None = None
+    source: SourceEntry | None = None
     version: str = field(default_factory=generator_version)
 
 
@@ -134,6 +135,7 @@ def write_artifact(program: Program, target: Target, output: Path, options: Pack
             target=target.name,
             cpu=find_cpu(options.cpu).mcpu if target.native else None,
             files=files,
+            source=options.source,
             times=dict(observer.seconds),
             **describe(program),
         )

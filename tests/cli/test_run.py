@@ -102,6 +102,19 @@ def test_bench_prints_both_sides_and_the_ratio(deploykit, model: Path, artifact:
     assert "deploykit" in deploykit(*call).out
 
 
+def test_the_model_is_found_beside_the_artifact(deploykit, model: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    copy = tmp_path / model.name
+    copy.write_bytes(model.read_bytes())
+    assert deploykit("build", copy, "-o", "elsewhere/dist", "--dim", "batch=2").code == 0
+    assert deploykit("verify", "elsewhere/dist").code == 0
+    assert deploykit("bench", "elsewhere/dist", "--against", "onnxruntime", "--seconds", "0").code == 0
+    copy.write_bytes(model.read_bytes() + b"\n")
+    result = deploykit("verify", "elsewhere/dist")
+    assert result.code == 2
+    assert "--model" in result.err
+
+
 @pytest.mark.parametrize("verb", [("run",), ("bench",), ("verify", "--model", "model.onnx")])
 def test_a_folder_that_is_no_artifact_is_exit_code_2(deploykit, tmp_path: Path, verb: tuple[str, ...]) -> None:
     result = deploykit(verb[0], tmp_path, *verb[1:])
