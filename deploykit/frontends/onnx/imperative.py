@@ -108,13 +108,16 @@ class Array:
         self._code = code
         self._buffer = buffer
 
+    @property
+    def dtype(self) -> str:
+        return str(self._buffer.ty.dtype)
+
     def __getitem__(self, index: IntExpr | tuple[IntExpr, ...]) -> ir.Expr:
         return tirx.BufferLoad(self._buffer, _indices(index))
 
     def __setitem__(self, index: IntExpr | tuple[IntExpr, ...], value: Any) -> None:
-        dtype = str(self._buffer.ty.dtype)
         if isinstance(value, (bool, int, float)):
-            value = tirx.const(value, dtype)
+            value = tirx.const(value, self.dtype)
         self._code.append(tirx.BufferStore(self._buffer, value, _indices(index)))
 
     def __call__(self, *index: IntExpr) -> ir.Expr:

@@ -1,4 +1,4 @@
-"""Products of sizes: what is left of an element count, and reshapes that are checked."""
+"""Sizes that must fit: what is left of an element count, reshapes that are checked, sizes that must agree."""
 
 from __future__ import annotations
 
@@ -55,3 +55,9 @@ def checked_reshape(ctx: Context, x: Value, shape: Sequence[IntExpr]) -> Value:
     if not ctx.equal(total, count):
         ctx.require(equal(total, count), "{} elements cannot take a shape of {} elements", total, count)
     return ctx.reshape(x, shape)
+
+
+def require_equal(ctx: Context, what: str, a: IntExpr, b: IntExpr) -> None:
+    """Require two sizes to agree, at run time where it is not proved. `what` starts the message."""
+    if not ctx.equal(a, b):
+        ctx.require(equal(a, b), f"{what}: {{}} and {{}}", a, b)

@@ -8,10 +8,11 @@ from __future__ import annotations
 from tvm import ir, te, tirx
 
 from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.integers import equal, expr, inside, less, negate
+from deploykit.frontends.onnx.integers import expr, inside, less, negate
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.slicing import Piece, take
 from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.sizes import require_equal
 from deploykit.frontends.onnx.value import Value
 
 
@@ -62,8 +63,7 @@ def gather_nd(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
     if not isinstance(depth, int) or batch + depth > x.rank or batch >= indices.rank:
         raise Unsupported(f"index tuples of length {depth} after {batch} batch axes into a tensor of rank {x.rank}")
     for i, (m, n) in enumerate(zip(indices.shape[:batch], x.shape, strict=False)):
-        if not ctx.equal(m, n):
-            ctx.require(equal(m, n), f"batch axis {i} has {{}} elements in the indices and {{}} in the data", m, n)
+        require_equal(ctx, f"indices and data differ in batch axis {i}", m, n)
     tuples = indices.rank - 1
 
     def build(data: te.Tensor, where: te.Tensor) -> te.Tensor:
@@ -81,6 +81,7 @@ def one_hot(ctx: Context, node: Node, indices: Value, depth: Value, values: Valu
     (size,) = ctx.ints(ctx.cast(depth, "int64"), minimum=0, hint="depth")
     axis = node.axis(indices.rank + 1, -1)
     shape = [*indices.shape[:axis], size, *indices.shape[axis:]]
+    require_equal(ctx, "the values must be two", values.shape[0], 2)
     hot = ctx.cast(indices, "int64")
 
     def build(where: te.Tensor, pair: te.Tensor) -> te.Tensor:

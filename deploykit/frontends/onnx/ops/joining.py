@@ -10,9 +10,10 @@ from tvm import ir, te, tirx
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import broadcast_index, broadcast_shapes
 from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.integers import equal, is_plain
+from deploykit.frontends.onnx.integers import is_plain
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.sizes import require_equal
 from deploykit.frontends.onnx.value import Value, constant
 
 
@@ -23,8 +24,8 @@ def concat(ctx: Context, inputs: Sequence[Value], axis: int) -> Value:
     parts = [v for v in inputs if not (is_plain(v.shape[axis]) and v.shape[axis] == 0)] or list(inputs[:1])
     for other in parts[1:]:
         for i, (m, n) in enumerate(zip(parts[0].shape, other.shape, strict=True)):
-            if i != axis and not ctx.equal(m, n):
-                ctx.require(equal(m, n), f"axis {i} of the inputs differs: {{}} and {{}}", m, n)
+            if i != axis:
+                require_equal(ctx, f"the inputs differ in axis {i}", m, n)
     if len(parts) == 1:
         return parts[0]
     starts: list[IntExpr] = [0]

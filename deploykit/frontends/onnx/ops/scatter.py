@@ -16,10 +16,11 @@ from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import load, store
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.imperative import Array, Code, imperative, loops
-from deploykit.frontends.onnx.integers import equal, expr, floor_mod, inside, less_equal, maximum
+from deploykit.frontends.onnx.integers import expr, floor_mod, inside, less_equal, maximum
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.filling import stored
 from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.sizes import require_equal
 from deploykit.frontends.onnx.value import Value
 
 Combine = Callable[[ir.Expr, ir.Expr], ir.Expr]
@@ -68,7 +69,7 @@ def _scatter(
 def scatter_elements(ctx: Context, node: Node, x: Value, indices: Value, updates: Value) -> Value:
     axis = node.axis(x.rank, 0)
     for i, (n, m, k) in enumerate(zip(x.shape, indices.shape, updates.shape, strict=True)):
-        _same_size(ctx, f"axis {i} of indices and updates", m, k)
+        require_equal(ctx, f"the indices and updates differ in axis {i}", m, k)
         if i != axis and not ctx.equal(m, n):
             ctx.require(less_equal(m, n), f"axis {i} has {{}} updates for {{}} elements", m, n)
 
@@ -84,18 +85,13 @@ def scatter_nd(ctx: Context, node: Node, x: Value, indices: Value, updates: Valu
     if not isinstance(depth, int) or depth > x.rank or updates.rank != tuples + x.rank - depth:
         raise Unsupported(f"index tuples of length {depth} and updates of rank {updates.rank} for rank {x.rank}")
     for i, (m, n) in enumerate(zip(updates.shape, (*indices.shape[:-1], *x.shape[depth:]), strict=True)):
-        _same_size(ctx, f"axis {i} of the updates", m, n)
+        require_equal(ctx, f"axis {i} of the updates does not fit", m, n)
 
     def place(where: Array, index: Sequence[ir.Expr]) -> list[ir.Expr]:
         at = [inside(expr(where(*index[:tuples], k)), x.shape[k]) for k in range(depth)]
         return [*at, *index[tuples:]]
 
     return _scatter(ctx, node, x, indices, updates, place)
-
-
-def _same_size(ctx: Context, what: str, a: IntExpr, b: IntExpr) -> None:
-    if not ctx.equal(a, b):
-        ctx.require(equal(a, b), f"the sizes of {what} differ: {{}} and {{}}", a, b)
 
 
 @operator("TensorScatter")
@@ -105,7 +101,9 @@ def tensor_scatter(ctx: Context, node: Node, cache: Value, update: Value, starts
     size, length = cache.shape[axis], update.shape[axis]
     for i, (m, n) in enumerate(zip(cache.shape, update.shape, strict=True)):
         if i != axis:
-            _same_size(ctx, f"axis {i} of cache and update", m, n)
+            require_equal(ctx, f"the cache and the update differ in axis {i}", m, n)
+    if starts is not None:
+        require_equal(ctx, "the write indices do not fit the batch", starts.shape[0], cache.shape[0])
     ctx.require(less_equal(length, size), "an update of {} rows for a cache of {}", length, size)
 
     def build(old: te.Tensor, new: te.Tensor, *first: te.Tensor) -> te.Tensor:
@@ -128,6 +126,8 @@ def max_unpool(ctx: Context, node: Node, x: Value, indices: Value, output_shape:
     pooled one extends it: the positions are those within the shape that the window gives."""
     inner = _unpooled_shape(ctx, node, x)
     shape = inner if output_shape is None else ctx.ints(output_shape, minimum=0, hint="size")
+    for m, n in zip(x.shape, indices.shape, strict=True):
+        require_equal(ctx, "values and positions differ in shape", m, n)
     if len(shape) != x.rank:
         raise Unsupported(f"an output shape of {len(shape)} sizes for a tensor of rank {x.rank}")
 

@@ -31,6 +31,7 @@ from deploykit.frontends.onnx.integers import (
 )
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.sizes import require_equal
 from deploykit.frontends.onnx.value import Value, constant
 
 
@@ -104,6 +105,8 @@ def slice_operands(
         raise Unsupported(f"the number of starts, {count}, is not known")
     axes = axes or ctx.constant(range(count), "int64")
     steps = steps or ctx.constant([1] * count, "int64")
+    for operand in (ends, axes, steps):
+        require_equal(ctx, "starts, ends, axes and steps differ in number", operand.shape[0], count)
     if not axes.is_known:
         return _slice_at_run_time(ctx, x, starts, ends, axes, steps, list(range(x.rank)))
     where = [int(a) % x.rank for a in ctx.ints(axes)]
@@ -178,9 +181,7 @@ def split(ctx: Context, x: Value, axis: int, sizes: Sequence[IntExpr]) -> tuple[
         pieces = [Piece(total, size) if i == axis else Piece(0, n) for i, n in enumerate(x.shape)]
         parts.append(pieces)
         total = ctx.simplify(total + size)
-    whole = x.shape[axis]
-    if not ctx.equal(total, whole):
-        ctx.require(equal(total, whole), f"parts of {{}} elements do not fit axis {axis} of size {{}}", total, whole)
+    require_equal(ctx, f"the parts do not add up to axis {axis}", total, x.shape[axis])
     return tuple(take(ctx, x, pieces) for pieces in parts)
 
 
@@ -211,6 +212,7 @@ def split_operator(ctx: Context, node: Node, x: Value, sizes: Value | None = Non
 @operator("ReverseSequence")
 def reverse_sequence(ctx: Context, node: Node, x: Value, lengths: Value) -> Value:
     time, batch = node.axis(x.rank, 0, "time_axis"), node.axis(x.rank, 1, "batch_axis")
+    require_equal(ctx, "the lengths do not fit the batch", lengths.shape[0], x.shape[batch])
 
     def build(t: te.Tensor, ends: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:

@@ -13,10 +13,11 @@ from tvm import ir, te, tirx
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.imperative import Array, Code, imperative, loops
-from deploykit.frontends.onnx.integers import equal, expr, is_plain, maximum, minimum
+from deploykit.frontends.onnx.integers import expr, is_plain, maximum, minimum
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.slicing import Piece, take
 from deploykit.frontends.onnx.registry import operator
+from deploykit.frontends.onnx.sizes import require_equal
 from deploykit.frontends.onnx.sorting import descending, merge_sort
 from deploykit.frontends.onnx.value import Value
 
@@ -65,7 +66,7 @@ def non_max_suppression(
 ) -> Value:
     batches, classes, count = scores.shape
     for given, needed in zip(boxes.shape, (batches, count, 4), strict=True):
-        ctx.require(equal(given, needed), "boxes and scores disagree: {} and {}", given, needed)
+        require_equal(ctx, "boxes and scores disagree", given, needed)
     limit: IntExpr = 0 if most is None else ctx.ints(most, hint="most")[0]
     limit = ctx.simplify(maximum(minimum(limit, count), 0)) if is_plain(limit) else limit
     capacity = ctx.product((batches, classes, limit if is_plain(limit) else count))
