@@ -1,6 +1,6 @@
 """Fronts: the maximum of what went in, short, and only raised where merging was asked for."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import tirx
 
@@ -27,6 +27,7 @@ def greatest(terms, at):
     return max(evaluate(expression(term.polynomial), at) for term in terms)
 
 
+@settings(deadline=None)
 @given(SIZES, PLACES)
 def test_a_front_has_the_maximum_of_its_terms(sizes, at):
     fronts = Fronts(BOX, POINTS, most=100)
@@ -34,6 +35,7 @@ def test_a_front_has_the_maximum_of_its_terms(sizes, at):
     assert greatest(front, at) == max(evaluate(size, at) for size in sizes)
 
 
+@settings(deadline=None)
 @given(SIZES, PLACES)
 def test_a_shortened_front_bounds_its_terms(sizes, at):
     fronts = Fronts(BOX, POINTS, most=2)

@@ -1,6 +1,6 @@
 """The numeric packer: valid, no higher than any greedy order, and optimal on networks as they come."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deploykit.compiler.program.packing import Block, Problem, packings
@@ -20,6 +20,7 @@ def alive_together(a, b):
     return a.first <= b.last and b.first <= a.last
 
 
+@settings(deadline=None)
 @given(BLOCKS)
 def test_every_packing_keeps_blocks_that_live_together_apart(blocks):
     for packing in packings(Problem(blocks)):
@@ -31,6 +32,7 @@ def test_every_packing_keeps_blocks_that_live_together_apart(blocks):
                     assert low + a.size <= other or other + b.size <= low
 
 
+@settings(deadline=None)
 @given(BLOCKS)
 def test_the_first_packing_is_the_lowest_and_not_below_what_is_alive(blocks):
     problem = Problem(blocks)
@@ -40,12 +42,14 @@ def test_the_first_packing_is_the_lowest_and_not_below_what_is_alive(blocks):
     assert found[0].height <= min(problem.packed(order).height for order in problem.orders())
 
 
+@settings(deadline=None)
 @given(BLOCKS)
 def test_empty_blocks_push_nobody(blocks):
     problem, filled = Problem(blocks), Problem([block for block in blocks if block.size])
     assert packings(problem)[0].height == packings(filled)[0].height
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 1000), max_size=30))
 def test_chains_are_packed_at_the_lower_bound(sizes):
     problem = Problem([Block(size, step, step + 1) for step, size in enumerate(sizes)])

@@ -2,12 +2,13 @@
 
 The plan is made in two steps.
 
-1. All sizes are taken at the upper bounds of the dims and packed as plain numbers (`packing`). A dim without a
-   maximum counts `UNBOUNDED`, or its minimum when that is more.
+1. All sizes are taken at the upper bounds of the dims, and at some points below, and packed as plain numbers
+   (`packing`). A dim without a maximum counts `UNBOUNDED`, or its minimum when that is more.
 2. Of two slots that live at the same time the packing says which is below. A slot then begins where the highest slot
    directly below it ends: the maximum of `offset + size` over those. So no two of them overlap, whatever the dims are,
-   whether or not their sizes can be compared; at the upper bounds nothing lies higher than in the packing; and an
-   offset, being a sum of sizes of distinct slots, never exceeds the sum of all sizes.
+   whether or not their sizes can be compared; where the packing was made nothing lies higher than in it; and an
+   offset, being a sum of sizes of distinct slots, never exceeds the sum of all sizes. Of the packings the one is taken
+   that is lowest at the upper bounds, then nearest to optimal elsewhere.
 
 Offsets are kept as the maximum of a few polynomials. A term goes when another is proved not to be less within the
 bounds of the dims. More than `MAX_TERMS` are made fewer by merging two into one that bounds both, chosen so that the
@@ -29,7 +30,7 @@ from deploykit.compiler.dims.conversion import expression, polynomial
 from deploykit.compiler.dims.polynomial import ZERO, Polynomial, extremum, round_up
 from deploykit.compiler.program.fronts import Fronts, Term
 from deploykit.compiler.program.ir import ALIGNMENT, Arena, Dim, IntExpr, Slot
-from deploykit.compiler.program.packing import Block, Packing, Problem, packings
+from deploykit.compiler.program.packing import Block, Packing, Problem, greedy_packings, packings
 
 UNBOUNDED = 1024
 """What a dim without a maximum counts while slots are packed."""
@@ -70,11 +71,7 @@ def plan(requests: Sequence[SlotRequest], dims: Sequence[Dim]) -> Arena:
     fronts = Fronts(box, _points(dims), MAX_TERMS)
     sizes = [_size(request, fronts.bounds) for request in requests]
     rounded = [fronts.term(round_up(size, ALIGNMENT)) for size in sizes]
-    blocks = [Block(term.values[0], r.first, r.last) for term, r in zip(rounded, requests, strict=True)]
-    problem = Problem(blocks)
-    found = packings(problem)
-    stacks = [_stack(problem, packing) for packing in found if packing.height == found[0].height]
-    stack = min(stacks, key=lambda stack: _peaks(stack, rounded))
+    stack = _best_stack(requests, rounded)
     offsets, total = _fronts_of_stack(stack, rounded, fronts)
     return Arena(
         tuple(
@@ -114,6 +111,25 @@ def _points(dims: Sequence[Dim]) -> list[dict[tirx.Var, int]]:
     return list(unique.values())
 
 
+def _best_stack(requests: Sequence[SlotRequest], sizes: Sequence[Term]) -> _Stack:
+    """Of the stacks that packings at the points of comparison give, one that is lowest at the upper bounds and, among
+    those, nearest to what is alive at the other points."""
+    at_points = list(zip(*(size.values for size in sizes), strict=True))
+    problems = [
+        Problem([Block(n, r.first, r.last) for n, r in zip(numbers, requests, strict=True)]) for numbers in at_points
+    ]
+    if not problems:
+        return _Stack((), (), ())
+    found = [_stack(problems[0], packing) for packing in packings(problems[0])]
+    found += [_stack(problem, packing) for problem in problems[1:] for packing in greedy_packings(problem)]
+
+    def excess(stack: _Stack) -> tuple[int, float]:
+        peaks = _peaks(stack, sizes)
+        return peaks[0], sum(peak / max(p.lower_bound, 1) for peak, p in zip(peaks, problems, strict=True))
+
+    return min(dict.fromkeys(found), key=excess)
+
+
 @dataclass(frozen=True)
 class _Stack:
     """`below[i]`: the slots directly below slot `i`; `order`: every slot after those below it."""
@@ -145,7 +161,7 @@ def _stack(problem: Problem, packing: Packing) -> _Stack:
 def _peaks(stack: _Stack, sizes: Sequence[Term]) -> tuple[int, ...]:
     """Height of the stack at each point of comparison."""
     ends: dict[int, tuple[int, ...]] = {}
-    ground = tuple(0 for _ in sizes[0].values) if sizes else ()
+    ground = tuple(0 for _ in sizes[0].values)
     for index in stack.order:
         start = map(max, zip(ground, *(ends[j] for j in stack.below[index]), strict=True))
         ends[index] = tuple(a + b for a, b in zip(start, sizes[index].values, strict=True))

@@ -12,7 +12,7 @@ Source: the orders are those of Y. Pisarchyk and J. Lee, "Efficient Memory Manag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -127,11 +127,19 @@ class Problem:
 def packings(problem: Problem) -> list[Packing]:
     """The packings found, lowest first; none of the greedy orders gives a lower one than the first."""
     orders = list(problem.orders())
-    found = [problem.packed(order) for order in orders]
-    if min(packing.height for packing in found) > problem.lower_bound:
-        best = min(range(len(orders)), key=lambda i: found[i].height)
+    found = greedy_packings(problem)
+    if found[0].height > problem.lower_bound:
         found += [problem.packed(order, problem.lower_bound) for order in orders]
-        found.append(problem.improved(orders[best]))
+        found.append(problem.improved(min(orders, key=lambda order: problem.packed(order).height)))
+    return _lowest_first(found)
+
+
+def greedy_packings(problem: Problem) -> list[Packing]:
+    """The packings of the greedy orders, lowest first."""
+    return _lowest_first(problem.packed(order) for order in problem.orders())
+
+
+def _lowest_first(found: Iterable[Packing]) -> list[Packing]:
     return sorted(dict.fromkeys(found), key=lambda packing: packing.height)
 
 
