@@ -1,6 +1,7 @@
 """Rewrites of a raw kernel before LLVM sees it, so that native code computes what the C code does.
 
 * float16 functions are computed in float32;
+* some float32 functions are expanded, see `native_math`;
 * functions of the C library are called by name where LLVM has no operation, where TVM's own expansion is inaccurate
   (`tanh` near 0) or where LLVM would pick a name that is not standard C (`sincosf`, `exp10f`);
 * integer division and modulo by a value from memory give 0 for a zero divisor instead of a trap;
@@ -19,6 +20,7 @@ from tvm import tirx
 from tvm.ir import Call
 from tvm.ir.prim import expr as prim
 
+from deploykit.compiler.codegen import native_math
 from deploykit.compiler.codegen.c import types
 from deploykit.compiler.codegen.c.calls import MATH
 from deploykit.compiler.codegen.memory import bound_to_memory, depends_on_memory
@@ -80,6 +82,9 @@ def _math(call: Call) -> Expr:
         wide = dtype.replace(element, "float32")
         single = Call(call.op, [arg.astype(wide) for arg in call.args], ret_ty=wide)
         return _math(single).astype(dtype)
+    expansion = native_math.expand(call) if element == "float32" else None
+    if expansion is not None:
+        return expansion
     if name == "tirx.exp10":
         ten = tirx.const(10.0, element)
         return tirx.call_llvm_pure_intrin(dtype, "llvm.pow", ten.astype(dtype), *call.args)
