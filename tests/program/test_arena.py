@@ -1,6 +1,7 @@
 """The arena planner: no overlap at any dims, never above the sum of sizes, near the best greedy order."""
 
 import time
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, settings
@@ -8,10 +9,27 @@ from hypothesis import strategies as st
 from tvm import tirx
 
 from deploykit.compiler.dims import evaluate, to_text
-from deploykit.compiler.program.arena import SlotRequest, layout, plan
+from deploykit.compiler.program.arena import SlotRequest, plan
 from deploykit.compiler.program.ir import ALIGNMENT, Dim
 
 BATCH, SEQ, DEPTH = (tirx.Var(name, "int64") for name in ("batch", "seq", "depth"))
+
+
+@dataclass
+class Layout:
+    """An arena at given dims, in bytes; sizes as requested, not rounded up."""
+
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+    total: int
+
+
+def layout(arena, at):
+    return Layout(
+        tuple(evaluate(slot.offset, at) for slot in arena.slots),
+        tuple(evaluate(slot.size, at) for slot in arena.slots),
+        evaluate(arena.size, at),
+    )
 
 
 def aligned(size):

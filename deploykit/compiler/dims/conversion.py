@@ -26,12 +26,15 @@ def polynomial(expr: IntExpr) -> Polynomial:
 
 def simplify(expr: IntExpr) -> IntExpr:
     """An expression of equal value: an int when constant, else the shorter of the normal form and what TVM finds."""
-    if isinstance(expr, int):
+    if isinstance(expr, int | tirx.Var):
         return expr
     expr = _as_expr(expr)
-    normal = expression(polynomial(expr), boolean=str(expr.ty) == "bool")
+    p = polynomial(expr)
+    normal = expression(p, boolean=str(expr.ty) == "bool")
     if isinstance(normal, int | tirx.IntImm):
         return int(normal)
+    if all(atom.var is not None for atom in p.atoms):
+        return normal
     rewritten = sym.Analyzer().simplify(expr)
     if isinstance(rewritten, tirx.IntImm):
         return int(rewritten.value)

@@ -6,7 +6,7 @@ or towards zero (`Div`, `Mod`); comparisons give 0 or 1; of a conditional only t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tvm import ir, tirx
@@ -43,24 +43,23 @@ def free_vars(expr: IntExpr) -> tuple[tirx.Var, ...]:
         if isinstance(node, tirx.Var):
             found[node] = None
         else:
-            stack.extend(reversed(list(operands(node))))
+            stack.extend(reversed(operands(node)))
     return tuple(found)
 
 
-def operands(expr: IntExpr) -> Iterator[IntExpr]:
+def operands(expr: IntExpr) -> tuple[IntExpr, ...]:
     """The direct sub-expressions of `expr`, in order."""
+    if isinstance(expr, (int, tirx.Var, tirx.IntImm)):
+        return ()
+    if isinstance(expr, _OVERLOADED):
+        return operands(expr.asobject())
     if isinstance(expr, ir.Call):
-        yield from expr.args
-    elif isinstance(expr, tirx.Select):
-        yield from (expr.condition, expr.true_value, expr.false_value)
-    elif isinstance(expr, tirx.Cast):
-        yield expr.value
-    elif isinstance(expr, _OVERLOADED):
-        yield from operands(expr.asobject())
-    else:
-        for name in ("a", "b"):
-            if hasattr(expr, name):
-                yield getattr(expr, name)
+        return tuple(expr.args)
+    if isinstance(expr, tirx.Select):
+        return expr.condition, expr.true_value, expr.false_value
+    if isinstance(expr, tirx.Cast):
+        return (expr.value,)
+    return tuple(getattr(expr, name) for name in ("a", "b") if hasattr(expr, name))
 
 
 def condition_and_branches(expr: Any) -> tuple[Any, Any, Any] | None:

@@ -127,7 +127,7 @@ def factors(p: Polynomial) -> tuple[int, tuple[Polynomial, ...]]:
     """
     parts: list[Polynomial] = []
     content, rest = _primitive(p)
-    for atom in p.atoms:
+    for atom in p.atoms if len(p.terms) > 1 else ():
         while True:
             quotient = Polynomial({without(m, atom): x for m, x in rest.terms.items() if atom in m})
             other = Polynomial({m: x for m, x in rest.terms.items() if atom not in m})

@@ -19,12 +19,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tvm import tirx
 
-from deploykit.compiler.dims import evaluate
 from deploykit.compiler.dims.bounds import Bounds
 from deploykit.compiler.dims.conversion import expression, polynomial
 from deploykit.compiler.dims.polynomial import ZERO, Polynomial, extremum, round_up
@@ -52,15 +51,6 @@ class SlotRequest:
     last: int
 
 
-@dataclass(frozen=True)
-class Layout:
-    """An arena at given dims. All in bytes; `sizes` are as requested, not rounded up."""
-
-    offsets: tuple[int, ...]
-    sizes: tuple[int, ...]
-    total: int
-
-
 def plan(requests: Sequence[SlotRequest], dims: Sequence[Dim]) -> Arena:
     """Slots in the order of `requests`, each a multiple of `ALIGNMENT` bytes from the start of the arena.
 
@@ -79,15 +69,6 @@ def plan(requests: Sequence[SlotRequest], dims: Sequence[Dim]) -> Arena:
             for r, size, offset in zip(requests, sizes, offsets, strict=True)
         ),
         _maximum(total),
-    )
-
-
-def layout(arena: Arena, at: Mapping[str, int]) -> Layout:
-    """The arena where each dim has the value given by its name."""
-    return Layout(
-        tuple(evaluate(slot.offset, at) for slot in arena.slots),
-        tuple(evaluate(slot.size, at) for slot in arena.slots),
-        evaluate(arena.size, at),
     )
 
 
