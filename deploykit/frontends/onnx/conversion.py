@@ -6,8 +6,8 @@
     to any other float  rounded to nearest even
 
 What is beyond the range of an integer is left open by ONNX; here a float is first taken to the nearest int32 (int64
-for uint32) and NaN to zero, as kernels do, and then keeps its low bits. That is what compiled code does on x86 within
-that range, and it is the same on every target.
+for uint32, and for what is negative and becomes uint64) and NaN to zero, as kernels do, and then keeps its low bits.
+That is what compiled code does on x86 within that range, and it is the same on every target.
 """
 
 from __future__ import annotations
@@ -39,4 +39,7 @@ def convert(value: ir.Expr, dtype: str, *, saturate: bool = True, round_mode: st
         return value
     if source.startswith("float") and target in _THROUGH:
         value = tirx.Cast(_THROUGH[target], value)
+    if source.startswith("float") and target == "uint64":
+        negative = tirx.Cast(target, tirx.Cast("int64", value))
+        return tirx.Select(value < tirx.const(0, source), negative, tirx.Cast(target, value))
     return tirx.Cast(target, value)
