@@ -128,3 +128,9 @@ def test_powers_of_mixed_dtypes(base: str, exponent: str) -> None:
     dtypes = {"float": np.float32, "int64": np.int64, "int32": np.int32}
     feeds = {"x": np.array([1, 2, 3, 5], dtypes[base]), "y": np.array([3, 0, 2, 1], dtypes[exponent])}
     check(f"({base}[n] x, {exponent}[n] y) => ({base}[n] z) {{ z = Pow(x, y) }}", feeds)
+
+
+@pytest.mark.parametrize("exponent", [-1, 1, 2, 3, 0.5])
+def test_powers_of_constant_exponents(exponent: float) -> None:
+    model = f"(float[n] x) => (float[n] y) {{ e = Constant <value_floats = [{float(exponent)}]> () y = Pow(x, e) }}"
+    check(model, {"x": np.array([0.5, 1, 2.5], np.float32)})

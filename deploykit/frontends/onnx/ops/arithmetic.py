@@ -131,8 +131,8 @@ def bit_shift(ctx: Context, node: Node, a: Value, b: Value) -> Value:
 @operator("Pow")
 def power(ctx: Context, node: Node, a: Value, b: Value) -> Value:
     b = _aligned(ctx, node, a, b)
-    exponent = _single(b)
-    if exponent in _POWERS:
+    exponent = _single(b) if b.rank <= a.rank else None
+    if exponent is not None and exponent in _POWERS and (exponent > 0 or a.dtype.startswith(("float", "bfloat"))):
         return elementwise(ctx, "pow", _POWERS[exponent], a)
 
     def function(x: ir.Expr, y: ir.Expr) -> ir.Expr:
@@ -143,7 +143,8 @@ def power(ctx: Context, node: Node, a: Value, b: Value) -> Value:
     return elementwise(ctx, "pow", function, a, b)
 
 
-_POWERS: Mapping[object, Callable[[ir.Expr], ir.Expr]] = {
+_POWERS: Mapping[float, Callable[[ir.Expr], ir.Expr]] = {
+    -1.0: lambda x: like(x, 1) / x,
     1.0: lambda x: x,
     2.0: lambda x: x * x,
     3.0: lambda x: x * x * x,
@@ -151,10 +152,10 @@ _POWERS: Mapping[object, Callable[[ir.Expr], ir.Expr]] = {
 
 
 def _single(value: Value) -> float | None:
-    """The only element of a constant that cannot change the shape of what it broadcasts with."""
-    if value.array is None or value.array.size != 1 or value.rank > 0:
+    """The only element of a constant."""
+    if value.array is None or value.array.size != 1:
         return None
-    return float(value.array.astype(np.float64))
+    return float(value.array.astype(np.float64).reshape(()))
 
 
 @operator("Where")
