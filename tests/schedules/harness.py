@@ -1,38 +1,83 @@
-"""Runs one scheduled kernel: lowered, compiled to an object or as C, called with numpy arrays."""
+"""Runs scheduled kernels: lowered, compiled to an object or as C, called with arrays that end at unmapped memory.
+
+`run` takes a Relax module whose `main` is a sequence of kernels and operators that `legalize` knows, through the
+passes that fuse kernels, and computes its result.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tvm
 import tvm_ffi
-from tvm import ir, sym, tirx
+from tvm import ir, relax, sym, tirx
 
 from deploykit.compiler.codegen.c_kernels import emit_c
+from deploykit.compiler.codegen.cpus import host_cpu
 from deploykit.compiler.codegen.lower import HOST_STACK_LIMIT, lower
-from deploykit.compiler.codegen.native import emit_object, host_cpu
-from deploykit.compiler.schedules import Device, schedule
+from deploykit.compiler.codegen.native import emit_object
+from deploykit.compiler.graph.legalize import legalize
+from deploykit.compiler.schedules import DEVICES, Device, schedule
+
+VECTORS, SCALAR = DEVICES["x86-64-v3"], DEVICES["scalar-c"]
+BOTH = (VECTORS, SCALAR)
+
+Argument = np.ndarray | int
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def fenced(array: np.ndarray) -> np.ndarray:
+    """A copy of `array` whose last byte is the last one before a page that must not be touched."""
+    pages = -(-max(array.nbytes, 1) // mmap.PAGESIZE) + 1
+    memory = mmap.mmap(-1, pages * mmap.PAGESIZE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    end = (pages - 1) * mmap.PAGESIZE
+    assert _libc.mprotect(ctypes.c_void_p(address + end), mmap.PAGESIZE, 0) == 0
+    start = end - array.nbytes
+    copy = np.frombuffer(memory, array.dtype, array.size, start).reshape(array.shape)
+    copy[...] = array
+    return copy
 
 
 class Compiled:
-    """A scheduled kernel as a callable; arrays and integers are passed in the order of the parameters."""
+    """A kernel as a callable; arrays and integers are passed in the order of its parameters."""
 
     def __init__(self, func: tirx.PrimFunc, device: Device) -> None:
         self.func = schedule(func, device)
         scalar = device.vector_bits == 0
-        lowered = lower(
-            self.func, "kernel", vectorize=not scalar, **({} if scalar else {"stack_limit": HOST_STACK_LIMIT})
-        )
-        self._lowered = lowered
-        self._library = _link_c(emit_c([lowered.kernel], "t")) if scalar else _link(lowered.kernel)
+        limit = {} if scalar else {"stack_limit": HOST_STACK_LIMIT}
+        self._lowered = lower(self.func, "kernel", vectorize=not scalar, **limit)
+        kernel = self._lowered.kernel
+        library = _link_c(emit_c([kernel], "t")) if scalar else _link_object(emit_object([kernel], "t", host_cpu()))
+        self._function = library.t_kernel
+        self._function.restype = None
 
-    def bind(self, arguments: Sequence[np.ndarray | int]) -> Callable[[], None]:
-        """A call of the kernel."""
+    def bind(self, arguments: Sequence[Argument]) -> Callable[[], None]:
+        """A call of the kernel. Shapes give the values of symbolic dims."""
+        arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
+        values = self._dims(arguments)
+        scratch = [np.empty(max(1, _size(w.shape, values)), w.dtype) for w in self._lowered.workspaces]
+        numbers = [values[var] for var in self._lowered.scalars]
+        if self._lowered.kernel.parallel_extent is not None:
+            numbers += [0, evaluate(self._lowered.kernel.parallel_extent, values)]
+        pointers = [ctypes.c_void_p(array.ctypes.data) for array in (*arrays, *scratch)]
+        passed = [*pointers, *(ctypes.c_int64(number) for number in numbers)]
+
+        def call() -> None:
+            self._function(*passed)
+            assert len(arrays) + len(scratch) == len(pointers)
+
+        return call
+
+    def _dims(self, arguments: Sequence[Argument]) -> dict[Any, int]:
         values: dict[Any, int] = {}
         for param, argument in zip(self.func.params, arguments, strict=True):
             if isinstance(argument, int):
@@ -40,50 +85,88 @@ class Compiled:
                 continue
             assert argument.flags.c_contiguous
             assert str(argument.dtype) == str(param.dtype), (argument.dtype, param.dtype)
-            for extent, size in zip(param.shape, argument.shape, strict=True):
-                if isinstance(extent, ir.Var):
-                    values[extent] = size
-        arrays = [argument for argument in arguments if not isinstance(argument, int)]
-        lowered = self._lowered
-        scratch = [
-            np.empty(max(1, int(np.prod([_evaluate(e, values) for e in w.shape]))), w.dtype) for w in lowered.workspaces
-        ]
-        numbers = [values[var] for var in lowered.scalars]
-        if lowered.kernel.parallel_extent is not None:
-            numbers += [0, _evaluate(lowered.kernel.parallel_extent, values)]
-        arguments = [ctypes.c_void_p(a.ctypes.data) for a in (*arrays, *scratch)]
-        arguments += [ctypes.c_int64(n) for n in numbers]
-        function = self._library.t_kernel
-        function.restype = None
-        keep = (arrays, scratch)
-
-        def call() -> None:
-            assert keep
-            function(*arguments)
-
-        return call
+            pairs = zip(param.shape, argument.shape, strict=True)
+            values |= {extent: size for extent, size in pairs if isinstance(extent, ir.Var)}
+        return values
 
 
-def _evaluate(expression: Any, values: dict[Any, int]) -> int:
+def evaluate(expression: Any, values: Mapping[Any, int]) -> int:
+    """An integer expression where variables have the given values."""
     if isinstance(expression, int):
         return expression
-    known = tvm_ffi.structural_map(
-        expression, (ir.Var, lambda var: tirx.IntImm("int64", values[var]) if var in values else var)
-    )
-    return int(sym.Analyzer().simplify(known))
+
+    def known(var: Any) -> Any:
+        return tirx.IntImm("int64", values[var]) if var in values else var
+
+    return int(sym.Analyzer().simplify(tvm_ffi.structural_map(expression, (ir.Var, known))))
 
 
-def _link(kernel: Any) -> ctypes.CDLL:
+def _size(shape: Sequence[Any], values: Mapping[Any, int]) -> int:
+    return int(np.prod([evaluate(extent, values) for extent in shape]))
+
+
+def _link_object(contents: bytes) -> ctypes.CDLL:
     with tempfile.TemporaryDirectory() as folder:
-        object_file = Path(folder) / "k.o"
-        object_file.write_bytes(emit_object([kernel], "t", host_cpu()))
-        subprocess.run(["cc", "-shared", "-o", f"{folder}/k.so", str(object_file), "-lm"], check=True)
+        (Path(folder) / "k.o").write_bytes(contents)
+        subprocess.run(["cc", "-shared", "-o", f"{folder}/k.so", f"{folder}/k.o", "-lm"], check=True)
         return ctypes.CDLL(f"{folder}/k.so")
 
 
 def _link_c(source: str) -> ctypes.CDLL:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "k.c").write_text(source)
-        flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-unused-variable"]
+        flags = ["-std=c99", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
         subprocess.run(["cc", *flags, "-shared", "-fPIC", "-o", f"{folder}/k.so", f"{folder}/k.c", "-lm"], check=True)
         return ctypes.CDLL(f"{folder}/k.so")
+
+
+def module(params: Sequence[tuple[str, Sequence[Any], str]], body: Callable[..., relax.Expr]) -> ir.IRModule:
+    """A module whose `main` has these parameters (name, shape, dtype) and emits `body(builder, *params)`."""
+    builder = relax.BlockBuilder()
+    variables = [relax.Var(name, relax.TensorType(shape, dtype)) for name, shape, dtype in params]
+    with builder.function("main", variables):
+        with builder.dataflow():
+            result = builder.emit_output(body(builder, *variables))
+        builder.emit_func_output(result)
+    return builder.get()
+
+
+class Model:
+    """A module compiled for a device."""
+
+    def __init__(self, mod: ir.IRModule, device: Device) -> None:
+        fuse = [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(2), relax.transform.FuseTIR()]
+        self.mod = tvm.ir.transform.Sequential(fuse)(legalize(mod, device))
+        self.main = self.mod["main"]
+        self.kernels = {
+            name.name_hint: Compiled(func, device)
+            for name, func in self.mod.functions.items()
+            if isinstance(func, tirx.PrimFunc)
+        }
+
+    def __call__(self, *inputs: np.ndarray) -> np.ndarray:
+        dims: dict[Any, int] = {}
+        environment: dict[Any, np.ndarray] = {}
+        for param, array in zip(self.main.params, inputs, strict=True):
+            environment[param] = fenced(array)
+            pairs = zip(param.ty.shape.values, array.shape, strict=True)
+            dims |= {extent: size for extent, size in pairs if isinstance(extent, ir.Var)}
+        for binding in (binding for block in self.main.body.blocks for binding in block.bindings):
+            environment[binding.var] = self._evaluate(binding.value, environment, dims)
+        return environment[binding.var]
+
+    def _evaluate(self, value: Any, environment: Mapping[Any, np.ndarray], dims: Mapping[Any, int]) -> np.ndarray:
+        if isinstance(value, ir.Var):
+            return environment[value]
+        assert value.op.name == "relax.call_tir"
+        arguments = [_argument(field, environment, dims) for field in value.args[1].fields]
+        shape = [evaluate(extent, dims) for extent in value.ty.shape.values]
+        result = fenced(np.full(shape, 7, str(value.ty.dtype)))
+        self.kernels[value.args[0].name_hint].bind([*arguments, result])()
+        return result
+
+
+def _argument(field: Any, environment: Mapping[Any, np.ndarray], dims: Mapping[Any, int]) -> Argument:
+    if ir.is_prim_expr(field):
+        return evaluate(field, dims)
+    return environment[field] if isinstance(field, ir.Var) else fenced(field.value.numpy())

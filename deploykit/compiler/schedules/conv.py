@@ -226,16 +226,14 @@ class _Emitter:
         wide = code.statement()
         return wide if static(numbers) is not None else tirx.IfThenElse(numbers >= tile.lanes, wide, few)
 
-    def over_depth(self, body: Callable[[Expr, Expr], list[Any]], place: _Place) -> Any:
+    def over_depth(self, body: Callable[[Expr, Expr], Any], place: _Place) -> Any:
         """`body(offset of the data for number 0, offset of the weights)` for every input channel and tap."""
         kernel = self.conv.kernel
 
         def taps(channel: Expr, chosen: list[Any]) -> Any:
             dim = len(chosen)
             if dim == len(kernel):
-                return sequence(
-                    body(self.data_offset(place, channel, chosen), self.weight_offset(place, channel, chosen))
-                )
+                return body(self.data_offset(place, channel, chosen), self.weight_offset(place, channel, chosen))
             if dim == len(kernel) - 1 and kernel[dim] <= UNROLLED_TAPS:
                 return sequence([taps(channel, [*chosen, tap]) for tap in range(kernel[dim])])
             return loop(f"k{dim}", kernel[dim], lambda tap: taps(channel, [*chosen, tap]))
@@ -271,7 +269,7 @@ class _Emitter:
         """A register tile for the outputs numbered from `first`; those before `start` are not stored."""
         sums = tile.scratch()
 
-        def body(data: Expr, weight: Expr) -> list[Any]:
+        def body(data: Expr, weight: Expr) -> Any:
             return step(
                 tile,
                 sums,
@@ -279,7 +277,7 @@ class _Emitter:
                 lambda column: self.data_at(data + (first + column)),
             )
 
-        steps = [tirx.AllocBuffer(sums), *zero(tile, sums), self.over_depth(body, place)]
+        steps = [tirx.AllocBuffer(sums), zero(tile, sums), self.over_depth(body, place)]
         return sequence([*steps, *self.stored(tile, sums, place, first, start)])
 
     def stored(self, tile: Tile, sums: Buffer, place: _Place, first: Expr, start: Expr | None) -> list[Any]:
@@ -294,16 +292,15 @@ class _Emitter:
             return tirx.BufferLoad(spilled, [row * tile.columns + (number - first)])
 
         through = sequence(
-            [tirx.AllocBuffer(spilled), *copy(tile, sums, spilled), *self.pieces(place, begin, stop, rows, value)]
+            [tirx.AllocBuffer(spilled), copy(tile, sums, spilled), *self.pieces(place, begin, stop, rows, value)]
         )
         if start is not None or self.conv.run is None or self.conv.finish.scalar:
             return [through]
-        straight = sequence(
-            each_vector(
-                tile,
-                lambda row, column, at: self.store_run(place, const(row), first + column, tirx.BufferLoad(sums, [at])),
-            )
-        )
+
+        def store(row: Expr, column: Expr, at: Expr) -> Any:
+            return self.store_run(place, row, first + column, tirx.BufferLoad(sums, [at]))
+
+        straight = each_vector(tile, store)
         if static(self.conv.channels) is not None and int(self.conv.channels) % tile.rows == 0:
             return [straight]
         return [tirx.IfThenElse((place.tile + 1) * tile.rows <= self.conv.channels, straight, through)]
@@ -355,12 +352,12 @@ class _Emitter:
         tile = self.conv.tile
         sums = local("sums", tile.rows, tile.dtype)
 
-        def body(data: Expr, weight: Expr) -> list[Any]:
+        def body(data: Expr, weight: Expr) -> Any:
             def add(row: Expr) -> Any:
                 total = tirx.BufferLoad(sums, [row])
                 return tirx.BufferStore(sums, total + self.weight_at(weight + row) * self.data_at(data + number), [row])
 
-            return [vectorized(tile.rows, add)]
+            return vectorized(tile.rows, add)
 
         nothing = tirx.const(0, tile.dtype)
         at = self.coordinates(number)

@@ -98,6 +98,13 @@ def vectorized(lanes: int, body: Body) -> Any:
     return loop("lane", lanes, body, tirx.ForKind.VECTORIZED)
 
 
+def unrolled(name: str, extent: int, body: Body, spelled: bool) -> Any:
+    """`body` for every index, side by side in the code: spelled out here or, else, when the kernel is lowered."""
+    if spelled:
+        return sequence([body(const(index)) for index in range(extent)])
+    return loop(name, extent, body, tirx.ForKind.UNROLLED)
+
+
 def main_and_tail(name: str, extent: Expr | int, lanes: int, body: Body) -> list[Any]:
     """`body` over `range(extent)`: whole vectors first, then single elements."""
     count = static(extent)

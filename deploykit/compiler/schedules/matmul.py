@@ -146,7 +146,7 @@ def _tile(product: _Product, views: Views, tile: Tile, at: dict[ir.Var, Expr], r
     lead = dict(at)
 
     def accumulate(k: Expr) -> Any:
-        def left(i: int) -> Expr:
+        def left(i: Expr) -> Expr:
             return substitute(product.left, {**lead, product.rows.var: row + i, product.depth.var: k})
 
         def right(column: Expr) -> Expr:
@@ -155,17 +155,17 @@ def _tile(product: _Product, views: Views, tile: Tile, at: dict[ir.Var, Expr], r
                 lambda load: _panel_load(load, views, panel, k, column),
             )
 
-        return sequence(step(tile, sums, left, right))
+        return step(tile, sums, left, right)
 
     def store(i: Expr | int, column: Expr, value: Expr) -> Any:
         place = {**lead, product.rows.var: row + i, product.columns.var: panel * product.width + column}
         return substitute(product.finish(value, product.values), place)
 
-    whole = sequence(each_vector(tile, lambda i, c, s: store(i, c, tirx.BufferLoad(sums, [s]))))
+    whole = each_vector(tile, lambda i, c, s: store(i, c, tirx.BufferLoad(sums, [s])))
     return sequence(
         [
             tirx.AllocBuffer(sums),
-            *zero(tile, sums),
+            zero(tile, sums),
             loop("k", product.depth.extent, accumulate),
             *_finished(product, tile, sums, panel, whole, store),
         ]
@@ -185,7 +185,7 @@ def _finished(product: _Product, tile: Tile, sums: Any, panel: Expr, whole: Any,
     rest = sequence(
         [
             tirx.AllocBuffer(spilled),
-            *copy(tile, sums, spilled),
+            copy(tile, sums, spilled),
             loop("i", tile.rows, lambda i: loop("j", valid, lambda j: element(i, j))),
         ]
     )

@@ -17,7 +17,7 @@ from typing import Any
 from tvm import tirx
 
 from deploykit.compiler.schedules.device import Device
-from deploykit.compiler.schedules.loops import bits_of, local, static, vectorized
+from deploykit.compiler.schedules.loops import bits_of, local, static, unrolled, vectorized
 from deploykit.compiler.schedules.nest import Buffer, Expr
 
 
@@ -56,52 +56,36 @@ def panel_width(device: Device, dtype: str, columns: Expr) -> int:
     return lanes if count is not None and count <= lanes else 2 * lanes
 
 
-def zero(tile: Tile, sums: Buffer) -> list[Any]:
-    """Statements that clear all sums."""
+def each_vector(tile: Tile, body: Callable[[Expr, Expr, Expr], Any]) -> Any:
+    """`body(row, column, position in the sums)` for every sum, a vector at a time, all side by side in the code."""
+
+    def vector(row: Expr, v: Expr) -> Any:
+        start = v * tile.lanes
+        at = row * tile.columns + start
+        return vectorized(tile.lanes, lambda lane: body(row, start + lane, at + lane))
+
+    spelled = tile.lanes == 1
+    return unrolled("i", tile.rows, lambda i: unrolled("v", tile.vectors, lambda v: vector(i, v), spelled), spelled)
+
+
+def zero(tile: Tile, sums: Buffer) -> Any:
+    """Clear all sums."""
     nothing = tirx.const(0, tile.dtype)
-    return [
-        vectorized(tile.lanes, lambda lane, at=start: tirx.BufferStore(sums, nothing, [lane + at]))
-        for start in range(0, tile.rows * tile.columns, tile.lanes)
-    ]
+    return each_vector(tile, lambda row, column, at: tirx.BufferStore(sums, nothing, [at]))
 
 
-def step(tile: Tile, sums: Buffer, left: Callable[[int], Expr], right: Callable[[Expr], Expr]) -> list[Any]:
-    """Statements that add one outer product. `right` takes the column."""
-    statements: list[Any] = []
-    for row in range(tile.rows):
-        factor = left(row)
-        for vector in range(tile.vectors):
-            start = row * tile.columns + vector * tile.lanes
+def step(tile: Tile, sums: Buffer, left: Callable[[Expr], Expr], right: Callable[[Expr], Expr]) -> Any:
+    """Add one outer product: `left(row) * right(column)`."""
 
-            def add(lane: Expr, at: int = start, column: int = vector * tile.lanes, by: Expr = factor) -> Any:
-                value = tirx.BufferLoad(sums, [lane + at])
-                return tirx.BufferStore(sums, value + by * right(lane + column), [lane + at])
+    def add(row: Expr, column: Expr, at: Expr) -> Any:
+        return tirx.BufferStore(sums, tirx.BufferLoad(sums, [at]) + left(row) * right(column), [at])
 
-            statements.append(vectorized(tile.lanes, add))
-    return statements
+    return each_vector(tile, add)
 
 
-def each_vector(tile: Tile, body: Callable[[int, Expr, Expr], Any]) -> list[Any]:
-    """`body(row, column, position in the sums)` for every column of every row, a vector at a time."""
-    return [
-        vectorized(
-            tile.lanes,
-            lambda lane, r=row, c=start: body(r, lane + c, lane + (r * tile.columns + c)),
-        )
-        for row in range(tile.rows)
-        for start in range(0, tile.columns, tile.lanes)
-    ]
-
-
-def copy(tile: Tile, sums: Buffer, target: Buffer) -> list[Any]:
-    """Statements that move all sums to a buffer that may be indexed by loops."""
-    return [
-        vectorized(
-            tile.lanes,
-            lambda lane, at=start: tirx.BufferStore(target, tirx.BufferLoad(sums, [lane + at]), [lane + at]),
-        )
-        for start in range(0, tile.rows * tile.columns, tile.lanes)
-    ]
+def copy(tile: Tile, sums: Buffer, target: Buffer) -> Any:
+    """Move all sums to a buffer that may be indexed by loops."""
+    return each_vector(tile, lambda row, column, at: tirx.BufferStore(target, tirx.BufferLoad(sums, [at]), [at]))
 
 
 def row_sizes(rows: int) -> Sequence[int]:
