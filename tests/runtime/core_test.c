@@ -65,7 +65,8 @@ static void fail(void) {
     show(dk_fail_shape(&model, "from {} to {}, and { }", values));
     memset(text, 'a', sizeof text);
     text[sizeof text - 1] = '\0';
-    printf("%d %lu\n", (int)dk_fail_shape(&model, text, NULL), (unsigned long)strlen(model.error));
+    dk_fail_shape(&model, text, NULL);
+    printf("%lu of %d\n", (unsigned long)strlen(model.error), DK_ERROR_TEXT);
     show(dk_check_data(&model, "count", -1, 0, 9));
     show(dk_check_data(&model, "count", -1, 0, INT64_MAX));
     show(dk_check_data(&model, "count", 10, INT64_MIN, 9));

@@ -138,6 +138,21 @@ def test_copy(run: Opener) -> None:
     assert session(x=x_value[:0])["y"].shape == (2, 0)
 
 
+def test_copies_check_the_room_of_outputs(run: Opener) -> None:
+    """An output whose size only the run can tell is grown even when no step reserves it."""
+    draft, n = Draft("unreserved"), variable("n")
+    count = draft.input("count", "int64", ())
+    numbers = draft.constant("numbers", np.arange(3000))
+    part = draft.view("part", "int64", (n,), numbers)
+    y, z = draft.output("y", "int64", (n,)), draft.output("z", "int64", (n,))
+    twice = draft.kernel(elementwise(lambda a: a * 2, "int64"), "twice")
+    session = run(draft.program(BindDim(n, count, 0, 0, 3000), Copy(y, part), Launch(twice, (part, z), (n,))))
+    for taken in (3000, 0, 5):
+        results = session(count=taken)
+        np.testing.assert_array_equal(results["y"], np.arange(taken))
+        np.testing.assert_array_equal(results["z"], np.arange(taken) * 2)
+
+
 def test_if(run: Opener) -> None:
     draft = Draft("branches")
     size = draft.dim("size")

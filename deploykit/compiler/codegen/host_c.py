@@ -28,6 +28,8 @@ from deploykit.compiler.codegen.host_steps import (
     Lines,
     c_string,
     field_name,
+    in_comment,
+    shape_text,
     statement,
     step_lines,
 )
@@ -129,7 +131,7 @@ def interface_view(program: Program, version: str) -> dict[str, Any]:
     outputs = [_port(scope, constants, "output", i, port) for i, port in enumerate(program.outputs)]
     return {
         "version": version,
-        "name": _comment(program.name),
+        "name": in_comment(program.name),
         "string": c_string(program.name),
         "prefix": scope.prefix,
         "macro": scope.prefix.upper(),
@@ -145,11 +147,11 @@ def interface_view(program: Program, version: str) -> dict[str, Any]:
 
 
 def _port(scope: Scope, constants: Names, kind: str, index: int, port: Port) -> dict[str, Any]:
-    shape = ", ".join(to_text(extent) for extent in port.shape)
+    shape = shape_text(port.shape)
     return {
         "name": port.name,
-        "type": f"{port.dtype}[{shape}]",
-        "comment": _comment(f"{port.name}  {port.dtype}[{shape}]"),
+        "type": f"{port.dtype}{shape}",
+        "comment": in_comment(f"{port.name}  {port.dtype}{shape}"),
         "constant": constants.take(port.name).upper(),
         "string": c_string(port.name),
         "dtype": logical_dtype(port.dtype).c_name,
@@ -178,7 +180,7 @@ def _dim(scope: Scope, index: int) -> dict[str, Any]:
     return {
         "index": index,
         "field": scope.dims[index],
-        "comment": _comment(f"{dim.name}  {bounds}{use}"),
+        "comment": in_comment(f"{dim.name}  {bounds}{use}"),
         "string": c_string(dim.name),
         "minimum": dim.minimum,
         "maximum": -1 if dim.maximum is None else dim.maximum,
@@ -333,9 +335,8 @@ def _pointer(scope: Scope, index: int) -> Lines:
             place, const = f"(const void*)(weights + {offset})", "const "
         case ArenaStorage(slot):
             place, const = f"(void*)(arena + {scope.expr(scope.program.arena.slots[slot].offset)})", ""
-    shape = _comment(", ".join(map(to_text, tensor.shape)))
     *first, last = statement(f"{const}{storage_type(tensor.dtype)}* {scope.tensor(index)} = {place};")
-    return [*first, f"{last} /* [{shape}] */"]
+    return [*first, f"{last} /* {in_comment(shape_text(tensor.shape))} */"]
 
 
 def _with_locals(scope: Scope, access: str, make: Callable[[], Made]) -> tuple[Made, Lines]:
@@ -343,8 +344,3 @@ def _with_locals(scope: Scope, access: str, make: Callable[[], Made]) -> tuple[M
     scope.read_variables.clear()
     made = make()
     return made, [f"const int64_t {name} = {access}{name};" for name in scope.dims if name in scope.read_variables]
-
-
-def _comment(text: str) -> str:
-    """`text` as it may stand inside a C comment."""
-    return text.replace("*/", "* /").replace("/*", "/ *").replace("\n", " ").replace("\\", "/")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from deploykit.compiler.codegen.c_kernels import c_expression, emit_prototypes, symbol
 from deploykit.compiler.codegen.names import Names, identifier
 from deploykit.compiler.dims import free_vars, interval
-from deploykit.compiler.program.ir import BindDim, If, Loop, Program, SetDim, Step, Tensor
+from deploykit.compiler.program.ir import BindDim, If, Loop, Program, Reserve, SetDim, Step, Tensor
 
 if TYPE_CHECKING:
     from tvm import tirx
@@ -40,6 +40,7 @@ class Scope:
         self.dims = tuple(names.take(dim.name) for dim in program.dims)
         self.read_variables: set[str] = set()
         self.used_tensors: set[int] = set()
+        self.reserved_outputs = frozenset(_reserved_outputs(program.steps))
         self._prototypes: dict[int, str] = {}
         self._variables: dict[Any, str] = {dim.var: name for dim, name in zip(program.dims, self.dims, strict=True)}
         self._tensors = tuple(names.take(tensor.name) for tensor in program.tensors)
@@ -118,6 +119,20 @@ def element_count(shape: Iterable[IntExpr]) -> IntExpr:
     for extent in shape:
         result = extent if isinstance(result, int) and result == 1 else result * extent
     return result
+
+
+def _reserved_outputs(steps: Iterable[Step]) -> Iterator[int]:
+    """Outputs whose room a step checks before it is written."""
+    for step in steps:
+        match step:
+            case Reserve() if step.output is not None:
+                yield step.output
+            case If():
+                yield from _reserved_outputs((*step.then, *step.otherwise))
+            case Loop():
+                yield from _reserved_outputs(step.body)
+            case _:
+                pass
 
 
 def _bound_by(steps: Iterable[Step]) -> list[tirx.Var]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deploykit.compiler.codegen.host_scope import Scope, element_count, item_bytes, tensor_bytes
 from deploykit.compiler.dims import to_text
@@ -29,12 +29,18 @@ from deploykit.compiler.program.ir import (
     If,
     Launch,
     Loop,
+    OutputStorage,
     Reserve,
     SetDim,
     Step,
+    Tensor,
 )
 
+if TYPE_CHECKING:
+    from deploykit.compiler.program.ir import IntExpr
+
 LINE = 110
+_LONG_EXTENT = 40
 INDENT = "    "
 
 Lines = list[str]
@@ -54,6 +60,17 @@ def c_string(text: str) -> str:
         return json.dumps(text).replace("??", '?""?')
     pieces = (chr(b) if 32 <= b < 127 and b not in b'"\\?' else f"\\{b:03o}" for b in text.encode())
     return f'"{"".join(pieces)}"'
+
+
+def shape_text(shape: Iterable[IntExpr]) -> str:
+    """`[batch, 10]` for a comment; extents that would fill a line are left out."""
+    texts = (to_text(extent) for extent in shape)
+    return f"[{', '.join('...' if len(text) > _LONG_EXTENT else text for text in texts)}]"
+
+
+def in_comment(text: str) -> str:
+    """`text` as it may stand inside a C comment."""
+    return text.replace("*/", "* /").replace("/*", "/ *").replace("\n", " ").replace("\\", "/")
 
 
 def statement(text: str) -> Lines:
@@ -123,9 +140,12 @@ def _launch(scope: Scope, step: Launch, _unread: frozenset[str]) -> Lines:
     tensors = [scope.tensor(index) for index in step.tensors]
     scalars = [scope.expr(value) for value in step.scalars]
     arguments = ", ".join(tensors + scalars)
-    comment = f"/* {_written(scope, step)} */"
+    last = len(step.tensors) - step.workspaces
+    written = step.tensors[last - step.outputs : last]
+    before = [line for index in written for line in _room(scope, index)]
+    before.append(f"/* {', '.join(_described(scope.program.tensors[index]) for index in written)} */")
     if kernel.parallel_extent is None:
-        return [comment, *statement(f"{scope.kernel(step.kernel)}({arguments});")]
+        return [*before, *statement(f"{scope.kernel(step.kernel)}({arguments});")]
     name = scope.kernel(step.kernel)
     params = list(kernel.func.params)[len(tensors) : -2]
     fields = (f"call.{field_name(field)}" for field in scope.call_fields(step.kernel)[len(tensors) :])
@@ -134,7 +154,7 @@ def _launch(scope: Scope, step: Launch, _unread: frozenset[str]) -> Lines:
         *statement(f"{name}_call call = {{{arguments}}};"),
         *statement(f"dk_parallel_for(base, {extent}, 1, {name}_range, &call);"),
     ]
-    return [comment, "{", *indented(body), "}"]
+    return [*before, "{", *indented(body), "}"]
 
 
 def field_name(field: str) -> str:
@@ -142,23 +162,36 @@ def field_name(field: str) -> str:
     return field.replace("*", " ").split()[-1]
 
 
-def _written(scope: Scope, step: Launch) -> str:
-    """What a launch writes: `y[batch, 10]`."""
-    last = len(step.tensors) - step.workspaces
-    outputs = (scope.program.tensors[index] for index in step.tensors[last - step.outputs : last])
-    return ", ".join(f"{tensor.name}[{', '.join(map(to_text, tensor.shape))}]" for tensor in outputs).replace("*/", "")
+def _described(tensor: Tensor) -> str:
+    """`y[batch, 10]`."""
+    return in_comment(f"{tensor.name}{shape_text(tensor.shape)}")
+
+
+def _room(scope: Scope, index: int) -> Lines:
+    """A check that an output has room for a tensor whose size only the run can tell, unless a step reserves it."""
+    tensor = scope.program.tensors[index]
+    if not isinstance(tensor.storage, OutputStorage) or scope.is_static(tensor.shape):
+        return []
+    output = tensor.storage.index
+    if output in scope.reserved_outputs:
+        return []
+    return checked(f"dk_check_output(base, outputs, {output}, {scope.size(tensor_bytes(tensor))})")
 
 
 def _copy(scope: Scope, step: Copy, _unread: frozenset[str]) -> Lines:
     size = scope.expr(tensor_bytes(scope.program.tensors[step.source]))
-    return statement(f"dk_copy({scope.tensor(step.target)}, {scope.tensor(step.source)}, {size});")
+    return _room(scope, step.target) + statement(
+        f"dk_copy({scope.tensor(step.target)}, {scope.tensor(step.source)}, {size});"
+    )
 
 
 def _copy_slice(scope: Scope, step: CopySlice, _unread: frozenset[str]) -> Lines:
     source = scope.program.tensors[step.source]
     row = scope.expr(step.row * element_count(source.shape))
     size = scope.expr(element_count(source.shape) * item_bytes(source.dtype))
-    return statement(f"dk_copy({scope.tensor(step.target)} + {row}, {scope.tensor(step.source)}, {size});")
+    return _room(scope, step.target) + statement(
+        f"dk_copy({scope.tensor(step.target)} + {row}, {scope.tensor(step.source)}, {size});"
+    )
 
 
 def _if(scope: Scope, step: If, unread: frozenset[str]) -> Lines:
