@@ -1,0 +1,144 @@
+"""Encoders of single values: Binarizer, LabelEncoder (ai.onnx.ml; numbers only), TfIdfVectorizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir, te, tirx
+
+from deploykit.compiler.program.ir import IntExpr
+from deploykit.frontends.dtypes import logical_dtype
+from deploykit.frontends.onnx.broadcast import elementwise
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.imperative import Array, Code, imperative, loops
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.value import Value
+
+
+@operator("Binarizer", domain="ai.onnx.ml")
+def binarizer(ctx: Context, node: Node, x: Value) -> Value:
+    threshold = node.float("threshold", 0.0)
+
+    def above(v: ir.Expr) -> ir.Expr:
+        dtype = str(v.ty.dtype)
+        limit = v if dtype.startswith("float") else tirx.Cast("float64", v)
+        over = limit > tirx.const(threshold, str(limit.ty.dtype))
+        return tirx.Select(over, tirx.const(1, dtype), tirx.const(0, dtype))
+
+    return elementwise(ctx, "binarizer", above, x)
+
+
+@operator("LabelEncoder", domain="ai.onnx.ml", since=2)
+def label_encoder(ctx: Context, node: Node, x: Value) -> Value:
+    """A search by halves in the sorted keys; of equal keys the last one counts, and NaN is a key like any other."""
+    keys, values = _mapping(node, "keys"), _mapping(node, "values")
+    default = _default(node, values.dtype)
+    nameless = np.isnan(keys) if keys.dtype.kind == "f" else np.zeros(len(keys), bool)
+    missing = values[nameless][-1].item() if nameless.any() else default
+    table = dict(zip(keys[~nameless].tolist(), values[~nameless].tolist(), strict=True))
+    ordered = sorted(table)
+    dtype, result_dtype = logical_dtype(keys.dtype), logical_dtype(values.dtype)
+    names = ctx.constant(np.array(ordered, keys.dtype))
+    labels = ctx.constant(np.array([table[k] for k in ordered], values.dtype))
+    flat = ctx.reshape(ctx.cast(x, dtype), (ctx.product(x.shape),))
+
+    def write(code: Code, data: Array, names: Array, labels: Array, result: Array) -> None:
+        with code.loop("i", flat.shape[0]) as i:
+            low, high = code.cell("low", 0), code.cell("high", len(ordered))
+            with code.repeat(low.value < high.value):
+                middle = code.cell("middle", tirx.floordiv(low.value + high.value, 2))
+                below = code.cell("below", names[middle.value] < data[i])
+                low.value = tirx.Select(below.value, middle.value + 1, low.value)
+                high.value = tirx.Select(below.value, high.value, middle.value)
+            result[i] = tirx.const(default, result_dtype)
+            if dtype.startswith("float"):
+                with code.when(tirx.isnan(data[i])):
+                    result[i] = tirx.const(missing, result_dtype)
+            with code.when(low.value < len(ordered)), code.when(tirx.EQ(names[low.value], data[i])):
+                result[i] = labels[low.value]
+
+    def build(*tensors: te.Tensor) -> list[te.Tensor]:
+        return imperative("labels", tensors, [((flat.shape[0],), result_dtype)], write)
+
+    return ctx.reshape(ctx.kernel("labels", build, flat, names, labels, dtype=result_dtype), x.shape)
+
+
+def _mapping(node: Node, side: str) -> np.ndarray:
+    if node.has(f"{side}_int64s"):
+        return np.array(node.ints(f"{side}_int64s"), np.int64)
+    if node.has(f"{side}_floats"):
+        return np.array(node.floats(f"{side}_floats"), np.float32)
+    if node.has(f"{side}_tensor") and node.tensor(f"{side}_tensor").dtype.kind in "iuf":
+        return node.tensor(f"{side}_tensor").reshape(-1)
+    raise Unsupported(f"{side} that are strings")
+
+
+def _default(node: Node, dtype: np.dtype) -> float | int:
+    if node.has("default_tensor"):
+        number: float | int = node.tensor("default_tensor").reshape(-1)[0].item()
+        return number
+    return node.int("default_int64", -1) if dtype.kind in "iu" else node.float("default_float", -0.0)
+
+
+@operator("TfIdfVectorizer", since=9)
+def tf_idf(ctx: Context, node: Node, x: Value) -> Value:
+    """Counts each n-gram of the pool at each position and stride; a unigram at stride 1 only."""
+    if not node.has("pool_int64s"):
+        raise Unsupported("a pool of strings")
+    pool, columns = node.ints("pool_int64s"), node.ints("ngram_indexes")
+    groups = _groups(len(pool), node.ints("ngram_counts"))
+    shortest, longest = node.int("min_gram_length"), node.int("max_gram_length")
+    width, length, mode = max(columns) + 1, x.shape[-1], node.string("mode")
+    rows: tuple[IntExpr, ...] = x.shape[:-1]
+    weights = node.floats("weights") if node.has("weights") else [1.0] * width
+    tables = [np.array(pool or [0], np.int64), np.array(columns, np.int64), np.array(weights, np.float32)]
+
+    def count_group(code: Code, row: list[ir.Expr], group: _Group, arrays: tuple[Array, ...]) -> None:
+        data, items, places, result = arrays
+        strides = 1 if group.size == 1 else node.int("max_skip_count") + 1
+        with loops(code, (group.count, strides)) as (gram, skipped):
+            stride, first = skipped + 1, group.first_item + gram * group.size
+            column = code.cell("column", places[group.number + gram])
+            with code.loop("i", tirx.max(length - (group.size - 1) * stride, 0)) as i:
+                pairs = [(data(*row, i + k * stride), items[first + k]) for k in range(group.size)]
+                with code.when(tirx.all(*(tirx.EQ(tirx.Cast("int64", a), b) for a, b in pairs))):
+                    result[(*row, column.value)] = result(*row, column.value) + 1.0
+
+    def write(code: Code, data: Array, items: Array, places: Array, factors: Array, result: Array) -> None:
+        with loops(code, rows) as row:
+            with code.loop("j", width) as j:
+                result[(*row, j)] = 0.0
+            for group in groups[shortest - 1 : longest]:
+                count_group(code, row, group, (data, items, places, result))
+            if mode != "TF":
+                with code.loop("j", width) as j:
+                    count = result(*row, j)
+                    seen = tirx.min(count, tirx.const(1, "float32")) if mode == "IDF" else count
+                    result[(*row, j)] = seen * factors[j]
+
+    def build(*tensors: te.Tensor) -> list[te.Tensor]:
+        return imperative("ngrams", tensors, [((*rows, width), "float32")], write)
+
+    return ctx.kernel("ngrams", build, x, *map(ctx.constant, tables), dtype="float32")
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The n-grams of one length in the pool: their first item, length, number of them before and in the group."""
+
+    first_item: int
+    size: int
+    number: int
+    count: int
+
+
+def _groups(items: int, firsts: list[int]) -> list[_Group]:
+    """The groups of a pool whose n-grams of length 1, 2, ... start at the items `firsts`."""
+    groups: list[_Group] = []
+    number = 0
+    for size, (first, end) in enumerate(zip(firsts, [*firsts[1:], items], strict=True), start=1):
+        groups.append(_Group(first, size, number, (end - first) // size))
+        number += groups[-1].count
+    return groups

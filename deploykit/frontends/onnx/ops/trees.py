@@ -1,0 +1,201 @@
+"""Ensembles of decision trees: TreeEnsemble, TreeEnsembleRegressor (ai.onnx.ml).
+
+Both spellings become one `Forest` of constant tables, which one kernel walks for each row and tree. A missing value
+(NaN) takes the branch that the node names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from tvm import ir, te, tirx
+
+from deploykit.frontends.onnx.broadcast import elementwise
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.imperative import Array, Code, imperative
+from deploykit.frontends.onnx.integers import clamp, expr
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.value import Value
+
+DOMAIN = "ai.onnx.ml"
+MEMBER = "BRANCH_MEMBER"
+MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", MEMBER)
+AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+
+COMPARE: Mapping[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
+    "BRANCH_LEQ": tirx.LE,
+    "BRANCH_LT": tirx.LT,
+    "BRANCH_GTE": tirx.GE,
+    "BRANCH_GT": tirx.GT,
+    "BRANCH_EQ": tirx.EQ,
+    "BRANCH_NEQ": tirx.NE,
+}
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Tables over nodes (the first seven), trees, leaves and votes. A branch or root that is not negative is a node;
+    `-1 - k` is leaf `k`, whose votes are those from `first_vote[k]` up to `first_vote[k + 1]`; likewise for the members
+    of a node."""
+
+    feature: np.ndarray
+    mode: np.ndarray
+    split: np.ndarray
+    missing: np.ndarray
+    yes: np.ndarray
+    no: np.ndarray
+    first_member: np.ndarray
+    members: np.ndarray
+    roots: np.ndarray
+    first_vote: np.ndarray
+    target: np.ndarray
+    weight: np.ndarray
+
+
+@operator("TreeEnsemble", domain=DOMAIN, since=5)
+def tree_ensemble(ctx: Context, node: Node, x: Value) -> Value:
+    split, modes = node.tensor("nodes_splits"), node.tensor("nodes_modes").astype(np.int64)
+    leaves = node.tensor("leaf_weights")
+    members = node.tensor("membership_values") if node.has("membership_values") else split[:0]
+    counts = np.diff(np.flatnonzero(np.isnan(members)), prepend=-1) - 1
+    sizes = np.zeros(len(modes), np.int64)
+    sizes[modes == MODES.index(MEMBER)] = counts
+    yes = _branches(node.ints("nodes_truenodeids"), node.ints("nodes_trueleafs"))
+    no = _branches(node.ints("nodes_falsenodeids"), node.ints("nodes_falseleafs"))
+    forest = Forest(
+        feature=np.array(node.ints("nodes_featureids")),
+        mode=modes,
+        split=split,
+        missing=np.array(node.ints("nodes_missing_value_tracks_true", [0] * len(modes))),
+        yes=yes,
+        no=no,
+        first_member=np.cumsum([0, *sizes]),
+        members=members[~np.isnan(members)],
+        roots=np.array(node.ints("tree_roots")),
+        first_vote=np.arange(len(leaves) + 1),
+        target=np.array(node.ints("leaf_targetids")),
+        weight=leaves,
+    )
+    aggregate = AGGREGATES[node.int("aggregate_function", 1)]
+    result = _predict(ctx, x, forest, node.int("n_targets"), aggregate)
+    return _transformed(ctx, result, TRANSFORMS[node.int("post_transform", 0)])
+
+
+def _branches(places: Sequence[int], leaf: Sequence[int]) -> np.ndarray:
+    return np.where(np.array(leaf) != 0, -1 - np.array(places), np.array(places))
+
+
+@operator("TreeEnsembleRegressor", domain=DOMAIN)
+def tree_ensemble_regressor(ctx: Context, node: Node, x: Value) -> Value:
+    keys = list(zip(node.ints("nodes_treeids"), node.ints("nodes_nodeids"), strict=True))
+    names = node.strings("nodes_modes")
+    interior = {key: i for i, key in enumerate(k for k, name in zip(keys, names, strict=True) if name != "LEAF")}
+    leaves = {key: i for i, key in enumerate(k for k, name in zip(keys, names, strict=True) if name == "LEAF")}
+    code = interior | {key: -1 - i for key, i in leaves.items()}
+    inner = [i for i, name in enumerate(names) if name != "LEAF"]
+    ends = {side: [code[keys[i][0], node.ints(f"nodes_{side}nodeids")[i]] for i in inner] for side in ("true", "false")}
+    reached = {*ends["true"], *ends["false"]}
+    votes = _votes(node, leaves)
+    forest = Forest(
+        feature=np.array(node.ints("nodes_featureids"))[inner],
+        mode=np.array([MODES.index(names[i]) for i in inner], np.int64),
+        split=_numbers(node, "nodes_values")[inner],
+        missing=np.array(node.ints("nodes_missing_value_tracks_true", [0] * len(names)))[inner],
+        yes=np.array(ends["true"], np.int64),
+        no=np.array(ends["false"], np.int64),
+        first_member=np.zeros(len(inner) + 1, np.int64),
+        members=_numbers(node, "nodes_values")[:0],
+        roots=np.array([code[key] for key in keys if code[key] not in reached]),
+        first_vote=np.cumsum([0, *(len(v) for v in votes)]),
+        target=np.array([node.ints("target_ids")[i] for v in votes for i in v]),
+        weight=_numbers(node, "target_weights")[[i for v in votes for i in v]],
+    )
+    result = _predict(ctx, x, forest, node.int("n_targets"), node.string("aggregate_function", "SUM"))
+    if node.has("base_values") or node.has("base_values_as_tensor"):
+        base = ctx.constant(_numbers(node, "base_values"), result.dtype)
+        result = elementwise(ctx, "base_values", lambda a, b: a + b, result, base)
+    return ctx.cast(_transformed(ctx, result, node.string("post_transform", "NONE")), "float32")
+
+
+def _votes(node: Node, leaves: Mapping[tuple[int, int], int]) -> list[list[int]]:
+    """For each leaf the positions of its votes."""
+    votes: list[list[int]] = [[] for _ in leaves]
+    for i, key in enumerate(zip(node.ints("target_treeids"), node.ints("target_nodeids"), strict=True)):
+        if key in leaves:
+            votes[leaves[key]].append(i)
+    return votes
+
+
+def _numbers(node: Node, name: str) -> np.ndarray:
+    """A float attribute, or its double form."""
+    given = f"{name}_as_tensor"
+    return node.tensor(given) if node.has(given) else np.array(node.floats(name), np.float32)
+
+
+def _predict(ctx: Context, x: Value, forest: Forest, targets: int, aggregate: str) -> Value:
+    if x.rank != 2 or aggregate not in AGGREGATES:
+        raise Unsupported(f"an input of rank {x.rank}, aggregated by {aggregate}")
+    dtype = str(forest.split.dtype)
+    rows, features = x.shape
+    trees = len(forest.roots)
+    tables = [getattr(forest, field.name) for field in fields(Forest)]
+    operands = [ctx.constant(t if t.size else np.zeros(1, t.dtype)) for t in tables]
+    start = {"MIN": float(np.finfo(dtype).max), "MAX": float(np.finfo(dtype).min)}.get(aggregate, 0.0)
+    combine = {"MIN": tirx.min, "MAX": tirx.max}.get(aggregate, lambda a, b: a + b)
+
+    def write(code: Code, data: Array, *arrays: Array) -> None:
+        table = {field.name: array for field, array in zip(fields(Forest), arrays, strict=False)}
+        result = arrays[-1]
+        with code.loop("row", rows) as row:
+            with code.loop("k", targets) as k:
+                result[row, k] = start
+            with code.loop("tree", trees) as tree:
+                at = code.cell("at", table["roots"][tree])
+                with code.repeat(at.value >= 0):
+                    value = code.cell("value", data[row, clamp(table["feature"][at.value], 0, expr(features) - 1)])
+                    follow = code.cell("follow", _decide(code, forest, table, at.value, value.value))
+                    at.value = tirx.Select(follow.value, table["yes"][at.value], table["no"][at.value])
+                first = table["first_vote"][-1 - at.value]
+                with code.loop("vote", table["first_vote"][-at.value] - first, first) as vote:
+                    k = table["target"][vote]
+                    result[row, k] = combine(result[row, k], table["weight"][vote])
+            if aggregate == "AVERAGE":
+                with code.loop("k", targets) as k:
+                    result[row, k] = result[row, k] / float(trees)
+
+    def build(*tensors: te.Tensor) -> list[te.Tensor]:
+        return imperative("trees", tensors, [((rows, targets), dtype)], write)
+
+    return ctx.kernel("trees", build, ctx.cast(x, dtype), *operands, dtype=dtype)
+
+
+def _decide(code: Code, forest: Forest, table: Mapping[str, Array], at: ir.Expr, value: ir.Expr) -> ir.Expr:
+    """Whether a row takes the true branch of a node; only modes that occur are tested."""
+    used = [MODES[i] for i in np.unique(forest.mode)]
+    decision = tirx.const(value=False, dtype="bool")
+    if MEMBER in used:
+        found = code.cell("found", decision)
+        first = table["first_member"][at]
+        with code.loop("m", table["first_member"][at + 1] - first, first) as m, code.when(value == table["members"][m]):
+            found.value = True
+        decision = found.value
+    for name in used:
+        if name != MEMBER:
+            holds = COMPARE[name](value, table["split"][at])
+            alone = len(used) == 1
+            decision = holds if alone else tirx.Select(table["mode"][at] == MODES.index(name), holds, decision)
+    if not forest.missing.any():
+        return decision
+    return tirx.any(decision, tirx.all(table["missing"][at] != 0, tirx.isnan(value)))
+
+
+def _transformed(ctx: Context, x: Value, transform: str) -> Value:
+    if transform == "NONE":
+        return x
+    if transform == "LOGISTIC":
+        return elementwise(ctx, "logistic", lambda v: tirx.const(1, x.dtype) / (tirx.exp(-v) + 1.0), x)
+    raise Unsupported(f"post_transform {transform}")
