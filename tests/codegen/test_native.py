@@ -121,6 +121,15 @@ def test_no_debug_information_and_no_compiler_names(cpu: str, tmp_path: Path) ->
     assert " FILE " not in listing.stdout
 
 
+def test_half_conversions_come_along_only_where_the_cpu_has_none(tmp_path: Path) -> None:
+    kernel = lower(elementwise(lambda x: x + x, ["float16"]), "k").kernel
+    path = tmp_path / "k.o"
+    path.write_bytes(emit_object([kernel], "model", CPUS["x86-64-v2"]))
+    assert ("t", "__extendhfsf2") in symbols(path)
+    path.write_bytes(emit_object([kernel], "model", CPUS["x86-64-v3"]))
+    assert symbols(path) == [("T", "model_k")]
+
+
 def test_two_prefixes_link_together(tmp_path: Path) -> None:
     kernel = lower(elementwise(lambda x: x + 1.0, ["float16"]), "k").kernel
     objects = [tmp_path / f"{prefix}.o" for prefix in ("a", "b")]

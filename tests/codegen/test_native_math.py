@@ -1,4 +1,4 @@
-"""The polynomial float32 functions against double precision, over all of float32, with fused multiply-add and without."""
+"""The polynomial float32 functions against double precision, over all of float32, on CPUs with and without FMA."""
 
 from __future__ import annotations
 

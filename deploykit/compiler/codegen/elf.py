@@ -1,8 +1,8 @@
 """Relocatable ELF objects reduced to what a linker needs.
 
-`strip(data)` drops the sections with debug information and their relocations and the names of source files, renames
-sections by `NAMES`, and makes weak definitions local, so that nothing but the kernels can meet the symbols of another
-object. Code, data and relocations are untouched. For 64-bit little-endian objects without section groups. Layout:
+`strip(data)` drops the sections with debug information and their relocations, the names of source files, and the
+conversions of half precision when nothing calls them. Weak definitions become local, so that nothing but the kernels can
+meet the symbols of another object. Other code, data and relocations are untouched. For 64-bit little-endian objects without section groups. Layout:
 System V ABI, chapter 4 (object files).
 """
 
@@ -21,7 +21,8 @@ _RESERVED = 0xFF00
 _FILE = 4
 _LOCAL, _WEAK = 0, 2
 
-NAMES = {b".text.tvm.fp16.conv": b".text.half", b".rela.text.tvm.fp16.conv": b".rela.text.half"}
+_HALF = b".text.tvm.fp16.conv"
+"""Code for half precision that LLVM may call; objects have it whether they do or not."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,10 @@ def strip(data: bytes) -> bytes:
     sections = _read_sections(data, header)
     if any(section.type == _GROUP for section in sections):
         raise ValueError("the ELF object has section groups")
-    kept = [i for i, section in enumerate(sections) if not _is_debug(section.name)]
+    (table,) = (i for i, section in enumerate(sections) if section.type == _SYMTAB)
+    dropped = (b".debug",) if _calls_half(sections, table) else (b".debug", _HALF)
+    kept = [i for i, s in enumerate(sections) if not s.name.removeprefix(b".rela").startswith(dropped)]
     moved = {old: new for new, old in enumerate(kept)}
-    (table,) = (i for i in kept if sections[i].type == _SYMTAB)
     symbols, renumbered = _keep_symbols(sections[table], moved)
     strings = _Strings()
     result = []
@@ -78,8 +80,12 @@ def _string(table: bytes, at: int) -> bytes:
     return table[at : table.index(b"\0", at)] if table else b""
 
 
-def _is_debug(name: bytes) -> bool:
-    return name.removeprefix(b".rela").startswith(b".debug")
+def _calls_half(sections: list[_Section], table: int) -> bool:
+    """Whether a relocation of kept code refers to a symbol of the half precision section."""
+    symbols = list(_SYMBOL.iter_unpack(sections[table].data))
+    code = [s for s in sections if s.type == _RELA and not s.name.startswith((b".rela.debug", b".rela" + _HALF))]
+    placed = (symbols[info >> 32][3] for s in code for _, info, _ in _RELOCATION.iter_unpack(s.data))
+    return any(section < _RESERVED and sections[section].name == _HALF for section in placed)
 
 
 def _keep_symbols(table: _Section, moved: dict[int, int]) -> tuple[list[tuple[int, ...]], dict[int, int]]:
@@ -123,7 +129,7 @@ class _Strings:
 
 
 def _write(header: tuple[int, ...], sections: list[_Section], names: int, strings: _Strings) -> bytes:
-    name_offsets = [strings.add(NAMES.get(section.name, section.name)) for section in sections]
+    name_offsets = [strings.add(section.name.replace(_HALF, b".text.half")) for section in sections]
     body, headers = bytearray(_HEADER.size), bytearray()
     for name, section in zip(name_offsets, sections, strict=True):
         contents = bytes(strings.data) if section.type == _STRTAB else section.data
