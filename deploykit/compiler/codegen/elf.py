@@ -1,9 +1,9 @@
 """Relocatable ELF objects reduced to what a linker needs.
 
 `strip(data)` drops the sections with debug information and their relocations, the names of source files, and the
-conversions of half precision when nothing calls them. Weak definitions become local, so that nothing but the kernels can
-meet the symbols of another object. Other code, data and relocations are untouched. For 64-bit little-endian objects without section groups. Layout:
-System V ABI, chapter 4 (object files).
+conversions of half precision when nothing calls them. Weak definitions become local, so that nothing but the kernels
+can meet the symbols of another object. Other code, data and relocations are untouched. For 64-bit little-endian objects
+without section groups. Layout: System V ABI, chapter 4 (object files).
 """
 
 from __future__ import annotations
