@@ -2,7 +2,9 @@
 
     python -m bench.demo [--target TARGET] [--output DIR] [--markdown] [MODEL ...]
 
-* `squeezenet`, `resnet50` and others: the topologies in the onnx package, with its inputs, against its stored outputs;
+* `squeezenet`, `resnet50` and others: the topologies in the onnx package, whose weights are constants, with its inputs,
+  against its stored outputs;
+* `squeezenet-random` and others: the same with random weights, against ONNX Runtime;
 * `encoder`, `cnn`, `mlp`: models of `bench.models` with symbolic dims, against ONNX Runtime at several sizes.
 
 `host` runs native kernels, `embedded` plain C through this machine's C compiler. Times are medians on one thread, with
@@ -24,6 +26,7 @@ from onnx import numpy_helper
 
 import deploykit
 from bench.models import MODELS as GENERATED
+from bench.models import light
 from deploykit.artifact import Artifact
 from deploykit.benchmark import Benchmark, benchmark
 from deploykit.cli.console import messages, results, table, text_bytes, text_seconds
@@ -33,10 +36,8 @@ from deploykit.session import Session
 from deploykit.verify import verify
 
 TARGETS = ("host", "embedded")
-SHOWN = ("squeezenet", "resnet50", "encoder")
+SHOWN = ("squeezenet", "squeezenet-random", "resnet50", "encoder")
 """Models that are tried when none is named."""
-
-_LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
 Check = Callable[[Session, Path], list[Difference]]
@@ -89,8 +90,9 @@ def several_sizes(sources: Mapping[str, RandomSource]) -> Check:
 
 
 def cases(folder: Path) -> dict[str, Case]:
-    """Every case by name; generated models are written to `folder`."""
-    light = [Case(path.stem.removeprefix("light_"), path, stored_outputs) for path in sorted(_LIGHT.glob("*.onnx"))]
+    """Every case by name; models that are made on the spot lie in `folder`."""
+    stored = [Case(name, light.path_of(name), stored_outputs) for name in light.names()]
+    random = [Case(f"{name}-random", folder / f"{name}-random.onnx", several_sizes({})) for name in light.names()]
     batch = {"batch": (1, 16)}
     tokens = {"ids": RandomSource(0, 0, 999)}
     generated = [
@@ -105,9 +107,16 @@ def cases(folder: Path) -> dict[str, Case]:
             tokens,
         ),
     ]
-    for case in generated:
+    return {case.name: case for case in (*stored, *random, *generated)}
+
+
+def write_model(case: Case) -> None:
+    """Write the model file of a case, unless it lies in the onnx package."""
+    topology = case.name.removesuffix("-random")
+    if case.name in GENERATED:
         onnx.save(GENERATED[case.name](), case.model)
-    return {case.name: case for case in (*light, *generated)}
+    elif topology != case.name:
+        onnx.save(light.with_random_weights(topology), case.model)
 
 
 def try_out(case: Case, target: str, folder: Path) -> Row:
@@ -177,6 +186,7 @@ def main() -> int:
         parser.error(f"there is no model {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     rows = []
     for name in known if arguments.models == ["all"] else arguments.models or SHOWN:
+        write_model(known[name])
         for target in arguments.target or TARGETS:
             messages.print(f"{name} for {target}: build, run, compare, time")
             rows.append(try_out(known[name], target, arguments.output))

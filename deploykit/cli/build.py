@@ -89,10 +89,10 @@ def build(
 
       deploykit build model.onnx --target embedded --dim batch=1 --dim seq=1..128 -o dist
     """
-    from deploykit.building import build as build_artifact
-
-    bounds = read_dims(dim or ())
     with StageProgress() as progress:
+        from deploykit.building import build as build_artifact
+
+        bounds = read_dims(dim or ())
         artifact = build_artifact(
             model,
             target=target,
@@ -117,9 +117,10 @@ class StageProgress:
     """Names the stage that runs, and keeps a line for each that is done with the time it took."""
 
     def __enter__(self) -> Self:
-        self._status: Status | None = None
         self._stage: str | None = None
         self._start = time.perf_counter()
+        self._status: Status | None = messages.status("loading the compiler")
+        self._status.start()
         return self
 
     def __exit__(
