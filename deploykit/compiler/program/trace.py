@@ -314,9 +314,9 @@ class _Walker:
             if going is not None:
                 self.steps.append(Copy(going, results.pop(0)))
             ends, collected = results[: len(state)], results[len(state) :]
+            self.steps.extend(CopySlice(t, s, index) for t, s in zip(rows, collected, strict=True))
             held = self._shield(ends, state)
             self.steps.extend(Copy(t, s) for t, s in zip(state, held, strict=True))
-            self.steps.extend(CopySlice(t, s, index) for t, s in zip(rows, collected, strict=True))
 
         steps = self.nested(walk)
         self.steps.append(Loop(index, trips.values[0] if len(trips.values) else None, going, steps, count))
