@@ -56,7 +56,8 @@ def transpose_operator(ctx: Context, node: Node, x: Value) -> Value:
 
 @operator("Reshape")
 def reshape(ctx: Context, node: Node, x: Value, shape: Value) -> Value:
-    sizes = ctx.ints(shape, minimum=-1, maximum=ctx.product(x.shape))
+    total = ctx.product(x.shape)
+    sizes = ctx.ints(shape, minimum=-1, maximum=total if ctx.proves(total >= 1) else None, hint="size")
     if not node.int("allowzero", 0):
         sizes = [ctx.simplify(select(equal(n, 0), x.shape[i], n)) if i < x.rank else n for i, n in enumerate(sizes)]
     return checked_reshape(ctx, x, infer_minus_one(ctx, x, sizes))
