@@ -1,7 +1,7 @@
 """Legalisation: matrix products and convolutions become kernels.
 
 `relax.matmul`, `relax.nn.conv{1,2,3}d` and `relax.nn.conv{1,2,3}d_transpose` (channels first) become `call_tir` of the
-anchors in `schedules.anchors`. Everything else is left as it is.
+anchors in `schedules.anchors`. Other kernels are left as they are, but for the spelling of some indices (`unit_axes`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from functools import partial
 
 from tvm import ir, relax, tirx
 
+from deploykit.compiler.graph.unit_axes import name_unit_axes
 from deploykit.compiler.schedules.anchors.conv import (
     ConvShape,
     conv,
@@ -40,7 +41,7 @@ def legalize(mod: ir.IRModule, device: Device) -> ir.IRModule:
     for name, func in mod.functions.items():
         if isinstance(func, relax.Function):
             legalizer.builder_.update_func(name, legalizer.visit_expr(func))
-    return legalizer.builder_.get()
+    return name_unit_axes(legalizer.builder_.get())
 
 
 @relax.expr_functor.mutator

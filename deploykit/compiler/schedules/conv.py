@@ -42,7 +42,7 @@ from deploykit.compiler.schedules.loops import (
 from deploykit.compiler.schedules.nest import Axis, Buffer, Expr, Stage, collect, replace_loads, sequence, substitute
 from deploykit.compiler.schedules.tile import Tile, copy, each_vector, step, zero
 
-CHANNEL_TILES = 8
+CHANNEL_TILES = 2
 """Register tiles of output channels in one unit of parallel work."""
 
 UNROLLED_TAPS = 3
