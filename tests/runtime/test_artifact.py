@@ -134,6 +134,12 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
         check_output(tmp_path / "dist")
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+def test_a_place_where_nobody_may_write() -> None:
+    with pytest.raises(UsageError, match="cannot write /proc/dist"), artifact_folder(Path("/proc/dist")):
+        pass
+
+
 @pytest.mark.parametrize(
     ("number", "message"), [(errno.ENOSPC, "the disk is full"), (errno.EROFS, "Read-only file system")]
 )
