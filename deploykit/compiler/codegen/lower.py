@@ -76,7 +76,9 @@ def lower(func: tirx.PrimFunc, name: str, *, vectorize: bool = True, stack_limit
     loops = tirx.PrimFunc([*flat.params, *lifted], body, flat.ret_type, flat.attrs)
     span = (parallel.begin, parallel.end) if parallel else ()
     finished = _run(_finishing(vectorize), loops)
-    needed = _run([tirx.transform.RemoveNoOp()], finished.with_body(rewrite.drop_unread(finished.body)))
+    # Values get names last: the simplifications cannot handle a named quotient of converted integers.
+    naming = [tirx.transform.RemoveNoOp(), tirx.transform.CommonSubexprElim()]
+    needed = _run(naming, finished.with_body(rewrite.drop_unread(finished.body)))
     raw = _raw_abi(needed, name, scalars, choices, span)
     kernel = Kernel(name, raw, rewrite.inline_binds(parallel.extent, choices) if parallel else None)
     workspaces = tuple(
@@ -120,7 +122,6 @@ def _finishing(vectorize: bool) -> list[tvm.ir.transform.Pass]:
         tirx.transform.StmtSimplify(),
         tirx.transform.RemoveNoOp(),
         s_tir.transform.RewriteUnsafeSelect(),
-        tirx.transform.CommonSubexprElim(),
     ]
 
 
