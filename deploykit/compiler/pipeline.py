@@ -29,7 +29,7 @@ from deploykit.compiler.program.listing import listing
 from deploykit.compiler.program.placement import place
 from deploykit.compiler.program.trace import trace
 from deploykit.compiler.schedules import Device, schedule
-from deploykit.frontends.model import ImportedModel
+from deploykit.frontends.model import DimBounds, ImportedModel
 
 STAGES = ("import", "graph", "kernels", "program", "emit", "package")
 
@@ -104,17 +104,17 @@ def kernels(module: ir.IRModule, device: Device, level: int) -> KernelModule:
     return KernelModule(ir.IRModule(scheduled), in_place)
 
 
-def program(model: ImportedModel, scheduled: KernelModule, profile: Profile) -> Program:
+def program(model: ImportedModel, scheduled: KernelModule, profile: Profile, capacities: DimBounds) -> Program:
     """Lower the kernels and plan the memory."""
 
     def lower_kernel(func: tirx.PrimFunc, name: str) -> LoweredKernel:
         return lower(func, name, vectorize=profile.vectorize, stack_limit=profile.stack_limit)
 
-    return place(model, trace(model, scheduled.module, lower_kernel, scheduled.in_place))
+    return place(model, trace(model, scheduled.module, lower_kernel, scheduled.in_place), capacities)
 
 
 def compile_program(
-    model: ImportedModel, profile: Profile, observer: Observer, level: int
+    model: ImportedModel, profile: Profile, observer: Observer, level: int, capacities: DimBounds
 ) -> Program | None:
     """Run the stages; `None` when the observer stops before the program exists."""
     observer.dump("import", model.module.script())
@@ -131,7 +131,7 @@ def compile_program(
     if observer.stops_at("kernels"):
         return None
     with observer.stage("program"):
-        result = program(model, scheduled, profile)
+        result = program(model, scheduled, profile, capacities)
     observer.dump("program", listing(result), "txt")
     return result
 

@@ -38,16 +38,23 @@ from deploykit.compiler.program.ir import (
 from deploykit.compiler.program.rewrite import insert_before_first_write
 from deploykit.compiler.program.steps import number_steps, reads_and_writes
 from deploykit.compiler.program.trace import Trace
-from deploykit.frontends.model import ImportedModel
+from deploykit.errors import UsageError
+from deploykit.frontends.model import DimBounds, ImportedModel
 
 
-def place(model: ImportedModel, trace: Trace, notes: Sequence[str] = ()) -> Program:
-    """Give every buffer its place and the program its arena."""
+CAPACITY = "capacity_"
+"""Names of capacity dims begin with this."""
+
+
+def place(model: ImportedModel, trace: Trace, capacities: DimBounds) -> Program:
+    """Give every buffer its place and the program its arena. `capacities` pins or bounds capacity dims by name.
+
+    Raises `UsageError` for a capacity that the program does not have."""
     outputs = _assign_outputs(trace)
     alias = alias_in_place(trace, outputs)
     lifetimes = _lifetimes(trace, alias)
     bounds = {d.var: (d.minimum, d.maximum) for d in model.data_dims}
-    sizes = _Sizes(bounds)
+    sizes = _Sizes(bounds, capacities)
     requests: list[SlotRequest] = []
     storages: dict[int, Storage] = {}
     for index, buffer in enumerate(trace.buffers):
@@ -67,6 +74,7 @@ def place(model: ImportedModel, trace: Trace, notes: Sequence[str] = ()) -> Prog
         root = _root(alias, index)
         if root in storages:
             storages[index] = storages[root]
+    sizes.require_known()
     dims = (*model.dims, *sizes.dims)
     steps = _with_reservations(trace, outputs, sizes, bounds)
     numbering = _renumbering(trace.steps, steps)
@@ -83,7 +91,7 @@ def place(model: ImportedModel, trace: Trace, notes: Sequence[str] = ()) -> Prog
         kernels=tuple(trace.kernels),
         steps=tuple(steps),
         arena=plan(moved, dims),
-        notes=(*model.notes, *notes),
+        notes=model.notes,
     )
 
 
@@ -142,8 +150,11 @@ class _Capacity:
 class _Sizes:
     """Byte sizes of buffers over the model's dims, with the capacity dims that this needs."""
 
-    def __init__(self, bounds: Mapping[tirx.Var, tuple[IntExpr | None, IntExpr | None]]) -> None:
+    def __init__(
+        self, bounds: Mapping[tirx.Var, tuple[IntExpr | None, IntExpr | None]], capacities: DimBounds
+    ) -> None:
         self.bounds = bounds
+        self.capacities = capacities
         self.dims: list[Dim] = []
         self.of_buffer: dict[int, _Capacity] = {}
 
@@ -155,10 +166,19 @@ class _Sizes:
         bound = symbolic_upper_bound(buffer.elements, self.bounds)
         if bound is not None:
             return simplify(bound * item)
-        dim = Dim(f"capacity_{buffer.name}", tirx.Var(f"capacity_{buffer.name}", "int64"), 1, None, buffer.name)
+        name = f"{CAPACITY}{buffer.name}"
+        given = self.capacities.get(name, (1, None))
+        minimum, maximum = (given, given) if isinstance(given, int) else given
+        dim = Dim(name, tirx.Var(name, "int64"), minimum, maximum, buffer.name)
         self.dims.append(dim)
         self.of_buffer[index] = _Capacity(simplify(dim.var * item), dim)
         return self.of_buffer[index].bytes
+
+    def require_known(self) -> None:
+        unknown = sorted(set(self.capacities) - {d.name for d in self.dims})
+        if unknown:
+            known = ", ".join(d.name for d in self.dims) or "none"
+            raise UsageError(f"the model has no dim named {', '.join(unknown)}; its capacity dims are: {known}")
 
 
 def _with_reservations(
