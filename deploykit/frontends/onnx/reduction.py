@@ -1,7 +1,5 @@
 """Reductions over axes of a tensor, as kernels that schedules recognise.
 
-An `Axis` says how long an axis is in the result and how long the reduction's loop over it is. For axes that only a
-run knows both are data dims, one of which is 1: then no index needs a condition, since its two parts can be added.
 Sums of float16 and narrower floats are accumulated in float32. The reduction of nothing is the operation's identity:
 0, 1, minus or plus infinity (for integers the ends of their range).
 """
@@ -55,30 +53,16 @@ MAXIMUM = Reducer(max_of, lowest)
 MINIMUM = Reducer(min_of, highest)
 
 
-@dataclass(frozen=True)
-class Axis:
-    """`kept` is the size in the result, `None` for a reduced axis (whose size there is 1); `loop` is the size that is
-    reduced, `None` for an axis that is not."""
-
-    kept: IntExpr | None
-    loop: IntExpr | None
-
-
-def axes_of(shape: Sequence[IntExpr], axes: Collection[int]) -> tuple[Axis, ...]:
-    """For each axis of a tensor whether it is among `axes`, which count from the front."""
-    return tuple(Axis(None, n) if i in axes else Axis(n, None) for i, n in enumerate(shape))
-
-
-def count_of(ctx: Context, axes: Sequence[Axis]) -> IntExpr:
+def count_of(ctx: Context, shape: Sequence[IntExpr], axes: Collection[int]) -> IntExpr:
     """How many elements are reduced to one."""
-    return ctx.product([axis.loop for axis in axes if axis.loop is not None])
+    return ctx.product([size for i, size in enumerate(shape) if i in axes])
 
 
 def reduce_axes(
     ctx: Context,
     name: str,
     inputs: Sequence[Value],
-    axes: Sequence[Axis],
+    axes: Collection[int],
     reducer: Reducer,
     *,
     prepare: Callable[..., ir.Expr] = lambda element: element,
@@ -88,26 +72,19 @@ def reduce_axes(
 ) -> Value:
     """`finish(reducer(prepare(element of each input)))` with elements of logical `dtype` (default: the first input's).
 
-    The first input has the full shape, of which `axes` tells; the others broadcast to it. Without `keepdims` the axes
-    that are reduced for certain are dropped."""
+    `axes`, counted from the front, of the first input are reduced; the others broadcast to it."""
     dtype = dtype or inputs[0].dtype
     shape = inputs[0].shape
-    kept = {
-        i: 1 if axis.kept is None else axis.kept for i, axis in enumerate(axes) if keepdims or axis.kept is not None
-    }
-    result = tuple(kept.values())
+    kept = [i for i in range(len(shape)) if keepdims or i not in axes]
+    result = [1 if i in axes else shape[i] for i in kept]
     combine = te.comm_reducer(reducer.combine, reducer.identity, name=name)
 
     def build(*tensors: te.Tensor) -> te.Tensor:
-        loops = {
-            i: te.reduce_axis((0, expr(axis.loop)), name=f"r{i}")
-            for i, axis in enumerate(axes)
-            if axis.loop is not None
-        }
+        loops = {i: te.reduce_axis((0, expr(shape[i])), name=f"r{i}") for i in sorted(axes)}
 
         def element(*index: ir.Expr) -> ir.Expr:
-            position = dict(zip(kept, index, strict=True))
-            where = [_position(axis, position.get(i), loops.get(i)) for i, axis in enumerate(axes)]
+            position = dict(zip(kept, index, strict=True)) | {i: loop.var for i, loop in loops.items()}
+            where = [position[i] for i in range(len(shape))]
             pairs = zip(tensors, inputs, strict=True)
             value = prepare(*(load(t, v.dtype, broadcast_index(ctx, v.shape, shape, where)) for t, v in pairs))
             return combine(value, axis=list(loops.values())) if loops else value
@@ -116,11 +93,3 @@ def reduce_axes(
         return te.compute(result, lambda *index: store(finish(total(*index)), dtype), name=f"{name}_result")
 
     return ctx.kernel(name, build, *inputs, dtype=dtype)
-
-
-def _position(axis: Axis, index: ir.Expr | None, loop: tirx.IterVar | None) -> ir.Expr:
-    """Where to read along an axis."""
-    if loop is None:
-        assert index is not None
-        return index
-    return loop.var if index is None or axis.kept is None else index + loop.var

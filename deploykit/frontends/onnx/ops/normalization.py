@@ -17,7 +17,7 @@ from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.integers import equal, expr, floor_div, floor_mod
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.elementwise import UNARY, like
-from deploykit.frontends.onnx.reduction import SUM, axes_of, count_of, reduce_axes
+from deploykit.frontends.onnx.reduction import SUM, count_of, reduce_axes
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
 
@@ -31,14 +31,13 @@ def _mean(
     finish: Callable[[ir.Expr], ir.Expr] = lambda mean: mean,
 ) -> Value:
     """`finish` of the mean of `term(element of each input)` over `axes`, which stay as axes of size 1."""
-    where = axes_of(inputs[0].shape, axes)
-    count = expr(count_of(ctx, where))
+    count = expr(count_of(ctx, inputs[0].shape, axes))
     dtype = compute_dtype(inputs[0].dtype)
     return reduce_axes(
         ctx,
         name,
         inputs,
-        where,
+        axes,
         SUM,
         prepare=term,
         finish=lambda total: finish(total / tirx.Cast(dtype, count)),
@@ -154,7 +153,7 @@ def lp_normalization(ctx: Context, node: Node, x: Value) -> Value:
         ctx,
         "norm",
         [x],
-        axes_of(x.shape, [node.axis(x.rank, default=-1)]),
+        [node.axis(x.rank, default=-1)],
         SUM,
         prepare=UNARY["Abs"] if p == 1 else lambda v: v * v,
         finish=lambda total: total if p == 1 else tirx.sqrt(total),

@@ -23,7 +23,7 @@ from deploykit.frontends.onnx.integers import equal, expr, is_plain
 from deploykit.frontends.onnx.narrow import decode
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.elementwise import is_float, like
-from deploykit.frontends.onnx.reduction import MAXIMUM, MINIMUM, axes_of, reduce_axes
+from deploykit.frontends.onnx.reduction import MAXIMUM, MINIMUM, reduce_axes
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
 
@@ -154,7 +154,7 @@ class _Granularity:
 @operator("DynamicQuantizeLinear")
 def dynamic_quantize_linear(ctx: Context, node: Node, x: Value) -> tuple[Value, ...]:
     """uint8 with a range that holds all elements and zero."""
-    everything = axes_of(x.shape, range(x.rank))
+    everything = range(x.rank)
     greatest = reduce_axes(ctx, "greatest", [x], everything, MAXIMUM, keepdims=False)
     least = reduce_axes(ctx, "least", [x], everything, MINIMUM, keepdims=False)
 

@@ -8,7 +8,7 @@ computed in double precision. Of equal extremes ArgMax and ArgMin give the first
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from functools import reduce as fold
@@ -28,9 +28,7 @@ from deploykit.frontends.onnx.reduction import (
     MINIMUM,
     PRODUCT,
     SUM,
-    Axis,
     Reducer,
-    axes_of,
     count_of,
     reduce_axes,
 )
@@ -76,18 +74,19 @@ _REDUCTIONS: Mapping[str, _Reduction] = {
 @operator(*_REDUCTIONS)
 def reduce(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
     reduction = _REDUCTIONS[node.op_type]
-    where, shape = _reduced(ctx, node, x, axes)
+    operand = _operand(ctx, node, x, axes)
+    count = count_of(ctx, operand.x.shape, operand.axes)
     value = reduce_axes(
         ctx,
         node.op_type.lower(),
-        [x],
-        where,
+        [operand.x],
+        operand.axes,
         reduction.reducer,
         prepare=reduction.prepare,
-        finish=partial(_finished, reduction, count_of(ctx, where)),
-        keepdims=node.int("keepdims", 1) == 1,
+        finish=partial(_finished, reduction, count),
+        keepdims=len(operand.shape) == operand.x.rank,
     )
-    return value if shape is None else ctx.reshape(value, shape)
+    return ctx.reshape(value, operand.shape)
 
 
 def _finished(reduction: _Reduction, count: IntExpr, total: ir.Expr) -> ir.Expr:
@@ -97,16 +96,15 @@ def _finished(reduction: _Reduction, count: IntExpr, total: ir.Expr) -> ir.Expr:
 @operator("ReduceLogSumExp")
 def reduce_log_sum_exp(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
     """The greatest element is taken out of the sum, so that no exponential overflows."""
-    where, shape = _reduced(ctx, node, x, axes)
+    operand = _operand(ctx, node, x, axes)
+    x, where = operand.x, operand.axes
     wide = compute_dtype(x.dtype) if x.dtype.startswith(("float", "bfloat")) else "float64"
     greatest = reduce_axes(ctx, "greatest", [x], where, MAXIMUM, prepare=_real, finish=_finite, dtype=wide)
     total = reduce_axes(
         ctx, "sumexp", [x, greatest], where, SUM, prepare=lambda v, m: tirx.exp(_real(v) - m), dtype=wide
     )
     value = elementwise(ctx, "logsumexp", lambda s, m: tirx.log(s) + m, total, greatest, dtype=x.dtype)
-    if shape is None and not node.int("keepdims", 1):
-        shape = [axis.kept for axis in where if axis.kept is not None]
-    return value if shape is None else ctx.reshape(value, shape)
+    return ctx.reshape(value, operand.shape)
 
 
 def _finite(v: ir.Expr) -> ir.Expr:
@@ -115,28 +113,37 @@ def _finite(v: ir.Expr) -> ir.Expr:
     return tirx.Select(infinite, like(v, 0), v)
 
 
-def _reduced(
-    ctx: Context, node: Node, x: Value, operand: Value | None
-) -> tuple[tuple[Axis, ...], list[IntExpr] | None]:
-    """The axes of a reduction, and the shape of the result where axes that only a run knows are to be dropped."""
+@dataclass(frozen=True)
+class _Operand:
+    """What to reduce: `axes` of `x` into `shape`, up to sizes of 1."""
+
+    x: Value
+    axes: Collection[int]
+    shape: list[IntExpr]
+
+
+def _operand(ctx: Context, node: Node, x: Value, operand: Value | None) -> _Operand:
+    """The axes of a reduction. For axes that only a run knows, every axis of `x` is seen as two, one of which is
+    reduced: the other one or this has size 1."""
+    keepdims = node.int("keepdims", 1)
     count = ctx.product(operand.shape) if operand is not None else len(node.ints("axes", []))
     if not isinstance(count, int):
         raise Unsupported(f"the number of axes, {count}, is not known")
-    if count == 0:
-        nothing = node.int("noop_with_empty_axes", 0) == 1
-        return axes_of(x.shape, () if nothing else range(x.rank)), None
-    if operand is None or operand.is_known:
-        where = axes_operand(ctx, node, operand, x.rank)
-        return axes_of(x.shape, [int(axis) for axis in where or () if is_plain(axis)]), None
-    rank = 0 if node.int("keepdims", 1) else x.rank - count
-    sizes = ctx.ints(_sizes(ctx, x, operand, rank), minimum=0, maximum=fold(maximum, x.shape, 1), hint="size")
-    axes = tuple(Axis(kept, loop) for kept, loop in zip(sizes[: x.rank], sizes[x.rank : 2 * x.rank], strict=True))
-    return axes, None if node.int("keepdims", 1) else sizes[2 * x.rank :]
+    if count > 0 and operand is not None and not operand.is_known:
+        rank = 0 if keepdims else x.rank - count
+        most = fold(maximum, x.shape, 1)
+        sizes = ctx.ints(_sizes(ctx, x, operand, rank), minimum=0, maximum=most, hint="size")
+        pairs = ctx.reshape(x, sizes[: 2 * x.rank])
+        return _Operand(pairs, range(1, 2 * x.rank, 2), sizes[0 : 2 * x.rank : 2] if keepdims else sizes[2 * x.rank :])
+    everything = range(0 if node.int("noop_with_empty_axes", 0) else x.rank)
+    given = axes_operand(ctx, node, operand, x.rank) if count > 0 else None
+    axes = everything if given is None else [int(axis) for axis in given if is_plain(axis)]
+    return _Operand(x, axes, [1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes])
 
 
 def _sizes(ctx: Context, x: Value, axes: Value, rank: int) -> Value:
-    """For each axis of `x` its size in the result and in the reduction, then the sizes of the `rank` axes that are not
-    reduced: int64, read at run time."""
+    """For each axis of `x` its size in the result and its size in the reduction, then the sizes of the `rank` axes that
+    are not reduced: int64, read at run time."""
 
     def write(code: Code, given: Array, sizes: Array) -> None:
         position = code.cell("position", 0)
@@ -144,8 +151,8 @@ def _sizes(ctx: Context, x: Value, axes: Value, rank: int) -> Value:
             found = code.cell("found", tirx.const(value=False, dtype="bool"))
             with code.loop("k", axes.shape[0]) as k, code.when(tirx.any(given[k] == i, given[k] == i - x.rank)):
                 found.value = True
-            sizes[i] = tirx.Select(found.value, expr(1), expr(size))
-            sizes[x.rank + i] = tirx.Select(found.value, expr(size), expr(1))
+            sizes[2 * i] = tirx.Select(found.value, expr(1), expr(size))
+            sizes[2 * i + 1] = tirx.Select(found.value, expr(size), expr(1))
             with code.when(tirx.all(tirx.Not(found.value), position.value < rank)):
                 sizes[2 * x.rank + position.value] = expr(size)
                 position.value += 1
@@ -172,9 +179,8 @@ def extreme_positions(ctx: Context, x: Value, axis: int, *, largest: bool, last:
 
     Two plain reductions, the extreme and then the first (last) position where it occurs, run faster than one that
     carries pairs. Where nothing equals the extreme (NaN) the position is that of an end."""
-    reduced = axes_of(x.shape, [axis])
     dtype = compute_dtype(x.dtype)
-    extreme = reduce_axes(ctx, "extreme", [x], reduced, MAXIMUM if largest else MINIMUM, dtype=dtype)
+    extreme = reduce_axes(ctx, "extreme", [x], [axis], MAXIMUM if largest else MINIMUM, dtype=dtype)
     size = expr(x.shape[axis])
     nowhere = expr(-1) if last else size
     out = [1 if i == axis else n for i, n in enumerate(x.shape)]
