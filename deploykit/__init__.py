@@ -1,9 +1,9 @@
 """deploykit: a model in, a folder that an app can ship out.
 
-    model = deploykit.load("model.onnx")
-    deploykit.build(model, target="host", dims={"batch": (1, 64)}, output="dist")
-    session = deploykit.open("dist")
-    outputs = session(x=array)
+model = deploykit.load("model.onnx")
+deploykit.build(model, target="host", dims={"batch": (1, 64)}, output="dist")
+session = deploykit.open("dist")
+outputs = session(x=array)
 """
 
 from deploykit.artifact import Artifact

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from deploykit.frontends.model import DimBounds, ImportedModel
 
 OPTIMISATION_LEVELS = {"O0": 0, "O1": 1, "O2": 2, "O3": 3}
-"""`O0` one kernel an operator; `O1` and up fuse. `O2` is the default; `O3` is for the same results with more build time."""
+"""`O0`: one kernel an operator; from `O1` on operators are fused. `O2` is the default; `O3` does the same today."""
 
 
 def load(source: str | Path | onnx.ModelProto, dims: DimBounds | None = None) -> ImportedModel:
@@ -40,7 +40,7 @@ def build(
     cpu: str = "native",
     dump_dir: str | Path | None = None,
     stop_after: str | None = None,
-    on_stage: Callable[[str], None] = lambda name: None,
+    on_stage: Callable[[str], None] = lambda _: None,
 ) -> Artifact | None:
     """Compile a model for a target and write its artifact folder at `output`, whole or not at all.
 

@@ -49,7 +49,7 @@ class DeploykitBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        return Device(device).type == DeviceType.CPU
+        return bool(Device(device).type == DeviceType.CPU)
 
 
 prepare = DeploykitBackend.prepare

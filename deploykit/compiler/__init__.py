@@ -1,0 +1,1 @@
+"""The compiler: `ImportedModel` -> `Program` -> sources and objects; `pipeline` names the stages."""

@@ -40,7 +40,7 @@ class Observer:
 
     `on_stage(name)` is called when a stage begins."""
 
-    on_stage: Callable[[str], None] = lambda name: None
+    on_stage: Callable[[str], None] = lambda _: None
     dump_dir: Path | None = None
     stop_after: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
@@ -97,10 +97,10 @@ def kernels(module: ir.IRModule, device: Device, level: int) -> KernelModule:
     for gvar, func in fused.functions.items():
         if isinstance(func, tirx.PrimFunc):
             in_place[gvar.name_hint] = elementwise_inputs(func)
-            func = schedule(func, device)
-            if in_place[gvar.name_hint]:
-                func = func.without_attr("tirx.noalias")
-        scheduled[gvar] = func
+            kernel = schedule(func, device)
+            scheduled[gvar] = kernel.without_attr("tirx.noalias") if in_place[gvar.name_hint] else kernel
+        else:
+            scheduled[gvar] = func
     return KernelModule(ir.IRModule(scheduled), in_place)
 
 

@@ -1,0 +1,1 @@
+"""Importers: a model file -> `ImportedModel`. One package a format."""

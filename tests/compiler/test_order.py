@@ -1,6 +1,7 @@
 """Kernels over data dims are launched after the dims are known, whatever fusion did."""
 
 import numpy as np
+
 from tests.frontends.onnx.harness import check
 
 DUPLICATES = np.array([2, 1, 1, 3, 4, 3], np.float32)

@@ -2,8 +2,8 @@
 
 Equal sizes above 1 become one symbol. Three relaxations are tried, the widest first: every dim of every input (but not
 of short integer operands such as axes and shapes), every dim of the first input, its first dim. The first that can be
-imported is built once and run at several sizes: that of the case, compared with the stored outputs, and others, compared
-with ONNX's reference implementation where it accepts them.
+imported is built once and run at several sizes: that of the case, compared with the stored outputs, and others,
+compared with ONNX's reference implementation where it accepts them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 import onnx
 from onnx.backend.test.runner import Runner
 from onnx.reference import ReferenceEvaluator
-from tests.conformance.suite import Case
 
 import deploykit
+from tests.conformance.suite import Case
 
 SHORT_OPERAND = 1
 """Integer inputs up to this rank are operands such as axes and shapes."""
@@ -100,7 +100,9 @@ def _other_sizes(variant: Variant) -> Iterator[dict[str, int]]:
     yield dict.fromkeys(variant.sizes, 1)
 
 
-def _agrees(case: Case, variant: Variant, session: Any, given: Mapping[str, np.ndarray], sizes: Mapping[str, int]) -> bool:
+def _agrees(
+    case: Case, variant: Variant, session: Any, given: Mapping[str, np.ndarray], sizes: Mapping[str, int]
+) -> bool:
     feeds = {
         n: np.resize(x, [sizes[s] if isinstance(s, str) else s for s in variant.symbols[n]]).astype(x.dtype)
         for n, x in given.items()
@@ -116,4 +118,6 @@ def _agrees(case: Case, variant: Variant, session: Any, given: Mapping[str, np.n
 
 
 def _compare(case: Case, actual: list[Any], expected: list[Any]) -> None:
-    Runner.assert_similar_outputs([np.asarray(e) for e in expected], actual, max(case.source.rtol, 1e-3), max(case.source.atol, 1e-5))
+    Runner.assert_similar_outputs(
+        [np.asarray(e) for e in expected], actual, max(case.source.rtol, 1e-3), max(case.source.atol, 1e-5)
+    )

@@ -1,6 +1,6 @@
 """`docs/operators.md`: what is supported of every operator, from the suite's cases and the known failures.
 
-    python -m tests.conformance.operators_page          rewrites the page
+python -m tests.conformance.operators_page          rewrites the page
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
-from tests.conformance.suite import cases, known_failures
 
 from deploykit.frontends.onnx import registry
 from deploykit.frontends.onnx.node import dtype_name
 from deploykit.frontends.onnx.reader import OPSETS
 from deploykit.frontends.onnx.registry import Unsupported, normalise_domain
+from tests.conformance.suite import cases, known_failures
 
 PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
 
 _HEAD = """# Operators
 
-What is supported of each operator, generated from the ONNX backend suite by `python -m tests.conformance.operators_page`
-and checked against what passes. *Opsets*: versions of the operator that are imported. *Lowering*: `own`, or `function`
-when the operator is expanded through its ONNX function body. *Dtypes*: input types of the cases that pass. *Cases*:
-passed of all cases whose graph holds the operator. Every operator is available on the targets `host` and `embedded`.
+What is supported of each operator, generated from the ONNX backend suite by
+`python -m tests.conformance.operators_page` and checked against what passes. *Opsets*: versions of the operator that are
+imported. *Lowering*: `own`, or `function` when the operator is expanded through its ONNX function body. *Dtypes*: input
+types of the cases that pass. *Cases*: passed of all cases whose graph holds the operator. Every operator is available on the targets `host` and `embedded`.
 
 """
 
@@ -48,7 +48,11 @@ def page() -> str:
         names = sorted({s.name for s in onnx.defs.get_all_schemas() if s.domain == domain})
         supported = [n for n in names if _lowering(domain, n)]
         if supported:
-            lines += [f"\n## {domain or 'ai.onnx'}\n", "| Operator | Opsets | Lowering | Dtypes | Cases | Remarks |", "|---|---|---|---|---|---|"]
+            lines += [
+                f"\n## {domain or 'ai.onnx'}\n",
+                "| Operator | Opsets | Lowering | Dtypes | Cases | Remarks |",
+                "|---|---|---|---|---|---|",
+            ]
             lines += [_line(domain, name, rows[domain, name]) for name in supported]
         missing = [n for n in names if not _lowering(domain, n)]
         if missing:

@@ -21,7 +21,7 @@ LONGEST_REASON = 160
 
 def outcome(name: str) -> tuple[str, str | None]:
     """The case and why it fails, `None` when it passes."""
-    return _outcome(name, lambda: cases()[name].run())
+    return _outcome(name, cases()[name].run)
 
 
 def dynamic_outcome(name: str) -> tuple[str, str | None]:

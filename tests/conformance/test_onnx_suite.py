@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.conformance import dynamic, operators_page
 from tests.conformance.suite import cases, dynamic_failures, known_failures
 

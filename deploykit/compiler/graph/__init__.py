@@ -1,0 +1,1 @@
+"""Relax -> Relax: simplification, legalisation, the form of control flow."""

@@ -15,7 +15,7 @@ Two kinds of integer variable occur in expressions:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, Union
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +71,7 @@ class ArenaStorage:
     slot: int
 
 
-Storage: TypeAlias = Union[InputStorage, OutputStorage, ConstantStorage, ArenaStorage]
+Storage: TypeAlias = InputStorage | OutputStorage | ConstantStorage | ArenaStorage
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ class Loop:
     count: tirx.Var
 
 
-Step: TypeAlias = Union[BindDim, SetDim, Check, Reserve, Launch, Copy, CopySlice, If, Loop]
+Step: TypeAlias = BindDim | SetDim | Check | Reserve | Launch | Copy | CopySlice | If | Loop
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def listing(program: Program) -> str:
 
 def shape_text(shape: Sequence[object]) -> str:
     """`[batch, 3, 224]`"""
-    return "[" + ", ".join(to_text(n) for n in shape) + "]"  # type: ignore[arg-type]
+    return "[" + ", ".join(to_text(n) for n in shape) + "]"
 
 
 def _port(port: Port) -> str:

@@ -41,7 +41,6 @@ from deploykit.compiler.program.trace import Trace
 from deploykit.errors import UsageError
 from deploykit.frontends.model import DimBounds, ImportedModel
 
-
 CAPACITY = "capacity_"
 """Names of capacity dims begin with this."""
 
@@ -84,9 +83,7 @@ def place(model: ImportedModel, trace: Trace, capacities: DimBounds) -> Program:
         dims=dims,
         inputs=model.inputs,
         outputs=model.outputs,
-        tensors=tuple(
-            Tensor(t.name, t.dtype, t.shape, storages.get(t.buffer, ArenaStorage(0))) for t in trace.tensors
-        ),
+        tensors=tuple(Tensor(t.name, t.dtype, t.shape, storages.get(t.buffer, ArenaStorage(0))) for t in trace.tensors),
         constants=_constants(trace),
         kernels=tuple(trace.kernels),
         steps=tuple(steps),
@@ -150,9 +147,7 @@ class _Capacity:
 class _Sizes:
     """Byte sizes of buffers over the model's dims, with the capacity dims that this needs."""
 
-    def __init__(
-        self, bounds: Mapping[tirx.Var, tuple[IntExpr | None, IntExpr | None]], capacities: DimBounds
-    ) -> None:
+    def __init__(self, bounds: Mapping[tirx.Var, tuple[IntExpr | None, IntExpr | None]], capacities: DimBounds) -> None:
         self.bounds = bounds
         self.capacities = capacities
         self.dims: list[Dim] = []

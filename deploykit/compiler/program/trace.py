@@ -56,8 +56,8 @@ class DraftTensor:
 
 @dataclass
 class Trace:
-    """What a walk gives. `results` are tensor indices, one an output of the model; `in_place[k]` the inputs that kernel `k` may
-    write its result over."""
+    """What a walk gives. `results` are tensor indices, one an output of the model; `in_place[k]` the inputs that kernel
+    `k` may write its result over."""
 
     tensors: list[DraftTensor] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
@@ -246,11 +246,9 @@ class _Walker:
 
     def match(self, func: tirx.PrimFunc, arguments: Sequence[Any]) -> dict[tirx.Var, IntExpr]:
         """Values of the function's integer variables: its integer parameters, and the dims of its buffer shapes."""
-        env: dict[tirx.Var, IntExpr] = {}
-        for param, argument in zip(func.params, arguments, strict=True):
-            if not tirx.is_buffer_var(param):
-                env[param] = argument
-        for param, argument in zip(func.params, arguments, strict=True):
+        pairs = list(zip(func.params, arguments, strict=True))
+        env: dict[tirx.Var, IntExpr] = {p: argument for p, argument in pairs if not tirx.is_buffer_var(p)}
+        for param, argument in pairs:
             if tirx.is_buffer_var(param):
                 for formal, actual in zip(param.shape, self.result.tensors[argument].shape, strict=True):
                     if isinstance(formal, tirx.Var):
@@ -290,7 +288,9 @@ class _Walker:
         values: dict[tirx.Var, IntExpr] = {}
         for target, source in zip(targets, sources, strict=True):
             shapes = zip(self.result.tensors[target].shape, self.result.tensors[source].shape, strict=True)
-            values.update({formal: actual for formal, actual in shapes if isinstance(formal, tirx.Var) and formal in fresh})
+            values.update(
+                {formal: actual for formal, actual in shapes if isinstance(formal, tirx.Var) and formal in fresh}
+            )
         self.steps.extend(SetDim(var, value) for var, value in values.items())
         self.steps.extend(Copy(t, s) for t, s in zip(targets, sources, strict=True))
 
@@ -321,10 +321,10 @@ class _Walker:
         steps = self.nested(walk)
         self.steps.append(Loop(index, trips.values[0] if len(trips.values) else None, going, steps, count))
         self.bound(count)
-        return tuple([*state, *rows])
+        return (*state, *rows)
 
     def _shield(self, ends: Sequence[int], state: Sequence[int]) -> list[int]:
-        """A new value that is another state's old one is copied first, so that the updates do not disturb each other."""
+        """A new value that is another state's old one is copied first, so that updates do not disturb each other."""
         held = []
         buffers = {self.result.tensors[s].buffer for s in state}
         for end, own in zip(ends, state, strict=True):
@@ -355,4 +355,3 @@ def _requirement_vars(requirement: Requirement) -> list[tirx.Var]:
     for value in requirement.values:
         found.extend(free_vars(value))
     return found
-

@@ -1,13 +1,13 @@
 """The ONNX importer: file -> `ImportedModel`.
 
-    reader.py      file or ModelProto -> checked onnx-ir model
-    importer.py    model -> Relax, node by node
-    value.py       what is known of a value while importing
-    context.py     what operators build with
-    registry.py    which function imports which operator
-    folding.py     constants folded with ONNX's reference evaluator
-    symbolic.py    shape arithmetic on expressions
-    ops/           the operators, one module a family
+reader.py      file or ModelProto -> checked onnx-ir model
+importer.py    model -> Relax, node by node
+value.py       what is known of a value while importing
+context.py     what operators build with
+registry.py    which function imports which operator
+folding.py     constants folded with ONNX's reference evaluator
+symbolic.py    shape arithmetic on expressions
+ops/           the operators, one module a family
 """
 
 from deploykit.frontends.onnx.importer import load_onnx

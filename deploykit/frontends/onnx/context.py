@@ -1,4 +1,4 @@
-"""`Context`: how operators add kernels, reshapes, runtime integers and requirements to the Relax function being built."""
+"""`Context`: how operators add kernels, reshapes, runtime integers and requirements to a Relax function."""
 
 from __future__ import annotations
 
@@ -58,7 +58,11 @@ class Shared:
 
 
 def emit_function(
-    builder: relax.BlockBuilder, name: str, params: Sequence[relax.Var], body: Callable[[], Sequence[relax.Expr]], private: bool
+    builder: relax.BlockBuilder,
+    name: str,
+    params: Sequence[relax.Var],
+    body: Callable[[], Sequence[relax.Expr]],
+    private: bool,
 ) -> None:
     """Emit a function of one dataflow block that returns the tuple of `body()`, whose emissions make up the block.
 
@@ -131,9 +135,7 @@ class Context:
             self.shared.analyzer.bind(var, ir.Range(minimum, upper + 1 - minimum)) if upper >= minimum else None
         return var
 
-    def ints(
-        self, value: Value, minimum: Bound = None, maximum: Bound = None, hint: str = "n"
-    ) -> list[IntExpr]:
+    def ints(self, value: Value, minimum: Bound = None, maximum: Bound = None, hint: str = "n") -> list[IntExpr]:
         """The elements of an integer tensor as integers or expressions, for use as dims, axes, sizes.
 
         A tensor computed at run time is read on the way: each element becomes a data dim with the given bounds (one
@@ -180,7 +182,8 @@ class Context:
             return relax.const(to_storage(value.array), storage_dtype(value.dtype))
         elements = list(value.known_elements().reshape(-1))
         result = self.kernel("known_elements", lambda: _store_elements(elements, value), dtype=value.dtype)
-        assert isinstance(result, Value) and result.var is not None
+        assert isinstance(result, Value)
+        assert result.var is not None
         return result.var
 
     def constant(self, array: object, dtype: str | None = None) -> Value:
@@ -218,9 +221,7 @@ class Context:
         func, scalars = self._primitive_function(placeholders, results)
         gvar = self.shared.library.add_func(func, re.sub(r"\W+", "_", name))
         types = [relax.TensorType(s, storage_dtype(d)) for s, d in zip(shapes, dtypes, strict=True)]
-        call = relax.call_tir(
-            gvar, relax.Tuple([*args, *scalars]), types if len(types) > 1 else types[0]
-        )
+        call = relax.call_tir(gvar, relax.Tuple([*args, *scalars]), types if len(types) > 1 else types[0])
         out = self.builder.emit(call, self._hint())
         if isinstance(dtype, str):
             return Value(dtypes[0], shapes[0], var=out)

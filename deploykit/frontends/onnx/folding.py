@@ -7,7 +7,7 @@ lowering of their own are expanded through the function body that the operator's
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -23,12 +23,20 @@ if TYPE_CHECKING:
 MAXIMUM_FOLDED_ELEMENTS = 1 << 28
 """A result with more elements is computed at run time instead."""
 
-_NEVER = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout"}
+_NEVER = {
+    "RandomNormal",
+    "RandomUniform",
+    "RandomNormalLike",
+    "RandomUniformLike",
+    "Bernoulli",
+    "Multinomial",
+    "Dropout",
+}
 _MODEST = 1 << 22
 _HEAVY = {"Conv", "ConvTranspose", "MatMul", "Gemm"}
 
 
-def fold(node: Node, source: object, inputs: Sequence[AnyValue | None]) -> tuple[AnyValue | None, ...] | None:
+def fold(node: Node, inputs: Sequence[AnyValue | None]) -> tuple[AnyValue | None, ...] | None:
     """The constant results of a node, or `None` when it must not be folded."""
     if node.op_type in _NEVER or any(a.type == ir.AttributeType.GRAPH for a in node.attributes.values()):
         return None
@@ -44,7 +52,9 @@ def fold(node: Node, source: object, inputs: Sequence[AnyValue | None]) -> tuple
     if node.op_type in _HEAVY and max(a.size for a in arrays if a is not None) > _MODEST:
         return None
     results = _evaluate(node, inputs)
-    if results is None or not all(isinstance(r, np.ndarray | np.generic) and r.dtype.kind not in "OUSc" for r in results):
+    if results is None or not all(
+        isinstance(r, np.ndarray | np.generic) and r.dtype.kind not in "OUSc" for r in results
+    ):
         return None
     return tuple(constant(r) for r in results)
 
@@ -93,13 +103,13 @@ def has_function_body(node: Node) -> bool:
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
-def function_body(node: Node, source: object, inputs: Sequence[AnyValue | None]) -> ir.Function | None:
+def function_body(node: Node, inputs: Sequence[AnyValue | None]) -> ir.Function | None:
     """The schema's function body for this node, or `None`."""
     schema = _schema(node)
     if schema is None:
         return None
     if schema.has_function:
-        return ir.from_proto(schema.function_body)
+        return _function(schema.function_body)
     if not schema.has_context_dependent_function:
         return None
     proto = onnx.helper.make_node(
@@ -122,10 +132,17 @@ def function_body(node: Node, source: object, inputs: Sequence[AnyValue | None])
     kept = [name for name in function.output if name in computed]
     assert kept == list(function.output)[: len(kept)], "only trailing outputs may be left out"
     del function.output[len(kept) :]
-    return ir.from_proto(function)
+    return _function(function)
 
 
-def _schema(node: Node) -> onnx.defs.OpSchema | None:
+def _function(proto: onnx.FunctionProto) -> ir.Function:
+    function = ir.from_proto(proto)
+    assert isinstance(function, ir.Function)
+    return function
+
+
+def _schema(node: Node) -> Any:
+    """The operator's schema at the node's opset, `None` when there is none. Its class carries no types."""
     try:
         return onnx.defs.get_schema(node.op_type, node.opset, node.domain)
     except (onnx.defs.SchemaError, TypeError):  # a TypeError for versions beyond int32

@@ -71,9 +71,12 @@ class GraphImporter:
         unknown = set(self.bounds) - set(self.dims)
         if unknown:
             raise UsageError(
-                f"the model has no dim named {', '.join(sorted(unknown))}; its dims are: {', '.join(self.dims) or 'none'}"
+                f"the model has no dim named {', '.join(sorted(unknown))}; "
+                f"its dims are: {', '.join(self.dims) or 'none'}"
             )
-        params = [relax.Var(self.shared.unique(p.name), relax.TensorType(p.shape, storage_dtype(p.dtype))) for p in ports]
+        params = [
+            relax.Var(self.shared.unique(p.name), relax.TensorType(p.shape, storage_dtype(p.dtype))) for p in ports
+        ]
         context = Context(self.shared, builder)
         scope: Scope = {p.name: Value(p.dtype, p.shape, var=v) for p, v in zip(ports, params, strict=True)}
         results: list[Value] = []
@@ -116,7 +119,7 @@ class GraphImporter:
     def _dim(self, port: str, axis: int, size: int | ir.SymbolicDim) -> int | tirx.Var:
         if isinstance(size, int):
             return size
-        name = size.value if size.value else f"{port}_dim{axis}"
+        name = size.value or f"{port}_dim{axis}"
         if name not in self.dims:
             self.dims[name] = self._new_dim(name)
         dim = self.dims[name]
@@ -163,10 +166,18 @@ class GraphImporter:
         node = self._describe(source, opsets)
         context.node_name = node.name
         try:
-            results = self._import(context, node, source, inputs, scope)
+            results = self._import(context, node, inputs, scope)
         except Unsupported as error:
             results = self._problem(node, str(error))
-        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
+        except (
+            ArithmeticError,
+            AssertionError,
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+            RuntimeError,
+        ) as error:
             results = self._problem(node, f"its inputs or attributes make no sense ({type(error).__name__}: {error})")
         for value, result in zip(source.outputs, results, strict=False):
             if value.name:
@@ -192,9 +203,9 @@ class GraphImporter:
         )
 
     def _import(
-        self, context: Context, node: Node, source: ir.Node | _View, inputs: list[AnyValue | None], scope: Scope
+        self, context: Context, node: Node, inputs: list[AnyValue | None], scope: Scope
     ) -> tuple[AnyValue | None, ...]:
-        folded = folding.fold(node, source, inputs) or symbolic.evaluate(context, node, inputs)
+        folded = folding.fold(node, inputs) or symbolic.evaluate(context, node, inputs)
         if folded is not None:
             return folded
         importer = registry.find(node.domain, node.op_type, node.opset)
@@ -204,16 +215,16 @@ class GraphImporter:
             else:
                 result = importer(context, node, *inputs)
             return result if isinstance(result, tuple) else (result,)
-        return self._expand(context, node, source, inputs)
+        return self._expand(context, node, inputs)
 
-    def _expand(
-        self, context: Context, node: Node, source: ir.Node | _View, inputs: list[AnyValue | None]
-    ) -> tuple[AnyValue | None, ...]:
+    def _expand(self, context: Context, node: Node, inputs: list[AnyValue | None]) -> tuple[AnyValue | None, ...]:
         """Import a function operator through its body."""
-        function = self.functions.get((node.domain, node.op_type)) or folding.function_body(node, source, inputs)
+        function = self.functions.get((node.domain, node.op_type)) or folding.function_body(node, inputs)
         if function is None:
             raise Unsupported("no lowering for this operator")
-        scope: Scope = {v.name or "": i for v, i in zip(function.inputs, [*inputs, *([None] * len(function.inputs))], strict=False)}
+        scope: Scope = {
+            v.name or "": i for v, i in zip(function.inputs, [*inputs, *([None] * len(function.inputs))], strict=False)
+        }
         opsets = {normalise_domain(d): v for d, v in function.opset_imports.items()}
         for inner in function:
             self.node(context, _resolve(inner, function, node), scope, {**self.opsets, **opsets})
@@ -265,7 +276,8 @@ def _resolve(inner: ir.Node, function: ir.Function, node: Node) -> _View:
         if not attribute.is_ref():
             attributes.append(attribute)
             continue
-        given = node.attributes.get(attribute.ref_attr_name) or function.attributes.get(attribute.ref_attr_name)
+        name = attribute.ref_attr_name or ""
+        given = node.attributes.get(name) or function.attributes.get(name)
         if given is not None and given.value is not None:
             attributes.append(ir.Attr(attribute.name, given.type, given.value))
     return _View(

@@ -29,7 +29,9 @@ def read(source: str | Path | bytes | onnx.ModelProto) -> ir.Model:
     label = str(source) if isinstance(source, (str, Path)) else "the model"
     proto = source if isinstance(source, onnx.ModelProto) else _parse(source, label)
     if not proto.HasField("graph") or not (proto.graph.node or proto.graph.output):
-        raise UnsupportedModelError(f"{label} is not an ONNX model: it holds no graph. Check that the file is complete.")
+        raise UnsupportedModelError(
+            f"{label} is not an ONNX model: it holds no graph. Check that the file is complete."
+        )
     _check_opset(proto, label)
     _check_form(proto, source, label)
     _check_types(proto, label)
@@ -104,7 +106,9 @@ def _check_form(proto: onnx.ModelProto, source: str | Path | bytes | onnx.ModelP
         if "No Op registered" not in reason and "external" not in reason.lower():
             raise UnsupportedModelError(f"{label} breaks the ONNX specification: {reason}") from error
     except (ValueError, RuntimeError) as error:
-        raise UnsupportedModelError(f"{label} cannot be checked: {error}. It may be corrupt; export it again.") from error
+        raise UnsupportedModelError(
+            f"{label} cannot be checked: {error}. It may be corrupt; export it again."
+        ) from error
 
 
 def _check_types(proto: onnx.ModelProto, label: str) -> None:

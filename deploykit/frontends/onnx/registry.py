@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias, Union
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from deploykit.frontends.onnx.value import AnyValue
 
-    Result: TypeAlias = Union[AnyValue, tuple[AnyValue | None, ...]]
+    Result: TypeAlias = AnyValue | tuple[AnyValue | None, ...]
     Importer: TypeAlias = Callable[..., Result]
 
 _OPERATORS: dict[tuple[str, str], dict[int, Importer]] = {}

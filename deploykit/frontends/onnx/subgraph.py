@@ -77,7 +77,7 @@ def build(
     emit_function(builder, function_name, [v.var for v in (*given, *inner_values)], body, private=True)
     function = builder.get()[function_name]
     gvar = tvm_ir.GlobalVar(function_name)
-    relax.expr._update_type(gvar, function.ty)
+    relax.expr._update_type(gvar, function.ty)  # noqa: SLF001  a GlobalVar made by hand has no public way to its type
     ctx.shared.functions[gvar] = function
     return Subgraph(gvar, tuple(ctx.tensor(v) for _, v in tensors), tuple(results))
 

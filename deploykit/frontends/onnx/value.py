@@ -13,7 +13,7 @@ Sequences and optionals exist at import time only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, Union
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class OptionalValue:
     item: Value | SequenceValue | None
 
 
-AnyValue: TypeAlias = Union[Value, SequenceValue, OptionalValue]
+AnyValue: TypeAlias = Value | SequenceValue | OptionalValue
 
 
 def constant(array: np.ndarray | np.generic) -> Value:

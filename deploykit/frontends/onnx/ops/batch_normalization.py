@@ -5,6 +5,8 @@ Constant statistics and parameters are folded into one scale and one shift a cha
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from tvm import ir, te, tirx
 
@@ -66,7 +68,7 @@ def _statistics(ctx: Context, x: Value, dtype: str) -> tuple[Value, Value]:
     count = tirx.Cast(wide, tirx.convert(ctx.product(others)))
 
     def build(t: te.Tensor) -> tuple[te.Tensor, te.Tensor]:
-        def total(name: str, term: object) -> te.Tensor:
+        def total(name: str, term: Callable[[ir.Expr, ir.Expr], ir.Expr]) -> te.Tensor:
             axes = [te.reduce_axis((0, n), name=f"r{i}") for i, n in enumerate(others)]
             return te.compute(
                 (x.shape[1],),
@@ -74,7 +76,7 @@ def _statistics(ctx: Context, x: Value, dtype: str) -> tuple[Value, Value]:
                 name=name,
             )
 
-        sums = total("sums", lambda c, value: value)
+        sums = total("sums", lambda _, value: value)
         mean = te.compute((x.shape[1],), lambda c: sums(c) / count, name="mean")
         squares = total("squares", lambda c, value: (value - mean(c)) * (value - mean(c)))
         variance = te.compute((x.shape[1],), lambda c: squares(c) / count, name="variance")

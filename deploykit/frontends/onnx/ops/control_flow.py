@@ -41,7 +41,7 @@ def if_operator(
         return tuple(local.get(v.name or "") for v in taken.outputs)
     names = sorted(free_names(then) | free_names(otherwise))
     branches = [
-        build(importer, ctx, f"{node.name}_{side}", graph, scope, names, [], lambda inner, given, local: [])
+        build(importer, ctx, f"{node.name}_{side}", graph, scope, names, [], lambda *_: [])
         for side, graph in (("then", then), ("else", otherwise))
     ]
     shapes = [_join(ctx, a, b) for a, b in zip(branches[0].results, branches[1].results, strict=True)]
@@ -70,7 +70,9 @@ def _unpack(
     ctx: Context, call: relax.Call, dtypes: Sequence[str], shapes: Sequence[Sequence[IntExpr]]
 ) -> tuple[Value, ...]:
     result = ctx.builder.emit(call)
-    return tuple(ctx.bind(relax.TupleGetItem(result, i), d, s) for i, (d, s) in enumerate(zip(dtypes, shapes, strict=True)))
+    return tuple(
+        ctx.bind(relax.TupleGetItem(result, i), d, s) for i, (d, s) in enumerate(zip(dtypes, shapes, strict=True))
+    )
 
 
 @operator("Loop")
@@ -134,9 +136,13 @@ def _loop(
     """Emit a loop. `drop` results at the front of the function are not wanted (a condition that is always true)."""
     ends, rows = results[: len(state)], results[len(state) :]
     for before, after in zip(state, ends, strict=True):
-        same = before.rank == after.rank and all(ctx.equal(m, n) for m, n in zip(before.shape, after.shape, strict=True))
+        same = before.rank == after.rank and all(
+            ctx.equal(m, n) for m, n in zip(before.shape, after.shape, strict=True)
+        )
         if not same or before.dtype != after.dtype:
-            raise Unsupported(f"a loop that changes a state from {before.dtype}{before.shape} to {after.dtype}{after.shape}")
+            raise Unsupported(
+                f"a loop that changes a state from {before.dtype}{before.shape} to {after.dtype}{after.shape}"
+            )
     count = ctx.new_dim("iterations", 0, trips)
     done: IntExpr = count if condition is not None or trips is None else trips
     shapes = [v.shape for v in state] + [(done, *r.shape) for r in rows]
@@ -159,14 +165,14 @@ def _without_first(ctx: Context, body: Subgraph, drop: int) -> relax.GlobalVar:
     fields = list(last.value.fields)[drop:]
     out = relax.Var(last.var.name, relax.TupleType([f.ty for f in fields]))
     rebuilt = relax.SeqExpr([relax.DataflowBlock([*bindings, relax.VarBinding(out, relax.Tuple(fields))])], out)
-    ctx.shared.functions[body.function] = relax.Function(function.params, rebuilt, out.ty, function.is_pure, function.attrs)
+    ctx.shared.functions[body.function] = relax.Function(
+        function.params, rebuilt, out.ty, function.is_pure, function.attrs
+    )
     return body.function
 
 
 @operator("Scan", since=9)
-def scan(
-    ctx: Context, node: Node, *inputs: Value, importer: GraphImporter, scope: Scope
-) -> tuple[Value, ...]:
+def scan(ctx: Context, node: Node, *inputs: Value, importer: GraphImporter, scope: Scope) -> tuple[Value, ...]:
     graph = node.graph("body")
     scanned = node.int("num_scan_inputs")
     state, sources = list(inputs[: len(inputs) - scanned]), list(inputs[len(inputs) - scanned :])

@@ -43,9 +43,7 @@ def sequence_insert(
 
 
 @operator("SequenceErase")
-def sequence_erase(
-    ctx: Context, node: Node, sequence: SequenceValue, position: Value | None = None
-) -> SequenceValue:
+def sequence_erase(ctx: Context, node: Node, sequence: SequenceValue, position: Value | None = None) -> SequenceValue:
     count = len(sequence.items)
     where = count - 1 if position is None else _position(ctx, position, count, count - 1)
     return SequenceValue((*sequence.items[:where], *sequence.items[where + 1 :]), sequence.dtype)
@@ -76,7 +74,9 @@ def split_to_sequence(ctx: Context, node: Node, x: Value, sizes: Value | None = 
         return SequenceValue(split(ctx, x, axis, ctx.ints(sizes, minimum=0, maximum=extent)), x.dtype)
     piece: IntExpr = 1 if sizes is None else ctx.ints(sizes)[0]
     if not isinstance(piece, int) or not isinstance(extent, int) or piece < 1:
-        raise Unsupported(f"axis {axis} of size {extent} is split in pieces of {piece}: how many is not known at import")
+        raise Unsupported(
+            f"axis {axis} of size {extent} is split in pieces of {piece}: how many is not known at import"
+        )
     pieces = split(ctx, x, axis, [min(piece, extent - start) for start in range(0, extent, piece)])
     if sizes is None and not node.int("keepdims", 1):
         pieces = tuple(ctx.reshape(p, (*p.shape[:axis], *p.shape[axis + 1 :])) for p in pieces)

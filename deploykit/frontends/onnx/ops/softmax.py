@@ -73,7 +73,10 @@ class _Rows:
 
     def __init__(self, tensor: te.Tensor, value: Value, axis: int) -> None:
         self.value, self.axis = value, axis
-        self.x = lambda *i: load(tensor, value.dtype, i)
+        self.tensor = tensor
+
+    def x(self, *index: ir.Expr) -> ir.Expr:
+        return load(self.tensor, self.value.dtype, index)
 
     def row(self, index: tuple[ir.Expr, ...]) -> tuple[ir.Expr, ...]:
         """The index of the row that an element lies in."""
