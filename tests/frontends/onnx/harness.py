@@ -37,10 +37,10 @@ def check(
         session = deploykit.open(f"{folder}/model")
         for position, feeds in enumerate(runs):
             wanted = expected[position] if expected else ReferenceEvaluator(model).run(None, dict(feeds))
-            for got, want in zip(session.run(feeds).values(), wanted, strict=True):
-                assert got.dtype == np.asarray(want).dtype
-                assert got.shape == np.shape(want)
-                np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol)
+            for (name, got), want in zip(session.run(feeds).items(), wanted, strict=True):
+                shapes = [x.shape for x in feeds.values()]
+                assert (got.dtype, got.shape) == (np.asarray(want).dtype, np.shape(want)), f"{name} of {shapes}"
+                np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol, err_msg=f"{name} of {shapes}")
 
 
 def numbers(*shape: int, dtype: str = "float32", seed: int = 0) -> np.ndarray:

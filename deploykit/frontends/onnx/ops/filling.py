@@ -6,7 +6,7 @@ import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.dtypes import numpy_dtype, storage_dtype, to_storage
+from deploykit.frontends.dtypes import numpy_dtype, to_storage
 from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.integers import ceil_div, expr, is_plain, maximum
@@ -20,14 +20,20 @@ LONGEST_RANGE = 1 << 40
 
 def stored(number: float, dtype: str) -> ir.Expr:
     """A number as an element of logical `dtype`."""
-    return tirx.const(to_storage(np.asarray(number).astype(numpy_dtype(dtype))).item(), storage_dtype(dtype))
+    return element_of(np.asarray(number).astype(numpy_dtype(dtype)))
+
+
+def element_of(array: np.ndarray) -> ir.Expr:
+    """The first element of an array as kernels store it."""
+    bits = to_storage(array.reshape(-1)[:1])
+    return tirx.const(bits[0].item(), bits.dtype.name)
 
 
 @operator("ConstantOfShape")
 def constant_of_shape(ctx: Context, node: Node, shape: Value) -> Value:
     fill = constant(node.tensor("value").reshape(-1)[0] if node.has("value") else np.float32(0))
     assert fill.array is not None
-    element = tirx.const(to_storage(fill.array).item(), storage_dtype(fill.dtype))
+    element = element_of(fill.array)
     sizes = ctx.ints(shape, minimum=0, hint="size")
     if not sizes:
         return fill

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from tvm import ir, te, tirx
 
+from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.integers import expr, inside, less, negate
+from deploykit.frontends.onnx.integers import expr, inside, is_plain, less, negate
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.slicing import Piece, take
 from deploykit.frontends.onnx.registry import Unsupported, operator
@@ -24,14 +25,23 @@ def gather(ctx: Context, x: Value, indices: Value, axis: int) -> Value:
         pieces = [Piece(index, 1) if i == axis else Piece(0, n) for i, n in enumerate(x.shape)]
         return ctx.reshape(take(ctx, x, pieces), shape)
 
+    checked = _in_range(indices, x.shape[axis])
+
     def build(data: te.Tensor, where: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:
-            i = inside(expr(where(*index[axis : axis + indices.rank])), x.shape[axis])
+            i = expr(where(*index[axis : axis + indices.rank]))
+            i = i if checked else inside(i, x.shape[axis])
             return data(*index[:axis], i, *index[axis + indices.rank :])
 
         return te.compute(shape, element, name="gather")
 
     return ctx.kernel("gather", build, x, indices, dtype=x.dtype)
+
+
+def _in_range(indices: Value, size: IntExpr) -> bool:
+    """Whether constant indices are known to need no adjustment."""
+    array = indices.array
+    return array is not None and array.size > 0 and is_plain(size) and bool(array.min() >= 0 and array.max() < size)
 
 
 @operator("Gather")

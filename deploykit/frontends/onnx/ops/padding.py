@@ -25,6 +25,7 @@ from deploykit.frontends.onnx.integers import (
     select,
 )
 from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops.filling import element_of, stored
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
 
@@ -56,7 +57,7 @@ def pad_to(
     if mode != "constant":
         for axis in axes:
             ctx.require(less_equal(1, axis.kept), "an empty axis cannot be padded by its own elements")
-    value = value if value is not None else ctx.constant(0, x.dtype)
+    fixed = stored(0, x.dtype) if value is None else None if value.array is None else element_of(value.array)
 
     def build(t: te.Tensor, *fill: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:
@@ -65,16 +66,13 @@ def pad_to(
                 return t(*(axis.repeated(p, mode) for axis, p in zip(axes, places, strict=True)))
             inside = all_of(axis.holds(p) for axis, p in zip(axes, places, strict=True))
             source = t(*(axis.crop + p for axis, p in zip(axes, places, strict=True)))
-            return source if is_plain(inside) else tirx.if_then_else(inside, source, _scalar(fill[0]))
+            filler = fixed if fixed is not None else fill[0](*([0] * len(fill[0].shape)))
+            return source if is_plain(inside) else tirx.if_then_else(inside, source, filler)
 
         return te.compute(shape, element, name="pad")
 
-    operands = (x, value) if mode == "constant" else (x,)
+    operands = (x, value) if mode == "constant" and value is not None and fixed is None else (x,)
     return ctx.kernel("pad", build, *operands, dtype=x.dtype)
-
-
-def _scalar(tensor: te.Tensor) -> ir.Expr:
-    return tensor(*([0] * len(tensor.shape)))
 
 
 class _Axis:
