@@ -1,12 +1,11 @@
 """The standard ONNX backend interface (`onnx.backend.base`), so that the ONNX project's own suite runs unchanged.
 
-`prepare` builds a host artifact in a temporary folder and opens it; the folder goes with the prepared model. The
-environment variable `DEPLOYKIT_BACKEND_TARGET` names another target that can run here, such as `embedded`.
+`prepare` builds an artifact in a temporary folder and opens it; the folder goes with the prepared model. `TARGET` is
+the target to build for; with `SANITIZE` the artifact runs in an instrumented process (see `deploykit.open`).
 """
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Sequence
 from typing import Any
@@ -18,14 +17,17 @@ from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 import deploykit
 from deploykit.session import Session
 
+TARGET = "host"
+SANITIZE = False
+
 
 class PreparedModel(BackendRep):
     """A built model. `run` takes the inputs in order and gives the outputs in order."""
 
-    def __init__(self, model: onnx.ModelProto, target: str) -> None:
+    def __init__(self, model: onnx.ModelProto) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="deploykit-")
-        deploykit.build(model, target=target, output=f"{self._folder.name}/model")
-        self.session: Session = deploykit.open(f"{self._folder.name}/model")
+        deploykit.build(model, target=TARGET, output=f"{self._folder.name}/model")
+        self.session: Session = deploykit.open(f"{self._folder.name}/model", sanitize=SANITIZE)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[np.ndarray, ...]:  # noqa: ARG002
         names = [port.name for port in self.session.manifest.inputs]
@@ -35,13 +37,13 @@ class PreparedModel(BackendRep):
 
 
 class DeploykitBackend(Backend):
-    """Compiles through the host target; the only device is the CPU."""
+    """Compiles for `TARGET`; the only device is the CPU."""
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> PreparedModel:  # noqa: ARG003
         if not cls.supports_device(device):
             raise deploykit.UsageError(f"device '{device}' is not supported; there is CPU")
-        return PreparedModel(model, os.environ.get("DEPLOYKIT_BACKEND_TARGET", "host"))
+        return PreparedModel(model)
 
     @classmethod
     def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:

@@ -23,9 +23,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
 _HEAD = """# Operators
 
 What is supported of each operator, generated from the ONNX backend suite by
-`python -m tests.conformance.operators_page` and checked against what passes. *Opsets*: versions of the operator that are
-imported. *Lowering*: `own`, or `function` when the operator is expanded through its ONNX function body. *Dtypes*: input
-types of the cases that pass. *Cases*: passed of all cases whose graph holds the operator. Every operator is available on the targets `host` and `embedded`.
+`python -m tests.conformance.operators_page` and checked against what passes. *Opsets*: versions of the operator
+that are imported. *Lowering*: `own`, or `function` when the operator is expanded through its ONNX function body.
+*Dtypes*: input types of the cases that pass. *Cases*: passed of all cases whose graph holds the operator.
+Every operator is available on the targets `host` and `embedded`.
 
 """
 

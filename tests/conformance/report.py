@@ -1,7 +1,8 @@
-"""Run cases of the ONNX backend suite and count: `python -m tests.conformance.report [PATTERN] [--dynamic] [--write]`.
+"""Run cases of the ONNX backend suite and count: `python -m tests.conformance.report [PATTERN] [OPTIONS]`.
 
 Prints the failures with their reasons and a table by kind. `--dynamic` runs the dynamic variants of the cases that are
-expected to pass. `--write` rewrites the list of known failures from a whole run.
+expected to pass; `--embedded` builds C for the embedded target and runs it under the address and undefined behaviour
+sanitizers. `--write` rewrites the list of known failures from a whole run.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 import warnings
 from collections.abc import Callable
 
+from deploykit import onnx_backend
 from tests.conformance import dynamic
 from tests.conformance.suite import DYNAMIC_FAILURES, KNOWN_FAILURES, cases, dynamic_failures, known_failures
 
@@ -45,11 +47,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pattern", nargs="?", default="")
     parser.add_argument("--dynamic", action="store_true")
+    parser.add_argument("--embedded", action="store_true")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("-j", "--jobs", type=int, default=2)
     options = parser.parse_args()
     names = [n for n in cases() if re.search(options.pattern, n) and not (options.dynamic and n in known_failures())]
     run = dynamic_outcome if options.dynamic else outcome
+    if options.embedded:
+        onnx_backend.TARGET, onnx_backend.SANITIZE = "embedded", True
     with multiprocessing.Pool(options.jobs, maxtasksperchild=200) as pool:
         failures = {name: reason for name, reason in pool.imap_unordered(run, names, chunksize=8) if reason}
     for name, reason in sorted(failures.items()):

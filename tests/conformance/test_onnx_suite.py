@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from deploykit import onnx_backend
 from tests.conformance import dynamic, operators_page
 from tests.conformance.suite import cases, dynamic_failures, known_failures
 
@@ -17,6 +18,17 @@ def test_case(name: str) -> None:
         return
     with pytest.raises(Exception):  # noqa: B017, PT011  any failure is the expected one
         cases()[name].run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", sorted(n for n in set(cases()) - set(known_failures()) if cases()[n].kind != "real")[::4]
+)
+def test_embedded_case_under_sanitizers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every fourth case; `python -m tests.conformance.report --embedded` runs them all."""
+    monkeypatch.setattr(onnx_backend, "TARGET", "embedded")
+    monkeypatch.setattr(onnx_backend, "SANITIZE", True)
+    cases()[name].run()
 
 
 @pytest.mark.slow
