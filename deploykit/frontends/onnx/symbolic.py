@@ -124,7 +124,7 @@ _POINTWISE: Mapping[str, Callable[..., Any]] = {
     "Identity": lambda a: a,
 }
 
-_VARIADIC: Mapping[str, Callable[[Any, Any], Any]] = {"Min": minimum, "Max": maximum, "Sum": lambda a, b: a + b}
+_VARIADIC: Mapping[str, Callable[[Any, Any], Any]] = {"Min": minimum, "Max": maximum}
 
 _PREDICATES = {"Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Not", "And", "Or"}
 

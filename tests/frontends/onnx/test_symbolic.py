@@ -97,7 +97,6 @@ OPERATORS = {
     "Abs": "t = Sub(s, c)  y = Abs(t)",
     "Min": "y = Min(s, c)",
     "Max": "y = Max(s, c)",
-    "Sum": "y = Sum(s, c, s)",
     "Tile": "k = Constant<value_ints = [2]>()  y = Tile(s, k)",
     "Expand": "k = Constant<value_ints = [2, 3]>()  y = Expand(s, k)",
     "Pad": "k = Constant<value_ints = [1, 2]>()  y = Pad(s, k)",
