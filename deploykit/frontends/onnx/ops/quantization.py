@@ -76,7 +76,7 @@ def quantize_linear(ctx: Context, node: Node, x: Value, scale: Value, zero_point
                 load(t, v.dtype, position(index))
                 for t, v, position in zip(tensors[1:], operands[1:], positions, strict=True)
             ]
-            quotient = _rounded(value / tirx.Cast(value.ty.dtype, parameters[0]), precision)
+            quotient = rounded(value / tirx.Cast(value.ty.dtype, parameters[0]), precision)
             return quantized(quotient, parameters[1] if zero_point is not None else None, dtype, saturate=saturate)
 
         return te.compute(x.shape, element, name="quantize")
@@ -112,7 +112,7 @@ def _float(value: ir.Expr) -> ir.Expr:
     return value if is_float(value) else tirx.Cast("float64", value)
 
 
-def _rounded(value: ir.Expr, dtype: str) -> ir.Expr:
+def rounded(value: ir.Expr, dtype: str) -> ir.Expr:
     """`value` as close as logical `dtype` can hold it."""
     if dtype == "float16":
         return tirx.Cast("float32", tirx.Cast("float16", value))

@@ -17,7 +17,7 @@ from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.conv import conv
 from deploykit.frontends.onnx.ops.elementwise import is_float
 from deploykit.frontends.onnx.ops.matmul import wide_matmul
-from deploykit.frontends.onnx.ops.quantization import quantized, without_zero_point
+from deploykit.frontends.onnx.ops.quantization import quantized, rounded, without_zero_point
 from deploykit.frontends.onnx.registry import operator
 from deploykit.frontends.onnx.value import Value
 from deploykit.frontends.onnx.windows import windows
@@ -106,12 +106,12 @@ def _by_channel(ctx: Context, parameter: Value | None, rank: int) -> Value | Non
 
 
 def _factor(ctx: Context, *scales: Value | None) -> Value:
-    """`a * b / y` of the scales of two factors and of their product; a constant when they are."""
+    """`a * b / y` of the scales of two factors and of their product, each step in the scales' dtype."""
     given = [scale for scale in scales if scale is not None]
     arrays = [scale.array for scale in given if scale.array is not None]
     if len(arrays) == 3:
         return ctx.constant(arrays[0] * arrays[1] / arrays[2])
-    return elementwise(ctx, "factor", lambda a, b, y: a * b / y, *given)
+    return elementwise(ctx, "factor", lambda a, b, y: rounded(a * b, given[0].dtype) / y, *given)
 
 
 def _quantize(ctx: Context, y: Value, factor: Value, zero: Value | None, bias: Value | None = None) -> Value:
