@@ -1,0 +1,82 @@
+"""Deformable convolution: DeformConv, as a kernel that samples and a matrix product.
+
+Each tap of a window is read at its place plus an offset of its own, between the elements, with zeros outside, times its
+mask. The samples are laid out as (batch, groups, channels * taps, windows), so that the convolution is one product.
+(Source: ONNX operator DeformConv, opset 19.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm import ir, te, tirx
+
+from deploykit.frontends.dtypes import storage_dtype
+from deploykit.frontends.onnx.broadcast import load, store
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.integers import equal, exprs, floor_div
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops.conv import add_bias
+from deploykit.frontends.onnx.ops.matmul import wide_matmul
+from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.sampling import inside, linear, near
+from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.windows import Windows, windows
+
+
+@operator("DeformConv")
+def deform_conv(
+    ctx: Context,
+    node: Node,
+    x: Value,
+    w: Value,
+    offset: Value,
+    bias: Value | None = None,
+    mask: Value | None = None,
+) -> Value:
+    if x.rank != 4:
+        raise Unsupported(f"a deformable convolution over {x.rank - 2} spatial axes")
+    shape = windows(ctx, node, x.shape[2:], w.shape[2:])
+    for axis, count in enumerate(shape.counts):
+        given = offset.shape[2 + axis]
+        ctx.require(equal(given, count), "offsets for {} windows, there are {}", given, count)
+    group = node.int("group", 1)
+    batch, outputs = x.shape[0], w.shape[0]
+    depth, places = ctx.product(w.shape[1:]), ctx.product(shape.counts)
+    ctx.require(equal(x.shape[1], w.shape[1] * group), "{} channels do not fit the weights", x.shape[1])
+    samples = _samples(ctx, shape, x, offset, mask, node.int("offset_group", 1))
+    samples = ctx.reshape(samples, (batch, group, depth, places))
+    weights = ctx.reshape(w, (1, group, ctx.simplify(floor_div(outputs, group)), depth))
+    y = ctx.reshape(wide_matmul(ctx, weights, samples), (batch, outputs, *shape.counts))
+    return add_bias(ctx, y, bias, x.dtype)
+
+
+def _samples(ctx: Context, shape: Windows, x: Value, offset: Value, mask: Value | None, offset_groups: int) -> Value:
+    """(batch, channels, *taps, *windows)."""
+    taps = shape.kernel
+    per_group = ctx.simplify(floor_div(x.shape[1], offset_groups))
+
+    def build(data: te.Tensor, moves: te.Tensor, *factors: te.Tensor) -> te.Tensor:
+        def sample(*index: ir.Expr) -> ir.Expr:
+            n, c, tap, at = index[0], index[1], index[2:4], index[4:]
+            number = (tirx.floordiv(c, per_group) * taps[0] + tap[0]) * taps[1] + tap[1]
+            where = []
+            for axis in range(2):
+                start = at[axis] * shape.strides[axis] + tap[axis] * shape.dilations[axis] - shape.before[axis]
+                move = load(moves, offset.dtype, (n, number * 2 + axis, *at))
+                where.append(near(tirx.Cast(move.ty.dtype, start) + move, shape.sizes[axis]))
+
+            def read(place: Sequence[ir.Expr]) -> ir.Expr:
+                element = data(n, c, *place)
+                zero = tirx.const(0, storage_dtype(x.dtype))
+                return load(lambda *_: tirx.if_then_else(inside(place, shape.sizes), element, zero), x.dtype, ())
+
+            value = linear(read, where)
+            if mask is not None:
+                value = value * load(factors[0], mask.dtype, (n, number, *at))
+            return store(value, x.dtype)
+
+        return te.compute(exprs((*x.shape[:2], *taps, *shape.counts)), sample, name="samples")
+
+    operands = [v for v in (x, offset, mask) if v is not None]
+    return ctx.kernel("deform_samples", build, *operands, dtype=x.dtype)
