@@ -6,8 +6,9 @@ anchors in `schedules.anchors`. Other kernels are left as they are, but for the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from tvm import ir, relax, tirx
 
@@ -17,12 +18,19 @@ from deploykit.compiler.schedules.anchors.conv import (
     conv,
     conv_transpose,
     output_size,
-    pack_weight,
-    pack_weight_array,
-    planes,
-    tiled_conv,
+    transposed_size,
 )
 from deploykit.compiler.schedules.anchors.matmul import accumulator, matmul, pack, pack_array, packed_matmul
+from deploykit.compiler.schedules.anchors.packed_conv import (
+    mirrored,
+    mirrored_array,
+    pack_weight,
+    pack_weight_array,
+    packed_conv,
+    plane_conv,
+    planes,
+    spread,
+)
 from deploykit.compiler.schedules.conv import conv_tile
 from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.loops import static
@@ -79,34 +87,68 @@ def _worth_packing(a: relax.Expr, b: relax.Expr) -> bool:
 def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
     data, weight = call.args
     shape, dtype = _conv_shape(call), _dtype(call)
-    sizes = [static(extent) for extent in weight.ty.shape]
-    if device.vector_bits == 0 or None in sizes:
-        build = partial(conv, shape=shape, dtype=dtype)
-        return builder.call_te(build, data, weight, primfunc_name_hint="conv")
-    channels, kernel = int(sizes[0]), [int(width) for width in sizes[2:]]
-    rows = conv_tile(device, accumulator(dtype), channels // shape.groups).rows
-    spatial = [
-        output_size(size, width, shape, dim)
-        for dim, (size, width) in enumerate(zip(data.ty.shape.values[2:], kernel, strict=True))
-    ]
+    sizes = _static_shape(weight)
+    if sizes is None:
+        return builder.call_te(partial(conv, shape=shape, dtype=dtype), data, weight, primfunc_name_hint="conv")
+    if device.vector_bits == 0:
+        packed = _packed(builder, weight, shape.groups, device, dtype)
+        build = partial(packed_conv, shape=shape, channels=sizes[0], dtype=dtype)
+        return builder.call_te(build, data, packed, primfunc_name_hint="conv")
+    pairs = enumerate(zip(data.ty.shape.values[2:], sizes[2:], strict=True))
+    spatial = [output_size(size, width, shape, dim) for dim, (size, width) in pairs]
     if not shape.contiguous:
-        cut = partial(planes, kernel=kernel, shape=shape, dtype=accumulator(dtype))
+        cut = partial(planes, kernel=sizes[2:], shape=shape, dtype=accumulator(dtype))
         data = builder.emit(builder.call_te(cut, data, primfunc_name_hint="planes"))
+    return _plane_conv(builder, data, weight, spatial, shape, device, dtype)
+
+
+def _plane_conv(
+    builder: relax.BlockBuilder,
+    data: relax.Expr,
+    weight: relax.Expr,
+    spatial: Sequence[Any],
+    shape: ConvShape,
+    device: Device,
+    dtype: str,
+) -> relax.Expr:
+    packed = _packed(builder, weight, shape.groups, device, dtype)
+    channels = int(weight.ty.shape[0])
+    build = partial(plane_conv, shape=shape, channels=channels, dtype=dtype)
+    return builder.call_te(build, data, packed, spatial, primfunc_name_hint="conv")
+
+
+def _packed(builder: relax.BlockBuilder, weight: relax.Expr, groups: int, device: Device, dtype: str) -> relax.Expr:
+    rows = conv_tile(device, accumulator(dtype), int(weight.ty.shape[0]) // groups).rows
     if isinstance(weight, ir.GenericConst):
-        packed = relax.const(pack_weight_array(weight.value.numpy(), shape.groups, rows))
-    else:
-        packed = builder.emit(
-            builder.call_te(pack_weight, weight, shape.groups, rows, primfunc_name_hint="pack_weight")
-        )
-    build = partial(tiled_conv, shape=shape, channels=channels, dtype=dtype)
-    return builder.call_te(build, data, packed, spatial=spatial, primfunc_name_hint="conv")
+        return relax.const(pack_weight_array(weight.value.numpy(), groups, rows))
+    return builder.emit(builder.call_te(pack_weight, weight, groups, rows, primfunc_name_hint="pack_weight"))
 
 
 def _conv_transpose(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
     data, weight = call.args
-    extra = tuple(int(n) for n in call.attrs.output_padding)
-    build = partial(conv_transpose, shape=_conv_shape(call), output_padding=extra, dtype=_dtype(call))
-    return builder.call_te(build, data, weight, primfunc_name_hint="conv_transpose")
+    shape, dtype = _conv_shape(call), _dtype(call)
+    extra = [int(n) for n in call.attrs.output_padding]
+    sizes = _static_shape(weight)
+    if sizes is None or device.vector_bits == 0:
+        build = partial(conv_transpose, shape=shape, output_padding=extra, dtype=dtype)
+        return builder.call_te(build, data, weight, primfunc_name_hint="conv_transpose")
+    triples = enumerate(zip(data.ty.shape.values[2:], sizes[2:], extra, strict=True))
+    spatial = [transposed_size(size, width, shape, dim, more) for dim, (size, width, more) in triples]
+    wide = partial(spread, kernel=sizes[2:], shape=shape, dtype=accumulator(dtype))
+    data = builder.emit(builder.call_te(wide, data, extents=spatial, primfunc_name_hint="spread"))
+    if isinstance(weight, ir.GenericConst):
+        weight = relax.const(mirrored_array(weight.value.numpy(), shape.groups))
+    else:
+        weight = builder.emit(builder.call_te(mirrored, weight, shape.groups, primfunc_name_hint="mirrored"))
+    ones, none = (1,) * len(spatial), (0,) * 2 * len(spatial)
+    return _plane_conv(
+        builder, data, weight, spatial, ConvShape(ones, none, shape.dilation, shape.groups), device, dtype
+    )
+
+
+def _static_shape(tensor: relax.Expr) -> list[int] | None:
+    sizes = [static(extent) for extent in tensor.ty.shape]
+    return [size for size in sizes if size is not None] if None not in sizes else None
 
 
 def _conv_shape(call: relax.Call) -> ConvShape:

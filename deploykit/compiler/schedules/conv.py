@@ -1,10 +1,10 @@
 """Convolutions over planes: register tiles of output channels by neighbouring outputs.
 
-Takes the `conv` anchor with weights packed `[groups, tiles, C, *kernel, rows]` (`anchors.conv.tiled_conv`). The outputs
-of an image are numbered along the rows of a plane, gaps between rows included, so that `w` consecutive numbers read
-`w` consecutive elements for every tap; a tile computes `rows` channels for such a run. Runs end inside the plane: the
-last one is moved back and overlaps the one before, and only its new part is stored. Images with fewer numbers than a
-vector has lanes are computed one output at a time, with vectors along the channels.
+Takes the `planes` anchor with weights packed `[groups, tiles, C, *kernel, rows]` (`anchors.packed_conv.plane_conv`).
+The outputs of an image are numbered along the rows of a plane, gaps between rows included, so that `w` consecutive
+numbers read `w` consecutive elements for every tap; a tile computes `rows` channels for such a run. Runs end inside the
+plane: the last one is moved back and overlaps the one before, and only its new part is stored. Images with fewer
+numbers than a vector has lanes are computed one output at a time, with vectors along the channels.
 
 Where planes and outputs have the same extents, full runs are stored straight from registers; otherwise row by row
 through a local copy. The epilogue is applied while storing. One unit of parallel work is a block of runs whose input
@@ -23,9 +23,11 @@ from typing import Any
 from tvm import ir, sym, tirx
 
 from deploykit.compiler.schedules.access import Views, analyse, fuse, pinned, values_of
-from deploykit.compiler.schedules.anchors.conv import ConvShape, tap_offset, tap_phase
+from deploykit.compiler.schedules.anchors.conv import ConvShape
+from deploykit.compiler.schedules.anchors.packed_conv import tap_offset, tap_phase
 from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.finish import Finish, finish_of
+from deploykit.compiler.schedules.inline import ANCHOR
 from deploykit.compiler.schedules.loops import (
     Code,
     as_index,
@@ -105,7 +107,7 @@ class _Place:
 def conv(stage: Stage, views: Views, device: Device) -> list[Any] | str:
     """Statements that compute `stage`, or why it is not a convolution over planes."""
     notes = stage.annotations
-    if notes.get("deploykit.anchor") != "conv" or "deploykit.strides" not in notes:
+    if notes.get(ANCHOR) != "planes":
         return "no convolution over planes"
     combine = stage.combine
     if combine is None or not isinstance(combine.source, tirx.Mul) or stage.store is None:

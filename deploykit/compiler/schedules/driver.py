@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tvm import tirx
@@ -10,19 +11,23 @@ from tvm import tirx
 from deploykit.compiler.schedules.access import Views
 from deploykit.compiler.schedules.conv import conv
 from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.schedules.direct_conv import direct_conv
 from deploykit.compiler.schedules.elementwise import elementwise
 from deploykit.compiler.schedules.epilogue import merge_epilogues
 from deploykit.compiler.schedules.inline import inline
+from deploykit.compiler.schedules.loops import nested
 from deploykit.compiler.schedules.matmul import matmul
 from deploykit.compiler.schedules.nest import Nest, Opaque, Stage, read, sequence
 from deploykit.compiler.schedules.plain import plain
 from deploykit.compiler.schedules.reduction import reduction
+from deploykit.compiler.schedules.rows import Rows, rows_of, write_through
 
 Rule = Callable[[Stage, Views, Device], "list[Any] | str"]
 
 RULES: Mapping[str, Rule] = {
     "matmul": matmul,
     "conv": conv,
+    "direct_conv": direct_conv,
     "elementwise": elementwise,
     "reduction": reduction,
 }
@@ -43,19 +48,49 @@ def _run(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple[str,
     nest = read(func)
     if isinstance(nest, str):
         return func, (f"kept as it is: {nest}",)
-    nest = merge_epilogues(inline(nest))
+    nest = write_through(merge_epilogues(inline(nest)))
     views = Views()
     statements: list[Any] = []
     notes: list[str] = []
-    for stage in nest.stages:
+    position = 0
+    while position < len(nest.stages):
+        stage = nest.stages[position]
+        rows, count = _longest_rows(nest, position)
         if isinstance(stage, Opaque):
             statements.append(stage.body)
             notes.append("imperative block: kept as it is")
-            continue
-        scheduled, note = _apply(stage, views, device)
-        statements.extend(scheduled)
-        notes.append(note)
+        elif rows is not None:
+            statements.append(_row_loop(rows, views, device, notes))
+        else:
+            scheduled, note = _apply(stage, views, device)
+            statements.extend(scheduled)
+            notes.append(note)
+        position += count
     return _write(nest, statements, views), tuple(notes)
+
+
+def _longest_rows(nest: Nest, position: int) -> tuple[Rows | None, int]:
+    """The longest run of stages from `position` on that share rows, and its length."""
+    for stop in range(len(nest.stages), position + 1, -1):
+        run = nest.stages[position:stop]
+        stages = [stage for stage in run if isinstance(stage, Stage)]
+        if len(stages) == len(run) > 1:
+            rows = rows_of(stages, nest.temporaries, (*nest.stages[:position], *nest.stages[stop:]))
+            if rows is not None:
+                return rows, len(run)
+    return None, 1
+
+
+def _row_loop(rows: Rows, views: Views, device: Device, notes: list[str]) -> Any:
+    """All stages of a row, one row after the other."""
+    alone = replace(device, parallel=False)
+    body: list[Any] = []
+    for stage in rows.stages:
+        scheduled, note = _apply(stage, views, alone)
+        body.extend(scheduled)
+        notes.append(f"by rows: {note}")
+    declared = [s for buffer in rows.locals for s in (tirx.AllocBuffer(buffer), *views.declarations(buffer))]
+    return nested(rows.axes, sequence([*declared, *body]), device.parallel)
 
 
 def _write(nest: Nest, statements: Sequence[Any], views: Views) -> tirx.PrimFunc:

@@ -1,10 +1,12 @@
 """Elementwise kernels: one pass over the output, whole vectors first.
 
-Takes a pointwise stage. Neighbouring axes are fused where every access moves through them contiguously, so a kernel
-whose operands all have the output's shape becomes a single loop. The innermost loop runs in whole vectors without
-any condition, then over the remaining elements one by one; it stays scalar when an operand is read with a stride,
-through another index tensor or under a condition, where vectors would be gathered lane by lane. Outer loops are
-marked parallel; a single long loop is cut into blocks for that.
+Takes a pointwise stage. Conditions on the position (pads, concatenations) are taken out of the loops: one on an outer
+axis becomes an `if` around the loops inside of it, one on the innermost axis cuts that loop in up to three
+(`MOST_GUARDS` of them, the others stay). In what is left, neighbouring axes are fused where every access moves through
+them contiguously, so a kernel whose operands all have the output's shape becomes a single loop. The innermost loop runs
+in whole vectors, then over the remaining elements one by one; it stays scalar when an operand is read with a stride,
+through another index tensor or under a condition, where vectors would be gathered lane by lane. The outermost loop is
+parallel; a single long one is cut into blocks for that.
 
 Declines stages that are not pointwise.
 """
@@ -18,66 +20,117 @@ from tvm import ir, tirx
 
 from deploykit.compiler.schedules.access import Access, Fused, Views, analyse, fuse, pinned, values_of
 from deploykit.compiler.schedules.device import Device
-from deploykit.compiler.schedules.loops import bits_of, const, dtype_of, loop, main_and_tail, nested, static
-from deploykit.compiler.schedules.nest import Expr, Stage, collect, sequence, substitute
+from deploykit.compiler.schedules.guards import assume, guards_of, interval, last_axis
+from deploykit.compiler.schedules.loops import (
+    Code,
+    bits_of,
+    const,
+    dtype_of,
+    loop,
+    main_and_tail,
+    nested,
+    static,
+    without_units,
+)
+from deploykit.compiler.schedules.nest import Axis, Expr, Stage, call_name, collect, sequence, substitute
 
 BLOCK = 4096
 """Elements of one unit of parallel work."""
 
+MOST_GUARDS = 8
+"""Conditions on the way to one element that are taken out of its loops."""
+
 
 def elementwise(stage: Stage, views: Views, device: Device) -> list[Any] | str:
     """Statements that compute `stage`, or why it is not an elementwise one."""
-    store = stage.store
-    if store is None or not stage.pointwise:
+    if stage.store is None or stage.reduce:
         return "not pointwise"
-    found = analyse([store], stage.axes)
-    fused = fuse(stage.axes, found, pinned([store.value], stage.axes))
-    assign = substitute(views.store(store), values_of(fused, stage.axes))
-    if not fused:
-        return [assign]
-    lanes = _lanes(store, fused[-1], found, device)
-    return [_loops(assign, fused, lanes, device)]
+    axes, units = without_units(stage.axes)
+    return [_Emitter(views, device).region(substitute(stage.store, units), axes, MOST_GUARDS, device.parallel)]
 
 
-def _loops(assign: Any, fused: Sequence[Fused], lanes: int, device: Device) -> Any:
-    inner = fused[-1].axis
+class _Emitter:
+    """Emits the loops of one stage."""
 
-    def at(index: Expr) -> Any:
-        exact = index if dtype_of(inner.var) == "int64" else index.astype(dtype_of(inner.var))
-        return substitute(assign, {inner.var: exact})
+    def __init__(self, views: Views, device: Device) -> None:
+        self.views = views
+        self.device = device
 
-    if len(fused) > 1:
-        body = sequence(main_and_tail(inner.var.name, inner.extent, lanes, at))
-        return nested([axis.axis for axis in fused[:-1]], body, device.parallel)
-    count = static(inner.extent)
-    if not device.parallel or (count is not None and count <= BLOCK):
-        return sequence(main_and_tail(inner.var.name, inner.extent, lanes, at))
+    def region(self, store: Any, axes: Sequence[Axis], budget: int, parallel: bool) -> Any:
+        """`store` over all of `axes`, with up to `budget` guards taken out."""
+        guards = guards_of(store.value, axes) if budget else []
+        for guard in sorted(guards, key=lambda guard: last_axis(guard, axes)):
+            at = last_axis(guard, axes)
+            if at == len(axes) - 1:
+                span = interval(guard, axes[at])
+                if span is None:
+                    continue
+                pieces = self.pieces(store, axes[at], guard, span, budget - 1)
+                return nested(axes[:-1], pieces, parallel)
+            inner = axes[at + 1 :]
+            either = [self.region(assume(store, guard, h), inner, budget - 1, False) for h in (True, False)]
+            return nested(axes[: at + 1], tirx.IfThenElse(guard, *either), parallel)
+        return self.loops(store, axes, parallel)
 
-    def block(index: Expr) -> Any:
-        start = index * BLOCK
-        length = tirx.min(const(BLOCK), inner.extent - start)
-        return sequence(main_and_tail(inner.var.name, length, lanes, lambda i: at(start + i)))
+    def pieces(self, store: Any, axis: Axis, guard: Expr, span: tuple[Expr, Expr], budget: int) -> Any:
+        """`store` over one axis, cut where `guard` begins to hold and where it ends."""
+        code = Code()
+        first, stop = code.let("first", span[0]), code.let("stop", span[1])
+        cuts = [(const(0), first, False), (first, stop - first, True), (stop, axis.extent - stop, False)]
+        for start, length, holds in cuts:
+            if static(length) != 0:
+                piece = Axis(ir.Var(axis.var.name, dtype_of(axis.var)), length)
+                moved = substitute(assume(store, guard, holds), {axis.var: piece.var + start})
+                code.add(self.region(moved, [piece], budget, False))
+        return code.statement()
 
-    blocks = tirx.floordiv(inner.extent + (BLOCK - 1), const(BLOCK))
-    return loop("block", blocks, block, tirx.ForKind.PARALLEL)
+    def loops(self, store: Any, axes: Sequence[Axis], parallel: bool) -> Any:
+        """`store` over all of `axes`, fused and in vectors."""
+        found = analyse([store], axes)
+        fused = fuse(axes, found, pinned([store.value], axes))
+        assign = substitute(self.views.store(store), values_of(fused, axes))
+        if not fused:
+            return assign
+        lanes = _lanes(store, fused[-1], found, self.device)
+        inner = fused[-1].axis
+
+        def at(index: Expr) -> Any:
+            exact = index if dtype_of(inner.var) == "int64" else index.astype(dtype_of(inner.var))
+            return substitute(assign, {inner.var: exact})
+
+        if len(fused) > 1:
+            body = sequence(main_and_tail(inner.var.name, inner.extent, lanes, at))
+            return nested([axis.axis for axis in fused[:-1]], body, parallel)
+        count = static(inner.extent)
+        if not parallel or (count is not None and count <= BLOCK):
+            return sequence(main_and_tail(inner.var.name, inner.extent, lanes, at))
+
+        def block(index: Expr) -> Any:
+            start = index * BLOCK
+            length = tirx.min(const(BLOCK), inner.extent - start)
+            return sequence(main_and_tail(inner.var.name, length, lanes, lambda i: at(start + i)))
+
+        blocks = tirx.floordiv(inner.extent + (BLOCK - 1), const(BLOCK))
+        return loop("block", blocks, block, tirx.ForKind.PARALLEL)
 
 
 def _lanes(store: Any, inner: Fused, found: Sequence[Access], device: Device) -> int:
     if not all(access.contiguous(inner.inner) for access in found) or guarded(store.value):
         return 1
-    widest = max(bits_of(dtype_of(access.buffer)) for access in found)
+    moving = [access for access in found if static(access.strides[inner.inner] or const(0)) != 0]
+    widest = max(bits_of(dtype_of(access.buffer)) for access in moving)
     return device.lanes(widest)
 
 
 def guarded(value: Expr) -> bool:
     """Whether `value` has loads that are only valid under a condition, or calls without a vector form."""
-    return any(getattr(call.op, "name", "") not in VECTOR_CALLS for call in collect(value, ir.Call))
+    return any(call_name(call) not in VECTOR_CALLS for call in collect(value, ir.Call))
 
 
-_VECTOR_CALLS = (
-    *("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "sigmoid", "pow", "sin", "cos"),
-    *("fabs", "floor", "ceil", "round", "trunc", "nearbyint", "isnan", "likely", "reinterpret"),
-    *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right"),
+VECTOR_CALLS = frozenset(
+    (
+        *("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "sigmoid", "pow", "sin", "cos"),
+        *("fabs", "floor", "ceil", "round", "trunc", "nearbyint", "isnan", "likely", "reinterpret"),
+    )
 )
-VECTOR_CALLS = frozenset(f"tirx.{name}" for name in _VECTOR_CALLS)
 """Calls that the code generator applies to whole vectors."""

@@ -43,10 +43,7 @@ def _only_reader(target: Buffer, writer: Stage, stages: Sequence[Stage | Opaque]
     for other in stages:
         if other is writer:
             continue
-        touched = (
-            other.buffers if isinstance(other, Opaque) else [*other.outputs, *(load.source for load in other.loads)]
-        )
-        if any(buffer.same_as(target) for buffer in touched):
+        if any(buffer.same_as(target) for buffer in other.touched):
             if isinstance(other, Opaque):
                 return None
             readers.append(other)

@@ -27,6 +27,7 @@ from deploykit.compiler.schedules.nest import (
     Opaque,
     Stage,
     analyzer,
+    call_name,
     collect,
     replace_loads,
     substitute,
@@ -34,7 +35,7 @@ from deploykit.compiler.schedules.nest import (
 
 ANCHOR = "deploykit.anchor"
 MAX_NODES = 400
-_CHEAP_CALLS = frozenset({"tirx.if_then_else", "tirx.likely", "tirx.fabs", "tirx.reinterpret"})
+_CHEAP_CALLS = frozenset({"if_then_else", "likely", "fabs", "reinterpret", "floor", "ceil", "trunc", "sqrt"})
 
 
 def inline(nest: Nest) -> Nest:
@@ -72,7 +73,7 @@ def _inlinable(stage: Stage, target: Buffer, stages: Sequence[Stage | Opaque]) -
         if other is stage:
             continue
         if isinstance(other, Opaque):
-            if any(buffer.same_as(target) for buffer in other.buffers):
+            if any(buffer.same_as(target) for buffer in other.touched):
                 return False
             continue
         reads = [load for load in other.loads if load.source.same_as(target)]
@@ -94,7 +95,7 @@ def _rereads(stage: Stage, load: Any) -> bool:
 
 def is_heavy(value: Expr) -> bool:
     """Whether evaluating `value` twice costs more than storing and loading it."""
-    return any(getattr(call.op, "name", "") not in _CHEAP_CALLS for call in collect(value, ir.Call))
+    return any(call_name(call) not in _CHEAP_CALLS for call in collect(value, ir.Call))
 
 
 def _absorb(reader: Stage, producer: Stage, target: Buffer) -> Stage:

@@ -84,13 +84,54 @@ class Code:
 
 
 def nested(axes: Sequence[Axis], body: Any, parallel: bool = False) -> Any:
-    """`body` under loops over fresh copies of `axes`, the first one outermost and, if asked for, parallel."""
+    """`body` under loops over fresh copies of `axes`, the first one outermost and, if asked for, parallel.
+
+    A parallel loop over few iterations takes in the loops inside of it, as far as there is work to share out.
+    """
+    if parallel:
+        count = _shared_out(axes)
+        if count > 1:
+            outer, inner = axes[:count], nested(axes[count:], body)
+            return _collapsed(outer, inner)
     fresh = [ir.Var(axis.var.name.removeprefix("v_"), dtype_of(axis.var)) for axis in axes]
     body = substitute(body, dict(zip((axis.var for axis in axes), fresh, strict=True)))
     for position, (axis, var) in reversed(list(enumerate(zip(axes, fresh, strict=True)))):
         kind = tirx.ForKind.PARALLEL if parallel and position == 0 else tirx.ForKind.SERIAL
         body = tirx.For(var, tirx.IntImm(dtype_of(var), 0), axis.extent, kind, body)
     return body
+
+
+ENOUGH = 64
+"""Iterations of a parallel loop that are known to be enough to share out."""
+
+
+def _shared_out(axes: Sequence[Axis]) -> int:
+    """How many leading axes a parallel loop stands for; a symbolic extent may be 1."""
+    known = 1
+    for count, axis in enumerate(axes):
+        if known >= ENOUGH:
+            return count
+        known *= axis.static or 1
+    return len(axes)
+
+
+def _collapsed(axes: Sequence[Axis], body: Any) -> Any:
+    """`body` under one parallel loop over all of `axes`."""
+    extents = [as_index(axis.extent) for axis in axes]
+    total = extents[0]
+    for extent in extents[1:]:
+        total = total * extent
+
+    def at(index: Expr) -> Any:
+        code = Code()
+        values: dict[ir.Var, Expr] = {}
+        for axis, place in zip(axes, unravel(index, extents), strict=True):
+            value = code.let(axis.var.name.removeprefix("v_"), place)
+            values[axis.var] = value if dtype_of(axis.var) == "int64" else value.astype(dtype_of(axis.var))
+        code.add(substitute(body, values))
+        return code.statement()
+
+    return loop("task", total, at, tirx.ForKind.PARALLEL)
 
 
 def vectorized(lanes: int, body: Body) -> Any:

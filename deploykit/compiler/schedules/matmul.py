@@ -14,7 +14,9 @@ Declines products whose right operand is not packed: they are ordinary reduction
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from tvm import ir, tirx
@@ -22,8 +24,9 @@ from tvm import ir, tirx
 from deploykit.compiler.schedules.access import Views, analyse, fuse, offset_of, pinned, values_of
 from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.finish import Finish, finish_of
-from deploykit.compiler.schedules.loops import as_index, bits_of, const, dtype_of, local, loop, static, unravel
-from deploykit.compiler.schedules.nest import Axis, Expr, Stage, is_zero, replace_loads, sequence, substitute
+from deploykit.compiler.schedules.inline import ANCHOR
+from deploykit.compiler.schedules.loops import Code, as_index, bits_of, const, dtype_of, local, loop, static, unravel
+from deploykit.compiler.schedules.nest import Axis, Buffer, Expr, Stage, is_zero, replace_loads, sequence, substitute
 from deploykit.compiler.schedules.tile import Tile, copy, each_vector, row_sizes, step, tile_for, zero
 
 ROW_BLOCK = 8
@@ -38,7 +41,8 @@ PANEL = "deploykit.panel"
 
 @dataclass(frozen=True)
 class _Product:
-    """One product: loops over `batch`, then `rows` x `columns` results, each a sum over `depth`."""
+    """One product: loops over `batch`, then `rows` x `columns` results, each a sum over `depth`. `values` give the
+    stage's axes in terms of `batch` and `rows`."""
 
     batch: tuple[Axis, ...]
     rows: Axis
@@ -46,27 +50,36 @@ class _Product:
     depth: Axis
     left: Expr
     right: Expr
+    panels: Buffer
     finish: Finish
     values: dict[ir.Var, Expr]
     width: int
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Which results a tile is for: values of the batch loops, the first row, the panel."""
+
+    batch: dict[ir.Var, Expr]
+    row: Expr
+    panel: Expr
+
+
 def matmul(stage: Stage, views: Views, device: Device) -> list[Any] | str:
     """Statements that compute `stage`, or why it is not a packed product."""
-    if stage.annotations.get("deploykit.anchor") != "matmul" or PANEL not in stage.annotations:
+    if stage.annotations.get(ANCHOR) != "matmul" or PANEL not in stage.annotations:
         return "no product with packed panels"
     combine = stage.combine
-    if combine is None or not isinstance(combine.source, tirx.Mul) or stage.store is None:
+    if combine is None or not isinstance(combine.source, tirx.Mul):
         return "its sum is not one of products"
     finish = finish_of(stage, views)
     axes = (*stage.axes, *stage.reduce)
     found = analyse([finish.plain, combine.source], axes)
-    lead = len(stage.axes) - 1
-    fused = fuse(axes, found, pinned([finish.plain.value, combine.source], axes), range(lead))
+    fused = fuse(axes, found, pinned([finish.plain.value, combine.source], axes), range(len(stage.axes) - 1))
     values = values_of(fused, stage.axes[:-1])
-    right_access = analyse([combine.source.b], axes)[0]
-    rows_fused = bool(fused) and is_zero(right_access.strides[fused[-1].inner])
-    rows = fused.pop().axis if rows_fused else Axis(ir.Var("row", "int64"), const(1))
+    panels = analyse([combine.source.b], axes)[0]
+    like_rows = bool(fused) and is_zero(panels.strides[fused[-1].inner])
+    rows = fused.pop().axis if like_rows else Axis(ir.Var("row", "int64"), const(1))
     product = _Product(
         tuple(group.axis for group in fused),
         rows,
@@ -74,128 +87,136 @@ def matmul(stage: Stage, views: Views, device: Device) -> list[Any] | str:
         stage.reduce[0],
         substitute(views.value(combine.source.a), values),
         substitute(combine.source.b, values),
+        panels.buffer,
         finish,
         values,
         int(stage.annotations[PANEL]),
     )
-    return [_tasks(product, views, device)]
+    return [_Emitter(product, views, device).tasks()]
 
 
-def _tasks(product: _Product, views: Views, device: Device) -> Any:
-    dtype = dtype_of(product.left)
-    tile = tile_for(device, dtype, product.width // device.lanes(bits_of(dtype)))
-    panels = (as_index(product.columns.extent) + (product.width - 1)) // product.width
-    stretch = _stretch(product, tile, device)
-    height = tile.rows * ROW_BLOCK
-    row_blocks = (as_index(product.rows.extent) + (height - 1)) // height
-    extents = [*(as_index(axis.extent) for axis in product.batch), (panels + (stretch - 1)) // stretch, row_blocks]
+class _Emitter:
+    """Emits the loops of one product."""
 
-    def task(index: Expr) -> Any:
-        *lead, column_block, row_block = unravel(index, extents)
-        at = {axis.var: value for axis, value in zip(product.batch, lead, strict=True)}
-        first = column_block * stretch
-        count = tirx.min(const(stretch), panels - first)
-        start = row_block * height
-        rows = tirx.min(const(height), as_index(product.rows.extent) - start)
+    def __init__(self, product: _Product, views: Views, device: Device) -> None:
+        dtype = dtype_of(product.left)
+        self.product = product
+        self.views = views
+        self.device = device
+        self.tile = tile_for(device, dtype, product.width // device.lanes(bits_of(dtype)))
 
-        def block(size: int, row: Expr) -> Any:
-            smaller = Tile(size, tile.vectors, tile.lanes, tile.dtype)
-            return loop("panel", count, lambda panel: _tile(product, views, smaller, at, row, first + panel))
+    def tasks(self) -> Any:
+        """All units of work; those of one stretch of panels follow each other."""
+        product = self.product
+        rows, columns = as_index(product.rows.extent), as_index(product.columns.extent)
+        height, stretch = self.tile.rows * ROW_BLOCK, self.stretch()
+        panels = tirx.floordiv(columns + (product.width - 1), const(product.width))
+        row_blocks = tirx.floordiv(rows + (height - 1), const(height))
+        stretches = tirx.floordiv(panels + (stretch - 1), const(stretch))
+        extents = [*(as_index(axis.extent) for axis in product.batch), stretches, row_blocks]
 
-        return sequence(_row_tiles(tile.rows, static(product.rows.extent), start, rows, block))
+        def task(index: Expr) -> Any:
+            code = Code()
+            counts = [code.let("count", extent) for extent in extents]
+            *lead, column_block, row_block = (code.let("place", place) for place in unravel(index, counts))
+            batch = {axis.var: value for axis, value in zip(product.batch, lead, strict=True)}
+            first = code.let("panel", column_block * stretch)
+            count = code.let("panels", tirx.min(const(stretch), panels - first))
+            start = code.let("row", row_block * height)
 
-    total = extents[0]
-    for extent in extents[1:]:
-        total = total * extent
-    return loop("task", total, task, tirx.ForKind.PARALLEL if device.parallel else tirx.ForKind.SERIAL)
+            def strip(tile: Tile, row: Expr) -> Any:
+                return loop("panel", count, lambda panel: self.block(tile, _Place(batch, row, first + panel)))
 
+            self.strips(code, start, code.let("rows", tirx.min(const(height), rows - start)), strip)
+            return code.statement()
 
-def _row_tiles(height: int, rows: int | None, start: Expr, count: Expr, block: Any) -> list[Any]:
-    """`block(size, first row)` for tiles that cover `count` rows from `start`; `rows` are all rows where known."""
-    statements: list[Any] = []
-    for size in (height, *row_sizes(height)):
-        tiles = count // size
-        if rows is None or _occurs(size, height, rows):
-            statements.append(loop("t", tiles, lambda t, s=size, at=start: block(s, at + t * s)))
-            start, count = start + tiles * size, count - tiles * size
-    return statements
+        total = extents[0]
+        for extent in extents[1:]:
+            total = total * extent
+        return loop("task", total, task, tirx.ForKind.PARALLEL if self.device.parallel else tirx.ForKind.SERIAL)
 
+    def strips(self, code: Code, start: Expr, count: Expr, strip: Callable[[Tile, Expr], Any]) -> None:
+        """Tiles of ever smaller height that cover `count` rows from `start`."""
+        rows = static(self.product.rows.extent)
+        heights = (self.tile.rows, *row_sizes(self.tile.rows))
+        for height in heights:
+            if rows is not None and not _occurs(height, heights, rows):
+                continue
+            tile = replace(self.tile, rows=height)
+            tiles = code.let("tiles", tirx.truncdiv(count, const(height)))
+            code.add(loop("t", tiles, partial(_at_height, strip, tile, start)))
+            start, count = start + tiles * height, count - tiles * height
 
-def _occurs(size: int, height: int, rows: int) -> bool:
-    """Whether a tile of `size` rows is used when `rows` rows are cut into the largest tiles first."""
-    for larger in (height, *row_sizes(height)):
-        if larger == size:
-            return rows >= size
-        rows %= larger
-    return False
+    def stretch(self) -> int:
+        """Panels that fill half of the second-level cache, at most `WIDEST` columns."""
+        depth, width = static(self.product.depth.extent), self.product.width
+        widest = max(1, WIDEST // width)
+        if depth is None or not self.device.l2_bytes:
+            return widest
+        panel_bytes = max(1, depth) * width * bits_of(self.tile.dtype) // 8
+        return max(1, min(widest, self.device.l2_bytes // 2 // panel_bytes))
 
+    def block(self, tile: Tile, place: _Place) -> Any:
+        """One register tile: all of the depth, then the epilogue."""
+        product = self.product
+        sums = tile.scratch()
+        right = substitute(product.right, {**product.values, **place.batch})
 
-def _stretch(product: _Product, tile: Tile, device: Device) -> int:
-    """Panels that fill half of the second-level cache; `WIDEST` columns where the depth is unknown."""
-    depth = static(product.depth.extent)
-    widest = max(1, WIDEST // product.width)
-    if depth is None or not device.l2_bytes:
-        return widest
-    panel_bytes = max(1, depth) * product.width * bits_of(tile.dtype) // 8
-    return max(1, min(widest, device.l2_bytes // 2 // panel_bytes))
+        def accumulate(k: Expr) -> Any:
+            def left(i: Expr) -> Expr:
+                at = {**place.batch, product.rows.var: place.row + i, product.depth.var: k}
+                return substitute(product.left, at)
 
+            def element(column: Expr) -> Expr:
+                return replace_loads(right, lambda load: self.panel_load(load, place.panel, k, column))
 
-def _tile(product: _Product, views: Views, tile: Tile, at: dict[ir.Var, Expr], row: Expr, panel: Expr) -> Any:
-    """One register tile: all of the depth, then the epilogue."""
-    sums = tile.scratch()
-    lead = dict(at)
+            return step(tile, sums, left, element)
 
-    def accumulate(k: Expr) -> Any:
-        def left(i: Expr) -> Expr:
-            return substitute(product.left, {**lead, product.rows.var: row + i, product.depth.var: k})
+        steps = [tirx.AllocBuffer(sums), zero(tile, sums), loop("k", product.depth.extent, accumulate)]
+        return sequence([*steps, self.stored(tile, sums, place)])
 
-        def right(column: Expr) -> Expr:
-            return replace_loads(
-                substitute(product.right, {**product.values, **lead}),
-                lambda load: _panel_load(load, views, panel, k, column),
-            )
+    def stored(self, tile: Tile, sums: Buffer, place: _Place) -> Any:
+        """Whole vectors where the panel is full, else element by element through a copy of the sums."""
+        columns, width = as_index(self.product.columns.extent), self.product.width
+        spilled = local("spilled", tile.rows * tile.columns, tile.dtype)
+        valid = tirx.min(const(width), columns - place.panel * width)
 
-        return step(tile, sums, left, right)
+        def element(i: Expr, column: Expr) -> Any:
+            return self.store(place, i, column, tirx.BufferLoad(spilled, [i * tile.columns + column]))
 
-    def store(i: Expr | int, column: Expr, value: Expr) -> Any:
-        place = {**lead, product.rows.var: row + i, product.columns.var: panel * product.width + column}
-        return substitute(product.finish(value, product.values), place)
-
-    whole = each_vector(tile, lambda i, c, s: store(i, c, tirx.BufferLoad(sums, [s])))
-    return sequence(
-        [
-            tirx.AllocBuffer(sums),
-            zero(tile, sums),
-            loop("k", product.depth.extent, accumulate),
-            *_finished(product, tile, sums, panel, whole, store),
-        ]
-    )
-
-
-def _finished(product: _Product, tile: Tile, sums: Any, panel: Expr, whole: Any, store: Any) -> list[Any]:
-    """Whole vectors where the panel is full, else element by element through a copy of the sums."""
-    columns = as_index(product.columns.extent)
-    width = product.width
-    spilled = local("spilled", tile.rows * tile.columns, tile.dtype)
-    valid = tirx.min(const(width), columns - panel * width)
-
-    def element(i: Expr, column: Expr) -> Any:
-        return store(i, column, tirx.BufferLoad(spilled, [i * tile.columns + column]))
-
-    rest = sequence(
-        [
+        rest = [
             tirx.AllocBuffer(spilled),
             copy(tile, sums, spilled),
             loop("i", tile.rows, lambda i: loop("j", valid, lambda j: element(i, j))),
         ]
-    )
-    if product.finish.scalar or (static(columns) is not None and int(columns) < width):
-        return [rest]
-    if static(columns) is not None and int(columns) % width == 0:
-        return [whole]
-    return [tirx.IfThenElse(panel * width + width <= columns, whole, rest)]
+        known = static(columns)
+        if self.product.finish.scalar or (known is not None and known < width):
+            return sequence(rest)
+        whole = each_vector(tile, lambda i, c, at: self.store(place, i, c, tirx.BufferLoad(sums, [at])))
+        if known is not None and known % width == 0:
+            return whole
+        return tirx.IfThenElse(place.panel * width + width <= columns, whole, sequence(rest))
+
+    def store(self, place: _Place, row: Expr, column: Expr, value: Expr) -> Any:
+        product = self.product
+        at = {product.rows.var: place.row + row, product.columns.var: place.panel * product.width + column}
+        return substitute(product.finish(value, product.values), {**place.batch, **at})
+
+    def panel_load(self, load: Any, panel: Expr, depth: Expr, column: Expr) -> Any:
+        if not load.source.same_as(self.product.panels):
+            return load
+        indices = [*load.indices[:-3], panel, depth, column]
+        return tirx.BufferLoad(self.views.flat(load.source), [offset_of(load.source, indices)])
 
 
-def _panel_load(load: Any, views: Views, panel: Expr, depth: Expr, column: Expr) -> Any:
-    indices = [*load.indices[:-3], panel, depth, column]
-    return tirx.BufferLoad(views.flat(load.source), [offset_of(load.source, indices)])
+def _at_height(strip: Callable[[Tile, Expr], Any], tile: Tile, start: Expr, index: Expr) -> Any:
+    return strip(tile, start + index * tile.rows)
+
+
+def _occurs(height: int, heights: Sequence[int], rows: int) -> bool:
+    """Whether tiles of `height` are used when `rows` rows are cut into the largest tiles first."""
+    for larger in heights:
+        if larger == height:
+            return rows >= height
+        rows %= larger
+    return False

@@ -67,6 +67,17 @@ class Stage:
             return (self.epilogue.buffer,)
         return _unique(store.buffer for store in collect(self.body, tirx.BufferStore))
 
+    @property
+    def stores(self) -> tuple[Any, ...]:
+        """Every store of the body and the epilogue."""
+        extra = [] if self.epilogue is None else [self.epilogue]
+        return (*collect(self.body, tirx.BufferStore), *extra)
+
+    @property
+    def touched(self) -> tuple[Buffer, ...]:
+        """Buffers read or written."""
+        return (*self.outputs, *(load.source for load in self.loads))
+
     @cached_property
     def loads(self) -> tuple[Any, ...]:
         """Every load of the body and the epilogue (those of a reduction's own value included)."""
@@ -105,7 +116,7 @@ class Opaque:
     body: Any
 
     @cached_property
-    def buffers(self) -> tuple[Buffer, ...]:
+    def touched(self) -> tuple[Buffer, ...]:
         """Every buffer mentioned."""
         return _unique(var for var in collect(self.body, ir.Var) if tirx.is_buffer_var(var))
 
@@ -192,6 +203,11 @@ def collect(node: Any, kinds: type | tuple[type, ...]) -> list[Any]:
     found: list[Any] = []
     tvm_ffi.structural_walk(node, (kinds, found.append))
     return found
+
+
+def call_name(call: Any) -> str:
+    """The operator of a call, without its dialect: `exp`, `if_then_else`; empty for a call of a function."""
+    return str(getattr(call.op, "name", "")).rpartition(".")[2]
 
 
 def substitute(node: Any, values: Mapping[ir.Var, Expr]) -> Any:

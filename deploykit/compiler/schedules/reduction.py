@@ -6,9 +6,12 @@ Takes a stage `out = op(out, source)`, possibly with an epilogue. Three forms, i
   are combined at the end (floating-point sums are therefore added in another order than written);
 * *outer*: the innermost spatial loop reads consecutive elements. One vector of neighbouring outputs is accumulated
   over all reduced loops;
+* *swept*: where conditions on the innermost spatial axis (the padding of a window) stand in the way of vectors, the
+  output itself accumulates: for every step of the reduced loops, all those outputs that it concerns;
 * *scalar*: one accumulator in a register per output element.
 
-Neighbouring axes are fused first, as for elementwise kernels. Declines stages that are not such a reduction.
+Neighbouring axes are fused first, as for elementwise kernels. Reduced loops run only over the indices at which the
+source is not known to be the identity. Declines stages that are not such a reduction.
 """
 
 from __future__ import annotations
@@ -17,24 +20,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import tvm_ffi
 from tvm import tirx
 
 from deploykit.compiler.schedules.access import Access, Fused, Views, analyse, fuse, pinned, values_of
 from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.elementwise import guarded
 from deploykit.compiler.schedules.finish import finish_of
+from deploykit.compiler.schedules.guards import clipped, guards_of, last_axis, span
 from deploykit.compiler.schedules.loops import (
+    Code,
     as_index,
     bits_of,
     const,
     dtype_of,
     local,
     loop,
+    main_and_tail,
     nested,
     static,
     vectorized,
 )
-from deploykit.compiler.schedules.nest import Axis, Combine, Expr, Stage, sequence, substitute
+from deploykit.compiler.schedules.nest import Axis, Buffer, Combine, Expr, Stage, sequence, substitute
 
 WIDE = 4
 """Vectors of partial results of an inner reduction: enough to hide the latency of an addition."""
@@ -50,6 +57,15 @@ class _Reduction:
     finish: Callable[[Expr], Any]
     dtype: str
     lanes: int
+    target: str
+
+    def update(self, cell: Buffer, index: Expr, source: Expr) -> Any:
+        """Take `source` into `cell[index]`."""
+        return tirx.BufferStore(cell, self.combine.operator(tirx.BufferLoad(cell, [index]), source), [index])
+
+    def over_depth(self, body: Callable[[Expr], Any], later: Sequence[Axis] = ()) -> Any:
+        """`body(source)` for all steps of the reduced loops that matter; `body` runs over the axes `later`."""
+        return clipped(self.reduced, self.combine.source, self.combine.identity, body, later)
 
 
 def reduction(stage: Stage, views: Views, device: Device) -> list[Any] | str:
@@ -73,6 +89,7 @@ def reduction(stage: Stage, views: Views, device: Device) -> list[Any] | str:
         lambda value: finish(value, values),
         dtype_of(stage.store.buffer),
         device.lanes(widest),
+        dtype_of(finish.store.buffer),
     )
     return [_choose(task, spatial, reduced, found, guarded(combine.source) or finish.scalar)(task, device)]
 
@@ -80,6 +97,8 @@ def reduction(stage: Stage, views: Views, device: Device) -> list[Any] | str:
 def _choose(
     task: _Reduction, spatial: Sequence[Fused], reduced: Sequence[Fused], found: Sequence[Access], scalar: bool
 ) -> Callable[[_Reduction, Device], Any]:
+    if scalar and task.lanes > 1 and _sweepable(task):
+        return _swept
     if scalar or task.lanes == 1:
         return _scalar
     if reduced and all(access.contiguous(reduced[-1].inner) for access in found) and _long(task.reduced[-1], task):
@@ -87,6 +106,14 @@ def _choose(
     if spatial and all(access.contiguous(spatial[-1].inner) for access in found) and _long(task.spatial[-1], task):
         return _outer
     return _scalar
+
+
+def _sweepable(task: _Reduction) -> bool:
+    """Whether guards depend on the innermost spatial axis, of which there is enough, and sums fit the output."""
+    if not task.spatial or task.dtype != task.target or not _long(task.spatial[-1], task):
+        return False
+    axes = (*task.reduced, task.spatial[-1])
+    return any(last_axis(guard, axes) == len(task.reduced) for guard in guards_of(task.combine.source, axes))
 
 
 def _long(axis: Axis, task: _Reduction) -> bool:
@@ -101,15 +128,41 @@ def _at(node: Any, axis: Axis, index: Expr) -> Any:
 def _scalar(task: _Reduction, device: Device) -> Any:
     cell = local("acc", 1, task.dtype)
     zero = const(0)
-    value = tirx.BufferLoad(cell, [zero])
-    update = tirx.BufferStore(cell, task.combine.operator(value, task.combine.source), [zero])
     steps = [
         tirx.AllocBuffer(cell),
         tirx.BufferStore(cell, task.combine.identity, [zero]),
-        nested(task.reduced, update),
-        task.finish(value),
+        task.over_depth(lambda source: task.update(cell, zero, source)),
+        task.finish(tirx.BufferLoad(cell, [zero])),
     ]
     return nested(task.spatial, sequence(steps), device.parallel)
+
+
+def _swept(task: _Reduction, device: Device) -> Any:
+    """All outputs along the innermost spatial loop at once, in the output itself."""
+    along = task.spatial[-1]
+    place = task.finish(task.combine.identity)
+    value = tirx.BufferLoad(place.buffer, place.indices)
+
+    def everywhere(store: Any) -> Any:
+        steps = main_and_tail("j", as_index(along.extent), task.lanes, lambda j: _at(store, along, j))
+        return sequence(steps)
+
+    def take(source: Expr) -> Any:
+        first, stop, source = span([along], source, task.combine.identity)
+        update = tirx.BufferStore(place.buffer, task.combine.operator(value, source), place.indices)
+        code = Code()
+        start = code.let("start", first)
+        code.add(loop("j", tirx.max(stop - start, const(0)), lambda j: _at(update, along, start + j)))
+        return code.statement()
+
+    steps = [
+        everywhere(tirx.BufferStore(place.buffer, task.combine.identity, place.indices)),
+        task.over_depth(take, [along]),
+    ]
+    finished = task.finish(value)
+    if not tvm_ffi.structural_equal(finished.value, value):
+        steps.append(everywhere(finished))
+    return nested(task.spatial[:-1], sequence(steps), device.parallel)
 
 
 def _inner(task: _Reduction, device: Device) -> Any:
@@ -179,9 +232,7 @@ def _outer(task: _Reduction, device: Device) -> Any:
         cells = local("acc", width, task.dtype)
 
         def update(lane: Expr) -> Any:
-            value = tirx.BufferLoad(cells, [lane])
-            taken = task.combine.operator(value, _at(task.combine.source, along, start + lane))
-            return tirx.BufferStore(cells, taken, [lane])
+            return task.update(cells, lane, _at(task.combine.source, along, start + lane))
 
         def finish(lane: Expr) -> Any:
             return _at(task.finish(tirx.BufferLoad(cells, [lane])), along, start + lane)

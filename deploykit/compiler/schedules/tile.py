@@ -71,7 +71,7 @@ def each_vector(tile: Tile, body: Callable[[Expr, Expr, Expr], Any]) -> Any:
 def zero(tile: Tile, sums: Buffer) -> Any:
     """Clear all sums."""
     nothing = tirx.const(0, tile.dtype)
-    return each_vector(tile, lambda row, column, at: tirx.BufferStore(sums, nothing, [at]))
+    return each_vector(tile, lambda _row, _column, at: tirx.BufferStore(sums, nothing, [at]))
 
 
 def step(tile: Tile, sums: Buffer, left: Callable[[Expr], Expr], right: Callable[[Expr], Expr]) -> Any:
@@ -85,7 +85,7 @@ def step(tile: Tile, sums: Buffer, left: Callable[[Expr], Expr], right: Callable
 
 def copy(tile: Tile, sums: Buffer, target: Buffer) -> Any:
     """Move all sums to a buffer that may be indexed by loops."""
-    return each_vector(tile, lambda row, column, at: tirx.BufferStore(target, tirx.BufferLoad(sums, [at]), [at]))
+    return each_vector(tile, lambda _row, _column, at: tirx.BufferStore(target, tirx.BufferLoad(sums, [at]), [at]))
 
 
 def row_sizes(rows: int) -> Sequence[int]:

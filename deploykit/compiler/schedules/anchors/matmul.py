@@ -12,6 +12,7 @@ import numpy as np
 from tvm import sym, te, tirx
 
 ANCHOR = {"deploykit.anchor": "matmul"}
+"""The annotation of a product's block; with packed panels there is `deploykit.panel`, their width, too."""
 
 
 def accumulator(dtype: str) -> str:

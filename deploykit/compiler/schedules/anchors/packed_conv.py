@@ -1,0 +1,179 @@
+"""Convolutions from operands that are laid out for register tiles.
+
+Weights have `rows` output channels next to each other (`pack_weight`). The data is taken as it is (`packed_conv`,
+anchor `direct`) or as `planes` (`plane_conv`, anchor `planes`): padded, and cut into one plane for each phase of the
+strides, so that consecutive outputs always read consecutive elements.
+
+A transposed convolution is a convolution of `spread` data, which has `stride - 1` zeros between its elements, with
+`mirrored` weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from tvm import te, tirx
+
+from deploykit.compiler.schedules.anchors.conv import ConvShape, inside, output_size, reach, simplified, sources
+from deploykit.compiler.schedules.anchors.matmul import accumulator, rounded
+
+
+def planes(data: te.Tensor, kernel: Sequence[int], shape: ConvShape, dtype: str) -> te.Tensor:
+    """`[N, C, phases, *extents]`: plane `p` holds what taps of phase `p` read, as `dtype`, zeros outside."""
+    phases = shape.phases(kernel)
+    extents = [
+        simplified(output_size(size, width, shape, dim) + (width - 1) * shape.dilation[dim] // shape.strides[dim])
+        for dim, (size, width) in enumerate(zip(data.shape[2:], kernel, strict=True))
+    ]
+
+    def element(n: Any, c: Any, phase: Any, *at: Any) -> Any:
+        parts = _digits(phase, phases)
+        source = [
+            p * stride + part * step - begin
+            for p, part, stride, step, begin in zip(at, parts, shape.strides, shape.steps, shape.begins, strict=True)
+        ]
+        reached = [(begin > 0, True) for begin in shape.begins]
+        return inside(data, (n, c), source, reached).astype(dtype)
+
+    return te.compute((*data.shape[:2], prod(phases), *extents), element, name="planes")
+
+
+def spread(
+    data: te.Tensor, kernel: Sequence[int], extents: Sequence[Any], *, shape: ConvShape, dtype: str
+) -> te.Tensor:
+    """The data whose convolution with mirrored weights is the transposed convolution with outputs of `extents`."""
+    begins = [d * (width - 1) - b for d, width, b in zip(shape.dilation, kernel, shape.begins, strict=True)]
+    sizes = [
+        simplified(extent + d * (width - 1)) for extent, d, width in zip(extents, shape.dilation, kernel, strict=True)
+    ]
+
+    def element(n: Any, c: Any, *at: Any) -> Any:
+        scattered = [p - begin for p, begin in zip(at, begins, strict=True)]
+        source = [tirx.floordiv(p, stride) for p, stride in zip(scattered, shape.strides, strict=True)]
+        whole = [
+            tirx.floormod(p, stride) == 0 for p, stride in zip(scattered, shape.strides, strict=True) if stride > 1
+        ]
+        return inside(data, (n, c), source, [(True, True)] * len(kernel), whole).astype(dtype)
+
+    return te.compute((*data.shape[:2], *sizes), element, name="spread")
+
+
+def pack_weight(weight: te.Tensor, groups: int, rows: int) -> te.Tensor:
+    """`[O, C, *kernel]` as `[groups, ceil(O / groups / rows), C, *kernel, rows]`, filled up with zeros."""
+    per_group = int(weight.shape[0]) // groups
+
+    def element(group: Any, tile: Any, *rest: Any) -> Any:
+        *at, row = rest
+        channel = tile * rows + row
+        value = weight(group * per_group + channel, *at)
+        if per_group % rows == 0:
+            return value
+        return tirx.if_then_else(channel < per_group, value, tirx.const(0, weight.dtype))
+
+    tiles = -(-per_group // rows)
+    return te.compute((groups, tiles, *weight.shape[1:], rows), element, name="pack_weight")
+
+
+def pack_weight_array(weight: np.ndarray, groups: int, rows: int) -> np.ndarray:
+    """`pack_weight` of a constant."""
+    per_group = weight.shape[0] // groups
+    tiles = -(-per_group // rows)
+    padded = np.zeros((groups, tiles * rows, *weight.shape[1:]), weight.dtype)
+    padded[:, :per_group] = weight.reshape(groups, per_group, *weight.shape[1:])
+    return np.ascontiguousarray(np.moveaxis(padded.reshape(groups, tiles, rows, *weight.shape[1:]), 2, -1))
+
+
+def mirrored(weight: te.Tensor, groups: int) -> te.Tensor:
+    """Weights of a transpose `[C, O / groups, *kernel]` as those of a convolution, `[O, C / groups, *kernel]`."""
+    inputs, outputs = int(weight.shape[0]) // groups, int(weight.shape[1])
+
+    def element(o: Any, c: Any, *taps: Any) -> Any:
+        flipped = [width - 1 - tap for width, tap in zip(weight.shape[2:], taps, strict=True)]
+        return weight(tirx.floordiv(o, outputs) * inputs + c, tirx.floormod(o, outputs), *flipped)
+
+    return te.compute((outputs * groups, inputs, *weight.shape[2:]), element, name="mirrored")
+
+
+def mirrored_array(weight: np.ndarray, groups: int) -> np.ndarray:
+    """`mirrored` of a constant."""
+    flipped = np.flip(weight, tuple(range(2, weight.ndim)))
+    parts = [np.swapaxes(part, 0, 1) for part in np.split(flipped, groups)]
+    return np.ascontiguousarray(np.concatenate(parts))
+
+
+def packed_conv(data: te.Tensor, packed: te.Tensor, shape: ConvShape, channels: int, dtype: str) -> te.Tensor:
+    """A convolution with `channels` outputs from the data as it is."""
+    kernel = [int(width) for width in packed.shape[3:-1]]
+    spatial = [output_size(data.shape[dim + 2], width, shape, dim) for dim, width in enumerate(kernel)]
+    channel, taps = _depth(packed)
+    per_group, wide = channels // shape.groups, accumulator(dtype)
+
+    def element(n: Any, o: Any, *at: Any) -> Any:
+        c = tirx.floordiv(o, per_group) * packed.shape[2] + channel
+        value = inside(data, (n, c), sources(shape, at, taps), reach(shape))
+        return te.sum(
+            value.astype(wide) * _factor(packed, o, per_group, channel, taps).astype(wide), axis=[channel, *taps]
+        )
+
+    attrs = {**shape.annotations("direct"), "deploykit.padding": list(shape.padding)}
+    return rounded(te.compute((data.shape[0], channels, *spatial), element, name="conv", attrs=attrs), dtype)
+
+
+def plane_conv(
+    data: te.Tensor, packed: te.Tensor, spatial: Sequence[Any], *, shape: ConvShape, channels: int, dtype: str
+) -> te.Tensor:
+    """A convolution with `channels` outputs of extents `spatial` from planes (or data that `contiguous` allows)."""
+    phases = shape.phases([int(width) for width in packed.shape[3:-1]])
+    channel, taps = _depth(packed)
+    per_group, wide = channels // shape.groups, accumulator(dtype)
+
+    def element(n: Any, o: Any, *at: Any) -> Any:
+        c = tirx.floordiv(o, per_group) * packed.shape[2] + channel
+        source = [p + tap_offset(shape, dim, taps[dim]) for dim, p in enumerate(at)]
+        plane = [] if shape.contiguous else [tap_phase(shape, phases, taps)]
+        value = data(n, c, *plane, *source)
+        return te.sum(
+            value.astype(wide) * _factor(packed, o, per_group, channel, taps).astype(wide), axis=[channel, *taps]
+        )
+
+    full = (data.shape[0], channels, *spatial)
+    return rounded(te.compute(full, element, name="conv", attrs=shape.annotations("planes")), dtype)
+
+
+def _depth(packed: te.Tensor) -> tuple[te.IterVar, list[te.IterVar]]:
+    """Reduced axes over input channels and taps."""
+    taps = [te.reduce_axis((0, width), name=f"k{i}") for i, width in enumerate(packed.shape[3:-1])]
+    return te.reduce_axis((0, packed.shape[2]), name="c"), taps
+
+
+def _factor(packed: te.Tensor, output: Any, per_group: int, channel: Any, taps: Sequence[Any]) -> Any:
+    """The weight of an output channel, from packed ones."""
+    rows = int(packed.shape[-1])
+    group, own = tirx.floordiv(output, per_group), tirx.floormod(output, per_group)
+    return packed(group, tirx.floordiv(own, rows), channel, *taps, tirx.floormod(own, rows))
+
+
+def tap_offset(shape: ConvShape, dim: int, tap: Any) -> Any:
+    """How far from an output's own position in its plane a tap reads, along one dim."""
+    return tap * shape.dilation[dim] // shape.strides[dim]
+
+
+def tap_phase(shape: ConvShape, phases: Sequence[int], taps: Sequence[Any]) -> Any:
+    """Which plane a tap reads."""
+    index: Any = 0
+    for dim, (count, tap) in enumerate(zip(phases, taps, strict=True)):
+        step = shape.steps[dim]
+        digit = tap * shape.dilation[dim] % shape.strides[dim] // step if count > 1 else 0
+        index = index * count + digit
+    return index
+
+
+def _digits(index: Any, extents: Sequence[int]) -> list[Any]:
+    digits: list[Any] = []
+    for extent in reversed(extents):
+        digits.append(tirx.floormod(index, extent) if extent > 1 else tirx.IntImm("int64", 0))
+        index = tirx.floordiv(index, extent) if extent > 1 else index
+    return digits[::-1]
