@@ -1,4 +1,7 @@
-"""Activation functions. `ACTIVATIONS` gives each by its ONNX name, for operators that are told one by name."""
+"""Activation functions. `ACTIVATIONS` gives each by its ONNX name, for operators that are told one by name.
+
+NaN stays NaN: `tirx.max` and `tirx.min` of a constant and a NaN, in this order, give the NaN.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from deploykit.frontends.onnx.value import Value
 
 
 def _relu(x: ir.Expr) -> ir.Expr:
-    return tirx.max(x, like(x, 0))
+    return tirx.Select(x < like(x, 0), like(x, 0), x)
 
 
 def _leaky_relu(x: ir.Expr, alpha: float) -> ir.Expr:
@@ -42,7 +45,7 @@ def _celu(x: ir.Expr, alpha: float) -> ir.Expr:
 
 
 def _hard_sigmoid(x: ir.Expr, alpha: float, beta: float) -> ir.Expr:
-    return tirx.max(tirx.min(x * like(x, alpha) + like(x, beta), like(x, 1)), like(x, 0))
+    return tirx.max(like(x, 0), tirx.min(like(x, 1), x * like(x, alpha) + like(x, beta)))
 
 
 def _hard_swish(x: ir.Expr) -> ir.Expr:

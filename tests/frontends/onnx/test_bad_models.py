@@ -1,0 +1,166 @@
+"""Broken and unsupported models give one clear error that names the user's thing; nothing else escapes."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+
+import deploykit
+from deploykit import DeploykitError, ShapeError, UnsupportedModelError, UsageError
+from deploykit.frontends.onnx import load_onnx
+from tests.frontends.onnx.harness import parse
+
+TEXT = """(float[batch, 8] x, float[8, 4] w) => (float[batch, 4] y)
+{ h = MatMul(x, w)  s = Shape(h)  r = Reshape(h, s)  y = Relu(r) }"""
+
+
+def mlp(weight: float = 0.5) -> onnx.ModelProto:
+    model = parse(TEXT)
+    del model.graph.input[1]
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.full((8, 4), weight, np.float32), "w"))
+    return model
+
+
+MLP = mlp().SerializeToString()
+
+
+@pytest.mark.parametrize("keep", [0, 1, 7, 100, -3])
+def test_truncated_file(tmp_path: Path, keep: int) -> None:
+    path = tmp_path / "short.onnx"
+    path.write_bytes(MLP[:keep])
+    with pytest.raises(UnsupportedModelError, match=r"short\.onnx"):
+        deploykit.load(path)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"none\.onnx: No such file"):
+        deploykit.load(tmp_path / "none.onnx")
+
+
+def external_model(tmp_path: Path) -> Path:
+    path = tmp_path / "big.onnx"
+    onnx.save(mlp(), path, save_as_external_data=True, location="weights.data", size_threshold=0)
+    return path
+
+
+def test_external_data(tmp_path: Path) -> None:
+    deploykit.load(external_model(tmp_path))
+
+
+def test_missing_external_data(tmp_path: Path) -> None:
+    path = external_model(tmp_path)
+    (tmp_path / "weights.data").unlink()
+    with pytest.raises(UnsupportedModelError, match=r"weights\.data"):
+        deploykit.load(path)
+
+
+def test_truncated_external_data(tmp_path: Path) -> None:
+    path = external_model(tmp_path)
+    (tmp_path / "weights.data").write_bytes(b"\0" * 10)
+    with pytest.raises(UnsupportedModelError, match=r"'w'.*truncated"):
+        deploykit.load(path)
+
+
+def test_external_data_outside_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    model = onnx.load(external_model(tmp_path), load_external_data=False)
+    for entry in model.graph.initializer[0].external_data:
+        if entry.key == "location":
+            entry.value = "../weights.data"
+    onnx.save(model, folder / "big.onnx")
+    with pytest.raises(UnsupportedModelError):
+        deploykit.load(folder / "big.onnx")
+
+
+def graph_of(*nodes: onnx.NodeProto) -> onnx.ModelProto:
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("x", "z")]
+    graph = helper.make_graph(list(nodes), "g", value[:1], value[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.acme", 1)])
+
+
+def test_cyclic_graph() -> None:
+    with pytest.raises(UnsupportedModelError, match="topologically sorted"):
+        deploykit.load(graph_of(helper.make_node("Add", ["x", "z"], ["y"]), helper.make_node("Relu", ["y"], ["z"])))
+
+
+def test_every_unknown_operator_is_listed() -> None:
+    nodes = [
+        helper.make_node("Frobnicate", ["x"], ["a"], name="first"),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Twist", ["b"], ["z"], name="second", domain="com.acme"),
+    ]
+    with pytest.raises(UnsupportedModelError) as caught:
+        deploykit.load(graph_of(*nodes))
+    assert [(p.operator, p.node, p.opset) for p in caught.value.problems] == [
+        ("Frobnicate", "first", 17),
+        ("Twist", "second", 1),
+    ]
+    assert "com.acme" in str(caught.value)
+
+
+def test_unknown_opset() -> None:
+    with pytest.raises(UnsupportedModelError, match="opset 99"):
+        deploykit.load(helper.make_model(graph_of().graph, opset_imports=[helper.make_opsetid("", 99)]))
+
+
+def test_sizes_that_contradict() -> None:
+    with pytest.raises(UnsupportedModelError, match="3 and 4"):
+        deploykit.load(parse("(float[2, 3] x, float[4, 5] w) => (float[2, 5] y) { y = MatMul(x, w) }"))
+
+
+def test_mixed_dtypes() -> None:
+    with pytest.raises(UnsupportedModelError, match="dtypes"):
+        deploykit.load(parse("(float[2, 3] x, double[3, 5] w) => (float[2, 5] y) { y = MatMul(x, w) }"))
+
+
+def test_unknown_dim() -> None:
+    with pytest.raises(UsageError, match=r"no dim named seq.*batch"):
+        deploykit.load(mlp(), {"seq": 8})
+
+
+def test_weights_of_nan(tmp_path: Path) -> None:
+    deploykit.build(mlp(np.nan), output=tmp_path / "dist")
+    session = deploykit.open(tmp_path / "dist")
+    assert np.isnan(session(x=np.ones((3, 8), np.float32))["y"]).all()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, len(MLP) - 1), st.integers(0, 255)), min_size=1, max_size=6))
+def test_mutated_bytes(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(MLP)
+    for position, byte in changes:
+        data[position] = byte
+    start = time.perf_counter()
+    with contextlib.suppress(DeploykitError):
+        load_onnx(bytes(data))
+    assert time.perf_counter() - start < 10
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> deploykit.Session:
+    folder = tmp_path_factory.mktemp("session") / "dist"
+    deploykit.build(mlp(), dims={"batch": (1, 64)}, output=folder)
+    return deploykit.open(folder)
+
+
+_DTYPES = st.sampled_from([np.float32, np.float64, np.int64, np.bool_, np.float16])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.integers(0, 70), max_size=4), _DTYPES, st.sampled_from(["x", "y", ""]))
+def test_session_inputs(session: deploykit.Session, shape: list[int], dtype: type[np.generic], name: str) -> None:
+    fits = name == "x" and dtype is np.float32 and len(shape) == 2 and shape[1:] == [8] and 1 <= shape[0] <= 64
+    if fits:
+        assert session.run({name: np.ones(shape, dtype)})["y"].shape == (shape[0], 4)
+        return
+    with pytest.raises(ShapeError, match=r"x|'y'|''"):
+        session.run({name: np.ones(shape, dtype)})
