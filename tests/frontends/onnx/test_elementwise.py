@@ -134,3 +134,19 @@ def test_powers_of_mixed_dtypes(base: str, exponent: str) -> None:
 def test_powers_of_constant_exponents(exponent: float) -> None:
     model = f"(float[n] x) => (float[n] y) {{ e = Constant <value_floats = [{float(exponent)}]> () y = Pow(x, e) }}"
     check(model, {"x": np.array([0.5, 1, 2.5], np.float32)})
+
+
+def test_nan_stays() -> None:
+    model = """(float[n] x, float[n] y, float low, float high) =>
+        (float[n] a, float[n] b, float[n] c, float[n] d, float[n] e) {
+        a = Relu(x)
+        b = Clip(x, low, high)
+        c = Max(x, y)
+        d = Min(y, x)
+        e = HardSigmoid(x)
+    }"""
+    nan = np.nan
+    feeds = {"x": np.array([nan, 1, -2], np.float32), "y": np.array([0, nan, 3], np.float32)}
+    limits = {"low": np.float32(-1), "high": np.float32(0.5)}
+    expected = [[nan, 1, 0], [nan, 0.5, -1], [nan, nan, 3], [nan, nan, -2], [nan, 0.7, 0.1]]
+    check(model, feeds | limits, expected=[[np.array(e, np.float32) for e in expected]])

@@ -33,6 +33,11 @@ def _number(x: ir.Expr) -> ir.Expr:
     return tirx.Cast("uint8", x) if str(x.ty.dtype) == "bool" else x
 
 
+def _extreme(choose: Binary, a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """The greater or lesser; NaN when either is (`choose` itself gives `b` then)."""
+    return tirx.Select(tirx.isnan(a), a, choose(a, b)) if is_float(a) else choose(a, b)
+
+
 _BINARY: Mapping[str, Binary] = {
     "Add": lambda a, b: a + b,
     "Sub": lambda a, b: a - b,
@@ -57,8 +62,8 @@ _COMPARE: Mapping[str, Binary] = {
 _VARIADIC: Mapping[str, Binary] = {
     "Sum": lambda a, b: a + b,
     "Mean": lambda a, b: a + b,
-    "Max": tirx.max,
-    "Min": tirx.min,
+    "Max": lambda a, b: _extreme(tirx.max, a, b),
+    "Min": lambda a, b: _extreme(tirx.min, a, b),
 }
 
 

@@ -1,7 +1,7 @@
 """Elementwise operators of one operand: mathematical functions, rounding, tests for special values, Clip.
 
 Functions are computed in the operand's dtype, float16 and narrower in float32. `Round` takes ties to the even
-neighbour. The sign of zero is zero, that of NaN is NaN.
+neighbour. The sign of zero is zero, that of NaN is NaN; NaN is not clipped.
 """
 
 from __future__ import annotations
@@ -106,14 +106,14 @@ def clip(ctx: Context, node: Node, x: Value, minimum: Value | None = None, maxim
 
 
 def _clip(ctx: Context, x: Value, minimum: Value | None, maximum: Value | None) -> Value:
-    """The greater limit wins when they are in the wrong order."""
+    """The maximum wins when it is below the minimum."""
     limits = [(limit, bound) for limit, bound in ((tirx.max, minimum), (tirx.min, maximum)) if bound is not None]
     if not limits:
         return x
 
     def function(v: ir.Expr, *bounds: ir.Expr) -> ir.Expr:
         for (limit, _), bound in zip(limits, bounds, strict=True):
-            v = limit(v, bound)
+            v = limit(bound, v)
         return v
 
     return elementwise(ctx, "clip", function, x, *(bound for _, bound in limits))
