@@ -2,28 +2,26 @@
 
 `Shape` starts it; `Gather`, `Concat`, `Mul`, ... on its results stay expressions, so that a `Reshape` at the end of
 such a chain gets integer expressions and no tensor is ever computed. The functions of the tables work on numpy object
-arrays: `_POINTWISE` element by element, `_ARRAYS` on whole arrays, where numpy does the moving. A function gives `None`
-where the result is no such array (positions that are not plain, a size that is not): a kernel computes it then.
+arrays: `_POINTWISE` element by element, `ARRAYS` (see `symbolic_arrays`) on whole arrays, where numpy does the moving.
+A function gives `None` where the result is no such array: a kernel computes it then.
+
+Sizes may become floats on the way (see `rational`): `_FLOATS` and the operators that only move elements take those too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tvm import ir, tirx
 
-from deploykit.compiler.dims import simplify
 from deploykit.frontends.onnx.integers import (
-    all_plain,
     both,
-    ceil_div,
     either,
     equal,
     expr,
-    floor_mod,
     is_plain,
     less,
     less_equal,
@@ -32,17 +30,15 @@ from deploykit.frontends.onnx.integers import (
     negate,
     select,
 )
+from deploykit.frontends.onnx.rational import ratio_of
 from deploykit.frontends.onnx.registry import Unsupported
+from deploykit.frontends.onnx.sizes import quotient_of_products
+from deploykit.frontends.onnx.symbolic_arrays import ARRAYS, Array
 from deploykit.frontends.onnx.value import AnyValue, Value, known
 
 if TYPE_CHECKING:
     from deploykit.frontends.onnx.context import Context
     from deploykit.frontends.onnx.node import Node
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[np.object_]]"
-
-MAXIMUM_ELEMENTS = 1024
-"""A result with more elements is computed by a kernel instead."""
 
 
 def evaluate(ctx: Context, node: Node, inputs: Sequence[AnyValue | None]) -> tuple[AnyValue, ...] | None:
@@ -51,7 +47,7 @@ def evaluate(ctx: Context, node: Node, inputs: Sequence[AnyValue | None]) -> tup
         return None
     arrays = [i.known_elements() if isinstance(i, Value) else None for i in inputs]
     try:
-        results = _results(node, arrays)
+        results = _results(ctx, node, arrays, floats=any(isinstance(i, Value) and _is_float(i) for i in inputs))
     except (IndexError, ValueError) as error:
         raise Unsupported(str(error)) from error
     if results is None:
@@ -60,21 +56,32 @@ def evaluate(ctx: Context, node: Node, inputs: Sequence[AnyValue | None]) -> tup
     return tuple(_value(ctx, r, dtype) for r in (results if isinstance(results, list) else [results]))
 
 
-def _results(node: Node, arrays: Sequence[Array | None]) -> Any:
+def _results(ctx: Context, node: Node, arrays: Sequence[Array | None], *, floats: bool) -> Any:
     """One array, a list of one an output, or `None`."""
+    if node.op_type == "Cast":
+        return _cast(ctx, node, arrays[0])
+    if floats and node.op_type not in _MOVING:
+        function = _FLOATS.get(node.op_type)
+        return _complete(np.frompyfunc(function, len(arrays), 1)(*arrays)) if function else None
     if node.op_type in _VARIADIC:
         return reduce(np.frompyfunc(_VARIADIC[node.op_type], 2, 1), arrays)
     if node.op_type in _POINTWISE:
         return np.frompyfunc(_POINTWISE[node.op_type], len(arrays), 1)(*arrays)
-    return _ARRAYS[node.op_type](node, *arrays) if node.op_type in _ARRAYS else None
+    return ARRAYS[node.op_type](node, *arrays) if node.op_type in ARRAYS else None
 
 
 def _in_reach(inputs: Sequence[AnyValue | None]) -> bool:
-    """Whether every input is known, integer or boolean, and one of them holds expressions."""
+    """Whether every input is known, a number or a boolean, and one of them holds expressions."""
     given = [i for i in inputs if i is not None]
-    return all(isinstance(i, Value) and i.is_known and i.dtype in ("int64", "int32", "bool") for i in given) and any(
-        isinstance(i, Value) and i.elements is not None for i in given
-    )
+    known_ones = [i for i in given if isinstance(i, Value) and i.is_known and (i.dtype in _INTEGERS or _is_float(i))]
+    return len(known_ones) == len(given) and any(i.elements is not None for i in known_ones)
+
+
+_INTEGERS = ("int64", "int32", "bool")
+
+
+def _is_float(value: Value) -> bool:
+    return value.dtype in ("float32", "float64")
 
 
 def _result_dtype(node: Node, inputs: Sequence[AnyValue | None]) -> str:
@@ -91,7 +98,8 @@ def _value(ctx: Context, result: Any, dtype: str) -> Value:
     array = np.asarray(result, dtype=object)
     simplified = np.empty(array.shape, dtype=object)
     for position, element in np.ndenumerate(array):
-        simplified[position] = ctx.simplify(element) if isinstance(element, ir.Expr) else element
+        integer = isinstance(element, ir.Expr) and not str(element.ty.dtype).startswith("float")
+        simplified[position] = ctx.simplify(element) if integer else element
     return known(simplified, dtype)
 
 
@@ -126,196 +134,64 @@ _POINTWISE: Mapping[str, Callable[..., Any]] = {
 
 _VARIADIC: Mapping[str, Callable[[Any, Any], Any]] = {"Min": minimum, "Max": maximum}
 
+_FLOATS: Mapping[str, Callable[..., Any]] = {
+    "Add": lambda a, b: a + b,
+    "Sub": lambda a, b: a - b,
+    "Mul": lambda a, b: a * b,
+    "Div": lambda a, b: a / b if isinstance(b, ir.Expr) or b else None,
+    "Floor": lambda a: tirx.floor(a) if isinstance(a, ir.Expr) else float(np.floor(a)),
+    "Ceil": lambda a: tirx.ceil(a) if isinstance(a, ir.Expr) else float(np.ceil(a)),
+}
+
+_MOVING = {"Concat", "Gather", "Slice", "Split", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Identity"}
+
 _PREDICATES = {"Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Not", "And", "Or"}
 
 
-# Whole arrays
+# Casts
 
 
-def _plain(array: Array | None) -> list[int] | None:
-    """The elements as integers, or `None` when there is no array or one of them is an expression."""
-    if array is None or not all_plain(array.reshape(-1)):
-        return None
-    return [int(e) for e in array.reshape(-1)]
-
-
-def _axes(node: Node, operand: Array | None) -> tuple[int, ...] | None:
-    axes = _plain(operand) if operand is not None else node.ints("axes") if node.has("axes") else None
-    return None if axes is None else tuple(axes)
-
-
-def _cast(node: Node, x: Array) -> Any:
+def _cast(ctx: Context, node: Node, x: Array | None) -> Any:
     target = node.dtype("to")
-    if target == "bool":
-        return np.frompyfunc(lambda e: e if _is_boolean(e) else negate(equal(e, 0)), 1, 1)(x)
-    if target in ("int64", "int32"):
-        return np.frompyfunc(lambda e: select(e, 1, 0) if _is_boolean(e) else e, 1, 1)(x)
-    return None
+    conversions: dict[str, Callable[[Any], Any]] = {
+        "bool": lambda e: e if _is_boolean(e) else negate(equal(e, 0)),
+        "int64": lambda e: _integer(ctx, e),
+        "int32": lambda e: _integer(ctx, e),
+        "float32": lambda e: _number(e, target),
+        "float64": lambda e: _number(e, target),
+    }
+    if target not in conversions or (target == "bool" and _holds_floats(x)):
+        return None
+    return _complete(np.frompyfunc(conversions[target], 1, 1)(x))
+
+
+def _complete(result: Any) -> Any:
+    """The result, or `None` when an element of it is."""
+    return None if any(e is None for e in np.asarray(result, dtype=object).reshape(-1)) else result
+
+
+def _holds_floats(x: Array | None) -> bool:
+    elements: list[Any] = [] if x is None else list(x.reshape(-1))
+    return any(isinstance(e, float) or (isinstance(e, ir.Expr) and "float" in str(e.ty.dtype)) for e in elements)
+
+
+def _number(element: Any, dtype: str) -> Any:
+    if _is_boolean(element):
+        return None
+    return tirx.Cast(dtype, element) if isinstance(element, ir.Expr) else float(element)
+
+
+def _integer(ctx: Context, element: Any) -> Any:
+    """An integer, or a float cut off; `None` for a float that is no fraction of sizes or may be negative."""
+    if _is_boolean(element):
+        return select(element, 1, 0)
+    if is_plain(element) or not _holds_floats(np.array([element], dtype=object)):
+        return element
+    ratio = ratio_of(element)
+    if ratio is None or not ctx.proves(less_equal(0, ratio[0])) or not ctx.proves(less(0, ratio[1])):
+        return None
+    return quotient_of_products(ctx, [ratio[0]], [ratio[1]])
 
 
 def _is_boolean(element: Any) -> bool:
     return isinstance(element, (bool, np.bool_)) or (isinstance(element, ir.Expr) and str(element.ty.dtype) == "bool")
-
-
-def _modulo(node: Node, a: Array, b: Array) -> Any:
-    if node.int("fmod", 0) or any(is_plain(e) and not e for e in b.reshape(-1)):
-        return None
-    return np.frompyfunc(floor_mod, 2, 1)(a, b)
-
-
-def _unsqueeze(node: Node, x: Array, axes: Array | None = None) -> Array | None:
-    where = _axes(node, axes)
-    return None if where is None else np.expand_dims(x, where)
-
-
-def _squeeze(node: Node, x: Array, axes: Array | None = None) -> Array | None:
-    where = _axes(node, axes)
-    if where is None:
-        return None if axes is not None else np.squeeze(x)
-    return np.squeeze(x, where)
-
-
-def _gather(node: Node, x: Array, indices: Array) -> Array | None:
-    where = _plain(indices)
-    if where is None:
-        return None
-    return np.asarray(np.take(x, np.reshape(where, indices.shape).astype(int), axis=node.int("axis", 0)), dtype=object)
-
-
-def _slice(node: Node, x: Array, *operands: Array | None) -> Array | None:
-    if operands:
-        given = [_plain(o) for o in operands]
-        if any(o is not None and p is None for o, p in zip(operands, given, strict=True)):
-            return None
-        starts, ends, axes, steps = (*given, None, None)[:4]
-    else:
-        starts, ends, axes, steps = node.ints("starts"), node.ints("ends"), node.ints("axes", []), None
-    where = [slice(None)] * x.ndim
-    for k, (start, end) in enumerate(zip(starts or [], ends or [], strict=True)):
-        axis = axes[k] if axes else k
-        step = steps[k] if steps else 1
-        where[axis] = slice(start, None if step < 0 and end < -x.shape[axis] else end, step)
-    return x[tuple(where)]
-
-
-def _split(node: Node, x: Array, sizes: Array | None = None) -> list[Array] | None:
-    axis = node.axis(x.ndim, 0)
-    parts = _plain(sizes) if sizes is not None else node.ints("split") if node.has("split") else None
-    if parts is None:
-        if sizes is not None:
-            return None
-        size = -(-x.shape[axis] // len(node.outputs))
-        parts = [size] * (len(node.outputs) - 1)
-    return list(np.split(x, np.cumsum(parts)[: len(node.outputs) - 1], axis))
-
-
-def _reduce(pairwise: Callable[[Any, Any], Any]) -> Callable[..., Array | None]:
-    def run(node: Node, x: Array, axes: Array | None = None) -> Array | None:
-        where = _axes(node, axes)
-        if where is None and axes is not None:
-            return None
-        if not where and node.int("noop_with_empty_axes", 0):
-            return x
-        moved = {axis % x.ndim for axis in where or range(x.ndim)}
-        for axis in sorted(moved, reverse=True):
-            if not x.shape[axis]:
-                return None
-            x = np.asarray(reduce(np.frompyfunc(pairwise, 2, 1), list(np.moveaxis(x, axis, 0))), dtype=object)
-            x = np.expand_dims(x, axis)
-        return x if node.int("keepdims", 1) else np.squeeze(x, tuple(moved))
-
-    return run
-
-
-def _reshape(node: Node, x: Array, shape: Array) -> Array | None:
-    sizes = _plain(shape)
-    if sizes is None:
-        return None
-    return x.reshape([x.shape[i] if n == 0 and not node.int("allowzero", 0) else n for i, n in enumerate(sizes)])
-
-
-def _flatten(node: Node, x: Array) -> Array:
-    axis = node.int("axis", 1)
-    return x.reshape((int(np.prod(x.shape[:axis])), -1))
-
-
-def _expand(_: Node, x: Array, shape: Array) -> Array | None:
-    sizes = _plain(shape)
-    if sizes is None or np.prod(sizes) > MAXIMUM_ELEMENTS:
-        return None
-    return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(sizes)))
-
-
-def _tile(_: Node, x: Array, repeats: Array) -> Array | None:
-    counts = _plain(repeats)
-    return None if counts is None or x.size * np.prod(counts) > MAXIMUM_ELEMENTS else np.tile(x, counts)
-
-
-def _range(_: Node, start: Array, limit: Array, delta: Array) -> Array | None:
-    first, end, step = (a.reshape(-1)[0] for a in (start, limit, delta))
-    if not is_plain(step) or not step:
-        return None
-    count = maximum(ceil_div(simplify(end - first), step), 0)
-    if not is_plain(count) or count > MAXIMUM_ELEMENTS:
-        return None
-    return np.array([first + i * step for i in range(count)], dtype=object)
-
-
-def _scatter_nd(node: Node, x: Array, indices: Array, updates: Array) -> Array | None:
-    where = _plain(indices)
-    if where is None or node.string("reduction", "none") != "none":
-        return None
-    result = x.copy()
-    rows = np.reshape(where, (-1, indices.shape[-1]))
-    for row, update in zip(rows, updates.reshape(len(rows), *x.shape[indices.shape[-1] :]), strict=True):
-        result[tuple(row)] = update
-    return result
-
-
-def _scatter_elements(node: Node, x: Array, indices: Array, updates: Array) -> Array | None:
-    where = _plain(indices)
-    if where is None or node.string("reduction", "none") != "none":
-        return None
-    result, axis = x.copy(), node.axis(x.ndim, 0)
-    for (position, update), index in zip(np.ndenumerate(updates), where, strict=True):
-        result[(*position[:axis], index, *position[axis + 1 :])] = update
-    return result
-
-
-def _pad(node: Node, x: Array, pads: Array | None = None, value: Array | None = None, axes: Array | None = None) -> Any:
-    amounts = _plain(pads) if pads is not None else node.ints("pads")
-    where = _axes(node, axes) if axes is not None else tuple(range(x.ndim))
-    if amounts is None or where is None or min(amounts) < 0 or node.string("mode", "constant") != "constant":
-        return None
-    widths = [(0, 0)] * x.ndim
-    for k, axis in enumerate(where):
-        widths[axis] = (amounts[k], amounts[len(where) + k])
-    result = np.full([n + sum(w) for n, w in zip(x.shape, widths, strict=True)], 0, dtype=object)
-    result.fill(0 if value is None else value.reshape(-1)[0])
-    result[tuple(slice(w[0], w[0] + n) for n, w in zip(x.shape, widths, strict=True))] = x
-    return result
-
-
-_ARRAYS: Mapping[str, Callable[..., Any]] = {
-    "Cast": _cast,
-    "Mod": _modulo,
-    "Concat": lambda node, *arrays: np.concatenate(arrays, axis=node.int("axis")),
-    "Gather": _gather,
-    "Slice": _slice,
-    "Split": _split,
-    "Unsqueeze": _unsqueeze,
-    "Squeeze": _squeeze,
-    "Reshape": _reshape,
-    "Flatten": _flatten,
-    "Transpose": lambda node, x: np.transpose(x, node.ints("perm") if node.has("perm") else None),
-    "Expand": _expand,
-    "Tile": _tile,
-    "Range": _range,
-    "ScatterND": _scatter_nd,
-    "ScatterElements": _scatter_elements,
-    "Pad": _pad,
-    "ReduceProd": _reduce(lambda a, b: a * b),
-    "ReduceSum": _reduce(lambda a, b: a + b),
-    "ReduceMax": _reduce(maximum),
-    "ReduceMin": _reduce(minimum),
-}

@@ -127,3 +127,24 @@ def test_operators_on_sizes(name: str) -> None:
     assert not model.data_dims
     assert len(model.module.functions) <= 2, "at most one kernel, which stores the elements"
     check(text, {"x": np.zeros((2, 5, 3), np.float32)}, {"x": np.zeros((7, 1, 3), np.float32)}, opset=18)
+
+
+def test_sizes_as_floats() -> None:
+    """Half the size through float arithmetic, and scales that are quotients of sizes: no dim is read at run time."""
+    text = """(float[n,c,h,w] x, float[p,q] like) => (float[a,b,d,e] y, float[f,g,i,j] z) {
+        two = Constant<value_ints = [2]>()  s = Shape<start = 2>(x)  f = Cast<to = 1>(s)
+        half = Constant<value_floats = [0.5]>()  m = Mul(f, half)  low = Floor(m)  n = Cast<to = 7>(low)
+        one = Constant<value_ints = [1]>()  up = Max(n, one)
+        head = Shape<end = 2>(x)  size = Concat<axis = 0>(head, up)  y = Resize(x, , , size)
+        t = Shape(like)  g = Cast<to = 1>(t)  r = Div(g, f)  ones = Constant<value_floats = [1.0, 1.0]>()
+        scales = Concat<axis = 0>(ones, r)  z = Resize<mode = "linear">(x, , scales) }"""
+    model = deploykit.load(parse(text))
+    assert not model.data_dims
+    assert [to_text(n) for n in model.outputs[1].shape] == ["n", "c", "p", "q"]
+    assert to_text(model.outputs[0].shape[2]) == "max(1, floor(h/2))"
+    check(
+        text,
+        {"x": numbers(1, 2, 4, 8), "like": numbers(2, 12)},
+        {"x": numbers(2, 1, 1, 4), "like": numbers(3, 2)},
+        rtol=1e-4,
+    )

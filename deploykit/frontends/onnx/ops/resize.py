@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from functools import reduce
 from operator import add
 
@@ -23,6 +22,7 @@ from deploykit.frontends.onnx.imperative import Array, Code, imperative
 from deploykit.frontends.onnx.integers import all_plain, expr, floor_div, is_plain
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.slicing import Piece, take
+from deploykit.frontends.onnx.rational import ratio_of, simplest_fraction
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.resampling import (
     COORDINATES,
@@ -127,14 +127,22 @@ def _scaled(ctx: Context, size: IntExpr, factor: float) -> IntExpr:
     stands for."""
     if is_plain(size):
         return int(np.floor(np.float32(size) * np.float32(factor)))
-    simple = Fraction(factor).limit_denominator(1000)
-    exact = simple if np.float32(float(simple)) == np.float32(factor) else Fraction(factor)
+    exact = simplest_fraction(factor)
     return ctx.simplify(floor_div(size * exact.numerator, exact.denominator))
 
 
 def _at_run_time(ctx: Context, x: Value, axes: Sequence[int], scales: Value) -> list[Axis]:
-    """Scales that a run computes: so are the sizes."""
+    """Scales that a run computes: so are the sizes, but for scales that are a wanted size by the size there is."""
     sizes = [x.shape[axis] for axis in axes]
+    if scales.elements is not None:
+        ratios = [ratio_of(e) for e in scales.elements.reshape(-1)]
+        wanted = [r and quotient_of_products(ctx, [n, r[0]], [r[1]]) for n, r in zip(sizes, ratios, strict=True)]
+        exact = [
+            w is not None and r is not None and ctx.equal(w * r[1], n * r[0])
+            for w, r, n in zip(wanted, ratios, sizes, strict=True)
+        ]
+        if all(exact):
+            return [Axis(axis, n, w, None) for axis, n, w in zip(axes, sizes, wanted, strict=True) if w is not None]
 
     def write(_: Code, factors: Array, results: Array) -> None:
         for k, size in enumerate(sizes):
