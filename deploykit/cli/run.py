@@ -32,7 +32,9 @@ def run(
     threads: Threads = 1,
     json_output: Json = False,
 ) -> None:
-    """Run an artifact once and describe its outputs. Every input needs values:
+    """Run an artifact once and describe its outputs.
+
+    Every input needs values:
 
     deploykit run dist --input x=x.npy --output y.npz
 

@@ -41,7 +41,9 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 
 
 def verb(function: Callable[..., None]) -> Callable[..., None]:
-    """The function as a command: adds `--debug` and turns exceptions into messages and exit codes."""
+    """The function as a command: adds `--debug`, turns exceptions into messages and exit codes, and lets help wrap the
+    paragraphs of the docstring.
+    """
 
     @functools.wraps(function)
     def command(*, debug: bool, **options: Any) -> None:
@@ -59,6 +61,8 @@ def verb(function: Callable[..., None]) -> Callable[..., None]:
             code = _report(error, debug=debug, as_json=bool(options.get("json_output")))
             raise typer.Exit(code) from None
 
+    paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+    command.__doc__ = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
     signature = inspect.signature(function, eval_str=True)
     option = inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Debug)
     command.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])  # type: ignore[attr-defined]
