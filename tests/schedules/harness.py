@@ -60,6 +60,11 @@ class Compiled:
         self._function = library.t_kernel
         self._function.restype = None
 
+    @property
+    def workspaces(self) -> tuple[Any, ...]:
+        """Scratch memory that a call needs."""
+        return self._lowered.workspaces
+
     def bind(self, arguments: Sequence[Argument]) -> Callable[[], None]:
         """A call of the kernel. Shapes give the values of symbolic dims."""
         arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]

@@ -52,6 +52,7 @@ def _run(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple[str,
     views = Views()
     statements: list[Any] = []
     notes: list[str] = []
+    gone: list[Any] = []
     position = 0
     while position < len(nest.stages):
         stage = nest.stages[position]
@@ -61,12 +62,14 @@ def _run(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple[str,
             notes.append("imperative block: kept as it is")
         elif rows is not None:
             statements.append(_row_loop(rows, views, device, notes))
+            gone.extend(rows.shrunk)
         else:
             scheduled, note = _apply(stage, views, device)
             statements.extend(scheduled)
             notes.append(note)
         position += count
-    return _write(nest, statements, views), tuple(notes)
+    kept = tuple(buffer for buffer in nest.temporaries if not any(buffer.same_as(other) for other in gone))
+    return _write(replace(nest, temporaries=kept), statements, views), tuple(notes)
 
 
 def _longest_rows(nest: Nest, position: int) -> tuple[Rows | None, int]:

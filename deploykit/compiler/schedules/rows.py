@@ -27,11 +27,13 @@ LOCAL_BYTES = 4096
 
 @dataclass(frozen=True)
 class Rows:
-    """Stages to be run under one loop over `axes`; `locals` are to be allocated for each row."""
+    """Stages to be run under one loop over `axes`. `locals` are to be allocated for each row, in the place of the
+    temporaries `shrunk`."""
 
     axes: tuple[Axis, ...]
     stages: tuple[Stage, ...]
     locals: tuple[Buffer, ...]
+    shrunk: tuple[Buffer, ...]
 
 
 def write_through(nest: Nest) -> Nest:
@@ -112,6 +114,7 @@ def rows_of(stages: Sequence[Stage], temporaries: Sequence[Buffer], others: Sequ
     outer = tuple(Axis(ir.Var(axis.var.name, dtype_of(axis.var)), axis.extent) for axis in shared)
     inner = tuple(_under(stage, outer) for stage in stages)
     locals_: list[Buffer] = []
+    shrunk: list[Buffer] = []
     for buffer in temporaries:
         if not any(b.same_as(buffer) for stage in stages for b in stage.outputs) or _used(buffer, others):
             continue
@@ -120,8 +123,9 @@ def rows_of(stages: Sequence[Stage], temporaries: Sequence[Buffer], others: Sequ
             continue
         row = _row(buffer, depth)
         locals_.append(row)
+        shrunk.append(buffer)
         inner = tuple(_shrunk(stage, buffer, row, depth) for stage in inner)
-    return Rows(outer, inner, tuple(locals_))
+    return Rows(outer, inner, tuple(locals_), tuple(shrunk))
 
 
 def _shared(stages: Sequence[Stage]) -> int:
