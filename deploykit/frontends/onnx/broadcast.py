@@ -1,8 +1,9 @@
 """Multidirectional broadcasting with symbolic dims, and elementwise kernels on top of it.
 
 Per axis: equal sizes stay; a 1 gives way to the other size; a constant above 1 wins over a symbolic size, which must
-then be 1 or that constant; of two different symbolic sizes `a` and `b` the result is `a` unless `a` is 1, then `b`.
-What cannot be proved is required at run time. (Source: ONNX, Broadcasting.md.)
+then be 1 or that constant; of two symbolic sizes the one that is provably not smaller wins, as `n` over `min(n, 512)`;
+of two others, `a` and `b`, the result is `a` unless `a` is 1, then `b`. What cannot be proved is required at run time.
+(Source: ONNX, Broadcasting.md.)
 """
 
 from __future__ import annotations
@@ -43,6 +44,10 @@ def _join(ctx: Context, a: IntExpr, b: IntExpr) -> IntExpr:
         agree = free == fixed if isinstance(free, int) else tirx.any(free == fixed, free == 1)
         ctx.require(agree, "sizes {} and {} do not broadcast", a, b)
         return fixed
+    for size, other in ((a, b), (b, a)):
+        if ctx.proves(tirx.all(other >= 1, other <= size)):
+            ctx.require(tirx.any(other == size, other == 1), "sizes {} and {} do not broadcast", a, b)
+            return size
     ctx.require(tirx.any(a == b, a == 1, b == 1), "sizes {} and {} do not broadcast", a, b)
     return ctx.simplify(tirx.Select(a == 1, b, a))
 

@@ -116,13 +116,16 @@ class Context:
         return self.simplify(result)
 
     def require(self, condition: ir.Expr | bool, message: str, *values: IntExpr) -> None:
-        """Demand that a condition over dims holds at run time; nothing is emitted when it provably does.
+        """Demand that a condition over dims holds at run time; nothing is emitted when it provably does, or when it
+        has been demanded before.
 
         Raises `Unsupported` with the message when it provably does not."""
         if self.proves(condition):
             return
         if isinstance(condition, (bool, np.bool_)) or self.proves(tirx.Not(condition)):
             raise Unsupported(message.format(*values))
+        if any(tvm_ffi.structural_equal(condition, known.condition) for known in self.shared.requirements):
+            return
         self.shared.requirements.append(Requirement(condition, f"{self.node_name}: {message}", tuple(values)))
 
     def new_dim(self, hint: str, minimum: IntExpr | None = None, maximum: IntExpr | None = None) -> tirx.Var:

@@ -148,3 +148,16 @@ def test_sizes_as_floats() -> None:
         {"x": numbers(2, 1, 1, 4), "like": numbers(3, 2)},
         rtol=1e-4,
     )
+
+
+def test_a_slice_of_a_table_keeps_the_sequence_length() -> None:
+    """Position embeddings: `min(seq, 512)` rows are added to `seq` rows, again and again; the result has `seq`."""
+    text = """(float[batch,seq,4] x, float[512,4] table) => (float[a,b,c] y, float[d,e,f] z) {
+        s = Shape<start = 1, end = 2>(x)  zero = Constant<value_ints = [0]>()
+        rows = Slice(table, zero, s, zero)  y = Add(x, rows)  more = Slice(table, zero, s, zero)  z = Add(more, y) }"""
+    model = deploykit.load(parse(text))
+    assert [[to_text(n) for n in port.shape] for port in model.outputs] == [["batch", "seq", "4"]] * 2
+    assert len(model.requirements) == 1
+    table = numbers(512, 4, seed=1)
+    check(text, {"x": numbers(2, 5, 4), "table": table}, {"x": numbers(1, 1, 4), "table": table})
+    assert not deploykit.load(parse(text), {"seq": (1, 512)}).requirements
