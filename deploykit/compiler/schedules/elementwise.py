@@ -58,7 +58,7 @@ class _Emitter:
 
     def region(self, store: Any, axes: Sequence[Axis], budget: int, parallel: bool) -> Any:
         """`store` over all of `axes`, with up to `budget` guards taken out."""
-        guards = guards_of(store.value, axes) if budget else []
+        guards = guards_of(store.value, axes) if budget and axes else []
         for guard in sorted(guards, key=lambda guard: last_axis(guard, axes)):
             at = last_axis(guard, axes)
             if at == len(axes) - 1:
