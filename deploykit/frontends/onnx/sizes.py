@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from deploykit.compiler.dims.conversion import expression, polynomial
 from deploykit.compiler.dims.polynomial import ONE, Polynomial, factors
-from deploykit.frontends.onnx.integers import all_plain, equal, floor_div, maximum
+from deploykit.frontends.onnx.integers import all_plain, either, equal, floor_div, less, maximum
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import IntExpr
@@ -61,3 +61,8 @@ def require_equal(ctx: Context, what: str, a: IntExpr, b: IntExpr) -> None:
     """Require two sizes to agree, at run time where it is not proved. `what` starts the message."""
     if not ctx.equal(a, b):
         ctx.require(equal(a, b), f"{what}: {{}} and {{}}", a, b)
+
+
+def require_source(ctx: Context, size: IntExpr, count: IntExpr) -> None:
+    """Require an axis of `size` to have an element where `count` results are to be picked from it."""
+    ctx.require(either(less(0, size), equal(count, 0)), "{} elements are picked from an axis of {}", count, size)

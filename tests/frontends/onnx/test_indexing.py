@@ -124,3 +124,14 @@ def test_max_unpool() -> None:
         corners = (np.arange(h)[:, None] * 4 * w + np.arange(w) * 2).reshape(1, 1, h, w)
         runs.append({"x": numbers(n, 1, h, w), "i": corners + np.arange(n).reshape(n, 1, 1, 1) * size})
     check(text, *runs)
+
+
+def test_an_element_of_nothing_is_refused(tmp_path: object) -> None:
+    """Only the run knows that there is nothing to pick from."""
+    text = """(float[n] x) => (int64[a,b] y) {
+        places = NonZero(x)  first = Constant<value_ints = [0]>()  y = Gather<axis = 1>(places, first) }"""
+    deploykit.build(parse(text), output=f"{tmp_path}/model")
+    session = deploykit.open(f"{tmp_path}/model")
+    assert session.run({"x": np.float32([0, 3])})["y"].tolist() == [[1]]
+    with pytest.raises(deploykit.ShapeError, match="axis of 0"):
+        session.run({"x": np.float32([0, 0])})

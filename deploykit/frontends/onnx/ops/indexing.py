@@ -13,13 +13,14 @@ from deploykit.frontends.onnx.integers import expr, inside, is_plain, less, nega
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.slicing import Piece, take
 from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.sizes import require_equal
+from deploykit.frontends.onnx.sizes import require_equal, require_source
 from deploykit.frontends.onnx.value import Value
 
 
 def gather(ctx: Context, x: Value, indices: Value, axis: int) -> Value:
     """numpy.take along an axis; one constant index is a slice."""
     shape = [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
+    require_source(ctx, x.shape[axis], ctx.product(indices.shape))
     if indices.array is not None and indices.array.size == 1:
         index = ctx.simplify(inside(int(indices.array.reshape(-1)[0]), x.shape[axis]))
         pieces = [Piece(index, 1) if i == axis else Piece(0, n) for i, n in enumerate(x.shape)]
@@ -58,6 +59,8 @@ def gather_elements(ctx: Context, node: Node, x: Value, indices: Value) -> Value
         if i != axis and not ctx.equal(m, n):
             ctx.require(negate(less(n, m)), f"axis {i} of the indices has {{}} elements, the data {{}}", m, n)
 
+    require_source(ctx, x.shape[axis], ctx.product(indices.shape))
+
     def build(data: te.Tensor, where: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:
             return data(*index[:axis], inside(expr(where(*index)), x.shape[axis]), *index[axis + 1 :])
@@ -75,6 +78,8 @@ def gather_nd(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
     for i, (m, n) in enumerate(zip(indices.shape[:batch], x.shape, strict=False)):
         require_equal(ctx, f"indices and data differ in batch axis {i}", m, n)
     tuples = indices.rank - 1
+    for size in x.shape[batch : batch + depth]:
+        require_source(ctx, size, ctx.product(indices.shape))
 
     def build(data: te.Tensor, where: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:

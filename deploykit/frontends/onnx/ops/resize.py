@@ -33,7 +33,7 @@ from deploykit.frontends.onnx.resampling import (
     table,
     taps_of,
 )
-from deploykit.frontends.onnx.sizes import quotient_of_products, require_equal
+from deploykit.frontends.onnx.sizes import quotient_of_products, require_equal, require_source
 from deploykit.frontends.onnx.value import Value
 
 UNROLLED_TAPS = 4
@@ -199,6 +199,8 @@ def _resample(ctx: Context, x: Value, changes: Sequence[Axis], method: Method) -
     active = [axis for axis in changes if not _is_identity(ctx, axis)]
     if not active:
         return x
+    for axis in active:
+        require_source(ctx, axis.source, axis.result)
     if any(axis.roi is None for axis in active) and method.coordinates == "tf_crop_and_resize":
         raise Unsupported("tf_crop_and_resize needs a roi")
     factors = [_repeats(ctx, axis, method) for axis in active]

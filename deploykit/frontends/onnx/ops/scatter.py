@@ -20,7 +20,7 @@ from deploykit.frontends.onnx.integers import expr, floor_mod, inside, less_equa
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.filling import stored
 from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.sizes import require_equal
+from deploykit.frontends.onnx.sizes import require_equal, require_source
 from deploykit.frontends.onnx.value import Value
 
 Combine = Callable[[ir.Expr, ir.Expr], ir.Expr]
@@ -73,6 +73,8 @@ def scatter_elements(ctx: Context, node: Node, x: Value, indices: Value, updates
         if i != axis and not ctx.equal(m, n):
             ctx.require(less_equal(m, n), f"axis {i} has {{}} updates for {{}} elements", m, n)
 
+    require_source(ctx, x.shape[axis], ctx.product(indices.shape))
+
     def place(where: Array, index: Sequence[ir.Expr]) -> list[ir.Expr]:
         return [*index[:axis], inside(expr(where(*index)), x.shape[axis]), *index[axis + 1 :]]
 
@@ -86,6 +88,9 @@ def scatter_nd(ctx: Context, node: Node, x: Value, indices: Value, updates: Valu
         raise Unsupported(f"index tuples of length {depth} and updates of rank {updates.rank} for rank {x.rank}")
     for i, (m, n) in enumerate(zip(updates.shape, (*indices.shape[:-1], *x.shape[depth:]), strict=True)):
         require_equal(ctx, f"axis {i} of the updates does not fit", m, n)
+
+    for size in x.shape[:depth]:
+        require_source(ctx, size, ctx.product(indices.shape))
 
     def place(where: Array, index: Sequence[ir.Expr]) -> list[ir.Expr]:
         at = [inside(expr(where(*index[:tuples], k)), x.shape[k]) for k in range(depth)]
