@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 import onnx.parser
+import onnxruntime
 from onnx.reference import ReferenceEvaluator
 
 import deploykit
@@ -41,6 +42,21 @@ def check(
                 shapes = [x.shape for x in feeds.values()]
                 assert (got.dtype, got.shape) == (np.asarray(want).dtype, np.shape(want)), f"{name} of {shapes}"
                 np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol, err_msg=f"{name} of {shapes}")
+
+
+def each(inputs: str, calls: Sequence[str], rank: int, dtype: str = "float") -> str:
+    """A graph with one output of `rank` for every operator call: `each("float[n] x", ["Abs(x)", "Neg(x)"], 1)`."""
+    shapes = (",".join(f"y{i}_{axis}" for axis in range(rank)) for i in range(len(calls)))
+    outputs = ", ".join(f"{dtype}[{shape}] y{i}" for i, shape in enumerate(shapes))
+    return f"({inputs}) => ({outputs}) {{ {' '.join(f'y{i} = {call}' for i, call in enumerate(calls))} }}"
+
+
+def by_onnxruntime(model: onnx.ModelProto | str, *runs: Feeds, opset: int = 21) -> list[Sequence[np.ndarray]]:
+    """What ONNX Runtime gives, for `expected` of `check`: where the reference implementation is incomplete."""
+    if isinstance(model, str):
+        model = parse(model, opset)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return [session.run(None, dict(feeds)) for feeds in runs]
 
 
 def numbers(*shape: int, dtype: str = "float32", seed: int = 0) -> np.ndarray:

@@ -31,11 +31,13 @@ def conv(
     pads: Sequence[IntExpr],
     dilations: Sequence[int],
     group: int = 1,
+    counts: Sequence[IntExpr] | None = None,
 ) -> Value:
     """Convolution of `x` (N, C, ...) with `w` (M, C / group, ...) of the same dtype, accumulated in that dtype; for
     float16 and narrower floats the result is float32.
 
-    `strides` and `dilations` have one entry a spatial axis; `pads` is all the starts, then all the ends.
+    `strides` and `dilations` have one entry a spatial axis; `pads` is all the starts, then all the ends; `counts` are
+    the sizes of the result in the form that later shapes should have.
     Raises `Unsupported` for other than one to three spatial axes."""
     rank = x.rank - 2
     if rank not in _CONVOLUTIONS:
@@ -47,8 +49,9 @@ def conv(
         x, w = ctx.cast(x, wide), ctx.cast(w, wide)
     before, after = pads[:rank], pads[rank:]
     extents = [ctx.simplify((k - 1) * d + 1) for k, d in zip(w.shape[2:], dilations, strict=True)]
-    axes = zip(x.shape[2:], extents, strides, zip(before, after, strict=True), strict=True)
-    counts = [window_count(ctx, *axis) for axis in axes]
+    if counts is None:
+        axes = zip(x.shape[2:], extents, strides, zip(before, after, strict=True), strict=True)
+        counts = [window_count(ctx, *axis) for axis in axes]
     fixed = [p for p in pads if isinstance(p, int) and p >= 0]
     if len(fixed) < len(pads):
         covered = [ctx.simplify((n - 1) * s + e) for n, s, e in zip(counts, strides, extents, strict=True)]
@@ -76,6 +79,14 @@ def add_bias(ctx: Context, y: Value, bias: Value | None, dtype: str) -> Value:
 @operator("Conv")
 def conv_operator(ctx: Context, node: Node, x: Value, w: Value, bias: Value | None = None) -> Value:
     shape = windows(ctx, node, x.shape[2:], w.shape[2:])
-    pads = (*shape.before, *shape.after)
-    y = conv(ctx, x, w, strides=shape.strides, pads=pads, dilations=shape.dilations, group=node.int("group", 1))
+    y = conv(
+        ctx,
+        x,
+        w,
+        strides=shape.strides,
+        pads=(*shape.before, *shape.after),
+        dilations=shape.dilations,
+        group=node.int("group", 1),
+        counts=shape.counts,
+    )
     return add_bias(ctx, y, bias, x.dtype)

@@ -1,0 +1,70 @@
+"""Recurrent layers over symbolic length and batch against ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.frontends.onnx.harness import by_onnxruntime, check
+
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+SIZES = [(4, 2), (1, 1), (7, 3)]
+"""Length and batch."""
+HIDDEN, INPUTS = 5, 3
+
+CASES = [
+    ("RNN", "forward", ""),
+    ("RNN", "bidirectional", 'activations=["Elu", "Softsign"], activation_alpha=[0.7]'),
+    ("GRU", "forward", ""),
+    ("GRU", "bidirectional", "linear_before_reset=1"),
+    ("GRU", "reverse", 'clip=0.4, activations=["Affine", "Tanh"], activation_alpha=[0.3], activation_beta=[0.4]'),
+    ("LSTM", "bidirectional", ""),
+    ("LSTM", "reverse", "clip=0.3"),
+    ("LSTM", "forward", "input_forget=1"),
+    ("LSTM", "forward", 'activations=["HardSigmoid","LeakyRelu","Softsign"], activation_alpha=[0.3,0.05]'),
+]
+
+
+def weights(*shape: int, seed: int) -> np.ndarray:
+    return (np.random.default_rng(seed).standard_normal(shape) / 2).astype(np.float32)
+
+
+@pytest.mark.parametrize(("operator", "direction", "options"), CASES)
+def test_all_operands(operator: str, direction: str, options: str) -> None:
+    """Biases, sequence lengths, first states and peepholes are all given."""
+    gates, directions = GATES[operator], 2 if direction == "bidirectional" else 1
+    lstm = operator == "LSTM"
+    shapes = {
+        "x": ["t", "b", INPUTS],
+        "w": [directions, gates * HIDDEN, INPUTS],
+        "r": [directions, gates * HIDDEN, HIDDEN],
+        "bias": [directions, 2 * gates * HIDDEN],
+        "h": [directions, "b", HIDDEN],
+        **({"c": [directions, "b", HIDDEN], "p": [directions, 3 * HIDDEN]} if lstm else {}),
+    }
+    inputs = ", ".join(f"float[{','.join(map(str, shape))}] {name}" for name, shape in shapes.items())
+    names = ["y", "last_h", *(["last_c"] if lstm else [])]
+    outputs = ", ".join(f"float[{','.join(f'{n}{i}' for i in range(4 if n == 'y' else 3))}] {n}" for n in names)
+    attributes = ", ".join(filter(None, [f'hidden_size={HIDDEN}, direction="{direction}"', options]))
+    operands = f"x, w, r, bias, l, h{', c, p' if lstm else ''}"
+    text = f"({inputs}, int32[b] l) => ({outputs}) {{ {', '.join(names)} = {operator}<{attributes}>({operands}) }}"
+    runs = [
+        {
+            **{
+                n: weights(*[{"t": length, "b": batch}.get(str(s), s) for s in shape], seed=i)  # type: ignore[misc]
+                for i, (n, shape) in enumerate(shapes.items())
+            },
+            "l": np.random.default_rng(batch).integers(1, length + 1, batch).astype(np.int32),
+        }
+        for length, batch in SIZES
+    ]
+    check(text, *runs, opset=14, expected=by_onnxruntime(text, *runs, opset=14), rtol=1e-4)
+
+
+def test_only_the_last_state() -> None:
+    """The outputs of all steps are not computed when nothing reads them; lengths and states are optional."""
+    text = f"""(float[t,b,{INPUTS}] x, float[1,{4 * HIDDEN},{INPUTS}] w, float[1,{4 * HIDDEN},{HIDDEN}] r)
+        => (float[d,b,k] h) {{ _, h = LSTM<hidden_size={HIDDEN}>(x, w, r) }}"""
+    fixed = {"w": weights(1, 4 * HIDDEN, INPUTS, seed=1), "r": weights(1, 4 * HIDDEN, HIDDEN, seed=2)}
+    runs = [{"x": weights(length, batch, INPUTS, seed=0), **fixed} for length, batch in SIZES]
+    check(text, *runs, opset=14, expected=by_onnxruntime(text, *runs, opset=14), rtol=1e-4)
