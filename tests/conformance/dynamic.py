@@ -47,7 +47,8 @@ def check(case: Case) -> int:
         raise NoVariant("no stored data")
     inputs, outputs = case.source.data_sets[0]
     names = [v.name for v in model.graph.input]
-    given = {n: np.asarray(x) for n, x in zip(names, inputs, strict=False) if not isinstance(x, (list, type(None)))}
+    given = {n: _array(x) for n, x in zip(names, inputs, strict=False) if not isinstance(x, (list, type(None)))}
+    outputs = [_array(x) for x in outputs]
     if len(given) != len(names):
         raise NoVariant("inputs that are not tensors")
     for variant in _variants(model, given):
@@ -60,6 +61,10 @@ def check(case: Case) -> int:
             _compare(case, list(session.run(given).values()), outputs)
             return 1 + sum(_agrees(case, variant, session, given, sizes) for sizes in _other_sizes(variant))
     raise NoVariant("no relaxation can be imported")
+
+
+def _array(stored: Any) -> np.ndarray:
+    return onnx.numpy_helper.to_array(stored) if isinstance(stored, onnx.TensorProto) else np.asarray(stored)
 
 
 def _variants(model: onnx.ModelProto, given: Mapping[str, np.ndarray]) -> Iterator[Variant]:
@@ -113,7 +118,11 @@ def _agrees(
             expected = ReferenceEvaluator(variant.model).run(None, feeds)
     except Exception:  # noqa: BLE001  the reference does not take these sizes
         return False
-    _compare(case, list(session.run(feeds).values()), expected)
+    try:
+        actual = list(session.run(feeds).values())
+    except deploykit.ShapeError:  # sizes that the operator's specification rules out; the reference is lenient
+        return False
+    _compare(case, actual, expected)
     return True
 
 

@@ -96,9 +96,8 @@ class Context:
 
     def proves(self, condition: ir.Expr | bool) -> bool:
         """Whether a condition over dims holds for all dims within bounds."""
-        if isinstance(condition, (bool, np.bool_)):
-            return bool(condition)
-        return bool(self.shared.analyzer.can_prove(condition))
+        condition = _condition(condition)
+        return condition if isinstance(condition, bool) else bool(self.shared.analyzer.can_prove(condition))
 
     def equal(self, a: IntExpr, b: IntExpr) -> bool:
         """Whether two dims are provably equal."""
@@ -120,9 +119,10 @@ class Context:
         has been demanded before.
 
         Raises `Unsupported` with the message when it provably does not."""
+        condition = _condition(condition)
         if self.proves(condition):
             return
-        if isinstance(condition, (bool, np.bool_)) or self.proves(tirx.Not(condition)):
+        if isinstance(condition, bool) or self.proves(tirx.Not(condition)):
             raise Unsupported(message.format(*values))
         if any(tvm_ffi.structural_equal(condition, known.condition) for known in self.shared.requirements):
             return
@@ -270,6 +270,13 @@ class Context:
         from deploykit.frontends.onnx.ops.cast import cast
 
         return cast(self, value, dtype)
+
+
+def _condition(condition: ir.Expr | bool | np.bool_) -> ir.Expr | bool:
+    """`a == b` of two expressions gives an object that becomes an expression only when asked."""
+    if isinstance(condition, (bool, np.bool_)):
+        return bool(condition)
+    return condition.asobject() if hasattr(condition, "asobject") else condition
 
 
 def _same(a: IntExpr, b: IntExpr) -> bool:
