@@ -72,10 +72,6 @@ def either(a: Condition, b: Condition) -> Condition:
     return negate(both(negate(a), negate(b))) if is_plain(a) or is_plain(b) else tirx.Or(a, b)
 
 
-def any_of(conditions: Iterable[Condition]) -> Condition:
-    return reduce(either, conditions, False)
-
-
 def all_of(conditions: Iterable[Condition]) -> Condition:
     return reduce(both, conditions, True)
 
