@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 from tvm import ir, relax, tirx
 
 from deploykit.compiler.graph.unit_axes import name_unit_axes
@@ -71,7 +72,7 @@ def _matmul(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> re
         return builder.call_te(partial(matmul, dtype=dtype), a, b, primfunc_name_hint="matmul")
     width = panel_width(device, accumulator(dtype), b.ty.shape[-1])
     if isinstance(b, ir.GenericConst):
-        panels = relax.const(pack_array(b.value.numpy(), width))
+        panels = _constant(pack_array(b.value.numpy(), width))
     else:
         panels = builder.emit(builder.call_te(pack, b, width, primfunc_name_hint="pack"))
     build = partial(packed_matmul, dtype=dtype)
@@ -120,7 +121,7 @@ def _plane_conv(
 def _packed(builder: relax.BlockBuilder, weight: relax.Expr, groups: int, device: Device, dtype: str) -> relax.Expr:
     rows = conv_tile(device, accumulator(dtype), int(weight.ty.shape[0]) // groups).rows
     if isinstance(weight, ir.GenericConst):
-        return relax.const(pack_weight_array(weight.value.numpy(), groups, rows))
+        return _constant(pack_weight_array(weight.value.numpy(), groups, rows))
     return builder.emit(builder.call_te(pack_weight, weight, groups, rows, primfunc_name_hint="pack_weight"))
 
 
@@ -137,7 +138,7 @@ def _conv_transpose(builder: relax.BlockBuilder, call: relax.Call, device: Devic
     wide = partial(spread, kernel=sizes[2:], shape=shape, dtype=accumulator(dtype))
     data = builder.emit(builder.call_te(wide, data, extents=spatial, primfunc_name_hint="spread"))
     if isinstance(weight, ir.GenericConst):
-        weight = relax.const(mirrored_array(weight.value.numpy(), shape.groups))
+        weight = _constant(mirrored_array(weight.value.numpy(), shape.groups))
     else:
         weight = builder.emit(builder.call_te(mirrored, weight, shape.groups, primfunc_name_hint="mirrored"))
     ones, none = (1,) * len(spatial), (0,) * 2 * len(spatial)
@@ -161,6 +162,11 @@ def _conv_shape(call: relax.Call) -> ConvShape:
         tuple(int(n) for n in attrs.dilation),
         int(attrs.groups),
     )
+
+
+def _constant(array: np.ndarray) -> relax.Constant:
+    """A constant of the array's own dtype (by default float64 becomes float32)."""
+    return relax.const(array, str(array.dtype))
 
 
 def _dtype(call: relax.Call) -> str:
