@@ -15,7 +15,6 @@ from tvm.sym import Analyzer
 from deploykit.compiler.dims import simplify
 from deploykit.frontends.dtypes import storage_dtype, to_storage
 from deploykit.frontends.model import DataDim, Requirement
-from deploykit.frontends.onnx.imperative import Array, Code, imperative
 from deploykit.frontends.onnx.integers import is_plain
 from deploykit.frontends.onnx.registry import Unsupported
 from deploykit.frontends.onnx.value import Value, constant, known
@@ -296,9 +295,14 @@ def _variables(expr: object) -> list[tirx.Var]:
 def _store_elements(elements: list[object], value: Value) -> te.Tensor:
     """A TE kernel that writes expressions over dims to a tensor."""
     dtype = storage_dtype(value.dtype)
+    shape = tuple(int(n) for n in value.shape)  # type: ignore[arg-type]  # known elements have a static shape
 
-    def write(_code: Code, target: Array) -> None:
-        for position, element in zip(np.ndindex(*value.shape), elements, strict=True):
-            target[position] = tirx.Cast(dtype, _int64(element) if isinstance(element, (int, np.integer)) else element)
+    def element(*index: ir.Expr) -> ir.Expr:
+        *rest, last = (tirx.Cast(dtype, _int64(e) if isinstance(e, (int, np.integer)) else e) for e in elements)
+        result = last
+        for position, chosen in reversed(list(zip(np.ndindex(*shape), rest, strict=False))):
+            here = tirx.all(*(i == int(p) for i, p in zip(index, position, strict=True)))
+            result = tirx.Select(here, chosen, result)
+        return result
 
-    return imperative("elements", [], [(value.shape, dtype)], write)[0]
+    return te.compute(shape, element, name="elements")
