@@ -295,7 +295,7 @@ def _variables(expr: object) -> list[tirx.Var]:
 def _store_elements(elements: list[object], value: Value) -> te.Tensor:
     """A TE kernel that writes expressions over dims to a tensor."""
     dtype = storage_dtype(value.dtype)
-    shape = tuple(int(n) for n in value.shape)  # type: ignore[arg-type]  # known elements have a static shape
+    shape = tuple(int(n) for n in value.shape)  # known elements have a static shape
 
     def element(*index: ir.Expr) -> ir.Expr:
         *rest, last = (tirx.Cast(dtype, _int64(e) if isinstance(e, (int, np.integer)) else e) for e in elements)
