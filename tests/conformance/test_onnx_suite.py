@@ -8,7 +8,6 @@ from deploykit import onnx_backend
 from tests.conformance import dynamic, operators_page
 from tests.conformance.suite import cases, dynamic_failures, known_failures
 
-
 SUPPORTED = sorted(n for n in set(cases()) - set(known_failures()) if cases()[n].kind != "real")
 
 
