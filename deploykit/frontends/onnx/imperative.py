@@ -94,6 +94,12 @@ class Code:
         cell.value = start
         return cell
 
+    def room(self, name: str, count: int, dtype: str) -> Array:
+        """A local array of constant size; its elements are undefined until they are written."""
+        buffer = tirx.decl_buffer((count,), dtype, name, scope="local")
+        self.append(tirx.AllocBuffer(buffer))
+        return Array(self, buffer)
+
     @contextmanager
     def _block(self) -> Iterator[list[tirx.Stmt]]:
         self._open.append([])

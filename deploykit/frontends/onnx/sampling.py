@@ -56,6 +56,11 @@ def linear(read: Reader, where: Sequence[ir.Expr]) -> ir.Expr:
     return reduce(lambda a, b: a + b, terms)
 
 
+def linear_weight(distance: ir.Expr) -> ir.Expr:
+    """Weight of an element at a distance below 1 from the position."""
+    return number(distance, 1) - tirx.abs(distance)
+
+
 def cubic_weight(distance: ir.Expr) -> ir.Expr:
     """Weight of an element at a distance from the position, 0 from 2 on."""
     d = tirx.abs(distance)

@@ -29,7 +29,7 @@ from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.dtypes import is_narrow_float, storage_dtype
 from deploykit.frontends.onnx.broadcast import broadcast_index, compute_dtype, elementwise, load, store
 from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.integers import all_of, expr, exprs, floor_div, is_plain, truth
+from deploykit.frontends.onnx.integers import all_of, equal, expr, exprs, floor_div, is_plain, truth
 from deploykit.frontends.onnx.narrow import decode
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.joining import concat
@@ -149,7 +149,7 @@ def _split_heads(ctx: Context, x: Value, heads: int) -> Value:
     """(batch, length, heads * size) as (batch, heads, length, size)."""
     batch, length, width = x.shape
     size = ctx.simplify(floor_div(width, heads))
-    ctx.require(size * heads == width, f"{{}} channels do not split into {heads} heads", width)
+    ctx.require(equal(size * heads, width), f"{{}} channels do not split into {heads} heads", width)
     return transpose(ctx, ctx.reshape(x, (batch, length, heads, size)), [0, 2, 1, 3])
 
 
@@ -157,7 +157,7 @@ def _queries_per_key(ctx: Context, q_heads: IntExpr, kv_heads: IntExpr) -> IntEx
     if ctx.equal(q_heads, kv_heads):
         return 1
     shared = ctx.simplify(floor_div(q_heads, kv_heads))
-    ctx.require(shared * kv_heads == q_heads, "{} query heads cannot share {} key heads", q_heads, kv_heads)
+    ctx.require(equal(shared * kv_heads, q_heads), "{} query heads cannot share {} key heads", q_heads, kv_heads)
     return shared
 
 

@@ -14,6 +14,7 @@ from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import compute_dtype, elementwise
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.integers import equal
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
@@ -43,7 +44,7 @@ def conv(
     if rank not in _CONVOLUTIONS:
         raise Unsupported(f"a convolution over {rank} spatial axes")
     channels = w.shape[1] * group
-    ctx.require(x.shape[1] == channels, "the data has {} channels, the weights fit {}", x.shape[1], channels)
+    ctx.require(equal(x.shape[1], channels), "the data has {} channels, the weights fit {}", x.shape[1], channels)
     wide = compute_dtype(x.dtype)
     if wide != storage_dtype(x.dtype) and x.dtype != "float16":
         x, w = ctx.cast(x, wide), ctx.cast(w, wide)

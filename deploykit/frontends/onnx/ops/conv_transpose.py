@@ -19,7 +19,7 @@ from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import compute_dtype
 from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.integers import is_plain, maximum
+from deploykit.frontends.onnx.integers import equal, is_plain, maximum
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.conv import add_bias
 from deploykit.frontends.onnx.registry import Unsupported, operator
@@ -38,7 +38,7 @@ def conv_transpose(ctx: Context, node: Node, x: Value, w: Value, bias: Value | N
     rank = x.rank - 2
     if rank not in _TRANSPOSES:
         raise Unsupported(f"a convolution over {rank} spatial axes")
-    ctx.require(x.shape[1] == w.shape[0], "the data has {} channels, the weights fit {}", x.shape[1], w.shape[0])
+    ctx.require(equal(x.shape[1], w.shape[0]), "the data has {} channels, the weights fit {}", x.shape[1], w.shape[0])
     strides = axis_attribute(node, "strides", rank, 1)
     dilations = axis_attribute(node, "dilations", rank, 1)
     full = [

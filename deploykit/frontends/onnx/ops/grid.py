@@ -1,15 +1,16 @@
 """Sampling by a field of positions: GridSample, AffineGrid, over any number of spatial axes.
 
-GridSample computes the positions once for all channels, in elements; then each result reads one element (nearest) or
-interpolates between two (linear) or four (cubic) an axis. Positions list the innermost axis first and run from -1 to 1,
-which are the centres of the outermost elements (`align_corners`) or their edges. What lies outside is zero, the nearest
-element, or the mirror image; a cubic kernel that reaches outside has each element replaced.
+GridSample is an imperative kernel: for each position it finds the elements that count, one (nearest), two (linear) or
+four (cubic) an axis, and their weights; then it adds them up for every channel. Positions list the innermost axis first
+and run from -1 to 1, which are the centres of the outermost elements (`align_corners`) or their edges. What lies
+outside is zero, the nearest element, or the mirror image, for each element of a cubic kernel that reaches there.
 (Source: ONNX operators GridSample, opset 16, and AffineGrid, opset 20.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import reduce
 from operator import mul
@@ -17,9 +18,11 @@ from operator import mul
 from tvm import ir, te, tirx
 
 from deploykit.compiler.program.ir import IntExpr
+from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
 from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.integers import expr, exprs, maximum
+from deploykit.frontends.onnx.imperative import Array, Code, imperative
+from deploykit.frontends.onnx.integers import equal, expr, exprs, maximum
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.sampling import (
@@ -27,7 +30,7 @@ from deploykit.frontends.onnx.sampling import (
     cubic_weight,
     floor_index,
     inside,
-    linear,
+    linear_weight,
     near,
     number,
     reflected,
@@ -63,54 +66,82 @@ class _Sampler:
             place = tirx.max(tirx.min(place, size_as(given, self.sizes[axis]) - number(given, 1)), number(given, 0))
         return near(place, self.sizes[axis])
 
-    def element(self, data: te.Tensor, plane: Sequence[ir.Expr], index: Sequence[ir.Expr]) -> ir.Expr:
-        """The stored element at integer positions, which may lie outside."""
-        if self.padding == "zeros":
-            element = data(*plane, *index)
-            return tirx.if_then_else(inside(index, self.sizes), element, tirx.const(0, element.ty.dtype))
-        if self.padding == "reflection":
-            index = [self._mirrored(i, axis) for axis, i in enumerate(index)]
-        return data(*plane, *(clamped(i, n) for i, n in zip(index, self.sizes, strict=True)))
+    @property
+    def taps(self) -> int:
+        return {"nearest": 1, "linear": 2, "cubic": 4}[self.mode]
 
-    def _mirrored(self, index: ir.Expr, axis: int) -> ir.Expr:
-        place = tirx.Cast("float32", index)
-        return floor_index(reflected(place, *self.borders(place, axis)))
+    def index(self, place: ir.Expr, tap: int) -> ir.Expr:
+        """The integer position of a tap, which may lie outside."""
+        return floor_index(place) + (tap - 1 if self.mode == "cubic" else tap)
+
+    def weight(self, distance: ir.Expr) -> ir.Expr:
+        return cubic_weight(distance) if self.mode == "cubic" else linear_weight(distance)
+
+    def source(self, index: ir.Expr, axis: int) -> ir.Expr:
+        """The element that is read for an integer position; it lies outside only where zeros are."""
+        if self.padding == "zeros":
+            return index
+        if self.padding == "reflection":
+            place = tirx.Cast("float32", index)
+            index = floor_index(reflected(place, *self.borders(place, axis)))
+        return clamped(index, self.sizes[axis])
 
 
 @operator("GridSample")
 def grid_sample(ctx: Context, node: Node, x: Value, grid: Value) -> Value:
     sampler = _sampler(ctx, node, x, grid)
-    spatial = len(sampler.sizes)
-    wide = compute_dtype(x.dtype) if compute_dtype(x.dtype).startswith("float") else "float32"
+    shape = exprs((*x.shape[:2], *grid.shape[1:-1]))
 
-    def build(t: te.Tensor, where: te.Tensor) -> te.Tensor:
-        def at(index: Sequence[ir.Expr]) -> list[ir.Expr]:
-            return [where(index[0], *index[2:], axis) for axis in range(spatial)]
+    def body(code: Code, data: Array, positions: Array, y: Array) -> None:
+        axes = range(len(sampler.sizes))
+        chosen = code.room("chosen", len(axes) * sampler.taps, "int64")
+        weights = code.room("weights", len(axes) * sampler.taps, compute_dtype(grid.dtype))
+        with ExitStack() as loops:
+            n, *at = (loops.enter_context(code.loop(f"o{i}", size)) for i, size in enumerate([shape[0], *shape[2:]]))
+            for axis in axes:
+                given = load(positions, grid.dtype, (n, *at, axes.stop - 1 - axis))
+                place = code.cell("place", sampler.position(given, axis)).value
+                for tap in range(sampler.taps):
+                    index = sampler.index(place, tap)
+                    weights[axis * sampler.taps + tap] = sampler.weight(place - tirx.Cast(place.ty.dtype, index))
+                    chosen[axis * sampler.taps + tap] = sampler.source(index, axis)
+            with code.loop("c", shape[1]) as c:
+                y[n, c, *at] = _sum(code, sampler, x.dtype, lambda place: data[n, c, *place], (chosen, weights))
 
-        def value(index: Sequence[ir.Expr], place: Sequence[ir.Expr]) -> ir.Expr:
-            return tirx.Cast(wide, load(lambda *i: sampler.element(t, i[:2], i[2:]), x.dtype, (*index[:2], *place)))
+    def build(*tensors: te.Tensor) -> Sequence[te.Tensor]:
+        return imperative("grid_sample", tensors, [(shape, storage_dtype(x.dtype))], body)
 
-        def nearest(*index: ir.Expr) -> ir.Expr:
-            return sampler.element(t, index[:2], [tirx.Cast("int64", p) for p in at(index)])
+    (y,) = ctx.kernel("grid_sample", build, x, grid, dtype=(x.dtype,))
+    return y
 
-        def interpolated(*index: ir.Expr) -> ir.Expr:
-            return store(tirx.Cast(wide, linear(lambda place: value(index, place), at(index))), x.dtype)
 
-        shape = exprs((*x.shape[:2], *grid.shape[1:-1]))
-        if sampler.mode != "cubic":
-            return te.compute(shape, nearest if sampler.mode == "nearest" else interpolated, name="grid_sample")
-        taps = [te.reduce_axis((0, expr(4)), name=f"tap{axis}") for axis in range(spatial)]
+def _sum(
+    code: Code,
+    sampler: _Sampler,
+    dtype: str,
+    read: Callable[[Sequence[ir.Expr]], ir.Expr],
+    taps: tuple[Array, Array],
+) -> ir.Expr:
+    """The elements chosen, each times its weights, as an element of `dtype`; of a single one, itself."""
+    chosen, weights = taps
 
-        def cubic(*index: ir.Expr) -> ir.Expr:
-            places = at(index)
-            chosen = [floor_index(p) - 1 + tap.var for p, tap in zip(places, taps, strict=True)]
-            weights = [cubic_weight(p - tirx.Cast(p.ty.dtype, i)) for p, i in zip(places, chosen, strict=True)]
-            return te.sum(tirx.Cast(wide, reduce(mul, weights)) * value(index, chosen), axis=taps)
+    def element(at: Sequence[ir.Expr]) -> ir.Expr:
+        place = [chosen[axis * sampler.taps + tap] for axis, tap in enumerate(at)]
+        value = read(place)
+        if sampler.padding != "zeros":
+            return value
+        return tirx.if_then_else(inside(place, sampler.sizes), value, tirx.const(0, value.ty.dtype))
 
-        total = te.compute(shape, cubic, name="grid_sample")
-        return te.compute(shape, lambda *i: store(total(*i), x.dtype), name="grid_sample_result")
-
-    return ctx.kernel("grid_sample", build, x, _positions(ctx, grid, sampler), dtype=x.dtype)
+    if sampler.mode == "nearest":
+        return element([expr(0)] * len(sampler.sizes))
+    wide = compute_dtype(dtype) if compute_dtype(dtype).startswith("float") else "float32"
+    total = code.cell("total", tirx.const(0, wide))
+    with ExitStack() as loops:
+        at = [loops.enter_context(code.loop(f"t{i}", sampler.taps)) for i in range(len(sampler.sizes))]
+        factors = [weights[axis * sampler.taps + tap] for axis, tap in enumerate(at)]
+        value = load(lambda *_: element(at), dtype, ())
+        total.value = total.value + tirx.Cast(wide, reduce(mul, factors)) * tirx.Cast(wide, value)
+    return store(total.value, dtype)
 
 
 def _sampler(ctx: Context, node: Node, x: Value, grid: Value) -> _Sampler:
@@ -120,26 +151,8 @@ def _sampler(ctx: Context, node: Node, x: Value, grid: Value) -> _Sampler:
     spatial = x.rank - 2
     if grid.rank != x.rank:
         raise Unsupported(f"a grid of rank {grid.rank} for data of rank {x.rank}")
-    ctx.require(grid.shape[-1] == spatial, f"positions of {{}} axes for {spatial} spatial axes", grid.shape[-1])
+    ctx.require(equal(grid.shape[-1], spatial), f"positions of {{}} axes for {spatial} spatial axes", grid.shape[-1])
     return _Sampler(tuple(x.shape[2:]), _MODES[mode], padding, node.int("align_corners", 0) == 1)
-
-
-def _positions(ctx: Context, grid: Value, sampler: _Sampler) -> Value:
-    """The grid in elements, outermost axis first, in the dtype that it is computed in."""
-    last = len(sampler.sizes) - 1
-
-    def build(t: te.Tensor) -> te.Tensor:
-        def element(*index: ir.Expr) -> ir.Expr:
-            *at, axis = index
-            given = load(t, grid.dtype, (*at, last - axis))
-            place = sampler.position(given, last)
-            for other in range(last):
-                place = tirx.Select(axis == other, sampler.position(given, other), place)
-            return place
-
-        return te.compute(exprs(grid.shape), element, name="positions")
-
-    return ctx.kernel("grid_positions", build, grid, dtype=compute_dtype(grid.dtype))
 
 
 @operator("AffineGrid")

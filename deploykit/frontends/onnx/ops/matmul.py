@@ -7,6 +7,7 @@ kernel that a later stage fuses into the product. Batch sizes whose broadcast ca
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tvm import ir, relax, tirx
 
@@ -14,11 +15,15 @@ from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import broadcast_shapes, compute_dtype, elementwise
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.integers import all_of, either, equal
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.joining import expand
 from deploykit.frontends.onnx.ops.layout import transpose
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
+
+if TYPE_CHECKING:
+    from deploykit.frontends.onnx.integers import Condition
 
 
 def matmul(ctx: Context, a: Value, b: Value) -> Value:
@@ -34,7 +39,7 @@ def wide_matmul(ctx: Context, a: Value, b: Value) -> Value:
     if dtype != storage_dtype(a.dtype) and a.dtype != "float16":
         a, b = ctx.cast(a, dtype), ctx.cast(b, dtype)
     depths = a.shape[-1], b.shape[-2] if b.rank > 1 else b.shape[0]
-    ctx.require(depths[0] == depths[1], "the matrices' inner sizes {} and {} differ", *depths)
+    ctx.require(equal(*depths), "the matrices' inner sizes {} and {} differ", *depths)
     batch = broadcast_shapes(ctx, a.shape[:-2], b.shape[:-2])
     a, b = _expand_batch(ctx, a, batch), _expand_batch(ctx, b, batch)
     shape = (*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.rank > 1 else ()))
@@ -86,16 +91,9 @@ def _combine(x: ir.Expr, y: ir.Expr | None, alpha: float, beta: float) -> ir.Exp
     return scaled + (y if beta == 1.0 else y * tirx.const(beta, dtype))
 
 
-def _fits(shape: Sequence[IntExpr], target: Sequence[IntExpr]) -> ir.Expr | bool:
+def _fits(shape: Sequence[IntExpr], target: Sequence[IntExpr]) -> Condition:
     """Whether `shape` broadcasts to exactly `target`."""
     if len(shape) > len(target):
         return False
-    fits: ir.Expr | bool = True
-    for size, wanted in zip(shape, target[len(target) - len(shape) :], strict=True):
-        if isinstance(size, int) and (size == 1 or (isinstance(wanted, int) and size == wanted)):
-            continue
-        if isinstance(size, int) and isinstance(wanted, int):
-            return False
-        same = (size == wanted) if isinstance(size, int) else tirx.any(size == wanted, size == 1)
-        fits = same if fits is True else tirx.all(fits, same)
-    return fits
+    pairs = zip(shape, target[len(target) - len(shape) :], strict=True)
+    return all_of(either(equal(size, 1), equal(size, wanted)) for size, wanted in pairs)

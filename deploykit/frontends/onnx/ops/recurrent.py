@@ -25,7 +25,7 @@ from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import compute_dtype, elementwise
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.imperative import Array, Code, imperative
-from deploykit.frontends.onnx.integers import clamp, expr, exprs
+from deploykit.frontends.onnx.integers import clamp, equal, expr, exprs
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.activations import ACTIVATIONS
 from deploykit.frontends.onnx.ops.layout import transpose
@@ -153,7 +153,7 @@ def _run(
     dtype, batch_first = x.dtype, node.int("layout", 0) == 1
     wide = compute_dtype(dtype)
     directions = len(layer.backwards)
-    ctx.require(w.shape[0] == directions, f"weights of {{}} directions for a layer of {directions}", w.shape[0])
+    ctx.require(equal(w.shape[0], directions), f"weights of {{}} directions for a layer of {directions}", w.shape[0])
     if batch_first:
         x = transpose(ctx, x, [1, 0, 2])
         for name in ("h", "c"):

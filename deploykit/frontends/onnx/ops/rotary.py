@@ -12,7 +12,7 @@ from tvm import ir, te, tirx
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import load, store
 from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.integers import clamp, expr, exprs, floor_div, floor_mod
+from deploykit.frontends.onnx.integers import clamp, equal, expr, exprs, floor_div, floor_mod
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
@@ -27,9 +27,9 @@ def rotary_embedding(
     size = _head_size(ctx, node, x)
     turned: IntExpr = node.int("rotary_embedding_dim", 0) or size
     half = ctx.simplify(floor_div(turned, 2))
-    ctx.require(half * 2 == turned, "an odd number of channels, {}, cannot be turned in pairs", turned)
+    ctx.require(equal(half * 2, turned), "an odd number of channels, {}, cannot be turned in pairs", turned)
     for cache in (cosines, sines):
-        ctx.require(cache.shape[-1] == half, "the caches hold {} angles, {} are needed", cache.shape[-1], half)
+        ctx.require(equal(cache.shape[-1], half), "the caches hold {} angles, {} are needed", cache.shape[-1], half)
     interleaved = node.int("interleaved", 0) == 1
 
     def build(t: te.Tensor, cosine: te.Tensor, sine: te.Tensor, *where: te.Tensor) -> te.Tensor:
@@ -67,7 +67,7 @@ def _head_size(ctx: Context, node: Node, x: Value) -> IntExpr:
         return x.shape[3]
     heads = node.int("num_heads")
     size = ctx.simplify(floor_div(x.shape[2], heads))
-    ctx.require(size * heads == x.shape[2], f"{{}} channels do not split into {heads} heads", x.shape[2])
+    ctx.require(equal(size * heads, x.shape[2]), f"{{}} channels do not split into {heads} heads", x.shape[2])
     return size
 
 

@@ -1,0 +1,14 @@
+"""ImageDecoder, which is refused: an artifact holds no decoder of compressed images. Apps decode with what their platform
+has and feed the pixels."""
+
+from __future__ import annotations
+
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.value import Value
+
+
+@operator("ImageDecoder")
+def image_decoder(ctx: Context, node: Node, data: Value) -> Value:
+    raise Unsupported("compressed images are not decoded in the artifact; decode before the model and feed the pixels")

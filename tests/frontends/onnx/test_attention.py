@@ -1,0 +1,119 @@
+"""Attention and rotary embedding over symbolic batch, heads and lengths against the reference implementation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import deploykit
+from tests.frontends.onnx.harness import check, numbers, parse
+
+SIZES = [(1, 1, 1), (2, 5, 7), (1, 7, 3)]
+"""Batch, queries, keys."""
+
+
+def feeds(batch: int, queries: int, keys: int, kv_heads: int = 4, size: int = 8) -> dict[str, np.ndarray]:
+    return {
+        "q": numbers(batch, 4, queries, size, seed=1) / 4,
+        "k": numbers(batch, kv_heads, keys, size, seed=2) / 4,
+        "v": numbers(batch, kv_heads, keys, 6, seed=3),
+    }
+
+
+@pytest.mark.parametrize("kv_heads", [4, 2, 1])
+def test_grouped_heads(kv_heads: int) -> None:
+    text = f"""(float[b,4,s,8] q, float[b,{kv_heads},t,8] k, float[b,{kv_heads},t,d] v) => (
+        float[b,4,s,d] y, float[b,4,s,d] z) {{
+        y = Attention(q, k, v)  z = Attention<is_causal = 1, softcap = 2.0, scale = 0.3>(q, k, v) }}"""
+    check(text, *(feeds(*size, kv_heads) for size in SIZES), opset=24, rtol=1e-4)
+
+
+def test_everything_symbolic() -> None:
+    text = "(float[b,h,s,d] q, float[b,g,t,d] k, float[b,g,t,e] v) => (float[b,h,s,e] y) { y = Attention(q, k, v) }"
+    check(text, *(feeds(*SIZES[1], heads, size) for heads, size in ((4, 8), (2, 5), (1, 1))), opset=24, rtol=1e-4)
+
+
+def test_masks() -> None:
+    """Float and boolean, of any rank, shorter than the keys."""
+    text = """(float[b,4,s,8] q, float[b,4,t,8] k, float[b,4,t,6] v, float[s,t] f, bool[s,u] m, bool[b,1,s,t] n)
+        => (float[b,4,s,6] y0, float[b,4,s,6] y1, float[b,4,s,6] y2) {
+        y0 = Attention(q, k, v, f)  y1 = Attention<is_causal = 1>(q, k, v, m)  y2 = Attention(q, k, v, n) }"""
+    runs = []
+    for batch, queries, keys in SIZES:
+        masks = {
+            "f": numbers(queries, keys),
+            "m": numbers(queries, max(1, keys - 1)) > 0,
+            "n": numbers(batch, 1, queries, keys) > 0,
+        }
+        runs.append({**feeds(batch, queries, keys), **masks})
+    check(text, *runs, opset=24, rtol=1e-4)
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2, 3])
+def test_past_and_products(mode: int) -> None:
+    softcap = 1.5 if mode else 0.0
+    text = f"""(float[b,4,s,8] q, float[b,4,t,8] k, float[b,4,t,6] v, float[b,4,p,8] pk, float[b,4,p,6] pv)
+        => (float[b,4,s,6] y, float[b,4,u,8] nk, float[b,4,u,6] nv, float[b,4,s,u] w) {{
+        y, nk, nv, w = Attention<is_causal = 1, qk_matmul_output_mode = {mode}, softcap = {softcap}>(q,k,v,,pk,pv) }}"""
+    runs = []
+    for (batch, queries, keys), past in zip(SIZES, (4, 1, 6), strict=True):
+        cache = {"pk": numbers(batch, 4, past, 8), "pv": numbers(batch, 4, past, 6)}
+        runs.append({**feeds(batch, queries, keys), **cache})
+    check(text, *runs, opset=24, rtol=1e-4)
+
+
+def test_valid_lengths_and_windows() -> None:
+    text = """(float[b,4,s,8] q, float[b,4,t,8] k, float[b,4,t,6] v, int64[b] n)
+        => (float[b,4,s,6] y, float[b,4,s,6] z) {
+        y = Attention<is_causal = 1>(q, k, v, , , , n)
+        z = Attention<left_window_size = 2, right_window_size = 1>(q, k, v, , , , n) }"""
+    lengths = [np.array([5, 2]), np.array([3])]
+    check(text, *({**feeds(len(n), 3, 7), "n": n} for n in lengths), opset=25, rtol=1e-4)
+
+
+def test_three_dimensional_inputs() -> None:
+    text = """(float[b,s,32] q, float[b,t,16] k, float[b,t,12] v)
+        => (float[b,s,24] y, float[b,2,t,8] nk, float[b,2,t,6] nv) {
+        y, nk, nv = Attention<q_num_heads = 4, kv_num_heads = 2, is_causal = 1>(q, k, v) }"""
+    runs = ({"q": numbers(b, s, 32) / 4, "k": numbers(b, t, 16) / 4, "v": numbers(b, t, 12)} for b, s, t in SIZES)
+    check(text, *runs, opset=24, rtol=1e-4)
+
+
+def test_a_query_without_open_keys_gets_zeros() -> None:
+    text = """(float[b,4,s,8] q, float[b,4,t,8] k, float[b,4,t,6] v, bool[s,t] m) => (float[b,4,s,6] y) {
+        y = Attention(q, k, v, m) }"""
+    inputs = feeds(1, 2, 3)
+    inputs["k"][..., 0, :] = np.nan
+    closed = {**inputs, "m": np.zeros((2, 3), np.bool_)}
+    check(text, closed, opset=24, expected=[[np.zeros((1, 4, 2, 6), np.float32)]])
+
+
+def test_heads_that_do_not_divide_are_refused() -> None:
+    text = "(float[1,4,2,8] q, float[1,3,2,8] k, float[1,3,2,8] v) => (float[1,4,2,8] y) { y = Attention(q, k, v) }"
+    with pytest.raises(deploykit.UnsupportedModelError, match="4 query heads cannot share 3 key heads"):
+        deploykit.load(parse(text, 24))
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("turned", [0, 4])
+def test_rotary_embedding(interleaved: int, turned: int) -> None:
+    half = (turned or 8) // 2
+    options = f"interleaved = {interleaved}, rotary_embedding_dim = {turned}"
+    text = f"""(float[b,h,s,8] x, float[b,s,16] f, float[m,{half}] c, float[m,{half}] d, int64[b,s] p,
+        float[b,s,{half}] e, float[b,s,{half}] g) => (float[b,h,s,8] y0, float[b,s,16] y1, float[b,h,s,8] y2) {{
+        y0 = RotaryEmbedding<{options}>(x, c, d, p)
+        y1 = RotaryEmbedding<num_heads = 2, {options}>(f, c, d, p)
+        y2 = RotaryEmbedding<{options}>(x, e, g) }}"""
+    runs = [
+        {
+            "x": numbers(b, h, s, 8),
+            "f": numbers(b, s, 16),
+            "c": numbers(50, half, seed=1),
+            "d": numbers(50, half, seed=2),
+            "p": np.random.default_rng(b).integers(0, 50, (b, s)),
+            "e": numbers(b, s, half, seed=3),
+            "g": numbers(b, s, half, seed=4),
+        }
+        for b, h, s in ((2, 3, 5), (1, 1, 1))
+    ]
+    check(text, *runs, opset=23, rtol=1e-4)
