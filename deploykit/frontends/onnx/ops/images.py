@@ -1,5 +1,7 @@
-"""ImageDecoder, which is refused: an artifact holds no decoder of compressed images. Apps decode with what their platform
-has and feed the pixels."""
+"""ImageDecoder, which is refused: an artifact holds no decoder of compressed images.
+
+Apps decode with what their platform has, and feed the pixels.
+"""
 
 from __future__ import annotations
 
