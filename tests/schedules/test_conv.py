@@ -204,6 +204,25 @@ def test_transposed_convolution(case: Case, device: Device) -> None:
         np.testing.assert_allclose(model(x), scattered(x, weight, case), rtol=1e-4, atol=1e-4)
 
 
+@devices
+@pytest.mark.parametrize("constant", [True, False])
+def test_transposed_convolution_with_output_padding(constant: bool, device: Device) -> None:
+    weight, extra = sample((4, 3, 3, 2)), [1, 2]
+    case = Case(4, 6, (3, 2), (), strides=(2, 3), padding=(1, 0, 0, 1), groups=2)
+    params = [("x", (N, 4, *SPATIAL[:2]), "float32"), *([] if constant else [("w", weight.shape, "float32")])]
+
+    def body(bb: relax.BlockBuilder, x: Any, *given: Any) -> Any:
+        operand = given[0] if given else relax.const(weight)
+        return bb.emit(relax.op.nn.conv2d_transpose(x, operand, output_padding=extra, **case.attributes()))
+
+    x = sample((2, 4, 5, 7))
+    uncropped = Case(4, 6, (3, 2), (), strides=(2, 3), groups=2)
+    full = np.pad(scattered(x, weight, uncropped), ((0, 0), (0, 0), (0, extra[0]), (0, extra[1])))
+    expected = full[:, :, 1:, : full.shape[3] - 1]
+    got = Model(module(params, body), device)(x, *([] if constant else [weight]))
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+
+
 def test_the_plane_rule_takes_convolutions_on_vector_machines() -> None:
     case = CASES["same"]
     model = Model(convolution(case, weight_of(case)), VECTORS)

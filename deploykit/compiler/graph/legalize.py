@@ -6,9 +6,9 @@ anchors in `schedules.anchors`. Other kernels are left as they are, but for the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from tvm import ir, relax, tirx
@@ -23,14 +23,17 @@ from deploykit.compiler.schedules.anchors.conv import (
 )
 from deploykit.compiler.schedules.anchors.matmul import accumulator, matmul, pack, pack_array, packed_matmul
 from deploykit.compiler.schedules.anchors.packed_conv import (
-    mirrored,
-    mirrored_array,
     pack_weight,
     pack_weight_array,
     packed_conv,
     plane_conv,
     planes,
-    spread,
+)
+from deploykit.compiler.schedules.anchors.transposed_conv import (
+    interleaved,
+    phase_shape,
+    phase_weight,
+    phase_weight_array,
 )
 from deploykit.compiler.schedules.conv import conv_tile
 from deploykit.compiler.schedules.device import Device
@@ -87,12 +90,25 @@ def _worth_packing(a: relax.Expr, b: relax.Expr) -> bool:
 
 def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
     data, weight = call.args
-    shape, dtype = _conv_shape(call), _dtype(call)
+    return _convolution(builder, data, weight, _Conv(_conv_shape(call), _dtype(call), device))
+
+
+@dataclass(frozen=True)
+class _Conv:
+    """A convolution but for its operands."""
+
+    shape: ConvShape
+    dtype: str
+    device: Device
+
+
+def _convolution(builder: relax.BlockBuilder, data: relax.Expr, weight: relax.Expr, conv_: _Conv) -> relax.Expr:
+    shape, dtype, device = conv_.shape, conv_.dtype, conv_.device
     sizes = _static_shape(weight)
     if sizes is None:
         return builder.call_te(partial(conv, shape=shape, dtype=dtype), data, weight, primfunc_name_hint="conv")
+    packed = _packed(builder, weight, conv_)
     if device.vector_bits == 0:
-        packed = _packed(builder, weight, shape.groups, device, dtype)
         build = partial(packed_conv, shape=shape, channels=sizes[0], dtype=dtype)
         return builder.call_te(build, data, packed, primfunc_name_hint="conv")
     pairs = enumerate(zip(data.ty.shape.values[2:], sizes[2:], strict=True))
@@ -100,28 +116,15 @@ def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> rela
     if not shape.contiguous:
         cut = partial(planes, kernel=sizes[2:], shape=shape, dtype=accumulator(dtype))
         data = builder.emit(builder.call_te(cut, data, primfunc_name_hint="planes"))
-    return _plane_conv(builder, data, weight, spatial, shape, device, dtype)
-
-
-def _plane_conv(
-    builder: relax.BlockBuilder,
-    data: relax.Expr,
-    weight: relax.Expr,
-    spatial: Sequence[Any],
-    shape: ConvShape,
-    device: Device,
-    dtype: str,
-) -> relax.Expr:
-    packed = _packed(builder, weight, shape.groups, device, dtype)
-    channels = int(weight.ty.shape[0])
-    build = partial(plane_conv, shape=shape, channels=channels, dtype=dtype)
+    build = partial(plane_conv, shape=shape, channels=sizes[0], dtype=dtype)
     return builder.call_te(build, data, packed, spatial, primfunc_name_hint="conv")
 
 
-def _packed(builder: relax.BlockBuilder, weight: relax.Expr, groups: int, device: Device, dtype: str) -> relax.Expr:
-    rows = conv_tile(device, accumulator(dtype), int(weight.ty.shape[0]) // groups).rows
+def _packed(builder: relax.BlockBuilder, weight: relax.Expr, conv_: _Conv) -> relax.Expr:
+    groups = conv_.shape.groups
+    rows = conv_tile(conv_.device, accumulator(conv_.dtype), int(weight.ty.shape[0]) // groups).rows
     if isinstance(weight, ir.GenericConst):
-        return _constant(pack_weight_array(weight.value.numpy(), groups, rows))
+        return relax.const(pack_weight_array(weight.value.numpy(), groups, rows))
     return builder.emit(builder.call_te(pack_weight, weight, groups, rows, primfunc_name_hint="pack_weight"))
 
 
@@ -130,21 +133,19 @@ def _conv_transpose(builder: relax.BlockBuilder, call: relax.Call, device: Devic
     shape, dtype = _conv_shape(call), _dtype(call)
     extra = [int(n) for n in call.attrs.output_padding]
     sizes = _static_shape(weight)
-    if sizes is None or device.vector_bits == 0:
+    if sizes is None or any(step > 1 for step in shape.dilation):
         build = partial(conv_transpose, shape=shape, output_padding=extra, dtype=dtype)
         return builder.call_te(build, data, weight, primfunc_name_hint="conv_transpose")
     triples = enumerate(zip(data.ty.shape.values[2:], sizes[2:], extra, strict=True))
-    spatial = [transposed_size(size, width, shape, dim, more) for dim, (size, width, more) in triples]
-    wide = partial(spread, kernel=sizes[2:], shape=shape, dtype=accumulator(dtype))
-    data = builder.emit(builder.call_te(wide, data, extents=spatial, primfunc_name_hint="spread"))
+    extents = [transposed_size(size, width, shape, dim, more) for dim, (size, width, more) in triples]
     if isinstance(weight, ir.GenericConst):
-        weight = _constant(mirrored_array(weight.value.numpy(), shape.groups))
+        weight = relax.const(phase_weight_array(weight.value.numpy(), shape))
     else:
-        weight = builder.emit(builder.call_te(mirrored, weight, shape.groups, primfunc_name_hint="mirrored"))
-    ones, none = (1,) * len(spatial), (0,) * 2 * len(spatial)
-    return _plane_conv(
-        builder, data, weight, spatial, ConvShape(ones, none, shape.dilation, shape.groups), device, dtype
-    )
+        build = partial(phase_weight, shape=shape)
+        weight = builder.emit(builder.call_te(build, weight, primfunc_name_hint="phase_weight"))
+    phases = _convolution(builder, data, weight, _Conv(phase_shape(sizes[2:], extra, shape), dtype, device))
+    build = partial(interleaved, shape=shape)
+    return builder.call_te(build, builder.emit(phases), extents, primfunc_name_hint="interleaved")
 
 
 def _static_shape(tensor: relax.Expr) -> list[int] | None:

@@ -15,7 +15,7 @@ from deploykit.compiler.schedules.direct_conv import direct_conv
 from deploykit.compiler.schedules.elementwise import elementwise
 from deploykit.compiler.schedules.epilogue import merge_epilogues
 from deploykit.compiler.schedules.inline import inline
-from deploykit.compiler.schedules.loops import nested
+from deploykit.compiler.schedules.loops import evaluated_once, nested
 from deploykit.compiler.schedules.matmul import matmul
 from deploykit.compiler.schedules.nest import Nest, Opaque, Stage, read, sequence
 from deploykit.compiler.schedules.plain import plain
@@ -64,12 +64,15 @@ def _run(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple[str,
             statements.append(_row_loop(rows, views, device, notes))
             gone.extend(rows.shrunk)
         else:
-            scheduled, note = _apply(stage, views, device)
-            statements.extend(scheduled)
+            done, note = _apply(stage, views, device)
+            statements.extend(done)
             notes.append(note)
         position += count
     kept = tuple(buffer for buffer in nest.temporaries if not any(buffer.same_as(other) for other in gone))
-    return _write(replace(nest, temporaries=kept), statements, views), tuple(notes)
+    scheduled = _write(replace(nest, temporaries=kept), statements, views)
+    if device.vector_bits:
+        scheduled = scheduled.with_body(evaluated_once(scheduled.body))
+    return scheduled, tuple(notes)
 
 
 def _longest_rows(nest: Nest, position: int) -> tuple[Rows | None, int]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tvm_ffi
 from tvm import ir, tirx
 
-from deploykit.compiler.schedules.nest import Axis, Buffer, Expr, sequence, substitute
+from deploykit.compiler.schedules.nest import Axis, Buffer, Expr, collect, sequence, substitute
 
 Body = Callable[[Expr], Any]
 
@@ -60,27 +61,48 @@ class Code:
         self._statements: list[Any] = []
 
     def let(self, name: str, value: Expr) -> Expr:
-        """An integer evaluated here, unless it is a constant or a variable anyway.
-
-        It lives in a local of one element: simplification would copy the value of a bound variable to every use.
-        """
+        """An integer evaluated here, unless it is a constant or a variable anyway."""
         if isinstance(value, ir.Var | tirx.IntImm):
             return value
-        cell = local(name, 1, "int64")
-        self.add(tirx.AllocBuffer(cell), tirx.BufferStore(cell, value, [const(0)]))
-        return tirx.BufferLoad(cell, [const(0)])
-
-    def local(self, name: str, size: int, dtype: str) -> Buffer:
-        """A local buffer, allocated here."""
-        buffer = local(name, size, dtype)
-        self.add(tirx.AllocBuffer(buffer))
-        return buffer
+        var = ir.Var(name, dtype_of(value))
+        self.add(tirx.Bind(var, value))
+        return var
 
     def add(self, *statements: Any) -> None:
         self._statements.extend(statements)
 
     def statement(self) -> Any:
         return sequence(self._statements)
+
+
+def evaluated_once(body: Any) -> Any:
+    """`body` with every named value in a local of one element.
+
+    Simplification copies the value of a name to all its uses, and what LLVM is given would grow with the depth of the
+    names; a local keeps its value apart and becomes a register in the end.
+    """
+    binds = collect(body, tirx.Bind)
+    cells = {bind.var: local(bind.var.name, 1, dtype_of(bind.var)) for bind in binds}
+    if not cells:
+        return body
+
+    def use(var: Any, kind: tvm_ffi.DefRegionKind) -> Any:
+        cell = cells.get(var) if kind == tvm_ffi.DefRegionKind.NONE else None
+        return var if cell is None else tirx.BufferLoad(cell, [const(0)])
+
+    def block(statements: Any) -> Any:
+        flat: list[Any] = []
+        for statement in statements.seq:
+            if isinstance(statement, tirx.Bind):
+                cell = cells[statement.var]
+                flat += [tirx.AllocBuffer(cell), tirx.BufferStore(cell, statement.value, [const(0)])]
+            elif isinstance(statement, tirx.SeqStmt):
+                flat += statement.seq
+            else:
+                flat.append(statement)
+        return tirx.SeqStmt(flat)
+
+    return tvm_ffi.structural_map(body, (tirx.SeqStmt, block), with_def_region_kind=(ir.Var, use))
 
 
 def nested(axes: Sequence[Axis], body: Any, parallel: bool = False) -> Any:
@@ -171,7 +193,7 @@ def without_units(axes: Sequence[Axis]) -> tuple[tuple[Axis, ...], dict[ir.Var, 
 
 
 def unravel(index: Expr, extents: Sequence[Expr]) -> list[Expr]:
-    """The row-major coordinates of `index` in a box of `extents` (of which the first does not matter)."""
+    """The row-major coordinates of `index`, which is not negative, in a box of `extents`; the first does not matter."""
     coordinates: list[Expr] = []
     for position, extent in reversed(list(enumerate(extents))):
         if position == 0:
@@ -179,6 +201,6 @@ def unravel(index: Expr, extents: Sequence[Expr]) -> list[Expr]:
         elif static(extent) == 1:
             coordinates.append(const(0))
         else:
-            coordinates.append(tirx.floormod(index, extent))
-            index = tirx.floordiv(index, extent)
+            coordinates.append(tirx.truncmod(index, extent))
+            index = tirx.truncdiv(index, extent)
     return coordinates[::-1]

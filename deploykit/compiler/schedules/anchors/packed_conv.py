@@ -3,9 +3,6 @@
 Weights have `rows` output channels next to each other (`pack_weight`). The data is taken as it is (`packed_conv`,
 anchor `direct`) or as `planes` (`plane_conv`, anchor `planes`): padded, and cut into one plane for each phase of the
 strides, so that consecutive outputs always read consecutive elements.
-
-A transposed convolution is a convolution of `spread` data, which has `stride - 1` zeros between its elements, with
-`mirrored` weights.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ def planes(data: te.Tensor, kernel: Sequence[int], shape: ConvShape, dtype: str)
     ]
 
     def element(n: Any, c: Any, phase: Any, *at: Any) -> Any:
-        parts = _digits(phase, phases)
+        parts = digits(phase, phases)
         source = [
             p * stride + part * step - begin
             for p, part, stride, step, begin in zip(at, parts, shape.strides, shape.steps, shape.begins, strict=True)
@@ -39,26 +36,6 @@ def planes(data: te.Tensor, kernel: Sequence[int], shape: ConvShape, dtype: str)
         return inside(data, (n, c), source, reached).astype(dtype)
 
     return te.compute((*data.shape[:2], prod(phases), *extents), element, name="planes")
-
-
-def spread(
-    data: te.Tensor, kernel: Sequence[int], extents: Sequence[Any], *, shape: ConvShape, dtype: str
-) -> te.Tensor:
-    """The data whose convolution with mirrored weights is the transposed convolution with outputs of `extents`."""
-    begins = [d * (width - 1) - b for d, width, b in zip(shape.dilation, kernel, shape.begins, strict=True)]
-    sizes = [
-        simplified(extent + d * (width - 1)) for extent, d, width in zip(extents, shape.dilation, kernel, strict=True)
-    ]
-
-    def element(n: Any, c: Any, *at: Any) -> Any:
-        scattered = [p - begin for p, begin in zip(at, begins, strict=True)]
-        source = [tirx.floordiv(p, stride) for p, stride in zip(scattered, shape.strides, strict=True)]
-        whole = [
-            tirx.floormod(p, stride) == 0 for p, stride in zip(scattered, shape.strides, strict=True) if stride > 1
-        ]
-        return inside(data, (n, c), source, [(True, True)] * len(kernel), whole).astype(dtype)
-
-    return te.compute((*data.shape[:2], *sizes), element, name="spread")
 
 
 def pack_weight(weight: te.Tensor, groups: int, rows: int) -> te.Tensor:
@@ -84,24 +61,6 @@ def pack_weight_array(weight: np.ndarray, groups: int, rows: int) -> np.ndarray:
     padded = np.zeros((groups, tiles * rows, *weight.shape[1:]), weight.dtype)
     padded[:, :per_group] = weight.reshape(groups, per_group, *weight.shape[1:])
     return np.ascontiguousarray(np.moveaxis(padded.reshape(groups, tiles, rows, *weight.shape[1:]), 2, -1))
-
-
-def mirrored(weight: te.Tensor, groups: int) -> te.Tensor:
-    """Weights of a transpose `[C, O / groups, *kernel]` as those of a convolution, `[O, C / groups, *kernel]`."""
-    inputs, outputs = int(weight.shape[0]) // groups, int(weight.shape[1])
-
-    def element(o: Any, c: Any, *taps: Any) -> Any:
-        flipped = [width - 1 - tap for width, tap in zip(weight.shape[2:], taps, strict=True)]
-        return weight(tirx.floordiv(o, outputs) * inputs + c, tirx.floormod(o, outputs), *flipped)
-
-    return te.compute((outputs * groups, inputs, *weight.shape[2:]), element, name="mirrored")
-
-
-def mirrored_array(weight: np.ndarray, groups: int) -> np.ndarray:
-    """`mirrored` of a constant."""
-    flipped = np.flip(weight, tuple(range(2, weight.ndim)))
-    parts = [np.swapaxes(part, 0, 1) for part in np.split(flipped, groups)]
-    return np.ascontiguousarray(np.concatenate(parts))
 
 
 def packed_conv(data: te.Tensor, packed: te.Tensor, shape: ConvShape, channels: int, dtype: str) -> te.Tensor:
@@ -171,7 +130,8 @@ def tap_phase(shape: ConvShape, phases: Sequence[int], taps: Sequence[Any]) -> A
     return index
 
 
-def _digits(index: Any, extents: Sequence[int]) -> list[Any]:
+def digits(index: Any, extents: Sequence[int]) -> list[Any]:
+    """The row-major coordinates of `index` in a box of `extents`."""
     digits: list[Any] = []
     for extent in reversed(extents):
         digits.append(tirx.floormod(index, extent) if extent > 1 else tirx.IntImm("int64", 0))
