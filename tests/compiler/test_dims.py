@@ -164,6 +164,18 @@ def test_upper_bounds_follow_data_dims_bounded_by_others():
     assert to_text(symbolic_upper_bound(rows * 4, {COUNT: (0, BATCH), rows: (0, COUNT * 2)})) == "8*batch"
 
 
+def test_upper_bounds_join_the_shares_of_a_whole():
+    """A tensor of `batch*seq` elements in a shape of three sizes that only a run knows."""
+    rows, columns = tirx.Var("rows", "int64"), tirx.Var("columns", "int64")
+    shares = {
+        COUNT: (1, BATCH * SEQ),
+        rows: (1, floordiv(BATCH * SEQ, COUNT)),
+        columns: (1, floordiv(BATCH * SEQ, COUNT * rows)),
+    }
+    assert to_text(symbolic_upper_bound(COUNT * rows * columns * 4, shares)) == "4*batch*seq"
+    assert to_text(symbolic_upper_bound(COUNT * rows * SEQ, shares)) == "batch*seq*seq"
+
+
 def test_without_a_maximum_there_is_no_upper_bound():
     assert symbolic_upper_bound(COUNT * 8, {COUNT: (0, None)}) is None
     assert symbolic_upper_bound(tirx.min(COUNT, BATCH), {COUNT: (0, None)}).same_as(BATCH)

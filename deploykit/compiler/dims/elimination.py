@@ -72,6 +72,7 @@ class _Removal:
     def above(self, p: Polynomial) -> Polynomial | None:
         if self.var not in p.variables:
             return p
+        p = self._joined(p)
         direction = self._direction(p)
         end = {1: self.high, -1: self.low}.get(direction or 0)
         if end is not None:
@@ -87,6 +88,29 @@ class _Removal:
     def below(self, p: Polynomial) -> Polynomial | None:
         bound = self.above(p.scaled(-1))
         return None if bound is None else bound.scaled(-1)
+
+    def _joined(self, p: Polynomial) -> Polynomial:
+        """At least `p`: what is multiplied by a share of something, `n * floor(q / n)`, is taken as all of it, `q`."""
+        total = ZERO
+        for monomial, coefficient in p.terms.items():
+            product = self._whole(monomial) if coefficient > 0 else Polynomial({monomial: 1})
+            total += product.scaled(coefficient)
+        return total
+
+    def _whole(self, monomial: Monomial) -> Polynomial:
+        for atom in monomial:
+            if atom.operator != "floordiv" or not self._varies(atom):
+                continue
+            numerator, divisor = atom.operands
+            rest = without(monomial, atom)
+            shares = next(iter(divisor.terms))
+            if divisor.terms != {shares: 1} or any(shares.count(share) > rest.count(share) for share in shares):
+                continue
+            rest = reduce(without, shares, rest)
+            others = [Polynomial({(other,): 1}) for other in rest]
+            if self.bounds.least(divisor) >= 1 and all(self.bounds.least(q) >= 0 for q in (numerator, *others)):
+                return Polynomial({rest: 1}) * numerator
+        return Polynomial({monomial: 1})
 
     def _direction(self, p: Polynomial) -> int | None:
         """1 when `p` never falls as `var` grows, -1 when it never grows, None when neither is proved.

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 Build: TypeAlias = "Callable[..., te.Tensor | Sequence[te.Tensor]]"
 """Gets a TE placeholder an input, gives the TE output or outputs."""
 
-Bound: TypeAlias = "IntExpr | list[IntExpr] | None"
+Bound: TypeAlias = "IntExpr | list[IntExpr] | Callable[[Sequence[IntExpr]], IntExpr | None] | None"
+"""A bound for all of several dims, one for each, or what gives it for the next dim from those before it."""
 
 MAXIMUM_RUNTIME_INTEGERS = 64
 """A runtime integer tensor longer than this is never read element by element as dims."""
@@ -133,15 +134,14 @@ class Context:
         self.shared.variables.add(var)
         self.shared.data_dims.append(DataDim(var, minimum, maximum))
         if isinstance(minimum, int):
-            upper = maximum if isinstance(maximum, int) else 2**40
-            self.shared.analyzer.bind(var, ir.Range(minimum, upper + 1 - minimum)) if upper >= minimum else None
+            upper = max(minimum, maximum if isinstance(maximum, int) else 2**40)
+            self.shared.analyzer.bind(var, ir.Range.from_min_extent(minimum, upper + 1 - minimum))
         return var
 
     def ints(self, value: Value, minimum: Bound = None, maximum: Bound = None, hint: str = "n") -> list[IntExpr]:
         """The elements of an integer tensor as integers or expressions, for use as dims, axes, sizes.
 
-        A tensor computed at run time is read on the way: each element becomes a data dim with the given bounds (one
-        for all, or a list with one an element)."""
+        A tensor computed at run time is read on the way: each element becomes a data dim with the given bounds."""
         if value.is_known:
             return [self._as_int(e) for e in value.known_elements().reshape(-1)]
         count = self.product(value.shape)
@@ -152,14 +152,13 @@ class Context:
         if count == 0:
             return []
         flat = self.tensor(self.reshape(self.cast(value, "int64"), (count,)))
-        lowest, highest = (b if isinstance(b, list) else [b] * count for b in (minimum, maximum))
-        dims = [
-            self.new_dim(f"{hint}{i}" if count > 1 else hint, low, high)
-            for i, (low, high) in enumerate(zip(lowest, highest, strict=True))
-        ]
+        dims: list[IntExpr] = []
+        for i in range(count):
+            low, high = (_bound(b, i, dims) for b in (minimum, maximum))
+            dims.append(self.new_dim(f"{hint}{i}" if count > 1 else hint, low, high))
         shape = self.builder.emit(relax.op.tensor_to_shape(flat))
         self.builder.match_cast(shape, relax.ShapeType(dims))
-        return list(dims)
+        return dims
 
     def _as_int(self, element: object) -> IntExpr:
         if isinstance(element, (int, bool, np.integer, np.bool_)):
@@ -276,6 +275,12 @@ def _condition(condition: ir.Expr | bool | np.bool_) -> ir.Expr | bool:
     if isinstance(condition, (bool, np.bool_)):
         return bool(condition)
     return condition.asobject() if hasattr(condition, "asobject") else condition
+
+
+def _bound(bound: Bound, position: int, before: Sequence[IntExpr]) -> IntExpr | None:
+    if isinstance(bound, list):
+        return bound[position]
+    return bound if bound is None or isinstance(bound, (int, ir.Expr)) else bound(before)
 
 
 def _same(a: IntExpr, b: IntExpr) -> bool:

@@ -56,9 +56,11 @@ def transpose_operator(ctx: Context, node: Node, x: Value) -> Value:
 
 @operator("Reshape")
 def reshape(ctx: Context, node: Node, x: Value, shape: Value) -> Value:
-    total = ctx.product(x.shape)
-    sizes = ctx.ints(shape, minimum=-1, maximum=total if ctx.proves(total >= 1) else None, hint="size")
-    if not node.int("allowzero", 0):
+    copies = not node.int("allowzero", 0)
+    if not shape.is_known:
+        return _reshape_at_run_time(ctx, x, shape, copies=copies)
+    sizes = ctx.ints(shape)
+    if copies:
         sizes = [ctx.simplify(select(equal(n, 0), x.shape[i], n)) if i < x.rank else n for i, n in enumerate(sizes)]
     return checked_reshape(ctx, x, infer_minus_one(ctx, x, sizes))
 
@@ -77,6 +79,41 @@ def infer_minus_one(ctx: Context, x: Value, sizes: Sequence[IntExpr]) -> list[In
     known = [maximum(n, 1) if i in maybe else n for i, n in enumerate(sizes)]
     rest = quotient_of_products(ctx, x.shape, known)
     return [ctx.simplify(select(equal(n, -1), rest, n)) if i in maybe else n for i, n in enumerate(sizes)]
+
+
+def _reshape_at_run_time(ctx: Context, x: Value, shape: Value, *, copies: bool) -> Value:
+    """A shape that a kernel completes (0 copies a size, -1 is what is left) and that is read as dims: each a share of
+    the element count, so that their product is bounded by it."""
+    count = ctx.product(shape.shape)
+    if not isinstance(count, int):
+        raise Unsupported(f"the rank of the result, {count}, is not known")
+    total = ctx.product(x.shape)
+
+    def write(code: Code, given: Array, sizes: Array) -> None:
+        known = code.cell("known", 1)
+        for i in range(count):
+            size = given[i]
+            sizes[i] = tirx.Select(tirx.EQ(size, expr(0)), expr(x.shape[i]), size) if copies and i < x.rank else size
+            known.value *= tirx.Select(tirx.EQ(sizes[i], expr(-1)), expr(1), sizes[i])
+        left = tirx.floordiv(expr(total), tirx.max(known.value, expr(1)))
+        for i in range(count):
+            with code.when(tirx.EQ(sizes[i], expr(-1))):
+                sizes[i] = left
+
+    full = ctx.proves(total >= 1)
+    completed = ctx.kernel(
+        "shape",
+        lambda t: imperative("shape", [t], [((count,), "int64")], write),
+        ctx.cast(shape, "int64"),
+        dtype="int64",
+    )
+    sizes = ctx.ints(
+        completed,
+        minimum=1 if full else 0,
+        maximum=(lambda before: quotient_of_products(ctx, [total], before)) if full else None,
+        hint="size",
+    )
+    return checked_reshape(ctx, x, sizes)
 
 
 @operator("Flatten")
