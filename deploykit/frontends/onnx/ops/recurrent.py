@@ -64,7 +64,7 @@ def rnn_operator(
     lengths: Value | None = None,
     h: Value | None = None,
 ) -> tuple[Value | None, ...]:
-    layer = _layer(node, rnn, ("Tanh",), 1, r)
+    layer = _layer(ctx, node, rnn, ("Tanh",), 1, r)
     return _run(ctx, node, layer, x, w, r, bias=bias, lengths=lengths, h=h)
 
 
@@ -81,7 +81,7 @@ def gru_operator(
 ) -> tuple[Value | None, ...]:
     linear = node.int("linear_before_reset", 0) != 0
     cell = partial(gru, linear_before_reset=linear)
-    layer = _layer(node, cell, ("Sigmoid", "Tanh"), 3, r, split_bias=linear)
+    layer = _layer(ctx, node, cell, ("Sigmoid", "Tanh"), 3, r, split_bias=linear)
     return _run(ctx, node, layer, x, w, r, bias=bias, lengths=lengths, h=h)
 
 
@@ -99,11 +99,12 @@ def lstm_operator(
     peephole: Value | None = None,
 ) -> tuple[Value | None, ...]:
     cell = partial(lstm, coupled=node.int("input_forget", 0) != 0)
-    layer = _layer(node, cell, ("Sigmoid", "Tanh", "Tanh"), 4, r)
+    layer = _layer(ctx, node, cell, ("Sigmoid", "Tanh", "Tanh"), 4, r)
     return _run(ctx, node, layer, x, w, r, bias=bias, lengths=lengths, h=h, c=c, peephole=peephole)
 
 
 def _layer(
+    ctx: Context,
     node: Node,
     cell: Callable[[Row], None],
     defaults: tuple[str, ...],
@@ -118,7 +119,10 @@ def _layer(
     backwards = _DIRECTIONS[direction]
     functions = _functions(node, defaults, len(backwards))
     clip = node.float("clip", 0.0) if node.has("clip") else None
-    return _Layer(cell, gates, r.shape[2], backwards, functions, partial(_bounded, clip), split_bias)
+    hidden = node.int("hidden_size") if node.has("hidden_size") else r.shape[2]
+    ctx.require(equal(r.shape[2], hidden), f"weights of states of size {{}}, hidden_size is {hidden}", r.shape[2])
+    ctx.require(equal(r.shape[1], hidden * gates), f"{{}} rows of weights for {gates} gates", r.shape[1])
+    return _Layer(cell, gates, hidden, backwards, functions, partial(_bounded, clip), split_bias)
 
 
 def _bounded(limit: float | None, x: ir.Expr) -> ir.Expr:

@@ -16,7 +16,7 @@ from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.imperative import Array, Cell, Code, imperative
-from deploykit.frontends.onnx.integers import clamp, expr, exprs
+from deploykit.frontends.onnx.integers import clamp, equal, expr, exprs
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.reduction import lowest
 from deploykit.frontends.onnx.registry import Unsupported, operator
@@ -43,6 +43,7 @@ def roi_align(ctx: Context, node: Node, x: Value, regions: Value, images: Value)
     if mode not in {"avg", "max"}:
         raise Unsupported(f"mode '{mode}'")
     default = "half_pixel" if node.opset >= 16 else "output_half_pixel"
+    counts = regions.shape[0], images.shape[0]
     half = node.string("coordinate_transformation_mode", default).lower() == "half_pixel"
     rule = _Align(
         scale=node.float("spatial_scale", 1.0),
@@ -52,6 +53,8 @@ def roi_align(ctx: Context, node: Node, x: Value, regions: Value, images: Value)
         malformed=not half,
     )
     bins = node.int("output_height", 1), node.int("output_width", 1)
+    ctx.require(equal(regions.shape[1], 4), "regions of {} coordinates", regions.shape[1])
+    ctx.require(equal(*counts), "{} regions, images of {} are given", *counts)
     shape = exprs((regions.shape[0], x.shape[1], *bins))
 
     def build(*tensors: te.Tensor) -> Sequence[te.Tensor]:
@@ -169,6 +172,7 @@ def _corners(
 def max_roi_pool(ctx: Context, node: Node, x: Value, regions: Value) -> Value:
     bins = node.ints("pooled_shape")
     scale = node.float("spatial_scale", 1.0)
+    ctx.require(equal(regions.shape[1], 5), "regions of {} numbers", regions.shape[1])
     shape = exprs((regions.shape[0], x.shape[1], *bins))
     wide = compute_dtype(x.dtype)
 
