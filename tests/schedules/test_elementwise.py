@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import tvm_ffi
 from tvm import ir, te, tirx, topi
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
 
 from deploykit.compiler.schedules import Device, schedule
 from deploykit.compiler.schedules.nest import call_name, collect
@@ -136,6 +138,41 @@ def test_slices_with_negative_steps(device: Device) -> None:
 def test_a_single_number(device: Device) -> None:
     a = np.array(1.5, "float32")
     check(Compiled(kernel([()], topi.exp), device), [a], np.exp(a))
+
+
+@devices
+def test_a_result_may_lie_over_an_operand(device: Device) -> None:
+    """Elementwise kernels that read an operand only where they write are run so, also when they need a temporary."""
+
+    def build(a: te.Tensor) -> te.Tensor:
+        power = te.compute(a.shape, lambda *i: tirx.exp(a(*i)), name="power")
+        return te.compute(a.shape, lambda *i: power(*i) * power(*i) + a(*i), name="sum")
+
+    compiled = Compiled(kernel([(N, M)], build).without_attr("tirx.noalias"), device)
+    a = sample((5, 33))
+    over = fenced(a)
+    compiled.bind([over, over])()
+    np.testing.assert_allclose(over, np.exp(a) ** 2 + a, rtol=1e-4, atol=1e-6)
+
+
+@devices
+def test_imperative_blocks_between_others(device: Device) -> None:
+    def shifted(source: tirx.Buffer, target: tirx.Buffer) -> tirx.Stmt:
+        with IRBuilder() as builder:
+            x, y = T.buffer_proxy(source), T.buffer_proxy(target)
+            with T.serial(0, source.shape[0]) as i:
+                y[i] = x[tirx.floormod(i + 1, source.shape[0])]
+        return builder.get()
+
+    def build(a: te.Tensor) -> te.Tensor:
+        doubled = te.compute((N,), lambda i: a(i) * 2.0, name="doubled")
+        moved = te.extern((N,), [doubled], lambda i, o: shifted(i[0], o[0]), name="moved", dtype="float32")
+        return te.compute((N,), lambda i: moved(i) + 1.0, name="more")
+
+    compiled = Compiled(kernel([(N,)], build), device)
+    for n in (1, 5, 100):
+        a = sample((n,))
+        check(compiled, [a], np.roll(a * 2, -1) + 1)
 
 
 def test_long_loops_are_shared_out_in_blocks() -> None:

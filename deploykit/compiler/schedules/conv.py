@@ -47,9 +47,6 @@ from deploykit.compiler.schedules.tile import Tile, copy, each_vector, step, zer
 CHANNEL_TILES = 2
 """Register tiles of output channels in one unit of parallel work."""
 
-UNROLLED_TAPS = 3
-"""Kernels up to this wide have their innermost taps side by side in the code."""
-
 
 def conv_tile(device: Device, dtype: str, channels: int) -> Tile:
     """The register tile for `channels` output channels a group: as few filled-up rows as possible."""
@@ -236,8 +233,6 @@ class _Emitter:
             dim = len(chosen)
             if dim == len(kernel):
                 return body(self.data_offset(place, channel, chosen), self.weight_offset(place, channel, chosen))
-            if dim == len(kernel) - 1 and kernel[dim] <= UNROLLED_TAPS:
-                return sequence([taps(channel, [*chosen, tap]) for tap in range(kernel[dim])])
             return loop(f"k{dim}", kernel[dim], lambda tap: taps(channel, [*chosen, tap]))
 
         return loop("c", self.depth, lambda channel: taps(channel, []))

@@ -6,6 +6,7 @@ Under one loop over those axes, temporaries that no other stage needs shrink to 
 constant size up to `LOCAL_BYTES`; otherwise only the loop is shared.
 
 Before that, a temporary that the last stage reads just where it writes an output of the same type lives in the output.
+Only kernels with a reduction do so: others may be run with their result over an operand, which is then still needed.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Rows:
 
 def write_through(nest: Nest) -> Nest:
     """`nest` with temporaries that live in the output that is computed from them."""
+    if not any(isinstance(stage, Stage) and stage.reduce for stage in nest.stages):
+        return nest
     for stage in nest.stages:
         if isinstance(stage, Opaque) or not stage.pointwise or stage.store is None:
             continue
@@ -129,7 +132,9 @@ def rows_of(stages: Sequence[Stage], temporaries: Sequence[Buffer], others: Sequ
 
 
 def _shared(stages: Sequence[Stage]) -> int:
-    depth = min(len(stage.axes) for stage in stages)
+    """How many leading axes all stages share. One axis of a stage over all the data is kept for vectors."""
+    rank = max(len(stage.axes) + len(stage.reduce) for stage in stages)
+    depth = min(len(stage.axes) - (len(stage.axes) == rank) for stage in stages)
     known = sym.Analyzer()
     for stage in stages[1:]:
         same = [known.can_prove_equal(a.extent, b.extent) for a, b in zip(stages[0].axes, stage.axes, strict=False)]
