@@ -168,9 +168,10 @@ def test_a_full_disk(small_disk: Path) -> None:
 
 
 INTERRUPTED = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from deploykit.artifact import artifact_folder
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 with artifact_folder(Path(sys.argv[1]) / "dist") as folder:
     (folder / "model.c").write_text("half")
     print("writing", flush=True)
