@@ -5,7 +5,8 @@
 * `squeezenet`, `resnet50` and others: the topologies in the onnx package, whose weights are constants, with its inputs,
   against its stored outputs;
 * `squeezenet-random` and others: the same with random weights, against ONNX Runtime;
-* `encoder`, `cnn`, `mlp`: models of `bench.models` with symbolic dims, against ONNX Runtime at several sizes.
+* `encoder`, `minilm`, `gpt2` and others: models of `bench.models` with symbolic dims, against ONNX Runtime at several
+  sizes.
 
 `host` runs native kernels, `embedded` plain C through this machine's C compiler. Times are medians on one thread, with
 ONNX Runtime timed in turn. Exit code 1 when a result is out of tolerance.
@@ -25,8 +26,9 @@ import onnx
 from onnx import numpy_helper
 
 import deploykit
-from bench.models import MODELS as GENERATED
-from bench.models import light
+from bench.cases import GENERATED, LIGHT
+from bench.cases import Case as Measured
+from bench.models import MODELS, light
 from deploykit.artifact import Artifact
 from deploykit.benchmark import Benchmark, benchmark
 from deploykit.cli.console import messages, results, table, text_bytes, text_seconds
@@ -79,11 +81,11 @@ def stored_outputs(session: Session, model: Path) -> list[Difference]:
     return differences
 
 
-def several_sizes(sources: Mapping[str, RandomSource]) -> Check:
+def several_sizes(case: Measured) -> Check:
     """Compare with ONNX Runtime at several sizes of each dim."""
 
     def check(session: Session, model: Path) -> list[Difference]:
-        report = verify(session, model, sources=sources)
+        report = verify(session, model, sources=case.sources, tolerance=case.tolerance)
         return [difference for check in report.checks for difference in check.differences]
 
     return check
@@ -92,20 +94,10 @@ def several_sizes(sources: Mapping[str, RandomSource]) -> Check:
 def cases(folder: Path) -> dict[str, Case]:
     """Every case by name; models that are made on the spot lie in `folder`."""
     stored = [Case(name, light.path_of(name), stored_outputs) for name in light.names()]
-    random = [Case(f"{name}-random", folder / f"{name}-random.onnx", several_sizes({})) for name in light.names()]
-    batch = {"batch": (1, 16)}
-    tokens = {"ids": RandomSource(0, 0, 999)}
+    random = [Case(f"{case.name}-random", folder / f"{case.name}-random.onnx", several_sizes(case)) for case in LIGHT]
     generated = [
-        Case("mlp", folder / "mlp.onnx", several_sizes({}), batch, {"batch": 8}),
-        Case("cnn", folder / "cnn.onnx", several_sizes({}), batch, {"batch": 8}),
-        Case(
-            "encoder",
-            folder / "encoder.onnx",
-            several_sizes(tokens),
-            {**batch, "seq": (1, 128)},
-            {"batch": 4, "seq": 64},
-            tokens,
-        ),
+        Case(case.name, folder / f"{case.name}.onnx", several_sizes(case), case.dims, case.sizes[0], case.sources)
+        for case in GENERATED
     ]
     return {case.name: case for case in (*stored, *random, *generated)}
 
@@ -113,8 +105,8 @@ def cases(folder: Path) -> dict[str, Case]:
 def write_model(case: Case) -> None:
     """Write the model file of a case, unless it lies in the onnx package."""
     topology = case.name.removesuffix("-random")
-    if case.name in GENERATED:
-        onnx.save(GENERATED[case.name](), case.model)
+    if case.name in MODELS:
+        onnx.save(MODELS[case.name](), case.model)
     elif topology != case.name:
         onnx.save(light.with_random_weights(topology), case.model)
 

@@ -2,7 +2,7 @@
 
     python -m bench.models NAME FILE.onnx
 
-`MODELS` lists them. Each function gives the same bytes on every machine.
+`MODELS` lists them. Each function gives the same model on every machine; `mobilenet_int8` needs ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -12,9 +12,29 @@ from collections.abc import Callable, Mapping
 import onnx
 
 from bench.models.cnn import cnn
+from bench.models.dscnn import dscnn
 from bench.models.encoder import encoder
+from bench.models.gpt2 import gpt2
+from bench.models.lstm import lstm
+from bench.models.minilm import minilm
 from bench.models.mlp import mlp
+from bench.models.mobilenet import mobilenet
+from bench.models.mobilenet_int8 import mobilenet_int8
+from bench.models.unet import unet
+from bench.models.vit import vit
 
-MODELS: Mapping[str, Callable[[], onnx.ModelProto]] = {"cnn": cnn, "encoder": encoder, "mlp": mlp}
+MODELS: Mapping[str, Callable[[], onnx.ModelProto]] = {
+    "cnn": cnn,
+    "dscnn": dscnn,
+    "encoder": encoder,
+    "gpt2": gpt2,
+    "lstm": lstm,
+    "minilm": minilm,
+    "mlp": mlp,
+    "mobilenet": mobilenet,
+    "mobilenet_int8": mobilenet_int8,
+    "unet": unet,
+    "vit": vit,
+}
 
-__all__ = ["MODELS", "cnn", "encoder", "mlp"]
+__all__ = ["MODELS"]

@@ -37,15 +37,25 @@ class Graph:
         self.nodes.append(helper.make_node(operator, list(inputs), [output or name], name=name, **attributes))
         return output or name
 
+    def split(self, value: str, parts: int, extent: int, axis: int) -> list[str]:
+        """`parts` pieces of that extent along an axis."""
+        sizes = self.constant(np.array([extent] * parts, np.int64))
+        names = [f"split_{len(self.nodes)}_{part}" for part in range(parts)]
+        self.nodes.append(helper.make_node("Split", [value, sizes], names, name=f"split_{len(self.nodes)}", axis=axis))
+        return names
+
     def constant(self, array: np.ndarray) -> str:
         name = f"constant_{len(self.weights)}"
         self.weights.append(numpy_helper.from_array(array, name))
         return name
 
-    def weight(self, *shape: int) -> str:
-        """Normal numbers scaled so that a layer of that fan-in keeps the size of what it is given."""
-        fan_in = int(np.prod(shape[1:])) if len(shape) == 4 else shape[0]
-        return self.constant((self.random.standard_normal(shape) / np.sqrt(fan_in)).astype(np.float32))
+    def weight(self, *shape: int, fan_in: int | None = None, gain: float = 1) -> str:
+        """Normal numbers scaled so that a layer of that fan-in, by default that of the shape, gives `gain` times the
+        variance of what it is given.
+        """
+        if fan_in is None:
+            fan_in = int(np.prod(shape[1:])) if len(shape) == 4 else shape[0]
+        return self.constant((self.random.standard_normal(shape) * np.sqrt(gain / fan_in)).astype(np.float32))
 
     def model(self) -> onnx.ModelProto:
         graph = helper.make_graph(self.nodes, self.name, self.inputs, self.outputs, self.weights)

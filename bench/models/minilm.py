@@ -1,0 +1,70 @@
+"""A sentence encoder of the shape of MiniLM-L6 (Wang et al., 2020): input_ids, attention_mask, token_type_ids
+[batch, seq] -> last_hidden_state[batch, seq, 384].
+
+Six layers, 12 heads, at most 512 tokens. The vocabulary is cut to 4,096 words: what a run takes does not depend on it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from bench.models.graph import Graph
+from bench.models.transformer import (
+    KEYS,
+    QUERIES,
+    attended,
+    dense,
+    gelu,
+    integers,
+    merge_heads,
+    normalised,
+    number,
+    split_heads,
+)
+
+VOCABULARY, POSITIONS, LAYERS, WIDTH, HEADS, HIDDEN = 4096, 512, 6, 384, 12, 1536
+HEAD = WIDTH // HEADS
+EPSILON = 1e-12
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+
+def minilm() -> onnx.ModelProto:
+    graph = Graph("minilm")
+    ids, present, kinds = (graph.input(name, ("batch", "seq"), TensorProto.INT64) for name in INPUTS)
+    value = _embedded(graph, ids, kinds)
+    mask = _mask(graph, present)
+    for layer in range(LAYERS):
+        value = normalised(graph, graph.node("Add", _attention(graph, value, mask), value), WIDTH, EPSILON)
+        hidden = gelu(graph, dense(graph, value, WIDTH, HIDDEN))
+        value = graph.node("Add", dense(graph, hidden, HIDDEN, WIDTH), value)
+        value = normalised(graph, value, WIDTH, EPSILON, "last_hidden_state" if layer == LAYERS - 1 else None)
+    graph.output(value, ("batch", "seq", WIDTH))
+    return graph.model()
+
+
+def _embedded(graph: Graph, ids: str, kinds: str) -> str:
+    """The sum of the embeddings of word, segment and position, normalised."""
+    length = graph.node("Gather", graph.node("Shape", ids), integers(graph, 1), axis=0)
+    positions = graph.node("Slice", integers(graph, *range(POSITIONS)), integers(graph, 0), length, integers(graph, 0))
+    words = graph.node("Gather", graph.weight(VOCABULARY, WIDTH), ids)
+    segments = graph.node("Gather", graph.weight(2, WIDTH), kinds)
+    places = graph.node("Gather", graph.weight(POSITIONS, WIDTH), positions)
+    total = graph.node("Add", graph.node("Add", words, segments), places)
+    return normalised(graph, total, WIDTH, EPSILON)
+
+
+def _mask(graph: Graph, present: str) -> str:
+    """0 where a word is present, else the least float: [batch, 1, 1, seq]."""
+    unsqueezed = graph.node("Unsqueeze", present, integers(graph, 1, 2))
+    absent = graph.node("Sub", number(graph, 1), graph.node("Cast", unsqueezed, to=TensorProto.FLOAT))
+    return graph.node("Mul", absent, number(graph, float(np.finfo(np.float32).min)))
+
+
+def _attention(graph: Graph, value: str, mask: str) -> str:
+    queries, keys, values = (
+        split_heads(graph, dense(graph, value, WIDTH, WIDTH), HEADS, HEAD, order) for order in (QUERIES, KEYS, QUERIES)
+    )
+    mixed = attended(graph, queries, keys, values, HEAD, mask)
+    return dense(graph, merge_heads(graph, mixed, WIDTH), WIDTH, WIDTH)

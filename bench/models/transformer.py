@@ -1,0 +1,68 @@
+"""Parts of transformers, in the form in which PyTorch's exporter writes them: attention, feed-forward and normalisation
+as single operators. Values are [batch, seq, width] unless said otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bench.models.graph import Graph
+
+QUERIES, KEYS = (0, 2, 1, 3), (0, 2, 3, 1)
+"""[batch, seq, heads, head] -> [batch, heads, seq, head], and [batch, heads, head, seq]."""
+
+
+def integers(graph: Graph, *values: int) -> str:
+    """A constant int64 vector."""
+    return graph.constant(np.array(values, np.int64))
+
+
+def number(graph: Graph, value: float) -> str:
+    """A constant float32 scalar."""
+    return graph.constant(np.array(value, np.float32))
+
+
+def dense(graph: Graph, value: str, width_in: int, width_out: int) -> str:
+    return graph.node("Add", graph.node("MatMul", value, graph.weight(width_in, width_out)), graph.weight(width_out))
+
+
+def normalised(graph: Graph, value: str, width: int, epsilon: float = 1e-5, output: str | None = None) -> str:
+    scale, bias = graph.constant(np.ones(width, np.float32)), graph.constant(np.zeros(width, np.float32))
+    return graph.node("LayerNormalization", value, scale, bias, output=output, axis=-1, epsilon=epsilon)
+
+
+def gelu(graph: Graph, value: str) -> str:
+    """`x / 2 * (1 + erf(x / sqrt(2)))` (Hendrycks and Gimpel, 2016)."""
+    error = graph.node("Erf", graph.node("Div", value, number(graph, np.sqrt(2))))
+    doubled = graph.node("Mul", value, graph.node("Add", error, number(graph, 1)))
+    return graph.node("Mul", doubled, number(graph, 0.5))
+
+
+def gelu_tanh(graph: Graph, value: str) -> str:
+    """`x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))`, the form that GPT-2 has."""
+    cubed = graph.node("Mul", graph.node("Pow", value, number(graph, 3)), number(graph, 0.044715))
+    inner = graph.node("Mul", graph.node("Add", value, cubed), number(graph, np.sqrt(2 / np.pi)))
+    outer = graph.node("Add", graph.node("Tanh", inner), number(graph, 1))
+    return graph.node("Mul", graph.node("Mul", value, number(graph, 0.5)), outer)
+
+
+def split_heads(graph: Graph, value: str, heads: int, head: int, order: Sequence[int] = QUERIES) -> str:
+    split = graph.node("Reshape", value, integers(graph, 0, 0, heads, head))
+    return graph.node("Transpose", split, perm=list(order))
+
+
+def merge_heads(graph: Graph, value: str, width: int) -> str:
+    """[batch, heads, seq, head] -> [batch, seq, width]."""
+    return graph.node("Reshape", graph.node("Transpose", value, perm=list(QUERIES)), integers(graph, 0, 0, width))
+
+
+def attended(graph: Graph, queries: str, keys: str, values: str, head: int, mask: str | None = None) -> str:
+    """Scaled dot-product attention (Vaswani et al., 2017) of queries[batch, heads, n, head], transposed
+    keys[batch, heads, head, m] and values[batch, heads, m, head]; `mask` is added to the scores.
+    """
+    scores = graph.node("Mul", graph.node("MatMul", queries, keys), number(graph, head**-0.5))
+    if mask is not None:
+        scores = graph.node("Add", scores, mask)
+    return graph.node("MatMul", graph.node("Softmax", scores, axis=-1), values)
