@@ -4,10 +4,13 @@ model = deploykit.load("model.onnx")
 deploykit.build(model, target="host", dims={"batch": (1, 64)}, output="dist")
 session = deploykit.open("dist")
 outputs = session(x=array)
+
+What these names stand for is imported when it is first used.
 """
 
-from deploykit.artifact import Artifact
-from deploykit.building import build, load
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from deploykit.errors import (
     ArtifactError,
     DeploykitError,
@@ -17,7 +20,11 @@ from deploykit.errors import (
     UnsupportedModelError,
     UsageError,
 )
-from deploykit.session import Session, open  # noqa: A004  called as `deploykit.open`
+
+if TYPE_CHECKING:
+    from deploykit.artifact import Artifact
+    from deploykit.building import build, load
+    from deploykit.session import Session, open  # noqa: A004  called as `deploykit.open`
 
 __all__ = [
     "Artifact",
@@ -33,3 +40,18 @@ __all__ = [
     "load",
     "open",
 ]
+
+_MODULES = {
+    "Artifact": "deploykit.artifact",
+    "Session": "deploykit.session",
+    "build": "deploykit.building",
+    "load": "deploykit.building",
+    "open": "deploykit.session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'deploykit' has no attribute '{name}'")
+    globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return globals()[name]

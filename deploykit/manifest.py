@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from deploykit.errors import ArtifactError
+from deploykit.parallel import each
 
 MANIFEST = "manifest.json"
 SCHEMA_VERSION = 1
@@ -133,14 +134,20 @@ def describe_source(path: Path) -> SourceEntry:
 
 def describe_files(folder: Path, names: Iterable[str]) -> tuple[FileEntry, ...]:
     """An entry for each of `names`, in order."""
-    return tuple(_describe(folder, name) for name in names)
+    return tuple(each(lambda name: _describe(folder, name), names))
 
 
 def _describe(folder: Path, name: str) -> FileEntry:
     data = (folder / name).read_bytes()
-    level = 9 if len(data) < _THOROUGH_BELOW else 1
-    packed = len(gzip.compress(data, compresslevel=level, mtime=0))
-    return FileEntry(name=name, bytes=len(data), gzip_bytes=packed, sha256=hashlib.sha256(data).hexdigest())
+    return FileEntry(name=name, bytes=len(data), gzip_bytes=_gzip_bytes(data), sha256=hashlib.sha256(data).hexdigest())
+
+
+def _gzip_bytes(data: bytes) -> int:
+    """The size of a gzip file, which for large data has several members."""
+    if len(data) < _THOROUGH_BELOW:
+        return len(gzip.compress(data, compresslevel=9, mtime=0))
+    members = [memoryview(data)[start : start + _THOROUGH_BELOW] for start in range(0, len(data), _THOROUGH_BELOW)]
+    return sum(each(lambda member: len(gzip.compress(member, compresslevel=1, mtime=0)), members))
 
 
 def verify_files(folder: Path, manifest: Manifest) -> None:

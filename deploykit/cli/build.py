@@ -7,17 +7,19 @@ from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
 from rich.status import Status
 
-from deploykit.artifact import Artifact
 from deploykit.cli.console import doubtful, messages, print_json, results, table, text_bytes, text_seconds
 from deploykit.cli.options import Dims, Json, read_dims
 from deploykit.cli.verb import verb
-from deploykit.manifest import Manifest
 from deploykit.targets.base import target_names
+
+if TYPE_CHECKING:
+    from deploykit.artifact import Artifact
+    from deploykit.manifest import Manifest
 
 _WIDE = 110
 """Columns from which a checksum is shown in full; `manifest.json` always has it."""

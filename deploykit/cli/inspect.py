@@ -14,10 +14,10 @@ from deploykit.cli.console import messages, print_json, results, table, text_byt
 from deploykit.cli.options import Dims, Json, read_dims, read_size
 from deploykit.cli.verb import verb
 from deploykit.errors import Problem, UnsupportedModelError, UsageError
-from deploykit.manifest import DimEntry, Manifest, PortEntry
 
 if TYPE_CHECKING:
     from deploykit.inspection.model import ModelReport
+    from deploykit.manifest import DimEntry, Manifest, PortEntry
 
 
 @verb

@@ -30,6 +30,7 @@ from deploykit.compiler.program.placement import place
 from deploykit.compiler.program.trace import trace
 from deploykit.compiler.schedules import Device, schedule
 from deploykit.frontends.model import DimBounds, ImportedModel
+from deploykit.parallel import each
 
 STAGES = ("import", "graph", "kernels", "program", "emit", "package")
 
@@ -48,11 +49,11 @@ class Observer:
     def stage(self, name: str) -> _Timer:
         return _Timer(self, name)
 
-    def dump(self, name: str, text: str, suffix: str = "py") -> None:
-        """Write what a stage produced to `<number>_<name>.<suffix>`."""
+    def dump(self, name: str, text: Callable[[], str], suffix: str = "py") -> None:
+        """Write what a stage produced to `<number>_<name>.<suffix>`; `text` is asked for only then."""
         if self.dump_dir is not None:
             self.dump_dir.mkdir(parents=True, exist_ok=True)
-            (self.dump_dir / f"{STAGES.index(name)}_{name}.{suffix}").write_text(text)
+            (self.dump_dir / f"{STAGES.index(name)}_{name}.{suffix}").write_text(text())
 
     def stops_at(self, name: str) -> bool:
         return self.stop_after == name
@@ -107,32 +108,35 @@ def kernels(module: ir.IRModule, device: Device, level: int) -> KernelModule:
 def program(model: ImportedModel, scheduled: KernelModule, profile: Profile, capacities: DimBounds) -> Program:
     """Lower the kernels and plan the memory."""
 
-    def lower_kernel(func: tirx.PrimFunc, name: str) -> LoweredKernel:
+    def lowered(kernel: tuple[str, tirx.PrimFunc]) -> LoweredKernel:
+        name, func = kernel
         return lower(func, name, vectorize=profile.vectorize, stack_limit=profile.stack_limit)
 
-    return place(model, trace(model, scheduled.module, lower_kernel, scheduled.in_place), capacities)
+    functions = {g.name_hint: f for g, f in scheduled.module.functions.items() if isinstance(f, tirx.PrimFunc)}
+    ready = dict(zip(functions, each(lowered, functions.items()), strict=True))
+    return place(model, trace(model, scheduled.module, ready, scheduled.in_place), capacities)
 
 
 def compile_program(
     model: ImportedModel, profile: Profile, observer: Observer, level: int, capacities: DimBounds
 ) -> Program | None:
     """Run the stages; `None` when the observer stops before the program exists."""
-    observer.dump("import", model.module.script())
+    observer.dump("import", model.module.script)
     if observer.stops_at("import"):
         return None
     with observer.stage("graph"):
         module = graph(model, profile.device)
-    observer.dump("graph", module.script())
+    observer.dump("graph", module.script)
     if observer.stops_at("graph"):
         return None
     with observer.stage("kernels"):
         scheduled = kernels(module, profile.device, level)
-    observer.dump("kernels", scheduled.module.script())
+    observer.dump("kernels", scheduled.module.script)
     if observer.stops_at("kernels"):
         return None
     with observer.stage("program"):
         result = program(model, scheduled, profile, capacities)
-    observer.dump("program", listing(result), "txt")
+    observer.dump("program", lambda: listing(result), "txt")
     return result
 
 

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from functools import partial
+from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from deploykit.artifact import Artifact, artifact_folder
 from deploykit.errors import UsageError
-from deploykit.manifest import MANIFEST, Manifest, SourceEntry, describe_files, generator_version
 
 if TYPE_CHECKING:
+    from deploykit.artifact import Artifact
     from deploykit.compiler.pipeline import Observer
     from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
+    from deploykit.manifest import SourceEntry
 
 GROUP = "deploykit.targets"
 
@@ -42,7 +43,7 @@ class PackageOptions:
     cpu: str = "native"
     observer: Observer | None = None
     source: SourceEntry | None = None
-    version: str = field(default_factory=generator_version)
+    version: str = field(default_factory=partial(version, "deploykit"))
 
 
 class Target(Protocol):
@@ -113,17 +114,19 @@ def write_artifact(program: Program, target: Target, output: Path, options: Pack
 
     Raises `UsageError` when `output` cannot be written or holds something else, and what the target raises.
     """
+    from deploykit.artifact import Artifact, artifact_folder
     from deploykit.compiler.codegen.cpus import find_cpu
     from deploykit.compiler.codegen.interface import describe
     from deploykit.compiler.pipeline import Observer
     from deploykit.compiler.program.picture import write_plan
+    from deploykit.manifest import MANIFEST, Manifest, describe_files
 
     observer = options.observer or Observer()
     with observer.stage("emit"):
         emitted = target.emit(program, options)
     for name, data in emitted.items():
         if data.isascii():
-            observer.dump("emit", data.decode("ascii"), name)
+            observer.dump("emit", partial(data.decode, "ascii"), name)
     if observer.stops_at("emit"):
         return None
     with artifact_folder(output) as folder:

@@ -1,14 +1,16 @@
-"""Relocatable ELF objects reduced to what a linker needs.
+"""Relocatable ELF objects put into one and reduced to what a linker needs.
 
-`strip(data)` drops the sections with debug information and their relocations, the names of source files, and the
+`join(objects)` keeps every section of every object under its own header, so that code, data and relocations are
+untouched. It drops the sections with debug information and their relocations, the names of source files, and the
 conversions of half precision when nothing calls them. Weak definitions become local, so that nothing but the kernels
-can meet the symbols of another object. Other code, data and relocations are untouched. For 64-bit little-endian objects
-without section groups. Layout: System V ABI, chapter 4 (object files).
+can meet the symbols of another object; a symbol that several objects leave undefined is there once. For 64-bit
+little-endian objects of one machine without section groups. Layout: System V ABI, chapter 4 (object files).
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -16,7 +18,7 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
 _MAGIC = b"\x7fELF\x02\x01"
-_SYMTAB, _STRTAB, _RELA, _NOBITS, _GROUP = 2, 3, 4, 8, 17
+_NULL, _SYMTAB, _STRTAB, _RELA, _NOBITS, _GROUP = 0, 2, 3, 4, 8, 17
 _RESERVED = 0xFF00
 _FILE = 4
 _LOCAL, _WEAK = 0, 2
@@ -40,32 +42,75 @@ class _Section:
     data: bytes
 
 
-def strip(data: bytes) -> bytes:
-    """Raises `ValueError` for data that is not such an object."""
-    if not data.startswith(_MAGIC):
+@dataclass(frozen=True)
+class _Symbol:
+    name: bytes
+    info: int
+    other: int
+    section: int
+    value: int
+    size: int
+
+    @property
+    def local(self) -> bool:
+        return self.info >> 4 == _LOCAL
+
+
+def join(objects: Sequence[bytes]) -> bytes:
+    """Raises `ValueError` for data that is not such an object, and without any."""
+    if not all(data.startswith(_MAGIC) for data in objects) or not objects:
         raise ValueError("not a 64-bit little-endian ELF object")
-    header = _HEADER.unpack_from(data)
-    sections = _read_sections(data, header)
-    if any(section.type == _GROUP for section in sections):
+    sections = [_read_sections(objects[0])[0]]
+    symbols: list[_Symbol] = []
+    moved = [_take(_read_sections(data), sections, symbols) for data in objects]
+    order = sorted(range(len(symbols)), key=lambda index: not symbols[index].local)
+    places = {old: new for new, old in enumerate(order)}
+    for first, last, renumbered in moved:
+        numbers = {old: places[index] for old, index in renumbered.items()}
+        for index in range(first, last):
+            if sections[index].type == _RELA:
+                sections[index] = replace(sections[index], data=_relocate(sections[index].data, numbers))
+    return _write(_HEADER.unpack_from(objects[0]), sections, [symbols[index] for index in order])
+
+
+def _take(found: list[_Section], sections: list[_Section], symbols: list[_Symbol]) -> tuple[int, int, dict[int, int]]:
+    """Add what stays of an object to `sections` and `symbols`; gives the range of its sections, and the places of its
+    symbols in `symbols` by their indices in the object.
+    """
+    if any(section.type == _GROUP for section in found):
         raise ValueError("the ELF object has section groups")
-    (table,) = (i for i, section in enumerate(sections) if section.type == _SYMTAB)
-    dropped = (b".debug",) if _calls_half(sections, table) else (b".debug", _HALF)
-    kept = [i for i, s in enumerate(sections) if not s.name.removeprefix(b".rela").startswith(dropped)]
-    moved = {old: new for new, old in enumerate(kept)}
-    symbols, renumbered = _keep_symbols(sections[table], moved)
-    strings = _Strings()
-    result = []
+    (table,) = (i for i, section in enumerate(found) if section.type == _SYMTAB)
+    dropped = (b".debug",) if _calls_half(found, table) else (b".debug", _HALF)
+    kept = [i for i, s in enumerate(found) if not s.name.removeprefix(b".rela").startswith(dropped)]
+    kept = [i for i in kept if found[i].type not in (_NULL, _SYMTAB, _STRTAB)]
+    first = len(sections)
+    moved = {0: 0} | {old: new for new, old in enumerate(kept, first)}
     for i in kept:
-        section = sections[i]
-        if i == table:
-            section = _symbol_section(section, symbols, sections[section.link].data, strings)
-        elif section.type == _RELA:
-            section = replace(section, data=_relocate(section.data, renumbered), info=moved[section.info])
-        result.append(replace(section, link=moved[section.link]))
-    return _write(header, result, moved[header[-1]], strings)
+        info = moved[found[i].info] if found[i].type == _RELA else found[i].info
+        sections.append(replace(found[i], link=moved.get(found[i].link, 0), info=info))
+    return first, len(sections), _take_symbols(found, table, moved, symbols)
 
 
-def _read_sections(data: bytes, header: tuple[int, ...]) -> list[_Section]:
+def _take_symbols(found: list[_Section], table: int, moved: dict[int, int], symbols: list[_Symbol]) -> dict[int, int]:
+    names = found[found[table].link].data
+    undefined = {symbol.name: at for at, symbol in enumerate(symbols) if symbol.section == 0}
+    places: dict[int, int] = {}
+    for index, (name, info, other, section, value, size) in enumerate(_SYMBOL.iter_unpack(found[table].data)):
+        placed = section if section >= _RESERVED else moved.get(section)
+        if info & 15 == _FILE or placed is None:
+            continue
+        kind = info & 15 if info >> 4 == _WEAK and placed != 0 else info
+        symbol = _Symbol(_string(names, name), kind, other, placed, value, size)
+        if placed == 0 and symbol.name in undefined:
+            places[index] = undefined[symbol.name]
+            continue
+        places[index] = len(symbols)
+        symbols.append(symbol)
+    return places
+
+
+def _read_sections(data: bytes) -> list[_Section]:
+    header = _HEADER.unpack_from(data)
     start, size, count, names = header[6], *header[11:14]
     raw = [_SECTION.unpack_from(data, start + i * size) for i in range(count)]
     table = data[raw[names][4] : raw[names][4] + raw[names][5]]
@@ -86,25 +131,6 @@ def _calls_half(sections: list[_Section], table: int) -> bool:
     code = [s for s in sections if s.type == _RELA and not s.name.startswith((b".rela.debug", b".rela" + _HALF))]
     placed = (symbols[info >> 32][3] for s in code for _, info, _ in _RELOCATION.iter_unpack(s.data))
     return any(section < _RESERVED and sections[section].name == _HALF for section in placed)
-
-
-def _keep_symbols(table: _Section, moved: dict[int, int]) -> tuple[list[tuple[int, ...]], dict[int, int]]:
-    """The symbols that stay, local ones first, their sections renumbered; and their new indices by the old ones."""
-    kept: dict[int, tuple[int, ...]] = {}
-    for index, (name, info, other, section, value, size) in enumerate(_SYMBOL.iter_unpack(table.data)):
-        placed = section if section >= _RESERVED else moved.get(section)
-        if info & 15 == _FILE or placed is None:
-            continue
-        local = info & 15 if info >> 4 == _WEAK and placed != 0 else info
-        kept[index] = (name, local, other, placed, value, size)
-    order = sorted(kept, key=lambda index: kept[index][1] >> 4 != _LOCAL)
-    return [kept[index] for index in order], {old: new for new, old in enumerate(order)}
-
-
-def _symbol_section(section: _Section, symbols: list[tuple[int, ...]], names: bytes, strings: _Strings) -> _Section:
-    data = b"".join(_SYMBOL.pack(strings.add(_string(names, symbol[0])), *symbol[1:]) for symbol in symbols)
-    first_global = sum(symbol[1] >> 4 == _LOCAL for symbol in symbols)
-    return replace(section, data=data, size=len(data), info=first_global)
 
 
 def _relocate(data: bytes, renumbered: dict[int, int]) -> bytes:
@@ -128,18 +154,23 @@ class _Strings:
         return self._at[text]
 
 
-def _write(header: tuple[int, ...], sections: list[_Section], names: int, strings: _Strings) -> bytes:
-    name_offsets = [strings.add(section.name.replace(_HALF, b".text.half")) for section in sections]
+def _write(header: tuple[int, ...], sections: list[_Section], symbols: Sequence[_Symbol]) -> bytes:
+    strings, count = _Strings(), len(sections)
+    named = [replace(section, link=count) if section.type == _RELA else section for section in sections]
+    packed = b"".join(_SYMBOL.pack(strings.add(s.name), s.info, s.other, s.section, s.value, s.size) for s in symbols)
+    local = sum(symbol.local for symbol in symbols)
+    named.append(_Section(b".symtab", _SYMTAB, 0, len(packed), count + 1, local, 8, _SYMBOL.size, packed))
+    offsets = [strings.add(section.name.replace(_HALF, b".text.half")) for section in named]
+    offsets.append(strings.add(b".strtab"))
+    named.append(_Section(b".strtab", _STRTAB, 0, len(strings.data), 0, 0, 1, 0, bytes(strings.data)))
     body, headers = bytearray(_HEADER.size), bytearray()
-    for name, section in zip(name_offsets, sections, strict=True):
-        contents = bytes(strings.data) if section.type == _STRTAB else section.data
-        length = section.size if section.type == _NOBITS else len(contents)
+    for name, section in zip(offsets, named, strict=True):
         body += bytes(-len(body) % max(section.align, 1))
         offset = len(body) if section.type else 0
         tail = (section.link, section.info, section.align, section.entry_size)
-        headers += _SECTION.pack(name, section.type, section.flags, 0, offset, length, *tail)
-        body += contents
+        headers += _SECTION.pack(name, section.type, section.flags, 0, offset, section.size, *tail)
+        body += section.data
     body += bytes(-len(body) % 8)
-    fields = (*header[:6], len(body), *header[7:12], len(sections), names)
+    fields = (*header[:6], len(body), *header[7:12], len(named), count + 1)
     body[: _HEADER.size] = _HEADER.pack(*fields)
     return bytes(body + headers)

@@ -19,32 +19,40 @@ from tvm.target import Target
 from deploykit.compiler.codegen import elf, native_rules
 from deploykit.compiler.codegen.c_kernels import symbol
 from deploykit.compiler.codegen.cpus import CPUS, Cpu, find_cpu, host_cpu
+from deploykit.parallel import each
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from deploykit.compiler.program.ir import Kernel
 
 OPTIMISATION = 2
 """LLVM's level: kernels are vectorised and unrolled by their schedule; level 3 mostly makes them larger."""
 
+PART = 8
+"""Kernels that LLVM compiles together; parts are compiled side by side."""
+
 __all__ = ["CPUS", "Cpu", "emit_object", "find_cpu", "host_cpu"]
 
 
 def emit_object(kernels: Iterable[Kernel], prefix: str, cpu: Cpu) -> bytes:
-    """The ELF object with all kernels."""
+    """The ELF object with all kernels. Its bytes do not depend on how many threads compile."""
     target = _target(cpu)
-    functions = {}
-    for kernel in kernels:
-        name = symbol(kernel, prefix)
-        func = native_rules.prepare(kernel.func)
-        functions[name] = func.with_attrs({"global_symbol": name, "calling_conv": 0, "target": target})
-    module = tirx.transform.LowerIntrin()(IRModule(functions))
-    built = tvm.get_global_func("target.build.llvm")(module, target)
-    with tempfile.TemporaryDirectory() as folder:
+    prepared = {symbol(kernel, prefix): native_rules.prepare(kernel.func) for kernel in kernels}
+    count = max(1, len(prepared) // PART)
+    parts = [dict(list(prepared.items())[first::count]) for first in range(count)]
+    return elf.join(each(lambda part: _compile(part, target), parts))
+
+
+def _compile(functions: Mapping[str, tirx.PrimFunc], target: Target) -> bytes:
+    """LLVM's object for functions by symbol. Other threads run meanwhile."""
+    attrs = {"calling_conv": 0, "target": target}
+    module = IRModule({name: func.with_attrs({"global_symbol": name, **attrs}) for name, func in functions.items()})
+    built = tvm.get_global_func("target.build.llvm")(tirx.transform.LowerIntrin()(module), target)
+    with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
         path = Path(folder) / "kernels.o"
         built.write_to_file(str(path), "o")
-        return elf.strip(path.read_bytes())
+        return path.read_bytes()
 
 
 def _target(cpu: Cpu) -> Target:

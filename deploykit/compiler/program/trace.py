@@ -75,12 +75,12 @@ Bound = Any
 def trace(
     model: ImportedModel,
     module: ir.IRModule,
-    lower: Callable[[tirx.PrimFunc, str], LoweredKernel],
+    kernels: Mapping[str, LoweredKernel],
     in_place: Mapping[str, tuple[int, ...]],
 ) -> Trace:
-    """Walk `main`. `lower` turns a scheduled PrimFunc into a kernel with the raw ABI; `in_place` gives, by kernel
-    name, the inputs that the result may be written over."""
-    walker = _Walker(model, module, lower, in_place)
+    """Walk `main`. By the names of PrimFuncs, `kernels` gives them with the raw ABI and `in_place` the inputs that the
+    result may be written over."""
+    walker = _Walker(model, module, kernels, in_place)
     main = module["main"]
     params = [
         walker.new_tensor(p.name, str(v.ty.dtype), p.shape, ("input", i))
@@ -97,11 +97,11 @@ class _Walker:
         self,
         model: ImportedModel,
         module: ir.IRModule,
-        lower: Callable[[tirx.PrimFunc, str], LoweredKernel],
+        kernels: Mapping[str, LoweredKernel],
         in_place: Mapping[str, tuple[int, ...]],
     ) -> None:
         self.module = module
-        self.lower = lower
+        self.kernels = kernels
         self.in_place = in_place
         self.result = Trace()
         self.steps = self.result.steps
@@ -237,9 +237,8 @@ class _Walker:
     def kernel(self, gvar: ir.GlobalVar) -> tuple[int, tirx.PrimFunc, LoweredKernel]:
         name = gvar.name_hint
         if name not in self.lowered:
-            func = self.module[gvar]
-            lowered = self.lower(func, name)
-            self.lowered[name] = (len(self.result.kernels), func, lowered)
+            lowered = self.kernels[name]
+            self.lowered[name] = (len(self.result.kernels), self.module[gvar], lowered)
             self.result.kernels.append(lowered.kernel)
             self.result.in_place.append(self.in_place.get(name, ()))
         return self.lowered[name]

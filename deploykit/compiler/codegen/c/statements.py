@@ -52,12 +52,13 @@ class KernelPrinter:
         self.lines: list[str] = []
         self.depth = 1
         self.written = written_buffers(func.body)
-        self.used = used_variables(func.body)
+        self.used: set[Var] = set()
 
     def text(self) -> str:
         """The definition, ending with a newline."""
         for param in self.func.params:
             self.names[param] = self.scopes.fresh(param.name)
+        self.used = used_variables(self.func.body)
         self._statement(self.func.body)
         text = "\n".join(self.lines)
         unused = [n for n in (self.names[p] for p in self.func.params) if not re.search(rf"\b{n}\b", text)]
