@@ -66,6 +66,8 @@ def to_storage(array: np.ndarray, dtype: LogicalDtype) -> np.ndarray:
     """The elements of `array`, of dtype `dtype.array`, as they lie in memory: dense, aligned, native byte order."""
     if dtype.extended:
         return array.astype(dtype.storage, order="C")
+    if array.dtype == dtype.storage and array.flags.c_contiguous and array.flags.aligned:
+        return array
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
     dense = np.require(native, requirements=["C_CONTIGUOUS", "ALIGNED"])
     return dense.reshape(array.shape).view(dtype.storage)
@@ -73,4 +75,6 @@ def to_storage(array: np.ndarray, dtype: LogicalDtype) -> np.ndarray:
 
 def from_storage(stored: np.ndarray, dtype: LogicalDtype) -> np.ndarray:
     """The array that a user sees of elements as they lie in memory. May share that memory."""
+    if dtype.array == dtype.storage:
+        return stored
     return stored.astype(dtype.array) if dtype.extended else stored.view(dtype.array)

@@ -42,6 +42,8 @@ class Session:
             raise UsageError(f"threads must be at least 1, found {threads}")
         self.manifest: Manifest = read_manifest(folder)
         verify_files(folder, self.manifest)
+        self._inputs = {port.name: (port, logical_dtype(port.dtype)) for port in self.manifest.inputs}
+        self._outputs = [(port.name, logical_dtype(port.dtype)) for port in self.manifest.outputs]
         self._scratch = tempfile.TemporaryDirectory(prefix="deploykit-")
         self._engine = _engine(folder, self.manifest, Path(self._scratch.name), threads, sanitize=sanitize)
 
@@ -55,8 +57,7 @@ class Session:
     def run(self, inputs: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
         """The same, for inputs whose names are no Python identifiers."""
         results = self._engine.run(self._arrays(inputs))
-        ports = self.manifest.outputs
-        return {p.name: from_storage(r, logical_dtype(p.dtype)) for p, r in zip(ports, results, strict=True)}
+        return {name: from_storage(r, dtype) for (name, dtype), r in zip(self._outputs, results, strict=True)}
 
     def peak_bytes(self, dims: Mapping[str, int]) -> int:
         """Bytes of arena that a run with these dims needs, beside weights, inputs and outputs.
@@ -87,15 +88,18 @@ class Session:
             self._engine.close()
 
     def _arrays(self, inputs: Mapping[str, ArrayLike]) -> list[np.ndarray]:
-        ports = {port.name: port for port in self.manifest.inputs}
-        listed = ", ".join(f"'{name}'" for name in ports) or "no inputs"
+        if inputs.keys() != self._inputs.keys():
+            self._refuse_names(inputs)
+        return [_stored(port, dtype, inputs[name]) for name, (port, dtype) in self._inputs.items()]
+
+    def _refuse_names(self, inputs: Mapping[str, ArrayLike]) -> None:
+        listed = ", ".join(f"'{name}'" for name in self._inputs) or "no inputs"
         for name in inputs:
-            if name not in ports:
+            if name not in self._inputs:
                 raise ShapeError(f"there is no input '{name}'; the model has {listed}")
-        for name in ports:
+        for name in self._inputs:
             if name not in inputs:
                 raise ShapeError(f"input '{name}' is missing; the model has {listed}")
-        return [_stored(port, inputs[name]) for name, port in ports.items()]
 
 
 def _engine(folder: Path, manifest: Manifest, scratch: Path, threads: int, *, sanitize: bool) -> Engine:
@@ -118,9 +122,8 @@ def _value(dim: DimEntry, given: int | None) -> int:
     return value
 
 
-def _stored(port: PortEntry, value: ArrayLike) -> np.ndarray:
+def _stored(port: PortEntry, dtype: LogicalDtype, value: ArrayLike) -> np.ndarray:
     """The elements of one input as they lie in memory, after checks of dtype and rank."""
-    dtype = logical_dtype(port.dtype)
     array = np.asarray(value) if isinstance(value, np.ndarray | np.generic) else _from_python(port, value, dtype)
     if array.dtype.newbyteorder("=") != dtype.array:
         raise ShapeError(f"input '{port.name}': expected dtype {dtype.array}, found {array.dtype}; convert it first")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,20 @@ _MOST_RUNS = 64
 
 _FIRST_GUESS = 4096
 """Bytes given at first to an output whose size only the run can tell."""
+
+_BYTE = np.dtype(np.uint8)
+
+_MOST_CALLS = 64
+"""Calls that are kept; beyond that, all are forgotten and those in use are made again."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What a run with the same shapes of the inputs can use again: filled-in tensors, and the outputs' arrays."""
+
+    inputs: Any
+    outputs: Any
+    layouts: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]
 
 
 class InProcess:
@@ -39,6 +55,7 @@ class InProcess:
             raise ArtifactError(f"{path} is not the library that the manifest of '{manifest.name}' describes")
         self._arena: np.ndarray | None = None
         self._room = [_FIRST_GUESS] * len(manifest.outputs)
+        self._calls: dict[tuple[tuple[int, ...], ...], _Call] = {}
         self._weights = self._init(folder)
         self._pool: int | None = None
         if threads > 1:
@@ -46,6 +63,12 @@ class InProcess:
             self._model.base.executor = self._library.executor(self._pool)
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        shapes = tuple([array.shape for array in inputs])
+        call = self._calls.get(shapes)
+        return self._first(inputs, shapes) if call is None else self._again(call, inputs)
+
+    def _first(self, inputs: Sequence[np.ndarray], shapes: tuple[tuple[int, ...], ...]) -> list[np.ndarray]:
+        """A run with shapes that are new, or that do not tell those of all outputs."""
         tensors = (native.CTensor * max(len(inputs), 1))()
         for tensor, array, code in zip(tensors, inputs, self._codes, strict=False):
             _fill(tensor, array, code)
@@ -53,12 +76,36 @@ class InProcess:
         for _ in range(_MOST_RUNS):
             self._check(self._library.bind(ctypes.byref(self._model), tensors, dims))
             self._grow_arena(int(self._library.arena_bytes(dims)))
-            outputs, memory = self._outputs(dims)
+            outputs, memory, known = self._outputs(dims)
             status = self._library.run(ctypes.byref(self._model), tensors, outputs)
             if status == native.DK_OK:
-                return self._results(outputs, memory)
+                results = self._results(outputs, memory)
+                if known and not self._bounded_by_caller:
+                    self._keep(shapes, _Call(tensors, outputs, [(result.shape, result.dtype) for result in results]))
+                return results
             self._provide(status)
         raise UsageError(f"the model asks for more memory without end: {self._error()}")
+
+    def _again(self, call: _Call, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        for tensor, array in zip(call.inputs, inputs, strict=False):
+            tensor.data = _address(array)
+        results = []
+        for tensor, (shape, dtype), port in zip(call.outputs, call.layouts, self._manifest.outputs, strict=False):
+            result = _allocate(shape, dtype, f"output '{port.name}'")
+            tensor.data = _address(result)
+            results.append(result)
+        self._check(self._library.run(ctypes.byref(self._model), call.inputs, call.outputs))
+        return results
+
+    def _keep(self, shapes: tuple[tuple[int, ...], ...], call: _Call) -> None:
+        if len(self._calls) >= _MOST_CALLS:
+            self._calls.clear()
+        self._calls[shapes] = call
+
+    @property
+    def _bounded_by_caller(self) -> bool:
+        """Whether there are dims that the caller chooses and a run may have to raise."""
+        return any(dim.capacity_of is not None for dim in self._manifest.dims)
 
     def arena_bytes(self, dims: Sequence[int]) -> int:
         return int(self._library.arena_bytes((ctypes.c_int64 * max(len(dims), 1))(*dims)))
@@ -84,20 +131,23 @@ class InProcess:
         if self._arena is not None and size <= self._arena.nbytes:
             return
         self._arena = None
-        self._arena = _allocate(size, "intermediate results")
-        self._check(self._library.set_arena(ctypes.byref(self._model), self._arena.ctypes.data, self._arena.nbytes))
+        self._arena = _allocate((size,), _BYTE, "intermediate results")
+        self._check(self._library.set_arena(ctypes.byref(self._model), _address(self._arena), self._arena.nbytes))
 
-    def _outputs(self, dims: Any) -> tuple[Any, list[np.ndarray]]:
+    def _outputs(self, dims: Any) -> tuple[Any, list[np.ndarray], bool]:
+        """Tensors with memory, that memory, and whether `dims` tell all shapes."""
         tensors = (native.CTensor * max(len(self._manifest.outputs), 1))()
         memory: list[np.ndarray] = []
+        all_known = True
         for index, port in enumerate(self._manifest.outputs):
             tensor = tensors[index]
             self._check(self._library.output_shape(dims, ctypes.c_int32(index), ctypes.byref(tensor)))
             known = all(extent >= 0 for extent in tensor.shape[: tensor.rank])
+            all_known = all_known and known
             size = tensor.bytes if known else self._room[index]
-            memory.append(_allocate(size, f"output '{port.name}'"))
-            tensor.data, tensor.bytes = memory[-1].ctypes.data, size
-        return tensors, memory
+            memory.append(_allocate((size,), _BYTE, f"output '{port.name}'"))
+            tensor.data, tensor.bytes = _address(memory[-1]), size
+        return tensors, memory, all_known
 
     def _results(self, tensors: Any, memory: list[np.ndarray]) -> list[np.ndarray]:
         results: list[np.ndarray] = []
@@ -137,26 +187,26 @@ def _agree(descriptor: native.CDescriptor, manifest: Manifest, model_bytes: int)
 
 
 def _fill(tensor: native.CTensor, array: np.ndarray, code: int) -> None:
-    tensor.data = array.ctypes.data
+    tensor.data = _address(array)
     tensor.bytes = array.nbytes
     tensor.dtype = code
     tensor.rank = array.ndim
     tensor.shape[: array.ndim] = array.shape
 
 
-def _allocate(size: int, what: str) -> np.ndarray:
+def _address(array: np.ndarray) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> np.ndarray:
+    """An array of uninitialised elements that start at a multiple of 64 bytes, even where there are none."""
+    size = dtype.itemsize * math.prod(shape)
     try:
-        return _aligned_buffer(size)
+        raw = np.empty(size + native.ALIGNMENT, dtype=_BYTE)
     except (MemoryError, ValueError) as error:
         raise UsageError(f"{what} would need {size} bytes, which this machine does not give") from error
-
-
-def _aligned_buffer(size: int) -> np.ndarray:
-    """At least `size` uninitialised bytes that start at a multiple of 64; some, as NumPy gives no memory no address."""
-    size = max(size, native.ALIGNMENT)
-    raw = np.empty(size + native.ALIGNMENT, dtype=np.uint8)
-    start = -raw.ctypes.data % native.ALIGNMENT
-    return raw[start : start + size]
+    return np.ndarray(shape, dtype, buffer=raw, offset=-_address(raw) % native.ALIGNMENT)
 
 
 def _map_weights(path: Path, size: int) -> tuple[object, int]:
@@ -171,4 +221,4 @@ def _map_weights(path: Path, size: int) -> tuple[object, int]:
     array = np.frombuffer(mapped, dtype=np.uint8)
     if array.nbytes != size:
         raise ArtifactError(f"{path} has {array.nbytes} bytes, the manifest says {size}: build the model again")
-    return array, array.ctypes.data
+    return array, _address(array)

@@ -83,6 +83,15 @@ def test_results_are_independent(session: Session) -> None:
     np.testing.assert_array_equal(first, kept)
 
 
+def test_sizes_in_turn(session: Session) -> None:
+    """Each more than once, in between the others."""
+    reference = mlp()[1]
+    rows = np.random.default_rng(2).standard_normal((64, 8), dtype=np.float32)
+    results = {(turn, count): session(x=rows[turn:][:count])["y"] for turn in range(3) for count in range(1, 62)}
+    for (turn, count), y in results.items():
+        np.testing.assert_allclose(y, reference(rows[turn:][:count]), rtol=1e-5, atol=1e-6)
+
+
 def test_peak_bytes(session: Session) -> None:
     assert session.peak_bytes({"batch": 1}) == 128
     assert session.peak_bytes({"batch": 64}) == session.manifest.peak_memory.at_bounds == 2048
