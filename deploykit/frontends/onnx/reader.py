@@ -98,9 +98,12 @@ def _check_opset(proto: onnx.ModelProto, label: str) -> None:
 
 
 def _check_form(proto: onnx.ModelProto, source: str | Path | bytes | onnx.ModelProto, label: str) -> None:
-    """What the ONNX checker demands, but for operators it does not know, which the importer lists all at once."""
+    """What the ONNX checker demands, but for shapes of outputs, which follow from the graph, and operators that it does
+    not know, which the importer lists all at once."""
+    complete = _with_output_shapes(proto)
+    in_file = complete is proto and isinstance(source, (str, Path))
     try:
-        onnx.checker.check_model(str(source) if isinstance(source, (str, Path)) else proto)
+        onnx.checker.check_model(str(source) if in_file else complete)
     except onnx.checker.ValidationError as error:
         reason = " ".join(str(error).split())[:LONGEST_REASON]
         if "No Op registered" not in reason and "external" not in reason.lower():
@@ -109,6 +112,22 @@ def _check_form(proto: onnx.ModelProto, source: str | Path | bytes | onnx.ModelP
         raise UnsupportedModelError(
             f"{label} cannot be checked: {error}. It may be corrupt; export it again."
         ) from error
+
+
+def _with_output_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """`proto`, or a copy that states some shape for every output."""
+
+    def shapeless(model: onnx.ModelProto) -> list[onnx.TypeProto.Tensor]:
+        types = [output.type.tensor_type for output in model.graph.output if output.type.HasField("tensor_type")]
+        return [type_ for type_ in types if not type_.HasField("shape")]
+
+    if not shapeless(proto):
+        return proto
+    complete = onnx.ModelProto()
+    complete.CopyFrom(proto)
+    for type_ in shapeless(complete):
+        type_.shape.SetInParent()
+    return complete
 
 
 def _check_types(proto: onnx.ModelProto, label: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 import deploykit
@@ -161,3 +162,11 @@ def test_a_slice_of_a_table_keeps_the_sequence_length() -> None:
     table = numbers(512, 4, seed=1)
     check(text, {"x": numbers(2, 5, 4), "table": table}, {"x": numbers(1, 1, 4), "table": table})
     assert not deploykit.load(parse(text), {"seq": (1, 512)}).requirements
+
+
+def test_outputs_without_shapes() -> None:
+    model = parse("(float[n, 3] x) => (float[3, n] y) { y = Transpose(x) }")
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    check(model, *({"x": numbers(n, 3)} for n in (1, 5)))
+    with pytest.raises(onnx.checker.ValidationError):
+        onnx.checker.check_model(model)
