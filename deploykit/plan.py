@@ -1,7 +1,7 @@
 """What an artifact says of its program, for people and tools; not needed to run it.
 
 program.txt    dims, tensors with their places, steps in order
-plan.json      the memory plan, as formulas over dims
+plan.json      the memory plan and what each step costs, as formulas over dims
 """
 
 from __future__ import annotations
@@ -34,14 +34,28 @@ class SlotEntry(_Entry):
     last: int
 
 
+class WorkEntry(_Entry):
+    """A step that computes or copies, by its number. `result`: what it writes; `flops` and `traffic`: operations, and
+    bytes read and written, as formulas over dims, None where only a run can tell.
+    """
+
+    step: int
+    result: str
+    flops: str | None = None
+    traffic: str | None = None
+
+
 class Plan(_Entry):
-    """A memory plan. `steps` names each step of the program, in the order that `first` and `last` of slots count."""
+    """A memory plan. `steps` names each step of the program, in the order that `first` and `last` of slots count;
+    `work` tells what those cost that take time.
+    """
 
     name: str
     dims: tuple[DimEntry, ...]
     steps: tuple[str, ...]
     slots: tuple[SlotEntry, ...]
     arena: str
+    work: tuple[WorkEntry, ...] = ()
 
     def to_json(self) -> str:
         return self.model_dump_json(indent=1) + "\n"

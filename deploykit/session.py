@@ -22,30 +22,42 @@ from deploykit.manifest import DimEntry, Manifest, PortEntry, read_manifest, ver
 from deploykit.targets.base import find_target
 
 
-def open(folder: str | Path, *, threads: int = 1, sanitize: bool = False) -> Session:  # noqa: A001 - `deploykit.open`
+def open(  # noqa: A001 - `deploykit.open`
+    folder: str | Path, *, threads: int = 1, sanitize: bool = False, profile: bool = False
+) -> Session:
     """A session of the artifact in `folder`, with parallel loops on `threads` threads.
 
     With `sanitize` each run is a process of its own, built to stop at the first fault in memory use or undefined
-    behaviour; runs are then slow and have one thread.
+    behaviour; runs are then slow and have one thread. With `profile` the host code is compiled anew so that
+    `step_times` tells what each step took.
 
     Raises `ArtifactError` when the folder holds no artifact, or one that is damaged, and `ToolchainError` when a
     compiler is needed to run it here and there is none.
     """
-    return Session(Path(folder), threads=threads, sanitize=sanitize)
+    return Session(Path(folder), threads=threads, sanitize=sanitize, profile=profile)
 
 
 class Session:
     """A loaded artifact. Call it with the inputs by name; it gives the outputs by name, as new arrays."""
 
-    def __init__(self, folder: Path, *, threads: int = 1, sanitize: bool = False) -> None:
+    def __init__(self, folder: Path, *, threads: int = 1, sanitize: bool = False, profile: bool = False) -> None:
         if threads < 1:
             raise UsageError(f"threads must be at least 1, found {threads}")
+        if sanitize and profile:
+            raise UsageError("a sanitized session cannot be profiled")
         self.manifest: Manifest = read_manifest(folder)
         verify_files(folder, self.manifest)
         self._inputs = {port.name: (port, logical_dtype(port.dtype)) for port in self.manifest.inputs}
         self._outputs = [(port.name, logical_dtype(port.dtype)) for port in self.manifest.outputs]
         self._scratch = tempfile.TemporaryDirectory(prefix="deploykit-")
-        self._engine = _engine(folder, self.manifest, Path(self._scratch.name), threads, sanitize=sanitize)
+        scratch = Path(self._scratch.name)
+        self._engine: Engine
+        if sanitize:
+            self._engine = _sanitized(folder, self.manifest, scratch)
+        elif profile:
+            self._engine = _profiled(folder, self.manifest, scratch, threads)
+        else:
+            self._engine = _in_process(folder, self.manifest, scratch, threads)
 
     def __call__(self, **inputs: ArrayLike) -> dict[str, np.ndarray]:
         """Run the model. Arrays must have the dtype of their input; numbers and lists take it.
@@ -69,6 +81,17 @@ class Session:
             if name not in known:
                 raise UsageError(f"there is no dim '{name}'; the model has {', '.join(known) or 'none'}")
         return self._engine.arena_bytes([_value(dim, dims.get(name)) for name, dim in known.items()])
+
+    def step_times(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of the last run, for each step of `plan.json`: how often it ran, and seconds in all.
+
+        Raises `UsageError` unless the session was opened with `profile`.
+        """
+        from deploykit.engines.profiled import Profiled
+
+        if not isinstance(self._engine, Profiled):
+            raise UsageError("this session has no times of steps: open it with profile=True")
+        return self._engine.last_run()
 
     def close(self) -> None:
         """End the threads and remove what was built. The session cannot be used afterwards."""
@@ -102,14 +125,24 @@ class Session:
                 raise ShapeError(f"input '{name}' is missing; the model has {listed}")
 
 
-def _engine(folder: Path, manifest: Manifest, scratch: Path, threads: int, *, sanitize: bool) -> Engine:
+def _in_process(folder: Path, manifest: Manifest, scratch: Path, threads: int) -> Engine:
     from deploykit.engines.in_process import InProcess
+
+    return InProcess(find_target(manifest.target).library(folder, scratch), folder, manifest, threads)
+
+
+def _profiled(folder: Path, manifest: Manifest, scratch: Path, threads: int) -> Engine:
+    from deploykit.engines.profiled import Profiled
+    from deploykit.plan import read_plan
+
+    sources = find_target(manifest.target).sources(folder)
+    return Profiled(sources, folder, manifest, threads, scratch, len(read_plan(folder).steps))
+
+
+def _sanitized(folder: Path, manifest: Manifest, scratch: Path) -> Engine:
     from deploykit.engines.sanitized import Sanitized
 
-    target = find_target(manifest.target)
-    if sanitize:
-        return Sanitized(target.sources(folder), folder, manifest, scratch)
-    return InProcess(target.library(folder, scratch), folder, manifest, threads)
+    return Sanitized(find_target(manifest.target).sources(folder), folder, manifest, scratch)
 
 
 def _value(dim: DimEntry, given: int | None) -> int:

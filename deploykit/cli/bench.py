@@ -1,10 +1,10 @@
-"""`deploykit bench`: how long a run takes, next to a peer."""
+"""`deploykit bench`: how long a run takes, next to a peer, and where the time goes."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,11 @@ from deploykit.cli.console import messages, print_json, results, table, text_sec
 from deploykit.cli.options import ArtifactFolder, Inputs, Json, Sizes, read_size
 from deploykit.cli.verb import verb
 from deploykit.cli.verify import Reference
+from deploykit.errors import UsageError
+
+if TYPE_CHECKING:
+    from deploykit.benchmark import Benchmark
+    from deploykit.profiling import Profile, Work
 
 
 @verb
@@ -37,6 +42,23 @@ def bench(
     dim: Sizes = None,
     threads: Annotated[int, typer.Option("--threads", min=1, help="Threads of each side.")] = 1,
     seconds: Annotated[float, typer.Option("--seconds", min=0, help="How long to measure.")] = 3.0,
+    profile: Annotated[
+        bool,
+        typer.Option(
+            "--profile",
+            help="Show the time of each kernel, its share, and how fast it computes and moves bytes.",
+            show_default=False,
+        ),
+    ] = False,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            "--picture",
+            metavar="FILE",
+            help="With --profile: draw kernels and steps as boxes as wide as their time, .png or .svg.",
+            show_default=False,
+        ),
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Time an artifact, alone or in turn with a peer, and print medians and their ratio.
@@ -44,10 +66,14 @@ def bench(
     Inputs without --input are random.
     """
     from deploykit.benchmark import benchmark
+    from deploykit.inspection import flame
+    from deploykit.profiling import profile as profile_artifact
     from deploykit.reference import find_source
     from deploykit.samples import RandomSource, parse_sources, sample_inputs
     from deploykit.session import open as open_artifact
 
+    if picture is not None and not profile:
+        raise UsageError("--picture draws a profile: add --profile")
     sources = parse_sources(inputs or ())
     with open_artifact(artifact, threads=threads) as session, messages.status("measuring"):
         for port in session.manifest.inputs:
@@ -58,17 +84,53 @@ def bench(
         result = benchmark(
             session, arrays, against=against and against.value, model=model, threads=threads, seconds=seconds
         )
-    timings = [result.ours, *([result.peer] if result.peer else [])]
+    found = None
+    if profile:
+        with messages.status("profiling"):
+            found = profile_artifact(artifact, arrays, dims, threads=threads, seconds=seconds)
+    sizes = ", ".join(f"{name}={size}" for name, size in dims.items()) or "fixed sizes"
+    if picture is not None and found is not None:
+        flame.draw(found, f"{session.manifest.name}   {sizes}   {threads} thread(s)", picture)
     if json_output:
-        print_json({"dims": dims, "threads": threads, "timings": [asdict(t) for t in timings], "ratio": result.ratio})
+        print_json({"dims": dims, "threads": threads, **_document(result, found)})
         return
-    sizes = ", ".join(f"{name}={size}" for name, size in dims.items())
-    rows = table(
-        "", ">median", ">fastest", ">10 %", ">90 %", ">runs", title=f"{sizes or 'fixed sizes'}, {threads} thread(s)"
-    )
-    for timing in timings:
+    _show(result, f"{sizes}, {threads} thread(s)", against)
+    if found is not None:
+        _show_profile(found)
+
+
+def _document(result: Benchmark, profile: Profile | None) -> dict[str, Any]:
+    timings = [result.ours, *([result.peer] if result.peer else [])]
+    document: dict[str, Any] = {"timings": [asdict(timing) for timing in timings], "ratio": result.ratio}
+    if profile is not None:
+        document["profile"] = {
+            "seconds": profile.seconds,
+            "runs": profile.runs,
+            "kernels": [{**asdict(kernel), "share": profile.share(kernel)} for kernel in profile.kernels()],
+            "steps": [{**asdict(step), "share": profile.share(step)} for step in profile.steps],
+        }
+    return document
+
+
+def _show(result: Benchmark, title: str, against: Reference | None) -> None:
+    rows = table("", ">median", ">fastest", ">10 %", ">90 %", ">runs", title=title)
+    for timing in [result.ours, *([result.peer] if result.peer else [])]:
         times = (timing.median, timing.fastest, timing.p10, timing.p90)
         rows.add_row(timing.name, *(text_seconds(value) for value in times), str(timing.runs))
     results.print(rows)
     if result.ratio is not None:
         results.print(f"deploykit takes {result.ratio:.2f}x the time of {against}")
+
+
+def _show_profile(profile: Profile) -> None:
+    title = f"{text_seconds(profile.seconds)} in kernels and copies, medians of {profile.runs} runs"
+    rows = table("kernel", ">calls", ">time", ">share", ">GFLOP/s", ">GB/s", title=title)
+    for kernel in profile.kernels():
+        share = f"{100 * profile.share(kernel):.1f} %"
+        rows.add_row(kernel.name, str(kernel.calls), text_seconds(kernel.seconds), share, *_speeds(kernel))
+    results.print(rows)
+
+
+def _speeds(work: Work) -> tuple[str, str]:
+    flops, traffic = work.flops_per_second, work.bytes_per_second
+    return f"{flops / 1e9:.1f}" if flops else "", f"{traffic / 1e9:.1f}" if traffic else ""

@@ -1,19 +1,20 @@
 """What a model costs, as formulas over its dims: floating-point operations, and bytes read and written.
 
-Every operator counts as it stands before fusion: each arithmetic operation, comparison and math function on floats is
-one operation, the first value of a reduction is free; each kernel reads its inputs and writes its outputs once.
-What is repeated as often as the data say counts once: the body of a loop, both branches of an `if`.
+Each arithmetic operation, comparison and math function on floats, and on the narrow integers of quantised models, is
+one operation; the first value of a reduction is free. A model counts operator by operator as it stands before fusion,
+where each reads its inputs and writes its outputs once; a kernel (`work`) counts as fused, before it is scheduled. What
+is repeated as often as the data say counts once: the body of a loop, both branches of an `if`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from tvm import ir, relax, s_tir, tirx
 
-from deploykit.compiler.dims import simplify
+from deploykit.compiler.dims import free_vars, simplify
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.compiler.schedules.nest import collect, substitute
 from deploykit.frontends.model import ImportedModel
@@ -25,7 +26,7 @@ _FREE_CALLS = ("if_then_else", "reinterpret", "likely")
 
 @dataclass(frozen=True)
 class Cost:
-    """`flops`: floating-point operations. `traffic`: bytes read and written."""
+    """`flops`: operations. `traffic`: bytes read and written."""
 
     flops: IntExpr
     traffic: IntExpr
@@ -71,30 +72,72 @@ def _arguments(func: tirx.PrimFunc, call: ir.Call) -> Mapping[tirx.Var, ir.Expr]
     return values
 
 
+def work(func: tirx.PrimFunc) -> Cost | None:
+    """The cost of one call of a kernel that is not scheduled yet, over its integer parameters and the variables of its
+    shapes; None when a loop runs as often as something else says.
+
+    Of a tensor no more is read or written than it holds, and no more than its loads and stores can reach: looking up
+    rows of a table costs these rows.
+    """
+    flops: IntExpr = 0
+    accesses: dict[ir.Var, IntExpr] = {}
+    for trips, store in _stores(func.body):
+        flops = flops + trips * _operations(store.value)
+        touched = [store.buffer, *(load.source for load in collect(store, ir.TensorLoad))]
+        for buffer in touched:
+            accesses[buffer] = accesses.get(buffer, 0) + trips
+    traffic: IntExpr = 0
+    known = [param for param in func.params if not tirx.is_buffer_var(param)]
+    for buffer in func.params:
+        if tirx.is_buffer_var(buffer):
+            known += [var for extent in buffer.ty.shape for var in free_vars(extent)]
+            traffic = traffic + _moved(buffer, accesses.get(buffer, 0))
+    total = Cost(simplify(flops), simplify(traffic))
+    used = {*free_vars(total.flops), *free_vars(total.traffic)}
+    return total if used <= set(known) else None
+
+
+def _moved(buffer: ir.Var, accesses: IntExpr) -> IntExpr:
+    """Bytes of a tensor that this many accesses reach at most."""
+    size, reach = _size(buffer.ty), accesses * np.dtype(str(buffer.ty.dtype)).itemsize
+    spare = simplify(reach - size)
+    if isinstance(spare, int) and spare >= 0:
+        return size
+    return simplify(tirx.min(tirx.IntImm("int64", size) if isinstance(size, int) else size, reach))
+
+
+def _stores(statement: tirx.Stmt, trips: IntExpr = 1) -> Iterator[tuple[IntExpr, tirx.BufferStore]]:
+    """Every store of a loop nest, and how often it runs, over the kernel's own variables."""
+    if isinstance(statement, tirx.For):
+        extent = statement.extent if _is_shape(statement.extent) else 1
+        yield from _stores(statement.body, trips * extent)
+    elif isinstance(statement, tirx.SeqStmt):
+        for part in statement.seq:
+            yield from _stores(part, trips)
+    elif isinstance(statement, tirx.IfThenElse):
+        yield from _stores(statement.then_case, trips)
+        if statement.else_case:
+            yield from _stores(statement.else_case, trips)
+    elif isinstance(statement, tirx.BufferStore):
+        yield trips, statement
+    elif isinstance(statement, s_tir.SBlockRealize):
+        yield from _stores(statement.block.body, trips)
+    elif isinstance(getattr(statement, "body", None), tirx.Stmt):
+        yield from _stores(statement.body, trips)
+
+
 def _flops(statement: tirx.Stmt) -> IntExpr:
     """Operations of a loop nest, over the kernel's own variables."""
-    if isinstance(statement, tirx.For):
-        inner = _flops(statement.body)
-        return inner * statement.extent if _is_shape(statement.extent) else inner
-    if isinstance(statement, tirx.SeqStmt):
-        total: IntExpr = 0
-        for part in statement.seq:
-            total = total + _flops(part)
-        return total
-    if isinstance(statement, tirx.IfThenElse):
-        return _flops(statement.then_case) + (_flops(statement.else_case) if statement.else_case else 0)
-    if isinstance(statement, tirx.BufferStore):
-        return _operations(statement.value)
-    if isinstance(statement, s_tir.SBlockRealize):
-        return _flops(statement.block.body)
-    body = getattr(statement, "body", None)
-    return _flops(body) if isinstance(body, tirx.Stmt) else 0
+    flops: IntExpr = 0
+    for trips, store in _stores(statement):
+        flops = flops + trips * _operations(store.value)
+    return flops
 
 
 def _operations(value: ir.Expr) -> int:
-    comparisons = [node for node in collect(value, _COMPARISON) if _is_float(node.a)]
-    arithmetic = [node for node in collect(value, _ARITHMETIC) if _is_float(node)]
-    calls = [node for node in collect(value, ir.Call) if _is_float(node) and _function(node) not in _FREE_CALLS]
+    comparisons = [node for node in collect(value, _COMPARISON) if _is_element(node.a)]
+    arithmetic = [node for node in collect(value, _ARITHMETIC) if _is_element(node)]
+    calls = [node for node in collect(value, ir.Call) if _is_element(node) and _function(node) not in _FREE_CALLS]
     return len(comparisons) + len(arithmetic) + len(calls)
 
 
@@ -103,8 +146,9 @@ def _function(call: ir.Call) -> str:
     return str(call.op.name).rpartition(".")[2]
 
 
-def _is_float(value: ir.Expr) -> bool:
-    return "float" in str(value.ty.dtype)
+def _is_element(value: ir.Expr) -> bool:
+    """Whether an expression computes on elements: indices are int64."""
+    return str(value.ty.dtype).startswith(("float", "int8", "uint8", "int16", "int32"))
 
 
 def _is_shape(extent: ir.Expr) -> bool:

@@ -20,6 +20,7 @@ import tvm
 from tvm import ir, relax, tirx
 
 from deploykit.compiler.codegen.lower import LoweredKernel, lower
+from deploykit.compiler.cost import Cost, work
 from deploykit.compiler.graph.legalize import legalize
 from deploykit.compiler.graph.order import bind_dims_first
 from deploykit.compiler.profile import Profile
@@ -73,10 +74,12 @@ class _Timer:
 
 @dataclass(frozen=True)
 class KernelModule:
-    """Relax whose kernels are scheduled. `in_place` gives, by kernel, the inputs its result may overwrite."""
+    """Relax whose kernels are scheduled. `in_place` gives, by kernel, the inputs its result may overwrite, `work` what
+    a call of it costs."""
 
     module: ir.IRModule
     in_place: dict[str, tuple[int, ...]]
+    work: dict[str, Cost | None]
 
 
 def graph(model: ImportedModel, device: Device) -> ir.IRModule:
@@ -95,14 +98,16 @@ def kernels(module: ir.IRModule, device: Device, level: int) -> KernelModule:
     fused = bind_dims_first(tvm.ir.transform.Sequential(passes)(module))
     scheduled = {}
     in_place = {}
+    costs = {}
     for gvar, func in fused.functions.items():
         if isinstance(func, tirx.PrimFunc):
             in_place[gvar.name_hint] = elementwise_inputs(func)
+            costs[gvar.name_hint] = work(func)
             kernel = schedule(func, device)
             scheduled[gvar] = kernel.without_attr("tirx.noalias") if in_place[gvar.name_hint] else kernel
         else:
             scheduled[gvar] = func
-    return KernelModule(ir.IRModule(scheduled), in_place)
+    return KernelModule(ir.IRModule(scheduled), in_place, costs)
 
 
 def program(model: ImportedModel, scheduled: KernelModule, profile: Profile, capacities: DimBounds) -> Program:
@@ -114,7 +119,7 @@ def program(model: ImportedModel, scheduled: KernelModule, profile: Profile, cap
 
     functions = {g.name_hint: f for g, f in scheduled.module.functions.items() if isinstance(f, tirx.PrimFunc)}
     ready = dict(zip(functions, each(lowered, functions.items()), strict=True))
-    return place(model, trace(model, scheduled.module, ready, scheduled.in_place), capacities)
+    return place(model, trace(model, scheduled.module, ready, scheduled.in_place, scheduled.work), capacities)
 
 
 def compile_program(

@@ -1,4 +1,5 @@
-"""Ways to run an artifact on this machine, behind `Engine`: `in_process` for use, `sanitized` for finding faults.
+"""Ways to run an artifact on this machine, behind `Engine`: `in_process` for use, `profiled` for finding what is
+slow, `sanitized` for finding faults.
 
 An engine takes and gives arrays of storage dtypes, dense and aligned; `deploykit.session` converts.
 """

@@ -114,6 +114,11 @@ class Library:
         except ValueError:
             return None
 
+    def attach_profile(self, calls: ctypes.Array[ctypes.c_int64], nanoseconds: ctypes.Array[ctypes.c_int64]) -> None:
+        """Count and time the steps of all runs from now on, in arrays with an element for each step; for a library
+        that is compiled for profiling."""
+        self._handle.dk_profile_attach(calls, nanoseconds, ctypes.c_int32(len(calls)))
+
     def start_pool(self, threads: int) -> int:
         """A pool of `threads` threads. Raises `UsageError` when the library has none, or there is no memory."""
         try:

@@ -3,6 +3,7 @@
 * `include/deploykit.h`, `core/deploykit.c`: portable C99, no heap, no globals; every target has them.
 * `host/threads.{h,c}`: a thread pool for parallel loops, where there are POSIX threads.
 * `host/runner.c`: a program that runs a model under sanitizers; it does not ship.
+* `host/profile.c`: the clock of a model that is compiled for profiling; it does not ship.
 """
 
 from __future__ import annotations
@@ -17,3 +18,4 @@ CORE = _ROOT / "core" / "deploykit.c"
 THREADS_HEADER = _ROOT / "host" / "threads.h"
 THREADS = _ROOT / "host" / "threads.c"
 RUNNER = _ROOT / "host" / "runner.c"
+PROFILE = _ROOT / "host" / "profile.c"

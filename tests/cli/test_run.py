@@ -102,6 +102,25 @@ def test_bench_prints_both_sides_and_the_ratio(deploykit, model: Path, artifact:
     assert "deploykit" in deploykit(*call).out
 
 
+def test_bench_profiles(deploykit, artifact: Path, tmp_path: Path) -> None:
+    call = ("bench", artifact, "--seconds", "0.05", "--dim", "batch=4", "--profile")
+    found = deploykit(*call, "--json").document["profile"]
+    (kernel,), (step,) = found["kernels"], found["steps"]
+    # A row: 8 products and sums for each of 4 columns, the bias and Relu; 8 + 4 floats, and at least the weights.
+    assert kernel["flops"] == step["flops"] == 4 * (2 * 8 * 4 + 4 + 4)
+    assert kernel["traffic"] == step["traffic"] >= 4 * (4 * 12 + 8 * 4 + 4)
+    assert kernel["share"] == 1
+    assert step["result"].endswith("float32[batch, 4]")
+    picture = tmp_path / "flame.svg"
+    result = deploykit(*call, "--picture", picture)
+    assert result.code == 0, result.err
+    assert kernel["name"] in result.out
+    assert "GFLOP/s" in result.out
+    assert "one run" in picture.read_text()
+    assert deploykit(*call[:-1], "--picture", picture).code == 2
+    assert deploykit(*call, "--picture", tmp_path / "flame.txt").code == 2
+
+
 def test_the_model_is_found_beside_the_artifact(deploykit, model: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     copy = tmp_path / model.name

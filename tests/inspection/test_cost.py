@@ -8,8 +8,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tvm import te, tirx
 
-from deploykit.compiler.cost import Cost, cost
+from deploykit.compiler.cost import Cost, cost, work
 from deploykit.compiler.dims import evaluate, to_text
 from deploykit.frontends.onnx import load_onnx
 
@@ -48,6 +49,35 @@ def test_padding_is_no_arithmetic() -> None:
 def test_elementwise(operator: str, operations: int) -> None:
     result = cost_of([helper.make_node(operator, ["x"], ["y"])], {"x": ("n", 5)}, {})
     assert evaluate(result.flops, {"n": 3}) == 15 * operations
+
+
+def kernel_of(output: te.Tensor, *inputs: te.Tensor) -> tirx.PrimFunc:
+    return te.create_prim_func([*inputs, output])
+
+
+def test_a_kernel_reads_no_more_of_a_table_than_it_looks_up() -> None:
+    rows = tirx.Var("rows", "int64")
+    table, index = te.placeholder((1000, 8), name="table"), te.placeholder((rows,), "int64", name="index")
+    found = work(kernel_of(te.compute((rows, 8), lambda i, j: table[index[i], j] * 2.0, name="found"), table, index))
+    assert found is not None
+    assert evaluate(found.flops, {rows: 3}) == 24
+    assert evaluate(found.traffic, {rows: 3}) == 3 * 8 + 2 * 4 * 3 * 8
+    assert evaluate(found.traffic, {rows: 5000}) == 5000 * 8 + 4 * 8000 + 4 * 5000 * 8
+
+
+def test_a_kernel_reads_what_it_uses_often_once() -> None:
+    a, b = te.placeholder((16, 32), name="a"), te.placeholder((32, 8), "float32", name="b")
+    k = te.reduce_axis((0, 32), "k")
+    found = work(kernel_of(te.compute((16, 8), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k)), a, b))
+    assert found == Cost(2 * 16 * 32 * 8, 4 * (16 * 32 + 32 * 8 + 16 * 8))
+
+
+def test_products_of_bytes_are_operations() -> None:
+    a, b = te.placeholder((16,), "int8", name="a"), te.placeholder((16,), "uint8", name="b")
+    k = te.reduce_axis((0, 16), "k")
+    product = te.compute((1,), lambda _: te.sum(a[k].astype("int32") * b[k].astype("int32"), axis=k))
+    found = work(kernel_of(product, a, b))
+    assert found == Cost(2 * 16, 16 + 16 + 4)
 
 
 def test_a_kernel_used_twice_counts_for_each_shape() -> None:

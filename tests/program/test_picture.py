@@ -9,11 +9,12 @@ import pytest
 from tvm import tirx
 
 from deploykit.compiler.program.arena import SlotRequest, plan
-from deploykit.compiler.program.ir import Dim, Kernel, Launch, Program
+from deploykit.compiler.program.ir import ArenaStorage, Dim, Kernel, Launch, Program, Tensor
 from deploykit.compiler.program.picture import memory_plan
 from deploykit.errors import UsageError
 
 BATCH = Dim("batch", tirx.Var("batch", "int64"), 1, 64)
+WRITTEN = Tensor("y", "float32", (BATCH.var,), ArenaStorage(0))
 
 
 def program(slots, name="mlp"):
@@ -21,7 +22,7 @@ def program(slots, name="mlp"):
     requests = [SlotRequest(f"hidden{i}", BATCH.var * size, i, i + 1) for i, size in enumerate(slots)]
     kernels = tuple(Kernel(f"matmul_{i}", None) for i in range(len(slots) + 1))
     steps = tuple(Launch(i, (0,), ()) for i in range(len(slots) + 1))
-    return Program(name, (BATCH,), (), (), (), (), kernels, steps, plan(requests, [BATCH]))
+    return Program(name, (BATCH,), (), (), (WRITTEN,), (), kernels, steps, plan(requests, [BATCH]))
 
 
 def words(path):

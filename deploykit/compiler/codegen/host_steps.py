@@ -9,13 +9,14 @@
     CopySlice   dk_copy to a row
     If, Loop    if, for
 
-Statements stand in a function with `base` (the `dk_model`), `status`, `outputs` and the names of `Scope`.
+DK_STEP comes before those that take time. Statements stand in a function with `base` (the `dk_model`), `status`,
+`outputs` and the names of `Scope`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ from deploykit.compiler.program.ir import (
     Step,
     Tensor,
 )
+from deploykit.compiler.program.steps import number_steps
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import IntExpr
@@ -46,11 +48,14 @@ INDENT = "    "
 Lines = list[str]
 
 
-def step_lines(scope: Scope, steps: Iterable[Step], unread: frozenset[str] = frozenset()) -> Lines:
-    """C lines of `steps`, not indented. Assignments to the variables in `unread` are left out."""
+def step_lines(scope: Scope, steps: Sequence[Step], unread: frozenset[str] = frozenset(), first: int = 0) -> Lines:
+    """C lines of `steps`, not indented. Assignments to the variables in `unread` are left out. `first`: the number of
+    the first step."""
     lines: Lines = []
-    for step in steps:
-        lines += _RULES[type(step)](scope, step, unread)
+    for numbered in number_steps(steps, first):
+        if numbered.depth == 0:
+            rule = _RULES[type(numbered.step)]
+            lines += rule(scope, numbered.step, unread, numbered.number)
     return lines
 
 
@@ -86,7 +91,7 @@ def checked(call: str) -> Lines:
     return [*statement(f"status = {call};"), "if (status != DK_OK) {", INDENT + "return status;", "}"]
 
 
-def _bind_dim(scope: Scope, step: BindDim, unread: frozenset[str]) -> Lines:
+def _bind_dim(scope: Scope, step: BindDim, unread: frozenset[str], _number: int) -> Lines:
     name = scope.variable(step.var)
     value = f"(int64_t){scope.tensor(step.tensor)}[{step.index}]"
     bounded = step.minimum is not None or step.maximum is not None
@@ -99,12 +104,12 @@ def _bind_dim(scope: Scope, step: BindDim, unread: frozenset[str]) -> Lines:
     return [f"{name} = {value};", *checked(f"dk_check_data(base, {what}, {name}, {low}, {high})")]
 
 
-def _set_dim(scope: Scope, step: SetDim, unread: frozenset[str]) -> Lines:
+def _set_dim(scope: Scope, step: SetDim, unread: frozenset[str], _number: int) -> Lines:
     name = scope.variable(step.var)
     return [] if name in unread else statement(f"{name} = {scope.expr(step.value)};")
 
 
-def _check(scope: Scope, step: Check, _unread: frozenset[str]) -> Lines:
+def _check(scope: Scope, step: Check, _unread: frozenset[str], _number: int) -> Lines:
     values = ", ".join(scope.expr(value) for value in step.values)
     body = statement(f"const int64_t values[] = {{{values}}};") if step.values else []
     argument = "values" if step.values else "NULL"
@@ -112,7 +117,7 @@ def _check(scope: Scope, step: Check, _unread: frozenset[str]) -> Lines:
     return [*statement(f"if (!({scope.expr(step.condition)})) {{"), *indented(body), "}"]
 
 
-def _reserve(scope: Scope, step: Reserve, _unread: frozenset[str]) -> Lines:
+def _reserve(scope: Scope, step: Reserve, _unread: frozenset[str], _number: int) -> Lines:
     needed = scope.size(step.bytes_needed)
     lines: Lines = []
     if step.output is not None:
@@ -135,7 +140,7 @@ def _reserve(scope: Scope, step: Reserve, _unread: frozenset[str]) -> Lines:
     return [*lines, "{", *indented(body), "}"]
 
 
-def _launch(scope: Scope, step: Launch, _unread: frozenset[str]) -> Lines:
+def _launch(scope: Scope, step: Launch, _unread: frozenset[str], number: int) -> Lines:
     kernel = scope.program.kernels[step.kernel]
     tensors = [scope.tensor(index) for index in step.tensors]
     scalars = [scope.expr(value) for value in step.scalars]
@@ -143,7 +148,7 @@ def _launch(scope: Scope, step: Launch, _unread: frozenset[str]) -> Lines:
     last = len(step.tensors) - step.workspaces
     written = step.tensors[last - step.outputs : last]
     before = [line for index in written for line in _room(scope, index)]
-    before.append(f"/* {', '.join(_described(scope.program.tensors[index]) for index in written)} */")
+    before.append(f"{_marked(number)} /* {', '.join(_described(scope.program.tensors[index]) for index in written)} */")
     if kernel.parallel_extent is None:
         return [*before, *statement(f"{scope.kernel(step.kernel)}({arguments});")]
     name = scope.kernel(step.kernel)
@@ -155,6 +160,11 @@ def _launch(scope: Scope, step: Launch, _unread: frozenset[str]) -> Lines:
         *statement(f"dk_parallel_for(base, {extent}, 1, {name}_range, &call);"),
     ]
     return [*before, "{", *indented(body), "}"]
+
+
+def _marked(number: int) -> str:
+    """Tells a profiler that a step begins."""
+    return f"DK_STEP({number});"
 
 
 def field_name(field: str) -> str:
@@ -178,42 +188,41 @@ def _room(scope: Scope, index: int) -> Lines:
     return checked(f"dk_check_output(base, outputs, {output}, {scope.size(tensor_bytes(tensor))})")
 
 
-def _copy(scope: Scope, step: Copy, _unread: frozenset[str]) -> Lines:
+def _copy(scope: Scope, step: Copy, _unread: frozenset[str], number: int) -> Lines:
     size = scope.expr(tensor_bytes(scope.program.tensors[step.source]))
-    return _room(scope, step.target) + statement(
-        f"dk_copy({scope.tensor(step.target)}, {scope.tensor(step.source)}, {size});"
-    )
+    copy = statement(f"dk_copy({scope.tensor(step.target)}, {scope.tensor(step.source)}, {size});")
+    return [*_room(scope, step.target), _marked(number), *copy]
 
 
-def _copy_slice(scope: Scope, step: CopySlice, _unread: frozenset[str]) -> Lines:
+def _copy_slice(scope: Scope, step: CopySlice, _unread: frozenset[str], number: int) -> Lines:
     source = scope.program.tensors[step.source]
     row = scope.expr(step.row * element_count(source.shape))
     size = scope.expr(element_count(source.shape) * item_bytes(source.dtype))
-    return _room(scope, step.target) + statement(
-        f"dk_copy({scope.tensor(step.target)} + {row}, {scope.tensor(step.source)}, {size});"
-    )
+    copy = statement(f"dk_copy({scope.tensor(step.target)} + {row}, {scope.tensor(step.source)}, {size});")
+    return [*_room(scope, step.target), _marked(number), *copy]
 
 
-def _if(scope: Scope, step: If, unread: frozenset[str]) -> Lines:
-    then = step_lines(scope, step.then, unread)
-    otherwise = step_lines(scope, step.otherwise, unread)
+def _if(scope: Scope, step: If, unread: frozenset[str], number: int) -> Lines:
+    first = number + 1
+    then = step_lines(scope, step.then, unread, first)
+    otherwise = step_lines(scope, step.otherwise, unread, first + sum(1 for _ in number_steps(step.then)))
     lines = [f"if (*{scope.tensor(step.condition)}) {{", *indented(then)]
     return [*lines, "} else {", *indented(otherwise), "}"] if otherwise else [*lines, "}"]
 
 
-def _loop(scope: Scope, step: Loop, unread: frozenset[str]) -> Lines:
+def _loop(scope: Scope, step: Loop, unread: frozenset[str], number: int) -> Lines:
     index, count = scope.variable(step.index), scope.variable(step.count)
     scope.read_variables.add(index)
     trips = "" if step.trips is None else f"{index} < {scope.expr(step.trips)}"
     body: Lines = []
     if step.condition is not None:
         body += [f"if (!*{scope.tensor(step.condition)}) {{", INDENT + "break;", "}"]
-    body += step_lines(scope, step.body, unread)
+    body += step_lines(scope, step.body, unread, number + 1)
     after = [] if count in unread else [f"{count} = {index};"]
     return [*statement(f"for ({index} = 0; {trips}; ++{index}) {{"), *indented(body), "}", *after]
 
 
-_RULES: dict[type[Any], Callable[[Scope, Any, frozenset[str]], Lines]] = {
+_RULES: dict[type[Any], Callable[[Scope, Any, frozenset[str], int], Lines]] = {
     BindDim: _bind_dim,
     SetDim: _set_dim,
     Check: _check,

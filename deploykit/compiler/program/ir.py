@@ -192,6 +192,10 @@ class Launch:
     outputs: int = 1
     """How many of `tensors` are written: the last `outputs` before the `workspaces` last ones."""
     workspaces: int = 0
+    flops: IntExpr | None = None
+    """Operations of the call, where they are known."""
+    traffic: IntExpr | None = None
+    """Bytes that it reads and writes, where they are known."""
 
 
 @dataclass(frozen=True)

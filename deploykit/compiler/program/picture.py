@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from deploykit.compiler.dims import to_text
-from deploykit.compiler.program.ir import Launch, Program, Step
-from deploykit.compiler.program.listing import listing
+from deploykit.compiler.codegen.host_scope import tensor_bytes
+from deploykit.compiler.dims import free_vars, to_text
+from deploykit.compiler.program.ir import Copy, CopySlice, IntExpr, Launch, Program, Step
+from deploykit.compiler.program.listing import listing, shape_text
 from deploykit.compiler.program.steps import number_steps
 from deploykit.inspection.picture import draw
 from deploykit.manifest import DimEntry
-from deploykit.plan import LISTING, PLAN, Plan, SlotEntry
+from deploykit.plan import LISTING, PLAN, Plan, SlotEntry, WorkEntry
 
 
 def plan_of(program: Program) -> Plan:
@@ -34,7 +35,29 @@ def plan_of(program: Program) -> Plan:
             for slot in program.arena.slots
         ),
         arena=to_text(program.arena.size),
+        work=tuple(_work(program)),
     )
+
+
+def _work(program: Program) -> Iterator[WorkEntry]:
+    """An entry for each launch and copy."""
+    dims = {dim.var for dim in program.dims}
+
+    def text(formula: IntExpr | None) -> str | None:
+        return to_text(formula) if formula is not None and dims.issuperset(free_vars(formula)) else None
+
+    for numbered in number_steps(program.steps):
+        step = numbered.step
+        if isinstance(step, Launch):
+            written = program.tensors[step.tensors[-step.outputs - step.workspaces]]
+            flops, traffic = step.flops, step.traffic
+        elif isinstance(step, Copy | CopySlice):
+            written = program.tensors[step.source]
+            flops, traffic = 0, 2 * tensor_bytes(written)
+        else:
+            continue
+        result = f"{written.name} {written.dtype}{shape_text(written.shape)}"
+        yield WorkEntry(step=numbered.number, result=result, flops=text(flops), traffic=text(traffic))
 
 
 def write_plan(program: Program, folder: Path) -> list[str]:

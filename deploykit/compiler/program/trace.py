@@ -33,6 +33,7 @@ from deploykit.compiler.program.ir import (
 
 if TYPE_CHECKING:
     from deploykit.compiler.codegen.lower import LoweredKernel
+    from deploykit.compiler.cost import Cost
     from deploykit.frontends.model import DataDim, ImportedModel, Requirement
 
 
@@ -77,10 +78,11 @@ def trace(
     module: ir.IRModule,
     kernels: Mapping[str, LoweredKernel],
     in_place: Mapping[str, tuple[int, ...]],
+    work: Mapping[str, Cost | None],
 ) -> Trace:
-    """Walk `main`. By the names of PrimFuncs, `kernels` gives them with the raw ABI and `in_place` the inputs that the
-    result may be written over."""
-    walker = _Walker(model, module, kernels, in_place)
+    """Walk `main`. By the names of PrimFuncs, `kernels` gives them with the raw ABI, `in_place` the inputs that the
+    result may be written over, and `work` what a call costs."""
+    walker = _Walker(model, module, kernels, in_place, work)
     main = module["main"]
     params = [
         walker.new_tensor(p.name, str(v.ty.dtype), p.shape, ("input", i))
@@ -99,10 +101,12 @@ class _Walker:
         module: ir.IRModule,
         kernels: Mapping[str, LoweredKernel],
         in_place: Mapping[str, tuple[int, ...]],
+        work: Mapping[str, Cost | None],
     ) -> None:
         self.module = module
         self.kernels = kernels
         self.in_place = in_place
+        self.work = work
         self.result = Trace()
         self.steps = self.result.steps
         self.data_dims: dict[tirx.Var, DataDim] = {d.var: d for d in model.data_dims}
@@ -223,6 +227,7 @@ class _Walker:
             self.new_tensor(f"{name}_workspace", w.dtype, [substitute(n, scalars) for n in w.shape])
             for w in lowered.workspaces
         ]
+        work = self.work.get(call.args[0].name_hint)
         self.steps.append(
             Launch(
                 kernel=index,
@@ -230,6 +235,8 @@ class _Walker:
                 scalars=tuple(simplify(scalars[v]) for v in lowered.scalars),
                 outputs=len(outputs),
                 workspaces=len(workspaces),
+                flops=None if work is None else substitute(work.flops, scalars),
+                traffic=None if work is None else substitute(work.traffic, scalars),
             )
         )
         return outputs[0] if len(outputs) == 1 and not isinstance(call.ty, relax.TupleType) else tuple(outputs)

@@ -184,6 +184,15 @@ dk_fail_capacity(dk_model* model, const char* what, int64_t needed, int64_t avai
 /* Report DK_ERROR_SHAPE. Each `{}` of `message` stands for the next of `values`. */
 dk_status dk_fail_shape(dk_model* model, const char* message, const int64_t* values);
 
+/* Before each step that computes or copies, by its number in plan.json, and with -1 behind the last: nothing, unless
+   the model is compiled with -DDK_PROFILE and linked with a profiler. */
+#ifdef DK_PROFILE
+void dk_profile_step(int32_t step);
+#define DK_STEP(number) dk_profile_step(number)
+#else
+#define DK_STEP(number) ((void)0)
+#endif
+
 /* memcpy that permits nothing to copy, and a target that is the source. */
 void dk_copy(void* target, const void* source, int64_t bytes);
 

@@ -118,16 +118,17 @@ static dk_status steps(mlp_model* model, const dk_tensor* inputs, dk_tensor* out
     float* hidden = (void*)(arena + 0); /* [batch, 4] */
     float* active = (void*)(arena + (batch * 16 + 63) / 64 * 64); /* [batch, 4] */
 
-    /* hidden[batch, 4] */
+    DK_STEP(0); /* hidden[batch, 4] */
     mlp_matmul_8x4(x, w, hidden, batch);
-    /* active[batch, 4] */
+    DK_STEP(1); /* active[batch, 4] */
     {
         mlp_relu_call call = {hidden, active, batch * 4};
         dk_parallel_for(base, call.m, 1, mlp_relu_range, &call);
     }
-    /* y[batch, 3] */
+    DK_STEP(2); /* y[batch, 3] */
     mlp_matmul_4x3(active, v, y, batch);
 
+    DK_STEP(-1);
     (void)dk_describe_output(base->descriptor, 0, &outputs[0]);
     outputs[0].shape[0] = batch;
     outputs[0].shape[1] = 3;

@@ -1,0 +1,41 @@
+/* Counts and times the steps of a model whose model.c is compiled with -DDK_PROFILE. One model runs at a time. */
+#define _POSIX_C_SOURCE 200809L
+
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+void dk_profile_attach(int64_t* calls, int64_t* nanoseconds, int32_t count);
+void dk_profile_step(int32_t step);
+
+static struct {
+    int64_t* calls;
+    int64_t* nanoseconds;
+    int32_t count;
+    int32_t step; /* that runs now, or -1 */
+    int64_t since;
+} profile = {NULL, NULL, 0, -1, 0};
+
+static int64_t now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* Add to these arrays from now on; they have `count` elements each. */
+void dk_profile_attach(int64_t* calls, int64_t* nanoseconds, int32_t count) {
+    profile.calls = calls;
+    profile.nanoseconds = nanoseconds;
+    profile.count = count;
+    profile.step = -1;
+}
+
+void dk_profile_step(int32_t step) {
+    int64_t time = now();
+    if (profile.step >= 0 && profile.step < profile.count) {
+        ++profile.calls[profile.step];
+        profile.nanoseconds[profile.step] += time - profile.since;
+    }
+    profile.step = step;
+    profile.since = now();
+}
