@@ -14,6 +14,7 @@ from typing import Any
 
 from tvm import ir, sym, tirx
 
+from deploykit.compiler import dims
 from deploykit.compiler.schedules.loops import as_index, const, dtype_of, static, without_units
 from deploykit.compiler.schedules.nest import (
     Axis,
@@ -111,9 +112,17 @@ def _strides(
             strides.append(const(0))
             continue
         step = known.simplify(substitute(offset, {variable: variable + 1}) - offset)
-        free = not any(var in collect(step, ir.Var) for var in variables) and not collect(step, ir.TensorLoad)
-        strides.append(step if free else None)
+        if collect(step, ir.TensorLoad):
+            strides.append(None)
+            continue
+        if _depends(step, variables):
+            step = dims.simplify(step)
+        strides.append(None if _depends(step, variables) else step)
     return tuple(strides)
+
+
+def _depends(value: Expr, variables: Sequence[ir.Var]) -> bool:
+    return any(variable in collect(value, ir.Var) for variable in variables)
 
 
 def pinned(values: Sequence[Expr], axes: Sequence[Axis]) -> frozenset[int]:

@@ -21,6 +21,7 @@ from deploykit.compiler.schedules.nest import Nest, Opaque, Stage, read, sequenc
 from deploykit.compiler.schedules.plain import plain
 from deploykit.compiler.schedules.reduction import reduction
 from deploykit.compiler.schedules.rows import Rows, rows_of, write_through
+from deploykit.compiler.schedules.transpose import transpose
 
 Rule = Callable[[Stage, Views, Device], "list[Any] | str"]
 
@@ -28,6 +29,7 @@ RULES: Mapping[str, Rule] = {
     "matmul": matmul,
     "conv": conv,
     "direct_conv": direct_conv,
+    "transpose": transpose,
     "elementwise": elementwise,
     "reduction": reduction,
 }
