@@ -6,7 +6,8 @@ contiguously along another one, `i`, and all operands do one of the two. Both lo
 1, in every pair of vectors `h` apart the blocks of `h` elements off the diagonal change places. What the tiles do not
 cover is computed one element at a time.
 
-Declines on scalar devices, for booleans and operands under conditions, and where either loop is known to be shorter than a tile.
+Declines on scalar devices, for booleans and operands under conditions, and where either loop is known to be shorter
+than a tile.
 (Source: J. O. Eklundh, A fast computer method for matrix transposing, IEEE Transactions on Computers C-21, 1972.)
 """
 
