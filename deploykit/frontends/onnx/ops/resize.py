@@ -214,11 +214,19 @@ def _resample(ctx: Context, x: Value, changes: Sequence[Axis], method: Method) -
             shape[axis.position] = axis.result
         return _gather(ctx, x, shape, tables, method)
     result = x
-    for number, axis in enumerate(active):
+    for number, axis in enumerate(sorted(active, key=_last_when_it_shrinks)):
         shape[axis.position] = axis.result
         dtype = x.dtype if number == len(active) - 1 else precision
         result = _weighted_pass(ctx, result, shape, axis.position, tables[axis.position], method, dtype)
     return result
+
+
+def _last_when_it_shrinks(axis: Axis) -> tuple[bool, int]:
+    """A sort key: a pass along an inner axis, which gathers elements, goes where there are the fewest."""
+    shrinks = isinstance(axis.scale, float) and axis.scale < 1
+    if is_plain(axis.source) and is_plain(axis.result):
+        shrinks = int(axis.result) < int(axis.source)
+    return shrinks, axis.position if shrinks else -axis.position
 
 
 def _is_identity(ctx: Context, axis: Axis) -> bool:
