@@ -97,6 +97,17 @@ def work(func: tirx.PrimFunc) -> Cost | None:
     return total if used <= set(known) else None
 
 
+def effort(cost: Cost | None, *, vectors: bool) -> IntExpr:
+    """About how long a kernel takes, in sixteenths of a cycle of one core: a vector of operations takes a cycle, or one
+    operation where a device has no vectors, and so do eight bytes. 0 when the cost is not known.
+
+    An estimate, made to tell a microsecond from a millisecond.
+    """
+    if cost is None:
+        return 0
+    return simplify(cost.flops * (1 if vectors else 16) + cost.traffic * 2)
+
+
 def _moved(buffer: ir.Var, accesses: IntExpr) -> IntExpr:
     """Bytes of a tensor that this many accesses reach at most."""
     size, reach = _size(buffer.ty), accesses * np.dtype(str(buffer.ty.dtype)).itemsize

@@ -20,7 +20,7 @@ import tvm
 from tvm import ir, relax, tirx
 
 from deploykit.compiler.codegen.lower import LoweredKernel, lower
-from deploykit.compiler.cost import Cost, work
+from deploykit.compiler.cost import Cost, effort, work
 from deploykit.compiler.graph.legalize import legalize
 from deploykit.compiler.graph.order import bind_dims_first
 from deploykit.compiler.profile import Profile
@@ -115,7 +115,8 @@ def program(model: ImportedModel, scheduled: KernelModule, profile: Profile, cap
 
     def lowered(kernel: tuple[str, tirx.PrimFunc]) -> LoweredKernel:
         name, func = kernel
-        return lower(func, name, vectorize=profile.vectorize, stack_limit=profile.stack_limit)
+        units = effort(scheduled.work[name], vectors=profile.device.vector_bits > 0)
+        return lower(func, name, vectorize=profile.vectorize, stack_limit=profile.stack_limit, effort=units)
 
     functions = {g.name_hint: f for g, f in scheduled.module.functions.items() if isinstance(f, tirx.PrimFunc)}
     ready = dict(zip(functions, each(lowered, functions.items()), strict=True))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
-import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tvm import te, tirx
 
-from deploykit.compiler.cost import Cost, cost, work
+import deploykit
+from deploykit.compiler.cost import Cost, cost, effort, work
 from deploykit.compiler.dims import evaluate, to_text
 from deploykit.frontends.onnx import load_onnx
 
@@ -78,6 +80,22 @@ def test_products_of_bytes_are_operations() -> None:
     product = te.compute((1,), lambda _: te.sum(a[k].astype("int32") * b[k].astype("int32"), axis=k))
     found = work(kernel_of(product, a, b))
     assert found == Cost(2 * 16, 16 + 16 + 4)
+
+
+def test_the_effort_of_a_kernel_is_what_it_computes_and_moves() -> None:
+    n = tirx.Var("n", "int64")
+    x = te.placeholder((n,), name="x")
+    found = work(kernel_of(te.compute((n,), lambda i: x[i] * 2.0 + 1.0), x))
+    assert to_text(effort(found, vectors=True)) == "18*n"
+    assert to_text(effort(found, vectors=False)) == "48*n"
+    assert effort(None, vectors=True) == 0
+
+
+def test_host_code_says_how_much_there_is_to_share(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 20]>
+        m (float[n, 64] x) => (float[n, 64] y) { y = Exp(x) }""")
+    deploykit.build(model, output=tmp_path / "dist")
+    assert "(double)call.n * 1088, m_exp_range, &call);" in (tmp_path / "dist" / "model.c").read_text()
 
 
 def test_a_kernel_used_twice_counts_for_each_shape() -> None:

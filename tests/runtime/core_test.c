@@ -84,6 +84,31 @@ static void fail(void) {
     show(dk_fail_capacity(&model, "things", 5, 4, -1, 0));
 }
 
+static void note(void* context, int64_t begin, int64_t end) {
+    printf("  %s %ld..%ld\n", (const char*)context, (long)begin, (long)end);
+}
+
+static void call_back(dk_executor* self, int64_t extent, int64_t grain, dk_range range, void* context) {
+    (void)self;
+    printf("%ld iterations, at least %ld at once:\n", (long)extent, (long)grain);
+    range(context, 0, extent);
+}
+
+static void parallel_for(void) {
+    dk_executor executor = {call_back};
+    char here[] = "here", there[] = "there";
+    dk_parallel_for(&model, 100, 0, note, here);
+    model.executor = &executor;
+    dk_parallel_for(&model, 100, 0, note, there);
+    dk_parallel_for(&model, 1, 0, note, here);
+    dk_parallel_for(&model, 0, 0, note, here);
+    dk_parallel_for(&model, 100, 2 * DK_PIECE_EFFORT - 1, note, here);
+    dk_parallel_for(&model, 100, 2 * DK_PIECE_EFFORT, note, there);
+    dk_parallel_for(&model, 100, 20 * DK_PIECE_EFFORT, note, there);
+    dk_parallel_for(&model, 100, 1e30, note, there);
+    model.executor = NULL;
+}
+
 int main(void) {
     show(dk_init(&model, &descriptor, memory, 63, memory, sizeof memory));
     show(dk_init(&model, &descriptor, NULL, 64, memory, sizeof memory));
@@ -98,5 +123,6 @@ int main(void) {
     bind(2, 2, 4);
     bind_broken_inputs();
     fail();
+    parallel_for();
     return 0;
 }

@@ -69,6 +69,10 @@ class Scope:
         """C text of an expression over a kernel's own integer parameters, which are called `names`."""
         return c_expression(value, names.__getitem__, names)
 
+    def kernel_estimate(self, value: IntExpr, names: Mapping[tirx.Var, str]) -> str:
+        """The same in floating point, which does not overflow."""
+        return c_expression(value, lambda var: f"(double){names[var]}", functions="dk_estimate_")
+
     def variable(self, var: tirx.Var) -> str:
         """The identifier of a variable that is about to be set."""
         return self._variables[var]

@@ -154,10 +154,12 @@ def _launch(scope: Scope, step: Launch, _unread: frozenset[str], number: int) ->
     name = scope.kernel(step.kernel)
     params = list(kernel.func.params)[len(tensors) : -2]
     fields = (f"call.{field_name(field)}" for field in scope.call_fields(step.kernel)[len(tensors) :])
-    extent = scope.kernel_expr(kernel.parallel_extent, dict(zip(params, fields, strict=True)))
+    names = dict(zip(params, fields, strict=True))
+    extent = scope.kernel_expr(kernel.parallel_extent, names)
+    effort = scope.kernel_estimate(kernel.effort, names)
     body = [
         *statement(f"{name}_call call = {{{arguments}}};"),
-        *statement(f"dk_parallel_for(base, {extent}, 1, {name}_range, &call);"),
+        *statement(f"dk_parallel_for(base, {extent}, {effort}, {name}_range, &call);"),
     ]
     return [*before, "{", *indented(body), "}"]
 

@@ -65,8 +65,13 @@ class LoweredKernel:
     workspaces: tuple[Workspace, ...]
 
 
-def lower(func: tirx.PrimFunc, name: str, *, vectorize: bool = True, stack_limit: int = STACK_LIMIT) -> LoweredKernel:
-    """Lower `func` to the raw ABI. Raises `ValueError` for a parameter that is neither a buffer nor an integer."""
+def lower(
+    func: tirx.PrimFunc, name: str, *, vectorize: bool = True, stack_limit: int = STACK_LIMIT, effort: IntExpr = 0
+) -> LoweredKernel:
+    """Lower `func` to the raw ABI. `effort` is what the kernel will say of itself.
+
+    Raises `ValueError` for a parameter that is neither a buffer nor an integer.
+    """
     scalars = _scalars(func)
     plain, choices = name_choices(_without_offsets(func), scalars)
     flat = _run(_flattening(), initialise_first(plain))
@@ -80,7 +85,7 @@ def lower(func: tirx.PrimFunc, name: str, *, vectorize: bool = True, stack_limit
     naming = [tirx.transform.RemoveNoOp(), tirx.transform.CommonSubexprElim()]
     needed = _run(naming, finished.with_body(rewrite.drop_unread(finished.body)))
     raw = _raw_abi(needed, name, scalars, choices, span)
-    kernel = Kernel(name, raw, rewrite.inline_binds(parallel.extent, choices) if parallel else None)
+    kernel = Kernel(name, raw, rewrite.inline_binds(parallel.extent, choices) if parallel else None, effort)
     workspaces = tuple(
         Workspace(str(b.ty.dtype), tuple(rewrite.inline_binds(extent, choices) for extent in b.ty.shape))
         for b in lifted

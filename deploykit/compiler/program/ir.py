@@ -131,12 +131,14 @@ class Kernel:
     variables. Kernels shared by several launches occur once in `Program.kernels`.
 
     With `parallel_extent` set the kernel takes two more int64 at the end, `begin` and `end`: the part of its outer
-    parallel loop of that extent that it is to run; `parallel_extent` is an expression over the kernel's scalars.
+    parallel loop of that extent that it is to run; `parallel_extent` is an expression over the kernel's scalars, and so
+    is `effort`, an estimate of the whole kernel in the units of `deploykit.compiler.cost.effort`, 0 when there is none.
     """
 
     name: str
     func: tirx.PrimFunc
     parallel_extent: IntExpr | None = None
+    effort: IntExpr = 0
 
 
 @dataclass(frozen=True)

@@ -444,11 +444,12 @@ void dk_copy(void* target, const void* source, int64_t bytes) {
     }
 }
 
-void dk_parallel_for(const dk_model* model, int64_t extent, int64_t grain, dk_range range, void* context) {
-    if (model->executor == NULL || extent <= grain) {
+void dk_parallel_for(const dk_model* model, int64_t extent, double effort, dk_range range, void* context) {
+    if (model->executor == NULL || extent <= 1 || (effort > 0 && effort < 2 * DK_PIECE_EFFORT)) {
         range(context, 0, extent);
     } else {
-        model->executor->run(model->executor, extent, grain, range, context);
+        int64_t grain = effort > 0 ? (int64_t)((double)extent * (DK_PIECE_EFFORT / effort)) : 1;
+        model->executor->run(model->executor, extent, grain > 1 ? grain : 1, range, context);
     }
 }
 

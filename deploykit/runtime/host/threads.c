@@ -1,6 +1,8 @@
 /* How a loop runs: the caller publishes it under a new number and takes part. A worker that sees a new number joins
    while the loop is open; all take pieces from one counter until none is left. The caller then closes the loop and
-   waits for those that joined, never for one that still sleeps. Workers wait by spinning a while, then sleep. */
+   waits for those that joined, never for one that still sleeps. Workers wait by spinning a while, then sleep.
+   The workers serve one caller at a time. Another one that comes meanwhile, or a loop within a loop, runs on its own
+   thread: nobody ever waits for a turn. */
 #include "threads.h"
 
 #include <pthread.h>
@@ -17,6 +19,7 @@ struct dk_pool {
     pthread_cond_t published;
     pthread_cond_t finished;
     int workers;
+    int taken; /* atomic: whether a caller has the workers */
     /* Under the lock, read ahead of it while spinning. */
     unsigned number;
     int joined;
@@ -93,6 +96,7 @@ static void* work(void* argument) {
 
 static void publish(dk_pool* pool, int64_t extent, int64_t grain, dk_range range, void* context) {
     int64_t pieces = (int64_t)(pool->workers + 1) * PIECES_PER_THREAD;
+    int sleeping;
     pthread_mutex_lock(&pool->lock);
     pool->range = range;
     pool->context = context;
@@ -102,10 +106,11 @@ static void publish(dk_pool* pool, int64_t extent, int64_t grain, dk_range range
     pool->next = 0;
     pool->open = 1;
     __atomic_store_n(&pool->number, pool->number + 1, __ATOMIC_RELEASE);
-    if (pool->sleeping > 0) {
+    sleeping = pool->sleeping;
+    pthread_mutex_unlock(&pool->lock);
+    if (sleeping > 0) {
         pthread_cond_broadcast(&pool->published);
     }
-    pthread_mutex_unlock(&pool->lock);
 }
 
 static void close_loop(dk_pool* pool) {
@@ -128,13 +133,14 @@ static void run(dk_executor* self, int64_t extent, int64_t grain, dk_range range
     if (extent <= 0) {
         return;
     }
-    if (pool->workers == 0 || extent <= grain) {
+    if (pool->workers == 0 || extent <= grain || __atomic_exchange_n(&pool->taken, 1, __ATOMIC_ACQUIRE)) {
         range(context, 0, extent);
         return;
     }
     publish(pool, extent, grain, range, context);
     take_pieces(pool);
     close_loop(pool);
+    __atomic_store_n(&pool->taken, 0, __ATOMIC_RELEASE);
 }
 
 dk_pool* dk_pool_start(int threads) {

@@ -5,7 +5,8 @@
        ...
        dk_pool_stop(pool);
 
-   One loop at a time: models that share a pool take turns. */
+   Models on several threads may share a pool. Its workers help one of them at a time; the others run on their own
+   thread meanwhile. */
 #ifndef DEPLOYKIT_THREADS_H
 #define DEPLOYKIT_THREADS_H
 

@@ -196,8 +196,12 @@ void dk_profile_step(int32_t step);
 /* memcpy that permits nothing to copy, and a target that is the source. */
 void dk_copy(void* target, const void* source, int64_t bytes);
 
-/* Run a loop on the model's executor, or here when it has none. */
-void dk_parallel_for(const dk_model* model, int64_t extent, int64_t grain, dk_range range, void* context);
+/* What a thread should have to do at least to be worth waking: some microseconds of a CPU with vectors. */
+#define DK_PIECE_EFFORT 262144.0
+
+/* Run a loop on the model's executor, or here when it has none or there is little to do. `effort` is an estimate of the
+   whole loop, in sixteenths of a cycle of a CPU with vectors; 0 when there is none. */
+void dk_parallel_for(const dk_model* model, int64_t extent, double effort, dk_range range, void* context);
 
 /* Describe an output: its dtype and rank; the shape is filled by generated code. */
 dk_status dk_describe_output(const dk_model_descriptor* descriptor, int32_t output, dk_tensor* tensor);

@@ -123,7 +123,7 @@ static dk_status steps(mlp_model* model, const dk_tensor* inputs, dk_tensor* out
     DK_STEP(1); /* active[batch, 4] */
     {
         mlp_relu_call call = {hidden, active, batch * 4};
-        dk_parallel_for(base, call.m, 1, mlp_relu_range, &call);
+        dk_parallel_for(base, call.m, 0, mlp_relu_range, &call);
     }
     DK_STEP(2); /* y[batch, 3] */
     mlp_matmul_4x3(active, v, y, batch);
