@@ -15,6 +15,7 @@ from deploykit.compiler.schedules.direct_conv import direct_conv
 from deploykit.compiler.schedules.elementwise import elementwise
 from deploykit.compiler.schedules.epilogue import merge_epilogues
 from deploykit.compiler.schedules.inline import inline
+from deploykit.compiler.schedules.interleave import interleave
 from deploykit.compiler.schedules.loops import evaluated_once, nested
 from deploykit.compiler.schedules.matmul import matmul
 from deploykit.compiler.schedules.nest import Nest, Opaque, Stage, read, sequence
@@ -29,6 +30,7 @@ RULES: Mapping[str, Rule] = {
     "matmul": matmul,
     "conv": conv,
     "direct_conv": direct_conv,
+    "interleave": interleave,
     "transpose": transpose,
     "elementwise": elementwise,
     "reduction": reduction,
