@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 STACK_LIMIT = 1024
 """Bytes: a buffer of constant size up to this stays on the stack of a kernel."""
 
-HOST_STACK_LIMIT = 16384
-"""Bytes: the same where stacks are large; holds a register tile and a small cache tile."""
+HOST_STACK_LIMIT = 65536
+"""Bytes: the same where stacks are large; holds a register tile and a tile of the first-level cache."""
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,18 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from tvm import ir, relax, tirx
+from tvm import ir, relax, te, tirx
 
+from deploykit.compiler.graph.layout import follow, to_first, to_last
 from deploykit.compiler.graph.unit_axes import name_unit_axes
+from deploykit.compiler.schedules.anchors.channels_last import (
+    conv_last,
+    depthwise_last,
+    depthwise_weight,
+    depthwise_weight_array,
+    pack_panels,
+    pack_panels_array,
+)
 from deploykit.compiler.schedules.anchors.conv import (
     ConvShape,
     conv,
@@ -22,22 +31,17 @@ from deploykit.compiler.schedules.anchors.conv import (
     transposed_size,
 )
 from deploykit.compiler.schedules.anchors.matmul import accumulator, matmul, pack, pack_array, packed_matmul
-from deploykit.compiler.schedules.anchors.packed_conv import (
-    pack_weight,
-    pack_weight_array,
-    packed_conv,
-    plane_conv,
-    planes,
-)
+from deploykit.compiler.schedules.anchors.packed_conv import pack_weight, pack_weight_array, packed_conv
 from deploykit.compiler.schedules.anchors.transposed_conv import (
     interleaved,
     phase_shape,
     phase_weight,
     phase_weight_array,
 )
-from deploykit.compiler.schedules.conv import conv_tile
+from deploykit.compiler.schedules.conv import panel_vectors
 from deploykit.compiler.schedules.device import Device
-from deploykit.compiler.schedules.loops import static
+from deploykit.compiler.schedules.direct_conv import tile_rows
+from deploykit.compiler.schedules.loops import bits_of, static
 from deploykit.compiler.schedules.tile import panel_width
 
 FEW_ROWS = 4
@@ -53,7 +57,8 @@ def legalize(mod: ir.IRModule, device: Device) -> ir.IRModule:
     for name, func in mod.functions.items():
         if isinstance(func, relax.Function):
             legalizer.builder_.update_func(name, legalizer.visit_expr(func))
-    return name_unit_axes(legalizer.builder_.get())
+    entries = [name.name_hint for name, func in mod.functions.items() if isinstance(func, relax.Function)]
+    return name_unit_axes(relax.transform.DeadCodeElimination(entries)(legalizer.builder_.get()))
 
 
 @relax.expr_functor.mutator
@@ -65,7 +70,10 @@ class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = super().visit_call_(call)
         rule = RULES.get(getattr(call.op, "name", ""))
-        return call if rule is None else rule(self.builder_, call, self.device)
+        if rule is not None:
+            return rule(self.builder_, call, self.device)
+        followed = follow(self.builder_, call)
+        return call if followed is None else followed
 
 
 def _matmul(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
@@ -107,25 +115,52 @@ def _convolution(builder: relax.BlockBuilder, data: relax.Expr, weight: relax.Ex
     sizes = _static_shape(weight)
     if sizes is None:
         return builder.call_te(partial(conv, shape=shape, dtype=dtype), data, weight, primfunc_name_hint="conv")
-    packed = _packed(builder, weight, conv_)
     if device.vector_bits == 0:
+        packed = _packed(builder, weight, conv_)
         build = partial(packed_conv, shape=shape, channels=sizes[0], dtype=dtype)
         return builder.call_te(build, data, packed, primfunc_name_hint="conv")
     pairs = enumerate(zip(data.ty.shape.values[2:], sizes[2:], strict=True))
     spatial = [output_size(size, width, shape, dim) for dim, (size, width) in pairs]
-    if not shape.contiguous:
-        cut = partial(planes, kernel=sizes[2:], shape=shape, dtype=accumulator(dtype))
-        data = builder.emit(builder.call_te(cut, data, primfunc_name_hint="planes"))
-    build = partial(plane_conv, shape=shape, channels=sizes[0], dtype=dtype)
-    return builder.call_te(build, data, packed, spatial, primfunc_name_hint="conv")
+    last = to_last(builder, data, len(spatial))
+    if shape.groups > 1 and shape.groups == sizes[0] == int(data.ty.shape[1]):
+        kernels = _rearranged(builder, weight, depthwise_weight, depthwise_weight_array)
+        build = partial(depthwise_last, shape=shape, dtype=dtype)
+        result = builder.call_te(build, last, kernels, spatial, primfunc_name_hint="depthwise")
+    else:
+        wide = accumulator(dtype)
+        width = panel_vectors(device, wide, sizes[0] // shape.groups) * device.lanes(bits_of(wide))
+        panels = _rearranged(
+            builder,
+            weight,
+            partial(pack_panels, groups=shape.groups, width=width),
+            partial(pack_panels_array, groups=shape.groups, width=width),
+        )
+        build = partial(conv_last, shape=shape, channels=sizes[0], dtype=dtype)
+        result = builder.call_te(build, last, panels, spatial, primfunc_name_hint="conv")
+    return to_first(builder, builder.emit(result), len(spatial))
+
+
+def _rearranged(
+    builder: relax.BlockBuilder,
+    weight: relax.Expr,
+    tensor: Callable[[te.Tensor], te.Tensor],
+    array: Callable[[np.ndarray], np.ndarray],
+) -> relax.Expr:
+    """Weights in another order: now, where they are constant."""
+    if isinstance(weight, ir.GenericConst):
+        return _constant(array(weight.value.numpy()))
+    return builder.emit(builder.call_te(tensor, weight, primfunc_name_hint="rearranged"))
 
 
 def _packed(builder: relax.BlockBuilder, weight: relax.Expr, conv_: _Conv) -> relax.Expr:
     groups = conv_.shape.groups
-    rows = conv_tile(conv_.device, accumulator(conv_.dtype), int(weight.ty.shape[0]) // groups).rows
-    if isinstance(weight, ir.GenericConst):
-        return relax.const(pack_weight_array(weight.value.numpy(), groups, rows))
-    return builder.emit(builder.call_te(pack_weight, weight, groups, rows, primfunc_name_hint="pack_weight"))
+    rows = tile_rows(conv_.device, int(weight.ty.shape[0]) // groups)
+    return _rearranged(
+        builder,
+        weight,
+        partial(pack_weight, groups=groups, rows=rows),
+        partial(pack_weight_array, groups=groups, rows=rows),
+    )
 
 
 def _conv_transpose(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:

@@ -24,6 +24,12 @@ from deploykit.compiler.schedules.nest import Expr, Stage, collect, replace_load
 from deploykit.compiler.schedules.tile import Tile, each_vector, step, zero
 
 
+def tile_rows(device: Device, channels: int) -> int:
+    """Output channels that are summed together, for `channels` of a group: as few filled-up ones as possible."""
+    tallest = max(1, min(channels, device.vector_registers // 4))
+    return min(range(max(1, tallest // 2), tallest + 1), key=lambda r: (-channels % r / channels > 0.05, -r))
+
+
 def direct_conv(stage: Stage, views: Views, device: Device) -> list[Any] | str:
     """Statements that compute `stage`, or why it is not a convolution with packed weights."""
     if stage.annotations.get(ANCHOR) != "direct":

@@ -10,6 +10,7 @@ from tvm import tirx
 
 from deploykit.compiler.schedules.access import Views
 from deploykit.compiler.schedules.conv import conv
+from deploykit.compiler.schedules.depthwise import depthwise
 from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.direct_conv import direct_conv
 from deploykit.compiler.schedules.elementwise import elementwise
@@ -29,6 +30,7 @@ Rule = Callable[[Stage, Views, Device], "list[Any] | str"]
 RULES: Mapping[str, Rule] = {
     "matmul": matmul,
     "conv": conv,
+    "depthwise": depthwise,
     "direct_conv": direct_conv,
     "interleave": interleave,
     "transpose": transpose,

@@ -4,8 +4,8 @@ Takes a stage `out = op(out, source)`, possibly with an epilogue. Three forms, i
 
 * *inner*: the innermost reduced loop reads consecutive elements. `WIDE` vectors of partial results run along it and
   are combined at the end (floating-point sums are therefore added in another order than written);
-* *outer*: the innermost spatial loop reads consecutive elements. One vector of neighbouring outputs is accumulated
-  over all reduced loops;
+* *outer*: the innermost spatial loop reads consecutive elements, and no condition is on it. A few vectors of
+  neighbouring outputs are accumulated over all reduced loops;
 * *swept*: where conditions on the innermost spatial axis (the padding of a window) stand in the way of vectors, the
   output itself accumulates: for every step of the reduced loops, all those outputs that it concerns;
 * *scalar*: one accumulator in a register per output element.
@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
-from tvm import tirx
+from tvm import sym, tirx
 
 from deploykit.compiler.schedules.access import Access, Fused, Views, analyse, fuse, pinned, values_of
 from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.elementwise import guarded
 from deploykit.compiler.schedules.finish import finish_of
-from deploykit.compiler.schedules.guards import clipped, guards_of, last_axis, span
+from deploykit.compiler.schedules.guards import assume, clipped, guards_of, interval, last_axis, span, vanishes
 from deploykit.compiler.schedules.loops import (
     Code,
     as_index,
@@ -44,7 +44,7 @@ from deploykit.compiler.schedules.loops import (
 from deploykit.compiler.schedules.nest import Axis, Buffer, Combine, Expr, Stage, sequence, substitute
 
 WIDE = 4
-"""Vectors of partial results of an inner reduction: enough to hide the latency of an addition."""
+"""Vectors of partial results: enough to hide the latency of an addition."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,8 @@ def reduction(stage: Stage, views: Views, device: Device) -> list[Any] | str:
         device.lanes(widest),
         dtype_of(finish.store.buffer),
     )
+    if not finish.scalar and spatial and _outer_only(task, spatial, found):
+        return [_outer(task, device)]
     return [_choose(task, spatial, reduced, found, guarded(combine.source) or finish.scalar)(task, device)]
 
 
@@ -106,6 +108,21 @@ def _choose(
     if spatial and all(access.contiguous(spatial[-1].inner) for access in found) and _long(task.spatial[-1], task):
         return _outer
     return _scalar
+
+
+def _outer_only(task: _Reduction, spatial: Sequence[Fused], found: Sequence[Access]) -> bool:
+    """Whether the source has conditions, all of which leave the innermost spatial axis alone."""
+    source, along = task.combine.source, task.spatial[-1]
+    axes = (*task.reduced, along)
+    for guard in guards_of(source, axes):
+        at = last_axis(guard, axes)
+        if at == len(axes) - 1 or (at >= 0 and interval(guard, axes[at]) is None):
+            return False
+        if not vanishes(assume(source, guard, False), task.combine.identity):
+            return False
+        source = assume(source, guard, True)
+    together = all(access.contiguous(spatial[-1].inner) for access in found)
+    return guarded(task.combine.source) and not guarded(source) and together and task.lanes > 1 and _long(along, task)
 
 
 def _sweepable(task: _Reduction) -> bool:
@@ -231,8 +248,8 @@ def _outer(task: _Reduction, device: Device) -> Any:
     def tile(start: Expr, width: int) -> Any:
         cells = local("acc", width, task.dtype)
 
-        def update(lane: Expr) -> Any:
-            return task.update(cells, lane, _at(task.combine.source, along, start + lane))
+        def update(source: Expr) -> Any:
+            return vectorized(width, lambda lane: task.update(cells, lane, _at(source, along, start + lane)))
 
         def finish(lane: Expr) -> Any:
             return _at(task.finish(tirx.BufferLoad(cells, [lane])), along, start + lane)
@@ -241,14 +258,19 @@ def _outer(task: _Reduction, device: Device) -> Any:
             [
                 tirx.AllocBuffer(cells),
                 vectorized(width, lambda lane: tirx.BufferStore(cells, task.combine.identity, [lane])),
-                nested(task.reduced, vectorized(width, update)),
+                task.over_depth(update, [along]),
                 vectorized(width, finish),
             ]
         )
 
     extent, lanes = as_index(along.extent), task.lanes
-    whole = extent // lanes
-    steps = [loop("i", whole, lambda i: tile(i * lanes, lanes))]
-    if static(extent) is None or int(extent) % lanes:
-        steps.append(loop("j", extent - whole * lanes, lambda j: tile(whole * lanes + j, 1)))
+    wide = lanes * WIDE
+    wholes, whole = extent // wide * wide, extent // lanes * lanes
+    steps = [
+        loop("i", extent // wide, lambda i: tile(i * wide, wide)),
+        loop("j", (whole - wholes) // lanes, lambda j: tile(wholes + j * lanes, lanes)),
+        loop("k", extent - whole, lambda k: tile(whole + k, 1)),
+    ]
+    known = sym.Analyzer()
+    steps = [step for step in steps if not (isinstance(step, tirx.For) and known.can_prove_equal(step.extent, 0))]
     return nested(task.spatial[:-1], sequence(steps), device.parallel)

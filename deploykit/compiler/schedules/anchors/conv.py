@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd
 from typing import Any
 
 from tvm import sym, te, tirx
@@ -29,21 +28,6 @@ class ConvShape:
         """What the block of an anchor says of itself."""
         strides, dilation = list(self.strides), list(self.dilation)
         return {"deploykit.anchor": anchor, "deploykit.strides": strides, "deploykit.dilation": dilation}
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """For each spatial dim the distance between phases that occur: taps read phases `tap * dilation % stride`."""
-        return tuple(gcd(d, s) for d, s in zip(self.dilation, self.strides, strict=True))
-
-    def phases(self, kernel: Sequence[int]) -> tuple[int, ...]:
-        """For each spatial dim, how many phases a kernel of this size reads."""
-        found = zip(kernel, self.strides, self.steps, strict=True)
-        return tuple(min(width, stride // step) for width, stride, step in found)
-
-    @property
-    def contiguous(self) -> bool:
-        """Whether the data itself is the only plane."""
-        return all(stride == 1 for stride in self.strides) and not any(self.padding)
 
     @property
     def begins(self) -> tuple[int, ...]:

@@ -1,41 +1,18 @@
 """Convolutions from operands that are laid out for register tiles.
 
-Weights have `rows` output channels next to each other (`pack_weight`). The data is taken as it is (`packed_conv`,
-anchor `direct`) or as `planes` (`plane_conv`, anchor `planes`): padded, and cut into one plane for each phase of the
-strides, so that consecutive outputs always read consecutive elements.
+Weights have `rows` output channels next to each other (`pack_weight`); the data is taken as it is (anchor `direct`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 from tvm import te, tirx
 
-from deploykit.compiler.schedules.anchors.conv import ConvShape, inside, output_size, reach, simplified, sources
+from deploykit.compiler.schedules.anchors.conv import ConvShape, inside, output_size, reach, sources
 from deploykit.compiler.schedules.anchors.matmul import accumulator, rounded
-
-
-def planes(data: te.Tensor, kernel: Sequence[int], shape: ConvShape, dtype: str) -> te.Tensor:
-    """`[N, C, phases, *extents]`: plane `p` holds what taps of phase `p` read, as `dtype`, zeros outside."""
-    phases = shape.phases(kernel)
-    extents = [
-        simplified(output_size(size, width, shape, dim) + (width - 1) * shape.dilation[dim] // shape.strides[dim])
-        for dim, (size, width) in enumerate(zip(data.shape[2:], kernel, strict=True))
-    ]
-
-    def element(n: Any, c: Any, phase: Any, *at: Any) -> Any:
-        parts = digits(phase, phases)
-        source = [
-            p * stride + part * step - begin
-            for p, part, stride, step, begin in zip(at, parts, shape.strides, shape.steps, shape.begins, strict=True)
-        ]
-        reached = [(begin > 0, True) for begin in shape.begins]
-        return inside(data, (n, c), source, reached).astype(dtype)
-
-    return te.compute((*data.shape[:2], prod(phases), *extents), element, name="planes")
 
 
 def pack_weight(weight: te.Tensor, groups: int, rows: int) -> te.Tensor:
@@ -81,27 +58,6 @@ def packed_conv(data: te.Tensor, packed: te.Tensor, shape: ConvShape, channels: 
     return rounded(te.compute((data.shape[0], channels, *spatial), element, name="conv", attrs=attrs), dtype)
 
 
-def plane_conv(
-    data: te.Tensor, packed: te.Tensor, spatial: Sequence[Any], *, shape: ConvShape, channels: int, dtype: str
-) -> te.Tensor:
-    """A convolution with `channels` outputs of extents `spatial` from planes (or data that `contiguous` allows)."""
-    phases = shape.phases([int(width) for width in packed.shape[3:-1]])
-    channel, taps = _depth(packed)
-    per_group, wide = channels // shape.groups, accumulator(dtype)
-
-    def element(n: Any, o: Any, *at: Any) -> Any:
-        c = tirx.floordiv(o, per_group) * packed.shape[2] + channel
-        source = [p + tap_offset(shape, dim, taps[dim]) for dim, p in enumerate(at)]
-        plane = [] if shape.contiguous else [tap_phase(shape, phases, taps)]
-        value = data(n, c, *plane, *source)
-        return te.sum(
-            value.astype(wide) * _factor(packed, o, per_group, channel, taps).astype(wide), axis=[channel, *taps]
-        )
-
-    full = (data.shape[0], channels, *spatial)
-    return rounded(te.compute(full, element, name="conv", attrs=shape.annotations("planes")), dtype)
-
-
 def _depth(packed: te.Tensor) -> tuple[te.IterVar, list[te.IterVar]]:
     """Reduced axes over input channels and taps."""
     taps = [te.reduce_axis((0, width), name=f"k{i}") for i, width in enumerate(packed.shape[3:-1])]
@@ -113,21 +69,6 @@ def _factor(packed: te.Tensor, output: Any, per_group: int, channel: Any, taps: 
     rows = int(packed.shape[-1])
     group, own = tirx.floordiv(output, per_group), tirx.floormod(output, per_group)
     return packed(group, tirx.floordiv(own, rows), channel, *taps, tirx.floormod(own, rows))
-
-
-def tap_offset(shape: ConvShape, dim: int, tap: Any) -> Any:
-    """How far from an output's own position in its plane a tap reads, along one dim."""
-    return tap * shape.dilation[dim] // shape.strides[dim]
-
-
-def tap_phase(shape: ConvShape, phases: Sequence[int], taps: Sequence[Any]) -> Any:
-    """Which plane a tap reads."""
-    index: Any = 0
-    for dim, (count, tap) in enumerate(zip(phases, taps, strict=True)):
-        step = shape.steps[dim]
-        digit = tap * shape.dilation[dim] % shape.strides[dim] // step if count > 1 else 0
-        index = index * count + digit
-    return index
 
 
 def digits(index: Any, extents: Sequence[int]) -> list[Any]:
