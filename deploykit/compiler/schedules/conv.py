@@ -119,8 +119,7 @@ def conv(stage: Stage, views: Views, device: Device) -> list[Any] | str:
         return "its sum is not one of products"
     data, packed = (collect(side, ir.TensorLoad)[0].source for side in (combine.source.a, combine.source.b))
     groups, _, *kernel, depth, width = (int(extent) for extent in packed.shape)
-    entries = (notes[f"deploykit.{name}"] for name in ("strides", "padding", "dilation"))
-    shape = ConvShape(*(tuple(int(n) for n in entry) for entry in entries), groups)
+    shape = ConvShape.of_notes(notes, groups)
     spatial = [as_index(axis.extent) for axis in stage.axes[1:-1]]
     source = Source(views.flat(data), data.shape, spatial, shape, kernel, depth)
     finish = finish_of(stage, views)
@@ -232,6 +231,10 @@ class _Emitter:
         steps = [] if conv.direct else [tirx.AllocBuffer(patch.buffer)]
         steps += [tirx.AllocBuffer(self.partial)] if conv.blocks.count > 1 else []
         return sequence([*steps, loop("block", conv.blocks.count, block)])
+
+    def numbered(self, tile: Tile, patch: Patch, place: _Place, block: Expr, number: Expr) -> Any:
+        """One tile of the panel with that number in the unit of work."""
+        return self.tile(tile, patch, replace(place, panel=place.panel + number), number, block)
 
     def tile(self, tile: Tile, patch: Patch, place: _Place, number: Expr, block: Expr) -> Any:
         """The products of one block of terms for one tile, `number` being that of its panel in the unit of work."""

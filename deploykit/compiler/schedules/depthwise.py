@@ -54,8 +54,7 @@ def depthwise(stage: Stage, views: Views, device: Device) -> list[Any] | str:
         return "its epilogue is not along the channels"
     data, weight = (collect(side, ir.TensorLoad)[0].source for side in (combine.source.a, combine.source.b))
     channels = int(data.shape[-1])
-    entries = (notes[f"deploykit.{name}"] for name in ("strides", "padding", "dilation"))
-    shape = ConvShape(*(tuple(int(n) for n in entry) for entry in entries), channels)
+    shape = ConvShape.of_notes(notes, channels)
     dtype = dtype_of(stage.store.buffer)
     lanes = device.lanes(bits_of(dtype))
     while lanes > channels:

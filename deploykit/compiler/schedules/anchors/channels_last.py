@@ -35,7 +35,7 @@ def conv_last(
         return te.sum(value.astype(wide) * factor.astype(wide), axis=[*taps, channel])
 
     full = (data.shape[0], *spatial, channels)
-    return rounded(te.compute(full, element, name="conv", attrs=_notes(shape, "panels")), dtype)
+    return rounded(te.compute(full, element, name="conv", attrs=shape.annotations("panels")), dtype)
 
 
 def depthwise_last(
@@ -51,11 +51,7 @@ def depthwise_last(
         return te.sum(value.astype(wide) * weight(*taps, c).astype(wide), axis=taps)
 
     full = (data.shape[0], *spatial, data.shape[-1])
-    return rounded(te.compute(full, element, name="depthwise", attrs=_notes(shape, "depthwise")), dtype)
-
-
-def _notes(shape: ConvShape, anchor: str) -> dict[str, Any]:
-    return {**shape.annotations(anchor), "deploykit.padding": list(shape.padding)}
+    return rounded(te.compute(full, element, name="depthwise", attrs=shape.annotations("depthwise")), dtype)
 
 
 def _inside(data: te.Tensor, n: Any, c: Any, at: Sequence[Any], shape: ConvShape) -> Any:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +26,16 @@ class ConvShape:
 
     def annotations(self, anchor: str) -> dict[str, Any]:
         """What the block of an anchor says of itself."""
-        strides, dilation = list(self.strides), list(self.dilation)
-        return {"deploykit.anchor": anchor, "deploykit.strides": strides, "deploykit.dilation": dilation}
+        entries = {"strides": self.strides, "padding": self.padding, "dilation": self.dilation}
+        return {"deploykit.anchor": anchor, **{f"deploykit.{name}": list(value) for name, value in entries.items()}}
+
+    @staticmethod
+    def of_notes(notes: Mapping[str, Any], groups: int) -> ConvShape:
+        """What `annotations` said."""
+        strides, padding, dilation = (
+            tuple(int(n) for n in notes[f"deploykit.{name}"]) for name in ("strides", "padding", "dilation")
+        )
+        return ConvShape(strides, padding, dilation, groups)
 
     @property
     def begins(self) -> tuple[int, ...]:
