@@ -163,6 +163,9 @@ class Model:
     def _evaluate(self, value: Any, environment: Mapping[Any, np.ndarray], dims: Mapping[Any, int]) -> np.ndarray:
         if isinstance(value, ir.Var):
             return environment[value]
+        if value.op.name == "relax.reshape":
+            shape = [evaluate(extent, dims) for extent in value.ty.shape.values]
+            return fenced(environment[value.args[0]].reshape(shape))
         assert value.op.name == "relax.call_tir"
         arguments = [_argument(field, environment, dims) for field in value.args[1].fields]
         shape = [evaluate(extent, dims) for extent in value.ty.shape.values]

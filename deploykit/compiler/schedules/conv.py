@@ -109,6 +109,14 @@ class _Place:
     slot: Expr
 
 
+@dataclass(frozen=True)
+class _Scratch:
+    """The memory of a unit of work: what a tile reads, and sums that wait."""
+
+    patch: Patch
+    partial: Buffer
+
+
 def conv(stage: Stage, views: Views, device: Device) -> list[Any] | str:
     """Statements that compute `stage`, or why it is not a convolution with panels."""
     notes = stage.annotations
@@ -171,7 +179,6 @@ class _Emitter:
         self.tiles = self.tiles if tiles is None else max(1, min(tiles, self.tiles))
         groups = -(-conv.panels * tile.columns // COLUMNS)
         self.group = -(-conv.panels // min(groups, conv.panels))
-        self.partial = local("partial", self.tiles * self.group * tile.rows * tile.columns, tile.dtype)
 
     def tasks(self) -> Any:
         """All units of work; those of the same panels follow each other."""
@@ -208,37 +215,37 @@ class _Emitter:
     def unit(self, tile: Tile, place: _Place, rows: Expr, count: Expr) -> Any:
         """One unit of work: `rows` outputs from `place.first` on, for the panels from `place.panel` on."""
         conv = self.conv
-        patch = patch_for(conv.source, conv.blocks, tile.rows, tile.lanes, tile.dtype)
+        scratch = _Scratch(
+            patch_for(conv.source, conv.blocks, tile.rows, tile.lanes, tile.dtype),
+            local("partial", self.tiles * self.group * tile.rows * tile.columns, tile.dtype),
+        )
         panels = tirx.min(const(self.group), conv.panels - place.panel)
 
+        def strip(block: Expr, slot: Expr) -> Any:
+            code = Code()
+            first = code.let("first", place.first + slot * tile.rows)
+            start = code.let("start", tirx.min(first, count - tile.rows))
+            at = replace(place, start=start, first=first, slot=slot)
+
+            def numbered(number: Expr) -> Any:
+                return self.tile(tile, scratch, replace(at, panel=place.panel + number), number, block)
+
+            if not conv.direct:
+                code.add(scratch.patch.fill(start, tile.rows, place.group, block))
+            code.add(loop("panel", panels, numbered))
+            return code.statement()
+
         def block(index: Expr) -> Any:
-            def strip(slot: Expr) -> Any:
-                code = Code()
-                first = code.let("first", place.first + slot * tile.rows)
-                start = code.let("start", tirx.min(first, count - tile.rows))
-                at = replace(place, start=start, first=first, slot=slot)
-                if not conv.direct:
-                    code.add(patch.fill(start, tile.rows, place.group, index))
-                code.add(
-                    loop(
-                        "panel", panels, lambda p: self.tile(tile, patch, replace(at, panel=place.panel + p), p, index)
-                    )
-                )
-                return code.statement()
+            tiles = tirx.truncdiv(rows + (tile.rows - 1), const(tile.rows))
+            return loop("tile", tiles, partial(strip, index))
 
-            return loop("tile", tirx.truncdiv(rows + (tile.rows - 1), const(tile.rows)), strip)
-
-        steps = [] if conv.direct else [tirx.AllocBuffer(patch.buffer)]
-        steps += [tirx.AllocBuffer(self.partial)] if conv.blocks.count > 1 else []
+        steps = [] if conv.direct else [tirx.AllocBuffer(scratch.patch.buffer)]
+        steps += [tirx.AllocBuffer(scratch.partial)] if conv.blocks.count > 1 else []
         return sequence([*steps, loop("block", conv.blocks.count, block)])
 
-    def numbered(self, tile: Tile, patch: Patch, place: _Place, block: Expr, number: Expr) -> Any:
-        """One tile of the panel with that number in the unit of work."""
-        return self.tile(tile, patch, replace(place, panel=place.panel + number), number, block)
-
-    def tile(self, tile: Tile, patch: Patch, place: _Place, number: Expr, block: Expr) -> Any:
+    def tile(self, tile: Tile, scratch: _Scratch, place: _Place, number: Expr, block: Expr) -> Any:
         """The products of one block of terms for one tile, `number` being that of its panel in the unit of work."""
-        conv, sums = self.conv, tile.scratch()
+        conv, sums, patch = self.conv, tile.scratch(), scratch.patch
         terms = conv.blocks.terms
         weights = ((place.group * conv.panels + place.panel) * conv.blocks.count + block) * (terms * tile.columns)
         code = Code()
@@ -263,21 +270,14 @@ class _Emitter:
             code.add(zero(tile, sums), products, self.stored(tile, sums, place))
             return code.statement()
         at = (place.slot * self.group + number) * (tile.rows * tile.columns)
-        last = conv.blocks.count - 1
+        begun = _moved(tile, scratch.partial, at, sums, const(0))
+        waiting = _moved(tile, sums, const(0), scratch.partial, at)
         code.add(
-            tirx.IfThenElse(block == 0, zero(tile, sums), self.resumed(tile, sums, at)),
+            tirx.IfThenElse(block == 0, zero(tile, sums), begun),
             products,
-            tirx.IfThenElse(block == last, self.stored(tile, sums, place), self.kept(tile, sums, at)),
+            tirx.IfThenElse(block == conv.blocks.count - 1, self.stored(tile, sums, place), waiting),
         )
         return code.statement()
-
-    def resumed(self, tile: Tile, sums: Buffer, at: Expr) -> Any:
-        """Sums from memory."""
-        return each_vector(tile, lambda _i, _c, p: tirx.BufferStore(sums, tirx.BufferLoad(self.partial, [at + p]), [p]))
-
-    def kept(self, tile: Tile, sums: Buffer, at: Expr) -> Any:
-        """Sums to memory."""
-        return each_vector(tile, lambda _i, _c, p: tirx.BufferStore(self.partial, tirx.BufferLoad(sums, [p]), [at + p]))
 
     def stored(self, tile: Tile, sums: Buffer, place: _Place) -> Any:
         """The finished values: straight from registers, or row by row through memory where a tile is not all new or
@@ -321,6 +321,15 @@ class _Emitter:
         rows = {axis.var: at for axis, at in zip(conv.rows, unravel(number, extents), strict=True)}
         known = {var: substitute(value, rows) for var, value in conv.values.items()}
         return substitute(conv.finish(value, known), {conv.axes[-1].var: channel})
+
+
+def _moved(tile: Tile, source: Buffer, source_at: Expr, target: Buffer, target_at: Expr) -> Any:
+    """Copies all sums of a tile from one buffer to another."""
+
+    def move(_row: Expr, _column: Expr, at: Expr) -> Any:
+        return tirx.BufferStore(target, tirx.BufferLoad(source, [source_at + at]), [target_at + at])
+
+    return each_vector(tile, move)
 
 
 def _tiles(count: Expr, height: int) -> int | None:
