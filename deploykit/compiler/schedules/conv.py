@@ -215,9 +215,10 @@ class _Emitter:
     def unit(self, tile: Tile, place: _Place, rows: Expr, count: Expr) -> Any:
         """One unit of work: `rows` outputs from `place.first` on, for the panels from `place.panel` on."""
         conv = self.conv
+        slots = self.tiles if tile.rows == conv.tile.rows else conv.tile.rows
         scratch = _Scratch(
             patch_for(conv.source, conv.blocks, tile.rows, tile.lanes, tile.dtype),
-            local("partial", self.tiles * self.group * tile.rows * tile.columns, tile.dtype),
+            local("partial", slots * self.group * tile.rows * tile.columns, tile.dtype),
         )
         panels = tirx.min(const(self.group), conv.panels - place.panel)
 
