@@ -21,8 +21,8 @@ $(VENV)/ready: pyproject.toml requirements.lock tools/prepare.sh
 demo: setup ## Build real models for every target, run them, compare, and print a table
 	$(BIN)/python -m bench.demo
 
-bench: setup ## Time every model of the demo next to ONNX Runtime
-	$(BIN)/python -m bench.demo --target host all
+bench: setup ## Time models next to ONNX Runtime, and PyTorch and IREE where they are installed; see build/bench
+	$(BIN)/python -m bench
 
 test: setup ## Run all tests
 	$(PYTEST)

@@ -1,6 +1,8 @@
 """How long a run takes, and how that compares with a peer on the same inputs.
 
-Runs of the two sides alternate, so that both see the same state of the machine; medians are compared.
+The sides take turns, so that all see the same state of the machine; medians are compared. A turn is several runs, and
+the first of them does not count: it pays for what the others left in the caches, and shares the cores with threads of
+theirs that still wait for work.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import numpy as np
 from deploykit import reference as references
 from deploykit.session import Session
 
+_TURN_SECONDS = 0.01
 _FEWEST_RUNS = 5
 _WARM_UP_RUNS = 2
 
@@ -61,24 +64,32 @@ def benchmark(
     if against is not None and model is not None:
         runner = references.load(model, against, threads)
         sides[against] = lambda: runner(inputs)
-    samples = _interleaved(list(sides.values()), seconds)
-    ours, *peers = (_timing(name, times) for name, times in zip(sides, samples, strict=True))
+    ours, *peers = in_turn(sides, seconds)
     return Benchmark(ours, peers[0] if peers else None)
 
 
-def _interleaved(sides: list[Callable[[], object]], seconds: float) -> list[list[float]]:
-    """Seconds of each run of each side."""
-    for _ in range(_WARM_UP_RUNS):
-        for side in sides:
+def in_turn(sides: Mapping[str, Callable[[], object]], seconds: float) -> list[Timing]:
+    """Time the sides for about `seconds` in all, by turns."""
+    for side in sides.values():
+        for _ in range(_WARM_UP_RUNS):
             side()
-    samples: list[list[float]] = [[] for _ in sides]
+    samples: dict[str, list[float]] = {name: [] for name in sides}
     deadline = time.perf_counter() + seconds
-    while time.perf_counter() < deadline or len(samples[0]) < _FEWEST_RUNS:
-        for side, times in zip(sides, samples, strict=True):
-            start = time.perf_counter()
-            side()
-            times.append(time.perf_counter() - start)
-    return samples
+    while time.perf_counter() < deadline or any(len(times) < _FEWEST_RUNS for times in samples.values()):
+        for name, side in sides.items():
+            samples[name] += _turn(side)
+    return [_timing(name, times) for name, times in samples.items()]
+
+
+def _turn(side: Callable[[], object]) -> list[float]:
+    """Seconds of each run of a turn that counts."""
+    side()
+    times: list[float] = []
+    while not times or sum(times) < _TURN_SECONDS:
+        start = time.perf_counter()
+        side()
+        times.append(time.perf_counter() - start)
+    return times
 
 
 def _timing(name: str, times: list[float]) -> Timing:

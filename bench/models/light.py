@@ -22,7 +22,10 @@ def path_of(name: str) -> Path:
 
 
 def with_random_weights(name: str, seed: int = 0) -> onnx.ModelProto:
-    """The topology with seeded weights in the place of its constants, scaled so that values keep their size."""
+    """The topology with seeded weights in the place of its constants, scaled so that values keep their size.
+
+    Weights are no inputs: ONNX Runtime folds and packs only what no caller can replace.
+    """
     model = onnx.load(path_of(name))
     graph = model.graph
     shapes = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
@@ -40,5 +43,9 @@ def with_random_weights(name: str, seed: int = 0) -> onnx.ModelProto:
         graph.initializer.append(numpy_helper.from_array(values.astype(np.float32), node.output[0]))
     del graph.node[:]
     graph.node.extend(kept)
+    constant = {tensor.name for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in constant]
+    del graph.input[:]
+    graph.input.extend(inputs)
     opset = max(entry.version for entry in model.opset_import)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)

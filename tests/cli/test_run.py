@@ -97,7 +97,7 @@ def test_bench_prints_both_sides_and_the_ratio(deploykit, model: Path, artifact:
     assert result.code == 0, result.err
     ours, peer = result.document["timings"]
     assert result.document["ratio"] == pytest.approx(ours["median"] / peer["median"])
-    assert ours["runs"] == peer["runs"] >= 5
+    assert min(ours["runs"], peer["runs"]) >= 5
     assert ours["fastest"] <= ours["median"] <= ours["p90"]
     assert "deploykit" in deploykit(*call).out
 

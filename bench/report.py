@@ -1,0 +1,188 @@
+"""What a benchmark found, as JSON, as one table for people, and as a picture.
+
+`ratio` is always the peer's median time over ours: above 1 we are faster.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from math import exp, log, log2
+from pathlib import Path
+from typing import Any
+
+from bench.peers import PEERS
+from bench.worker import OURS, STATIC
+from deploykit.benchmark import Timing
+from deploykit.cli.console import text_bytes, text_seconds
+
+_PACKAGES = ("deploykit", "onnxruntime", "torch", "iree-base-compiler")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model at one choice of sizes and threads. `times` by side; `wrong`: sides whose results differ from ours."""
+
+    model: str
+    sizes: Mapping[str, int]
+    threads: int
+    times: Mapping[str, Timing]
+    wrong: Sequence[str] = ()
+
+    def ratio(self, side: str) -> float | None:
+        """The side's time over ours."""
+        return self.times[side].median / self.times[OURS].median if side in self.times else None
+
+    @property
+    def label(self) -> str:
+        return " ".join([self.model, *(f"{name}={size}" for name, size in self.sizes.items())])
+
+
+@dataclass(frozen=True)
+class Model:
+    """What does not depend on sizes. `memory`: by side, growth of the peak of resident memory in a process that runs
+    the model at all sizes on one thread; `skipped`: why a peer did not take part.
+    """
+
+    name: str
+    build_seconds: float
+    artifact_bytes: int
+    memory: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Report:
+    models: tuple[Model, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def wrong(self) -> tuple[Row, ...]:
+        """Rows where ONNX Runtime has other results."""
+        return tuple(row for row in self.rows if "onnxruntime" in row.wrong)
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "machine": {"processor": processor(), "system": platform.platform()},
+            "versions": _versions(),
+            "summary": self.summary(),
+            "models": [asdict(model) for model in self.models],
+            "rows": [
+                {
+                    **asdict(row),
+                    "ratios": {side: row.ratio(side) for side in row.times if side in PEERS},
+                    "dynamic_to_static": _inverse(row.ratio(STATIC)),
+                }
+                for row in self.rows
+            ],
+        }
+
+    def summary(self) -> list[str]:
+        """Sentences over all rows."""
+        lines = []
+        for threads in sorted({row.threads for row in self.rows}):
+            for side, peer in PEERS.items():
+                ratios = [r for row in self.rows if row.threads == threads and (r := row.ratio(side)) is not None]
+                if ratios:
+                    ahead = f"{sum(ratio >= 1 for ratio in ratios)} of {len(ratios)}"
+                    lines.append(
+                        f"{threads} thread(s), against {peer.title}: geometric mean {mean(ratios):.2f}, at least as "
+                        f"fast in {ahead} lines, least {min(ratios):.2f}"
+                    )
+        dynamic = [1 / r for row in self.rows if (r := row.ratio(STATIC)) is not None]
+        if dynamic:
+            lines.append(
+                f"symbolic dims take {mean(dynamic):.3f} of the time of exact sizes in the geometric mean, "
+                f"{max(dynamic):.2f} at worst"
+            )
+        return lines
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Columns, those aligned to the right with `>` before the name, and rows of text."""
+        sides = [side for side in PEERS if any(side in row.times for row in self.rows)]
+        columns = ["model", *(f">{name}" for name in ("sizes", "threads", "deploykit", "dynamic/static"))]
+        columns += [name for side in sides for name in (f">{PEERS[side].short}", ">ratio")]
+        columns += [">memory", ">memory of ORT", ">build", ">artifact"]
+        models = {model.name: model for model in self.models}
+        return columns, [self._cells(row, models[row.model], sides) for row in self.rows]
+
+    def _cells(self, row: Row, model: Model, sides: Iterable[str]) -> list[str]:
+        sizes = " ".join(map(str, row.sizes.values()))
+        cells = [row.model, sizes, str(row.threads), text_seconds(row.times[OURS].median)]
+        cells.append(_number(_inverse(row.ratio(STATIC))))
+        for side in sides:
+            found = row.times.get(side)
+            wrong = " WRONG" if side in row.wrong else ""
+            cells += [text_seconds(found.median) if found else "", _number(row.ratio(side)) + wrong]
+        cells += [_bytes(model.memory.get(side)) for side in (OURS, "onnxruntime")]
+        return [*cells, text_seconds(model.build_seconds), text_bytes(model.artifact_bytes)]
+
+    def markdown(self) -> str:
+        columns, rows = self.table()
+        lines = [f"{processor()}, {', '.join(f'{k} {v}' for k, v in _versions().items())}", ""]
+        lines.append(f"| {' | '.join(column.removeprefix('>') for column in columns)} |")
+        lines.append(f"|{'|'.join('---:' if column.startswith('>') else '---' for column in columns)}|")
+        lines += [f"| {' | '.join(cells)} |" for cells in rows]
+        lines += ["", *(f"* {line}" for line in self.summary())]
+        dims = {row.model: ", ".join(row.sizes) for row in self.rows if row.sizes}
+        lines += [f"* sizes of {model}: {names}" for model, names in dims.items()]
+        for model in self.models:
+            lines += [f"* {PEERS[side].title} did not run {model.name}: {why}" for side, why in model.skipped.items()]
+        return "\n".join(lines) + "\n"
+
+    def picture(self, path: Path) -> None:
+        """Draw the ratio to ONNX Runtime of each row as a bar, on a logarithmic axis."""
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import FuncFormatter
+
+        rows = [row for row in reversed(self.rows) if row.ratio("onnxruntime") is not None]
+        figure = Figure(figsize=(9, 1.6 + 0.19 * len(rows)), dpi=130, layout="constrained")
+        axes = figure.add_subplot()
+        ratios = [row.ratio("onnxruntime") or 1 for row in rows]
+        left = [log2(ratio) for ratio in ratios]
+        colours = ["#2a8f6d" if ratio >= 1 else "#d1633a" for ratio in ratios]
+        axes.barh(range(len(rows)), left, color=colours, height=0.75)
+        axes.set_yticks(range(len(rows)), [f"{row.label}, {row.threads} thr." for row in rows], fontsize=7)
+        axes.axvline(0, color="#333333", linewidth=1)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{2**value:.3g}"))
+        axes.set_xlabel("time of ONNX Runtime / time of deploykit")
+        axes.set_title(processor(), loc="left", fontsize=9)
+        axes.margins(y=0.01)
+        axes.spines[["top", "right"]].set_visible(False)
+        figure.savefig(path)
+
+
+def mean(ratios: Sequence[float]) -> float:
+    """The geometric mean."""
+    return exp(sum(map(log, ratios)) / len(ratios))
+
+
+def processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _bytes(value: int | None) -> str:
+    return "" if value is None else text_bytes(value)
+
+
+def _inverse(value: float | None) -> float | None:
+    return None if value is None else 1 / value

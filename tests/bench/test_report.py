@@ -1,0 +1,85 @@
+"""The table of `python -m bench`: what it computes from times, and that the whole of it runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.report import Model, Report, Row, mean
+from deploykit.benchmark import Timing
+
+
+def timing(name: str, seconds: float) -> Timing:
+    return Timing(name, 5, seconds, seconds, seconds, seconds)
+
+
+def row(threads: int, *wrong: str, **seconds: float) -> Row:
+    return Row("m", {"batch": 8}, threads, {name: timing(name, value) for name, value in seconds.items()}, wrong)
+
+
+REPORT = Report(
+    (Model("m", 2.5, 12345, {"deploykit": 10**6, "onnxruntime": 2 * 10**6}, {"iree": "no such operator"}),),
+    (
+        row(1, deploykit=1e-3, onnxruntime=4e-3, static=0.8e-3),
+        row(2, "onnxruntime", deploykit=1e-3, onnxruntime=1e-3, pytorch=2e-3),
+    ),
+)
+
+
+def test_ratios_are_the_peers_time_over_ours() -> None:
+    assert REPORT.rows[0].ratio("onnxruntime") == pytest.approx(4)
+    assert REPORT.rows[0].ratio("pytorch") is None
+    assert mean([1, 4]) == pytest.approx(2)
+    assert REPORT.wrong == REPORT.rows[1:]
+
+
+def test_the_summary_counts_lines() -> None:
+    one, two, torch, dynamic = REPORT.summary()
+    assert "1 thread(s), against ONNX Runtime: geometric mean 4.00, at least as fast in 1 of 1" in one
+    assert "2 thread(s), against ONNX Runtime: geometric mean 1.00" in two
+    assert "PyTorch: geometric mean 2.00" in torch
+    assert "1.250 of the time" in dynamic
+
+
+def test_the_table_has_a_line_for_each_row(tmp_path: Path) -> None:
+    columns, rows = REPORT.table()
+    assert {len(cells) for cells in rows} == {len(columns)}
+    assert rows[0] == [
+        "m",
+        "8",
+        "1",
+        "1.0 ms",
+        "1.25",
+        "4.0 ms",
+        "4.00",
+        "",
+        "",
+        "1.0 MB",
+        "2.0 MB",
+        "2.50 s",
+        "12.3 kB",
+    ]
+    assert rows[1][6] == "1.00 WRONG"
+    text = REPORT.markdown()
+    assert "| m | 8 | 1 | 1.0 ms |" in text
+    assert "IREE did not run m: no such operator" in text
+    REPORT.picture(tmp_path / "report.png")
+    assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_a_quick_run(tmp_path: Path) -> None:
+    call = [sys.executable, "-m", "bench", "--quick", "--filter", "mlp", "--peers", "onnxruntime", "--output", tmp_path]
+    result = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "geometric mean" in result.stdout
+    document = json.loads((tmp_path / "report.json").read_text())
+    (found,) = document["rows"]
+    assert found["ratios"]["onnxruntime"] > 0
+    assert set(document["models"][0]["memory"]) == {"deploykit", "onnxruntime"}
+    assert (tmp_path / "report.md").exists()
+    assert (tmp_path / "report.png").exists()
