@@ -1,6 +1,6 @@
 """Run cases of the ONNX backend suite and count: `python -m tests.conformance.report [PATTERN] [OPTIONS]`.
 
-Prints the failures with their reasons and a table by kind. `--dynamic` runs the dynamic variants of the cases that are
+Prints the failures with their reasons as they come, and a table by kind. `--dynamic` runs the dynamic variants of the cases that are
 expected to pass; `--embedded` builds C for the embedded target and runs it under the address and undefined behaviour
 sanitizers. `--write` rewrites the list of known failures from a whole run.
 """
@@ -15,10 +15,14 @@ import warnings
 from collections.abc import Callable
 
 from deploykit import onnx_backend
+from deploykit.cli.console import messages, results
 from tests.conformance import dynamic
 from tests.conformance.suite import DYNAMIC_FAILURES, KNOWN_FAILURES, cases, dynamic_failures, known_failures
 
 LONGEST_REASON = 160
+
+PROGRESS = 50
+"""Cases between two lines that say how far the run is."""
 
 
 def outcome(name: str) -> tuple[str, str | None]:
@@ -55,10 +59,14 @@ def main() -> None:
     run = dynamic_outcome if options.dynamic else outcome
     if options.embedded:
         onnx_backend.TARGET, onnx_backend.SANITIZE = "embedded", True
+    failures: dict[str, str] = {}
     with multiprocessing.Pool(options.jobs, maxtasksperchild=200) as pool:
-        failures = {name: reason for name, reason in pool.imap_unordered(run, names, chunksize=8) if reason}
-    for name, reason in sorted(failures.items()):
-        print(f"{name}: {reason}")
+        for done, (name, reason) in enumerate(pool.imap_unordered(run, names, chunksize=8), 1):
+            if reason:
+                failures[name] = reason
+                results.print(f"{name}: {reason}", markup=False, highlight=False, soft_wrap=True)
+            if done % PROGRESS == 0 or done == len(names):
+                messages.print(f"{done} of {len(names)} cases, {len(failures)} failed")
     total = collections.Counter(cases()[n].kind for n in names)
     failed = collections.Counter(cases()[n].kind for n in failures)
     print(f"\n{'kind':18}{'passed':>8}{'failed':>8}{'total':>8}")
