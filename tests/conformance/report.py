@@ -1,8 +1,8 @@
 """Run cases of the ONNX backend suite and count: `python -m tests.conformance.report [PATTERN] [OPTIONS]`.
 
-Prints the failures with their reasons as they come, and a table by kind. `--dynamic` runs the dynamic variants of the cases that are
-expected to pass; `--embedded` builds C for the embedded target and runs it under the address and undefined behaviour
-sanitizers. `--write` rewrites the list of known failures from a whole run.
+Prints the failures with their reasons as they come, and a table by kind. `--dynamic` runs the dynamic variants of the
+cases that are expected to pass; `--embedded` builds C for the embedded target and runs it under the address and
+undefined behaviour sanitizers. `--write` rewrites the list of known failures from a whole run.
 """
 
 from __future__ import annotations
