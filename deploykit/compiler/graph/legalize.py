@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 from tvm import ir, relax, te, tirx
 
+from deploykit.compiler.graph import integer
 from deploykit.compiler.graph.layout import follow, to_first, to_last
 from deploykit.compiler.graph.unit_axes import name_unit_axes
 from deploykit.compiler.schedules.anchors.channels_last import (
@@ -69,7 +70,7 @@ class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = super().visit_call_(call)
-        rule = RULES.get(getattr(call.op, "name", ""))
+        rule = integer.rule(call) or RULES.get(getattr(call.op, "name", ""))
         if rule is not None:
             return rule(self.builder_, call, self.device)
         followed = follow(self.builder_, call)

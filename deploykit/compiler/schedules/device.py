@@ -13,6 +13,8 @@ from dataclasses import dataclass
 class Device:
     """One class of CPU. `l1_bytes` and `l2_bytes` are data caches per core; `scratch_bytes` is what one kernel may
     keep in constant-size local buffers at a time; `parallel` says whether outer loops may be run by several threads.
+    `dots` are the instructions for dot products of 8-bit integers (names of `dot.DOTS`), best first; the last one is
+    exact for all factors.
     """
 
     name: str
@@ -22,6 +24,7 @@ class Device:
     l2_bytes: int
     scratch_bytes: int
     parallel: bool
+    dots: tuple[str, ...] = ("widened",)
 
     def lanes(self, dtype_bits: int) -> int:
         """Elements of `dtype_bits` bits in one vector register; 1 on scalar devices."""
@@ -45,6 +48,7 @@ X86_64_V2 = Device(
     l2_bytes=256 << 10,
     scratch_bytes=256 << 10,
     parallel=True,
+    dots=("pmaddubsw", "pmaddwd"),
 )
 X86_64_V3 = Device(
     "x86-64-v3",
@@ -54,6 +58,7 @@ X86_64_V3 = Device(
     l2_bytes=512 << 10,
     scratch_bytes=256 << 10,
     parallel=True,
+    dots=("pmaddubsw", "pmaddwd"),
 )
 X86_64_V4 = Device(
     "x86-64-v4",
@@ -63,6 +68,7 @@ X86_64_V4 = Device(
     l2_bytes=1 << 20,
     scratch_bytes=256 << 10,
     parallel=True,
+    dots=("pmaddubsw", "pmaddwd"),
 )
 ARM64 = Device(
     "arm64",

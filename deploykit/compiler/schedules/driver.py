@@ -16,6 +16,8 @@ from deploykit.compiler.schedules.direct_conv import direct_conv
 from deploykit.compiler.schedules.elementwise import elementwise
 from deploykit.compiler.schedules.epilogue import merge_epilogues
 from deploykit.compiler.schedules.inline import inline
+from deploykit.compiler.schedules.integer_depthwise import integer_depthwise
+from deploykit.compiler.schedules.integer_matmul import integer_matmul
 from deploykit.compiler.schedules.interleave import interleave
 from deploykit.compiler.schedules.loops import evaluated_once, nested
 from deploykit.compiler.schedules.matmul import matmul
@@ -32,6 +34,8 @@ RULES: Mapping[str, Rule] = {
     "conv": conv,
     "depthwise": depthwise,
     "direct_conv": direct_conv,
+    "integer_matmul": integer_matmul,
+    "integer_depthwise": integer_depthwise,
     "interleave": interleave,
     "transpose": transpose,
     "elementwise": elementwise,

@@ -9,11 +9,13 @@ of two others, `a` and `b`, the result is `a` unless `a` is 1, then `b`. What ca
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tvm import ir, te, tirx
 
 from deploykit.frontends.dtypes import is_narrow_float, storage_dtype
+from deploykit.frontends.onnx.channels import all_last, first_of
 from deploykit.frontends.onnx.conversion import convert
 from deploykit.frontends.onnx.narrow import decode
 from deploykit.frontends.onnx.value import Value
@@ -79,8 +81,18 @@ def elementwise(
     """A kernel that applies `function` to the broadcast elements of the inputs.
 
     `function` sees narrow floats (and float16) as float32, and its result is rounded to `dtype` (default: that of the
-    first input)."""
+    first input). Where inputs have their channels last, so has the result."""
     dtype = dtype or inputs[0].dtype
+    inexact = any(v.inexact for v in inputs)
+    moved = all_last(ctx, inputs)
+    if moved is None:
+        return replace(_elementwise(ctx, name, function, inputs, dtype), inexact=inexact)
+    return replace(first_of(ctx, _elementwise(ctx, name, function, moved, dtype)), inexact=inexact)
+
+
+def _elementwise(
+    ctx: Context, name: str, function: Callable[..., ir.Expr], inputs: Sequence[Value], dtype: str
+) -> Value:
     shape = broadcast_shapes(ctx, *(v.shape for v in inputs))
 
     def build(*tensors: te.Tensor) -> te.Tensor:

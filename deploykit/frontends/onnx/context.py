@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias, overload
 
 import numpy as np
@@ -15,6 +15,7 @@ from tvm.sym import Analyzer
 from deploykit.compiler.dims import simplify
 from deploykit.frontends.dtypes import storage_dtype, to_storage
 from deploykit.frontends.model import DataDim, Requirement
+from deploykit.frontends.onnx.channels import channels_first
 from deploykit.frontends.onnx.integers import is_plain
 from deploykit.frontends.onnx.registry import Unsupported
 from deploykit.frontends.onnx.value import Value, constant, known
@@ -179,6 +180,8 @@ class Context:
         return cached[1]
 
     def _materialise(self, value: Value) -> relax.Expr:
+        if value.last is not None:
+            return self.tensor(channels_first(self, value.last))
         if value.array is not None:
             return relax.const(to_storage(value.array), storage_dtype(value.dtype))
         elements = list(value.known_elements().reshape(-1))
@@ -261,7 +264,9 @@ class Context:
             return constant(value.array.reshape(shape))
         if value.elements is not None and all(isinstance(n, int) for n in shape):
             return known(value.elements.reshape(shape), value.dtype)
-        return self.bind(relax.op.reshape(self.tensor(value), relax.ShapeExpr(shape)), value.dtype, shape)
+        result = self.bind(relax.op.reshape(self.tensor(value), relax.ShapeExpr(shape)), value.dtype, shape)
+        source = None if value.quantized is None else value.quantized.moved(lambda x: self.reshape(x, shape))
+        return replace(result, quantized=source, inexact=value.inexact)
 
     def cast(self, value: Value, dtype: str) -> Value:
         """ONNX `Cast` with saturation for the float8 formats."""

@@ -32,13 +32,16 @@ _NEVER = {
     "Multinomial",
     "Dropout",
 }
+_OWN = {"DequantizeLinear"}
+"""Operators that fold constants themselves, because their results keep what they came from."""
+
 _MODEST = 1 << 22
 _HEAVY = {"Conv", "ConvTranspose", "MatMul", "Gemm"}
 
 
 def fold(node: Node, inputs: Sequence[AnyValue | None]) -> tuple[AnyValue | None, ...] | None:
     """The constant results of a node, or `None` when it must not be folded."""
-    if node.op_type in _NEVER or any(a.type == ir.AttributeType.GRAPH for a in node.attributes.values()):
+    if node.op_type in _NEVER | _OWN or any(a.type == ir.AttributeType.GRAPH for a in node.attributes.values()):
         return None
     if any(i is not None and not (isinstance(i, Value) and i.is_constant) for i in inputs):
         return None
@@ -51,7 +54,7 @@ def fold(node: Node, inputs: Sequence[AnyValue | None]) -> tuple[AnyValue | None
         return (_constant_of_shape(node, arrays[0]),)
     if node.op_type in _HEAVY and max(a.size for a in arrays if a is not None) > _MODEST:
         return None
-    results = _evaluate(node, inputs)
+    results = evaluate(node, inputs)
     if results is None or not all(
         isinstance(r, np.ndarray | np.generic) and r.dtype.kind not in "OUSc" for r in results
     ):
@@ -75,7 +78,8 @@ def _constant_of_shape(node: Node, shape: np.ndarray | None) -> Value:
     return constant(np.full(tuple(int(n) for n in shape), fill))
 
 
-def _evaluate(node: Node, inputs: Sequence[AnyValue | None]) -> list[np.ndarray] | None:
+def evaluate(node: Node, inputs: Sequence[AnyValue | None]) -> list[np.ndarray] | None:
+    """What the reference implementation makes of constant inputs, `None` where it fails."""
     names = [f"x{i}" if value is not None else "" for i, value in enumerate(inputs)]
     feeds = {n: v.array for n, v in zip(names, inputs, strict=True) if isinstance(v, Value)}
     outputs = [f"y{i}" for i, value in enumerate(node.outputs) if value.name]

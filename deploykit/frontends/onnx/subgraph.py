@@ -57,7 +57,7 @@ def build(
     the values of the graph's inputs from them.
     """
     outer = {n: scope[n] for n in captured}
-    tensors = [(n, v) for n, v in outer.items() if isinstance(v, Value) and v.var is not None]
+    tensors = [(n, v) for n, v in outer.items() if isinstance(v, Value) and (v.var is not None or v.last is not None)]
     given = [_parameter(ctx, f"{name}_p{i}", v) for i, v in enumerate(parameters)]
     inner_values = [_parameter(ctx, f"{name}_{n}", v) for n, v in tensors]
     builder = relax.BlockBuilder()

@@ -5,14 +5,19 @@ A `Value` is a tensor known in one of three ways, from most to least known:
 * `array`: a constant;
 * `elements`: an integer or boolean tensor whose elements are expressions over dims (the result of `Shape` and of
   arithmetic on it). It never becomes a tensor unless an operator needs one;
-* `var`: a Relax variable, computed by a kernel.
+* `var`: a Relax variable, computed by a kernel;
+* `last`: a value with the same elements whose axis 1 comes last, where that is how they were computed. It becomes a
+  tensor of the value's own shape only when one is asked for.
+
+A value that was dequantised knows what from (`quantized`), so that products of such values can be integer ones; what
+was computed from such values is `inexact`: its last bits mean nothing.
 
 Sequences and optionals exist at import time only.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -20,6 +25,8 @@ import numpy as np
 from deploykit.frontends.dtypes import logical_dtype
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tvm import relax
 
     from deploykit.compiler.program.ir import IntExpr
@@ -34,6 +41,9 @@ class Value:
     array: np.ndarray | None = None
     elements: np.ndarray | None = None
     var: relax.Var | None = None
+    last: Value | None = None
+    quantized: Quantized | None = None
+    inexact: bool = False
 
     @property
     def rank(self) -> int:
@@ -54,6 +64,25 @@ class Value:
             return self.elements
         assert self.array is not None
         return self.array.astype(object)
+
+
+@dataclass(frozen=True, eq=False)
+class Quantized:
+    """What a value was dequantised from: `(x - zero) * scale`, one scale in all or one for each position of `axis`."""
+
+    x: Value
+    scale: Value
+    zero: Value | None
+    axis: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether one scale and zero point hold for all elements."""
+        return all(isinstance(n, int) and n == 1 for v in (self.scale, self.zero) if v is not None for n in v.shape)
+
+    def moved(self, move: Callable[[Value], Value]) -> Quantized | None:
+        """The same of elements that `move` puts elsewhere, where that leaves scales alone."""
+        return replace(self, x=move(self.x)) if self.whole else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,8 @@
 """Convolutions: Conv.
 
 `relax.nn.conv{1,2,3}d` takes padding that is known at import; anything else becomes a kernel that pads, then a
-convolution without padding. float16 is accumulated, and has its bias added, in float32.
+convolution without padding. float16 is accumulated, and has its bias added, in float32. Convolutions of dequantised
+operands are integer ones where they can be (`dequantized`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import compute_dtype, elementwise
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.dequantized import quantized_conv
 from deploykit.frontends.onnx.integers import equal
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Unsupported, operator
@@ -80,6 +82,9 @@ def add_bias(ctx: Context, y: Value, bias: Value | None, dtype: str) -> Value:
 @operator("Conv")
 def conv_operator(ctx: Context, node: Node, x: Value, w: Value, bias: Value | None = None) -> Value:
     shape = windows(ctx, node, x.shape[2:], w.shape[2:])
+    exact = quantized_conv(ctx, x, w, bias, shape, node.int("group", 1))
+    if exact is not None:
+        return exact
     y = conv(
         ctx,
         x,

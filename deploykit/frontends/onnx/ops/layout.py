@@ -8,6 +8,7 @@ element count fits is then required when the program runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -20,13 +21,24 @@ from deploykit.frontends.onnx.integers import equal, expr, from_end, is_plain, m
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.sizes import checked_reshape, quotient_of_products
-from deploykit.frontends.onnx.value import Value, constant
+from deploykit.frontends.onnx.value import Quantized, Value, constant
 
 
 def transpose(ctx: Context, x: Value, order: Sequence[int]) -> Value:
     """numpy.transpose; constants are transposed at import."""
     if sorted(order) != list(range(x.rank)):
         raise Unsupported(f"{list(order)} is not an order of the axes of a tensor of rank {x.rank}")
+    if x.quantized is not None:
+        return replace(_transposed(ctx, x, order), quantized=_transposed_source(ctx, x.quantized, order), inexact=True)
+    return _transposed(ctx, x, order)
+
+
+def _transposed_source(ctx: Context, source: Quantized, order: Sequence[int]) -> Quantized:
+    axis = source.axis if source.whole else list(order).index(source.axis % len(order))
+    return replace(source, x=transpose(ctx, source.x, order), axis=axis)
+
+
+def _transposed(ctx: Context, x: Value, order: Sequence[int]) -> Value:
     if x.array is not None:
         return constant(np.ascontiguousarray(x.array.transpose(order)))
     if list(order) == list(range(x.rank)):

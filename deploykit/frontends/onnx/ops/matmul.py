@@ -1,7 +1,8 @@
 """Matrix products: MatMul, Gemm.
 
 Every product is a `relax.matmul`. float16 is accumulated in float32; the scales and the addend of Gemm are one
-kernel that a later stage fuses into the product. Batch sizes whose broadcast cannot be proved are expanded first.
+kernel that a later stage fuses into the product. Products of dequantised operands are integer ones where they can be
+(`dequantized`). Batch sizes whose broadcast cannot be proved are expanded first.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import broadcast_shapes, compute_dtype, elementwise
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.dequantized import quantized_matmul
 from deploykit.frontends.onnx.integers import all_of, either, equal
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.joining import expand
@@ -57,7 +59,8 @@ def _expand_batch(ctx: Context, x: Value, batch: Sequence[IntExpr]) -> Value:
 
 @operator("MatMul")
 def matmul_operator(ctx: Context, node: Node, a: Value, b: Value) -> Value:
-    return matmul(ctx, a, b)
+    exact = quantized_matmul(ctx, a, b)
+    return matmul(ctx, a, b) if exact is None else exact
 
 
 @operator("Gemm")
@@ -70,7 +73,8 @@ def gemm(ctx: Context, node: Node, a: Value, b: Value, c: Value | None = None) -
         a = transpose(ctx, a, [1, 0])
     if node.int("transB", 0):
         b = transpose(ctx, b, [1, 0])
-    product = wide_matmul(ctx, a, b)
+    exact = quantized_matmul(ctx, a, b)
+    product = wide_matmul(ctx, a, b) if exact is None else exact
     if c is not None and beta != 0.0:
         ctx.require(_fits(c.shape, product.shape), "the addend of Gemm does not broadcast to the product")
         return elementwise(ctx, "gemm", lambda x, y: _combine(x, y, alpha, beta), product, c, dtype=dtype)

@@ -9,7 +9,7 @@ float32.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
+from deploykit.frontends.onnx.channels import first_of
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.integers import (
     all_of,
@@ -59,10 +60,16 @@ class _Pool:
 @operator("MaxPool")
 def max_pool(ctx: Context, node: Node, x: Value) -> tuple[Value | None, ...]:
     shape = _windows(ctx, node, x)
-    y = _pool(ctx, x, shape, _highest(x.dtype))
     if not node.uses_output(1):
-        return (y, None)
+        return (_highest_of(ctx, x, shape), None)
+    y = _pool(ctx, x, shape, _highest(x.dtype))
     return (y, _positions(ctx, x, y, shape, column_major=node.int("storage_order", 0) == 1))
+
+
+def _highest_of(ctx: Context, x: Value, shape: Windows) -> Value:
+    """The maxima; of dequantised data, those of what it comes from, as scales are positive."""
+    y = _pool(ctx, x, shape, _highest(x.dtype))
+    return y if x.quantized is None else replace(y, quantized=x.quantized.moved(lambda v: _highest_of(ctx, v, shape)))
 
 
 @operator("AveragePool")
@@ -78,7 +85,7 @@ def lp_pool(ctx: Context, node: Node, x: Value) -> Value:
 
 @operator("GlobalMaxPool")
 def global_max_pool(ctx: Context, node: Node, x: Value) -> Value:
-    return _pool(ctx, x, _one_window(x), _highest(x.dtype))
+    return _highest_of(ctx, x, _one_window(x))
 
 
 @operator("GlobalAveragePool")
@@ -134,18 +141,34 @@ def _norm(dtype: str, order: int) -> _Pool:
 
 
 def _pool(ctx: Context, x: Value, shape: Windows, pool: _Pool) -> Value:
+    moved = x if x.last is None else x.last
+    y = _pooled(ctx, moved, shape, pool, channel=1 if x.last is None else x.rank - 1)
+    return replace(y if x.last is None else first_of(ctx, y), inexact=x.inexact)
+
+
+def _pooled(ctx: Context, x: Value, shape: Windows, pool: _Pool, channel: int) -> Value:
+    """The pooled `x`, whose axis `channel` and first axis are not spatial."""
+
+    def spatial(index: Index) -> Index:
+        return [i for axis, i in enumerate(index) if axis not in (0, channel)]
+
+    def around(index: Index, where: Sequence[IntExpr]) -> list[IntExpr]:
+        return [index[0], *where[: channel - 1], index[channel], *where[channel - 1 :]]
+
     def build(t: te.Tensor) -> te.Tensor:
         taps = [te.reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(exprs(shape.kernel))]
 
         def window(*index: ir.Expr) -> ir.Expr:
-            where = _places(shape, index[2:], taps)
-            value = pool.prepare(load(t, x.dtype, [*index[:2], *where]))
+            where = _places(shape, spatial(index), taps)
+            value = pool.prepare(load(t, x.dtype, exprs(around(index, where))))
             inside = _inside(ctx, shape, where)
             return pool.combine(value if inside is True else tirx.if_then_else(inside, value, pool.nothing), axis=taps)
 
-        out = exprs((*x.shape[:2], *shape.counts))
+        out = exprs(around(x.shape, shape.counts))
         total = te.compute(out, window, name=pool.name)
-        return te.compute(out, lambda *i: store(pool.finish(total(*i), i[2:]), x.dtype), name=f"{pool.name}_finish")
+        return te.compute(
+            out, lambda *i: store(pool.finish(total(*i), spatial(i)), x.dtype), name=f"{pool.name}_finish"
+        )
 
     return ctx.kernel(pool.name, build, x, dtype=x.dtype)
 

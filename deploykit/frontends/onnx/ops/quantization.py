@@ -6,17 +6,25 @@
 Scales and zero points are scalars, or have an element for each position along `axis`, or (blocked) for each
 `block_size` positions along `axis` at every position of the other axes. Quotients are rounded to the precision that
 ONNX asks for, `precision` or the scale's dtype; sums with the zero point are exact. (Source: ONNX operator schemas.)
+
+Results of DequantizeLinear remember what they come from, for integer products. What is computed from them is inexact
+anyway, so that its quotients are products with the reciprocal of a constant scale; and where such a value is quantised
+again as it was, it is the integers that it came from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
+import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.frontends.dtypes import is_narrow_float
+from deploykit.frontends.onnx import folding
 from deploykit.frontends.onnx.broadcast import compute_dtype, elementwise, load, store
+from deploykit.frontends.onnx.channels import first_of
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.conversion import convert
 from deploykit.frontends.onnx.integers import equal, expr, is_plain
@@ -25,7 +33,7 @@ from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.elementwise import is_float, like
 from deploykit.frontends.onnx.reduction import MAXIMUM, MINIMUM, reduce_axes
 from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.value import Quantized, Value, constant
 
 _Position: TypeAlias = Callable[[Sequence[ir.Expr]], list[ir.Expr]]
 
@@ -63,9 +71,16 @@ def quantize_linear(ctx: Context, node: Node, x: Value, scale: Value, zero_point
     dtype = zero_point.dtype if zero_point is not None else node.dtype("output_dtype", "uint8")
     if dtype not in RANGES and not is_narrow_float(dtype):
         raise Unsupported(f"{dtype} is not a quantised dtype")
+    if x.quantized is not None and _alike(x.quantized, scale, zero_point, dtype):
+        return x.quantized.x
     precision = node.dtype("precision", scale.dtype)
     saturate = node.int("saturate", 1) == 1
+    if x.last is not None and is_single(scale) and (zero_point is None or is_single(zero_point)):
+        return first_of(ctx, quantize_linear(ctx, node, replace(x.last, inexact=x.inexact), scale, zero_point))
     granularity = _Granularity(ctx, node, x)
+    inverse = x.inexact and precision == x.dtype == "float32" and scale.array is not None and bool(scale.array.all())
+    if inverse and scale.array is not None:
+        scale = ctx.constant(np.float32(1) / scale.array)
     operands = [v for v in (x, scale, zero_point) if v is not None]
     positions = [granularity.position(v) for v in operands[1:]]
 
@@ -76,7 +91,8 @@ def quantize_linear(ctx: Context, node: Node, x: Value, scale: Value, zero_point
                 load(t, v.dtype, position(index))
                 for t, v, position in zip(tensors[1:], operands[1:], positions, strict=True)
             ]
-            quotient = rounded(value / tirx.Cast(value.ty.dtype, parameters[0]), precision)
+            factor = tirx.Cast(value.ty.dtype, parameters[0])
+            quotient = rounded(value * factor if inverse else value / factor, precision)
             return quantized(quotient, parameters[1] if zero_point is not None else None, dtype, saturate=saturate)
 
         return te.compute(x.shape, element, name="quantize")
@@ -86,7 +102,13 @@ def quantize_linear(ctx: Context, node: Node, x: Value, scale: Value, zero_point
 
 @operator("DequantizeLinear")
 def dequantize_linear(ctx: Context, node: Node, x: Value, scale: Value, zero_point: Value | None = None) -> Value:
+    source = Quantized(x, scale, zero_point, node.int("axis", 1))
+    if x.is_constant and (folded := folding.evaluate(node, [x, scale, zero_point])) is not None:
+        return replace(constant(folded[0]), quantized=None if node.int("block_size", 0) else source)
     dtype = node.dtype("output_dtype", scale.dtype)
+    if x.last is not None and source.whole:
+        inner = dequantize_linear(ctx, node, x.last, scale, zero_point)
+        return replace(first_of(ctx, inner), quantized=source, inexact=True)
     granularity = _Granularity(ctx, node, x)
     operands = [v for v in (x, scale, zero_point) if v is not None]
     positions = [granularity.position(v) for v in operands[1:]]
@@ -104,7 +126,24 @@ def dequantize_linear(ctx: Context, node: Node, x: Value, scale: Value, zero_poi
 
         return te.compute(x.shape, element, name="dequantize")
 
-    return ctx.kernel("dequantize", build, *operands, dtype=dtype)
+    y = ctx.kernel("dequantize", build, *operands, dtype=dtype)
+    return replace(y, quantized=None if node.int("block_size", 0) else source, inexact=True)
+
+
+def is_single(parameter: Value) -> bool:
+    """Whether a scale or zero point holds for a whole tensor."""
+    return all(is_plain(n) and n == 1 for n in parameter.shape)
+
+
+def _alike(source: Quantized, scale: Value, zero: Value | None, dtype: str) -> bool:
+    """Whether quantising with these parameters gives what `source` holds."""
+    if source.x.dtype != dtype or not source.whole or not is_single(scale):
+        return False
+    for given, own in ((scale, source.scale), (zero, source.zero)):
+        a, b = (np.zeros(1) if v is None else v.array for v in (given, own))
+        if a is None or b is None or a.reshape(-1)[0] != b.reshape(-1)[0]:
+            return False
+    return True
 
 
 def _float(value: ir.Expr) -> ir.Expr:
@@ -129,7 +168,7 @@ class _Granularity:
 
     def position(self, parameter: Value) -> _Position:
         """Raises `Unsupported` when the parameter's shape fits none of the granularities."""
-        if all(is_plain(n) and n == 1 for n in parameter.shape):
+        if is_single(parameter):
             return lambda _: [expr(0)] * parameter.rank
         rank = self._x.rank
         if not -rank <= self._axis < rank:

@@ -1,7 +1,7 @@
 """Products of quantised tensors: MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv.
 
-Zero points are subtracted first; the product of what is left is exact in int32 (of float8 operands, rounded in
-float32). The QLinear forms scale it by `scale of a * scale of b / scale of y` and quantise the result. Zero points and
+Products are exact in int32 (`integer_products`), or else zero points are subtracted first, and the product of what is
+left is one of int32 tensors (of float8 operands, rounded in float32). The QLinear forms scale it by `scale of a * scale of b / scale of y` and quantise the result. Zero points and
 scales of a matrix belong to all of it, to the rows of the left or the columns of the right one; those of a filter to
 all of it or to its output channels.
 """
@@ -13,6 +13,7 @@ from tvm import ir, tirx
 
 from deploykit.frontends.onnx.broadcast import elementwise
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.integer_products import Operand, exact_conv, exact_matmul
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.conv import conv
 from deploykit.frontends.onnx.ops.elementwise import is_float
@@ -27,7 +28,7 @@ from deploykit.frontends.onnx.windows import windows
 def matmul_integer(
     ctx: Context, node: Node, a: Value, b: Value, a_zero: Value | None = None, b_zero: Value | None = None
 ) -> Value:
-    return wide_matmul(ctx, _shifted(ctx, a, _by_row(ctx, a_zero)), _shifted(ctx, b, b_zero))
+    return _matmul(ctx, a, _by_row(ctx, a_zero), b, b_zero)
 
 
 @operator("QLinearMatMul")
@@ -43,7 +44,7 @@ def qlinear_matmul(
     y_scale: Value,
     y_zero: Value,
 ) -> Value:
-    product = wide_matmul(ctx, _shifted(ctx, a, _by_row(ctx, a_zero)), _shifted(ctx, b, b_zero))
+    product = _matmul(ctx, a, _by_row(ctx, a_zero), b, b_zero)
     factor = _factor(ctx, _by_row(ctx, a_scale), b_scale, _by_row(ctx, y_scale))
     return _quantize(ctx, product, factor, _by_row(ctx, y_zero))
 
@@ -52,7 +53,7 @@ def qlinear_matmul(
 def conv_integer(
     ctx: Context, node: Node, x: Value, w: Value, x_zero: Value | None = None, w_zero: Value | None = None
 ) -> Value:
-    return _conv(ctx, node, _shifted(ctx, x, x_zero), _shifted(ctx, w, _by_channel(ctx, w_zero, w.rank)))
+    return _conv(ctx, node, x, x_zero, w, _by_channel(ctx, w_zero, w.rank))
 
 
 @operator("QLinearConv")
@@ -69,13 +70,22 @@ def qlinear_conv(
     y_zero: Value,
     bias: Value | None = None,
 ) -> Value:
-    y = _conv(ctx, node, _shifted(ctx, x, x_zero), _shifted(ctx, w, _by_channel(ctx, w_zero, w.rank)))
+    y = _conv(ctx, node, x, x_zero, w, _by_channel(ctx, w_zero, w.rank))
     factor = _factor(ctx, x_scale, _by_channel(ctx, w_scale, w.rank - 1), y_scale)
     return _quantize(ctx, y, factor, y_zero, _by_channel(ctx, bias, w.rank - 1))
 
 
-def _conv(ctx: Context, node: Node, x: Value, w: Value) -> Value:
+def _matmul(ctx: Context, a: Value, a_zero: Value | None, b: Value, b_zero: Value | None) -> Value:
+    exact = exact_matmul(ctx, Operand(a, a_zero), Operand(b, b_zero))
+    return exact if exact is not None else wide_matmul(ctx, _shifted(ctx, a, a_zero), _shifted(ctx, b, b_zero))
+
+
+def _conv(ctx: Context, node: Node, x: Value, x_zero: Value | None, w: Value, w_zero: Value | None) -> Value:
     shape = windows(ctx, node, x.shape[2:], w.shape[2:])
+    exact = exact_conv(ctx, Operand(x, x_zero), Operand(w, w_zero), shape, node.int("group", 1))
+    if exact is not None:
+        return exact
+    x, w = _shifted(ctx, x, x_zero), _shifted(ctx, w, w_zero)
     pads = (*shape.before, *shape.after)
     return conv(ctx, x, w, strides=shape.strides, pads=pads, dilations=shape.dilations, group=node.int("group", 1))
 

@@ -1,0 +1,84 @@
+"""Products of dequantised operands as integer products.
+
+    sum (a - za) sa (b - zb) sb = (sum (a - za) (b - zb)) (sa sb)
+
+The sum is exact in int32 (`integer_products`); scaling, bias and whatever else is elementwise, the quantisation of the
+result included, ends up in the same kernel. The data has one constant scale, the weights have one in all or one for
+each output. `None` where operands are not of this kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from tvm import ir, tirx
+
+from deploykit.compiler.program.ir import IntExpr
+from deploykit.frontends.onnx.broadcast import elementwise
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.integer_products import Operand, exact_conv, exact_matmul
+from deploykit.frontends.onnx.value import Quantized, Value
+from deploykit.frontends.onnx.windows import Windows
+
+
+def quantized_matmul(ctx: Context, a: Value, b: Value) -> Value | None:
+    """numpy.matmul of dequantised matrices."""
+    left, right = a.quantized, b.quantized
+    if left is None or right is None or not _constant_scale(left, right) or not left.whole:
+        return None
+    columns = b.rank - 1
+    zero, scale = (_along(ctx, right, v, columns, [-1]) for v in (right.zero, right.scale))
+    if scale is None or (zero is None and right.zero is not None):
+        return None
+    total = exact_matmul(ctx, Operand(left.x, left.zero), Operand(right.x, zero))
+    return None if total is None else _scaled(ctx, total, left.scale, scale, None)
+
+
+def quantized_conv(
+    ctx: Context, x: Value, w: Value, bias: Value | None, shape: Windows, groups: int
+) -> Value | None:
+    """The convolution of a dequantised `x` (N, C, ...) with dequantised constant filters `w` (O, C / groups, ...)."""
+    data, filters = x.quantized, w.quantized
+    if data is None or filters is None or not _constant_scale(data, filters) or not data.whole:
+        return None
+    if bias is not None and bias.array is None:
+        return None
+    ones = [1] * (x.rank - 2)
+    zero = _along(ctx, filters, filters.zero, 0, [-1, 1, *ones])
+    scale = _along(ctx, filters, filters.scale, 0, [-1, *ones])
+    if scale is None or (zero is None and filters.zero is not None):
+        return None
+    total = exact_conv(ctx, Operand(data.x, data.zero), Operand(filters.x, zero), shape, groups)
+    column = None if bias is None or bias.array is None else ctx.constant(bias.array.reshape(-1, *ones))
+    return None if total is None else _scaled(ctx, total, data.scale, scale, column)
+
+
+def _constant_scale(*sources: Quantized) -> bool:
+    return all(source.scale.array is not None and source.scale.dtype == "float32" for source in sources)
+
+
+def _along(
+    ctx: Context, source: Quantized, parameter: Value | None, axis: int, shape: Sequence[IntExpr]
+) -> Value | None:
+    """A parameter of `source` that is one number, or one for each position of `axis`, the latter as `shape`."""
+    if parameter is None or parameter.array is None:
+        return None
+    if source.whole:
+        return ctx.constant(parameter.array.reshape(()))
+    return ctx.constant(parameter.array.reshape(shape)) if source.axis % source.x.rank == axis else None
+
+
+def _scaled(ctx: Context, total: Value, a: Value, b: Value, bias: Value | None) -> Value:
+    """`total` times both scales, plus the bias."""
+    assert a.array is not None
+    assert b.array is not None
+    factor = ctx.constant(a.array.reshape(()) * b.array)
+    operands = [total, factor, *([] if bias is None else [bias])]
+
+    def scaled(value: ir.Expr, by: ir.Expr, *addend: ir.Expr) -> ir.Expr:
+        product = tirx.Cast("float32", value) * by
+        return product + addend[0] if addend else product
+
+    return replace(elementwise(ctx, "scaled", scaled, *operands, dtype="float32"), inexact=True)
