@@ -6,7 +6,8 @@
   (`tanh` near 0) or where LLVM would pick a name that is not standard C (`sincosf`, `exp10f`);
 * integer division and modulo by a value from memory give 0 for a zero divisor instead of a trap;
 * NaN is unequal to everything;
-* float to integer casts of values from memory saturate, NaN gives 0.
+* float to integer casts of values from memory saturate, NaN gives 0; those of rounded values between constants are one
+  operation.
 
 The rules hold for scalars and for vectors.
 """
@@ -51,6 +52,8 @@ def prepare(func: tirx.PrimFunc) -> tirx.PrimFunc:
         source, target = _element(expr.value), _element(expr)
         if not types.is_float(source) or types.is_float(target) or target == "bool" or not reads_memory(expr.value):
             return expr
+        if target == "int32" and source == "float32" and _rounded_within(expr.value, 2.0**31 - 128):
+            return tirx.call_llvm_pure_intrin(str(expr.ty.dtype), "llvm.lrint", expr.value.args[0])
         return _saturating_cast(expr, target)
 
     body = tvm_ffi.structural_map(
@@ -112,6 +115,18 @@ def _guarded_division(expr: Any) -> Expr:
     quotient = type(expr)(expr.a, harmless)
     by_minus_one = zero if isinstance(expr, prim.Mod | prim.FloorMod) else zero - expr.a
     return tirx.Select(expr.b == zero, zero, tirx.Select(expr.b == minus_one, by_minus_one, quotient))
+
+
+def _rounded_within(value: Expr, limit: float) -> bool:
+    """Whether `value` is `nearbyint` of what lies within constants of magnitudes up to `limit` and is not NaN."""
+    if getattr(getattr(value, "op", None), "name", "") != "tirx.nearbyint":
+        return False
+    upper = value.args[0]
+    lower = upper.a if isinstance(upper, prim.Max) else None
+    if not isinstance(lower, prim.Min):
+        return False
+    bounds = [bound.value if isinstance(bound, prim.Broadcast) else bound for bound in (upper.b, lower.b)]
+    return all(isinstance(bound, tirx.FloatImm) and abs(bound.value) <= limit for bound in bounds)
 
 
 def _saturating_cast(expr: prim.Cast, target: str) -> Expr:

@@ -97,7 +97,7 @@ def _product(
     if not packing.offset:
         return total
     if constant is not None:
-        sums = relax.const(constant.astype(np.int32).sum(axis=-2, keepdims=True), "int32")
+        sums = relax.const(constant.sum(axis=-2, dtype=np.int32, keepdims=True), "int32")
     else:
         sums = builder.emit(builder.call_te(column_sums, right, primfunc_name_hint="column_sums"))
     product = builder.emit(total)
@@ -123,7 +123,7 @@ def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> rela
         build = partial(padded, before=geometry.before, after=geometry.after)
         data = builder.emit(builder.call_te(build, data, zero, primfunc_name_hint="padded"))
     array = weight.value.numpy()
-    outputs, *kernel, channels = array.shape
+    outputs, *kernel, _ = array.shape
     taps = Taps(tuple(kernel), geometry.strides, geometry.dilation)
     if geometry.groups > 1:
         own = relax.const(np.ascontiguousarray(np.moveaxis(array[..., 0], 0, -1)), "int8")

@@ -6,7 +6,7 @@ gets scalar loops (portable C, where the C compiler may vectorise on its own).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ X86_64_V4 = Device(
     parallel=True,
     dots=("pmaddubsw", "pmaddwd"),
 )
+X86_64_V4_VNNI = replace(X86_64_V4, name="x86-64-v4-vnni", dots=("vpdpbusd",))
 ARM64 = Device(
     "arm64",
     vector_bits=128,
@@ -80,5 +81,10 @@ ARM64 = Device(
     parallel=True,
 )
 
-DEVICES = {device.name: device for device in (SCALAR_C, X86_64_V2, X86_64_V3, X86_64_V4, ARM64)}
+ARM64_DOTPROD = replace(ARM64, name="arm64-dotprod", dots=("sdot",))
+
+DEVICES = {
+    device.name: device
+    for device in (SCALAR_C, X86_64_V2, X86_64_V3, X86_64_V4, X86_64_V4_VNNI, ARM64, ARM64_DOTPROD)
+}
 """Every known device class by name."""

@@ -17,7 +17,7 @@ from deploykit.compiler.schedules.access import Views
 from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.finish import Finish, finish_of
 from deploykit.compiler.schedules.inline import ANCHOR
-from deploykit.compiler.schedules.loops import Code, as_index, const, dtype_of, local, loop, static, unravel, vectorized
+from deploykit.compiler.schedules.loops import Code, as_index, const, dtype_of, local, loop, unravel, vectorized
 from deploykit.compiler.schedules.nest import Axis, Expr, Stage, sequence, substitute
 
 
@@ -33,7 +33,7 @@ def integer_depthwise(stage: Stage, views: Views, device: Device) -> list[Any] |
     finish = finish_of(stage, views)
     if finish.scalar:
         return "its epilogue has no vector form"
-    *outer, row, channel = stage.axes
+    *outer, row, _ = stage.axes
     lanes = device.lanes(32)
     extents = [as_index(axis.extent) for axis in outer]
 
@@ -44,7 +44,11 @@ def integer_depthwise(stage: Stage, views: Views, device: Device) -> list[Any] |
         at = {axis.var: _exact(place, axis) for axis, place in zip(outer, places, strict=True)}
 
         def run(first: Expr, width: int) -> Any:
-            return loop("x", row.extent, lambda x: substitute(_output(stage, views, finish, first, width), {**at, row.var: _exact(x, row)}))
+            return loop(
+                "x",
+                row.extent,
+                lambda x: substitute(_output(stage, views, finish, first, width), {**at, row.var: _exact(x, row)}),
+            )
 
         code.add(loop("c", channels // lanes, lambda c: run(c * lanes, lanes)))
         done, width = channels // lanes * lanes, lanes // 2

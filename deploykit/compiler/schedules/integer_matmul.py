@@ -187,7 +187,7 @@ class _Emitter:
         """Heights of tiles, largest first."""
         rows = static(self.product.rows.extent)
         if rows is None:
-            return tuple(sorted({self.tallest, *(h for h in (7, 3, 1) if h < self.tallest)}, reverse=True))
+            return tuple(sorted({self.tallest, *(h for h in (4, 1) if h < self.tallest)}, reverse=True))
         tall = -(-rows // max(1, -(-rows // self.tallest)))
         return (tall, rows % tall) if tall and rows % tall else (max(tall, 1),)
 
@@ -408,9 +408,7 @@ class _Emitter:
             )
         if known is not None and known < width:
             return through
-        whole = each_vector(
-            tile, lambda i, c, at: self.store(place, panel, i, c, tirx.BufferLoad(sums, [at]))
-        )
+        whole = each_vector(tile, lambda i, c, at: self.store(place, panel, i, c, tirx.BufferLoad(sums, [at])))
         if known is not None and known % width == 0:
             return whole
         return tirx.IfThenElse(panel * width + width <= columns, whole, through)
@@ -462,14 +460,22 @@ def _pieces(name: str, count: Expr, lanes: int, body: Callable[[Expr], Any]) -> 
     if known is None or lanes == 1:
         return main_and_tail(name, count, lanes, body)
     whole = known // lanes
-    statements = [loop(name, whole, lambda o: vectorized(lanes, lambda lane: body(o * lanes + lane)))] if whole else []
+    statements: list[Any] = [_vectors(name, whole, lanes, body)] if whole else []
     done = whole * lanes
     while done < known:
         lanes //= 2
         if known - done >= lanes:
-            statements.append(vectorized(lanes, lambda lane, at=done: body(const(at) + lane)))
+            statements.append(_vector(done, lanes, body))
             done += lanes
     return statements
+
+
+def _vectors(name: str, count: int, lanes: int, body: Callable[[Expr], Any]) -> Any:
+    return loop(name, count, lambda outer: vectorized(lanes, lambda lane: body(outer * lanes + lane)))
+
+
+def _vector(start: int, lanes: int, body: Callable[[Expr], Any]) -> Any:
+    return vectorized(lanes, lambda lane: body(const(start) + lane))
 
 
 def _load(buffer: Buffer, offset: Expr, count: int) -> Expr:

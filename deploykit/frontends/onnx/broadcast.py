@@ -87,7 +87,7 @@ def elementwise(
     moved = all_last(ctx, inputs)
     if moved is None:
         return replace(_elementwise(ctx, name, function, inputs, dtype), inexact=inexact)
-    return replace(first_of(ctx, _elementwise(ctx, name, function, moved, dtype)), inexact=inexact)
+    return replace(first_of(_elementwise(ctx, name, function, moved, dtype)), inexact=inexact)
 
 
 def _elementwise(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from deploykit.frontends.onnx.context import Context
 
 
-def first_of(ctx: Context, last: Value) -> Value:
+def first_of(last: Value) -> Value:
     """The value of shape (N, C, ...) whose elements are those of `last` (N, ..., C)."""
     n, *spatial, channels = last.shape
     return Value(last.dtype, (n, channels, *spatial), last=last)

@@ -18,8 +18,8 @@ from tvm import ir, tirx
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import elementwise
 from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.integer_products import Operand, exact_conv, exact_matmul
-from deploykit.frontends.onnx.value import Quantized, Value
+from deploykit.frontends.onnx.integer_products import Operand, Product, exact_conv, exact_matmul
+from deploykit.frontends.onnx.value import Quantized, Scaled, Value
 from deploykit.frontends.onnx.windows import Windows
 
 
@@ -32,13 +32,11 @@ def quantized_matmul(ctx: Context, a: Value, b: Value) -> Value | None:
     zero, scale = (_along(ctx, right, v, columns, [-1]) for v in (right.zero, right.scale))
     if scale is None or (zero is None and right.zero is not None):
         return None
-    total = exact_matmul(ctx, Operand(left.x, left.zero), Operand(right.x, zero))
-    return None if total is None else _scaled(ctx, total, left.scale, scale, None)
+    product = exact_matmul(ctx, Operand(left.x, left.zero), Operand(right.x, zero))
+    return None if product is None else _scaled(ctx, product, left.scale, scale, None)
 
 
-def quantized_conv(
-    ctx: Context, x: Value, w: Value, bias: Value | None, shape: Windows, groups: int
-) -> Value | None:
+def quantized_conv(ctx: Context, x: Value, w: Value, bias: Value | None, shape: Windows, groups: int) -> Value | None:
     """The convolution of a dequantised `x` (N, C, ...) with dequantised constant filters `w` (O, C / groups, ...)."""
     data, filters = x.quantized, w.quantized
     if data is None or filters is None or not _constant_scale(data, filters) or not data.whole:
@@ -50,9 +48,9 @@ def quantized_conv(
     scale = _along(ctx, filters, filters.scale, 0, [-1, *ones])
     if scale is None or (zero is None and filters.zero is not None):
         return None
-    total = exact_conv(ctx, Operand(data.x, data.zero), Operand(filters.x, zero), shape, groups)
+    product = exact_conv(ctx, Operand(data.x, data.zero), Operand(filters.x, zero), shape, groups)
     column = None if bias is None or bias.array is None else ctx.constant(bias.array.reshape(-1, *ones))
-    return None if total is None else _scaled(ctx, total, data.scale, scale, column)
+    return None if product is None else _scaled(ctx, product, data.scale, scale, column)
 
 
 def _constant_scale(*sources: Quantized) -> bool:
@@ -70,15 +68,16 @@ def _along(
     return ctx.constant(parameter.array.reshape(shape)) if source.axis % source.x.rank == axis else None
 
 
-def _scaled(ctx: Context, total: Value, a: Value, b: Value, bias: Value | None) -> Value:
-    """`total` times both scales, plus the bias."""
+def _scaled(ctx: Context, product: Product, a: Value, b: Value, bias: Value | None) -> Value:
+    """`total`, less what is still in it, times both scales, plus the bias."""
     assert a.array is not None
     assert b.array is not None
-    factor = ctx.constant(a.array.reshape(()) * b.array)
-    operands = [total, factor, *([] if bias is None else [bias])]
+    factor = a.array.reshape(()) * b.array
+    surplus = np.zeros((), np.float64) if product.surplus is None else product.surplus.astype(np.float64) * factor
+    offset = ((0 if bias is None or bias.array is None else bias.array) - surplus).astype(np.float32)
 
-    def scaled(value: ir.Expr, by: ir.Expr, *addend: ir.Expr) -> ir.Expr:
-        product = tirx.Cast("float32", value) * by
-        return product + addend[0] if addend else product
+    def scaled(value: ir.Expr, by: ir.Expr, addend: ir.Expr) -> ir.Expr:
+        return tirx.Cast("float32", value) * by + addend
 
-    return replace(elementwise(ctx, "scaled", scaled, *operands, dtype="float32"), inexact=True)
+    y = elementwise(ctx, "scaled", scaled, product.total, ctx.constant(factor), ctx.constant(offset), dtype="float32")
+    return replace(y, inexact=True, scaled=Scaled(product.total, factor, offset))

@@ -31,17 +31,31 @@ from deploykit.frontends.onnx.windows import Windows
 
 @dataclass(frozen=True)
 class Operand:
-    """8-bit integers `x` with a zero point, which broadcasts to `x` (to the filters of a convolution, as (O, 1, ...))."""
+    """8-bit integers `x` with a zero point that broadcasts to `x`; to filters as (O, 1, ...)."""
 
     x: Value
     zero: Value | None = None
+
+
+@dataclass(frozen=True)
+class Product:
+    """A sum of products: `total` less the constant `surplus`, which broadcasts to it."""
+
+    total: Value
+    surplus: np.ndarray | None = None
+
+    def value(self, ctx: Context) -> Value:
+        """The sum as one value."""
+        if self.surplus is None:
+            return self.total
+        return elementwise(ctx, "less", lambda t, k: t - k, self.total, ctx.constant(self.surplus))
 
 
 def _is_8_bit(*values: Value | None) -> bool:
     return all(v is None or v.dtype in ("int8", "uint8") for v in values)
 
 
-def exact_matmul(ctx: Context, a: Operand, b: Operand) -> Value | None:
+def exact_matmul(ctx: Context, a: Operand, b: Operand) -> Product | None:
     """numpy.matmul of `a` less its zero point (of all of it, or of its rows) and `b` less its own (of all or of its
     columns) as int32; `None` where that is not an integer product."""
     if not _is_8_bit(a.x, b.x, a.zero, b.zero) or min(a.x.rank, b.x.rank) < 2 or not _by_column(b.zero):
@@ -57,23 +71,23 @@ def exact_matmul(ctx: Context, a: Operand, b: Operand) -> Value | None:
     right, zero = _signed(ctx, b)
     shape = (*batch, a.x.shape[-2], b.x.shape[-1])
     call = integer.matmul(ctx.tensor(a.x), ctx.tensor(right), relax.TensorType(shape, "int32"))
-    total = ctx.bind(call, "int32", shape)
+    product = Product(ctx.bind(call, "int32", shape))
     if a.zero is not None and not _is_zero(a.zero):
-        total = _less(ctx, total, a.zero, _sums(ctx, right, -2))
+        product = _less(ctx, product.total, a.zero, _sums(ctx, right, -2))
     if zero is None:
-        return total
-    total = _less(ctx, total, zero, _sums(ctx, a.x, -1))
+        return product
+    product = _less(ctx, product.value(ctx), zero, _sums(ctx, a.x, -1))
     if a.zero is None or _is_zero(a.zero):
-        return total
+        return product
     depth = ctx.known(np.asarray(depths[0], dtype=object), "int64")
 
     def both(t: ir.Expr, za: ir.Expr, zb: ir.Expr, k: ir.Expr) -> ir.Expr:
         return t + tirx.Cast("int32", k) * (tirx.Cast("int32", za) * tirx.Cast("int32", zb))
 
-    return elementwise(ctx, "both_zeros", both, total, a.zero, zero, depth)
+    return Product(elementwise(ctx, "both_zeros", both, product.value(ctx), a.zero, zero, depth))
 
 
-def exact_conv(ctx: Context, x: Operand, w: Operand, shape: Windows, groups: int) -> Value | None:
+def exact_conv(ctx: Context, x: Operand, w: Operand, shape: Windows, groups: int) -> Product | None:
     """The convolution of `x` (N, C, ...) less its zero point, a scalar, with the constant filters `w` (O, C / groups,
     ...) less theirs, as int32; `None` where that is not an integer product."""
     if not _is_8_bit(x.x, w.x, x.zero, w.zero) or w.x.array is None or (x.zero is not None and not _is_one(x.zero)):
@@ -103,19 +117,18 @@ def exact_conv(ctx: Context, x: Operand, w: Operand, shape: Windows, groups: int
         geometry,
         relax.TensorType(result, "int32"),
     )
-    total = first_of(ctx, ctx.bind(call, "int32", result))
+    total = first_of(ctx.bind(call, "int32", result))
     if x.zero is None or _is_zero(x.zero):
-        return total
-    sums = filters.array.reshape(filters.array.shape[0], -1).astype(np.int32).sum(axis=1)
+        return Product(total)
+    sums = filters.array.reshape(filters.array.shape[0], -1).sum(axis=1, dtype=np.int32)
     return _less(ctx, total, x.zero, ctx.constant(sums.reshape(-1, *[1] * (x.x.rank - 2))))
 
 
-def _less(ctx: Context, total: Value, zero: Value, sums: Value) -> Value:
+def _less(ctx: Context, total: Value, zero: Value, sums: Value) -> Product:
     """`total - zero * sums`."""
     if zero.array is not None and sums.array is not None:
-        known = ctx.constant(zero.array.astype(np.int32) * sums.array)
-        return elementwise(ctx, "less", lambda t, k: t - k, total, known)
-    return elementwise(ctx, "less", lambda t, z, s: t - tirx.Cast("int32", z) * s, total, zero, sums)
+        return Product(total, zero.array.astype(np.int32) * sums.array)
+    return Product(elementwise(ctx, "less", lambda t, z, s: t - tirx.Cast("int32", z) * s, total, zero, sums))
 
 
 def _signed(ctx: Context, b: Operand) -> tuple[Value, Value | None]:
@@ -144,7 +157,7 @@ def _signed(ctx: Context, b: Operand) -> tuple[Value, Value | None]:
 def _sums(ctx: Context, x: Value, axis: int) -> Value:
     """Sums along the last axis but one, or the last one, which stays with size 1."""
     if x.array is not None:
-        return ctx.constant(x.array.astype(np.int32).sum(axis=axis, keepdims=True))
+        return ctx.constant(x.array.sum(axis=axis, dtype=np.int32, keepdims=True))
     at = x.rank + axis
     shape: list[IntExpr] = [1 if i == at else n for i, n in enumerate(x.shape)]
 

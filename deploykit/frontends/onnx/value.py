@@ -10,7 +10,8 @@ A `Value` is a tensor known in one of three ways, from most to least known:
   tensor of the value's own shape only when one is asked for.
 
 A value that was dequantised knows what from (`quantized`), so that products of such values can be integer ones; what
-was computed from such values is `inexact`: its last bits mean nothing.
+was computed from such values is `inexact`: its last bits mean nothing. For who quantises again, such a product knows
+the integers that it is made of (`scaled`), and what was clipped knows what it was before (`clipped`).
 
 Sequences and optionals exist at import time only.
 """
@@ -43,6 +44,8 @@ class Value:
     var: relax.Var | None = None
     last: Value | None = None
     quantized: Quantized | None = None
+    scaled: Scaled | None = None
+    clipped: Clipped | None = None
     inexact: bool = False
 
     @property
@@ -83,6 +86,24 @@ class Quantized:
     def moved(self, move: Callable[[Value], Value]) -> Quantized | None:
         """The same of elements that `move` puts elsewhere, where that leaves scales alone."""
         return replace(self, x=move(self.x)) if self.whole else None
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """`total * factor + bias`, of integers and of constants that broadcast to them."""
+
+    total: Value
+    factor: np.ndarray
+    bias: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Clipped:
+    """`x` within `low` and `high`."""
+
+    x: Value
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tvm import ir, tirx
@@ -17,7 +17,7 @@ from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.elementwise import is_float, like, sigmoid
 from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.value import Clipped, Value
 
 
 def _relu(x: ir.Expr) -> ir.Expr:
@@ -128,7 +128,8 @@ ACTIVATIONS: Mapping[str, Activation] = {
 def activation(ctx: Context, node: Node, x: Value) -> Value:
     found = ACTIVATIONS[node.op_type]
     given = {name: node.float(name) for name in found.parameters if node.has(name)}
-    return elementwise(ctx, node.op_type.lower(), found.of(given), x)
+    y = elementwise(ctx, node.op_type.lower(), found.of(given), x)
+    return replace(y, clipped=Clipped(x, 0.0, math.inf)) if node.op_type == "Relu" and x.inexact else y
 
 
 @operator("Gelu")

@@ -7,6 +7,7 @@ neighbour. The sign of zero is zero, that of NaN is NaN; NaN is not clipped.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from tvm import ir, tirx
@@ -15,7 +16,7 @@ from deploykit.frontends.onnx.broadcast import elementwise
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.value import Clipped, Value
 
 Unary = Callable[[ir.Expr], ir.Expr]
 
@@ -116,7 +117,20 @@ def _clip(ctx: Context, x: Value, minimum: Value | None, maximum: Value | None) 
             v = limit(bound, v)
         return v
 
-    return elementwise(ctx, "clip", function, x, *(bound for _, bound in limits))
+    y = elementwise(ctx, "clip", function, x, *(bound for _, bound in limits))
+    ends = [_single(bound, end) for bound, end in ((minimum, -np.inf), (maximum, np.inf))]
+    return (
+        y
+        if None in ends or not y.inexact
+        else replace(y, clipped=Clipped(x, *(float(end) for end in ends if end is not None)))
+    )
+
+
+def _single(bound: Value | None, default: float) -> float | None:
+    """A bound that is known, `default` where there is none."""
+    if bound is None:
+        return default
+    return None if bound.array is None else float(bound.array.reshape(()))
 
 
 @operator("Identity")

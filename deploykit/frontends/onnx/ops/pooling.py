@@ -143,7 +143,7 @@ def _norm(dtype: str, order: int) -> _Pool:
 def _pool(ctx: Context, x: Value, shape: Windows, pool: _Pool) -> Value:
     moved = x if x.last is None else x.last
     y = _pooled(ctx, moved, shape, pool, channel=1 if x.last is None else x.rank - 1)
-    return replace(y if x.last is None else first_of(ctx, y), inexact=x.inexact)
+    return replace(y if x.last is None else first_of(y), inexact=x.inexact)
 
 
 def _pooled(ctx: Context, x: Value, shape: Windows, pool: _Pool, channel: int) -> Value:

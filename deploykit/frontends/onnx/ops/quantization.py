@@ -44,6 +44,9 @@ RANGES = {
 }
 """Least and greatest number of the quantised integer dtypes."""
 
+INTEGERS = ("int8", "uint8", "int16", "uint16")
+"""Those that storage holds as they are."""
+
 
 def quantized(quotient: ir.Expr, zero_point: ir.Expr | None, dtype: str, *, saturate: bool = True) -> ir.Expr:
     """`saturate(round(quotient) + zero_point)` as an element of logical `dtype`, from a float32 or float64."""
@@ -51,11 +54,14 @@ def quantized(quotient: ir.Expr, zero_point: ir.Expr | None, dtype: str, *, satu
         if zero_point is not None and dtype == "float4_e2m1":
             quotient = quotient + zero_point
         return convert(quotient, dtype, saturate=saturate)
-    low, high = RANGES[dtype]
-    y = tirx.nearbyint(quotient)
-    if zero_point is not None:
-        y = y + tirx.Cast(y.ty.dtype, zero_point)
-    return convert(tirx.max(tirx.min(y, like(y, high)), like(y, low)), dtype)
+    low, high = (like(quotient, limit) for limit in RANGES[dtype])
+    if zero_point is None:
+        return convert(tirx.nearbyint(tirx.max(tirx.min(quotient, high), low)), dtype)
+    shift = tirx.Cast(quotient.ty.dtype, zero_point)
+    y = tirx.nearbyint(tirx.max(tirx.min(quotient, high - shift), low - shift))
+    if dtype not in INTEGERS:
+        return convert(y + shift, dtype)
+    return tirx.Cast(dtype, tirx.Cast("int32", y) + tirx.Cast("int32", zero_point))
 
 
 def without_zero_point(x: ir.Expr, zero_point: ir.Expr | None) -> ir.Expr:
@@ -75,64 +81,109 @@ def quantize_linear(ctx: Context, node: Node, x: Value, scale: Value, zero_point
         return x.quantized.x
     precision = node.dtype("precision", scale.dtype)
     saturate = node.int("saturate", 1) == 1
+    if dtype in INTEGERS and precision == x.dtype == "float32":
+        again = _requantized(ctx, x, scale, zero_point, dtype)
+        if again is not None:
+            return again
     if x.last is not None and is_single(scale) and (zero_point is None or is_single(zero_point)):
-        return first_of(ctx, quantize_linear(ctx, node, replace(x.last, inexact=x.inexact), scale, zero_point))
+        inner = quantize_linear(ctx, node, replace(x.last, inexact=x.inexact), scale, zero_point)
+        assert isinstance(inner, Value)
+        return first_of(inner)
     granularity = _Granularity(ctx, node, x)
     inverse = x.inexact and precision == x.dtype == "float32" and scale.array is not None and bool(scale.array.all())
     if inverse and scale.array is not None:
         scale = ctx.constant(np.float32(1) / scale.array)
-    operands = [v for v in (x, scale, zero_point) if v is not None]
-    positions = [granularity.position(v) for v in operands[1:]]
+    parameters = _Parameters(granularity, scale, zero_point)
 
     def build(*tensors: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:
             value = _float(load(tensors[0], x.dtype, index))
-            parameters = [
-                load(t, v.dtype, position(index))
-                for t, v, position in zip(tensors[1:], operands[1:], positions, strict=True)
-            ]
-            factor = tirx.Cast(value.ty.dtype, parameters[0])
+            step, shift = parameters.at(tensors[1:], index)
+            factor = tirx.Cast(value.ty.dtype, step)
             quotient = rounded(value * factor if inverse else value / factor, precision)
-            return quantized(quotient, parameters[1] if zero_point is not None else None, dtype, saturate=saturate)
+            return quantized(quotient, shift, dtype, saturate=saturate)
 
         return te.compute(x.shape, element, name="quantize")
 
-    return ctx.kernel("quantize", build, *operands, dtype=dtype)
+    return ctx.kernel("quantize", build, x, *parameters.operands, dtype=dtype)
 
 
 @operator("DequantizeLinear")
 def dequantize_linear(ctx: Context, node: Node, x: Value, scale: Value, zero_point: Value | None = None) -> Value:
     source = Quantized(x, scale, zero_point, node.int("axis", 1))
-    if x.is_constant and (folded := folding.evaluate(node, [x, scale, zero_point])) is not None:
-        return replace(constant(folded[0]), quantized=None if node.int("block_size", 0) else source)
     dtype = node.dtype("output_dtype", scale.dtype)
+    inputs = [v for v in (x, scale, zero_point) if v is not None]
+    if all(v.is_constant for v in inputs):
+        if dtype == "float32" and not node.int("block_size", 0) and _is_integer(x):
+            return _dequantized(source)
+        folded = folding.evaluate(node, inputs)
+        if folded is not None:
+            return constant(folded[0])
     if x.last is not None and source.whole:
         inner = dequantize_linear(ctx, node, x.last, scale, zero_point)
-        return replace(first_of(ctx, inner), quantized=source, inexact=True)
+        assert isinstance(inner, Value)
+        return replace(first_of(inner), quantized=source, inexact=True)
     granularity = _Granularity(ctx, node, x)
-    operands = [v for v in (x, scale, zero_point) if v is not None]
-    positions = [granularity.position(v) for v in operands[1:]]
+    parameters = _Parameters(granularity, scale, zero_point)
 
     def build(*tensors: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:
-            parameters = [
-                load(t, v.dtype, position(index))
-                for t, v, position in zip(tensors[1:], operands[1:], positions, strict=True)
-            ]
-            value = without_zero_point(
-                load(tensors[0], x.dtype, index), parameters[1] if zero_point is not None else None
-            )
-            return store(tirx.Cast(compute_dtype(dtype), value) * parameters[0], dtype)
+            step, shift = parameters.at(tensors[1:], index)
+            value = without_zero_point(load(tensors[0], x.dtype, index), shift)
+            return store(tirx.Cast(compute_dtype(dtype), value) * step, dtype)
 
         return te.compute(x.shape, element, name="dequantize")
 
-    y = ctx.kernel("dequantize", build, *operands, dtype=dtype)
+    y = ctx.kernel("dequantize", build, x, *parameters.operands, dtype=dtype)
     return replace(y, quantized=None if node.int("block_size", 0) else source, inexact=True)
+
+
+def _is_integer(x: Value) -> bool:
+    return x.array is not None and x.array.dtype.kind in "iu"
+
+
+def _dequantized(source: Quantized) -> Value:
+    """The constant that `source` stands for, in float32."""
+    x, scale, zero = (None if v is None else v.array for v in (source.x, source.scale, source.zero))
+    assert x is not None
+    assert scale is not None
+
+    def along(parameter: np.ndarray) -> np.ndarray:
+        if source.whole:
+            return parameter.reshape(())
+        return parameter.reshape([-1 if axis == source.axis % x.ndim else 1 for axis in range(x.ndim)])
+
+    shifted = x.astype(np.int32) if zero is None else x.astype(np.int32) - along(zero).astype(np.int32)
+    return replace(constant(shifted.astype(np.float32) * along(scale)), quantized=source)
 
 
 def is_single(parameter: Value) -> bool:
     """Whether a scale or zero point holds for a whole tensor."""
     return all(is_plain(n) and n == 1 for n in parameter.shape)
+
+
+def _requantized(ctx: Context, x: Value, scale: Value, zero: Value | None, dtype: str) -> Value | None:
+    """A product of integers from its sums, with one factor; `None` for other values. Bounds that quantised numbers
+    have anyway are left out."""
+    if scale.array is None or (zero is not None and zero.array is None) or not scale.array.all():
+        return None
+    if not is_single(scale) or (zero is not None and not is_single(zero)):
+        return None
+    step = float(scale.array.reshape(()))
+    shift = 0 if zero is None or zero.array is None else int(zero.array.reshape(()))
+    low, high = RANGES[dtype]
+    first, last = (low - shift + 0.5) * step, (high - shift - 0.5) * step
+    while x.clipped is not None and x.clipped.low <= first and x.clipped.high >= last:
+        x = x.clipped.x
+    if x.scaled is None:
+        return None
+    factor, bias = ((v / np.float32(step)).astype(np.float32) for v in (x.scaled.factor, x.scaled.bias))
+
+    def function(total: ir.Expr, by: ir.Expr, addend: ir.Expr) -> ir.Expr:
+        return quantized(tirx.Cast("float32", total) * by + addend, tirx.const(shift, dtype), dtype)
+
+    operands = [x.scaled.total, ctx.constant(factor), ctx.constant(bias)]
+    return elementwise(ctx, "requantize", function, *operands, dtype=dtype)
 
 
 def _alike(source: Quantized, scale: Value, zero: Value | None, dtype: str) -> bool:
@@ -188,6 +239,33 @@ class _Granularity:
             ]
 
         return blocked
+
+
+class _Parameters:
+    """Scale and zero point of a kernel: operands, or numbers in its code where they are single constants."""
+
+    def __init__(self, granularity: _Granularity, scale: Value, zero: Value | None) -> None:
+        given = [v for v in (scale, zero) if v is not None]
+        self._positions = [granularity.position(v) for v in given]
+        self._given = given
+        self._numbers = [_number(v) for v in given]
+        self.operands = [v for v, number in zip(given, self._numbers, strict=True) if number is None]
+
+    def at(self, tensors: Sequence[te.Tensor], index: Sequence[ir.Expr]) -> tuple[ir.Expr, ir.Expr | None]:
+        """Scale and zero point of an element; `tensors` are the operands."""
+        remaining = iter(tensors)
+        values = [
+            number if number is not None else load(next(remaining), v.dtype, position(index))
+            for v, number, position in zip(self._given, self._numbers, self._positions, strict=True)
+        ]
+        return values[0], values[1] if len(values) > 1 else None
+
+
+def _number(parameter: Value) -> ir.Expr | None:
+    """A single constant of a plain dtype."""
+    if parameter.array is None or not is_single(parameter) or parameter.dtype not in ("float32", *INTEGERS):
+        return None
+    return tirx.const(parameter.array.reshape(()).item(), parameter.dtype)
 
 
 @operator("DynamicQuantizeLinear")

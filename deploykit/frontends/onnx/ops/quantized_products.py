@@ -1,9 +1,9 @@
 """Products of quantised tensors: MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv.
 
 Products are exact in int32 (`integer_products`), or else zero points are subtracted first, and the product of what is
-left is one of int32 tensors (of float8 operands, rounded in float32). The QLinear forms scale it by `scale of a * scale of b / scale of y` and quantise the result. Zero points and
-scales of a matrix belong to all of it, to the rows of the left or the columns of the right one; those of a filter to
-all of it or to its output channels.
+left is one of int32 tensors (of float8 operands, rounded in float32). The QLinear forms scale it by `scale of a * scale
+of b / scale of y` and quantise the result. Zero points and scales of a matrix belong to all of it, to the rows of the
+left or the columns of the right one; those of a filter to all of it or to its output channels.
 """
 
 from __future__ import annotations
@@ -77,14 +77,16 @@ def qlinear_conv(
 
 def _matmul(ctx: Context, a: Value, a_zero: Value | None, b: Value, b_zero: Value | None) -> Value:
     exact = exact_matmul(ctx, Operand(a, a_zero), Operand(b, b_zero))
-    return exact if exact is not None else wide_matmul(ctx, _shifted(ctx, a, a_zero), _shifted(ctx, b, b_zero))
+    return (
+        exact.value(ctx) if exact is not None else wide_matmul(ctx, _shifted(ctx, a, a_zero), _shifted(ctx, b, b_zero))
+    )
 
 
 def _conv(ctx: Context, node: Node, x: Value, x_zero: Value | None, w: Value, w_zero: Value | None) -> Value:
     shape = windows(ctx, node, x.shape[2:], w.shape[2:])
     exact = exact_conv(ctx, Operand(x, x_zero), Operand(w, w_zero), shape, node.int("group", 1))
     if exact is not None:
-        return exact
+        return exact.value(ctx)
     x, w = _shifted(ctx, x, x_zero), _shifted(ctx, w, w_zero)
     pads = (*shape.before, *shape.after)
     return conv(ctx, x, w, strides=shape.strides, pads=pads, dilations=shape.dilations, group=node.int("group", 1))

@@ -1,0 +1,156 @@
+"""Graphs in QDQ form: integer products in between, equal to ONNX Runtime's floats within one unit of the result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import deploykit
+
+
+class Qdq:
+    """A graph in the making, where every activation is quantised and dequantised again."""
+
+    def __init__(self, dtype: str) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+        self.dtype = dtype
+        self.zero = np.asarray(100 if dtype == "uint8" else -20, dtype)
+        self.rng = np.random.default_rng(0)
+
+    def constant(self, array: Any) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operator, inputs, [name], **attributes))
+        return name
+
+    def quantize(self, x: str, scale: float) -> str:
+        return self.node("QuantizeLinear", x, self.constant(np.float32(scale)), self.constant(self.zero))
+
+    def through(self, x: str, scale: float = 0.05) -> str:
+        """`x` quantised and dequantised."""
+        y = self.quantize(x, scale)
+        return self.node("DequantizeLinear", y, self.constant(np.float32(scale)), self.constant(self.zero))
+
+    def weight(self, *shape: int, axis: int = 0) -> str:
+        """Weights with a scale for each position of `axis`."""
+        scales = self.rng.uniform(0.001, 0.01, shape[axis]).astype(np.float32)
+        values = self.rng.integers(-64, 65, shape).astype(np.int8)
+        zeros = np.zeros(shape[axis], np.int8)
+        operands = (self.constant(values), self.constant(scales), self.constant(zeros))
+        return self.node("DequantizeLinear", *operands, axis=axis)
+
+    def bias(self, count: int) -> str:
+        values = self.rng.integers(-900, 900, count).astype(np.int32)
+        return self.node("DequantizeLinear", self.constant(values), self.constant(np.float32(0.0005)))
+
+    def model(self, y: str, shape: list[Any], rank: int = 4) -> onnx.ModelProto:
+        """From float `x` to the quantised `y` of some rank."""
+        element = TensorProto.UINT8 if self.dtype == "uint8" else TensorProto.INT8
+        self.nodes.append(helper.make_node("Identity", [self.quantize(y, 0.0213)], ["y"]))
+        graph = helper.make_graph(
+            self.nodes,
+            "qdq",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+            [helper.make_tensor_value_info("y", element, [f"y{axis}" for axis in range(rank)])],
+            self.constants,
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def conv(g: Qdq, outputs: int, inputs: int, kernel: int, **attributes: Any) -> str:
+    channels = inputs // attributes.get("group", 1)
+    return g.node("Conv", g.through("x"), g.weight(outputs, channels, kernel, kernel), g.bias(outputs), **attributes)
+
+
+def clip(g: Qdq, x: str, low: float, high: float) -> str:
+    return g.node("Clip", x, g.constant(np.float32(low)), g.constant(np.float32(high)))
+
+
+def attention(g: Qdq) -> str:
+    x = g.through("x")
+    return g.node("MatMul", x, g.through(g.node("Transpose", x, perm=[0, 1, 3, 2])))
+
+
+def gemm(g: Qdq, **attributes: Any) -> str:
+    weight = g.weight(10, 12) if attributes else g.weight(12, 10, axis=1)
+    return g.node("Gemm", g.node("Flatten", g.through("x")), weight, g.bias(10), **attributes)
+
+
+def residual(g: Qdq) -> str:
+    y = g.through(conv(g, 3, 3, 3, pads=[1] * 4))
+    return g.node("Add", g.through("x"), y)
+
+
+GRAPHS = {
+    "conv": lambda g: conv(g, 24, 3, 3, pads=[1] * 4),
+    "relu": lambda g: g.node("Relu", conv(g, 24, 3, 3, strides=[2, 2])),
+    "clip": lambda g: clip(g, conv(g, 17, 3, 1), -1.0, 1.5),
+    "wide-clip": lambda g: clip(g, conv(g, 17, 3, 1), -100.0, 100.0),
+    "depthwise": lambda g: conv(g, 3, 3, 3, group=3, pads=[1] * 4, strides=[2, 2]),
+    "max-pool": lambda g: g.node("MaxPool", conv(g, 20, 3, 3), kernel_shape=[2, 2], pads=[0, 0, 1, 1]),
+    "average-pool": lambda g: g.node("AveragePool", conv(g, 20, 3, 3), kernel_shape=[3, 3], pads=[1] * 4),
+    "global": lambda g: g.node("GlobalAveragePool", conv(g, 20, 3, 3)),
+    "concat": lambda g: g.node("Concat", conv(g, 20, 3, 1), g.through("x"), axis=1),
+    "transpose": lambda g: g.node("Transpose", conv(g, 20, 3, 1), perm=[2, 0, 3, 1]),
+    "sigmoid": lambda g: g.node("Sigmoid", conv(g, 20, 3, 3)),
+    "residual": residual,
+    "matmul": lambda g: g.node("MatMul", g.through("x"), g.weight(4, 33, axis=1)),
+    "attention": attention,
+    "gemm": gemm,
+    "gemm-transposed": lambda g: gemm(g, transB=1),
+}
+IMAGES = ["n", 3, "h", "w"], [(1, 3, 9, 14), (2, 3, 16, 16), (1, 3, 4, 4)]
+ROWS = ["n", 3, "k", 4], [(1, 3, 5, 4), (2, 3, 40, 4)]
+MATRICES = ["n", 3, 2, 2], [(1, 3, 2, 2), (9, 3, 2, 2)]
+INPUTS = {"matmul": ROWS, "attention": ROWS, "gemm": MATRICES, "gemm-transposed": MATRICES}
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_results_agree_within_one_unit(name: str, dtype: str, tmp_path: Path) -> None:
+    shape, sizes = INPUTS.get(name, IMAGES)
+    builder = Qdq(dtype)
+    model = builder.model(GRAPHS[name](builder), shape, 2 if name.startswith("gemm") else 4)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    reference = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    deploykit.build(model, output=tmp_path / "model")
+    session = deploykit.open(tmp_path / "model")
+    for size in sizes:
+        x = np.random.default_rng(1).standard_normal(size, dtype=np.float32)
+        (expected,) = reference.run(None, {"x": x})
+        got = session(x=x)["y"]
+        assert got.dtype == expected.dtype
+        assert len(np.unique(expected)) > 3
+        difference = np.abs(got.astype(np.int32) - expected.astype(np.int32))
+        assert difference.max() <= 1, size
+        assert (difference > 0).mean() < 0.03, size
+
+
+def test_weights_stay_8_bits_wide(tmp_path: Path) -> None:
+    builder = Qdq("uint8")
+    y = builder.through(builder.node("Conv", builder.through("x"), builder.weight(256, 64, 3, 3), pads=[1] * 4))
+    y = builder.node("Conv", y, builder.weight(256, 1, 3, 3), group=256)
+    deploykit.build(builder.model(y, ["n", 64, "h", "w"]), output=tmp_path / "model")
+    size = (tmp_path / "model" / "weights.bin").stat().st_size
+    assert size < 1.1 * (256 * 64 * 9 + 256 * 9)
+
+
+def test_what_was_quantised_the_same_way_is_not_touched() -> None:
+    builder = Qdq("int8")
+    y = builder.through(builder.node("Reshape", builder.through("x"), builder.constant(np.array([0, -1]))))
+    y = builder.node("Transpose", y, perm=[1, 0])
+    model = deploykit.load(builder.model(builder.through(y), ["n", 4, "m"], 2))
+    names = [var.name_hint for var in model.module.functions]
+    assert sum(name.startswith("quantize") for name in names) == 2, names
