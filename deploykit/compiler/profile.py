@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from deploykit.compiler.codegen.cpus import Cpu
 from deploykit.compiler.codegen.lower import HOST_STACK_LIMIT, STACK_LIMIT
-from deploykit.compiler.schedules.device import ARM64, DEVICES, SCALAR_C, Device
+from deploykit.compiler.schedules.device import DEVICES, SCALAR_C, Device
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,13 @@ PORTABLE_C = Profile(SCALAR_C, vectorize=False, stack_limit=STACK_LIMIT)
 
 def native(cpu: Cpu) -> Profile:
     """Kernels through LLVM for a CPU."""
-    if cpu.triple.startswith("aarch64"):
-        return Profile(ARM64, vectorize=True, stack_limit=HOST_STACK_LIMIT)
-    x86 = [d for d in DEVICES.values() if d.name.startswith("x86") and d.vector_bits <= cpu.vector_bits]
-    return Profile(max(x86, key=lambda d: d.vector_bits), vectorize=True, stack_limit=HOST_STACK_LIMIT)
+    family = "arm64" if cpu.triple.startswith("aarch64") else "x86"
+    able = [
+        device
+        for device in DEVICES.values()
+        if device.name.startswith(family)
+        and device.vector_bits <= cpu.vector_bits
+        and all(f"+{feature}" in cpu.features for feature in device.features)
+    ]
+    best = max(able, key=lambda device: (device.vector_bits, len(device.features)))
+    return Profile(best, vectorize=True, stack_limit=HOST_STACK_LIMIT)

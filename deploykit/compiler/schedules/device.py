@@ -14,7 +14,7 @@ class Device:
     """One class of CPU. `l1_bytes` and `l2_bytes` are data caches per core; `scratch_bytes` is what one kernel may
     keep in constant-size local buffers at a time; `parallel` says whether outer loops may be run by several threads.
     `dots` are the instructions for dot products of 8-bit integers (names of `dot.DOTS`), best first; the last one is
-    exact for all factors.
+    exact for all factors. `features` are those that a CPU must have beyond its level, in LLVM's spelling.
     """
 
     name: str
@@ -25,6 +25,7 @@ class Device:
     scratch_bytes: int
     parallel: bool
     dots: tuple[str, ...] = ("widened",)
+    features: tuple[str, ...] = ()
 
     def lanes(self, dtype_bits: int) -> int:
         """Elements of `dtype_bits` bits in one vector register; 1 on scalar devices."""
@@ -70,7 +71,7 @@ X86_64_V4 = Device(
     parallel=True,
     dots=("pmaddubsw", "pmaddwd"),
 )
-X86_64_V4_VNNI = replace(X86_64_V4, name="x86-64-v4-vnni", dots=("vpdpbusd",))
+X86_64_V4_VNNI = replace(X86_64_V4, name="x86-64-v4-vnni", dots=("vpdpbusd",), features=("avx512vnni",))
 ARM64 = Device(
     "arm64",
     vector_bits=128,
@@ -81,10 +82,9 @@ ARM64 = Device(
     parallel=True,
 )
 
-ARM64_DOTPROD = replace(ARM64, name="arm64-dotprod", dots=("sdot",))
+ARM64_DOTPROD = replace(ARM64, name="arm64-dotprod", dots=("sdot",), features=("dotprod",))
 
 DEVICES = {
-    device.name: device
-    for device in (SCALAR_C, X86_64_V2, X86_64_V3, X86_64_V4, X86_64_V4_VNNI, ARM64, ARM64_DOTPROD)
+    device.name: device for device in (SCALAR_C, X86_64_V2, X86_64_V3, X86_64_V4, X86_64_V4_VNNI, ARM64, ARM64_DOTPROD)
 }
 """Every known device class by name."""
