@@ -4,17 +4,16 @@ Takes the `matmul` anchor whose right operand is packed: `left[..., m, k] * righ
 the width of a panel (the annotation `deploykit.panel`), the last panel filled up with zeros. Batch dims that the left
 operand and the result run through like rows, and the right operand not at all, become rows.
 
-Rows are cut into register tiles, the remainder into smaller ones, so no operand is padded or copied. A stretch of
-panels that stays in the second-level cache is used for all rows of a unit of work before the next one. Sums are
-complete when a tile leaves the registers, and the epilogue is applied there. One unit of parallel work is one stretch
-of panels by `ROW_BLOCK` register tiles.
+A unit of work is some rows by some panels. For each chunk of the depth (`blocking`), the rows are cut into register
+tiles of equal height, but for one row, so no operand is padded. Where rows are copied, the panels of the unit pass by
+one tile after the other, else the tiles by one panel after the other. Between chunks the sums lie in the result; with
+the last chunk they are complete, and the epilogue is applied.
 
 Declines products whose right operand is not packed: they are ordinary reductions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -22,27 +21,47 @@ from typing import Any
 from tvm import ir, tirx
 
 from deploykit.compiler.schedules.access import Views, analyse, fuse, offset_of, pinned, values_of
+from deploykit.compiler.schedules.blocking import blocking_for, ceil_div, heights_of, part
 from deploykit.compiler.schedules.device import Device
-from deploykit.compiler.schedules.finish import Finish, finish_of
+from deploykit.compiler.schedules.finish import finish_of
 from deploykit.compiler.schedules.inline import ANCHOR
-from deploykit.compiler.schedules.loops import Code, as_index, bits_of, const, dtype_of, local, loop, static, unravel
-from deploykit.compiler.schedules.nest import Axis, Buffer, Expr, Stage, is_zero, replace_loads, sequence, substitute
-from deploykit.compiler.schedules.tile import Tile, copy, each_vector, row_sizes, step, tile_for, zero
-
-ROW_BLOCK = 8
-"""Register tiles below each other in one unit of parallel work."""
-
-WIDEST = 256
-"""Columns of the right operand that are used together at most."""
+from deploykit.compiler.schedules.loops import (
+    Code,
+    as_index,
+    bits_of,
+    const,
+    dtype_of,
+    local,
+    loop,
+    main_and_tail,
+    static,
+    unravel,
+)
+from deploykit.compiler.schedules.nest import (
+    Axis,
+    Buffer,
+    Expr,
+    Stage,
+    collect,
+    is_zero,
+    replace_loads,
+    sequence,
+    substitute,
+)
+from deploykit.compiler.schedules.results import Place, Results
+from deploykit.compiler.schedules.tile import Tile, prefetch, step, tile_for, zero
 
 PANEL = "deploykit.panel"
 """Annotation of a product with a packed right operand: the width of its panels."""
 
+AHEAD = 32
+"""Steps of the depth by which panels are asked for before they are used."""
+
 
 @dataclass(frozen=True)
 class _Product:
-    """One product: loops over `batch`, then `rows` x `columns` results, each a sum over `depth`. `values` give the
-    stage's axes in terms of `batch` and `rows`."""
+    """One product: loops over `batch`, then `rows` x `columns` results, each a sum over `depth` of `left` times an
+    element of `panels`, in `right`."""
 
     batch: tuple[Axis, ...]
     rows: Axis
@@ -51,18 +70,31 @@ class _Product:
     left: Expr
     right: Expr
     panels: Buffer
-    finish: Finish
-    values: dict[ir.Var, Expr]
     width: int
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Which results a tile is for: values of the batch loops, the first row, the panel."""
+class _Unit:
+    """A unit of work: values of the batch loops, its first row and panel and how many there are."""
 
     batch: dict[ir.Var, Expr]
     row: Expr
+    rows: Expr
     panel: Expr
+    panels: Expr
+
+
+@dataclass(frozen=True)
+class _Strip:
+    """A tile's rows for a chunk of the depth: values of the batch loops, the first row, the chunk, its first step and
+    how many there are."""
+
+    tile: Tile
+    batch: dict[ir.Var, Expr]
+    row: Expr
+    chunk: Expr
+    first: Expr
+    steps: Expr
 
 
 def matmul(stage: Stage, views: Views, device: Device) -> list[Any] | str:
@@ -80,143 +112,141 @@ def matmul(stage: Stage, views: Views, device: Device) -> list[Any] | str:
     panels = analyse([combine.source.b], axes)[0]
     like_rows = bool(fused) and is_zero(panels.strides[fused[-1].inner])
     rows = fused.pop().axis if like_rows else Axis(ir.Var("row", "int64"), const(1))
+    columns, width = stage.axes[-1], int(stage.annotations[PANEL])
     product = _Product(
         tuple(group.axis for group in fused),
         rows,
-        stage.axes[-1],
+        columns,
         stage.reduce[0],
         substitute(views.value(combine.source.a), values),
         substitute(combine.source.b, values),
         panels.buffer,
-        finish,
-        values,
-        int(stage.annotations[PANEL]),
+        width,
     )
-    return [_Emitter(product, views, device).tasks()]
+    return [_Emitter(product, Results(finish, values, rows, columns, width), views, device).units()]
 
 
 class _Emitter:
     """Emits the loops of one product."""
 
-    def __init__(self, product: _Product, views: Views, device: Device) -> None:
+    def __init__(self, product: _Product, results: Results, views: Views, device: Device) -> None:
         dtype = dtype_of(product.left)
-        self.product = product
-        self.views = views
+        self.product, self.results = product, results
         self.device = device
+        self.panels = views.flat(product.panels)
         self.tile = tile_for(device, dtype, product.width // device.lanes(bits_of(dtype)))
+        depth, columns = product.depth.extent, product.columns.extent
+        self.blocking = blocking_for(device, self.tile, depth, columns, resumable=results.dtype == dtype)
+        self.copied = local("copied", self.tile.rows * self.blocking.pitch, dtype) if self.blocking.pitch else None
+        self.spilled = local("spilled", self.tile.rows * self.tile.columns, dtype)
+        rows, width = as_index(product.rows.extent), const(product.width)
+        self.count = ceil_div(as_index(columns), width)
+        self.blocks, self.stretches = self.blocking.units(rows, self.count, bool(product.batch))
 
-    def tasks(self) -> Any:
-        """All units of work; those of one stretch of panels follow each other."""
+    def units(self) -> Any:
+        """All units of work; those of the same panels follow each other."""
         product = self.product
-        rows, columns = as_index(product.rows.extent), as_index(product.columns.extent)
-        height, stretch = self.tile.rows * ROW_BLOCK, self.stretch()
-        panels = tirx.floordiv(columns + (product.width - 1), const(product.width))
-        row_blocks = tirx.floordiv(rows + (height - 1), const(height))
-        stretches = tirx.floordiv(panels + (stretch - 1), const(stretch))
-        extents = [*(as_index(axis.extent) for axis in product.batch), stretches, row_blocks]
+        rows = as_index(product.rows.extent)
+        extents = [*(as_index(axis.extent) for axis in product.batch), self.stretches, self.blocks]
 
-        def task(index: Expr) -> Any:
+        def unit(index: Expr) -> Any:
             code = Code()
             counts = [code.let("count", extent) for extent in extents]
-            *lead, column_block, row_block = (code.let("place", place) for place in unravel(index, counts))
+            *lead, stretch, block = (code.let("place", place) for place in unravel(index, counts))
             batch = {axis.var: value for axis, value in zip(product.batch, lead, strict=True)}
-            first = code.let("panel", column_block * stretch)
-            count = code.let("panels", tirx.min(const(stretch), panels - first))
-            start = code.let("row", row_block * height)
-
-            def strip(tile: Tile, row: Expr) -> Any:
-                return loop("panel", count, lambda panel: self.block(tile, _Place(batch, row, first + panel)))
-
-            self.strips(code, start, code.let("rows", tirx.min(const(height), rows - start)), strip)
+            row, height = part(code, "row", rows, counts[-1], block)
+            panel, width = part(code, "panel", self.count, counts[-2], stretch)
+            self.unit(code, _Unit(batch, row, height, panel, width))
             return code.statement()
 
         total = extents[0]
         for extent in extents[1:]:
             total = total * extent
-        return loop("task", total, task, tirx.ForKind.PARALLEL if self.device.parallel else tirx.ForKind.SERIAL)
+        return loop("task", total, unit, tirx.ForKind.PARALLEL if self.device.parallel else tirx.ForKind.SERIAL)
 
-    def strips(self, code: Code, start: Expr, count: Expr, strip: Callable[[Tile, Expr], Any]) -> None:
-        """Tiles of ever smaller height that cover `count` rows from `start`."""
-        rows = static(self.product.rows.extent)
-        heights = (self.tile.rows, *row_sizes(self.tile.rows))
-        for height in heights:
-            if rows is not None and not _occurs(height, heights, rows):
-                continue
-            tile = replace(self.tile, rows=height)
-            tiles = code.let("tiles", tirx.truncdiv(count, const(height)))
-            code.add(loop("t", tiles, partial(_at_height, strip, tile, start)))
-            start, count = start + tiles * height, count - tiles * height
+    def unit(self, code: Code, unit: _Unit) -> None:
+        code.add(*(tirx.AllocBuffer(buffer) for buffer in (self.copied, self.spilled) if buffer is not None))
+        tiles = code.let("tiles", ceil_div(unit.rows, const(self.tile.rows)))
+        low = code.let("low", tirx.truncdiv(unit.rows, tirx.max(tiles, const(1))))
+        higher = code.let("higher", unit.rows - low * tiles)
+        counts: list[tuple[int, Expr]] = []
+        for height in heights_of(self.tile.rows, self.product.rows.extent, self.blocks):
+            lower = tirx.Select(low == height, tiles - higher, const(0))
+            counts.append((height, code.let("tiles", tirx.Select(low + 1 == height, higher, lower))))
 
-    def stretch(self) -> int:
-        """Panels that fill half of the second-level cache, at most `WIDEST` columns."""
-        depth, width = static(self.product.depth.extent), self.product.width
-        widest = max(1, WIDEST // width)
-        if depth is None or not self.device.l2_bytes:
-            return widest
-        panel_bytes = max(1, depth) * width * bits_of(self.tile.dtype) // 8
-        return max(1, min(widest, self.device.l2_bytes // 2 // panel_bytes))
+        def chunk(index: Expr) -> Any:
+            if self.copied is not None:
+                return self.strips(unit, counts, index, unit.panel, unit.panels)
+            one = const(1)
+            return loop("panel", unit.panels, lambda p: self.strips(unit, counts, index, unit.panel + p, one))
 
-    def block(self, tile: Tile, place: _Place) -> Any:
-        """One register tile: all of the depth, then the epilogue."""
-        product = self.product
+        code.add(loop("chunk", self.blocking.chunks, chunk))
+
+    def strips(self, unit: _Unit, counts: list[tuple[int, Expr]], chunk: Expr, panel: Expr, panels: Expr) -> Any:
+        """Tiles of all rows of the unit by some panels, for one chunk of the depth."""
+        code = Code()
+        first = code.let("first", chunk * self.blocking.depth)
+        steps = code.let("steps", self.blocking.length(chunk))
+        row = unit.row
+        for height, count in counts:
+            strip = _Strip(replace(self.tile, rows=height), unit.batch, row, chunk, first, steps)
+            code.add(loop("t", count, partial(self.strip, strip, panel, panels)))
+            row = code.let("row", row + count * height)
+        return code.statement()
+
+    def strip(self, strip: _Strip, panel: Expr, panels: Expr, index: Expr) -> Any:
+        strip = replace(strip, row=strip.row + index * strip.tile.rows)
+        passing = loop("panel", panels, lambda p: self.block(strip, panel + p))
+        if self.copied is None:
+            return passing
+        lanes, target, pitch = strip.tile.lanes, self.copied, self.blocking.pitch
+
+        def move(i: Expr, k: Expr) -> Any:
+            return tirx.BufferStore(target, self.left(strip, i, k), [i * pitch + k])
+
+        rows = loop("i", strip.tile.rows, lambda i: sequence(main_and_tail("k", strip.steps, lanes, partial(move, i))))
+        return sequence([rows, passing])
+
+    def block(self, strip: _Strip, panel: Expr) -> Any:
+        """One register tile: a chunk of the depth, then the epilogue."""
+        tile, results = strip.tile, self.results
         sums = tile.scratch()
-        right = substitute(product.right, {**product.values, **place.batch})
+        place = Place(strip.batch, strip.row, panel)
+        right = substitute(self.product.right, strip.batch)
 
         def accumulate(k: Expr) -> Any:
             def left(i: Expr) -> Expr:
-                at = {**place.batch, product.rows.var: place.row + i, product.depth.var: k}
-                return substitute(product.left, at)
+                if self.copied is None:
+                    return self.left(strip, i, k)
+                return tirx.BufferLoad(self.copied, [i * self.blocking.pitch + k])
 
             def element(column: Expr) -> Expr:
-                return replace_loads(right, lambda load: self.panel_load(load, place.panel, k, column))
+                return replace_loads(right, lambda load: self.panel_load(load, panel, strip.first + k, column))
 
-            return step(tile, sums, left, element)
+            soon = [prefetch(self.soon(right, panel, strip.first + k, v * tile.lanes)) for v in range(tile.vectors)]
+            return sequence([*(soon if tile.lanes > 1 else []), step(tile, sums, left, element)])
 
-        steps = [tirx.AllocBuffer(sums), zero(tile, sums), loop("k", product.depth.extent, accumulate)]
-        return sequence([*steps, self.stored(tile, sums, place)])
+        body = loop("k", strip.steps, accumulate)
+        steps = [tirx.AllocBuffer(sums), *results.ahead(place, tile)]
+        done = results.finished(place, tile, sums, self.spilled)
+        if static(self.blocking.chunks) == 1:
+            return sequence([*steps, zero(tile, sums), body, done])
+        resumed = results.resumed(place, tile, sums, self.spilled)
+        resumed = tirx.IfThenElse(strip.chunk == 0, zero(tile, sums), resumed)
+        paused = results.paused(place, tile, sums, self.spilled)
+        done = tirx.IfThenElse(strip.chunk == self.blocking.chunks - 1, done, paused)
+        return sequence([*steps, resumed, body, done])
 
-    def stored(self, tile: Tile, sums: Buffer, place: _Place) -> Any:
-        """Whole vectors where the panel is full, else element by element through a copy of the sums."""
-        columns, width = as_index(self.product.columns.extent), self.product.width
-        spilled = local("spilled", tile.rows * tile.columns, tile.dtype)
-        valid = tirx.min(const(width), columns - place.panel * width)
+    def left(self, strip: _Strip, row: Expr, step: Expr) -> Expr:
+        at = {self.product.rows.var: strip.row + row, self.product.depth.var: strip.first + step}
+        return substitute(self.product.left, {**strip.batch, **at})
 
-        def element(i: Expr, column: Expr) -> Any:
-            return self.store(place, i, column, tirx.BufferLoad(spilled, [i * tile.columns + column]))
-
-        rest = [
-            tirx.AllocBuffer(spilled),
-            copy(tile, sums, spilled),
-            loop("i", tile.rows, lambda i: loop("j", valid, lambda j: element(i, j))),
-        ]
-        known = static(columns)
-        if self.product.finish.scalar or (known is not None and known < width):
-            return sequence(rest)
-        whole = each_vector(tile, lambda i, c, at: self.store(place, i, c, tirx.BufferLoad(sums, [at])))
-        if known is not None and known % width == 0:
-            return whole
-        return tirx.IfThenElse(place.panel * width + width <= columns, whole, sequence(rest))
-
-    def store(self, place: _Place, row: Expr, column: Expr, value: Expr) -> Any:
-        product = self.product
-        at = {product.rows.var: place.row + row, product.columns.var: place.panel * product.width + column}
-        return substitute(product.finish(value, product.values), {**place.batch, **at})
+    def soon(self, right: Expr, panel: Expr, step: Expr, column: int) -> Any:
+        """The element of the panels that is read at a column some steps later."""
+        load = next(load for load in collect(right, ir.TensorLoad) if load.source.same_as(self.product.panels))
+        return self.panel_load(load, panel, step + AHEAD, const(column))
 
     def panel_load(self, load: Any, panel: Expr, depth: Expr, column: Expr) -> Any:
         if not load.source.same_as(self.product.panels):
             return load
-        indices = [*load.indices[:-3], panel, depth, column]
-        return tirx.BufferLoad(self.views.flat(load.source), [offset_of(load.source, indices)])
-
-
-def _at_height(strip: Callable[[Tile, Expr], Any], tile: Tile, start: Expr, index: Expr) -> Any:
-    return strip(tile, start + index * tile.rows)
-
-
-def _occurs(height: int, heights: Sequence[int], rows: int) -> bool:
-    """Whether tiles of `height` are used when `rows` rows are cut into the largest tiles first."""
-    for larger in heights:
-        if larger == height:
-            return rows >= height
-        rows %= larger
-    return False
+        return tirx.BufferLoad(self.panels, [offset_of(load.source, [*load.indices[:-3], panel, depth, column])])

@@ -10,7 +10,7 @@ All tile indices are constants in the emitted code, so that the sums stay in reg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +74,11 @@ def zero(tile: Tile, sums: Buffer) -> Any:
     return each_vector(tile, lambda _row, _column, at: tirx.BufferStore(sums, nothing, [at]))
 
 
+def fill(tile: Tile, sums: Buffer, value: Callable[[Expr, Expr], Expr]) -> Any:
+    """Set all sums to `value(row, column)`."""
+    return each_vector(tile, lambda row, column, at: tirx.BufferStore(sums, value(row, column), [at]))
+
+
 def step(tile: Tile, sums: Buffer, left: Callable[[Expr], Expr], right: Callable[[Expr], Expr]) -> Any:
     """Add one outer product: `left(row) * right(column)`."""
 
@@ -88,6 +93,11 @@ def copy(tile: Tile, sums: Buffer, target: Buffer) -> Any:
     return each_vector(tile, lambda _row, _column, at: tirx.BufferStore(target, tirx.BufferLoad(sums, [at]), [at]))
 
 
-def row_sizes(rows: int) -> Sequence[int]:
-    """Tile heights that together cover any number of rows below `rows` in few steps, largest first."""
-    return tuple(size for size in (rows // 3, 1) if 0 < size < rows)
+def prefetch(load: Any) -> Any:
+    """Ask for the cache line of an element that is used soon. It need not exist."""
+    settings = [tirx.IntImm("int32", value) for value in (_READ, _KEEP, _DATA)]
+    return tirx.Evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", tirx.address_of(load), *settings))
+
+
+_READ, _KEEP, _DATA = 0, 3, 1
+"""Operands of LLVM's `prefetch`."""

@@ -1,0 +1,97 @@
+"""Matrix products that are cut for caches: chunks of the depth, copied rows, tiles of every height, epilogues of any kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tvm import relax, tirx, topi
+
+from deploykit.compiler.schedules import DEVICES, Device
+from deploykit.compiler.schedules.blocking import Blocking, blocking_for, heights_of
+from deploykit.compiler.schedules.loops import const, static
+from deploykit.compiler.schedules.tile import tile_for
+from tests.schedules.harness import VECTORS, Model, module
+
+N, K = (tirx.Var(name, "int64") for name in "nk")
+WIDE = DEVICES["x86-64-v4"]
+
+devices = pytest.mark.parametrize("device", [VECTORS, WIDE, DEVICES["arm64"]], ids=lambda device: device.name)
+
+
+def sample(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype("float32")
+
+
+def cut(device: Device, depth: object, *, columns: int = 768, resumable: bool = True) -> Blocking:
+    tile = tile_for(device, "float32", 2)
+    return blocking_for(device, tile, depth, const(columns), resumable=resumable)
+
+
+@pytest.mark.parametrize(
+    ("depth", "chunks", "copied"),
+    [(64, 1, False), (768, 1, False), (1024, 3, True), (3072, 8, True), (1000, 2, False)],
+)
+def test_the_depth_is_cut_for_the_first_level_cache(depth: int, chunks: int, copied: bool) -> None:
+    blocking = cut(WIDE, const(depth))
+    assert (static(blocking.chunks), blocking.pitch > 0) == (chunks, copied)
+
+
+def test_sums_that_cannot_wait_are_computed_in_one_chunk() -> None:
+    for depth in (const(5000), K):
+        blocking = cut(WIDE, depth, resumable=False)
+        assert (static(blocking.chunks), blocking.pitch) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "blocks", "heights"), [(1, 1, (1,)), (12, 1, (12,)), (77, 1, (11,)), (100, 3, (12, 11)), (13, 1, (7, 6))]
+)
+def test_rows_are_cut_evenly(rows: int, blocks: int, heights: tuple[int, ...]) -> None:
+    assert heights_of(12, const(rows), const(blocks)) == heights
+
+
+@devices
+@pytest.mark.parametrize(("depth", "width"), [(1100, 70), (1024, 160), (2048, 33)])
+def test_sums_wait_in_the_result_between_chunks(device: Device, depth: int, width: int) -> None:
+    weight = sample(depth, width)
+    model = Model(
+        module([("a", (N, depth), "float32")], lambda bb, x: bb.emit(relax.op.matmul(x, relax.const(weight)))), device
+    )
+    for n in (1, 2, 13, 50, 101):
+        a = sample(n, depth)
+        np.testing.assert_allclose(model(a), a.astype("float64") @ weight, rtol=1e-4, atol=1e-3)
+
+
+@devices
+def test_a_symbolic_depth_may_be_nothing_or_many_chunks(device: Device) -> None:
+    M = tirx.Var("m", "int64")
+    params = [("a", (N, K), "float32"), ("b", (K, M), "float32")]
+    model = Model(module(params, lambda bb, x, y: bb.emit(relax.op.matmul(x, y))), device)
+    for n, k, m in [(5, 0, 40), (30, 1, 100), (25, 1500, 70)]:
+        a, b = sample(n, k), sample(k, m)
+        np.testing.assert_allclose(model(a, b), a.astype("float64") @ b, rtol=1e-4, atol=1e-3)
+
+
+@devices
+@pytest.mark.parametrize("height", range(1, 14))
+def test_tiles_of_every_height(device: Device, height: int) -> None:
+    weight = sample(20, 40)
+    model = Model(
+        module([("a", (height, 20), "float32")], lambda bb, x: bb.emit(relax.op.matmul(x, relax.const(weight)))), device
+    )
+    a = sample(height, 20)
+    np.testing.assert_allclose(model(a), a @ weight, rtol=1e-4, atol=1e-4)
+
+
+@devices
+def test_epilogues_with_functions_are_applied_with_the_last_chunk(device: Device) -> None:
+    weight, bias = sample(1100, 72) / 33, sample(72)
+
+    def body(bb: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
+        y = bb.emit(relax.op.matmul(x, relax.const(weight)))
+        return bb.emit_te(topi.tanh, bb.emit_te(topi.add, y, relax.const(bias)))
+
+    model = Model(module([("x", (N, 1100), "float32")], body), device)
+    assert len(model.kernels) == 1
+    for n in (1, 30):
+        x = sample(n, 1100)
+        np.testing.assert_allclose(model(x), np.tanh(x @ weight + bias), rtol=1e-4, atol=1e-4)
