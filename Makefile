@@ -23,6 +23,7 @@ demo: setup ## Build real models for every target, run them, compare, and print 
 
 bench: setup ## Time models next to ONNX Runtime, and PyTorch and IREE where they are installed; see build/bench
 	$(BIN)/python -m bench
+	$(BIN)/python -m bench.roofline
 
 test: setup ## Run all tests
 	$(PYTEST)

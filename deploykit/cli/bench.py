@@ -123,7 +123,7 @@ def _show(result: Benchmark, title: str, against: Reference | None) -> None:
 
 
 def _show_profile(profile: Profile) -> None:
-    title = f"{text_seconds(profile.seconds)} in kernels and copies, medians of {profile.runs} runs"
+    title = f"{text_seconds(profile.seconds)} in kernels and copies, each the fastest of {profile.runs} runs"
     rows = table("kernel", ">calls", ">time", ">share", ">GFLOP/s", ">GB/s", title=title)
     for kernel in profile.kernels():
         share = f"{100 * profile.share(kernel):.1f} %"
