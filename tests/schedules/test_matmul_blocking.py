@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tvm import relax, tirx, topi
+from tvm import ir, relax, tirx, topi
 
 from deploykit.compiler.schedules import DEVICES, Device
 from deploykit.compiler.schedules.blocking import Blocking, blocking_for, heights_of
 from deploykit.compiler.schedules.loops import const, static
+from deploykit.compiler.schedules.nest import call_name, collect
 from deploykit.compiler.schedules.tile import tile_for
 from tests.schedules.harness import VECTORS, Model, module
 
@@ -93,3 +94,12 @@ def test_epilogues_with_functions_are_applied_with_the_last_chunk(device: Device
     for n in (1, 30):
         x = sample(n, 1100)
         np.testing.assert_allclose(model(x), np.tanh(x @ weight + bias), rtol=1e-4, atol=1e-4)
+
+
+def test_erf_is_applied_to_whole_vectors() -> None:
+    def body(bb: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
+        return bb.emit_te(topi.erf, bb.emit(relax.op.matmul(x, relax.const(sample(20, 64)))))
+
+    (kernel,) = Model(module([("x", (5, 20), "float32")], body), WIDE).kernels.values()
+    vectors = [loop for loop in collect(kernel.func.body, tirx.For) if loop.kind == tirx.ForKind.VECTORIZED]
+    assert any(call_name(call) == "erf" for loop in vectors for call in collect(loop, ir.Call))

@@ -33,6 +33,9 @@ FEWEST_ROWS, MOST_ROWS = 48, 384
 WIDEST = 256
 """Columns of a unit of work at most."""
 
+FEWEST_COPIED = 4
+"""Panels that make up for the copy of a tile's rows."""
+
 LINE, WAYS = 64, 8
 """Bytes of a line of the first-level cache, and lines that compete for the same places before one is lost."""
 
@@ -63,7 +66,8 @@ class Blocking:
         stretches = ceil_div(panels, const(self.panels))
         least, most = ceil_div(rows, const(MOST_ROWS)), ceil_div(rows, const(FEWEST_ROWS))
         blocks = tirx.min(tirx.max(ceil_div(wanted, tirx.max(stretches, const(1))), least), most)
-        return blocks, tirx.max(stretches, tirx.min(panels, ceil_div(wanted, tirx.max(blocks, const(1)))))
+        most = ceil_div(panels, const(FEWEST_COPIED if self.pitch else 1))
+        return blocks, tirx.max(stretches, tirx.min(most, ceil_div(wanted, tirx.max(blocks, const(1)))))
 
 
 def blocking_for(device: Device, tile: Tile, total: Expr, columns: Expr, *, resumable: bool) -> Blocking:

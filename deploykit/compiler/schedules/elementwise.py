@@ -124,7 +124,13 @@ def _lanes(store: Any, inner: Fused, found: Sequence[Access], device: Device) ->
 
 def guarded(value: Expr) -> bool:
     """Whether `value` has loads that are only valid under a condition, or calls without a vector form."""
-    return any(call_name(call) not in VECTOR_CALLS for call in collect(value, ir.Call))
+    return any(not _has_vectors(call) for call in collect(value, ir.Call))
+
+
+def _has_vectors(call: Any) -> bool:
+    """Whether the code generator applies a call to whole vectors: `erf` in the precision that it is expanded for."""
+    name = call_name(call)
+    return name in VECTOR_CALLS or (name == "erf" and dtype_of(call) in ("float32", "float16"))
 
 
 VECTOR_CALLS = frozenset(

@@ -44,11 +44,10 @@ class Results:
         return dtype_of(self.finish.store.buffer)
 
     def ahead(self, place: Place, tile: Tile) -> list[Any]:
-        """Asks for the memory that the tile is stored to."""
+        """Asks for the memory that the tile is stored to: neighbouring lines of a row come along."""
         if tile.lanes == 1:
             return []
-        spots = [(const(i), const(v * tile.lanes)) for i in range(tile.rows) for v in range(tile.vectors)]
-        return [prefetch(self._waiting(place, tile, *spot)) for spot in spots]
+        return [prefetch(self._waiting(place, tile, const(row), const(0))) for row in range(tile.rows)]
 
     def finished(self, place: Place, tile: Tile, sums: Buffer, spilled: Buffer) -> Any:
         """Store complete sums."""
