@@ -61,12 +61,26 @@ class Code:
         self._open[-1].append(statement)
 
     @contextmanager
-    def loop(self, name: str, extent: IntExpr, start: IntExpr = 0) -> Iterator[ir.Expr]:
+    def loop(
+        self, name: str, extent: IntExpr, start: IntExpr = 0, kind: int = tirx.ForKind.SERIAL
+    ) -> Iterator[ir.Expr]:
         """`for (name = start; name < start + extent; ++name)`."""
         var = tirx.Var(name, "int64")
         with self._block() as body:
             yield var
-        self.append(tirx.For(var, expr(start), expr(extent), tirx.ForKind.SERIAL, _sequence(body)))
+        self.append(tirx.For(var, expr(start), expr(extent), kind, _sequence(body)))
+
+    @contextmanager
+    def lanes(self, count: int) -> Iterator[ir.Expr]:
+        """All of `count` iterations at once; they do not depend on each other."""
+        with self.loop("lane", count, kind=tirx.ForKind.VECTORIZED) as lane:
+            yield lane
+
+    @contextmanager
+    def shared(self, name: str, extent: IntExpr) -> Iterator[ir.Expr]:
+        """A loop of the whole kernel whose iterations threads may share out among them."""
+        with self.loop(name, extent, kind=tirx.ForKind.PARALLEL) as index:
+            yield index
 
     @contextmanager
     def repeat(self, condition: ir.Expr) -> Iterator[None]:

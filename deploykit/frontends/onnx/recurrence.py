@@ -1,134 +1,151 @@
-"""The cells of recurrent layers: what one step of one sequence does to its states.
+"""The cells of recurrent layers: what one step makes of the gates of a sequence.
 
-A cell is a function of a `Row`, which writes the statements of an imperative kernel. `H` is the hidden size.
-(Source: ONNX operators RNN, GRU, LSTM.)
+A cell is described by its phases and by a function that finishes a phase for `LANES` neighbouring hidden units of one
+sequence. The gates of a phase are sums: the projected input, biases included, plus the products of a state with its
+weights. A phase sums `width` gates together, those of `groups` runs of units, so that there are always several sums to
+work at; the function sees them by number, in ONNX's order. (Source: ONNX operators RNN, GRU, LSTM.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import ir, tirx
 
-from deploykit.frontends.onnx.imperative import Array, Code
-
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.frontends.onnx.imperative import Code
 
     Function = Callable[[ir.Expr], ir.Expr]
 
-
-@dataclass(frozen=True)
-class Vector:
-    """A run of elements of an array's last axis, from `offset` on."""
-
-    array: Array
-    prefix: tuple[IntExpr, ...] = ()
-    offset: IntExpr = 0
-
-    def __getitem__(self, index: IntExpr) -> ir.Expr:
-        return self.array[(*self.prefix, index + self.offset)]
-
-    def __setitem__(self, index: IntExpr, value: Any) -> None:
-        self.array[(*self.prefix, index + self.offset)] = value
-
-    def after(self, count: IntExpr) -> Vector:
-        """The run from `count` elements further on."""
-        return Vector(self.array, self.prefix, self.offset + count)
+LANES = 16
+"""Hidden units that are computed at once; their number is filled up to a multiple of that."""
 
 
 @dataclass(frozen=True)
-class Row:
-    """One step of one sequence. `projected` is the input times its weights, gates beside each other; `gates` is scratch
-    of one `H` a gate, and one more; the states `h` and (LSTM) `c` are read and then written.
+class Phase:
+    """Sums of some gates for `groups` runs of units at a time; `state` is the vector that they are products with.
+    `projects` says for each gate whether its sum starts from the projected input, or from the bias of the state."""
 
-    `weights[k]` are the factors of element `k` of the state in all gates; `peephole` and `bias` are those of the
-    operator; `functions` are its activations, and `bounded` is what `clip` does before those of the gates."""
+    gates: tuple[int, ...]
+    groups: int
+    state: str = "h"
+    projects: tuple[bool, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """Sums of one panel."""
+        return LANES * self.groups * len(self.gates)
+
+    @property
+    def units(self) -> int:
+        """Hidden units of one panel."""
+        return LANES * self.groups
+
+
+@dataclass(frozen=True)
+class Units:
+    """`LANES` units of one sequence at the end of a phase. `read(name)` are their elements of a vector over the hidden
+    units (`h`, `c`, `input`: the projected input of the last gate; peepholes `p0` to `p2` as far as there are any),
+    `write(name, run)` sets them; what is written to `h` and `c` is the next state."""
 
     code: Code
-    hidden: IntExpr
-    projected: Vector
-    gates: Vector
-    h: Vector
-    c: Vector | None
-    weights: Callable[[ir.Expr], Vector]
-    peephole: Vector | None
-    bias: Vector | None
+    gate: Callable[[int], Callable[[ir.Expr], ir.Expr]]
+    read: Callable[[str], Callable[[ir.Expr], ir.Expr] | None]
+    write: Callable[[str, Callable[[ir.Expr], ir.Expr]], None]
     functions: tuple[Function, ...]
     bounded: Function
+    dtype: str
 
-    def project(self, count: int) -> None:
-        """The first `count` gates become the projected input."""
-        with self.code.loop("j", self.hidden * count) as j:
-            self.gates[j] = self.projected[j]
+    def named(self, name: str, run: Callable[[ir.Expr], ir.Expr]) -> Callable[[ir.Expr], ir.Expr]:
+        """`run`, computed once."""
+        room = self.code.room(name, LANES, self.dtype)
+        with self.code.lanes(LANES) as lane:
+            room[lane] = run(lane)
+        return lambda lane: room[lane]
 
-    def add_state(self, state: Vector, first: int, count: int, into: int) -> None:
-        """Add the product of `state` and the weights of gates `first` to `first + count` to the gates from `into`."""
-        with self.code.loop("k", self.hidden) as k:
-            factor = self.code.cell("factor", state[k])
-            column = self.weights(k).after(self.hidden * first)
-            target = self.gates.after(self.hidden * into)
-            with self.code.loop("j", self.hidden * count) as j:
-                target[j] = target[j] + factor.value * column[j]
-
-    def gate(self, number: int, index: ir.Expr) -> ir.Expr:
-        return self.gates[index + self.hidden * number]
+    def state(self, name: str) -> Callable[[ir.Expr], ir.Expr]:
+        found = self.read(name)
+        assert found is not None, f"the layer has no vector {name}"
+        return found
 
 
-def rnn(row: Row) -> None:
+@dataclass(frozen=True)
+class Cell:
+    """`finish(phase number, units)` ends a phase; `vectors` are scratch vectors that phases hand on."""
+
+    phases: tuple[Phase, ...]
+    finish: Callable[[int, Units], None]
+    vectors: tuple[str, ...] = ()
+
+
+RNN = Cell((Phase((0,), 4),), lambda _, units: _rnn(units))
+
+
+def _rnn(units: Units) -> None:
     """`h = f(x W + h R + b)`."""
-    row.project(1)
-    row.add_state(row.h, 0, 1, into=0)
-    with row.code.loop("j", row.hidden) as j:
-        row.h[j] = row.functions[0](row.bounded(row.gates[j]))
+    gate = units.gate(0)
+    units.write("h", lambda lane: units.functions[0](units.bounded(gate(lane))))
 
 
-def lstm(row: Row, *, coupled: bool) -> None:
+def lstm(*, coupled: bool) -> Cell:
     """Gates i, o, f, c: `c = f c + i g(c~)`, `h = o h(c)`; `coupled` makes the forget gate `1 - i`."""
-    assert row.c is not None
-    code, (f, g, h) = row.code, row.functions
-    row.project(4)
-    row.add_state(row.h, 0, 4, into=0)
-
-    def seen(number: int, index: ir.Expr, cell: ir.Expr, peephole: int) -> ir.Expr:
-        """What a gate's activation sees; `peephole` is the gate's place in the peephole weights."""
-        value = row.gate(number, index)
-        if row.peephole is not None:
-            value = value + row.peephole[index + row.hidden * peephole] * cell
-        return f(row.bounded(value))
-
-    with code.loop("j", row.hidden) as j:
-        before = code.cell("before", row.c[j])
-        opened = code.cell("opened", seen(0, j, before.value, 0))
-        one = tirx.const(1, str(opened.value.ty.dtype))
-        kept = one - opened.value if coupled else seen(2, j, before.value, 2)
-        after = code.cell("after", kept * before.value + opened.value * g(row.bounded(row.gate(3, j))))
-        row.c[j] = after.value
-        row.h[j] = seen(1, j, after.value, 1) * h(after.value)
+    return Cell((Phase((0, 1, 2, 3), 1),), lambda _, units: _lstm(units, coupled=coupled))
 
 
-def gru(row: Row, *, linear_before_reset: bool) -> None:
+def _lstm(units: Units, *, coupled: bool) -> None:
+    f, g, h = units.functions
+    before = units.named("before", units.state("c"))
+
+    def seen(number: int, cell: Callable[[ir.Expr], ir.Expr], peephole: int) -> Callable[[ir.Expr], ir.Expr]:
+        """A gate whose peephole weights are the vector `p<peephole>`, if there are any."""
+        gate, factor = units.gate(number), units.read(f"p{peephole}")
+        if factor is None:
+            return lambda lane: f(units.bounded(gate(lane)))
+        return lambda lane: f(units.bounded(gate(lane) + factor(lane) * cell(lane)))
+
+    opened = units.named("opened", seen(0, before, 0))
+    one = tirx.const(1, units.dtype)
+    forgotten = (lambda lane: one - opened(lane)) if coupled else seen(2, before, 2)
+    kept = units.named("kept", forgotten)
+    new = units.named("new", lambda lane: g(units.bounded(units.gate(3)(lane))))
+    after = units.named("after", lambda lane: kept(lane) * before(lane) + opened(lane) * new(lane))
+    shown = units.named("shown", seen(1, after, 1))
+    units.write("c", after)
+    units.write("h", lambda lane: shown(lane) * h(after(lane)))
+
+
+def gru(*, linear_before_reset: bool) -> Cell:
     """Gates z, r, h: `h = (1 - z) g(h~) + z h`, the reset gate `r` being applied to the state, or to the state's
     product with its weights, bias included (`linear_before_reset`)."""
-    code, (f, g) = row.code, row.functions
-    row.project(3)
-    row.add_state(row.h, 0, 2, into=0)
-    spare = row.gates.after(row.hidden * 3)
     if linear_before_reset:
-        with code.loop("j", row.hidden) as j:
-            zero = tirx.const(0, str(row.h[j].ty.dtype))
-            spare[j] = zero if row.bias is None else row.bias[j + row.hidden * 5]
-        row.add_state(row.h, 2, 1, into=3)
-        with code.loop("j", row.hidden) as j:
-            reset = f(row.bounded(row.gate(1, j)))
-            row.gates[j + row.hidden * 2] = row.gate(2, j) + reset * spare[j]
-    else:
-        with code.loop("j", row.hidden) as j:
-            spare[j] = f(row.bounded(row.gate(1, j))) * row.h[j]
-        row.add_state(spare, 2, 1, into=2)
-    with code.loop("j", row.hidden) as j:
-        update = code.cell("update", f(row.bounded(row.gate(0, j))))
-        one = tirx.const(1, str(update.value.ty.dtype))
-        row.h[j] = (one - update.value) * g(row.bounded(row.gate(2, j))) + update.value * row.h[j]
+        phase = Phase((0, 1, 2), 1, projects=(True, True, False))
+        return Cell((phase,), lambda _, units: _gru_of_products(units))
+    phases = (Phase((0, 1), 2), Phase((2,), 4, state="reset"))
+    return Cell(phases, lambda number, units: (_gru_gates, _gru_state)[number](units), ("reset", "update"))
+
+
+def _gru_of_products(units: Units) -> None:
+    f, g = units.functions
+    update = units.named("z", lambda lane: f(units.bounded(units.gate(0)(lane))))
+    reset = units.named("r", lambda lane: f(units.bounded(units.gate(1)(lane))))
+    entered = units.state("input")
+    new = units.named("new", lambda lane: g(units.bounded(entered(lane) + reset(lane) * units.gate(2)(lane))))
+    _blend(units, update, new)
+
+
+def _gru_gates(units: Units) -> None:
+    f, before = units.functions[0], units.state("h")
+    units.write("update", lambda lane: f(units.bounded(units.gate(0)(lane))))
+    units.write("reset", lambda lane: f(units.bounded(units.gate(1)(lane))) * before(lane))
+
+
+def _gru_state(units: Units) -> None:
+    new = units.named("new", lambda lane: units.functions[1](units.bounded(units.gate(2)(lane))))
+    _blend(units, units.state("update"), new)
+
+
+def _blend(units: Units, update: Callable[[ir.Expr], ir.Expr], new: Callable[[ir.Expr], ir.Expr]) -> None:
+    before, one = units.state("h"), tirx.const(1, units.dtype)
+    units.write("h", lambda lane: (one - update(lane)) * new(lane) + update(lane) * before(lane))

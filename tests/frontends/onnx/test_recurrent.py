@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
-from tests.frontends.onnx.harness import by_onnxruntime, check
+from tests.frontends.onnx.harness import by_onnxruntime, check, parse
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 SIZES = [(4, 2), (1, 1), (7, 3)]
@@ -68,3 +69,19 @@ def test_only_the_last_state() -> None:
     fixed = {"w": weights(1, 4 * HIDDEN, INPUTS, seed=1), "r": weights(1, 4 * HIDDEN, HIDDEN, seed=2)}
     runs = [{"x": weights(length, batch, INPUTS, seed=0), **fixed} for length, batch in SIZES]
     check(text, *runs, opset=14, expected=by_onnxruntime(text, *runs, opset=14), rtol=1e-4)
+
+
+@pytest.mark.parametrize("operator", GATES)
+def test_constant_weights_and_whole_runs_of_units(operator: str) -> None:
+    """Hidden sizes that fill runs of units, or not quite; batches of whole blocks and of what is left."""
+    for hidden, linear in ((32, 0), (77, 1)):
+        shape = GATES[operator] * hidden
+        text = f"""(float[t,b,{INPUTS}] x) => (float[s,d,c,k] y, float[d1,b1,k1] h) {{
+            y, h = {operator}<hidden_size={hidden}{", linear_before_reset=" + str(linear) if operator == "GRU" else ""}>
+                (x, w, r, bias) }}"""
+        model = parse(text, opset=14)
+        for name, sizes in {"w": (1, shape, INPUTS), "r": (1, shape, hidden), "bias": (1, 2 * shape)}.items():
+            values = weights(*sizes, seed=hidden) / np.float32(np.sqrt(hidden))
+            model.graph.initializer.append(numpy_helper.from_array(values, name))
+        runs = [{"x": weights(length, batch, INPUTS, seed=0)} for length, batch in ((1, 1), (20, 1), (5, 9))]
+        check(model, *runs, expected=by_onnxruntime(model, *runs), rtol=1e-4)

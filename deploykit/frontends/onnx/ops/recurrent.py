@@ -1,9 +1,9 @@
 """Recurrent layers: RNN, GRU, LSTM, over symbolic sequence length and batch.
 
 The projections of all inputs, of every time step, direction and gate, are one matrix product with the biases added.
-What is left is one imperative kernel a layer: for each direction, step and sequence it adds the projection of the
-state to a row of gates, and the cell (`recurrence`) makes the next state of it. States and gates are kept in float32
-or wider.
+What is left is one imperative kernel a layer (`recurrent_scan`): for each direction, step and sequence it adds the
+projection of the state to the gates, and the cell (`recurrence`) makes the next state of them. Weights are arranged for
+it here, constant ones at import. States and gates are kept in float32 or wider.
 
 * a sequence shorter than the longest one (`sequence_lens`) keeps its state when it ends, and its outputs beyond are 0;
   the reverse direction starts at its own last step;
@@ -15,42 +15,28 @@ Weights are (directions, gates * hidden, ...). (Source: ONNX operators RNN, GRU,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import compute_dtype, elementwise
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.imperative import Array, Code, imperative
-from deploykit.frontends.onnx.integers import clamp, equal, expr, exprs
+from deploykit.frontends.onnx.integers import equal, exprs
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.activations import ACTIVATIONS
+from deploykit.frontends.onnx.ops.joining import concat
 from deploykit.frontends.onnx.ops.layout import transpose
 from deploykit.frontends.onnx.ops.matmul import wide_matmul
-from deploykit.frontends.onnx.recurrence import Row, Vector, gru, lstm, rnn
+from deploykit.frontends.onnx.recurrence import LANES, RNN, Cell, Phase, gru, lstm
+from deploykit.frontends.onnx.recurrent_scan import Function, Layer, scan
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
 
-Function = Callable[[ir.Expr], ir.Expr]
-
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
-
-
-@dataclass(frozen=True)
-class _Layer:
-    """A layer: `gates` and the names of its default activations are the cell's; `backwards` and `functions` have one
-    entry a direction. With `split_bias` the last gate's bias of the state is left to the cell."""
-
-    cell: Callable[[Row], None]
-    gates: int
-    hidden: IntExpr
-    backwards: tuple[bool, ...]
-    functions: tuple[tuple[Function, ...], ...]
-    bounded: Function
-    split_bias: bool = False
 
 
 @operator("RNN")
@@ -64,7 +50,7 @@ def rnn_operator(
     lengths: Value | None = None,
     h: Value | None = None,
 ) -> tuple[Value | None, ...]:
-    layer = _layer(ctx, node, rnn, ("Tanh",), 1, r)
+    layer = _layer(ctx, node, RNN, ("Tanh",), 1, r)
     return _run(ctx, node, layer, x, w, r, bias=bias, lengths=lengths, h=h)
 
 
@@ -79,9 +65,8 @@ def gru_operator(
     lengths: Value | None = None,
     h: Value | None = None,
 ) -> tuple[Value | None, ...]:
-    linear = node.int("linear_before_reset", 0) != 0
-    cell = partial(gru, linear_before_reset=linear)
-    layer = _layer(ctx, node, cell, ("Sigmoid", "Tanh"), 3, r, split_bias=linear)
+    cell = gru(linear_before_reset=node.int("linear_before_reset", 0) != 0)
+    layer = _layer(ctx, node, cell, ("Sigmoid", "Tanh"), 3, r)
     return _run(ctx, node, layer, x, w, r, bias=bias, lengths=lengths, h=h)
 
 
@@ -98,21 +83,12 @@ def lstm_operator(
     c: Value | None = None,
     peephole: Value | None = None,
 ) -> tuple[Value | None, ...]:
-    cell = partial(lstm, coupled=node.int("input_forget", 0) != 0)
+    cell = lstm(coupled=node.int("input_forget", 0) != 0)
     layer = _layer(ctx, node, cell, ("Sigmoid", "Tanh", "Tanh"), 4, r)
     return _run(ctx, node, layer, x, w, r, bias=bias, lengths=lengths, h=h, c=c, peephole=peephole)
 
 
-def _layer(
-    ctx: Context,
-    node: Node,
-    cell: Callable[[Row], None],
-    defaults: tuple[str, ...],
-    gates: int,
-    r: Value,
-    *,
-    split_bias: bool = False,
-) -> _Layer:
+def _layer(ctx: Context, node: Node, cell: Cell, defaults: tuple[str, ...], gates: int, r: Value) -> Layer:
     direction = node.string("direction", "forward").lower()
     if direction not in _DIRECTIONS:
         raise Unsupported(f"direction '{direction}'")
@@ -120,9 +96,11 @@ def _layer(
     functions = _functions(node, defaults, len(backwards))
     clip = node.float("clip", 0.0) if node.has("clip") else None
     hidden = node.int("hidden_size") if node.has("hidden_size") else r.shape[2]
+    if not isinstance(hidden, int):
+        raise Unsupported("the size of the state is not known")
     ctx.require(equal(r.shape[2], hidden), f"weights of states of size {{}}, hidden_size is {hidden}", r.shape[2])
     ctx.require(equal(r.shape[1], hidden * gates), f"{{}} rows of weights for {gates} gates", r.shape[1])
-    return _Layer(cell, gates, hidden, backwards, functions, partial(_bounded, clip), split_bias)
+    return Layer(cell, hidden, backwards, functions, partial(_bounded, clip))
 
 
 def _bounded(limit: float | None, x: ir.Expr) -> ir.Expr:
@@ -151,7 +129,7 @@ def _functions(node: Node, defaults: tuple[str, ...], directions: int) -> tuple[
 
 
 def _run(
-    ctx: Context, node: Node, layer: _Layer, x: Value, w: Value, r: Value, **operands: Value | None
+    ctx: Context, node: Node, layer: Layer, x: Value, w: Value, r: Value, **operands: Value | None
 ) -> tuple[Value | None, ...]:
     """Outputs Y, Y_h and (LSTM) Y_c. `operands` are the optional inputs by name."""
     dtype, batch_first = x.dtype, node.int("layout", 0) == 1
@@ -164,95 +142,113 @@ def _run(
             state = operands.get(name)
             operands[name] = None if state is None else transpose(ctx, state, [1, 0, 2])
     given = {n: v if n == "lengths" else ctx.cast(v, wide) for n, v in operands.items() if v is not None}
-    projected = _projected(ctx, layer, x, w, given.get("bias"))
-    kept = {n: v for n, v in given.items() if n != "bias" or layer.split_bias}
-    factors = ctx.cast(transpose(ctx, r, [0, 2, 1]), wide)
-    y, states = _scan(ctx, node, layer, {"projected": projected, "weights": factors, **kept})
+    bias, peephole = given.pop("bias", None), given.pop("peephole", None)
+    arrays = {
+        "projected": _projected(ctx, layer, x, w, bias),
+        "weights": ctx.cast(_packed(ctx, layer, r), wide),
+        **given,
+        **({} if bias is None else _state_bias(ctx, layer, bias)),
+        **({} if peephole is None else _peepholes(ctx, layer, peephole)),
+    }
+    y, states = _scan(ctx, node, layer, arrays)
     order = [2, 0, 1, 3] if batch_first else [0, 1, 2, 3]
     whole = None if y is None else transpose(ctx, ctx.cast(y, dtype), order)
     return (whole, *(transpose(ctx, ctx.cast(s, dtype), [1, 0, 2] if batch_first else [0, 1, 2]) for s in states))
 
 
-def _projected(ctx: Context, layer: _Layer, x: Value, w: Value, bias: Value | None) -> Value:
-    """(length, batch, directions * gates * hidden): inputs times weights, plus the biases."""
-    columns = ctx.product(w.shape[:2])
-    product = wide_matmul(ctx, x, transpose(ctx, ctx.reshape(w, (columns, w.shape[2])), [1, 0]))
+def _projected(ctx: Context, layer: Layer, x: Value, w: Value, bias: Value | None) -> Value:
+    """(length, batch, directions * width): inputs times weights, plus the biases."""
+    columns = len(layer.backwards) * layer.width
+    arranged = ctx.reshape(taken(ctx, w, layer.columns()), (columns, w.shape[2]))
+    product = wide_matmul(ctx, x, transpose(ctx, arranged, [1, 0]))
     if bias is None:
         return product
-    width = ctx.simplify(w.shape[1])
-    both = width - layer.hidden if layer.split_bias else width
-
-    def build(t: te.Tensor) -> te.Tensor:
-        def total(d: ir.Expr, j: ir.Expr) -> ir.Expr:
-            own = t(d, j)
-            return own + tirx.if_then_else(j < both, t(d, j + width), tirx.const(0, own.ty.dtype))
-
-        return te.compute(exprs((bias.shape[0], width)), total, name="gate_bias")
-
-    added = ctx.reshape(ctx.kernel("gate_bias", build, bias, dtype=bias.dtype), (columns,))
-    return elementwise(ctx, "add_bias", lambda a, b: a + b, product, added)
+    order = layer.columns()
+    own = taken(ctx, bias, order)
+    of_state = np.where(order >= 0, order + layer.hidden * layer.gates, -1)
+    starts = np.concatenate([_starts_projected(phase, layer) for phase in layer.cell.phases])
+    other = taken(ctx, bias, np.where(starts, of_state, -1))
+    if own.array is not None and other.array is not None:
+        total = ctx.constant(own.array + other.array)
+    else:
+        total = elementwise(ctx, "gate_bias", lambda a, b: a + b, own, other)
+    return elementwise(ctx, "add_bias", lambda a, b: a + b, product, ctx.reshape(total, (columns,)))
 
 
-def _scan(ctx: Context, node: Node, layer: _Layer, operands: dict[str, Value]) -> tuple[Value | None, list[Value]]:
+def _starts_projected(phase: Phase, layer: Layer) -> np.ndarray:
+    """For each column of a phase whether its sum starts from the projected input."""
+    starts = np.repeat(phase.projects or (True,) * len(phase.gates), LANES)
+    return np.tile(starts, layer.units // LANES)
+
+
+def _packed(ctx: Context, layer: Layer, r: Value) -> Value:
+    """Weights of the states, (directions, hidden * width): for each panel, unit by unit of the state."""
+    parts = []
+    for phase, start in zip(layer.cell.phases, layer.starts(), strict=True):
+        panels = layer.units // phase.units
+        rows = taken(ctx, r, layer.columns()[start : start + panels * phase.width])
+        split = ctx.reshape(rows, (len(layer.backwards), panels, phase.width, layer.hidden))
+        turned = transpose(ctx, split, [0, 1, 3, 2])
+        parts.append(ctx.reshape(turned, (len(layer.backwards), panels * phase.width * layer.hidden)))
+    return concat(ctx, parts, 1)
+
+
+def _state_bias(ctx: Context, layer: Layer, bias: Value) -> dict[str, Value]:
+    """The state's bias of the last gate where a sum starts from it."""
+    if all(all(phase.projects) for phase in layer.cell.phases):
+        return {}
+    first = (2 * layer.gates - 1) * layer.hidden
+    return {"bias": taken(ctx, bias, _filled(layer, first))}
+
+
+def _peepholes(ctx: Context, layer: Layer, peephole: Value) -> dict[str, Value]:
+    return {f"p{i}": taken(ctx, peephole, _filled(layer, i * layer.hidden)) for i in range(3)}
+
+
+def _filled(layer: Layer, first: int) -> np.ndarray:
+    """The positions of a vector over the hidden units that begins at `first`, -1 for units to fill up."""
+    units = np.arange(layer.units)
+    return np.where(units < layer.hidden, units + first, -1)
+
+
+def taken(ctx: Context, x: Value, positions: np.ndarray) -> Value:
+    """Elements of axis 1 by their positions; zeros for -1."""
+    shape = (x.shape[0], len(positions), *x.shape[2:])
+    if x.array is not None:
+        rows = x.array[:, np.maximum(positions, 0)]
+        keep = (positions >= 0).reshape(1, -1, *[1] * (x.rank - 2))
+        return ctx.constant(np.where(keep, rows, np.zeros((), x.array.dtype)))
+
+    def build(t: te.Tensor, where: te.Tensor) -> te.Tensor:
+        def element(d: ir.Expr, i: ir.Expr, *rest: ir.Expr) -> ir.Expr:
+            at = where(i)
+            return tirx.if_then_else(at >= 0, t(d, tirx.max(at, 0), *rest), tirx.const(0, t.dtype))
+
+        return te.compute(exprs(shape), element, name="taken")
+
+    return ctx.kernel("taken", build, x, ctx.constant(positions.astype(np.int64)), dtype=x.dtype)
+
+
+def _scan(ctx: Context, node: Node, layer: Layer, operands: dict[str, Value]) -> tuple[Value | None, list[Value]]:
     """Outputs over all steps (if used) and the last states, from the first states."""
     names = list(operands)
     length, batch = operands["projected"].shape[:2]
     dtype = operands["projected"].dtype
+    directions = len(layer.backwards)
     states = ("h", "c") if node.op_type == "LSTM" else ("h",)
-    state_shape = exprs((len(layer.backwards), batch, layer.hidden))
-    outputs = {f"last_{s}": state_shape for s in states}
-    outputs["gates"] = exprs((layer.hidden * (layer.gates + 1),))
+    outputs: dict[str, Sequence[IntExpr]] = {f"last_{s}": (directions, batch, layer.hidden) for s in states}
+    outputs["states"] = (2, directions, batch, layer.units)
+    for name in (*(["cells"] if "c" in states else []), *layer.cell.vectors):
+        outputs[name] = (directions, batch, layer.units)
     if node.uses_output(0):
-        outputs["y"] = exprs((length, len(layer.backwards), batch, layer.hidden))
+        outputs["y"] = (length, directions, batch, layer.hidden)
 
     def body(code: Code, *arrays: Array) -> None:
-        _steps(code, layer, dict(zip([*names, *outputs], arrays, strict=True)), (length, batch), dtype)
+        scan(code, layer, dict(zip([*names, *outputs], arrays, strict=True)), (length, batch), dtype)
 
     def build(*tensors: te.Tensor) -> Sequence[te.Tensor]:
-        return imperative(node.op_type.lower(), tensors, [(shape, dtype) for shape in outputs.values()], body)
+        return imperative(node.op_type.lower(), tensors, [(exprs(shape), dtype) for shape in outputs.values()], body)
 
     results = ctx.kernel(node.op_type.lower(), build, *operands.values(), dtype=(dtype,) * len(outputs))
     found = dict(zip(outputs, results, strict=True))
     return found.get("y"), [found[f"last_{s}"] for s in states]
-
-
-def _steps(code: Code, layer: _Layer, arrays: dict[str, Array], sizes: tuple[IntExpr, IntExpr], dtype: str) -> None:
-    """All steps of all directions."""
-    length, batch = sizes
-    zero = tirx.const(0, dtype)
-    for d, backwards in enumerate(layer.backwards):
-        for name in ("h", "c"):
-            if f"last_{name}" in arrays:
-                with code.loop("b", batch) as b, code.loop("j", layer.hidden) as j:
-                    arrays[f"last_{name}"][d, b, j] = arrays[name][d, b, j] if name in arrays else zero
-        with code.loop("step", length) as step, code.loop("b", batch) as b:
-            valid = expr(length)
-            if "lengths" in arrays:
-                valid = expr(clamp(tirx.Cast("int64", arrays["lengths"][b]), 0, length))
-            place = valid - 1 - step if backwards else step
-            with code.when(step < valid):
-                row = _row(code, layer, arrays, (d, b, place))
-                layer.cell(row)
-                if "y" in arrays:
-                    with code.loop("j", layer.hidden) as j:
-                        arrays["y"][place, d, b, j] = row.h[j]
-            if "y" in arrays and "lengths" in arrays:
-                with code.when(step >= valid), code.loop("j", layer.hidden) as j:
-                    arrays["y"][step, d, b, j] = zero
-
-
-def _row(code: Code, layer: _Layer, arrays: dict[str, Array], where: tuple[int, ir.Expr, ir.Expr]) -> Row:
-    d, b, place = where
-    return Row(
-        code=code,
-        hidden=layer.hidden,
-        projected=Vector(arrays["projected"], (place, b), layer.hidden * (layer.gates * d)),
-        gates=Vector(arrays["gates"]),
-        h=Vector(arrays["last_h"], (d, b)),
-        c=Vector(arrays["last_c"], (d, b)) if "last_c" in arrays else None,
-        weights=lambda k: Vector(arrays["weights"], (d, k)),
-        peephole=Vector(arrays["peephole"], (d,)) if "peephole" in arrays else None,
-        bias=Vector(arrays["bias"], (d,)) if "bias" in arrays else None,
-        functions=layer.functions[d],
-        bounded=layer.bounded,
-    )
