@@ -21,6 +21,7 @@ from tvm import ir, relax, tirx
 
 from deploykit.compiler.codegen.lower import LoweredKernel, lower
 from deploykit.compiler.cost import Cost, effort, work
+from deploykit.compiler.graph.attention import fuse_attention
 from deploykit.compiler.graph.legalize import legalize
 from deploykit.compiler.graph.order import bind_dims_first
 from deploykit.compiler.profile import Profile
@@ -86,7 +87,7 @@ def graph(model: ImportedModel, device: Device) -> ir.IRModule:
     """Simplify and legalise."""
     clean = [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(_entries(model.module))]
     module = tvm.ir.transform.Sequential(clean)(model.module)
-    return legalize(module, device)
+    return legalize(fuse_attention(module), device)
 
 
 def kernels(module: ir.IRModule, device: Device, level: int) -> KernelModule:

@@ -9,6 +9,8 @@ from typing import Any
 from tvm import tirx
 
 from deploykit.compiler.schedules.access import Views
+from deploykit.compiler.schedules.anchors.attention import ROLE, ROLES
+from deploykit.compiler.schedules.attention import attention
 from deploykit.compiler.schedules.conv import conv
 from deploykit.compiler.schedules.depthwise import depthwise
 from deploykit.compiler.schedules.device import Device
@@ -66,6 +68,16 @@ def _run(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple[str,
     position = 0
     while position < len(nest.stages):
         stage = nest.stages[position]
+        if isinstance(stage, Stage) and stage.annotations.get(ROLE) == ROLES[0]:
+            run = nest.stages[position : position + len(ROLES)]
+            done = attention(run, views, device)
+            if not isinstance(done, str):
+                statements.extend(done)
+                notes.append(f"{stage.name}: attention")
+                gone.extend(b for part in run[:-1] if isinstance(part, Stage) for b in part.outputs)
+                position += len(ROLES)
+                continue
+            notes.append(f"not attention: {done}")
         rows, count = _longest_rows(nest, position)
         if isinstance(stage, Opaque):
             statements.append(stage.body)

@@ -216,13 +216,13 @@ def _inner(task: _Reduction, device: Device) -> Any:
         vectorized(wide, lambda lane: tirx.BufferStore(partial, task.combine.identity, [lane])),
         tirx.BufferStore(total, task.combine.identity, [const(0)]),
         nested(task.reduced[:-1], sequence(sweep)),
-        *_fold(partial, total, wide, lanes, operator),
+        *folded(partial, total, wide, lanes, operator),
         task.finish(value),
     ]
     return nested(task.spatial, sequence(steps), device.parallel)
 
 
-def _fold(partial: Any, total: Any, wide: int, lanes: int, operator: Callable[[Expr, Expr], Expr]) -> list[Any]:
+def folded(partial: Any, total: Any, wide: int, lanes: int, operator: Callable[[Expr, Expr], Expr]) -> list[Any]:
     """`total` takes in all of `partial`: vectors onto the first one, then halves onto halves, then one element."""
 
     def add(offset: int) -> Callable[[Expr], Any]:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from tvm import ir, te, tirx
 
 from deploykit.compiler.program.ir import IntExpr
+from deploykit.compiler.schedules.anchors.attention import SOFTMAX
 from deploykit.frontends.dtypes import is_narrow_float, storage_dtype
 from deploykit.frontends.onnx.broadcast import broadcast_index, compute_dtype, elementwise, load, store
 from deploykit.frontends.onnx.context import Context
@@ -267,7 +268,7 @@ def _softmax(ctx: Context, scores: Value, precision: str) -> Value:
         def weight(*i: ir.Expr) -> ir.Expr:
             return load(powers, precision, i) / load(divisor, precision, i[:-1])
 
-        return te.compute((*outer, keys), weight, name="weights")
+        return te.compute((*outer, keys), weight, name="weights", attrs={SOFTMAX: "zero"})
 
     return ctx.kernel("attention_softmax", build, scores, dtype=dtype)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from tvm import ir, te, tirx
 
+from deploykit.compiler.schedules.anchors.attention import SOFTMAX
 from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.node import Node
@@ -31,12 +32,13 @@ def as_matrix(ctx: Context, node: Node, x: Value) -> Value:
 
 def softmax(ctx: Context, x: Value, axis: int) -> Value:
     """`exp(x - max) / sum(exp(x - max))` along an axis."""
+    last = axis == x.rank - 1
 
     def build(rows: _Rows) -> te.Tensor:
         peak = rows.reduce("peak", te.max, rows.x)
         powers = rows.compute("powers", lambda *i: tirx.exp(rows.x(*i) - peak(*rows.row(i))))
         total = rows.reduce("total", te.sum, powers)
-        return rows.result("softmax", lambda *i: powers(*i) / total(*rows.row(i)))
+        return rows.result("softmax", lambda *i: powers(*i) / total(*rows.row(i)), {SOFTMAX: "nan"} if last else None)
 
     return _kernel(ctx, "softmax", x, axis, build)
 
@@ -92,8 +94,12 @@ class _Rows:
     def compute(self, name: str, element: Callable[..., ir.Expr]) -> te.Tensor:
         return te.compute(self.value.shape, element, name=name)
 
-    def result(self, name: str, element: Callable[..., ir.Expr]) -> te.Tensor:
-        return te.compute(self.value.shape, lambda *i: store(element(*i), self.value.dtype), name=name)
+    def result(
+        self, name: str, element: Callable[..., ir.Expr], annotations: dict[str, str] | None = None
+    ) -> te.Tensor:
+        return te.compute(
+            self.value.shape, lambda *i: store(element(*i), self.value.dtype), name=name, attrs=annotations
+        )
 
 
 def _kernel(ctx: Context, name: str, x: Value, axis: int, build: Callable[[_Rows], te.Tensor]) -> Value:

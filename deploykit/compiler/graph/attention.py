@@ -1,0 +1,265 @@
+"""Attention: a softmax between two matrix products becomes one kernel with them.
+
+    scores  = pointwise(matmul(q, k))        any number of pointwise kernels: scale, cap, mask, bias
+    weights = softmax(scores)                along the last axis
+    result  = matmul(weights, v)
+
+is taken where nothing else uses the values on the way, all is float32, and the sizes of the heads are constants up to
+`WIDEST_HEAD`. Kernels that only rearrange `q`, `k`, `v` or the result, or change the elements of an operand one by one,
+join in, so that heads are read and written where they lie. The softmax is one whose last stage has the annotation
+`anchors.attention.SOFTMAX`. What becomes of it is a function of kernels that `FuseTIR` makes one PrimFunc of.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import tvm_ffi
+from tvm import ir, relax, tirx
+
+from deploykit.compiler.schedules.anchors.attention import SOFTMAX, scores, weighted
+from deploykit.compiler.schedules.attention import WIDEST_HEAD
+from deploykit.compiler.schedules.inline import is_heavy
+from deploykit.compiler.schedules.loops import static
+from deploykit.compiler.schedules.nest import Stage, read
+
+
+def fuse_attention(mod: ir.IRModule) -> ir.IRModule:
+    """`mod` with every attention as one kernel."""
+    builder = relax.BlockBuilder(mod)
+    found = False
+    for name, func in mod.functions.items():
+        if isinstance(func, relax.Function):
+            blocks = [_Block(mod, builder, block, func).rewritten() for block in func.body.blocks]
+            if any(new is not old for new, old in zip(blocks, func.body.blocks, strict=True)):
+                found = True
+                body = relax.SeqExpr(blocks, func.body.body)
+                builder.update_func(name, relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs))
+    return relax.transform.FuseTIR()(builder.get()) if found else mod
+
+
+@dataclass
+class _Match:
+    """An attention. `chain` are the kernels from the first product to the softmax, `empty` what a row without open
+    keys gives; `side` are kernels that join in on an operand, `last` is the variable of the result."""
+
+    queries: relax.Expr
+    keys: relax.Expr
+    values: relax.Expr
+    empty: str
+    first: relax.Var
+    second: relax.Var
+    last: relax.Var
+    softmax: relax.Var
+    chain: list[relax.Var]
+    side: list[relax.Var] = field(default_factory=list)
+
+    @property
+    def absorbed(self) -> set[relax.Var]:
+        return {self.first, self.second, self.last, self.softmax, *self.chain, *self.side}
+
+
+class _Block:
+    """A binding block at work."""
+
+    def __init__(
+        self, mod: ir.IRModule, builder: relax.BlockBuilder, block: relax.BindingBlock, func: relax.Function
+    ) -> None:
+        self.mod, self.builder, self.block = mod, builder, block
+        self.values = {
+            binding.var: binding.value for binding in block.bindings if isinstance(binding, relax.VarBinding)
+        }
+        used: list[ir.Var] = []
+        tvm_ffi.structural_walk(func.body, (ir.Var, used.append))
+        self.uses = Counter(used)
+        for binding in (binding for block in func.body.blocks for binding in block.bindings):
+            self.uses[binding.var] -= 1
+        self.readers: dict[relax.Var, list[relax.Var]] = {}
+        for var, value in self.values.items():
+            for argument in _arguments(value):
+                if isinstance(argument, relax.Var):
+                    self.readers.setdefault(argument, []).append(var)
+
+    def rewritten(self) -> relax.BindingBlock:
+        """The block with each attention as a call of one function."""
+        matches = [match for var in self.values if (match := self.match(var)) is not None]
+        if not matches:
+            return self.block
+        gone = {var for match in matches for var in match.absorbed if self.private(var, match)}
+        calls = {match.last: self.call(match) for match in matches}
+        bindings = []
+        for binding in self.block.bindings:
+            if binding.var in calls:
+                bindings.append(relax.VarBinding(binding.var, calls[binding.var]))
+            elif binding.var not in gone:
+                bindings.append(binding)
+        return type(self.block)(bindings)
+
+    def private(self, var: relax.Var, match: _Match) -> bool:
+        """Whether `var` is needed for nothing but its attention."""
+        return self.uses[var] == sum(reader in match.absorbed for reader in self.readers.get(var, []))
+
+    def match(self, second: relax.Var) -> _Match | None:
+        """The attention whose second product is `second`."""
+        product = self.values[second]
+        if not _is_product(product):
+            return None
+        weights, values = product.args
+        empty = self.softmax(weights)
+        if empty is None or not self.single(weights):
+            return None
+        chain = self.chain(_arguments(self.values[weights])[0])
+        if chain is None:
+            return None
+        first, chain = chain[-1], chain[:-1]
+        queries, keys = self.values[first].args
+        sizes = [static(queries.ty.shape[-1]), static(values.ty.shape[-1])]
+        if any(size is None or size > WIDEST_HEAD for size in sizes):
+            return None
+        operands = (queries, keys, values)
+        if any(len(x.ty.shape) < 2 for x in operands) or any(str(x.ty.dtype) != "float32" for x in operands):
+            return None
+        match = _Match(queries, keys, values, empty, first, second, second, weights, chain)
+        self.absorb_result(match)
+        for operand in operands:
+            self.absorb_operand(match, operand)
+        return match
+
+    def softmax(self, weights: relax.Expr) -> str | None:
+        """What the softmax that gives `weights` makes of an empty row."""
+        value = self.values.get(weights)
+        kernel = self.kernel(value)
+        stages = [] if kernel is None else kernel
+        kinds = [stage.annotations[SOFTMAX] for stage in stages if SOFTMAX in stage.annotations]
+        return str(kinds[-1]) if kinds and str(weights.ty.dtype) == "float32" else None
+
+    def chain(self, var: relax.Expr) -> list[relax.Var] | None:
+        """The variables from the one that the softmax reads back to the first product."""
+        value = self.values.get(var)
+        if value is None or not self.single(var) or str(var.ty.dtype) != "float32":
+            return None
+        if _is_product(value):
+            return [var]
+        for operand in self.in_place_operands(value):
+            rest = self.chain(operand)
+            if rest is not None:
+                return [var, *rest]
+        return None
+
+    def single(self, var: relax.Expr) -> bool:
+        return self.uses[var] == 1
+
+    def kernel(self, value: relax.Expr | None) -> list[Stage] | None:
+        """The stages of the kernel that `value` calls, None where they cannot be told apart."""
+        if not isinstance(value, relax.Call) or getattr(value.op, "name", "") != "relax.call_tir":
+            return None
+        nest = read(self.mod[value.args[0]])
+        if isinstance(nest, str) or not all(isinstance(stage, Stage) for stage in nest.stages):
+            return None
+        return [stage for stage in nest.stages if isinstance(stage, Stage)]
+
+    def pointwise(self, value: relax.Expr | None) -> Stage | None:
+        stages = self.kernel(value)
+        return stages[0] if stages is not None and len(stages) == 1 and stages[0].pointwise else None
+
+    def in_place_operands(self, value: relax.Expr) -> list[relax.Var]:
+        """The operands of a pointwise kernel that it reads at the place that it writes, and nowhere else."""
+        stage = self.pointwise(value)
+        if stage is None:
+            return []
+        found = []
+        place = [axis.var for axis in stage.axes]
+        for param, argument in zip(self.mod[value.args[0]].params, _arguments(value), strict=False):
+            reads = [load for load in stage.loads if load.source.same_as(param)]
+            exact = [len(load.indices) == len(place) for load in reads]
+            exact += [i.same_as(v) for load in reads for i, v in zip(load.indices, place, strict=False)]
+            if reads and all(exact) and isinstance(argument, relax.Var):
+                found.append(argument)
+        return found
+
+    def absorb_operand(self, match: _Match, operand: relax.Expr) -> None:
+        """Take in the kernels that only rearrange an operand, or change its elements one by one."""
+        while (stage := self.pointwise(self.values.get(operand))) is not None:
+            assert stage.store is not None
+            tensors = [a for a in _arguments(self.values[operand]) if _is_tensor(a) and len(a.ty.shape)]
+            moved = isinstance(stage.store.value, ir.TensorLoad) and _is_permutation(stage)
+            if len(tensors) != 1 or not (moved or (self.single(operand) and not is_heavy(stage.store.value))):
+                return
+            match.side.append(operand)
+            operand = tensors[0]
+
+    def absorb_result(self, match: _Match) -> None:
+        """Take in a kernel that only rearranges the result."""
+        readers = self.readers.get(match.last, [])
+        if not self.single(match.last) or len(readers) != 1:
+            return
+        stage = self.pointwise(self.values[readers[0]])
+        if stage is not None and _is_permutation(stage):
+            match.last = readers[0]
+
+    def call(self, match: _Match) -> relax.Expr:
+        """A call of a new function that computes the attention."""
+        inside = match.absorbed
+        order = [binding for binding in self.block.bindings if binding.var in inside]
+        outer: dict[relax.Expr, relax.Var] = {}
+        free: dict[ir.Var, None] = {}
+        for binding in order:
+            for argument in _arguments(binding.value):
+                if not _is_tensor(argument):
+                    free.update(dict.fromkeys(tirx.analysis.undefined_vars(argument)))
+                elif argument not in inside and argument not in outer:
+                    outer[argument] = relax.Var(f"x{len(outer)}", argument.ty)
+        bound = {extent for param in outer.values() for extent in param.ty.shape}
+        loose = [var for var in free if var not in bound]
+        params = [*outer.values(), *([relax.Var("dims", relax.ShapeType(loose))] if loose else [])]
+        with self.builder.function("attention", params, {"Primitive": True}, private=True):
+            with self.builder.dataflow():
+                values: dict[relax.Expr, relax.Expr] = dict(outer)
+                for binding in order:
+                    values[binding.var] = self.emitted(binding, match, values)
+                result = self.builder.emit_output(values[match.last])
+            gvar = self.builder.emit_func_output(result)
+        return relax.Call(gvar, [*outer, *([relax.ShapeExpr(loose)] if loose else [])])
+
+    def emitted(self, binding: relax.Binding, match: _Match, values: dict[relax.Expr, relax.Expr]) -> relax.Expr:
+        builder, value = self.builder, binding.value
+        if binding.var == match.softmax:
+            return values[_arguments(value)[0]]
+        if binding.var == match.first:
+            left, right = (values[operand] for operand in value.args)
+            return builder.emit(builder.call_te(scores, left, right, primfunc_name_hint="scores"))
+        if binding.var == match.second:
+            left, right = (values[operand] for operand in value.args)
+            build = partial(weighted, empty=match.empty)
+            return builder.emit(builder.call_te(build, left, right, primfunc_name_hint="weighted"))
+        arguments = [values.get(argument, argument) for argument in _arguments(value)]
+        return builder.emit(relax.call_tir(value.args[0], relax.Tuple(arguments), value.ty_args[0]))
+
+
+def _is_product(value: relax.Expr | None) -> bool:
+    return isinstance(value, relax.Call) and getattr(value.op, "name", "") == "relax.matmul"
+
+
+def _is_tensor(argument: relax.Expr) -> bool:
+    return isinstance(argument.ty, relax.TensorType)
+
+
+def _arguments(value: relax.Expr) -> Sequence[relax.Expr]:
+    """The operands of a kernel or an operator."""
+    if not isinstance(value, relax.Call):
+        return []
+    if getattr(value.op, "name", "") == "relax.call_tir":
+        return list(value.args[1].fields)
+    return list(value.args)
+
+
+def _is_permutation(stage: Stage) -> bool:
+    """Whether a stage moves elements to other places, one to one."""
+    assert stage.store is not None
+    value = stage.store.value
+    if not isinstance(value, ir.TensorLoad) or len(value.indices) != len(stage.axes):
+        return False
+    return {axis.var for axis in stage.axes} == {index for index in value.indices if isinstance(index, ir.Var)}

@@ -1,0 +1,99 @@
+"""Attention without a matrix of scores: the softmax is computed online, key block by key block.
+
+Takes the stages of the `attention` anchors as they lie behind each other, in float32, with head sizes that are
+constant: scores (with what is computed from them as an epilogue), peak, powers, total, weighted. A unit of parallel
+work is a block of query rows of one head. For each block of keys it computes the scores into a local, updates the
+running peak `m` and total `l` of each row, and adds the values to sums that are rescaled when the peak rises:
+
+    m' = max(m, max_j s_j),   l' = exp(m - m') l + sum_j exp(s_j - m'),   o' = exp(m - m') o + sum_j exp(s_j - m') v_j
+
+`blocks` has the lanes of vectors run over query rows, `rows` takes the few rows of a decoding step one by one. The
+number of rows decides which of them runs, at run time where it is symbolic. Keys that a condition on their position
+closes for all rows of a block (the causal frontier) are not visited.
+
+Declines other element types, heads larger than `WIDEST_HEAD`, and stages that do not lie behind each other.
+(Source: Milakov and Gimelshein, Online normalizer calculation for softmax, 2018; Dao et al., FlashAttention, 2022.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import tirx
+
+from deploykit.compiler.schedules.access import Views
+from deploykit.compiler.schedules.anchors.attention import ROLE, ROLES
+from deploykit.compiler.schedules.attention.blocks import Blocks
+from deploykit.compiler.schedules.attention.problem import Problem
+from deploykit.compiler.schedules.attention.rows import Rows
+from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.schedules.loops import Code, as_index, const, dtype_of, loop, static, unravel
+from deploykit.compiler.schedules.nest import Expr, Opaque, Stage
+
+WIDEST_HEAD = 256
+"""Elements of a query, key or value vector at most."""
+
+LOCAL_BYTES = 16384
+"""Of each local buffer at most: a kernel keeps that on its stack."""
+
+
+def attention(stages: Sequence[Stage | Opaque], views: Views, device: Device) -> list[Any] | str:
+    """Statements that compute all of `stages`, or why they are not attention."""
+    named = [stage for stage in stages if isinstance(stage, Stage)]
+    if tuple(stage.annotations.get(ROLE) for stage in named) != ROLES or len(named) != len(stages):
+        return "not the stages of attention"
+    scores, _, _, total, weighted = named
+    sizes = [static(axis.extent) for axis in (*scores.reduce, weighted.axes[-1])]
+    if any(size is None or not 0 < size <= WIDEST_HEAD for size in sizes):
+        return f"heads are not of a constant size up to {WIDEST_HEAD}"
+    if any(dtype_of(stage.outputs[0]) != "float32" for stage in named):
+        return "not in float32"
+    return [_tasks(Problem(scores, total, weighted, views), device)]
+
+
+def _tasks(problem: Problem, device: Device) -> Any:
+    """All units of work: blocks of rows of every head."""
+    lanes = device.lanes(32) if device.vector_bits else 4
+    widest = max(problem.depth, problem.width)
+    tall = 2 if device.vector_bits and 2 * lanes * widest * 4 <= LOCAL_BYTES else 1
+    few = max(1, lanes // 4)
+    rows = as_index(problem.rows.extent)
+    height = tall * lanes
+    extents = [*(as_index(axis.extent) for axis in problem.lead), tirx.floordiv(rows + (height - 1), const(height))]
+
+    def task(index: Expr) -> Any:
+        code = Code()
+        counts = [code.let("count", extent) for extent in extents]
+        *lead, block = (code.let("place", place) for place in unravel(index, counts))
+        first = code.let("row", block * height)
+        count = code.let("rows", tirx.min(const(height), rows - first))
+        sizes = sorted({lanes, height})
+        options: list[tuple[int, Callable[[], Any]]] = [
+            (few, lambda: Rows(problem, device, few).run(lead, first, count))
+        ]
+        for size in sizes:
+            blocks = Blocks(problem, device, size)
+            options.append((size, lambda blocks=blocks: blocks.run(lead, first, count)))  # type: ignore[misc]
+        code.add(_by_size(count, static(rows), height, options))
+        return code.statement()
+
+    total = extents[0]
+    for extent in extents[1:]:
+        total = total * extent
+    return loop("task", total, task, tirx.ForKind.PARALLEL if device.parallel else tirx.ForKind.SERIAL)
+
+
+def _by_size(count: Expr, rows: int | None, height: int, options: Sequence[tuple[int, Callable[[], Any]]]) -> Any:
+    """The first of `options` whose size is enough for `count` rows; those that `rows` rows in all never need are left
+    out."""
+    possible = None if rows is None else {min(height, rows), rows % height} - {0}
+    sizes = [size for size, _ in options]
+    needed = []
+    for smaller, (size, build) in zip([0, *sizes], options, strict=False):
+        if possible is None or any(smaller < n <= size for n in possible):
+            needed.append((size, build))
+    statement = needed[-1][1]()
+    for size, build in reversed(needed[:-1]):
+        statement = tirx.IfThenElse(count <= size, build(), statement)
+    return statement

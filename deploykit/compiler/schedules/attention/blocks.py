@@ -1,0 +1,306 @@
+"""Attention for a block of query rows, with a lane of a vector for each row.
+
+The queries of the block are transposed once; then scores are computed `[key, row]` as register tiles of keys times
+rows, where a key element is a scalar and a vector holds the same element of all queries. Peaks, powers and totals are
+vector operations without reductions across lanes. Sums are kept `[row, place]`, as tiles of rows times places: a power
+is a scalar, a vector some places of a value. Keys and values are read in place where a vector of them lies contiguous,
+else a block of them is copied to a local.
+
+Rows beyond the last are computed as copies of it and not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+from tvm import tirx
+
+from deploykit.compiler.schedules.attention.problem import Problem
+from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.schedules.loops import Code, const, local, loop, main_and_tail, unrolled, vectorized
+from deploykit.compiler.schedules.nest import Buffer, Expr, sequence
+from deploykit.compiler.schedules.tile import Tile, each_vector, step, zero
+
+DTYPE = "float32"
+
+KEY_BLOCK = 64
+"""Keys whose scores are computed before their values are used, at most."""
+
+HIGHEST = 8
+"""Keys of a register tile at most."""
+
+LOCAL_ELEMENTS = 4096
+"""Of a local copy of keys or values."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A block of rows: coordinates of its head, its first row, how many rows are to be stored."""
+
+    lead: Sequence[Expr]
+    first: Expr
+    count: Expr
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Attention for up to `height` rows at once."""
+
+    problem: Problem
+    device: Device
+    height: int
+
+    @cached_property
+    def lanes(self) -> int:
+        return self.device.lanes(32)
+
+    @cached_property
+    def tile(self) -> Tile:
+        """The widest tile of keys (or places) by rows."""
+        vectors = self.height // self.lanes
+        budget = self.device.vector_registers
+        sums = budget // 2 if budget >= 32 else budget * 3 // 4
+        return Tile(min(HIGHEST, max(1, sums // vectors)), vectors, self.lanes, DTYPE)
+
+    @cached_property
+    def row_tile(self) -> int:
+        """Rows of a tile of rows by places, which divides the height."""
+        return max(rows for rows in range(1, self.tile.rows + 1) if self.height % rows == 0)
+
+    @cached_property
+    def key_block(self) -> int:
+        widest = max(self.problem.depth, self.problem.width)
+        fitting = min(KEY_BLOCK, LOCAL_ELEMENTS // widest)
+        return max(1, fitting // self.tile.rows) * self.tile.rows
+
+    def run(self, lead: Sequence[Expr], first: Expr, count: Expr) -> Any:
+        """All of the block."""
+        return _Emitter(self, Place(lead, first, count)).statement()
+
+
+class _Emitter:
+    """Emits one block."""
+
+    def __init__(self, blocks: Blocks, place: Place) -> None:
+        self.blocks, self.place = blocks, place
+        self.problem, self.tile = blocks.problem, blocks.tile
+        height = blocks.height
+        self.queries = local("queries", self.problem.depth * height, DTYPE)
+        self.powers = local("powers", blocks.key_block * height, DTYPE)
+        self.sums = local("sums", self.problem.width * height, DTYPE)
+        self.peak, self.total, self.factor = (local(name, height, DTYPE) for name in ("peak", "total", "factor"))
+        self.copies = {
+            operand: local(operand, blocks.key_block * size, DTYPE)
+            for operand, size in (("keys", self.problem.depth), ("values", self.problem.width))
+            if not (self.problem.plain(operand) and self.problem.strides(operand)[0])
+        }
+
+    def statement(self) -> Any:
+        buffers = [self.queries, self.powers, self.sums, self.peak, self.total, self.factor, *self.copies.values()]
+        code = Code()
+        code.add(*(tirx.AllocBuffer(buffer) for buffer in buffers), *self.start())
+        place = self.place
+        start, stop = self.problem.visited(place.lead, place.first, place.first + place.count - 1)
+        start = code.let("start", start)
+        keys = code.let("keys", tirx.max(stop - start, const(0)))
+        size = self.blocks.key_block
+        code.add(loop("block", tirx.floordiv(keys + (size - 1), const(size)), partial(self.key_block, start, keys)))
+        code.add(*self.finish())
+        return code.statement()
+
+    def start(self) -> list[Any]:
+        """Transposed queries; no keys seen yet."""
+        height, depth = self.blocks.height, self.problem.depth
+
+        def query(row: Expr, d: Expr) -> Any:
+            value = self.problem.query(self.place.lead, self.place.first + row, d)
+            return tirx.BufferStore(self.queries, value, [d * height + row])
+
+        def repeated(row: Expr, d: Expr) -> Any:
+            value = tirx.BufferLoad(self.queries, [d * height + self.place.count - 1])
+            return tirx.BufferStore(self.queries, value, [d * height + row])
+
+        beyond = const(height) - self.place.count
+        return [
+            loop("row", self.place.count, lambda row: loop("d", depth, lambda d: query(row, d))),
+            loop("d", depth, lambda d: loop("row", beyond, lambda row: repeated(self.place.count + row, d))),
+            self.rows(lambda row: tirx.BufferStore(self.peak, tirx.min_value(DTYPE), [row])),
+            self.rows(lambda row: tirx.BufferStore(self.total, tirx.const(0, DTYPE), [row])),
+            *main_and_tail(
+                "place",
+                self.problem.width * height,
+                self.tile.lanes,
+                lambda at: tirx.BufferStore(self.sums, tirx.const(0, DTYPE), [at]),
+            ),
+        ]
+
+    def rows(self, body: Callable[[Expr], Any]) -> Any:
+        """`body` for every row, a vector at a time."""
+        lanes, count = self.tile.lanes, self.tile.vectors
+
+        def vector(v: Expr) -> Any:
+            return vectorized(lanes, lambda lane: body(v * lanes + lane))
+
+        return unrolled("v", count, vector, lanes == 1)
+
+    def key_block(self, start: Expr, keys: Expr, block: Expr) -> Any:
+        size = self.blocks.key_block
+        code = Code()
+        offset = code.let("offset", block * size)
+        first = code.let("first", start + offset)
+        count = code.let("count", tirx.min(const(size), keys - offset))
+        for operand, target in self.copies.items():
+            code.add(self.copied(operand, target, first, count))
+        code.add(self.rows(lambda row: tirx.BufferStore(self.factor, self.peak[row], [row])))
+        code.add(
+            *self.scores(first, count),
+            self.rows(self.rescaled),
+            loop("key", count, lambda key: self.rows(partial(self.power, key))),
+            *self.weighted(first, count),
+        )
+        return code.statement()
+
+    def copied(self, operand: str, target: Buffer, first: Expr, count: Expr) -> Any:
+        """A block of keys or values in a local, vector behind vector."""
+        keys = operand == "keys"
+        size = self.problem.depth if keys else self.problem.width
+        element = self.problem.key if keys else self.problem.value
+
+        def copy(key: Expr, e: Expr) -> Any:
+            return tirx.BufferStore(target, element(self.place.lead, first + key, e), [key * size + e])
+
+        if self.problem.strides(operand)[0]:
+            return loop("key", count, lambda key: loop("e", size, lambda e: copy(key, e)))
+        return loop("e", size, lambda e: loop("key", count, lambda key: copy(key, e)))
+
+    def operand(self, name: str, first: Expr, key: Expr, e: Expr) -> Expr:
+        """An element of a key or value vector, from its copy where there is one."""
+        keys = name == "keys"
+        if name in self.copies:
+            size = self.problem.depth if keys else self.problem.width
+            return tirx.BufferLoad(self.copies[name], [key * size + e])
+        return (self.problem.key if keys else self.problem.value)(self.place.lead, first + key, e)
+
+    def scores(self, first: Expr, count: Expr) -> list[Any]:
+        """Scores of `count` keys from `first`, in tiles of keys by rows; the peaks rise to theirs. The last tile may
+        take the last key several times, so that there is only one height of tiles."""
+        rows = const(self.tile.rows)
+        whole = tirx.truncdiv(count, rows)
+        rest = tirx.IfThenElse(whole * rows < count, self.score_tile(first, whole * rows, count - 1), None)
+        return [loop("t", whole, lambda index: self.score_tile(first, index * rows, None)), rest]
+
+    def score_tile(self, first: Expr, key: Expr, last: Expr | None) -> Any:
+        """Scores of keys from `first + key`, none behind `first + last`."""
+        tile, height = self.tile, self.blocks.height
+        products = tile.scratch()
+        final = self.place.count - 1
+
+        def place(i: Expr) -> Expr:
+            return key + i if last is None else tirx.min(key + i, last)
+
+        def product(d: Expr) -> Any:
+            return step(
+                tile,
+                products,
+                lambda i: self.operand("keys", first, place(i), d),
+                lambda row: tirx.BufferLoad(self.queries, [d * height + row]),
+            )
+
+        def score(i: Expr, row: Expr, at: Expr) -> Any:
+            exact = self.place.first + tirx.min(row, final)
+            value = self.problem.score(self.place.lead, exact, first + place(i), products[at])
+            return tirx.BufferStore(self.powers, value, [(key + i) * height + row])
+
+        def risen(row: Expr) -> Any:
+            found = [self.powers[(key + i) * height + row] for i in range(tile.rows)]
+            while len(found) > 1:
+                pairs = [tirx.max(a, b) for a, b in zip(found[::2], found[1::2], strict=False)]
+                found = pairs + found[len(pairs) * 2 :]
+            return tirx.BufferStore(self.peak, tirx.max(self.peak[row], found[0]), [row])
+
+        steps = [tirx.AllocBuffer(products), zero(tile, products), loop("d", self.problem.depth, product)]
+        return sequence([*steps, each_vector(tile, score), self.rows(risen)])
+
+    def rescaled(self, row: Expr) -> Any:
+        """The factor by which a risen peak shrinks what was summed before, applied to the total."""
+        return sequence(
+            [
+                tirx.BufferStore(self.factor, tirx.exp(self.factor[row] - self.peak[row]), [row]),
+                tirx.BufferStore(self.total, self.total[row] * self.factor[row], [row]),
+            ]
+        )
+
+    def power(self, key: Expr, row: Expr) -> Any:
+        at = key * self.blocks.height + row
+        return sequence(
+            [
+                tirx.BufferStore(self.powers, tirx.exp(self.powers[at] - self.peak[row]), [at]),
+                tirx.BufferStore(self.total, self.total[row] + self.powers[at], [row]),
+            ]
+        )
+
+    def weighted(self, first: Expr, count: Expr) -> list[Any]:
+        """Values of a block of keys added to the sums, in tiles of rows by places. The last tile may reach beyond the
+        rows that are stored."""
+        high, width = self.blocks.row_tile, self.problem.width
+        tiles = tirx.floordiv(self.place.count + (high - 1), const(high))
+        pieces = _pieces(width, self.tile.vectors, self.tile.lanes)
+
+        def tile(index: Expr) -> Any:
+            return sequence([self.sum_tile(piece, start, index * high, first, count) for start, piece in pieces])
+
+        return [loop("t", tiles, tile)]
+
+    def sum_tile(self, vectors: tuple[int, int], start: int, row: Expr, first: Expr, count: Expr) -> Any:
+        tile = Tile(self.blocks.row_tile, *vectors, DTYPE)
+        height, width = self.blocks.height, self.problem.width
+        sums = tile.scratch()
+
+        def begin(i: Expr, e: Expr, at: Expr) -> Any:
+            found = self.sums[(row + i) * width + start + e] * self.factor[row + i]
+            return tirx.BufferStore(sums, found, [at])
+
+        def add(key: Expr) -> Any:
+            return step(
+                tile,
+                sums,
+                lambda i: tirx.BufferLoad(self.powers, [key * height + row + i]),
+                lambda e: self.operand("values", first, key, start + e),
+            )
+
+        def end(i: Expr, e: Expr, at: Expr) -> Any:
+            return tirx.BufferStore(self.sums, sums[at], [(row + i) * width + start + e])
+
+        steps = [tirx.AllocBuffer(sums), each_vector(tile, begin), loop("key", count, add), each_vector(tile, end)]
+        return sequence(steps)
+
+    def finish(self) -> list[Any]:
+        """Sums times shares, stored."""
+        width, place = self.problem.width, self.place
+
+        def share(row: Expr) -> Any:
+            exact = place.first + tirx.min(row, place.count - 1)
+            return tirx.BufferStore(self.total, self.problem.share(place.lead, exact, self.total[row]), [row])
+
+        def store(row: Expr, e: Expr) -> Any:
+            found = self.sums[row * width + e]
+            return self.problem.store(place.lead, place.first + row, e, found, self.total[row])
+
+        stores = loop("row", place.count, lambda row: loop("place", width, lambda e: store(row, e)))
+        return [self.rows(share), stores]
+
+
+def _pieces(width: int, most: int, lanes: int) -> list[tuple[int, tuple[int, int]]]:
+    """`width` places in few tiles: the first place of each, and its vectors, up to `most` of them, and their lanes."""
+    pieces: list[tuple[int, tuple[int, int]]] = []
+    start = 0
+    while start < width:
+        while lanes > width - start:
+            lanes //= 2
+        vectors = min(most, (width - start) // lanes)
+        pieces.append((start, (vectors, lanes)))
+        start += vectors * lanes
+    return pieces

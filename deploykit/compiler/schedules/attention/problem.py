@@ -1,0 +1,137 @@
+"""Attention as expressions: what a query, key or value element is, and what becomes of scores and sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tvm import ir, sym, tirx
+
+from deploykit.compiler.schedules.access import Views, analyse
+from deploykit.compiler.schedules.finish import Finish, finish_of
+from deploykit.compiler.schedules.guards import assume, guards_of, interval, last_axis
+from deploykit.compiler.schedules.loops import as_index, const, dtype_of
+from deploykit.compiler.schedules.nest import Axis, Expr, Stage, replace_loads, substitute
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The stages `scores` and `weighted` with the shares between them. Indices are lead coordinates (of one head of
+    one batch), a query row, a key, and a place in a head's vectors."""
+
+    scores: Stage
+    total: Stage
+    weighted: Stage
+    views: Views
+
+    @property
+    def lead(self) -> tuple[Axis, ...]:
+        return self.weighted.axes[:-2]
+
+    @property
+    def rows(self) -> Axis:
+        return self.scores.axes[-2]
+
+    @property
+    def keys(self) -> Axis:
+        return self.scores.axes[-1]
+
+    @property
+    def depth(self) -> int:
+        """Elements of a query or key vector."""
+        return int(self.scores.reduce[0].extent)
+
+    @property
+    def width(self) -> int:
+        """Elements of a value vector."""
+        return int(self.weighted.axes[-1].extent)
+
+    def query(self, lead: Sequence[Expr], row: Expr, place: Expr) -> Expr:
+        return self._at(self._product.a, self.scores, (*lead, row, None), place)
+
+    def key(self, lead: Sequence[Expr], key: Expr, place: Expr) -> Expr:
+        return self._at(self._product.b, self.scores, (*lead, None, key), place)
+
+    def value(self, lead: Sequence[Expr], key: Expr, place: Expr) -> Expr:
+        source = self.weighted.combine
+        assert source is not None
+        return self._at(source.source.b, self.weighted, (*lead, None, place), key)
+
+    def score(self, lead: Sequence[Expr], row: Expr, key: Expr, product: Expr) -> Expr:
+        """What is computed from the product of a query with a key."""
+        return self._scored(product, _values(self.scores.axes, (*lead, row, key))).value
+
+    def share(self, lead: Sequence[Expr], row: Expr, total: Expr) -> Expr:
+        """What the sums of a row are multiplied by, given the total of its powers."""
+        return finish_of(self.total, self.views)(total, _values(self.total.axes, (*lead, row))).value
+
+    def store(self, lead: Sequence[Expr], row: Expr, place: Expr, total: Expr, share: Expr) -> Any:
+        """The store of one result from a sum and the share of its row."""
+        done = self._stored(total, _values(self.weighted.axes, (*lead, row, place)))
+        shares = self.views.flat(self.total.outputs[0])
+        value = replace_loads(done.value, lambda load: share if load.source.same_as(shares) else load)
+        return tirx.BufferStore(done.buffer, value, done.indices)
+
+    def strides(self, operand: str) -> tuple[bool, bool]:
+        """Whether key (`keys`) or value (`values`) vectors lie contiguous, and whether the same place of all vectors
+        does."""
+        if operand == "keys":
+            value, vector, along = self._product.b, self.scores.reduce[0], self.keys
+        else:
+            assert self.weighted.combine is not None
+            value, vector, along = self.weighted.combine.source.b, self.weighted.axes[-1], self.weighted.reduce[0]
+        found = analyse([value], (vector, along))
+        inner, outer = (all(access.contiguous(axis) for access in found) for axis in (0, 1))
+        return inner, outer
+
+    def plain(self, operand: str) -> bool:
+        """Whether key or value elements are loaded as they are."""
+        combine = self.weighted.combine
+        assert combine is not None
+        return isinstance(self._product.b if operand == "keys" else combine.source.b, ir.TensorLoad)
+
+    def visited(self, lead: Sequence[Expr], first: Expr, last: Expr) -> tuple[Expr, Expr]:
+        """The keys from and to which any of the query rows `first` to `last` has an open one."""
+        start: Expr = const(0)
+        stop = as_index(self.keys.extent)
+        closed = tirx.const(float("-inf"), dtype_of(self.scores.outputs[0]))
+        final = self._scored.store.value
+        for guard in guards_of(final, self.scores.axes):
+            if last_axis(guard, self.scores.axes) < len(self.scores.axes) - 1:
+                continue
+            failed = assume(final, guard, False)
+            bounds = interval(guard, self.keys)
+            if bounds is None or not (isinstance(failed, tirx.FloatImm) and failed.value == closed.value):
+                continue
+            ends = [[substitute(b, _values(self.scores.axes[:-1], (*lead, r))) for r in (first, last)] for b in bounds]
+            start, stop = tirx.max(start, tirx.min(*ends[0])), tirx.min(stop, tirx.max(*ends[1]))
+        known = sym.Analyzer()
+        return known.simplify(start), known.simplify(stop)
+
+    @cached_property
+    def _product(self) -> tirx.Mul:
+        assert self.scores.combine is not None
+        return self.scores.combine.source
+
+    @cached_property
+    def _scored(self) -> Finish:
+        return finish_of(self.scores, self.views)
+
+    @cached_property
+    def _stored(self) -> Finish:
+        return finish_of(self.weighted, self.views)
+
+    def _at(self, value: Expr, stage: Stage, axes: Sequence[Expr | None], reduced: Expr) -> Expr:
+        """`value` where the axes of `stage` and its reduced axis have these values."""
+        at = _values(stage.axes, axes) | _values(stage.reduce, [reduced])
+        return substitute(self.views.value(value), at)
+
+
+def _values(axes: Sequence[Axis], places: Sequence[Expr | None]) -> dict[ir.Var, Expr]:
+    return {
+        axis.var: place if dtype_of(axis.var) == "int64" else place.astype(dtype_of(axis.var))
+        for axis, place in zip(axes, places, strict=True)
+        if place is not None
+    }
