@@ -50,16 +50,17 @@ def build(
     Raises `UsageError`, `UnsupportedModelError` and `ToolchainError`.
     """
     from deploykit.compiler.pipeline import STAGES, Observer, compile_program
+    from deploykit.compiler.program.alternatives import with_alternatives
     from deploykit.compiler.program.placement import CAPACITY
     from deploykit.frontends.model import ImportedModel
-    from deploykit.targets.base import PackageOptions, find_target, write_artifact
+    from deploykit.targets.base import PackageOptions, find_target, profiles_for, write_artifact
 
     if opt not in OPTIMISATION_LEVELS:
         raise UsageError(f"there is no optimisation level '{opt}'; there are {', '.join(OPTIMISATION_LEVELS)}")
     if stop_after is not None and stop_after not in STAGES:
         raise UsageError(f"there is no stage '{stop_after}'; there are {', '.join(STAGES)}")
     chosen = find_target(target)
-    profile = chosen.profile(cpu)
+    profiles = profiles_for(chosen, cpu)
     if stop_after is None:
         check_output(Path(output))
     observer = Observer(on_stage, Path(dump_dir) if dump_dir else None, stop_after)
@@ -67,9 +68,13 @@ def build(
     capacities = {name: given.pop(name) for name in list(given) if name.startswith(CAPACITY)}
     with observer.stage("import"):
         imported = model.with_dims(given) if isinstance(model, ImportedModel) else load(model, given)
-    program = compile_program(imported, profile, observer, level=OPTIMISATION_LEVELS[opt], capacities=capacities)
+    level = OPTIMISATION_LEVELS[opt]
+    program = compile_program(imported, profiles[0], observer, level=level, capacities=capacities)
     if program is None or stop_after == "program":
         return None
+    quiet = Observer(seconds=observer.seconds)
+    others = [compile_program(imported, profile, quiet, level=level, capacities=capacities) for profile in profiles[1:]]
+    program = with_alternatives(program, [other for other in others if other is not None])
     source = describe_source(Path(model)) if isinstance(model, str | Path) else None
     options = PackageOptions(cpu=cpu, observer=observer, source=source)
     return write_artifact(program, chosen, Path(output), options)

@@ -76,9 +76,8 @@ class SourceEntry(_Entry):
 
 
 class Manifest(_Entry):
-    """`prefix` starts every public C symbol; `cpu` is what native kernels
-    were compiled for, in LLVM's words; `times` are seconds a
-    stage of the build."""
+    """`prefix` starts every public C symbol; `cpu` is what native kernels were compiled for; `levels` are the CPUs, the
+    best first, where there are kernels for several; `times` are seconds a stage of the build."""
 
     schema_version: int = SCHEMA_VERSION
     generator: str
@@ -86,6 +85,7 @@ class Manifest(_Entry):
     prefix: str
     target: str
     cpu: str | None = None
+    levels: tuple[str, ...] = ()
     inputs: tuple[PortEntry, ...]
     outputs: tuple[PortEntry, ...]
     dims: tuple[DimEntry, ...]

@@ -23,10 +23,11 @@ from deploykit.targets.base import find_target
 
 
 def open(  # noqa: A001 - `deploykit.open`
-    folder: str | Path, *, threads: int = 1, sanitize: bool = False, profile: bool = False
+    folder: str | Path, *, threads: int = 1, cpu: str | None = None, sanitize: bool = False, profile: bool = False
 ) -> Session:
     """A session of the artifact in `folder`, with parallel loops on `threads` threads.
 
+    Of an artifact with kernels for several CPUs the best that this one can run are taken, or those for `cpu`.
     With `sanitize` each run is a process of its own, built to stop at the first fault in memory use or undefined
     behaviour; runs are then slow and have one thread. With `profile` the host code is compiled anew so that
     `step_times` tells what each step took.
@@ -34,17 +35,27 @@ def open(  # noqa: A001 - `deploykit.open`
     Raises `ArtifactError` when the folder holds no artifact, or one that is damaged, and `ToolchainError` when a
     compiler is needed to run it here and there is none.
     """
-    return Session(Path(folder), threads=threads, sanitize=sanitize, profile=profile)
+    return Session(Path(folder), threads=threads, cpu=cpu, sanitize=sanitize, profile=profile)
 
 
 class Session:
     """A loaded artifact. Call it with the inputs by name; it gives the outputs by name, as new arrays."""
 
-    def __init__(self, folder: Path, *, threads: int = 1, sanitize: bool = False, profile: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        threads: int = 1,
+        cpu: str | None = None,
+        sanitize: bool = False,
+        profile: bool = False,
+    ) -> None:
         if threads < 1:
             raise UsageError(f"threads must be at least 1, found {threads}")
         if sanitize and profile:
             raise UsageError("a sanitized session cannot be profiled")
+        if cpu is not None and (sanitize or profile):
+            raise UsageError("the kernels for a CPU cannot be chosen in a sanitized or profiled session")
         self.manifest: Manifest = read_manifest(folder)
         verify_files(folder, self.manifest)
         self._inputs = {port.name: (port, logical_dtype(port.dtype)) for port in self.manifest.inputs}
@@ -52,12 +63,14 @@ class Session:
         self._scratch = tempfile.TemporaryDirectory(prefix="deploykit-")
         scratch = Path(self._scratch.name)
         self._engine: Engine
+        if profile and self.manifest.levels:
+            raise UsageError("an artifact with kernels for several CPUs cannot be profiled: build it for one")
         if sanitize:
             self._engine = _sanitized(folder, self.manifest, scratch)
         elif profile:
             self._engine = _profiled(folder, self.manifest, scratch, threads)
         else:
-            self._engine = _in_process(folder, self.manifest, scratch, threads)
+            self._engine = _in_process(folder, self.manifest, scratch, threads, cpu)
 
     def __call__(self, **inputs: ArrayLike) -> dict[str, np.ndarray]:
         """Run the model. Arrays must have the dtype of their input; numbers and lists take it.
@@ -125,10 +138,10 @@ class Session:
                 raise ShapeError(f"input '{name}' is missing; the model has {listed}")
 
 
-def _in_process(folder: Path, manifest: Manifest, scratch: Path, threads: int) -> Engine:
+def _in_process(folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu: str | None) -> Engine:
     from deploykit.engines.in_process import InProcess
 
-    return InProcess(find_target(manifest.target).library(folder, scratch), folder, manifest, threads)
+    return InProcess(find_target(manifest.target).library(folder, scratch), folder, manifest, threads, cpu)
 
 
 def _profiled(folder: Path, manifest: Manifest, scratch: Path, threads: int) -> Engine:

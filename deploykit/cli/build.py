@@ -65,7 +65,9 @@ def build(
         typer.Option(
             "--cpu",
             metavar="CPU",
-            help="What native kernels are compiled for: native (this machine), x86-64-v2, x86-64-v3, x86-64-v4, arm64.",
+            help="What native kernels are compiled for: native (this machine), x86-64-v2, x86-64-v3, x86-64-v4, "
+            "armv8-a, armv8.2-a, with more features as in armv8.2-a+dotprod; portable puts kernels for all x86-64 "
+            "levels into one artifact.",
         ),
     ] = "native",
     dump_dir: Annotated[

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import tvm
@@ -70,7 +70,7 @@ class _Timer:
         self.start = time.perf_counter()
 
     def __exit__(self, *error: object) -> None:
-        self.observer.seconds[self.name] = time.perf_counter() - self.start
+        self.observer.seconds[self.name] = self.observer.seconds.get(self.name, 0) + time.perf_counter() - self.start
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,8 @@ def program(model: ImportedModel, scheduled: KernelModule, profile: Profile, cap
 
     functions = {g.name_hint: f for g, f in scheduled.module.functions.items() if isinstance(f, tirx.PrimFunc)}
     ready = dict(zip(functions, each(lowered, functions.items()), strict=True))
-    return place(model, trace(model, scheduled.module, ready, scheduled.in_place, scheduled.work), capacities)
+    traced = trace(model, scheduled.module, ready, scheduled.in_place, scheduled.work)
+    return replace(place(model, traced, capacities), cpu=profile.cpu)
 
 
 def compile_program(
@@ -132,7 +133,7 @@ def compile_program(
     if observer.stops_at("import"):
         return None
     with observer.stage("graph"):
-        module = graph(model, profile.device)
+        module = graph(model, profile.layout or profile.device)
     observer.dump("graph", module.script)
     if observer.stops_at("graph"):
         return None

@@ -11,11 +11,15 @@ from deploykit.compiler.schedules.device import DEVICES, SCALAR_C, Device
 
 @dataclass(frozen=True)
 class Profile:
-    """`vectorize`: kernels may hold vector operations; `stack_limit`: bytes of a buffer that may lie on the stack."""
+    """`vectorize`: kernels may hold vector operations; `stack_limit`: bytes of a buffer that may lie on the stack.
+    `cpu`: the name of the CPU that kernels are compiled for, empty when they are C; `layout`: the device that decides
+    how weights and intermediate results lie in memory, where it is another one."""
 
     device: Device
     vectorize: bool
     stack_limit: int
+    cpu: str = ""
+    layout: Device | None = None
 
 
 PORTABLE_C = Profile(SCALAR_C, vectorize=False, stack_limit=STACK_LIMIT)
@@ -33,4 +37,4 @@ def native(cpu: Cpu) -> Profile:
         and all(f"+{feature}" in cpu.features for feature in device.features)
     ]
     best = max(able, key=lambda device: (device.vector_bits, len(device.features)))
-    return Profile(best, vectorize=True, stack_limit=HOST_STACK_LIMIT)
+    return Profile(best, vectorize=True, stack_limit=HOST_STACK_LIMIT, cpu=cpu.name)

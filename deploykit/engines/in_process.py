@@ -42,11 +42,13 @@ class _Call:
 class InProcess:
     """The model of the library at `path`; its weights are inside, or in `folder`.
 
+    Of kernels for several CPUs those for `cpu` run, or else the best that this CPU has instructions for.
+
     Raises `ArtifactError` when the library or the weights do not fit the manifest, and `UsageError` when it cannot
-    have `threads` threads.
+    have `threads` threads or kernels for `cpu`, or has none for this CPU.
     """
 
-    def __init__(self, path: Path, folder: Path, manifest: Manifest, threads: int) -> None:
+    def __init__(self, path: Path, folder: Path, manifest: Manifest, threads: int, cpu: str | None = None) -> None:
         self._manifest = manifest
         self._codes = [logical_dtype(port.dtype).code for port in manifest.inputs]
         self._library = native.Library(path, manifest.prefix)
@@ -57,6 +59,8 @@ class InProcess:
         self._room = [_FIRST_GUESS] * len(manifest.outputs)
         self._calls: dict[tuple[tuple[int, ...], ...], _Call] = {}
         self._weights = self._init(folder)
+        if cpu is not None:
+            self._choose(cpu)
         self._pool: int | None = None
         if threads > 1:
             self._pool = self._library.start_pool(threads)
@@ -123,9 +127,21 @@ class InProcess:
         if address is None:
             owner, address = _map_weights(folder / "weights.bin", size)
         status = self._library.init(ctypes.byref(self._model), address, size, None, 0)
+        if status == native.DK_ERROR_CPU:
+            raise UsageError(f"{folder}: {self._error()}")
         if status != native.DK_OK:
             raise ArtifactError(f"{folder}: {self._error()}")
         return owner
+
+    def _choose(self, cpu: str) -> None:
+        """Run the kernels for a CPU other than the best one."""
+        levels = self._manifest.levels
+        if cpu not in levels:
+            found = f"it has {', '.join(levels)}" if levels else "it is for one CPU"
+            raise UsageError(f"'{self._manifest.name}' has no kernels for {cpu}: {found}")
+        if levels.index(cpu) < self._model.base.level:
+            raise UsageError(f"this CPU lacks instructions of {cpu}")
+        self._model.base.level = levels.index(cpu)
 
     def _grow_arena(self, size: int) -> None:
         if self._arena is not None and size <= self._arena.nbytes:

@@ -18,6 +18,7 @@ ALIGNMENT = 64
 
 DK_OK, DK_ERROR_SHAPE, DK_ERROR_DTYPE, DK_ERROR_BUFFER = range(4)
 DK_ERROR_ARENA, DK_ERROR_CAPACITY, DK_ERROR_WEIGHTS, DK_ERROR_DATA, DK_ERROR_USAGE = range(4, 9)
+DK_ERROR_CPU = 9
 
 
 class CTensor(ctypes.Structure):
@@ -52,6 +53,7 @@ class CModel(ctypes.Structure):
         ("arena", ctypes.c_void_p),
         ("arena_bytes", ctypes.c_size_t),
         ("executor", ctypes.c_void_p),
+        ("level", ctypes.c_int32),
         ("need", CNeed),
         ("error", ctypes.c_char * 256),
     )

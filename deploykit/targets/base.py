@@ -8,7 +8,7 @@ only when they compile, so that artifacts can be listed and run without it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import entry_points, version
 from pathlib import Path
@@ -109,13 +109,25 @@ def find_target(name: str) -> Target:
     return target
 
 
+def profiles_for(target: Target, cpu: str) -> list[Profile]:
+    """What to compile a model for when the user asks for `cpu`, the best first."""
+    from deploykit.compiler.codegen.cpus import SHARED_LAYOUT, levels
+
+    if not target.native:
+        return [target.profile(cpu)]
+    profiles = {name: target.profile(name) for name in levels(cpu)}
+    for name, other in SHARED_LAYOUT.items():
+        if name in profiles and other in profiles:
+            profiles[name] = replace(profiles[name], layout=profiles[other].device)
+    return list(profiles.values())
+
+
 def write_artifact(program: Program, target: Target, output: Path, options: PackageOptions) -> Artifact | None:
     """Emit and package `program` at `output`, whole or not at all; None when the observer stops after `emit`.
 
     Raises `UsageError` when `output` cannot be written or holds something else, and what the target raises.
     """
     from deploykit.artifact import Artifact, artifact_folder
-    from deploykit.compiler.codegen.cpus import find_cpu
     from deploykit.compiler.codegen.interface import describe
     from deploykit.compiler.pipeline import Observer
     from deploykit.compiler.program.picture import write_plan
@@ -136,7 +148,8 @@ def write_artifact(program: Program, target: Target, output: Path, options: Pack
         manifest = Manifest(
             generator=f"deploykit {options.version}",
             target=target.name,
-            cpu=find_cpu(options.cpu).mcpu if target.native else None,
+            cpu=_cpu(options.cpu) if target.native else None,
+            levels=tuple(part.cpu for part in (program, *program.alternatives)) if program.alternatives else (),
             files=files,
             source=options.source,
             times=dict(observer.seconds),
@@ -144,3 +157,10 @@ def write_artifact(program: Program, target: Target, output: Path, options: Pack
         )
         (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
     return Artifact(output, manifest)
+
+
+def _cpu(name: str) -> str:
+    """What kernels for a CPU are compiled for; of this machine's CPU, its name."""
+    from deploykit.compiler.codegen.cpus import find_cpu
+
+    return find_cpu(name).mcpu if name == "native" else name

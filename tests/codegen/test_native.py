@@ -159,7 +159,7 @@ def test_kernels_that_were_compiled_apart_are_one_object(tmp_path: Path) -> None
 
 
 def test_unknown_cpu() -> None:
-    with pytest.raises(UsageError, match="choose one of native, x86-64-v2"):
+    with pytest.raises(UsageError, match="choose one of native, portable, x86-64-v2"):
         find_cpu("pentium")
 
 

@@ -109,6 +109,15 @@ static void parallel_for(void) {
     model.executor = NULL;
 }
 
+static void choose_level(void) {
+    static const dk_level levels[] = {{"large", 7}, {"middle", 3}, {"small", 1}};
+    uint64_t features;
+    for (features = 8; features-- > 0;) {
+        show(dk_choose_level(&model, levels, 3, features));
+        printf("  %lu: level %d\n", (unsigned long)features, (int)model.level);
+    }
+}
+
 int main(void) {
     show(dk_init(&model, &descriptor, memory, 63, memory, sizeof memory));
     show(dk_init(&model, &descriptor, NULL, 64, memory, sizeof memory));
@@ -124,5 +133,6 @@ int main(void) {
     bind_broken_inputs();
     fail();
     parallel_for();
+    choose_level();
     return 0;
 }

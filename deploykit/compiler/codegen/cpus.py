@@ -1,11 +1,15 @@
 """The CPUs that native kernels are generated for, as data.
 
+A CPU is written `NAME` or `NAME+FEATURE+...`: an architecture level, and what a CPU has beyond it, in LLVM's words, for
+example `armv8.2-a+dotprod`. `native` is the CPU of this machine. `portable` stands for several levels: kernels for each
+of them go into one artifact.
+
 Triples name no C library: with a GNU one, LLVM calls functions that are not standard C (`sincosf`, `exp10f`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import tvm
 
@@ -14,35 +18,70 @@ from deploykit.errors import UsageError
 
 @dataclass(frozen=True)
 class Cpu:
-    """`mcpu` and `features` in LLVM's spelling (`+avx2`); `vector_bits` is the width of vector registers to use."""
+    """`mcpu` and `features` in LLVM's spelling (`+avx2`); `vector_bits` is the width of vector registers to use.
+    `requires` are the features that the host code looks for before it runs a kernel, names of `CHECKED`."""
 
     name: str
     triple: str
     mcpu: str
     features: tuple[str, ...] = ()
     vector_bits: int = 128
+    requires: tuple[str, ...] = ()
 
 
 _X86 = "x86_64-unknown-linux"
+_ARM = "aarch64-unknown-linux"
+
+_V2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
+_V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
+_V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+
+CHECKED = {
+    _X86: frozenset(
+        {
+            *_V4,
+            *("avx512vnni", "avx512vbmi", "avx512vbmi2", "avx512ifma", "avx512bitalg", "avx512vpopcntdq"),
+            *("avx512bf16", "avx512fp16", "avxvnni", "gfni", "vaes", "vpclmulqdq"),
+        }
+    ),
+    _ARM: frozenset({"dotprod", "fullfp16", "i8mm", "bf16", "sve"}),
+}
+"""Features by triple that can be looked for at run time, `DK_CPU_...` of `cpu.h`."""
 
 CPUS = {
     cpu.name: cpu
     for cpu in (
-        Cpu("x86-64-v2", _X86, "x86-64-v2", (), 128),
-        Cpu("x86-64-v3", _X86, "x86-64-v3", (), 256),
-        Cpu("x86-64-v4", _X86, "x86-64-v4", (), 512),
-        Cpu("arm64", "aarch64-unknown-linux", "generic", ("+neon",), 128),
+        Cpu("x86-64-v2", _X86, "x86-64-v2", (), 128, _V2),
+        Cpu("x86-64-v3", _X86, "x86-64-v3", (), 256, _V3),
+        Cpu("x86-64-v4", _X86, "x86-64-v4", (), 512, _V4),
+        Cpu("armv8-a", _ARM, "generic", ("+neon",), 128),
+        Cpu("armv8.2-a", _ARM, "generic", ("+neon", "+v8.2a"), 128),
     )
 }
 
+PORTABLE = "portable"
+PORTABLE_LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2")
+SHARED_LAYOUT = {"x86-64-v2": "x86-64-v3"}
+"""Next to kernels for the second CPU, those for the first take weights packed for the second, which are there once."""
+
+
+def levels(name: str) -> tuple[str, ...]:
+    """The CPUs that kernels are generated for, the best first, when the user asks for `name`."""
+    return PORTABLE_LEVELS if name == PORTABLE else (name,)
+
 
 def find_cpu(name: str) -> Cpu:
-    """The CPU of that name; `native` is the CPU of this machine. Raises `UsageError` for any other."""
-    if name == "native":
-        return host_cpu()
-    if name not in CPUS:
-        raise UsageError(f"unknown CPU `{name}`: choose one of native, {', '.join(CPUS)}")
-    return CPUS[name]
+    """The CPU of that name. Raises `UsageError` for an unknown CPU or feature."""
+    base, *extra = name.split("+")
+    if base not in ("native", *CPUS):
+        raise UsageError(f"unknown CPU '{base}': choose one of native, {PORTABLE}, {', '.join(CPUS)}")
+    cpu = host_cpu() if base == "native" else CPUS[base]
+    known = CHECKED.get(cpu.triple, frozenset())
+    for feature in extra:
+        if feature not in known:
+            raise UsageError(f"CPU '{name}': unknown feature '{feature}'; known are {', '.join(sorted(known))}")
+    features = (*cpu.features, *(f"+{feature}" for feature in extra))
+    return replace(cpu, name=name, features=features, requires=(*cpu.requires, *extra))
 
 
 def host_cpu() -> Cpu:
@@ -51,10 +90,12 @@ def host_cpu() -> Cpu:
     present = {name for name, on in features.items() if on}
     arch = tvm.get_global_func("tvm.codegen.llvm.GetProcessTriple")().split("-")[0]
     width = 512 if "avx512f" in present else 256 if "avx2" in present else 128
+    triple = f"{arch}-unknown-linux"
     return Cpu(
         "native",
-        f"{arch}-unknown-linux",
+        triple,
         tvm.get_global_func("tvm.codegen.llvm.GetHostCPUName")(),
         tuple(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items())),
         width,
+        tuple(sorted(present & CHECKED.get(triple, frozenset()))),
     )

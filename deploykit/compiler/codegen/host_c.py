@@ -6,6 +6,8 @@ What becomes what:
 * dims -> an `int64_t` field each of `<prefix>_dims`, found from the shapes of the inputs and checked there;
 * data dims -> local variables; tensors -> local pointers into the caller's memory, the weights or the arena;
 * steps -> statements, in order (`host_steps`);
+* kernels for one CPU -> a check when the model is initialised that this is such a CPU; alternatives for several -> the
+  choice of the best there;
 * a kernel with a parallel loop -> a struct of its arguments and a function that runs a part of the loop, which
   `dk_parallel_for` calls.
 
@@ -15,7 +17,7 @@ The code calls `deploykit.c` for checks and `memcpy` for copies; it allocates no
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -23,6 +25,7 @@ import jinja2
 from tvm import tirx
 
 from deploykit.compiler.codegen.c.types import storage_type
+from deploykit.compiler.codegen.cpus import find_cpu
 from deploykit.compiler.codegen.host_scope import Scope, element_count
 from deploykit.compiler.codegen.host_steps import (
     Lines,
@@ -33,7 +36,7 @@ from deploykit.compiler.codegen.host_steps import (
     statement,
     step_lines,
 )
-from deploykit.compiler.codegen.names import Names
+from deploykit.compiler.codegen.names import Names, identifier
 from deploykit.compiler.codegen.order import require_order
 from deploykit.compiler.codegen.weights import weights_bytes
 from deploykit.compiler.dims import evaluate, free_vars, to_text
@@ -54,21 +57,58 @@ Made = TypeVar("Made")
 MAX_RANK = 16
 """`DK_MAX_RANK`."""
 
-__all__ = ["arena_bytes_at_bounds", "emit_host", "interface_view", "prefix_of"]
+__all__ = ["arena_bytes_at_bounds", "emit_host", "interface_view", "kernel_prefix", "parts_of", "prefix_of"]
 
 
 def emit_host(program: Program, version: str) -> dict[str, str]:
-    """The text of `model.h` and `model.c`, which say that `version` of deploykit generated them.
+    """The text of `model.h` and `model.c`, which say that `version` of deploykit generated them. Where the program has
+    alternatives, the steps of each are in a file of their own, `part_<cpu>.c`.
 
     Raises `UnsupportedModelError` for ranks above `MAX_RANK`, and `ValueError` for a program that makes no sense:
     without outputs, with a dim that neither an input's shape gives nor the caller chooses, or with a data dim that is
     read before it is set.
     """
-    scope = Scope(program)
     _require_interface(program)
-    require_order(program)
-    view = interface_view(program, version) | _functions(scope)
-    return {name: _environment().get_template(f"{name}.j2").render(view) for name in ("model.h", "model.c")}
+    parts = parts_of(program)
+    for part in parts:
+        require_order(part)
+    view = interface_view(program, version) | _functions(Scope(program)) | {"parts": [], "levels": _levels(parts)}
+    view |= {"storage": "static ", "steps_name": "steps"}
+    texts = {"model.h": _render("model.h.j2", view)}
+    if len(parts) > 1:
+        names = [f"{view['prefix']}_steps_{identifier(part.cpu)}" for part in parts]
+        view["parts"] = [{"steps": name} for name in names]
+        for part, name in zip(parts, names, strict=True):
+            own = _functions(Scope(part, kernel_prefix(part, program)))
+            own |= {"storage": "", "steps_name": name, "cpu": part.cpu}
+            texts[f"part_{identifier(part.cpu)}.c"] = _render("part.c.j2", view | own)
+    return texts | {"model.c": _render("model.c.j2", view)}
+
+
+def _render(template: str, view: dict[str, Any]) -> str:
+    return _environment().get_template(template).render(view)
+
+
+def _levels(parts: Sequence[Program]) -> list[Lines]:
+    """Entries of the table of CPUs; none for kernels that any CPU runs."""
+    if not parts[0].cpu:
+        return []
+    entries = []
+    for part in parts:
+        macros = [f"DK_CPU_{identifier(feature).upper()}" for feature in find_cpu(part.cpu).requires]
+        entries.append(statement(f"{{{c_string(part.cpu)}, {' | '.join(macros) or '0'}}},"))
+    return entries
+
+
+def parts_of(program: Program) -> tuple[Program, ...]:
+    """The program and its alternatives, the best first."""
+    return (program, *program.alternatives)
+
+
+def kernel_prefix(part: Program, program: Program) -> str:
+    """What the symbols of a part's kernels start with: `program` is the one with the alternatives."""
+    prefix = prefix_of(program)
+    return f"{prefix}_{identifier(part.cpu)}" if program.alternatives else prefix
 
 
 def prefix_of(program: Program) -> str:

@@ -33,10 +33,11 @@ class Scope:
     """Names of one program in C. Remembers which variables and tensors were asked for, so that code that needs no
     other declarations can be written around text that was made before it."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, kernel_prefix: str | None = None) -> None:
         names = Names(_RESERVED)
         self.program = program
         self.prefix = identifier(program.name)
+        self.kernel_prefix = kernel_prefix or self.prefix
         self.dims = tuple(names.take(dim.name) for dim in program.dims)
         self.read_variables: set[str] = set()
         self.used_tensors: set[int] = set()
@@ -83,12 +84,12 @@ class Scope:
 
     def kernel(self, index: int) -> str:
         """The C function of a kernel."""
-        return symbol(self.program.kernels[index], self.prefix)
+        return symbol(self.program.kernels[index], self.kernel_prefix)
 
     def prototype(self, index: int) -> str:
         """The declaration of a kernel's C function, with the semicolon."""
         if index not in self._prototypes:
-            self._prototypes[index] = emit_prototypes([self.program.kernels[index]], self.prefix).strip()
+            self._prototypes[index] = emit_prototypes([self.program.kernels[index]], self.kernel_prefix).strip()
         return self._prototypes[index]
 
     def call_fields(self, index: int) -> list[str]:

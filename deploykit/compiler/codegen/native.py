@@ -16,9 +16,10 @@ from tvm import tirx
 from tvm.ir import IRModule
 from tvm.target import Target
 
-from deploykit.compiler.codegen import elf, native_rules
+from deploykit.compiler.codegen import native_rules
 from deploykit.compiler.codegen.c_kernels import symbol
 from deploykit.compiler.codegen.cpus import CPUS, Cpu, find_cpu, host_cpu
+from deploykit.compiler.codegen.elf import join
 from deploykit.parallel import each
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ OPTIMISATION = 2
 PART = 8
 """Kernels that LLVM compiles together; parts are compiled side by side."""
 
-__all__ = ["CPUS", "Cpu", "emit_object", "find_cpu", "host_cpu"]
+__all__ = ["CPUS", "Cpu", "emit_object", "find_cpu", "host_cpu", "join"]
 
 
 def emit_object(kernels: Iterable[Kernel], prefix: str, cpu: Cpu) -> bytes:
@@ -41,7 +42,7 @@ def emit_object(kernels: Iterable[Kernel], prefix: str, cpu: Cpu) -> bytes:
     prepared = {symbol(kernel, prefix): native_rules.prepare(kernel.func) for kernel in kernels}
     count = max(1, len(prepared) // PART)
     parts = [dict(list(prepared.items())[first::count]) for first in range(count)]
-    return elf.join(each(lambda part: _compile(part, target), parts))
+    return join(each(lambda part: _compile(part, target), parts))
 
 
 def _compile(functions: Mapping[str, tirx.PrimFunc], target: Target) -> bytes:

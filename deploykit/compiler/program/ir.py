@@ -254,3 +254,7 @@ class Program:
     arena: Arena
     notes: tuple[str, ...] = field(default=())
     """Things a user should be told: fallbacks taken and why."""
+    cpu: str = ""
+    """What the kernels are compiled for, a name of `codegen.cpus`; empty where that is not known."""
+    alternatives: tuple[Program, ...] = ()
+    """The same model with kernels for lesser CPUs, best first: the same interface, constants and size of the arena."""

@@ -67,7 +67,7 @@ def panel_vectors(device: Device, dtype: str, channels: int) -> int:
 
 def tile_height(device: Device, vectors: int, outputs: Expr) -> int:
     """Rows that fill the registers; fewer where a known number of outputs divides better."""
-    tallest = min(24, (device.vector_registers - vectors - 1) // vectors)
+    tallest = max(1, min(24, (device.vector_registers - vectors - 1) // vectors))
     count = static(outputs)
     if count is None:
         return tallest

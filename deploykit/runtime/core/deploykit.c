@@ -162,6 +162,19 @@ dk_status dk_init(
     return dk_set_arena(model, arena, arena_bytes);
 }
 
+dk_status dk_choose_level(dk_model* model, const dk_level* levels, int32_t count, uint64_t features) {
+    for (model->level = 0; model->level < count; ++model->level) {
+        if ((levels[model->level].features & ~features) == 0) {
+            return DK_OK;
+        }
+    }
+    start_error(model);
+    add_text(model, "the model is compiled for CPU ");
+    add_text(model, levels[count - 1].cpu);
+    add_text(model, ", and this one lacks some of its instructions: build it with --cpu portable, or for this CPU");
+    return DK_ERROR_CPU;
+}
+
 /* Inputs */
 
 int64_t dk_tensor_bytes(const dk_tensor* tensor) {

@@ -36,7 +36,8 @@ typedef enum dk_status {
     DK_ERROR_CAPACITY = 5, /* more room is needed: `need` tells where and how much */
     DK_ERROR_WEIGHTS = 6,  /* the weights are missing, misaligned, or of another size */
     DK_ERROR_DATA = 7,     /* a value inside a tensor, used as a size, is out of its range */
-    DK_ERROR_USAGE = 8     /* a call that makes no sense, such as an output that does not exist */
+    DK_ERROR_USAGE = 8,    /* a call that makes no sense, such as an output that does not exist */
+    DK_ERROR_CPU = 9       /* this CPU lacks instructions that the kernels consist of */
 } dk_status;
 
 /* Sub-byte types take one byte an element: the value sign- or zero-extended; float4 in the low four bits. */
@@ -123,6 +124,12 @@ typedef struct dk_executor {
     void (*run)(struct dk_executor* self, int64_t extent, int64_t grain, dk_range range, void* context);
 } dk_executor;
 
+/* What the kernels of a model are compiled for: the name of a CPU, and what it must have, DK_CPU_... of cpu.h. */
+typedef struct dk_level {
+    const char* cpu;
+    uint64_t features;
+} dk_level;
+
 /* What was missing, after DK_ERROR_ARENA or DK_ERROR_CAPACITY. Provide it and run again. */
 typedef struct dk_need {
     int64_t bytes;  /* of the arena, or of the output */
@@ -138,6 +145,8 @@ typedef struct dk_model {
     unsigned char* arena;
     size_t arena_bytes;
     dk_executor* executor; /* NULL: parallel loops run on the caller's thread */
+    int32_t level;         /* which of the model's kernels run, where it has several: found by init, the best first; may
+                              be set to a greater number, up to that of the last */
     dk_need need;
     char error[DK_ERROR_TEXT]; /* text of the last error, always terminated */
 } dk_model;
@@ -160,6 +169,9 @@ dk_status dk_init(
     dk_model* model, const dk_model_descriptor* descriptor, const void* weights, size_t weights_bytes, void* arena,
     size_t arena_bytes
 );
+
+/* Choose the first of `levels` that a CPU with `features` can run. */
+dk_status dk_choose_level(dk_model* model, const dk_level* levels, int32_t count, uint64_t features);
 
 /* Check every input against the descriptor and put the dims found into `dims`; capacity dims are left as they are. */
 dk_status dk_bind(dk_model* model, const dk_tensor* inputs, int64_t* dims);

@@ -3,19 +3,21 @@
 lib<name>.so    everything below but the weights, linked
 weights.bin     the constants; the caller loads or maps the file and passes its address
 model.h         the interface of the model, deploykit.h the types, threads.h the pool
-model.c deploykit.c threads.c kernels.o    what the library was linked from, to link it into a program instead
+model.c part_*.c deploykit.c threads.c cpu.c kernels.o    what the library was linked from, to link it into a program
+                instead; part_*.c are there when it holds kernels for several CPUs
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploykit import runtime
 from deploykit.errors import ArtifactError, ToolchainError
+from deploykit.parallel import each
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
 from deploykit.toolchain import Compiler, compiled, find_c_compiler
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
 
-C_FILES = ("model.c", "deploykit.c", "threads.c")
+COPIED = (runtime.HEADER, runtime.CORE, runtime.THREADS_HEADER, runtime.THREADS, runtime.CPU_HEADER, runtime.CPU)
+"""Sources that all models share."""
+
 PUBLIC = ("init", "bind", "run", "arena_bytes", "output_shape", "last_error", "descriptor")
 """What the library exports, after the model's prefix."""
 
@@ -49,12 +53,15 @@ class HostTarget:
 
     def emit(self, program: Program, options: PackageOptions) -> dict[str, bytes]:
         from deploykit.compiler.codegen.cpus import find_cpu
-        from deploykit.compiler.codegen.host_c import emit_host, prefix_of
-        from deploykit.compiler.codegen.native import emit_object
+        from deploykit.compiler.codegen.host_c import emit_host, kernel_prefix, parts_of
+        from deploykit.compiler.codegen.native import emit_object, join
 
         texts = emit_host(program, options.version)
-        kernels = emit_object(program.kernels, prefix_of(program), find_cpu(options.cpu))
-        return {name: text.encode() for name, text in texts.items()} | {"kernels.o": kernels}
+        objects = [
+            emit_object(part.kernels, kernel_prefix(part, program), find_cpu(part.cpu or options.cpu))
+            for part in parts_of(program)
+        ]
+        return {name: text.encode() for name, text in texts.items()} | {"kernels.o": join(objects)}
 
     def package(
         self, program: Program, emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
@@ -65,21 +72,14 @@ class HostTarget:
         view = interface_view(program, options.version)
         for name, data in emitted.items():
             (folder / name).write_bytes(data)
+        view["parts"] = bool(program.alternatives)
         (folder / "README.md").write_text(render(__name__, "README.md", view), encoding="utf-8")
-        for source in (runtime.HEADER, runtime.CORE, runtime.THREADS_HEADER, runtime.THREADS):
+        for source in COPIED:
             shutil.copyfile(source, folder / source.name)
         write_weights(program, folder / "weights.bin")
-        _link(find_c_compiler(), folder, view["prefix"])
-        return [
-            f"lib{view['prefix']}.so",
-            "weights.bin",
-            "model.h",
-            "deploykit.h",
-            "threads.h",
-            *C_FILES,
-            "kernels.o",
-            "README.md",
-        ]
+        _link(find_c_compiler(), folder, view["prefix"], [name for name in emitted if name.endswith(".c")])
+        library = f"lib{view['prefix']}.so"
+        return [library, "weights.bin", *emitted, *(source.name for source in COPIED), "README.md"]
 
     def library(self, folder: Path, scratch: Path) -> Path:  # noqa: ARG002 - it is there already
         for library in folder.glob("lib*.so"):
@@ -87,20 +87,26 @@ class HostTarget:
         raise ArtifactError(f"{folder} holds no library: build the model again")
 
     def sources(self, folder: Path) -> list[Path]:
-        return [folder / name for name in (*C_FILES, "kernels.o")]
+        return [*sorted(folder.glob("*.c")), folder / "kernels.o"]
 
 
-def _link(compiler: Compiler, folder: Path, prefix: str) -> None:
-    """Link the library from `model.c` and the kernels in `folder`; it exports the public interface and no more."""
+def _link(compiler: Compiler, folder: Path, prefix: str, sources: Sequence[str]) -> None:
+    """Link the library from the kernels and `sources` in `folder`; it exports the public interface and no more."""
     options = ("-O2", "-fPIC", "-pthread")
     public = "".join(f"{prefix}_{name};" for name in PUBLIC)
     with tempfile.TemporaryDirectory(prefix="deploykit-") as scratch:
-        model, core, threads, exports = (
-            Path(scratch) / name for name in ("model.o", "deploykit.o", "threads.o", "exports.map")
-        )
+        exports = Path(scratch) / "exports.map"
         exports.write_text(f"{{ global: {public} dk_*; local: *; }};\n")
-        compiler.compile(folder / "model.c", model, *options)
-        core.write_bytes(compiled(compiler, runtime.CORE, *options, "-Os", f"-I{runtime.INCLUDE}"))
-        threads.write_bytes(compiled(compiler, runtime.THREADS, *options, f"-I{runtime.INCLUDE}"))
-        objects = [model, core, threads, folder / "kernels.o"]
+        objects = each(lambda name: _compile(compiler, folder / name, Path(scratch), options), sources)
+        for source in (runtime.CORE, runtime.THREADS, runtime.CPU):
+            size = ("-Os",) if source == runtime.CORE else ()
+            objects.append(Path(scratch) / f"{source.stem}.o")
+            objects[-1].write_bytes(compiled(compiler, source, *options, *size, f"-I{runtime.INCLUDE}"))
+        objects.append(folder / "kernels.o")
         compiler.link_shared(objects, folder / f"lib{prefix}.so", "-s", f"-Wl,--version-script={exports}")
+
+
+def _compile(compiler: Compiler, source: Path, scratch: Path, options: Sequence[str]) -> Path:
+    output = scratch / f"{source.stem}.o"
+    compiler.compile(source, output, *options)
+    return output

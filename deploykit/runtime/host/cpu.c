@@ -1,0 +1,109 @@
+/* Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2A, CPUID, and volume 1, 14.3 and 15.2,
+   detection of AVX and AVX-512; for arm64 the Linux kernel's documentation, ELF hwcaps. */
+#include "cpu.h"
+
+#if defined(__x86_64__)
+
+#include <cpuid.h>
+#include <stddef.h>
+
+/* The state that the operating system must keep for a feature's registers: bits of XCR0. */
+#define NONE 0u
+#define YMM 0x06u
+#define ZMM 0xe6u
+
+#define OSXSAVE (1u << 27)
+
+enum { LEAF_1, LEAF_7, LEAF_7_1, LEAF_EXTENDED, LEAVES };
+enum { EAX, EBX, ECX, EDX, REGISTERS };
+
+static const struct {
+    uint64_t feature;
+    int leaf;
+    int where;
+    int bit;
+    unsigned state;
+} known[] = {
+    {DK_CPU_SSE3, LEAF_1, ECX, 0, NONE},         {DK_CPU_SSSE3, LEAF_1, ECX, 9, NONE},
+    {DK_CPU_FMA, LEAF_1, ECX, 12, YMM},          {DK_CPU_SSE4_1, LEAF_1, ECX, 19, NONE},
+    {DK_CPU_SSE4_2, LEAF_1, ECX, 20, NONE},      {DK_CPU_MOVBE, LEAF_1, ECX, 22, NONE},
+    {DK_CPU_POPCNT, LEAF_1, ECX, 23, NONE},      {DK_CPU_AVX, LEAF_1, ECX, 28, YMM},
+    {DK_CPU_F16C, LEAF_1, ECX, 29, YMM},         {DK_CPU_BMI, LEAF_7, EBX, 3, NONE},
+    {DK_CPU_AVX2, LEAF_7, EBX, 5, YMM},          {DK_CPU_BMI2, LEAF_7, EBX, 8, NONE},
+    {DK_CPU_AVX512F, LEAF_7, EBX, 16, ZMM},      {DK_CPU_AVX512DQ, LEAF_7, EBX, 17, ZMM},
+    {DK_CPU_AVX512IFMA, LEAF_7, EBX, 21, ZMM},   {DK_CPU_AVX512CD, LEAF_7, EBX, 28, ZMM},
+    {DK_CPU_AVX512BW, LEAF_7, EBX, 30, ZMM},     {DK_CPU_AVX512VL, LEAF_7, EBX, 31, ZMM},
+    {DK_CPU_AVX512VBMI, LEAF_7, ECX, 1, ZMM},    {DK_CPU_AVX512VBMI2, LEAF_7, ECX, 6, ZMM},
+    {DK_CPU_GFNI, LEAF_7, ECX, 8, NONE},         {DK_CPU_VAES, LEAF_7, ECX, 9, YMM},
+    {DK_CPU_VPCLMULQDQ, LEAF_7, ECX, 10, YMM},   {DK_CPU_AVX512VNNI, LEAF_7, ECX, 11, ZMM},
+    {DK_CPU_AVX512BITALG, LEAF_7, ECX, 12, ZMM}, {DK_CPU_AVX512VPOPCNTDQ, LEAF_7, ECX, 14, ZMM},
+    {DK_CPU_AVX512FP16, LEAF_7, EDX, 23, ZMM},   {DK_CPU_AVXVNNI, LEAF_7_1, EAX, 4, YMM},
+    {DK_CPU_AVX512BF16, LEAF_7_1, EAX, 5, ZMM},  {DK_CPU_LZCNT, LEAF_EXTENDED, ECX, 5, NONE},
+};
+
+static unsigned kept_state(void) {
+    unsigned low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    (void)high;
+    return low;
+}
+
+uint64_t dk_cpu_features(void) {
+    unsigned found[LEAVES][REGISTERS] = {{0}};
+    unsigned state = 0;
+    uint64_t features = 0;
+    size_t index;
+    __get_cpuid(1, &found[LEAF_1][EAX], &found[LEAF_1][EBX], &found[LEAF_1][ECX], &found[LEAF_1][EDX]);
+    __get_cpuid_count(7, 0, &found[LEAF_7][EAX], &found[LEAF_7][EBX], &found[LEAF_7][ECX], &found[LEAF_7][EDX]);
+    if (found[LEAF_7][EAX] >= 1) { /* how many further leaves there are */
+        unsigned* next = found[LEAF_7_1];
+        __get_cpuid_count(7, 1, &next[EAX], &next[EBX], &next[ECX], &next[EDX]);
+    }
+    {
+        unsigned* extended = found[LEAF_EXTENDED];
+        __get_cpuid(0x80000001u, &extended[EAX], &extended[EBX], &extended[ECX], &extended[EDX]);
+    }
+    if (found[LEAF_1][ECX] & OSXSAVE) {
+        state = kept_state();
+    }
+    for (index = 0; index < sizeof known / sizeof known[0]; ++index) {
+        if ((found[known[index].leaf][known[index].where] >> known[index].bit & 1u) &&
+            (state & known[index].state) == known[index].state) {
+            features |= known[index].feature;
+        }
+    }
+    return features;
+}
+
+#elif defined(__aarch64__) && defined(__linux__)
+
+#include <stddef.h>
+#include <sys/auxv.h>
+
+static const struct {
+    uint64_t feature;
+    unsigned long kind;
+    int bit;
+} known[] = {
+    {DK_CPU_FULLFP16, AT_HWCAP, 10}, {DK_CPU_DOTPROD, AT_HWCAP, 20}, {DK_CPU_SVE, AT_HWCAP, 22},
+    {DK_CPU_I8MM, AT_HWCAP2, 13},    {DK_CPU_BF16, AT_HWCAP2, 14},
+};
+
+uint64_t dk_cpu_features(void) {
+    uint64_t features = 0;
+    size_t index;
+    for (index = 0; index < sizeof known / sizeof known[0]; ++index) {
+        if (getauxval(known[index].kind) >> known[index].bit & 1u) {
+            features |= known[index].feature;
+        }
+    }
+    return features;
+}
+
+#else
+
+uint64_t dk_cpu_features(void) {
+    return UINT64_MAX;
+}
+
+#endif

@@ -1,0 +1,135 @@
+"""Artifacts with kernels for certain CPUs: each level computes the same, and a CPU that is too small is told so."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import deploykit
+from deploykit import runtime
+from deploykit.artifact import Artifact
+from deploykit.compiler.codegen.cpus import CHECKED, PORTABLE_LEVELS, find_cpu, host_cpu
+from deploykit.errors import UsageError
+
+TEXT = """<ir_version: 9, opset_import: ["": 20]>
+small (float[n, 3, h, 20] x) => (float[n, 10] y) {
+    a = Conv<strides=[2, 2], pads=[1, 1, 1, 1]>(x, w1)
+    b = Relu(a)
+    c = Conv(b, w2)
+    d = MaxPool<kernel_shape=[2, 2], strides=[2, 2]>(c)
+    e = GlobalAveragePool(d)
+    f = Flatten(e)
+    g = MatMul(f, w3)
+    i = Tanh(g)
+    k = MatMul(i, w4)
+    y = Softmax<axis=-1>(k)
+}"""
+
+
+WEIGHTS = {"w1": (24, 3, 3, 3), "w2": (40, 24, 1, 1), "w3": (40, 70), "w4": (70, 10)}
+
+
+def runnable(cpu: str) -> bool:
+    return set(find_cpu(cpu).requires) <= set(host_cpu().requires)
+
+
+@pytest.fixture(scope="module")
+def model() -> onnx.ModelProto:
+    model = onnx.parser.parse_model(TEXT)
+    random = np.random.default_rng(0)
+    for name, shape in WEIGHTS.items():
+        array = random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
+        model.graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), name))
+    return model
+
+
+@pytest.fixture(scope="module")
+def build(model: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Artifact]:
+    """Builds the model for a CPU, each once."""
+    made: dict[str, Artifact] = {}
+
+    def build(cpu: str) -> Artifact:
+        if cpu not in made:
+            artifact = deploykit.build(model, cpu=cpu, output=tmp_path_factory.mktemp("levels") / "dist")
+            assert artifact is not None
+            made[cpu] = artifact
+        return made[cpu]
+
+    return build
+
+
+@pytest.mark.parametrize("cpu", [None, *PORTABLE_LEVELS])
+def test_each_level_computes_the_same(
+    build: Callable[[str], Artifact], model: onnx.ModelProto, cpu: str | None
+) -> None:
+    if cpu is not None and not runnable(cpu):
+        pytest.skip(f"this CPU cannot run {cpu}")
+    reference = ReferenceEvaluator(model)
+    with deploykit.open(build("portable").path, cpu=cpu, threads=2) as session:
+        for n, h in ((1, 20), (3, 11), (2, 64)):
+            x = np.random.default_rng(n).standard_normal((n, 3, h, 20)).astype(np.float32)
+            np.testing.assert_allclose(session(x=x)["y"], reference.run(None, {"x": x})[0], rtol=1e-4, atol=1e-6)
+
+
+def test_the_manifest_names_the_levels_and_lesser_ones_share_weights(build: Callable[[str], Artifact]) -> None:
+    portable, single = build("portable").manifest, build("x86-64-v4").manifest
+    assert (portable.cpu, portable.levels) == ("portable", PORTABLE_LEVELS)
+    assert (single.cpu, single.levels) == ("x86-64-v4", ())
+    assert portable.peak_memory.weights < 2.5 * single.peak_memory.weights
+    assert {"part_x86_64_v2.c", "part_x86_64_v3.c", "part_x86_64_v4.c"} <= {file.name for file in portable.files}
+
+
+def test_a_level_that_is_not_there(build: Callable[[str], Artifact]) -> None:
+    with pytest.raises(UsageError, match="has no kernels for armv8-a: it has x86-64-v4, x86-64-v3, x86-64-v2"):
+        deploykit.open(build("portable").path, cpu="armv8-a")
+    with pytest.raises(UsageError, match="it is for one CPU"):
+        deploykit.open(build("x86-64-v2").path, cpu="x86-64-v2")
+
+
+def test_sanitizers_accept_parts(build: Callable[[str], Artifact]) -> None:
+    x = np.ones((1, 3, 8, 20), np.float32)
+    with (
+        deploykit.open(build("portable").path) as session,
+        deploykit.open(build("portable").path, sanitize=True) as slow,
+    ):
+        np.testing.assert_allclose(session(x=x)["y"], slow(x=x)["y"], rtol=1e-5)
+
+
+def test_a_cpu_that_is_too_small_is_told_so(build: Callable[[str], Artifact]) -> None:
+    missing = sorted(CHECKED[host_cpu().triple] - set(host_cpu().requires))
+    if not missing:
+        pytest.skip("this CPU has everything")
+    base = "x86-64-v2" if host_cpu().triple.startswith("x86") else "armv8-a"
+    with pytest.raises(UsageError, match=r"compiled for CPU .*, and this one lacks some of its instructions"):
+        deploykit.open(build(f"{base}+{missing[0]}").path)
+
+
+def test_features_are_those_that_the_compiler_finds(tmp_path: Path) -> None:
+    """The host code looks at the CPU with its own eyes; LLVM is asked when a model is built for this machine."""
+    names = sorted(CHECKED[host_cpu().triple])
+    macros = {name: f"DK_CPU_{re.sub('[^a-z0-9]', '_', name).upper()}" for name in names}
+    lines = "".join(f'if (f & {macro}) puts("{name}");' for name, macro in macros.items())
+    source = tmp_path / "show.c"
+    source.write_text(
+        f'#include "cpu.h"\n#include <stdio.h>\nint main(void) {{ uint64_t f = dk_cpu_features(); {lines} }}\n'
+    )
+    program = tmp_path / "show"
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{runtime.CPU.parent}"]
+    subprocess.run(["gcc", *flags, source, runtime.CPU, "-o", program], check=True)
+    found = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split()
+    assert tuple(found) == host_cpu().requires
+
+
+@pytest.mark.parametrize("name", ["pentium", "x86-64-v3+dotprod", "armv8-a+avx2"])
+def test_unknown_cpus_and_features(name: str) -> None:
+    with pytest.raises(UsageError, match="unknown"):
+        find_cpu(name)
