@@ -68,8 +68,11 @@ def written_buffers(body: Stmt) -> set[Var]:
 
 
 def _passed(stmt: Evaluate) -> list[Var]:
-    """Buffers whose address is handed to an external function."""
-    return [_origin(arg) for arg in getattr(stmt.value, "args", ()) if isinstance(arg, Call) and arg.args]
+    """Buffers whose address is handed to an external function. Operations of LLVM, such as a prefetch, only read."""
+    call = stmt.value
+    if not isinstance(call, Call) or getattr(call.op, "name", "").startswith("tirx.call_llvm"):
+        return []
+    return [_origin(arg) for arg in call.args if isinstance(arg, Call) and arg.args]
 
 
 def _origin(data: Expr) -> Var:
