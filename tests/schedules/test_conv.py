@@ -11,7 +11,7 @@ import pytest
 from tvm import relax, tirx, topi
 
 from deploykit.compiler.schedules import Device, explain
-from tests.schedules.harness import BOTH, VECTORS, Model, module
+from tests.schedules.harness import BOTH, SCALAR, VECTORS, Model, module
 
 N = tirx.Var("n", "int64")
 SPATIAL = tuple(tirx.Var(name, "int64") for name in ("h", "w", "d"))
@@ -228,9 +228,18 @@ def test_transposed_convolution_with_output_padding(constant: bool, device: Devi
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("name", "rule"), [("same", "conv"), ("groups", "conv"), ("depthwise", "depthwise")])
-def test_a_rule_takes_each_convolution_on_vector_machines(name: str, rule: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "device", "rule"),
+    [
+        ("same", VECTORS, "conv"),
+        ("groups", VECTORS, "conv"),
+        ("depthwise", VECTORS, "depthwise"),
+        ("same", SCALAR, "direct_conv"),
+        ("depthwise", SCALAR, "depthwise"),
+    ],
+)
+def test_a_rule_takes_each_convolution(name: str, device: Device, rule: str) -> None:
     case = CASES[name]
-    model = Model(convolution(case, weight_of(case)), VECTORS)
+    model = Model(convolution(case, weight_of(case)), device)
     kernels = [func for func in model.mod.functions.values() if isinstance(func, tirx.PrimFunc)]
-    assert f"{rule}: {rule}" in {note.split(";")[0] for kernel in kernels for note in explain(kernel, VECTORS)}
+    assert f"{rule}: {rule}" in {note.split(";")[0] for kernel in kernels for note in explain(kernel, device)}

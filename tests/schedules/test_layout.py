@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tvm import relax, te, tirx, topi
 
-from tests.schedules.harness import SCALAR, VECTORS, Model, module
+from tests.schedules.harness import VECTORS, Model, module
 from tests.schedules.test_conv import SPATIAL, Case, N, direct, sample
 
 POINTWISE = Case(8, 24, (1, 1), ())
@@ -96,8 +96,3 @@ def test_what_exchanges_channels_and_places_gets_channels_first() -> None:
     got, kernels = run(body, x)
     np.testing.assert_allclose(got, np.maximum(reference(x, POINTWISE).swapaxes(1, 2), 0), rtol=1e-4, atol=1e-4)
     assert conversions(kernels) == 2
-
-
-def test_machines_without_vectors_keep_channels_first() -> None:
-    params = [("x", (N, 8, *SPATIAL[:2]), "float32")]
-    assert not conversions(set(Model(module(params, lambda bb, x: conv(bb, x, POINTWISE)), SCALAR).kernels))

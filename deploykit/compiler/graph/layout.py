@@ -1,6 +1,6 @@
 """Layout: which tensors have their channels last.
 
-Convolutions compute `[N, *spatial, C]` from the same on machines with vectors. Where the model has channels first,
+Convolutions compute `[N, *spatial, C]` from the same. Where the model has channels first,
 `to_last` and `to_first` convert; a conversion back and forth cancels, and the kernels in between are moved over:
 
     conv(to_last(relu(to_first(y))))    ->    conv(relu'(y))

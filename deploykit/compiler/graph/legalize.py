@@ -32,7 +32,6 @@ from deploykit.compiler.schedules.anchors.conv import (
     transposed_size,
 )
 from deploykit.compiler.schedules.anchors.matmul import accumulator, matmul, pack, pack_array, packed_matmul
-from deploykit.compiler.schedules.anchors.packed_conv import pack_weight, pack_weight_array, packed_conv
 from deploykit.compiler.schedules.anchors.transposed_conv import (
     interleaved,
     phase_shape,
@@ -41,7 +40,7 @@ from deploykit.compiler.schedules.anchors.transposed_conv import (
 )
 from deploykit.compiler.schedules.conv import panel_vectors
 from deploykit.compiler.schedules.device import Device
-from deploykit.compiler.schedules.direct_conv import tile_rows
+from deploykit.compiler.schedules.direct_conv import portable_width
 from deploykit.compiler.schedules.loops import bits_of, static
 from deploykit.compiler.schedules.tile import panel_width
 
@@ -99,7 +98,12 @@ def _worth_packing(a: relax.Expr, b: relax.Expr) -> bool:
 
 def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
     data, weight = call.args
-    return _convolution(builder, data, weight, _Conv(_conv_shape(call), _dtype(call), device))
+    shape, dtype = _conv_shape(call), _dtype(call)
+    if _static_shape(weight) is None:
+        return builder.call_te(partial(conv, shape=shape, dtype=dtype), data, weight, primfunc_name_hint="conv")
+    spatial = len(shape.strides)
+    result = _conv_last(builder, to_last(builder, data, spatial), weight, _Conv(shape, dtype, device))
+    return to_first(builder, builder.emit(result), spatial)
 
 
 @dataclass(frozen=True)
@@ -111,34 +115,29 @@ class _Conv:
     device: Device
 
 
-def _convolution(builder: relax.BlockBuilder, data: relax.Expr, weight: relax.Expr, conv_: _Conv) -> relax.Expr:
-    shape, dtype, device = conv_.shape, conv_.dtype, conv_.device
-    sizes = _static_shape(weight)
-    if sizes is None:
-        return builder.call_te(partial(conv, shape=shape, dtype=dtype), data, weight, primfunc_name_hint="conv")
-    if device.vector_bits == 0:
-        packed = _packed(builder, weight, conv_)
-        build = partial(packed_conv, shape=shape, channels=sizes[0], dtype=dtype)
-        return builder.call_te(build, data, packed, primfunc_name_hint="conv")
-    pairs = enumerate(zip(data.ty.shape.values[2:], sizes[2:], strict=True))
+def _conv_last(builder: relax.BlockBuilder, data: relax.Expr, weight: relax.Expr, conv_: _Conv) -> relax.Expr:
+    """The convolution of data with the channels last; `weight` is `[O, C / groups, *kernel]` with known extents."""
+    shape, dtype = conv_.shape, conv_.dtype
+    outputs, _, *kernel = (int(extent) for extent in weight.ty.shape)
+    pairs = enumerate(zip(data.ty.shape.values[1:-1], kernel, strict=True))
     spatial = [output_size(size, width, shape, dim) for dim, (size, width) in pairs]
-    last = to_last(builder, data, len(spatial))
-    if shape.groups > 1 and shape.groups == sizes[0] == int(data.ty.shape[1]):
+    if shape.groups > 1 and shape.groups == outputs == int(data.ty.shape[-1]):
         kernels = _rearranged(builder, weight, depthwise_weight, depthwise_weight_array)
         build = partial(depthwise_last, shape=shape, dtype=dtype)
-        result = builder.call_te(build, last, kernels, spatial, primfunc_name_hint="depthwise")
-    else:
-        wide = accumulator(dtype)
-        width = panel_vectors(device, wide, sizes[0] // shape.groups) * device.lanes(bits_of(wide))
-        panels = _rearranged(
-            builder,
-            weight,
-            partial(pack_panels, groups=shape.groups, width=width),
-            partial(pack_panels_array, groups=shape.groups, width=width),
-        )
-        build = partial(conv_last, shape=shape, channels=sizes[0], dtype=dtype)
-        result = builder.call_te(build, last, panels, spatial, primfunc_name_hint="conv")
-    return to_first(builder, builder.emit(result), len(spatial))
+        return builder.call_te(build, data, kernels, spatial, primfunc_name_hint="depthwise")
+    width = _panel_channels(conv_.device, accumulator(dtype), outputs // shape.groups)
+    tensor = partial(pack_panels, groups=shape.groups, width=width)
+    array = partial(pack_panels_array, groups=shape.groups, width=width)
+    panels = _rearranged(builder, weight, tensor, array)
+    build = partial(conv_last, shape=shape, channels=outputs, dtype=dtype)
+    return builder.call_te(build, data, panels, spatial, primfunc_name_hint="conv")
+
+
+def _panel_channels(device: Device, dtype: str, channels: int) -> int:
+    """Output channels of a panel."""
+    if not device.vector_bits:
+        return portable_width(channels)
+    return panel_vectors(device, dtype, channels) * device.lanes(bits_of(dtype))
 
 
 def _rearranged(
@@ -151,17 +150,6 @@ def _rearranged(
     if isinstance(weight, ir.GenericConst):
         return _constant(array(weight.value.numpy()))
     return builder.emit(builder.call_te(tensor, weight, primfunc_name_hint="rearranged"))
-
-
-def _packed(builder: relax.BlockBuilder, weight: relax.Expr, conv_: _Conv) -> relax.Expr:
-    groups = conv_.shape.groups
-    rows = tile_rows(conv_.device, int(weight.ty.shape[0]) // groups)
-    return _rearranged(
-        builder,
-        weight,
-        partial(pack_weight, groups=groups, rows=rows),
-        partial(pack_weight_array, groups=groups, rows=rows),
-    )
 
 
 def _conv_transpose(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
@@ -179,9 +167,11 @@ def _conv_transpose(builder: relax.BlockBuilder, call: relax.Call, device: Devic
     else:
         build = partial(phase_weight, shape=shape)
         weight = builder.emit(builder.call_te(build, weight, primfunc_name_hint="phase_weight"))
-    phases = _convolution(builder, data, weight, _Conv(phase_shape(sizes[2:], extra, shape), dtype, device))
+    phases = _Conv(phase_shape(sizes[2:], extra, shape), dtype, device)
+    result = builder.emit(_conv_last(builder, to_last(builder, data, len(extents)), weight, phases))
     build = partial(interleaved, shape=shape)
-    return builder.call_te(build, builder.emit(phases), extents, primfunc_name_hint="interleaved")
+    whole = builder.emit(builder.call_te(build, result, extents, primfunc_name_hint="interleaved"))
+    return to_first(builder, whole, len(extents))
 
 
 def _static_shape(tensor: relax.Expr) -> list[int] | None:

@@ -120,8 +120,8 @@ class _Scratch:
 def conv(stage: Stage, views: Views, device: Device) -> list[Any] | str:
     """Statements that compute `stage`, or why it is not a convolution with panels."""
     notes = stage.annotations
-    if notes.get(ANCHOR) != "panels":
-        return "no convolution with panels"
+    if notes.get(ANCHOR) != "panels" or not device.vector_bits:
+        return "no convolution with panels for a machine with vectors"
     combine = stage.combine
     if combine is None or not isinstance(combine.source, tirx.Mul) or stage.store is None:
         return "its sum is not one of products"

@@ -20,7 +20,6 @@ import numpy as np
 from tvm import te, tirx
 
 from deploykit.compiler.schedules.anchors.conv import ConvShape
-from deploykit.compiler.schedules.anchors.packed_conv import digits
 
 
 def phase_shape(kernel: Sequence[int], output_padding: Sequence[int], shape: ConvShape) -> ConvShape:
@@ -38,19 +37,20 @@ def phase_shape(kernel: Sequence[int], output_padding: Sequence[int], shape: Con
 
 
 def phase_weight(weight: te.Tensor, shape: ConvShape) -> te.Tensor:
-    """`[C, O / groups, *kernel]` as `[O * phases, C / groups, *narrow]`, phases next to each other."""
+    """`[C, O / groups, *kernel]` as `[groups * phases * O / groups, C / groups, *narrow]`, channels of a phase next to
+    each other."""
     inputs, outputs = int(weight.shape[0]) // shape.groups, int(weight.shape[1])
     phases, kernel = prod(shape.strides), [int(width) for width in weight.shape[2:]]
     narrow = [-(-width // stride) for width, stride in zip(kernel, shape.strides, strict=True)]
 
     def element(channel: Any, c: Any, *at: Any) -> Any:
-        o = tirx.floordiv(channel, phases)
-        parts = digits(tirx.floormod(channel, phases), shape.strides)
+        group, phase = tirx.floordiv(channel, phases * outputs), tirx.floordiv(channel, outputs)
+        parts = _digits(tirx.floormod(phase, phases), shape.strides)
         taps = [
             f + stride * (count - 1 - t) for f, stride, count, t in zip(parts, shape.strides, narrow, at, strict=True)
         ]
         inside = [tap < width for tap, width in zip(taps, kernel, strict=True)]
-        value = weight(tirx.floordiv(o, outputs) * inputs + c, tirx.floormod(o, outputs), *taps)
+        value = weight(group * inputs + c, tirx.floormod(channel, outputs), *taps)
         return tirx.if_then_else(tirx.all(*inside), value, tirx.const(0, weight.dtype))
 
     return te.compute((outputs * shape.groups * phases, inputs, *narrow), element, name="phase_weight")
@@ -67,22 +67,34 @@ def phase_weight_array(weight: np.ndarray, shape: ConvShape) -> np.ndarray:
     cut = wide.reshape(groups, inputs, outputs, *parts)
     rank = len(kernel)
     taps, phases = range(3, 3 + 2 * rank, 2), range(4, 4 + 2 * rank, 2)
-    moved = np.flip(cut, tuple(taps)).transpose(0, 2, *phases, 1, *taps)
+    moved = np.flip(cut, tuple(taps)).transpose(0, *phases, 2, 1, *taps)
     return np.ascontiguousarray(moved.reshape(groups * outputs * prod(shape.strides), inputs, *narrow))
 
 
 def interleaved(data: te.Tensor, extents: Sequence[Any], shape: ConvShape) -> te.Tensor:
-    """`[N, O * phases, *]` as `[N, O, *extents]`, each element from its phase."""
+    """`[N, *, groups * phases * O / groups]` as `[N, *extents, O]`, each element from its phase."""
     phases = prod(shape.strides)
+    channels = int(data.shape[-1]) // phases
+    outputs = channels // shape.groups
 
-    def element(n: Any, o: Any, *at: Any) -> Any:
+    def element(n: Any, *index: Any) -> Any:
+        *at, o = index
         phase: Any = 0
         source: list[Any] = []
         for p, stride, begin in zip(at, shape.strides, shape.begins, strict=True):
             scattered = p + begin
             phase = phase * stride + (tirx.floormod(scattered, stride) if stride > 1 else 0)
             source.append(tirx.floordiv(scattered, stride) - begin // stride if stride > 1 else p)
-        return data(n, o * phases + phase, *source)
+        group = tirx.floordiv(o, outputs) * ((phases - 1) * outputs) if shape.groups > 1 else 0
+        return data(n, *source, group + phase * outputs + o)
 
-    channels = tirx.floordiv(data.shape[1], phases)
-    return te.compute((data.shape[0], channels, *extents), element, name="interleaved")
+    return te.compute((data.shape[0], *extents, channels), element, name="interleaved")
+
+
+def _digits(index: Any, extents: Sequence[int]) -> list[Any]:
+    """The row-major coordinates of `index` in a box of `extents`."""
+    found: list[Any] = []
+    for extent in reversed(extents):
+        found.append(tirx.floormod(index, extent) if extent > 1 else tirx.IntImm("int64", 0))
+        index = tirx.floordiv(index, extent) if extent > 1 else index
+    return found[::-1]
