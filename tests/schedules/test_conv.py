@@ -60,6 +60,8 @@ CASES = {
     "depthwise-dilated": Case(20, 20, (3, 3), ((5, 5), (9, 31)), (1, 1), (2, 2, 2, 2), (2, 2), groups=20),
     "deep": Case(500, 40, (3, 3), ((2, 2), (7, 9)), padding=(1, 1, 1, 1)),
     "very-deep": Case(2048, 33, (2, 1), ((4, 4),), padding=(0, 0, 1, 0)),
+    "many-channels": Case(32, 48, (3, 3), ((2, 2), (9, 31)), padding=(1, 1, 1, 1)),
+    "many-channels-uneven": Case(128, 32, (3, 3), ((3, 4), (12, 25)), padding=(0, 1, 1, 0)),
     "wide-kernel": Case(3, 16, (7, 7), ((20, 21),), strides=(2, 2), padding=(3, 3, 3, 3)),
 }
 
@@ -229,17 +231,18 @@ def test_transposed_convolution_with_output_padding(constant: bool, device: Devi
 
 
 @pytest.mark.parametrize(
-    ("name", "device", "rule"),
+    ("name", "device", "taken"),
     [
-        ("same", VECTORS, "conv"),
-        ("groups", VECTORS, "conv"),
-        ("depthwise", VECTORS, "depthwise"),
-        ("same", SCALAR, "direct_conv"),
-        ("depthwise", SCALAR, "depthwise"),
+        ("same", VECTORS, "conv: conv"),
+        ("groups", VECTORS, "conv: conv"),
+        ("depthwise", VECTORS, "depthwise: depthwise"),
+        ("many-channels", VECTORS, "conv: winograd"),
+        ("same", SCALAR, "conv: direct_conv"),
+        ("depthwise", SCALAR, "depthwise: depthwise"),
     ],
 )
-def test_a_rule_takes_each_convolution(name: str, device: Device, rule: str) -> None:
+def test_a_rule_takes_each_convolution(name: str, device: Device, taken: str) -> None:
     case = CASES[name]
     model = Model(convolution(case, weight_of(case)), device)
     kernels = [func for func in model.mod.functions.values() if isinstance(func, tirx.PrimFunc)]
-    assert f"{rule}: {rule}" in {note.split(";")[0] for kernel in kernels for note in explain(kernel, device)}
+    assert taken in {note.split(";")[0] for kernel in kernels for note in explain(kernel, device)}

@@ -38,11 +38,16 @@ from deploykit.compiler.schedules.anchors.transposed_conv import (
     phase_weight,
     phase_weight_array,
 )
+from deploykit.compiler.schedules.anchors.winograd import INPUT, OUTPUT, TAPS, conv_winograd, winograd_weight_array
 from deploykit.compiler.schedules.conv import panel_vectors
 from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.direct_conv import portable_width
 from deploykit.compiler.schedules.loops import bits_of, static
 from deploykit.compiler.schedules.tile import panel_width
+from deploykit.compiler.schedules.winograd import winograd_depth, worthwhile
+
+WINOGRAD_BITS = 256
+"""The narrowest vectors for which transformed tiles pay."""
 
 FEW_ROWS = 4
 """Below that, a right operand that is computed at run time is not packed."""
@@ -126,11 +131,31 @@ def _conv_last(builder: relax.BlockBuilder, data: relax.Expr, weight: relax.Expr
         build = partial(depthwise_last, shape=shape, dtype=dtype)
         return builder.call_te(build, data, kernels, spatial, primfunc_name_hint="depthwise")
     width = _panel_channels(conv_.device, accumulator(dtype), outputs // shape.groups)
+    if _takes_winograd(data, weight, conv_, spatial):
+        depth = winograd_depth(int(data.ty.shape[-1]), conv_.device.lanes(32))
+        turned = _constant(winograd_weight_array(weight.value.numpy(), width, depth))
+        turns = [_constant(np.array(matrix, dtype)) for matrix in (INPUT, OUTPUT)]
+        build = partial(conv_winograd, shape=shape, channels=outputs)
+        return builder.call_te(build, data, turned, *turns, spatial, primfunc_name_hint="conv")
     tensor = partial(pack_panels, groups=shape.groups, width=width)
     array = partial(pack_panels_array, groups=shape.groups, width=width)
     panels = _rearranged(builder, weight, tensor, array)
     build = partial(conv_last, shape=shape, channels=outputs, dtype=dtype)
     return builder.call_te(build, data, panels, spatial, primfunc_name_hint="conv")
+
+
+def _takes_winograd(data: relax.Expr, weight: relax.Expr, conv_: _Conv, spatial: list[tirx.Expr]) -> bool:
+    """Whether a convolution is done in transformed tiles: 3 by 3, whole vectors of channels, enough outputs."""
+    shape, device = conv_.shape, conv_.device
+    if not isinstance(weight, ir.GenericConst) or device.vector_bits < WINOGRAD_BITS or shape.groups > 1:
+        return False
+    sizes, lanes = [int(extent) for extent in weight.ty.shape], device.lanes(32)
+    if sizes[2:] != [TAPS, TAPS] or any(n > 1 for n in (*shape.strides, *shape.dilation)) or min(shape.padding) < 0:
+        return False
+    if any(str(tensor.ty.dtype) != "float32" for tensor in (data, weight)) or conv_.dtype != "float32":
+        return False
+    whole = all(size % lanes == 0 and size >= 2 * lanes for size in sizes[:2])
+    return whole and worthwhile(sizes[0] * sizes[1] * TAPS * TAPS, spatial)
 
 
 def _panel_channels(device: Device, dtype: str, channels: int) -> int:

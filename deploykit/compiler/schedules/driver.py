@@ -28,12 +28,14 @@ from deploykit.compiler.schedules.plain import plain
 from deploykit.compiler.schedules.reduction import reduction
 from deploykit.compiler.schedules.rows import Rows, rows_of, write_through
 from deploykit.compiler.schedules.transpose import transpose
+from deploykit.compiler.schedules.winograd import winograd
 
 Rule = Callable[[Stage, Views, Device], "list[Any] | str"]
 
 RULES: Mapping[str, Rule] = {
     "matmul": matmul,
     "conv": conv,
+    "winograd": winograd,
     "depthwise": depthwise,
     "direct_conv": direct_conv,
     "integer_matmul": integer_matmul,
