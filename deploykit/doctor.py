@@ -114,6 +114,8 @@ TOOLS = (
          program(sys.executable, "-m", "ziglang", version_flag="version"), _COMPILER),
     Tool("make", "builds an embedded artifact with its Makefile", "apt-get install make", program("make")),
     Tool("cmake", "builds an embedded artifact with its CMake file", "apt-get install cmake", program("cmake")),
+    Tool("qemu-aarch64", "runs artifacts for arm64 on other machines", "apt-get install qemu-user",
+         program("qemu-aarch64")),
     Tool("onnxruntime", "reference of `verify`, peer of `bench`", "pip install onnxruntime",
          python_package("onnxruntime")),
 )  # fmt: skip

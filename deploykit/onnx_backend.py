@@ -1,7 +1,7 @@
 """The standard ONNX backend interface (`onnx.backend.base`), so that the ONNX project's own suite runs unchanged.
 
-`prepare` builds an artifact in a temporary folder and opens it; the folder goes with the prepared model. `TARGET` is
-the target to build for; with `SANITIZE` the artifact runs in an instrumented process (see `deploykit.open`).
+`prepare` builds an artifact in a temporary folder and opens it; the folder goes with the prepared model. `TARGET` and
+`CPU` are what to build for; with `SANITIZE` the artifact runs in an instrumented process (see `deploykit.open`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import deploykit
 from deploykit.session import Session
 
 TARGET = "host"
+CPU = "native"
 SANITIZE = False
 
 
@@ -26,7 +27,7 @@ class PreparedModel(BackendRep):
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="deploykit-")
-        deploykit.build(model, target=TARGET, output=f"{self._folder.name}/model")
+        deploykit.build(model, target=TARGET, cpu=CPU, output=f"{self._folder.name}/model")
         self.session: Session = deploykit.open(f"{self._folder.name}/model", sanitize=SANITIZE)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[np.ndarray, ...]:  # noqa: ARG002

@@ -6,6 +6,7 @@ to an engine. Sessions are independent of each other; one session serves one thr
 
 from __future__ import annotations
 
+import platform
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,6 +29,8 @@ def open(  # noqa: A001 - `deploykit.open`
     """A session of the artifact in `folder`, with parallel loops on `threads` threads.
 
     Of an artifact with kernels for several CPUs the best that this one can run are taken, or those for `cpu`.
+    An artifact for another kind of CPU runs under an emulator, with one thread.
+
     With `sanitize` each run is a process of its own, built to stop at the first fault in memory use or undefined
     behaviour; runs are then slow and have one thread. With `profile` the host code is compiled anew so that
     `step_times` tells what each step took.
@@ -70,7 +73,7 @@ class Session:
         elif profile:
             self._engine = _profiled(folder, self.manifest, scratch, threads)
         else:
-            self._engine = _in_process(folder, self.manifest, scratch, threads, cpu)
+            self._engine = _loaded(folder, self.manifest, scratch, threads, cpu)
 
     def __call__(self, **inputs: ArrayLike) -> dict[str, np.ndarray]:
         """Run the model. Arrays must have the dtype of their input; numbers and lists take it.
@@ -138,10 +141,20 @@ class Session:
                 raise ShapeError(f"input '{name}' is missing; the model has {listed}")
 
 
-def _in_process(folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu: str | None) -> Engine:
+def _loaded(folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu: str | None) -> Engine:
+    """In this process, or under an emulator when the artifact is for another kind of CPU."""
+    from deploykit.engines.emulated import emulated, machine_of
     from deploykit.engines.in_process import InProcess
+    from deploykit.engines.process import Process
 
-    return InProcess(find_target(manifest.target).library(folder, scratch), folder, manifest, threads, cpu)
+    target = find_target(manifest.target)
+    library = target.library(folder, scratch)
+    machine = machine_of(library)
+    if machine == platform.machine():
+        return InProcess(library, folder, manifest, threads, cpu)
+    if threads > 1 or cpu is not None:
+        raise UsageError(f"the artifact is for {machine}: under an emulator it has one thread and no choice of kernels")
+    return Process(target.sources(folder), folder, manifest, scratch, emulated(machine))
 
 
 def _profiled(folder: Path, manifest: Manifest, scratch: Path, threads: int) -> Engine:
@@ -153,9 +166,10 @@ def _profiled(folder: Path, manifest: Manifest, scratch: Path, threads: int) -> 
 
 
 def _sanitized(folder: Path, manifest: Manifest, scratch: Path) -> Engine:
-    from deploykit.engines.sanitized import Sanitized
+    from deploykit.engines.process import Process
+    from deploykit.engines.sanitized import sanitized
 
-    return Sanitized(find_target(manifest.target).sources(folder), folder, manifest, scratch)
+    return Process(find_target(manifest.target).sources(folder), folder, manifest, scratch, sanitized())
 
 
 def _value(dim: DimEntry, given: int | None) -> int:

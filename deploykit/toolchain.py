@@ -1,7 +1,8 @@
-"""Finding and calling a C compiler of this machine.
+"""Finding and calling a C compiler, for this machine or another one.
 
-In order: `$CC`; `cc`, `gcc`, `clang` on the PATH; the one inside the Python package ziglang. `$CFLAGS` goes with every
-call. All speak the same options here, save that zig instruments code unless told not to.
+For this one, in order: `$CC`; `cc`, `gcc`, `clang` on the PATH; the one inside the Python package ziglang. `$CFLAGS`
+goes with every call. For another one: a GNU cross compiler on the PATH, or ziglang's. All speak the same options here,
+save that zig instruments code unless told not to.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from deploykit.errors import ToolchainError
 INSTALL_HINT = "install one (Debian: `apt-get install gcc`), set CC to one, or `pip install ziglang`"
 
 _PROBE_SECONDS = 60
+_ZIG = (sys.executable, "-m", "ziglang", "cc")
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,23 @@ def find_c_compiler() -> Compiler:
     raise ToolchainError(f"no C compiler found: {INSTALL_HINT}")
 
 
+def find_cross_compiler(machine: str, libc: str = "gnu") -> Compiler:
+    """A compiler for Linux on another machine, named as by `platform.machine`. `libc`, `gnu` or `musl`, is the C
+    library of a compiler that has several.
+
+    Raises `ToolchainError`, with what to install, when there is none.
+    """
+    candidates: list[tuple[str, ...]] = [(f"{machine}-linux-gnu-gcc",)]
+    if importlib.util.find_spec("ziglang"):
+        candidates.append((*_ZIG, "-target", f"{machine}-linux-{libc}"))
+    for command in candidates:
+        found = probe(command)
+        if found is not None:
+            return Compiler(command, *found)
+    hint = f"Debian: `apt-get install gcc-{machine.replace('_', '-')}-linux-gnu`"
+    raise ToolchainError(f"no C compiler for {machine} found: install one ({hint}), or `pip install ziglang`")
+
+
 @cache
 def probe(command: tuple[str, ...]) -> tuple[str, str] | None:
     """Family and version of the compiler that `command` starts; None when it starts none."""
@@ -103,4 +122,4 @@ def _candidates() -> Iterator[tuple[str, ...]]:
         if path:
             yield (path,)
     if importlib.util.find_spec("ziglang"):
-        yield (sys.executable, "-m", "ziglang", "cc")
+        yield _ZIG

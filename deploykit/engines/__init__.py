@@ -1,5 +1,6 @@
 """Ways to run an artifact on this machine, behind `Engine`: `in_process` for use, `profiled` for finding what is
-slow, `sanitized` for finding faults.
+slow, `sanitized` for finding faults, `emulated` for artifacts of another kind of CPU. The last two are a `process` of
+their own.
 
 An engine takes and gives arrays of storage dtypes, dense and aligned; `deploykit.session` converts.
 """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from deploykit import onnx_backend
@@ -46,6 +48,14 @@ def test_dynamic_variant(name: str) -> None:
         return
     assert reason is None, "a known failure passes: take it off the list"
     assert agreed >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="needs qemu-user")
+@pytest.mark.parametrize("name", SUPPORTED[5::80])
+def test_arm64_case_under_emulation(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_backend, "CPU", "armv8.2-a+dotprod")
+    cases()[name].run()
 
 
 def test_known_failures_are_cases() -> None:

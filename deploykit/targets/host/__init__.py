@@ -9,6 +9,7 @@ model.c part_*.c deploykit.c threads.c cpu.c kernels.o    what the library was l
 
 from __future__ import annotations
 
+import platform
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -20,9 +21,10 @@ from deploykit.errors import ArtifactError, ToolchainError
 from deploykit.parallel import each
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
-from deploykit.toolchain import Compiler, compiled, find_c_compiler
+from deploykit.toolchain import Compiler, compiled, find_c_compiler, find_cross_compiler
 
 if TYPE_CHECKING:
+    from deploykit.compiler.codegen.cpus import Cpu
     from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
 
@@ -66,6 +68,7 @@ class HostTarget:
     def package(
         self, program: Program, emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
+        from deploykit.compiler.codegen.cpus import find_cpu
         from deploykit.compiler.codegen.host_c import interface_view
         from deploykit.compiler.codegen.weights import write_weights
 
@@ -77,7 +80,8 @@ class HostTarget:
         for source in COPIED:
             shutil.copyfile(source, folder / source.name)
         write_weights(program, folder / "weights.bin")
-        _link(find_c_compiler(), folder, view["prefix"], [name for name in emitted if name.endswith(".c")])
+        compiler = _compiler(find_cpu(program.cpu or options.cpu))
+        _link(compiler, folder, view["prefix"], [name for name in emitted if name.endswith(".c")])
         library = f"lib{view['prefix']}.so"
         return [library, "weights.bin", *emitted, *(source.name for source in COPIED), "README.md"]
 
@@ -88,6 +92,12 @@ class HostTarget:
 
     def sources(self, folder: Path) -> list[Path]:
         return [*sorted(folder.glob("*.c")), folder / "kernels.o"]
+
+
+def _compiler(cpu: Cpu) -> Compiler:
+    """A compiler for the machine that has such a CPU."""
+    machine = cpu.triple.partition("-")[0]
+    return find_c_compiler() if machine == platform.machine() else find_cross_compiler(machine)
 
 
 def _link(compiler: Compiler, folder: Path, prefix: str, sources: Sequence[str]) -> None:
