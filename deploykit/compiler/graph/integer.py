@@ -24,6 +24,7 @@ from tvm import ir, relax
 
 from deploykit.compiler.schedules.anchors.integer import (
     Packing,
+    Padding,
     Taps,
     column_sums,
     integer_conv,
@@ -40,6 +41,9 @@ from deploykit.compiler.schedules.loops import static
 
 MATMUL = "deploykit.integer_matmul"
 CONV = "deploykit.integer_conv"
+
+OPAQUE = 8
+"""The pattern of a kernel that is not fused with others: what comes before data are padded is done once an element."""
 
 
 @dataclass(frozen=True)
@@ -119,15 +123,18 @@ def _packing(device: Device, right: np.ndarray | None, left: str, columns: int |
 def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
     _, data, weight, zero, numbers = call.args
     geometry = _geometry([int(n) for n in numbers.values], len(data.ty.shape) - 2)
-    if any((*geometry.before, *geometry.after)):
-        build = partial(padded, before=geometry.before, after=geometry.after)
-        data = builder.emit(builder.call_te(build, data, zero, primfunc_name_hint="padded"))
+    padding = Padding(geometry.before, geometry.after)
     array = weight.value.numpy()
     outputs, *kernel, _ = array.shape
     taps = Taps(tuple(kernel), geometry.strides, geometry.dilation)
     if geometry.groups > 1:
         own = relax.const(np.ascontiguousarray(np.moveaxis(array[..., 0], 0, -1)), "int8")
-        return builder.call_te(partial(integer_depthwise, taps=taps), data, own, primfunc_name_hint="integer_depthwise")
+        build = partial(integer_depthwise, taps=taps, padding=padding)
+        return builder.call_te(build, data, own, zero, primfunc_name_hint="integer_depthwise")
+    if padding.any:
+        attributes = {"op_pattern": OPAQUE}
+        build = partial(padded, padding=padding)
+        data = builder.emit(builder.call_te(build, data, zero, primfunc_name_hint="padded", primfunc_attrs=attributes))
     matrix = relax.const(np.ascontiguousarray(array.reshape(outputs, -1).T), "int8")
     if all(n == 1 for n in (*kernel, *geometry.strides)):
         return _product(builder, data, matrix, device, lambda packing: partial(integer_matmul, packing=packing))

@@ -4,8 +4,8 @@ Right factors are packed as `[..., panels, groups, width, group]`: `width` neigh
 `group` neighbouring terms of its sum, filled up with zeros (`packed`). The terms of a convolution are numbered tap by
 tap, the channels of a tap next to each other, so that its weights are a matrix `[taps * channels, outputs]`.
 
-Left operands are raw: what their zero points contribute is left to whoever asks for the sum. A convolution has no
-padding of its own; `padded` gives data that has it.
+Left operands are raw: what their zero points contribute is left to whoever asks for the sum. Only a
+depthwise convolution pads its data itself; `padded` gives others data that has the padding.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from deploykit.compiler.schedules.inline import ANCHOR
 DOT = "deploykit.dot"
 """Annotation of an integer anchor: the name of the instruction that its right factors are packed for."""
 
-STRIDES, DILATION = "deploykit.strides", "deploykit.dilation"
+STRIDES, DILATION, BEFORE = "deploykit.strides", "deploykit.dilation", "deploykit.before"
 
 
 @dataclass(frozen=True)
@@ -97,36 +97,59 @@ def integer_conv(data: te.Tensor, panels: te.Tensor, columns: int, taps: Taps, p
     return te.compute(shape, element, name="integer_conv", attrs=attrs)
 
 
-def integer_depthwise(data: te.Tensor, weight: te.Tensor, taps: Taps) -> te.Tensor:
-    """Each channel of `data` `[N, *spatial, C]` with its own weights `[*kernel, C]`."""
+@dataclass(frozen=True)
+class Padding:
+    """Elements that are added before and after each spatial axis."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    @property
+    def any(self) -> bool:
+        return any((*self.before, *self.after))
+
+    def around(self, sizes: Sequence[Any]) -> list[Any]:
+        """Sizes with the padding."""
+        return [size + b + a for size, b, a in zip(sizes, self.before, self.after, strict=True)]
+
+    def read(self, data: te.Tensor, zero: te.Tensor, index: Sequence[Any]) -> Any:
+        """The element of the padded `data` `[N, *spatial, C]` at `index`; outside of the data, that of `zero`."""
+        n, *at, channel = index
+        source = [i - b for i, b in zip(at, self.before, strict=True)]
+        value = data(n, *source, channel)
+        if not self.any:
+            return value
+        inside = [
+            condition
+            for i, size, b, a in zip(source, data.shape[1:-1], self.before, self.after, strict=True)
+            for condition in (*([i >= 0] if b else []), *([i < size] if a else []))
+        ]
+        return tirx.if_then_else(tirx.all(*inside), value, zero(*[tirx.IntImm("int64", 0)] * len(zero.shape)))
+
+
+def integer_depthwise(data: te.Tensor, weight: te.Tensor, zero: te.Tensor, taps: Taps, padding: Padding) -> te.Tensor:
+    """Each channel of the padded `data` `[N, *spatial, C]` with its own weights `[*kernel, C]`."""
     reduce = [te.reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(taps.kernel)]
 
     def element(n: Any, *index: Any) -> Any:
         *at, channel = index
-        left = data(n, *taps.places(at, reduce), channel)
+        left = padding.read(data, zero, [n, *taps.places(at, reduce), channel])
         return te.sum(left.astype("int32") * weight(*reduce, channel).astype("int32"), axis=reduce)
 
-    shape = (data.shape[0], *taps.counts(data.shape[1:-1]), data.shape[-1])
-    return te.compute(shape, element, name="integer_depthwise", attrs={ANCHOR: "integer_depthwise"})
+    attrs = {
+        ANCHOR: "integer_depthwise",
+        STRIDES: list(taps.strides),
+        DILATION: list(taps.dilation),
+        BEFORE: list(padding.before),
+    }
+    shape = (data.shape[0], *taps.counts(padding.around(data.shape[1:-1])), data.shape[-1])
+    return te.compute(shape, element, name="integer_depthwise", attrs=attrs)
 
 
-def padded(data: te.Tensor, zero: te.Tensor, before: Sequence[int], after: Sequence[int]) -> te.Tensor:
+def padded(data: te.Tensor, zero: te.Tensor, padding: Padding) -> te.Tensor:
     """`data` `[N, *spatial, C]` with the value of `zero`, which has one element, around its spatial axes."""
-    sizes = data.shape[1:-1]
-    shape = [size + b + a for size, b, a in zip(sizes, before, after, strict=True)]
-
-    def element(n: Any, *index: Any) -> Any:
-        *at, channel = index
-        source = [i - b for i, b in zip(at, before, strict=True)]
-        inside = [
-            condition
-            for i, size, b, a in zip(source, sizes, before, after, strict=True)
-            for condition in (*([i >= 0] if b else []), *([i < size] if a else []))
-        ]
-        outside = zero(*[tirx.IntImm("int64", 0)] * len(zero.shape))
-        return tirx.if_then_else(tirx.all(*inside), data(n, *source, channel), outside)
-
-    return te.compute((data.shape[0], *shape, data.shape[-1]), element, name="padded")
+    shape = (data.shape[0], *padding.around(data.shape[1:-1]), data.shape[-1])
+    return te.compute(shape, lambda *index: padding.read(data, zero, index), name="padded")
 
 
 def packed(b: te.Tensor, packing: Packing) -> te.Tensor:
