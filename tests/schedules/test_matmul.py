@@ -107,7 +107,8 @@ def test_bias_activation_and_residual_are_one_kernel(device: Device) -> None:
         np.testing.assert_allclose(model(x, residual), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_the_panel_rule_takes_packed_products() -> None:
-    model = Model(product((N, 64), sample((64, 64))), VECTORS)
+@pytest.mark.parametrize("right", [sample((64, 64)), (64, 64), (64, M)], ids=["constant", "static", "symbolic"])
+def test_products_are_computed_by_tiles(right: Any) -> None:
+    model = Model(product((N, 64), right), VECTORS)
     (kernel,) = [func for func in model.mod.functions.values() if isinstance(func, tirx.PrimFunc)]
     assert explain(kernel, VECTORS) == ("matmul: matmul",)

@@ -66,7 +66,7 @@ def test_sums_wait_in_the_result_between_chunks(device: Device, depth: int, widt
 def test_a_symbolic_depth_may_be_nothing_or_many_chunks(device: Device) -> None:
     params = [("a", (N, K), "float32"), ("b", (K, M), "float32")]
     model = Model(module(params, lambda bb, x, y: bb.emit(relax.op.matmul(x, y))), device)
-    for n, k, m in [(5, 0, 40), (30, 1, 100), (25, 1500, 70)]:
+    for n, k, m in [(5, 0, 40), (30, 1, 100), (25, 1500, 70), (3, 400, 97), (4, 40, 64)]:
         a, b = sample(n, k), sample(k, m)
         np.testing.assert_allclose(model(a, b), a.astype("float64") @ b, rtol=1e-4, atol=1e-3)
 
@@ -103,3 +103,12 @@ def test_erf_is_applied_to_whole_vectors() -> None:
     (kernel,) = Model(module([("x", (5, 20), "float32")], body), WIDE).kernels.values()
     vectors = [loop for loop in collect(kernel.func.body, tirx.For) if loop.kind == tirx.ForKind.VECTORIZED]
     assert any(call_name(call) == "erf" for loop in vectors for call in collect(loop, ir.Call))
+
+
+@devices
+def test_several_panels_are_packed_at_a_time(device: Device) -> None:
+    params = [("a", (N, 40), "float32"), ("b", (40, M), "float32")]
+    model = Model(module(params, lambda bb, x, y: bb.emit(relax.op.matmul(x, y))), device)
+    for n, m in [(1, 300), (2, 64), (30, 333), (13, 5)]:
+        a, b = sample(n, 40), sample(40, m)
+        np.testing.assert_allclose(model(a, b), a.astype("float64") @ b, rtol=1e-4, atol=1e-4)

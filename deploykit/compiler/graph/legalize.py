@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from tvm import ir, relax, te, tirx
+from tvm import ir, relax, te
 
 from deploykit.compiler.graph import integer
 from deploykit.compiler.graph.layout import follow, to_first, to_last
@@ -84,7 +84,7 @@ class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
 def _matmul(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
     a, b = call.args
     dtype = _dtype(call)
-    if len(a.ty.shape) < 2 or len(b.ty.shape) < 2 or not _worth_packing(a, b):
+    if len(a.ty.shape) < 2 or len(b.ty.shape) < 2 or not _worth_packing(a, b, device):
         return builder.call_te(partial(matmul, dtype=dtype), a, b, primfunc_name_hint="matmul")
     width = panel_width(device, accumulator(dtype), b.ty.shape[-1])
     if isinstance(b, ir.GenericConst):
@@ -95,10 +95,13 @@ def _matmul(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> re
     return builder.call_te(build, a, panels, b.ty.shape[-1], primfunc_name_hint="matmul")
 
 
-def _worth_packing(a: relax.Expr, b: relax.Expr) -> bool:
-    """Whether the rows of the left operand pay for rearranging the right one."""
-    rows = a.ty.shape[-2]
-    return isinstance(b, ir.GenericConst) or not isinstance(rows, tirx.IntImm) or int(rows) >= FEW_ROWS
+def _worth_packing(a: relax.Expr, b: relax.Expr, device: Device) -> bool:
+    """Whether the right operand is rearranged by a kernel of its own, or before the run."""
+    if isinstance(b, ir.GenericConst):
+        return True
+    packs_itself = device.vector_bits > 0 and accumulator(str(a.ty.dtype)) == str(a.ty.dtype)
+    rows = static(a.ty.shape[-2])
+    return not packs_itself and (rows is None or rows >= FEW_ROWS)
 
 
 def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:

@@ -5,6 +5,9 @@ work*, rows by panels: the panels of a unit over one chunk take half of the seco
 once for all rows of the unit. Where that gives fewer than `UNITS` units, there are more blocks of rows, then more
 stretches of panels, so that small products can be shared out as well.
 
+A right operand that comes as it is, is packed within the unit, `panels` panels at a time, which stay in the caches
+while the tiles of all rows pass by; units are stretches of panels first.
+
 Rows that lie a large power of two apart compete for few places of the cache; then, and where the distance is not
 known, a tile's rows are *copied* for each chunk.
 """
@@ -43,13 +46,15 @@ LINE, WAYS = 64, 8
 @dataclass(frozen=True)
 class Blocking:
     """The depth of `total` steps is cut into `chunks` of `depth` steps, the columns into stretches of `panels` panels
-    at most. With `pitch`, the rows of a tile are copied for each chunk, so many elements apart."""
+    at most. With `pitch`, the rows of a tile are copied for each chunk, so many elements apart; `packs` says
+    that the panels are packed on the way."""
 
     total: Expr
     depth: Expr
     chunks: Expr
     panels: int
     pitch: int
+    packs: bool = False
 
     def length(self, chunk: Expr) -> Expr:
         """Steps of a chunk."""
@@ -63,7 +68,7 @@ class Blocking:
     def units(self, rows: Expr, panels: Expr, batched: bool) -> tuple[Expr, Expr]:
         """Blocks of rows and stretches of panels. A product of many is one unit, where the caches allow it."""
         wanted = const(1 if batched else UNITS)
-        stretches = ceil_div(panels, const(self.panels))
+        stretches = tirx.min(panels, wanted) if self.packs else ceil_div(panels, const(self.panels))
         least, most = ceil_div(rows, const(MOST_ROWS)), ceil_div(rows, const(FEWEST_ROWS))
         blocks = tirx.min(tirx.max(ceil_div(wanted, tirx.max(stretches, const(1))), least), most)
         most = ceil_div(panels, const(FEWEST_COPIED if self.pitch else 1))
@@ -71,36 +76,50 @@ class Blocking:
 
 
 def blocking_for(device: Device, tile: Tile, total: Expr, columns: Expr, *, resumable: bool) -> Blocking:
-    """The blocking of a product of so many columns and `total` steps. `resumable`: sums may wait in the result between
-    chunks."""
-    total, steps, width = as_index(total), static(total), static(columns)
-    size = bits_of(tile.dtype) // 8
+    """The blocking of a product of so many columns and `total` steps with packed panels. `resumable`: sums may wait in
+    the result between chunks."""
+    total, width, size = as_index(total), static(columns), bits_of(tile.dtype) // 8
     widest = max(1, WIDEST // tile.columns)
     if tile.lanes == 1:
         return Blocking(total, total, const(1), widest, 0)
-    copied = (width is None or width > 2 * tile.columns) and crowded(device, tile.rows, steps, size)
-    longest = _longest(device, tile, COPIED_SHARE if copied else DIRECT_SHARE)
-    if steps is not None and (steps <= longest or not resumable):
-        depth, chunks = const(max(steps, 1)), const(1)
-        copied = copied and steps <= longest
-    elif steps is not None:
-        each = -(-steps // -(-steps // longest))
-        depth = const(min(longest, -(-each // tile.lanes) * tile.lanes))
-        chunks = ceil_div(total, depth)
-    elif resumable:
-        depth = const(longest)
-        chunks = tirx.max(const(1), ceil_div(total, depth))
-    else:
-        depth, chunks, copied = total, const(1), False
-    stretch = tile.columns * size * (static(depth) or longest)
-    panels = max(1, min(widest, device.l2_bytes // 2 // stretch))
-    pitch = (-(-(static(depth) or longest) // tile.lanes) + 1) * tile.lanes if copied else 0
-    return Blocking(total, depth, chunks, panels, pitch)
+    copied = (width is None or width > 2 * tile.columns) and crowded(device, tile.rows, static(total), size)
+    longest = _longest(device, tile, tile.rows, COPIED_SHARE if copied else DIRECT_SHARE)
+    copied = copied and (resumable or (static(total) or longest + 1) <= longest)
+    depth, chunks = _chunks(tile, total, longest) if resumable else (total, const(1))
+    steps = static(depth) or longest
+    panels = max(1, min(widest, device.l2_bytes // 2 // (tile.columns * size * steps)))
+    return Blocking(total, depth, chunks, panels, _pitch(tile, steps) if copied else 0)
 
 
-def _longest(device: Device, tile: Tile, share: float) -> int:
-    """Steps over which the rows of a tile take a share of the first-level cache: a multiple of the lanes."""
-    steps = int(device.l1_bytes * share) // (tile.rows * bits_of(tile.dtype) // 8)
+def packing(device: Device, tile: Tile, total: Expr, *, resumable: bool) -> Blocking | None:
+    """The blocking of a product whose right operand comes as it is; `None` where a chunk is too long for the cache."""
+    total = as_index(total)
+    longest = _longest(device, tile, tile.columns, DIRECT_SHARE)
+    if not resumable and (static(total) or longest + 1) > longest:
+        return None
+    depth, chunks = _chunks(tile, total, longest)
+    return Blocking(total, depth, chunks, max(1, longest // (static(depth) or longest)), 0, packs=True)
+
+
+def _chunks(tile: Tile, total: Expr, longest: int) -> tuple[Expr, Expr]:
+    """The steps of a chunk, `longest` at most, and how many chunks there are: one at least."""
+    steps = static(total)
+    if steps is None:
+        return const(longest), tirx.max(const(1), ceil_div(total, const(longest)))
+    if steps <= longest:
+        return const(max(steps, 1)), const(1)
+    even = -(-steps // -(-steps // longest))
+    depth = const(min(longest, -(-even // tile.lanes) * tile.lanes))
+    return depth, ceil_div(total, depth)
+
+
+def _pitch(tile: Tile, steps: int) -> int:
+    return (-(-steps // tile.lanes) + 1) * tile.lanes
+
+
+def _longest(device: Device, tile: Tile, wide: int, share: float) -> int:
+    """Steps over which `wide` elements a step take a share of the first-level cache: a multiple of the lanes."""
+    steps = int(device.l1_bytes * share) // (wide * bits_of(tile.dtype) // 8)
     return max(1, steps // tile.lanes) * tile.lanes
 
 

@@ -1,27 +1,42 @@
-"""Matrix products over panels of the right operand.
+"""Matrix products by register tiles.
 
-Takes the `matmul` anchor whose right operand is packed: `left[..., m, k] * right[..., n // w, k, n % w]`, where `w` is
-the width of a panel (the annotation `deploykit.panel`), the last panel filled up with zeros. Batch dims that the left
-operand and the result run through like rows, and the right operand not at all, become rows.
+Takes the `matmul` anchor with its right operand in one of two forms:
+
+* packed: `left[..., m, k] * right[..., n // w, k, n % w]`, where `w` is the width of a panel (the annotation
+  `deploykit.panel`), the last panel filled up with zeros;
+* as it is, with neighbouring columns next to each other. Each unit of work packs the panels that it uses, a chunk of
+  the depth at a time; up to `FEW` rows read whole panels in place.
+
+Batch dims that the left operand and the result run through like rows, and the right operand not at all, become rows.
 
 A unit of work is some rows by some panels. For each chunk of the depth (`blocking`), the rows are cut into register
-tiles of equal height, but for one row, so no operand is padded. Where rows are copied, the panels of the unit pass by
-one tile after the other, else the tiles by one panel after the other. Between chunks the sums lie in the result; with
-the last chunk they are complete, and the epilogue is applied.
+tiles of equal height, but for one row, so no operand is padded. Where rows of packed panels are copied, the panels of
+the unit pass by one tile after the other, else the tiles by one panel after the other. Between chunks the sums lie in
+the result; with the last chunk they are complete, and the epilogue is applied.
 
-Declines products whose right operand is not packed: they are ordinary reductions.
+Declines other products: they are ordinary reductions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from tvm import ir, tirx
 
-from deploykit.compiler.schedules.access import Views, analyse, fuse, offset_of, pinned, values_of
-from deploykit.compiler.schedules.blocking import blocking_for, ceil_div, heights_of, part
+from deploykit.compiler.schedules.access import (
+    Access,
+    Views,
+    analyse,
+    fuse,
+    offset_of,
+    pinned,
+    static_stride,
+    values_of,
+)
+from deploykit.compiler.schedules.blocking import Blocking, blocking_for, ceil_div, heights_of, packing, part
 from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.finish import finish_of
 from deploykit.compiler.schedules.inline import ANCHOR
@@ -49,10 +64,13 @@ from deploykit.compiler.schedules.nest import (
     substitute,
 )
 from deploykit.compiler.schedules.results import Place, Results
-from deploykit.compiler.schedules.tile import Tile, prefetch, step, tile_for, zero
+from deploykit.compiler.schedules.tile import Tile, panel_width, prefetch, step, tile_for, zero
 
 PANEL = "deploykit.panel"
 """Annotation of a product with a packed right operand: the width of its panels."""
+
+FEW = 4
+"""Rows that do not make up for packing a panel."""
 
 AHEAD = 32
 """Steps of the depth by which panels are asked for before they are used."""
@@ -60,8 +78,8 @@ AHEAD = 32
 
 @dataclass(frozen=True)
 class _Product:
-    """One product: loops over `batch`, then `rows` x `columns` results, each a sum over `depth` of `left` times an
-    element of `panels`, in `right`."""
+    """One product: loops over `batch`, then `rows` x `columns` results, each a sum over `depth` of `left` times
+    `right`, which is an element of packed `panels` or else over the axes."""
 
     batch: tuple[Axis, ...]
     rows: Axis
@@ -69,7 +87,7 @@ class _Product:
     depth: Axis
     left: Expr
     right: Expr
-    panels: Buffer
+    panels: Buffer | None
     width: int
 
 
@@ -87,7 +105,7 @@ class _Unit:
 @dataclass(frozen=True)
 class _Strip:
     """A tile's rows for a chunk of the depth: values of the batch loops, the first row, the chunk, its first step and
-    how many there are."""
+    how many there are. `base` is the first panel that is packed; with `direct`, the right operand is read in place."""
 
     tile: Tile
     batch: dict[ir.Var, Expr]
@@ -95,53 +113,78 @@ class _Strip:
     chunk: Expr
     first: Expr
     steps: Expr
+    base: Expr
+    direct: bool
 
 
 def matmul(stage: Stage, views: Views, device: Device) -> list[Any] | str:
-    """Statements that compute `stage`, or why it is not a packed product."""
-    if stage.annotations.get(ANCHOR) != "matmul" or PANEL not in stage.annotations:
-        return "no product with packed panels"
+    """Statements that compute `stage`, or why it is not a product that is computed by tiles."""
+    if stage.annotations.get(ANCHOR) != "matmul":
+        return "no matrix product"
     combine = stage.combine
     if combine is None or not isinstance(combine.source, tirx.Mul):
         return "its sum is not one of products"
     finish = finish_of(stage, views)
     axes = (*stage.axes, *stage.reduce)
     found = analyse([finish.plain, combine.source], axes)
+    left, right = (analyse([side], axes)[0] for side in (combine.source.a, combine.source.b))
+    packed = PANEL in stage.annotations
+    if not packed and not _by_columns(stage, left, right):
+        return "its columns are not next to each other"
+    if not packed and device.lanes(8) == 1:
+        return "there are no vectors to pack it for"
     fused = fuse(axes, found, pinned([finish.plain.value, combine.source], axes), range(len(stage.axes) - 1))
     values = values_of(fused, stage.axes[:-1])
-    panels = analyse([combine.source.b], axes)[0]
-    like_rows = bool(fused) and is_zero(panels.strides[fused[-1].inner])
+    like_rows = bool(fused) and is_zero(right.strides[fused[-1].inner])
     rows = fused.pop().axis if like_rows else Axis(ir.Var("row", "int64"), const(1))
-    columns, width = stage.axes[-1], int(stage.annotations[PANEL])
+    dtype, columns, depth = dtype_of(combine.source), stage.axes[-1], stage.reduce[0]
+    width = int(stage.annotations[PANEL]) if packed else panel_width(device, dtype, columns.extent)
+    tile = tile_for(device, dtype, max(1, width // device.lanes(bits_of(dtype))))
+    results = Results(finish, values, rows, columns, width)
+    resumable = results.dtype == dtype
+    if packed:
+        blocking = blocking_for(device, tile, depth.extent, columns.extent, resumable=resumable)
+    else:
+        found_blocking = packing(device, tile, depth.extent, resumable=resumable)
+        if found_blocking is None:
+            return "its sums have another type than its result, and are too deep to pack at once"
+        blocking = found_blocking
     product = _Product(
         tuple(group.axis for group in fused),
         rows,
         columns,
-        stage.reduce[0],
+        depth,
         substitute(views.value(combine.source.a), values),
-        substitute(combine.source.b, values),
-        panels.buffer,
+        substitute(combine.source.b if packed else views.value(combine.source.b), values),
+        right.buffer if packed else None,
         width,
     )
-    return [_Emitter(product, Results(finish, values, rows, columns, width), views, device).units()]
+    return [_Emitter(product, results, tile, blocking, views, device.parallel).units()]
+
+
+def _by_columns(stage: Stage, left: Access, right: Access) -> bool:
+    """Whether there are columns along the last axis, next to each other in the right operand."""
+    last = len(stage.axes) - 1
+    if last < 0 or stage.axes[-1].static == 1 or len(stage.reduce) != 1:
+        return False
+    return static_stride(right.strides[last]) == 1 and static_stride(left.strides[last]) == 0
 
 
 class _Emitter:
     """Emits the loops of one product."""
 
-    def __init__(self, product: _Product, results: Results, views: Views, device: Device) -> None:
-        dtype = dtype_of(product.left)
-        self.product, self.results = product, results
-        self.device = device
-        self.panels = views.flat(product.panels)
-        self.tile = tile_for(device, dtype, product.width // device.lanes(bits_of(dtype)))
-        depth, columns = product.depth.extent, product.columns.extent
-        self.blocking = blocking_for(device, self.tile, depth, columns, resumable=results.dtype == dtype)
-        self.copied = local("copied", self.tile.rows * self.blocking.pitch, dtype) if self.blocking.pitch else None
-        self.spilled = local("spilled", self.tile.rows * self.tile.columns, dtype)
-        rows, width = as_index(product.rows.extent), const(product.width)
-        self.count = ceil_div(as_index(columns), width)
-        self.blocks, self.stretches = self.blocking.units(rows, self.count, bool(product.batch))
+    def __init__(
+        self, product: _Product, results: Results, tile: Tile, blocking: Blocking, views: Views, parallel: bool
+    ) -> None:
+        self.product, self.results, self.tile, self.blocking, self.views = product, results, tile, blocking, views
+        self.kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
+        steps = static(blocking.depth) or 0
+        self.copied = local("copied", tile.rows * blocking.pitch, tile.dtype) if blocking.pitch else None
+        size = blocking.panels * steps * tile.columns
+        self.packed = local("packed", size, tile.dtype) if blocking.packs else None
+        self.spilled = local("spilled", tile.rows * tile.columns, tile.dtype)
+        self.count = ceil_div(as_index(product.columns.extent), const(product.width))
+        self.blocks, self.stretches = blocking.units(as_index(product.rows.extent), self.count, bool(product.batch))
 
     def units(self) -> Any:
         """All units of work; those of the same panels follow each other."""
@@ -162,10 +205,11 @@ class _Emitter:
         total = extents[0]
         for extent in extents[1:]:
             total = total * extent
-        return loop("task", total, unit, tirx.ForKind.PARALLEL if self.device.parallel else tirx.ForKind.SERIAL)
+        return loop("task", total, unit, self.kind)
 
     def unit(self, code: Code, unit: _Unit) -> None:
-        code.add(*(tirx.AllocBuffer(buffer) for buffer in (self.copied, self.spilled) if buffer is not None))
+        buffers = (self.copied, self.packed, self.spilled)
+        code.add(*(tirx.AllocBuffer(buffer) for buffer in buffers if buffer is not None))
         tiles = code.let("tiles", ceil_div(unit.rows, const(self.tile.rows)))
         low = code.let("low", tirx.truncdiv(unit.rows, tirx.max(tiles, const(1))))
         higher = code.let("higher", unit.rows - low * tiles)
@@ -174,30 +218,76 @@ class _Emitter:
             lower = tirx.Select(low == height, tiles - higher, const(0))
             counts.append((height, code.let("tiles", tirx.Select(low + 1 == height, higher, lower))))
 
-        def chunk(index: Expr) -> Any:
-            if self.copied is not None:
-                return self.strips(unit, counts, index, unit.panel, unit.panels)
-            one = const(1)
-            return loop("panel", unit.panels, lambda p: self.strips(unit, counts, index, unit.panel + p, one))
+        def panels(chunk: Expr) -> Any:
+            inner = Code()
+            first = inner.let("first", chunk * self.blocking.depth)
+            steps = inner.let("steps", self.blocking.length(chunk))
+            strip = _Strip(self.tile, unit.batch, unit.row, chunk, first, steps, const(0), direct=False)
+            if self.packed is not None:
+                groups = ceil_div(unit.panels, const(self.blocking.panels))
+                inner.add(loop("group", groups, lambda g: self.group(strip, unit, counts, g)))
+            elif self.copied is not None:
+                inner.add(self.strips(strip, counts, unit.panel, unit.panels))
+            else:
+                one = const(1)
+                inner.add(loop("panel", unit.panels, lambda p: self.strips(strip, counts, unit.panel + p, one)))
+            return inner.statement()
 
-        code.add(loop("chunk", self.blocking.chunks, chunk))
+        code.add(loop("chunk", self.blocking.chunks, panels))
 
-    def strips(self, unit: _Unit, counts: list[tuple[int, Expr]], chunk: Expr, panel: Expr, panels: Expr) -> Any:
+    def group(self, strip: _Strip, unit: _Unit, counts: Sequence[tuple[int, Expr]], index: Expr) -> Any:
+        """All tiles by some panels, for a chunk of the depth; packed before that where it is worth it."""
+        code = Code()
+        taken = index * self.blocking.panels
+        base = code.let("base", unit.panel + taken)
+        count = code.let("panels", tirx.min(const(self.blocking.panels), unit.panels - taken))
+        strip = replace(strip, base=base)
+        pack = loop("panel", count, lambda p: self.packs(strip, base + p))
+        through = sequence([pack, self.strips(strip, counts, base, count)])
+        few = [(height, number) for height, number in counts if height <= FEW]
+        if not few:
+            code.add(through)
+            return code.statement()
+        direct = self.strips(replace(strip, direct=True), few, base, count)
+        columns = as_index(self.product.columns.extent)
+        in_place = tirx.all(unit.rows <= FEW, (base + count) * self.product.width <= columns)
+        code.add(tirx.IfThenElse(in_place, direct, through))
+        return code.statement()
+
+    def packs(self, strip: _Strip, panel: Expr) -> Any:
+        """Copy a chunk of a panel, with zeros for columns that do not exist."""
+        width, lanes = self.product.width, strip.tile.lanes
+
+        def move(k: Expr, column: Expr) -> Any:
+            at = self.packed_at(strip, panel, k, column)
+            return tirx.BufferStore(self.packed, self.right(strip, panel, k, column), [at])
+
+        def clear(k: Expr, column: Expr) -> Any:
+            at = self.packed_at(strip, panel, k, column)
+            return tirx.BufferStore(self.packed, tirx.const(0, strip.tile.dtype), [at])
+
+        def row(columns: Expr, body: Callable[[Expr, Expr], Any]) -> Callable[[Expr], Any]:
+            return lambda k: sequence(main_and_tail("j", columns, lanes, partial(body, k)))
+
+        valid = self.results.valid(panel)
+        whole = loop("k", strip.steps, row(const(width), move))
+        rest = loop("k", strip.steps, lambda k: sequence([row(const(width), clear)(k), row(valid, move)(k)]))
+        return self.results.full(panel, whole, rest)
+
+    def strips(self, strip: _Strip, counts: Sequence[tuple[int, Expr]], panel: Expr, panels: Expr) -> Any:
         """Tiles of all rows of the unit by some panels, for one chunk of the depth."""
         code = Code()
-        first = code.let("first", chunk * self.blocking.depth)
-        steps = code.let("steps", self.blocking.length(chunk))
-        row = unit.row
+        row = strip.row
         for height, count in counts:
-            strip = _Strip(replace(self.tile, rows=height), unit.batch, row, chunk, first, steps)
-            code.add(loop("t", count, partial(self.strip, strip, panel, panels)))
+            high = replace(strip, tile=replace(self.tile, rows=height), row=row)
+            code.add(loop("t", count, partial(self.strip, high, panel, panels)))
             row = code.let("row", row + count * height)
         return code.statement()
 
     def strip(self, strip: _Strip, panel: Expr, panels: Expr, index: Expr) -> Any:
         strip = replace(strip, row=strip.row + index * strip.tile.rows)
         passing = loop("panel", panels, lambda p: self.block(strip, panel + p))
-        if self.copied is None:
+        if self.copied is None or strip.direct:
             return passing
         lanes, target, pitch = strip.tile.lanes, self.copied, self.blocking.pitch
 
@@ -212,19 +302,19 @@ class _Emitter:
         tile, results = strip.tile, self.results
         sums = tile.scratch()
         place = Place(strip.batch, strip.row, panel)
-        right = substitute(self.product.right, strip.batch)
 
         def accumulate(k: Expr) -> Any:
             def left(i: Expr) -> Expr:
-                if self.copied is None:
+                if self.copied is None or strip.direct:
                     return self.left(strip, i, k)
                 return tirx.BufferLoad(self.copied, [i * self.blocking.pitch + k])
 
-            def element(column: Expr) -> Expr:
-                return replace_loads(right, lambda load: self.panel_load(load, panel, strip.first + k, column))
+            def right(column: Expr) -> Expr:
+                if self.packed is None or strip.direct:
+                    return self.right(strip, panel, k, column)
+                return tirx.BufferLoad(self.packed, [self.packed_at(strip, panel, k, column)])
 
-            soon = [prefetch(self.soon(right, panel, strip.first + k, v * tile.lanes)) for v in range(tile.vectors)]
-            return sequence([*(soon if tile.lanes > 1 else []), step(tile, sums, left, element)])
+            return sequence([*self.ahead(strip, panel, k), step(tile, sums, left, right)])
 
         body = loop("k", strip.steps, accumulate)
         steps = [tirx.AllocBuffer(sums), *results.ahead(place, tile)]
@@ -237,16 +327,32 @@ class _Emitter:
         done = tirx.IfThenElse(strip.chunk == self.blocking.chunks - 1, done, paused)
         return sequence([*steps, resumed, body, done])
 
+    def ahead(self, strip: _Strip, panel: Expr, k: Expr) -> list[Any]:
+        """Asks for what is read of the right operand some steps later."""
+        tile = strip.tile
+        if tile.lanes == 1 or (self.packed is not None and not strip.direct):
+            return []
+        places = [self.right(strip, panel, k + AHEAD, const(v * tile.lanes)) for v in range(tile.vectors)]
+        return [prefetch(collect(place, ir.TensorLoad)[0]) for place in places]
+
     def left(self, strip: _Strip, row: Expr, step: Expr) -> Expr:
         at = {self.product.rows.var: strip.row + row, self.product.depth.var: strip.first + step}
         return substitute(self.product.left, {**strip.batch, **at})
 
-    def soon(self, right: Expr, panel: Expr, step: Expr, column: int) -> Any:
-        """The element of the panels that is read at a column some steps later."""
-        load = next(load for load in collect(right, ir.TensorLoad) if load.source.same_as(self.product.panels))
-        return self.panel_load(load, panel, step + AHEAD, const(column))
+    def packed_at(self, strip: _Strip, panel: Expr, step: Expr, column: Expr) -> Expr:
+        return ((panel - strip.base) * self.blocking.depth + step) * self.product.width + column
 
-    def panel_load(self, load: Any, panel: Expr, depth: Expr, column: Expr) -> Any:
-        if not load.source.same_as(self.product.panels):
-            return load
-        return tirx.BufferLoad(self.panels, [offset_of(load.source, [*load.indices[:-3], panel, depth, column])])
+    def right(self, strip: _Strip, panel: Expr, step: Expr, column: Expr) -> Expr:
+        product = self.product
+        depth = strip.first + step
+        if product.panels is None:
+            at = {product.depth.var: depth, product.columns.var: panel * product.width + column}
+            return substitute(product.right, {**strip.batch, **at})
+        flat = self.views.flat(product.panels)
+
+        def of_panel(load: Any) -> Any:
+            if not load.source.same_as(product.panels):
+                return load
+            return tirx.BufferLoad(flat, [offset_of(load.source, [*load.indices[:-3], panel, depth, column])])
+
+        return replace_loads(substitute(product.right, strip.batch), of_panel)

@@ -60,11 +60,11 @@ class Results:
             return sequence([copy(tile, sums, spilled), _each(tile, columns, lanes, spilled, store)])
 
         if self.finish.scalar:
-            return through(self._valid(place))
+            return through(self.valid(place.panel))
         if collect(self.finish.store.value, ir.Call):
-            return self._full(place, through(const(self.width)), through(self._valid(place)))
+            return self.full(place.panel, through(const(self.width)), through(self.valid(place.panel)))
         straight = each_vector(tile, lambda i, column, at: store(i, column, tirx.BufferLoad(sums, [at])))
-        return self._full(place, straight, through(self._valid(place)))
+        return self.full(place.panel, straight, through(self.valid(place.panel)))
 
     def paused(self, place: Place, tile: Tile, sums: Buffer, spilled: Buffer) -> Any:
         """Put incomplete sums into the result."""
@@ -74,8 +74,8 @@ class Results:
             return tirx.BufferStore(waiting.source, value, waiting.indices)
 
         straight = each_vector(tile, lambda i, column, at: save(i, column, tirx.BufferLoad(sums, [at])))
-        rest = [copy(tile, sums, spilled), _each(tile, self._valid(place), tile.lanes, spilled, save)]
-        return self._full(place, straight, sequence(rest))
+        rest = [copy(tile, sums, spilled), _each(tile, self.valid(place.panel), tile.lanes, spilled, save)]
+        return self.full(place.panel, straight, sequence(rest))
 
     def resumed(self, place: Place, tile: Tile, sums: Buffer, spilled: Buffer) -> Any:
         """Take incomplete sums from the result."""
@@ -86,8 +86,8 @@ class Results:
 
         straight = fill(tile, sums, lambda row, column: self._waiting(place, tile, row, column))
         moved = fill(tile, sums, lambda row, column: tirx.BufferLoad(spilled, [row * tile.columns + column]))
-        rest = [_each(tile, self._valid(place), tile.lanes, spilled, fetch), moved]
-        return self._full(place, straight, sequence(rest))
+        rest = [_each(tile, self.valid(place.panel), tile.lanes, spilled, fetch), moved]
+        return self.full(place.panel, straight, sequence(rest))
 
     def _waiting(self, place: Place, tile: Tile, row: Expr, column: Expr) -> Any:
         """The element of the result that a sum waits in."""
@@ -98,18 +98,18 @@ class Results:
         at = {self.rows.var: place.row + row, self.columns.var: place.panel * self.width + column}
         return substitute(self.finish(value, self.values), {**place.batch, **at})
 
-    def _valid(self, place: Place) -> Expr:
+    def valid(self, panel: Expr) -> Expr:
         """Columns of a panel that exist."""
-        return tirx.min(const(self.width), as_index(self.columns.extent) - place.panel * self.width)
+        return tirx.min(const(self.width), as_index(self.columns.extent) - panel * self.width)
 
-    def _full(self, place: Place, whole: Any, rest: Any) -> Any:
+    def full(self, panel: Expr, whole: Any, rest: Any) -> Any:
         """`whole` where the panel is full, else `rest`."""
         columns, known = as_index(self.columns.extent), static(self.columns.extent)
         if known is not None and known < self.width:
             return rest
         if known is not None and known % self.width == 0:
             return whole
-        return tirx.IfThenElse((place.panel + 1) * self.width <= columns, whole, rest)
+        return tirx.IfThenElse((panel + 1) * self.width <= columns, whole, rest)
 
 
 def _each(tile: Tile, columns: Expr, lanes: int, spilled: Buffer, body: Callable[[Expr, Expr, Expr], Any]) -> Any:
