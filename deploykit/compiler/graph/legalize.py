@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from tvm import ir, relax, te
+from tvm import ir, relax, te, tirx
 
 from deploykit.compiler.graph import integer
 from deploykit.compiler.graph.layout import follow, to_first, to_last

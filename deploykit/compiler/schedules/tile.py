@@ -17,8 +17,8 @@ from typing import Any
 from tvm import tirx
 
 from deploykit.compiler.schedules.device import Device
-from deploykit.compiler.schedules.loops import bits_of, local, static, unrolled, vectorized
-from deploykit.compiler.schedules.nest import Buffer, Expr
+from deploykit.compiler.schedules.loops import bits_of, const, local, loop, static, unrolled, vectorized
+from deploykit.compiler.schedules.nest import Buffer, Expr, sequence
 
 
 @dataclass(frozen=True)
@@ -57,15 +57,23 @@ def panel_width(device: Device, dtype: str, columns: Expr) -> int:
 
 
 def each_vector(tile: Tile, body: Callable[[Expr, Expr, Expr], Any]) -> Any:
-    """`body(row, column, position in the sums)` for every sum, a vector at a time, all side by side in the code."""
+    """`body(row, column, position in the sums)` for every sum, a vector at a time, all side by side in the code.
+
+    Without vectors, rows stand side by side in a loop over the columns, which C compilers turn into vectors and unroll.
+    """
+    if tile.lanes == 1:
+        return loop(
+            "j",
+            tile.columns,
+            lambda j: sequence([body(const(i), j, i * tile.columns + j) for i in range(tile.rows)]),
+        )
 
     def vector(row: Expr, v: Expr) -> Any:
         start = v * tile.lanes
         at = row * tile.columns + start
         return vectorized(tile.lanes, lambda lane: body(row, start + lane, at + lane))
 
-    spelled = tile.lanes == 1
-    return unrolled("i", tile.rows, lambda i: unrolled("v", tile.vectors, lambda v: vector(i, v), spelled), spelled)
+    return unrolled("i", tile.rows, lambda i: unrolled("v", tile.vectors, lambda v: vector(i, v), False), False)
 
 
 def zero(tile: Tile, sums: Buffer) -> Any:
