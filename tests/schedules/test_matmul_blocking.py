@@ -10,13 +10,13 @@ from deploykit.compiler.schedules import DEVICES, Device
 from deploykit.compiler.schedules.blocking import Blocking, blocking_for, heights_of
 from deploykit.compiler.schedules.loops import const, static
 from deploykit.compiler.schedules.nest import call_name, collect
-from deploykit.compiler.schedules.tile import tile_for
+from deploykit.compiler.schedules.tile import panel_width, tile_for
 from tests.schedules.harness import VECTORS, Model, module
 
 N, K, M = (tirx.Var(name, "int64") for name in "nkm")
 WIDE = DEVICES["x86-64-v4"]
 
-devices = pytest.mark.parametrize("device", [VECTORS, WIDE], ids=lambda device: device.name)
+devices = pytest.mark.parametrize("device", [VECTORS, WIDE, DEVICES["arm64"]], ids=lambda device: device.name)
 
 
 def sample(*shape: int) -> np.ndarray:
@@ -35,6 +35,17 @@ def cut(device: Device, depth: object, *, columns: int = 768, resumable: bool = 
 def test_the_depth_is_cut_for_the_first_level_cache(depth: int, chunks: int, copied: bool) -> None:
     blocking = cut(WIDE, const(depth))
     assert (static(blocking.chunks), blocking.pitch > 0) == (chunks, copied)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "vectors"),
+    [("x86-64-v2", 6, 2), ("x86-64-v3", 6, 2), ("x86-64-v4", 12, 2), ("arm64", 6, 4), ("scalar-c", 3, 4)],
+)
+def test_the_register_tile_of_a_device(name: str, rows: int, vectors: int) -> None:
+    device = DEVICES[name]
+    width = panel_width(device, "float32", const(768))
+    tile = tile_for(device, "float32", width // device.lanes(32))
+    assert (tile.rows, tile.vectors) == (rows, vectors)
 
 
 def test_sums_that_cannot_wait_are_computed_in_one_chunk() -> None:

@@ -48,12 +48,33 @@ def tile_for(device: Device, dtype: str, vectors: int) -> Tile:
 
 
 def panel_width(device: Device, dtype: str, columns: Expr) -> int:
-    """Columns of a packed panel: two vectors, or one where there are no more columns."""
+    """Columns of a packed panel: those of the tile that loads least for each product, or one vector where there are no
+    more columns."""
     lanes = device.lanes(bits_of(dtype))
     if lanes == 1:
         return 4
     count = static(columns)
-    return lanes if count is not None and count <= lanes else 2 * lanes
+    return lanes if count is not None and count <= lanes else lanes * _panel_vectors(device)
+
+
+def _panel_vectors(device: Device) -> int:
+    """Vectors across a tile, among those whose operands fit into the registers beside the sums, and that do not read
+    panels faster than the second-level cache gives them."""
+    sums = device.vector_registers * 3 // 4
+
+    def loads(vectors: int) -> float:
+        rows = sums // vectors
+        return (rows + vectors) / (rows * vectors)
+
+    def fits(vectors: int) -> bool:
+        read = device.vector_bits // 8 * PRODUCTS_A_CYCLE
+        return sums + vectors + 2 <= device.vector_registers and read <= PANEL_BYTES_A_CYCLE * (sums // vectors)
+
+    return min([vectors for vectors in (1, 2, 4) if fits(vectors)] or [1], key=loads)
+
+
+PRODUCTS_A_CYCLE, PANEL_BYTES_A_CYCLE = 2, 11
+"""Vectors multiplied and bytes of panels read in a cycle at most."""
 
 
 def each_vector(tile: Tile, body: Callable[[Expr, Expr, Expr], Any]) -> Any:
