@@ -3,7 +3,8 @@
 Each arithmetic operation, comparison and math function on floats, and on the narrow integers of quantised models, is
 one operation; the first value of a reduction is free. A model counts operator by operator as it stands before fusion,
 where each reads its inputs and writes its outputs once; a kernel (`work`) counts as fused, before it is scheduled. What
-is repeated as often as the data say counts once: the body of a loop, both branches of an `if`.
+is repeated as often as the data say counts once: the body of a loop. Of the branches of a model's `If` both count, of
+those in a kernel the larger.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import ir, relax, s_tir, tirx
 
-from deploykit.compiler.dims import free_vars, simplify
+from deploykit.compiler.dims import evaluate, free_vars, simplify
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.compiler.schedules.nest import collect, substitute
 from deploykit.frontends.model import ImportedModel
 
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod, tirx.Max, tirx.Min)
 _COMPARISON = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
+_TYPICAL = 64
 _FREE_CALLS = ("if_then_else", "reinterpret", "likely")
 
 
@@ -118,7 +120,9 @@ def _moved(buffer: ir.Var, accesses: IntExpr) -> IntExpr:
 
 
 def _stores(statement: tirx.Stmt, trips: IntExpr = 1) -> Iterator[tuple[IntExpr, tirx.BufferStore]]:
-    """Every store of a loop nest, and how often it runs, over the kernel's own variables."""
+    """Every store of a loop nest, and how often it runs, over the kernel's own variables. Of two branches it is the one
+    with more operations.
+    """
     if isinstance(statement, tirx.For):
         extent = statement.extent if _is_shape(statement.extent) else 1
         yield from _stores(statement.body, trips * extent)
@@ -126,9 +130,8 @@ def _stores(statement: tirx.Stmt, trips: IntExpr = 1) -> Iterator[tuple[IntExpr,
         for part in statement.seq:
             yield from _stores(part, trips)
     elif isinstance(statement, tirx.IfThenElse):
-        yield from _stores(statement.then_case, trips)
-        if statement.else_case:
-            yield from _stores(statement.else_case, trips)
+        branches = [case for case in (statement.then_case, statement.else_case) if case is not None]
+        yield from _stores(max(branches, key=_weight), trips)
     elif isinstance(statement, tirx.BufferStore):
         yield trips, statement
     elif isinstance(statement, s_tir.SBlockRealize):
@@ -143,6 +146,14 @@ def _flops(statement: tirx.Stmt) -> IntExpr:
     for trips, store in _stores(statement):
         flops = flops + trips * _operations(store.value)
     return flops
+
+
+def _weight(statement: tirx.Stmt) -> int:
+    """Stores and operations where every variable is `_TYPICAL`, to compare branches by."""
+    total: IntExpr = 0
+    for trips, store in _stores(statement):
+        total = total + trips * (1 + _operations(store.value))
+    return evaluate(total, dict.fromkeys(free_vars(total), _TYPICAL))
 
 
 def _operations(value: ir.Expr) -> int:

@@ -98,6 +98,23 @@ def test_host_code_says_how_much_there_is_to_share(tmp_path: Path) -> None:
     assert "(double)call.n * 1088, m_exp_range, &call);" in (tmp_path / "dist" / "model.c").read_text()
 
 
+def test_of_two_branches_the_larger_counts() -> None:
+    x = te.placeholder((10,), name="x")
+
+    def statements(sources: Sequence[tirx.Buffer], targets: Sequence[tirx.Buffer]) -> tirx.Stmt:
+        i = tirx.Var("i", "int64")
+        value = tirx.BufferLoad(sources[0], [i])
+        small, large = (tirx.BufferStore(targets[0], v, [i]) for v in (value * 2.0, value * 2.0 + 1.0))
+        zero = tirx.const(0, "int64")
+        branch = tirx.IfThenElse(value > 0.0, small, large)
+        return tirx.For(i, zero, tirx.const(10, "int64"), tirx.ForKind.SERIAL, branch)
+
+    y = te.extern((10,), [x], statements, dtype="float32", name="y")
+    found = work(kernel_of(y, x))
+    assert found is not None
+    assert evaluate(found.flops, {}) == 20
+
+
 def test_a_kernel_used_twice_counts_for_each_shape() -> None:
     nodes = [helper.make_node("Relu", ["a"], ["b"]), helper.make_node("Relu", ["c"], ["d"])]
     nodes.append(helper.make_node("Concat", ["b", "d"], ["y"], axis=0))
