@@ -33,6 +33,9 @@ OPTIMISATION = 2
 PART = 8
 """Kernels that LLVM compiles together; parts are compiled side by side."""
 
+FEW_PARTS = 4
+"""A program with few kernels is cut into so many parts at least, where it has as many kernels."""
+
 __all__ = ["CPUS", "Cpu", "emit_object", "find_cpu", "host_cpu", "join"]
 
 
@@ -40,7 +43,7 @@ def emit_object(kernels: Iterable[Kernel], prefix: str, cpu: Cpu) -> bytes:
     """The ELF object with all kernels. Its bytes do not depend on how many threads compile."""
     target = _target(cpu)
     prepared = {symbol(kernel, prefix): native_rules.prepare(kernel.func) for kernel in kernels}
-    count = max(1, len(prepared) // PART)
+    count = max(1, min(len(prepared), FEW_PARTS), len(prepared) // PART)
     parts = [dict(list(prepared.items())[first::count]) for first in range(count)]
     return join(each(lambda part: _compile(part, target), parts))
 
