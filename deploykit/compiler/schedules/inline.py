@@ -88,7 +88,9 @@ def _inlinable(stage: Stage, target: Buffer, stages: Sequence[Stage | Opaque]) -
 
 
 def _rereads(stage: Stage, load: Any) -> bool:
-    """Whether one element of the loaded buffer is read for several iterations of `stage`."""
+    """Whether one element of the loaded buffer is read for several iterations of `stage`, as far as one can tell."""
+    if any(collect(index, ir.TensorLoad) for index in load.indices):
+        return True
     used = {var for index in load.indices for var in collect(index, ir.Var)}
     return any(axis.var not in used and axis.static != 1 for axis in (*stage.axes, *stage.reduce))
 

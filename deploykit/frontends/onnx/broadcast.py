@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, te, tirx
 
+from deploykit.compiler.schedules.inline import is_heavy
 from deploykit.frontends.dtypes import is_narrow_float, storage_dtype
 from deploykit.frontends.onnx.channels import all_last, first_of
 from deploykit.frontends.onnx.conversion import convert
 from deploykit.frontends.onnx.narrow import decode
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.value import Table, Value
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import IntExpr
@@ -86,8 +87,28 @@ def elementwise(
     inexact = any(v.inexact for v in inputs)
     moved = all_last(ctx, inputs)
     if moved is None:
-        return replace(_elementwise(ctx, name, function, inputs, dtype), inexact=inexact)
-    return replace(first_of(_elementwise(ctx, name, function, moved, dtype)), inexact=inexact)
+        y = _elementwise(ctx, name, function, inputs, dtype)
+    else:
+        y = first_of(_elementwise(ctx, name, function, moved, dtype))
+    return replace(y, inexact=inexact, table=_table(ctx, name, function, inputs, y))
+
+
+def _table(
+    ctx: Context, name: str, function: Callable[..., ir.Expr], inputs: Sequence[Value], result: Value
+) -> Table | None:
+    """The table of a result that depends on the elements of one 8-bit tensor, and on single constants."""
+    tables = [v.table for v in inputs if v.table is not None]
+    if not tables or result.dtype != "float32" or result.rank != tables[0].index.rank:
+        return None
+    others = [v for v in inputs if v.table is None]
+    if any(t.index is not tables[0].index for t in tables) or not all(
+        v.array is not None and v.array.size == 1 for v in others
+    ):
+        return None
+    flat = [v.table.entries if v.table is not None else ctx.reshape(v, ()) for v in inputs]
+    seen = function(*(tirx.Var("v", storage_dtype(v.dtype)) for v in inputs))
+    heavy = is_heavy(seen) or any(t.heavy for t in tables)
+    return Table(tables[0].index, _elementwise(ctx, name, function, flat, result.dtype), heavy)
 
 
 def _elementwise(

@@ -11,7 +11,8 @@ A `Value` is a tensor known in one of three ways, from most to least known:
 
 A value that was dequantised knows what from (`quantized`), so that products of such values can be integer ones; what
 was computed from such values is `inexact`: its last bits mean nothing. For who quantises again, such a product knows
-the integers that it is made of (`scaled`), and what was clipped knows what it was before (`clipped`).
+the integers that it is made of (`scaled`), what was clipped knows what it was before (`clipped`), and a function of
+8-bit integers knows its result for each of them (`table`).
 
 Sequences and optionals exist at import time only.
 """
@@ -46,6 +47,7 @@ class Value:
     quantized: Quantized | None = None
     scaled: Scaled | None = None
     clipped: Clipped | None = None
+    table: Table | None = None
     inexact: bool = False
 
     @property
@@ -104,6 +106,16 @@ class Clipped:
     x: Value
     low: float
     high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """What a function makes of each 8-bit integer, from the least one on; `index` holds those of a tensor. `heavy`:
+    looking an element up takes less time than computing it."""
+
+    index: Value
+    entries: Value
+    heavy: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -92,6 +92,10 @@ def residual(g: Qdq) -> str:
     return g.node("Add", g.through("x"), y)
 
 
+def swish(x: str, g: Qdq) -> str:
+    return g.node("Mul", x, g.node("Sigmoid", x))
+
+
 GRAPHS = {
     "conv": lambda g: conv(g, 24, 3, 3, pads=[1] * 4),
     "relu": lambda g: g.node("Relu", conv(g, 24, 3, 3, strides=[2, 2])),
@@ -104,6 +108,7 @@ GRAPHS = {
     "concat": lambda g: g.node("Concat", conv(g, 20, 3, 1), g.through("x"), axis=1),
     "transpose": lambda g: g.node("Transpose", conv(g, 20, 3, 1), perm=[2, 0, 3, 1]),
     "sigmoid": lambda g: g.node("Sigmoid", conv(g, 20, 3, 3)),
+    "swish": lambda g: swish(g.through(conv(g, 20, 3, 3)), g),
     "residual": residual,
     "matmul": lambda g: g.node("MatMul", g.through("x"), g.weight(4, 33, axis=1)),
     "attention": attention,
@@ -154,3 +159,11 @@ def test_what_was_quantised_the_same_way_is_not_touched() -> None:
     model = deploykit.load(builder.model(builder.through(y), ["n", 4, "m"], 2))
     names = [var.name_hint for var in model.module.functions]
     assert sum(name.startswith("quantize") for name in names) == 2, names
+
+
+def test_heavy_functions_of_8_bit_integers_are_looked_up() -> None:
+    for function, looked_up in (("Tanh", True), ("Abs", False)):
+        builder = Qdq("int8")
+        y = builder.node(function, builder.through("x"))
+        names = [var.name_hint for var in deploykit.load(builder.model(y, ["n", "m"], 2)).module.functions]
+        assert any(name.startswith("look_up") for name in names) == looked_up, names

@@ -33,7 +33,7 @@ from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.elementwise import is_float, like
 from deploykit.frontends.onnx.reduction import MAXIMUM, MINIMUM, reduce_axes
 from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.value import Quantized, Value, constant
+from deploykit.frontends.onnx.value import Quantized, Table, Value, constant
 
 _Position: TypeAlias = Callable[[Sequence[ir.Expr]], list[ir.Expr]]
 
@@ -81,6 +81,10 @@ def quantize_linear(ctx: Context, node: Node, x: Value, scale: Value, zero_point
         return x.quantized.x
     precision = node.dtype("precision", scale.dtype)
     saturate = node.int("saturate", 1) == 1
+    if x.table is not None and x.table.heavy and is_single(scale) and (zero_point is None or is_single(zero_point)):
+        entries = quantize_linear(ctx, node, x.table.entries, scale, zero_point)
+        assert isinstance(entries, Value)
+        return _looked_up(ctx, x.table.index, entries)
     if dtype in INTEGERS and precision == x.dtype == "float32":
         again = _requantized(ctx, x, scale, zero_point, dtype)
         if again is not None:
@@ -122,7 +126,7 @@ def dequantize_linear(ctx: Context, node: Node, x: Value, scale: Value, zero_poi
     if x.last is not None and source.whole:
         inner = dequantize_linear(ctx, node, x.last, scale, zero_point)
         assert isinstance(inner, Value)
-        return replace(first_of(inner), quantized=source, inexact=True)
+        return replace(first_of(inner), quantized=source, inexact=True, table=_codes(source))
     granularity = _Granularity(ctx, node, x)
     parameters = _Parameters(granularity, scale, zero_point)
 
@@ -135,7 +139,32 @@ def dequantize_linear(ctx: Context, node: Node, x: Value, scale: Value, zero_poi
         return te.compute(x.shape, element, name="dequantize")
 
     y = ctx.kernel("dequantize", build, x, *parameters.operands, dtype=dtype)
-    return replace(y, quantized=None if node.int("block_size", 0) else source, inexact=True)
+    if node.int("block_size", 0):
+        return replace(y, inexact=True)
+    return replace(y, quantized=source, inexact=True, table=_codes(source))
+
+
+def _codes(source: Quantized) -> Table | None:
+    """What each 8-bit integer stands for, where one constant scale and zero point say so."""
+    if source.x.dtype not in ("int8", "uint8") or not source.whole or source.scale.dtype != "float32":
+        return None
+    if source.scale.array is None or (source.zero is not None and source.zero.array is None):
+        return None
+    low, high = RANGES[source.x.dtype]
+    codes = replace(source, x=constant(np.arange(low, high + 1).astype(source.x.dtype)))
+    return Table(source.x, replace(_dequantized(codes), quantized=None, inexact=True))
+
+
+def _looked_up(ctx: Context, index: Value, entries: Value) -> Value:
+    """The entry of each element of `index`."""
+    if index.last is not None:
+        return first_of(_looked_up(ctx, index.last, entries))
+    low = RANGES[index.dtype][0]
+
+    def build(x: te.Tensor, table: te.Tensor) -> te.Tensor:
+        return te.compute(index.shape, lambda *i: table(tirx.Cast("int64", x(*i)) - low), name="look_up")
+
+    return ctx.kernel("look_up", build, index, entries, dtype=entries.dtype)
 
 
 def _is_integer(x: Value) -> bool:
