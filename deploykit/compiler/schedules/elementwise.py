@@ -128,9 +128,9 @@ def guarded(value: Expr) -> bool:
 
 
 def _has_vectors(call: Any) -> bool:
-    """Whether the code generator applies a call to whole vectors: `erf` in the precision that it is expanded for."""
+    """Whether the code generator applies a call to whole vectors, some in the precision that it expands them for."""
     name = call_name(call)
-    return name in VECTOR_CALLS or (name == "erf" and dtype_of(call) in ("float32", "float16"))
+    return name in VECTOR_CALLS or (name in ("erf", "log1p") and dtype_of(call) in ("float32", "float16"))
 
 
 VECTOR_CALLS = frozenset(

@@ -1,0 +1,158 @@
+"""The error of elementwise functions and their time next to NumPy's, on one thread.
+
+    python -m bench.math [--cpu CPU] [NAME ...]
+
+Each function of `FUNCTIONS` is built as a kernel for the CPU and compared with double precision on bit patterns spread
+over all of float32, special numbers included. The error is in units of the last place of the exact result; the time is
+that of a call on 65,536 numbers between -4 and 4 (for `log` and `pow` between 0 and 8).
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import math
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from tvm import te, tirx
+
+from deploykit.cli.console import results, table
+from deploykit.compiler.codegen.cpus import Cpu, find_cpu
+from deploykit.compiler.codegen.lower import lower
+from deploykit.compiler.codegen.native import emit_object
+from deploykit.compiler.profile import native
+from deploykit.compiler.schedules import schedule
+from deploykit.compiler.schedules.elementwise import BLOCK
+
+SIZE = 65_536
+ROUNDS = 30
+STEP = 9_973
+"""Every how many of all bit patterns are tried."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """`exact` computes in float64, `peer` is what is timed; `lowest` is where the timed numbers begin."""
+
+    exact: Callable[..., np.ndarray]
+    peer: Callable[..., np.ndarray] | None
+    lowest: float = -4.0
+    operands: int = 1
+
+
+FUNCTIONS = {
+    "exp": Function(np.exp, np.exp),
+    "exp2": Function(np.exp2, np.exp2),
+    "sigmoid": Function(lambda x: np.where(x < 0, np.exp(x), 1) / (1 + np.exp(-np.abs(x))), None),
+    "tanh": Function(np.tanh, np.tanh),
+    "erf": Function(np.vectorize(math.erf, otypes=["d"]), None),
+    "log": Function(np.log, np.log, 0.0),
+    "log1p": Function(np.log1p, np.log1p, 0.0),
+    "sin": Function(np.sin, np.sin),
+    "cos": Function(np.cos, np.cos),
+    "pow": Function(np.power, np.power, 0.0, operands=2),
+}
+
+
+def kernel(name: str, operands: int, cpu: Cpu, folder: Path) -> Callable[..., None]:
+    """The compiled function: takes its operands and the result, of one length."""
+    n = tirx.Var("n", "int64")
+    inputs = [te.placeholder((n,), "float32", name=f"x{i}") for i in range(operands)]
+    result = te.compute((n,), lambda i: getattr(tirx, name)(*(x(i) for x in inputs)), name="y")
+    profile = native(cpu)
+    func = schedule(te.create_prim_func([*inputs, result], index_dtype_override="int64"), profile.device)
+    lowered = lower(func, name, vectorize=True, stack_limit=profile.stack_limit).kernel
+    (folder / f"{name}.o").write_bytes(emit_object([lowered], "math", cpu))
+    shared = folder / f"{name}.so"
+    subprocess.run([shutil.which("cc") or "cc", "-shared", folder / f"{name}.o", "-o", shared, "-lm"], check=True)
+    function = ctypes.CDLL(str(shared))[f"math_{name}"]
+
+    def call(*arrays: np.ndarray) -> None:
+        spans = [0, -(-arrays[0].size // BLOCK)] if lowered.parallel_extent is not None else []
+        pointers = [ctypes.c_void_p(array.ctypes.data) for array in arrays]
+        function(*pointers, *(ctypes.c_int64(number) for number in (arrays[0].size, *spans)))
+
+    return call
+
+
+def arguments(operands: int) -> list[np.ndarray]:
+    """Bit patterns spread over all of float32; for two operands, those of moderate size mixed."""
+    spread = np.arange(0, 2**32, STEP, dtype="uint64").astype("uint32").view("float32")
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 2.0, 0.5], "float32")
+    first = np.concatenate([spread, special])
+    if operands == 1:
+        return [first]
+    rng = np.random.default_rng(0)
+    second = rng.choice([0.0, 0.5, 1.0, 2.0, 3.0, -1.0, -2.5, np.inf, -np.inf, np.nan], first.size)
+    random = rng.standard_normal(first.size) * 8
+    return [first, np.where(rng.random(first.size) < 0.5, second, random).astype("float32")]
+
+
+def error(call: Callable[..., None], function: Function) -> tuple[float, str]:
+    """The largest error and where it is; a NaN, an infinity or a sign of zero that differs counts as infinite."""
+    operands = arguments(function.operands)
+    got = np.empty_like(operands[0])
+    call(*operands, got)
+    with np.errstate(all="ignore"):
+        exact = function.exact(*(x.astype("float64") for x in operands))
+        expected = exact.astype("float32")
+        distance = np.abs(got.astype("float64") - exact) / np.spacing(np.abs(expected)).astype("float64")
+    special = ~np.isfinite(expected) | (expected == 0)
+    same = (got == expected) & (np.signbit(got) == np.signbit(expected)) | (np.isnan(got) & np.isnan(expected))
+    nearly = (expected == 0) & (np.abs(got) < 2e-45)
+    wrong = np.where(special, np.where(same | nearly, 0.0, np.inf), distance)
+    worst = int(np.argmax(wrong))
+    return float(wrong[worst]), ", ".join(f"{x[worst]:.9g}" for x in operands)
+
+
+def nanoseconds(run: Callable[[], object]) -> float:
+    """Of one element, of the fastest run."""
+    times = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return min(times) / SIZE * 1e9
+
+
+def measure(name: str, cpu: Cpu, folder: Path) -> tuple[str, ...]:
+    """A row of the table."""
+    function = FUNCTIONS[name]
+    call = kernel(name, function.operands, cpu, folder)
+    worst, place = error(call, function)
+    rng = np.random.default_rng(1)
+    operands = [
+        rng.uniform(function.lowest, function.lowest + 8, SIZE).astype("float32") for _ in range(function.operands)
+    ]
+    out = np.empty(SIZE, "float32")
+    ours = nanoseconds(lambda: call(*operands, out))
+    peer = function.peer
+    theirs = "" if peer is None else f"{nanoseconds(lambda: peer(*operands, out=out)):.2f}"
+    return name, f"{worst:.2f}", place, f"{ours:.2f}", theirs
+
+
+def rows(names: Sequence[str], cpu: Cpu) -> list[tuple[str, ...]]:
+    with tempfile.TemporaryDirectory() as folder:
+        return [measure(name, cpu, Path(folder)) for name in names or FUNCTIONS]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Errors and times of elementwise functions.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(FUNCTIONS)}")
+    parser.add_argument("--cpu", default="native", help="as for `deploykit build`")
+    given = parser.parse_args()
+    shown = table("function", ">error (ulp)", "at", ">ns", ">ns NumPy")
+    for row in rows(given.names, find_cpu(given.cpu)):
+        shown.add_row(*row)
+    results.print(shown)
+
+
+if __name__ == "__main__":
+    main()
