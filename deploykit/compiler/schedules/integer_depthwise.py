@@ -23,6 +23,7 @@ from deploykit.compiler.schedules.finish import Finish, finish_of
 from deploykit.compiler.schedules.inline import ANCHOR
 from deploykit.compiler.schedules.loops import Code, as_index, const, dtype_of, local, loop, unravel, vectorized
 from deploykit.compiler.schedules.nest import Axis, Expr, Stage, call_name, collect, sequence, substitute
+from deploykit.compiler.schedules.runs import exact
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def _tasks(task: _Depthwise, device: Device) -> Any:
         code = Code()
         counts = [code.let("count", extent) for extent in extents]
         places = [code.let("place", place) for place in unravel(index, counts)]
-        at = {axis.var: _exact(place, axis) for axis, place in zip(outer, places, strict=True)}
+        at = {axis.var: exact(place, axis) for axis, place in zip(outer, places, strict=True)}
         width = as_index(row.extent)
         between = [
             condition
@@ -98,7 +99,7 @@ def _tasks(task: _Depthwise, device: Device) -> Any:
 
         def run(channel: Expr, lanes: int) -> Any:
             def output(source: Expr, x: Expr) -> Any:
-                return substitute(_output(task, source, channel, lanes), {**at, row.var: _exact(x, row)})
+                return substitute(_output(task, source, channel, lanes), {**at, row.var: exact(x, row)})
 
             inner = loop("x", stop - first, lambda x: output(task.inner, first + x))
             if task.inner.same_as(task.source):
@@ -138,13 +139,13 @@ def _output(task: _Depthwise, source: Expr, first: Expr, lanes: int) -> Any:
 
     def add(taps: dict[ir.Var, Expr]) -> Any:
         def lane(j: Expr) -> Any:
-            value = substitute(source, {**taps, channel.var: _exact(first + j, channel)})
+            value = substitute(source, {**taps, channel.var: exact(first + j, channel)})
             return tirx.BufferStore(sums, tirx.BufferLoad(sums, [j]) + value, [j])
 
         return vectorized(lanes, lane)
 
     def store(j: Expr) -> Any:
-        return task.finish(tirx.BufferLoad(sums, [j]), {channel.var: _exact(first + j, channel)})
+        return task.finish(tirx.BufferLoad(sums, [j]), {channel.var: exact(first + j, channel)})
 
     nothing = tirx.const(0, "int32")
     steps = [vectorized(lanes, lambda j: tirx.BufferStore(sums, nothing, [j])), *_each_tap(task.taps, {}, add)]
@@ -160,7 +161,3 @@ def _each_tap(taps: Sequence[Axis], chosen: dict[ir.Var, Expr], body: Any) -> li
     for index in range(first.static or 0):
         statements += _each_tap(rest, {**chosen, first.var: tirx.IntImm(dtype_of(first.var), index)}, body)
     return statements
-
-
-def _exact(value: Expr, axis: Axis) -> Expr:
-    return value if dtype_of(axis.var) == dtype_of(value) else value.astype(dtype_of(axis.var))

@@ -33,15 +33,13 @@ from deploykit.compiler.schedules.loops import (
     as_index,
     bits_of,
     const,
-    dtype_of,
     local,
     loop,
-    main_and_tail,
     static,
     unravel,
-    vectorized,
 )
 from deploykit.compiler.schedules.nest import Axis, Buffer, Expr, Stage, collect, is_zero, sequence, substitute
+from deploykit.compiler.schedules.runs import Walk, exact, pieces
 from deploykit.compiler.schedules.tile import Tile, copy, each_vector, zero
 
 STRETCH = 8
@@ -280,7 +278,7 @@ class _Emitter:
                 lambda i: self.copied_run(self.values(place, i), start, terms, place.factors, i * self.stride),
             )
         code = Code()
-        at = _Walk(code, product.coordinates, place.row)
+        at = Walk(code, product.coordinates, place.row)
         first = code.let("tap", tirx.truncdiv(start, as_index(product.channel.extent)))
 
         def row(i: Expr) -> Any:
@@ -299,7 +297,7 @@ class _Emitter:
 
         def run(t: Expr) -> Any:
             places = unravel(first + t * together, [const(0), *sizes[1:]])
-            at = {axis.var: _exact(tap, axis) for axis, tap in zip(product.taps, places, strict=True)}
+            at = {axis.var: exact(tap, axis) for axis, tap in zip(product.taps, places, strict=True)}
             target = i * self.stride + t * (together * channels)
             return self.copied_run({**values, **at}, const(0), together * channels, place.factors, target)
 
@@ -319,11 +317,11 @@ class _Emitter:
         product = self.product
 
         def element(c: Expr) -> Any:
-            value = substitute(product.left, {**at, product.channel.var: _exact(start + c, product.channel)})
+            value = substitute(product.left, {**at, product.channel.var: exact(start + c, product.channel)})
             return tirx.BufferStore(target, self.views.value(value).astype(product.dot.left), [offset + c])
 
         lanes = self.device.lanes(bits_of(product.dot.left)) if product.contiguous else 1
-        return sequence(_pieces("c", sym.Analyzer().simplify(count), lanes, element))
+        return sequence(pieces("c", sym.Analyzer().simplify(count), lanes, element))
 
     # Sums
 
@@ -394,7 +392,7 @@ class _Emitter:
             [
                 tirx.AllocBuffer(spilled),
                 copy(tile, sums, spilled),
-                loop("i", tile.rows, lambda i: sequence(_pieces("j", rest, lanes, partial(element, i)))),
+                loop("i", tile.rows, lambda i: sequence(pieces("j", rest, lanes, partial(element, i)))),
             ]
         )
         if lanes == 1:
@@ -417,65 +415,6 @@ class _Emitter:
         product = self.product
         at = {product.rows.var: place.row + row, product.columns.var: panel * product.width + column}
         return substitute(product.finish(value, product.values), {**place.batch, **at})
-
-
-class _Walk:
-    """The coordinates of consecutive rows, kept in locals: found by division once, then counted."""
-
-    def __init__(self, code: Code, axes: Sequence[Axis], first: Expr) -> None:
-        self._axes = axes
-        self._cells = [local(f"at{i}", 1, "int64") for i in range(len(axes))]
-        starts = unravel(first, [as_index(axis.extent) for axis in axes])
-        for cell, start in zip(self._cells, starts, strict=True):
-            code.add(tirx.AllocBuffer(cell), tirx.BufferStore(cell, start, [const(0)]))
-
-    def values(self) -> dict[ir.Var, Expr]:
-        return {
-            axis.var: _exact(tirx.BufferLoad(cell, [const(0)]), axis)
-            for axis, cell in zip(self._axes, self._cells, strict=True)
-        }
-
-    def advance(self) -> Any:
-        """On to the next row."""
-        statement: Any = None
-        for axis, cell in zip(self._axes, self._cells, strict=True):
-            value = tirx.BufferLoad(cell, [const(0)])
-            onward = tirx.BufferStore(cell, value + 1, [const(0)])
-            if statement is None:
-                statement = onward
-                continue
-            back = tirx.BufferStore(cell, const(0), [const(0)])
-            carry = tirx.IfThenElse(value == as_index(axis.extent), sequence([back, statement]), None)
-            statement = sequence([onward, carry])
-        return statement if statement is not None else sequence([])
-
-
-def _exact(value: Expr, axis: Axis) -> Expr:
-    return value if dtype_of(axis.var) == "int64" else value.astype(dtype_of(axis.var))
-
-
-def _pieces(name: str, count: Expr, lanes: int, body: Callable[[Expr], Any]) -> list[Any]:
-    """`body` for `count` consecutive indices: whole vectors, then, where `count` is known, halves of vectors."""
-    known = static(count)
-    if known is None or lanes == 1:
-        return main_and_tail(name, count, lanes, body)
-    whole = known // lanes
-    statements: list[Any] = [_vectors(name, whole, lanes, body)] if whole else []
-    done = whole * lanes
-    while done < known:
-        lanes //= 2
-        if known - done >= lanes:
-            statements.append(_vector(done, lanes, body))
-            done += lanes
-    return statements
-
-
-def _vectors(name: str, count: int, lanes: int, body: Callable[[Expr], Any]) -> Any:
-    return loop(name, count, lambda outer: vectorized(lanes, lambda lane: body(outer * lanes + lane)))
-
-
-def _vector(start: int, lanes: int, body: Callable[[Expr], Any]) -> Any:
-    return vectorized(lanes, lambda lane: body(const(start) + lane))
 
 
 def _load(buffer: Buffer, offset: Expr, count: int) -> Expr:
