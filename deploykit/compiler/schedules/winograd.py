@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
-from tvm import ir, tirx
+from tvm import ir, sym, tirx
 
 from deploykit.compiler.schedules.access import Views, analyse
 from deploykit.compiler.schedules.anchors.conv import ConvShape
@@ -50,6 +51,13 @@ STRIPS = 2
 
 SHARES = 8
 """Shares of the work that may run at the same time."""
+
+
+FEWEST_TILES = 36
+"""Tiles of an image that are worth to be transformed."""
+
+MOST_WEIGHTS = 9 << 16
+"""Elements of the largest weights that are transformed; a quarter of it where the size of an image is not known."""
 
 
 def winograd_depth(channels: int, lanes: int) -> int:
@@ -127,7 +135,8 @@ class _Emitter:
         groups = -(-int(conv.packed.shape[0]) // conv.group)
         blocks = tirx.truncdiv(conv.count + (conv.rows - 1), const(conv.rows))
         total = blocks * groups
-        shares = tirx.min(const(SHARES), total)
+        known = static(sym.Analyzer().simplify(total))
+        shares = const(SHARES if known is None else min(SHARES, known))
 
         def share(index: Expr) -> Any:
             code = Code()
@@ -149,13 +158,15 @@ class _Emitter:
         conv, code = self.conv, Code()
         first, group = code.let("tile", start), code.let("panel", panel)
         count = code.let("count", tirx.min(const(conv.rows), conv.count - first))
+        height = conv.tile.rows
+        strips = code.let("strips", tirx.truncdiv(count + (height - 1), const(height)))
         panels = code.let("panels", tirx.min(const(conv.group), int(conv.packed.shape[0]) - group))
 
         def block(index: Expr) -> Any:
-            turned = loop("row", conv.rows, lambda row: self.turn_in(first, row, count, index * conv.depth))
+            turned = loop("row", strips * height, lambda row: self.turn_in(first, row, count, index * conv.depth))
 
             def point(number: Expr) -> Any:
-                return loop("panel", panels, lambda p: self.products(number, group, p, index))
+                return loop("panel", panels, lambda p: self.products(number, group, p, index, strips))
 
             return sequence([turned, loop("point", POINTS * POINTS, point)])
 
@@ -217,7 +228,7 @@ class _Emitter:
 
         return _both_ways(INPUT, conv.tile, value, put)
 
-    def products(self, point: Expr, group: Expr, panel: Expr, block: Expr) -> Any:
+    def products(self, point: Expr, group: Expr, panel: Expr, block: Expr, strips: Expr) -> Any:
         """The products of a point for one panel of weights and a block of channels, added to the sums."""
         conv, tile = self.conv, self.conv.tile
         depth, blocks = conv.depth, int(conv.packed.shape[1])
@@ -250,7 +261,7 @@ class _Emitter:
             terms = loop("k", depth, lambda k: step(tile, cell, lambda r: left(r, k), lambda c: right(c, k)))
             return sequence([tirx.AllocBuffer(cell), begun, terms, each_vector(tile, keep)])
 
-        code.add(loop("strip", STRIPS, strip))
+        code.add(loop("strip", strips, strip))
         return code.statement()
 
     def turn_out(self, number: Expr, row: Expr, group: Expr) -> Any:
@@ -353,11 +364,7 @@ def _result(put: Callable[[int, int, Expr, Expr], Any], a: int, b: int) -> Calla
 def worthwhile(weight_elements: int, outputs: Sequence[Expr]) -> bool:
     """Whether tiles are many enough for the weights, which take four times their memory."""
     known = [static(extent) for extent in outputs]
-    tiles = 1
-    for extent in known:
-        tiles *= -(-(extent if extent is not None else 28) // OUTPUTS)
-    return tiles >= 36 and weight_elements <= MOST_WEIGHTS
-
-
-MOST_WEIGHTS = 9 << 16
-"""Elements of the largest weights that are transformed."""
+    if None in known:
+        return weight_elements <= MOST_WEIGHTS // 4
+    tiles = prod(-(-extent // OUTPUTS) for extent in known if extent is not None)
+    return tiles >= FEWEST_TILES and weight_elements <= MOST_WEIGHTS
