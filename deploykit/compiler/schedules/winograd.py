@@ -57,7 +57,7 @@ FEWEST_TILES = 36
 """Tiles of an image that are worth to be transformed."""
 
 MOST_WEIGHTS = 9 << 16
-"""Elements of the largest weights that are transformed; a quarter of it where the size of an image is not known."""
+"""Elements of the largest weights that are transformed; a sixteenth of it where the size of an image is not known."""
 
 
 def winograd_depth(channels: int, lanes: int) -> int:
@@ -365,6 +365,6 @@ def worthwhile(weight_elements: int, outputs: Sequence[Expr]) -> bool:
     """Whether tiles are many enough for the weights, which take four times their memory."""
     known = [static(extent) for extent in outputs]
     if None in known:
-        return weight_elements <= MOST_WEIGHTS // 4
+        return weight_elements <= MOST_WEIGHTS // 16
     tiles = prod(-(-extent // OUTPUTS) for extent in known if extent is not None)
     return tiles >= FEWEST_TILES and weight_elements <= MOST_WEIGHTS
