@@ -1,7 +1,8 @@
 """What a model costs, as formulas over its dims: floating-point operations, and bytes read and written.
 
 Each arithmetic operation, comparison and math function on floats, and on the narrow integers of quantised models, is
-one operation; the first value of a reduction is free. A model counts operator by operator as it stands before fusion,
+one operation; the first value of a reduction is free. A block that computes in another way than it is written says how
+many operations an element takes (`OPERATIONS`). A model counts operator by operator as it stands before fusion,
 where each reads its inputs and writes its outputs once; a kernel (`work`) counts as fused, before it is scheduled. What
 is repeated as often as the data say counts once: the body of a loop. Of the branches of a model's `If` both count, of
 those in a kernel the larger.
@@ -17,6 +18,7 @@ from tvm import ir, relax, s_tir, tirx
 
 from deploykit.compiler.dims import evaluate, free_vars, simplify
 from deploykit.compiler.program.ir import IntExpr
+from deploykit.compiler.schedules.anchors.conv import OPERATIONS
 from deploykit.compiler.schedules.nest import collect, substitute
 from deploykit.frontends.model import ImportedModel
 
@@ -83,8 +85,8 @@ def work(func: tirx.PrimFunc) -> Cost | None:
     """
     flops: IntExpr = 0
     accesses: dict[ir.Var, IntExpr] = {}
-    for trips, store in _stores(func.body):
-        flops = flops + trips * _operations(store.value)
+    for trips, store, operations in _stores(func.body):
+        flops = flops + operations
         touched = [store.buffer, *(load.source for load in collect(store, ir.TensorLoad))]
         for buffer in touched:
             accesses[buffer] = accesses.get(buffer, 0) + trips
@@ -119,9 +121,9 @@ def _moved(buffer: ir.Var, accesses: IntExpr) -> IntExpr:
     return simplify(tirx.min(tirx.IntImm("int64", size) if isinstance(size, int) else size, reach))
 
 
-def _stores(statement: tirx.Stmt, trips: IntExpr = 1) -> Iterator[tuple[IntExpr, tirx.BufferStore]]:
-    """Every store of a loop nest, and how often it runs, over the kernel's own variables. Of two branches it is the one
-    with more operations.
+def _stores(statement: tirx.Stmt, trips: IntExpr = 1) -> Iterator[tuple[IntExpr, tirx.BufferStore, IntExpr]]:
+    """Every store of a loop nest, how often it runs, and all its operations, over the kernel's own variables. Of two
+    branches it is the one with more operations.
     """
     if isinstance(statement, tirx.For):
         extent = statement.extent if _is_shape(statement.extent) else 1
@@ -133,9 +135,11 @@ def _stores(statement: tirx.Stmt, trips: IntExpr = 1) -> Iterator[tuple[IntExpr,
         branches = [case for case in (statement.then_case, statement.else_case) if case is not None]
         yield from _stores(max(branches, key=_weight), trips)
     elif isinstance(statement, tirx.BufferStore):
-        yield trips, statement
+        yield trips, statement, trips * _operations(statement.value)
     elif isinstance(statement, s_tir.SBlockRealize):
-        yield from _stores(statement.block.body, trips)
+        each = statement.block.annotations.get(OPERATIONS)
+        for count, store, operations in _stores(statement.block.body, trips):
+            yield count, store, operations if each is None else _elements(store.buffer.ty) * int(each)
     elif isinstance(getattr(statement, "body", None), tirx.Stmt):
         yield from _stores(statement.body, trips)
 
@@ -143,16 +147,16 @@ def _stores(statement: tirx.Stmt, trips: IntExpr = 1) -> Iterator[tuple[IntExpr,
 def _flops(statement: tirx.Stmt) -> IntExpr:
     """Operations of a loop nest, over the kernel's own variables."""
     flops: IntExpr = 0
-    for trips, store in _stores(statement):
-        flops = flops + trips * _operations(store.value)
+    for _trips, _store, operations in _stores(statement):
+        flops = flops + operations
     return flops
 
 
 def _weight(statement: tirx.Stmt) -> int:
     """Stores and operations where every variable is `_TYPICAL`, to compare branches by."""
     total: IntExpr = 0
-    for trips, store in _stores(statement):
-        total = total + trips * (1 + _operations(store.value))
+    for trips, _store, operations in _stores(statement):
+        total = total + trips + operations
     return evaluate(total, dict.fromkeys(free_vars(total), _TYPICAL))
 
 
@@ -180,7 +184,11 @@ def _is_shape(extent: ir.Expr) -> bool:
 
 def _size(tensor: relax.TensorType) -> IntExpr:
     """Bytes of a tensor."""
-    size: IntExpr = np.dtype(str(tensor.dtype)).itemsize
+    return _elements(tensor) * np.dtype(str(tensor.dtype)).itemsize
+
+
+def _elements(tensor: relax.TensorType) -> IntExpr:
+    size: IntExpr = 1
     for extent in tensor.shape:
         size = size * extent
     return size

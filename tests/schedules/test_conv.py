@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from tvm import relax, tirx, topi
 
+from deploykit.compiler.cost import work
+from deploykit.compiler.dims import evaluate, free_vars
 from deploykit.compiler.schedules import Device, explain
 from tests.schedules.harness import BOTH, SCALAR, VECTORS, Model, module
 
@@ -246,3 +248,12 @@ def test_a_rule_takes_each_convolution(name: str, device: Device, taken: str) ->
     model = Model(convolution(case, weight_of(case)), device)
     kernels = [func for func in model.mod.functions.values() if isinstance(func, tirx.PrimFunc)]
     assert taken in {note.split(";")[0] for kernel in kernels for note in explain(kernel, device)}
+
+
+def test_a_convolution_counts_as_its_plain_sum_whatever_computes_it() -> None:
+    case = CASES["many-channels"]
+    kernels = Model(convolution(case, weight_of(case)), VECTORS).mod.functions
+    cost = work(next(func for name, func in kernels.items() if name.name_hint == "conv"))
+    assert cost is not None
+    sizes = {var: {"n": 2, "h": 5, "w": 7}[var.name] for var in free_vars(cost.flops)}
+    assert evaluate(cost.flops, sizes) == 2 * 5 * 7 * case.outputs * 2 * 9 * case.channels

@@ -14,6 +14,9 @@ from tvm import sym, te, tirx
 
 from deploykit.compiler.schedules.anchors.matmul import accumulator, rounded
 
+OPERATIONS = "deploykit.operations"
+"""Annotation of a block whose rule computes in another way than it is written: operations for each element."""
+
 
 @dataclass(frozen=True)
 class ConvShape:

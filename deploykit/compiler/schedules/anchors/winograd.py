@@ -4,7 +4,7 @@
 
 with the matrices of Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015): 36 products an input
 and output channel for 16 outputs in the place of 144. Rounding errors are several times those of the plain sum.
-`winograd_weight_array` computes `G w G^T`; the definition has everything else.
+`winograd_weight_array` computes `G w G^T`; the definition has everything else, and counts as the plain sum.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from tvm import te, tirx
 
-from deploykit.compiler.schedules.anchors.conv import ConvShape
+from deploykit.compiler.schedules.anchors.conv import OPERATIONS, ConvShape
 
 OUTPUTS, TAPS, POINTS = 4, 3, 6
 """Along each dim: outputs of a tile, taps of the kernel, inputs of a tile."""
@@ -93,4 +93,5 @@ def conv_winograd(
         return te.sum(value * turn_in(a, p) * turn_in(b, q) * outer * factor, axis=[a, b, p, q, channel])
 
     full = (data.shape[0], *spatial, channels)
-    return te.compute(full, element, name="conv", attrs=shape.annotations("winograd"))
+    notes = {**shape.annotations("winograd"), OPERATIONS: 2 * TAPS * TAPS * int(data.shape[-1])}
+    return te.compute(full, element, name="conv", attrs=notes)
