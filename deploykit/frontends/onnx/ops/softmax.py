@@ -10,6 +10,7 @@ from collections.abc import Callable
 from tvm import ir, te, tirx
 
 from deploykit.compiler.schedules.anchors.attention import SOFTMAX
+from deploykit.compiler.schedules.inline import ANCHOR
 from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.node import Node
@@ -31,14 +32,18 @@ def as_matrix(ctx: Context, node: Node, x: Value) -> Value:
 
 
 def softmax(ctx: Context, x: Value, axis: int) -> Value:
-    """`exp(x - max) / sum(exp(x - max))` along an axis."""
+    """`exp(x - max) / sum(exp(x - max))` along an axis, with one division a row where it is the last axis."""
     last = axis == x.rank - 1
 
     def build(rows: _Rows) -> te.Tensor:
         peak = rows.reduce("peak", te.max, rows.x)
         powers = rows.compute("powers", lambda *i: tirx.exp(rows.x(*i) - peak(*rows.row(i))))
         total = rows.reduce("total", te.sum, powers)
-        return rows.result("softmax", lambda *i: powers(*i) / total(*rows.row(i)), {SOFTMAX: "nan"} if last else None)
+        if not last:
+            return rows.result("softmax", lambda *i: powers(*i) / total(*rows.row(i)))
+        shape, one = total.shape, tirx.const(1, total.dtype)
+        share = te.compute(shape, lambda *i: one / total(*i), name="share", attrs={ANCHOR: "share"})
+        return rows.result("softmax", lambda *i: powers(*i) * share(*rows.row(i)), {SOFTMAX: "nan"})
 
     return _kernel(ctx, "softmax", x, axis, build)
 
