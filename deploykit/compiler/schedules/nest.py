@@ -8,7 +8,7 @@ becomes a `Stage` when it is a perfect nest of zero-based loops bound one to one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -128,9 +128,6 @@ class Nest:
     func: tirx.PrimFunc
     temporaries: tuple[Buffer, ...]
     stages: tuple[Stage | Opaque, ...]
-
-    def with_stages(self, stages: Sequence[Stage | Opaque]) -> Nest:
-        return replace(self, stages=tuple(stages))
 
 
 _COMBINERS: dict[type, Callable[[Expr, Expr], Expr]] = {
