@@ -107,7 +107,7 @@ def _worth_packing(a: relax.Expr, b: relax.Expr, device: Device) -> bool:
 def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
     data, weight = call.args
     shape, dtype = _conv_shape(call), _dtype(call)
-    if _static_shape(weight) is None:
+    if _static_shape(weight) is None or static(data.ty.shape[1]) is None:
         return builder.call_te(partial(conv, shape=shape, dtype=dtype), data, weight, primfunc_name_hint="conv")
     spatial = len(shape.strides)
     result = _conv_last(builder, to_last(builder, data, spatial), weight, _Conv(shape, dtype, device))
