@@ -26,6 +26,7 @@ from deploykit.compiler.schedules.loops import (
     bits_of,
     const,
     dtype_of,
+    index_of,
     loop,
     main_and_tail,
     nested,
@@ -95,8 +96,7 @@ class _Emitter:
         inner = fused[-1].axis
 
         def at(index: Expr) -> Any:
-            exact = index if dtype_of(inner.var) == "int64" else index.astype(dtype_of(inner.var))
-            return substitute(assign, {inner.var: exact})
+            return substitute(assign, {inner.var: index_of(inner, index)})
 
         if len(fused) > 1:
             body = sequence(main_and_tail(inner.var.name, inner.extent, lanes, at))

@@ -14,7 +14,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, sym, tirx
 
-from deploykit.compiler.schedules.loops import Code, as_index, const, dtype_of, loop, static
+from deploykit.compiler.schedules.loops import Code, as_index, const, index_of, loop, static
 from deploykit.compiler.schedules.nest import Axis, Expr, call_name, collect, substitute
 
 
@@ -134,7 +134,7 @@ def clipped(
 
     def iteration(index: Expr) -> Any:
         value = start + index
-        exact = value if dtype_of(axis.var) == "int64" else value.astype(dtype_of(axis.var))
+        exact = index_of(axis, value)
         at = {axis.var: exact}
         return clipped(axes[1:], substitute(source, at), identity, lambda inner: substitute(body(inner), at), later)
 

@@ -21,9 +21,18 @@ from deploykit.compiler.schedules.anchors.integer import BEFORE, DILATION, STRID
 from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.finish import Finish, finish_of
 from deploykit.compiler.schedules.inline import ANCHOR
-from deploykit.compiler.schedules.loops import Code, as_index, const, dtype_of, local, loop, unravel, vectorized
+from deploykit.compiler.schedules.loops import (
+    Code,
+    as_index,
+    const,
+    dtype_of,
+    index_of,
+    local,
+    loop,
+    unravel,
+    vectorized,
+)
 from deploykit.compiler.schedules.nest import Axis, Expr, Stage, call_name, collect, sequence, substitute
-from deploykit.compiler.schedules.runs import exact
 
 
 @dataclass(frozen=True)
@@ -86,7 +95,7 @@ def _tasks(task: _Depthwise, device: Device) -> Any:
         code = Code()
         counts = [code.let("count", extent) for extent in extents]
         places = [code.let("place", place) for place in unravel(index, counts)]
-        at = {axis.var: exact(place, axis) for axis, place in zip(outer, places, strict=True)}
+        at = {axis.var: index_of(axis, place) for axis, place in zip(outer, places, strict=True)}
         width = as_index(row.extent)
         between = [
             condition
@@ -99,7 +108,7 @@ def _tasks(task: _Depthwise, device: Device) -> Any:
 
         def run(channel: Expr, lanes: int) -> Any:
             def output(source: Expr, x: Expr) -> Any:
-                return substitute(_output(task, source, channel, lanes), {**at, row.var: exact(x, row)})
+                return substitute(_output(task, source, channel, lanes), {**at, row.var: index_of(row, x)})
 
             inner = loop("x", stop - first, lambda x: output(task.inner, first + x))
             if task.inner.same_as(task.source):
@@ -139,13 +148,13 @@ def _output(task: _Depthwise, source: Expr, first: Expr, lanes: int) -> Any:
 
     def add(taps: dict[ir.Var, Expr]) -> Any:
         def lane(j: Expr) -> Any:
-            value = substitute(source, {**taps, channel.var: exact(first + j, channel)})
+            value = substitute(source, {**taps, channel.var: index_of(channel, first + j)})
             return tirx.BufferStore(sums, tirx.BufferLoad(sums, [j]) + value, [j])
 
         return vectorized(lanes, lane)
 
     def store(j: Expr) -> Any:
-        return task.finish(tirx.BufferLoad(sums, [j]), {channel.var: exact(first + j, channel)})
+        return task.finish(tirx.BufferLoad(sums, [j]), {channel.var: index_of(channel, first + j)})
 
     nothing = tirx.const(0, "int32")
     steps = [vectorized(lanes, lambda j: tirx.BufferStore(sums, nothing, [j])), *_each_tap(task.taps, {}, add)]

@@ -33,13 +33,14 @@ from deploykit.compiler.schedules.loops import (
     as_index,
     bits_of,
     const,
+    index_of,
     local,
     loop,
     static,
     unravel,
 )
 from deploykit.compiler.schedules.nest import Axis, Buffer, Expr, Stage, collect, is_zero, sequence, substitute
-from deploykit.compiler.schedules.runs import Walk, exact, pieces
+from deploykit.compiler.schedules.runs import Walk, pieces
 from deploykit.compiler.schedules.tile import Tile, copy, each_vector, zero
 
 STRETCH = 8
@@ -297,7 +298,7 @@ class _Emitter:
 
         def run(t: Expr) -> Any:
             places = unravel(first + t * together, [const(0), *sizes[1:]])
-            at = {axis.var: exact(tap, axis) for axis, tap in zip(product.taps, places, strict=True)}
+            at = {axis.var: index_of(axis, tap) for axis, tap in zip(product.taps, places, strict=True)}
             target = i * self.stride + t * (together * channels)
             return self.copied_run({**values, **at}, const(0), together * channels, place.factors, target)
 
@@ -317,7 +318,7 @@ class _Emitter:
         product = self.product
 
         def element(c: Expr) -> Any:
-            value = substitute(product.left, {**at, product.channel.var: exact(start + c, product.channel)})
+            value = substitute(product.left, {**at, product.channel.var: index_of(product.channel, start + c)})
             return tirx.BufferStore(target, self.views.value(value).astype(product.dot.left), [offset + c])
 
         lanes = self.device.lanes(bits_of(product.dot.left)) if product.contiguous else 1

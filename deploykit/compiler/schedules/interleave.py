@@ -24,6 +24,7 @@ from deploykit.compiler.schedules.loops import (
     bits_of,
     const,
     dtype_of,
+    index_of,
     local,
     loop,
     nested,
@@ -118,8 +119,5 @@ class _Turns:
         return sequence(steps)
 
     def at(self, along: Expr, turn: Expr) -> Any:
-        values = {}
-        for axis, value in ((self.along, along), (self.turn, turn)):
-            dtype = dtype_of(axis.var)
-            values[axis.var] = value if dtype == "int64" else value.astype(dtype)
-        return substitute(self.store, values)
+        values = {self.along: along, self.turn: turn}
+        return substitute(self.store, {axis.var: index_of(axis, value) for axis, value in values.items()})

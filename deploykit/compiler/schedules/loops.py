@@ -25,6 +25,12 @@ def as_index(value: Expr | int) -> Expr:
     return value if dtype_of(value) == "int64" else value.astype("int64")
 
 
+def index_of(axis: Axis, value: Expr) -> Expr:
+    """`value` as an expression of the dtype of the axis that it stands for."""
+    dtype = dtype_of(axis.var)
+    return value if dtype_of(value) == dtype else value.astype(dtype)
+
+
 def dtype_of(value: Expr) -> str:
     """The element type of an expression or buffer, such as `float32`."""
     return str(value.ty.dtype)
@@ -149,7 +155,7 @@ def _collapsed(axes: Sequence[Axis], body: Any) -> Any:
         values: dict[ir.Var, Expr] = {}
         for axis, place in zip(axes, unravel(index, extents), strict=True):
             value = code.let(axis.var.name.removeprefix("v_"), place)
-            values[axis.var] = value if dtype_of(axis.var) == "int64" else value.astype(dtype_of(axis.var))
+            values[axis.var] = index_of(axis, value)
         code.add(substitute(body, values))
         return code.statement()
 

@@ -34,6 +34,7 @@ from deploykit.compiler.schedules.loops import (
     bits_of,
     const,
     dtype_of,
+    index_of,
     local,
     loop,
     main_and_tail,
@@ -138,8 +139,7 @@ def _long(axis: Axis, task: _Reduction) -> bool:
 
 
 def _at(node: Any, axis: Axis, index: Expr) -> Any:
-    exact = index if dtype_of(axis.var) == "int64" else index.astype(dtype_of(axis.var))
-    return substitute(node, {axis.var: exact})
+    return substitute(node, {axis.var: index_of(axis, index)})
 
 
 def _scalar(task: _Reduction, device: Device) -> Any:

@@ -12,7 +12,7 @@ from deploykit.compiler.schedules.loops import (
     Code,
     as_index,
     const,
-    dtype_of,
+    index_of,
     local,
     loop,
     main_and_tail,
@@ -35,7 +35,7 @@ class Walk:
 
     def values(self) -> dict[ir.Var, Expr]:
         return {
-            axis.var: exact(tirx.BufferLoad(cell, [const(0)]), axis)
+            axis.var: index_of(axis, tirx.BufferLoad(cell, [const(0)]))
             for axis, cell in zip(self._axes, self._cells, strict=True)
         }
 
@@ -52,10 +52,6 @@ class Walk:
             carry = tirx.IfThenElse(value == as_index(axis.extent), sequence([back, statement]), None)
             statement = sequence([onward, carry])
         return statement if statement is not None else sequence([])
-
-
-def exact(value: Expr, axis: Axis) -> Expr:
-    return value if dtype_of(axis.var) == "int64" else value.astype(dtype_of(axis.var))
 
 
 def pieces(name: str, count: Expr, lanes: int, body: Callable[[Expr], Any]) -> list[Any]:

@@ -37,6 +37,7 @@ from deploykit.compiler.schedules.loops import (
     bits_of,
     const,
     dtype_of,
+    index_of,
     local,
     loop,
     nested,
@@ -177,11 +178,8 @@ class _Turned:
         return vectorized(self.size, element)
 
     def placed(self, node: Any, row: Expr, column: Expr) -> Any:
-        at = {}
-        for axis, value in ((self.rows, row), (self.columns, column)):
-            dtype = dtype_of(axis.var)
-            at[axis.var] = value if dtype == "int64" else value.astype(dtype)
-        return substitute(node, at)
+        at = {self.rows: row, self.columns: column}
+        return substitute(node, {axis.var: index_of(axis, value) for axis, value in at.items()})
 
 
 def _exchange(tile: Buffer, i: int, half: int, size: int) -> Any:

@@ -12,7 +12,7 @@ from tvm import ir, sym, tirx
 from deploykit.compiler.schedules.access import Views, analyse
 from deploykit.compiler.schedules.finish import Finish, finish_of
 from deploykit.compiler.schedules.guards import assume, guards_of, interval, last_axis
-from deploykit.compiler.schedules.loops import as_index, const, dtype_of
+from deploykit.compiler.schedules.loops import as_index, const, dtype_of, index_of
 from deploykit.compiler.schedules.nest import Axis, Expr, Stage, replace_loads, substitute
 
 
@@ -130,8 +130,4 @@ class Problem:
 
 
 def _values(axes: Sequence[Axis], places: Sequence[Expr | None]) -> dict[ir.Var, Expr]:
-    return {
-        axis.var: place if dtype_of(axis.var) == "int64" else place.astype(dtype_of(axis.var))
-        for axis, place in zip(axes, places, strict=True)
-        if place is not None
-    }
+    return {axis.var: index_of(axis, place) for axis, place in zip(axes, places, strict=True) if place is not None}
