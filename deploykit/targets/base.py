@@ -130,7 +130,7 @@ def write_artifact(program: Program, target: Target, output: Path, options: Pack
     from deploykit.artifact import Artifact, artifact_folder
     from deploykit.compiler.codegen.interface import describe
     from deploykit.compiler.pipeline import Observer
-    from deploykit.compiler.program.picture import write_plan
+    from deploykit.compiler.program.plan import write_plan
     from deploykit.manifest import MANIFEST, Manifest, describe_files
 
     observer = options.observer or Observer()

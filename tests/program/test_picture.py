@@ -10,8 +10,9 @@ from tvm import tirx
 
 from deploykit.compiler.program.arena import SlotRequest, plan
 from deploykit.compiler.program.ir import ArenaStorage, Dim, Kernel, Launch, Program, Tensor
-from deploykit.compiler.program.picture import memory_plan
+from deploykit.compiler.program.plan import plan_of
 from deploykit.errors import UsageError
+from deploykit.inspection.picture import draw
 
 BATCH = Dim("batch", tirx.Var("batch", "int64"), 1, 64)
 WRITTEN = Tensor("y", "float32", (BATCH.var,), ArenaStorage(0))
@@ -32,7 +33,7 @@ def words(path):
 
 def test_the_picture_states_model_dims_peak_slots_and_steps(tmp_path):
     path = tmp_path / "plan.svg"
-    memory_plan(program([1024, 512, 512, 256]), {"batch": 8}, path)
+    draw(plan_of(program([1024, 512, 512, 256])), {"batch": 8}, path)
     ET.parse(path)
     for text in ("mlp  batch=8", "12.3 kB", "1536*batch", "hidden0", "8.19 kB", "hidden3", "matmul_4"):
         assert text in words(path)
@@ -40,7 +41,7 @@ def test_the_picture_states_model_dims_peak_slots_and_steps(tmp_path):
 
 def test_a_plan_of_hundreds_of_slots_is_drawn(tmp_path):
     path = tmp_path / "plan.png"
-    memory_plan(program([64 * (1 + i % 7) for i in range(300)]), {"batch": 3}, path)
+    draw(plan_of(program([64 * (1 + i % 7) for i in range(300)])), {"batch": 3}, path)
     header = path.read_bytes()[:24]
     assert header.startswith(b"\x89PNG")
     width, height = (int.from_bytes(header[i : i + 4], "big") for i in (16, 20))
@@ -49,19 +50,19 @@ def test_a_plan_of_hundreds_of_slots_is_drawn(tmp_path):
 
 
 def test_a_model_without_an_arena_is_drawn(tmp_path):
-    memory_plan(program([]), {"batch": 1}, tmp_path / "plan.svg")
+    draw(plan_of(program([])), {"batch": 1}, tmp_path / "plan.svg")
     assert "this model needs no arena" in words(tmp_path / "plan.svg")
 
 
 def test_names_are_shown_as_they_are(tmp_path):
-    memory_plan(program([64], name="cost_$a$\x00"), {"batch": 1}, tmp_path / "plan.svg")
+    draw(plan_of(program([64], name="cost_$a$\x00")), {"batch": 1}, tmp_path / "plan.svg")
     ET.parse(tmp_path / "plan.svg")
     assert "cost_$a$?" in words(tmp_path / "plan.svg")
 
 
 def test_the_same_plan_gives_the_same_file(tmp_path):
     for name in ("a.svg", "b.svg"):
-        memory_plan(program([64, 128]), {"batch": 2}, tmp_path / name)
+        draw(plan_of(program([64, 128])), {"batch": 2}, tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
@@ -77,11 +78,11 @@ def test_the_same_plan_gives_the_same_file(tmp_path):
 )
 def test_a_wrong_call_is_refused_with_its_reason(tmp_path, at, name, words):
     with pytest.raises(UsageError) as error:
-        memory_plan(program([64]), at, tmp_path / name)
+        draw(plan_of(program([64])), at, tmp_path / name)
     assert words in str(error.value)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_importing_the_module_leaves_matplotlib_alone():
-    code = "import sys, deploykit.compiler.program.picture; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, deploykit.inspection.picture; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

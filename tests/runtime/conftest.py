@@ -8,11 +8,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+import onnx.parser
 import pytest
+from onnx import numpy_helper
 
 from deploykit.compiler.program.ir import Program
 from deploykit.session import Session
 from deploykit.targets.base import PackageOptions, find_target, write_artifact
+
+MODEL = """<ir_version: 9, opset_import: ["": 20]>
+small (float[n, 3, h, 20] x) => (float[n, 10] y) {
+    a = Conv<strides=[2, 2], pads=[1, 1, 1, 1]>(x, w1)
+    b = Relu(a)
+    c = Conv(b, w2)
+    d = MaxPool<kernel_shape=[2, 2], strides=[2, 2]>(c)
+    e = GlobalAveragePool(d)
+    f = Flatten(e)
+    g = MatMul(f, w3)
+    i = Tanh(g)
+    k = MatMul(i, w4)
+    y = Softmax<axis=-1>(k)
+}"""
+WEIGHTS = {"w1": (24, 3, 3, 3), "w2": (40, 24, 1, 1), "w3": (40, 70), "w4": (70, 10)}
 
 
 class Opener(Protocol):
@@ -21,6 +39,17 @@ class Opener(Protocol):
     target: str
 
     def __call__(self, program: Program, **options: int) -> Session: ...
+
+
+@pytest.fixture(scope="session")
+def model() -> onnx.ModelProto:
+    """A network of convolutions and products with symbolic batch and height."""
+    model = onnx.parser.parse_model(MODEL)
+    random = np.random.default_rng(0)
+    for name, shape in WEIGHTS.items():
+        array = random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
+        model.graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), name))
+    return model
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnx.parser
 import pytest
-from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import deploykit
@@ -20,36 +18,9 @@ from deploykit.artifact import Artifact
 from deploykit.compiler.codegen.cpus import CHECKED, PORTABLE_LEVELS, find_cpu, host_cpu
 from deploykit.errors import UsageError
 
-TEXT = """<ir_version: 9, opset_import: ["": 20]>
-small (float[n, 3, h, 20] x) => (float[n, 10] y) {
-    a = Conv<strides=[2, 2], pads=[1, 1, 1, 1]>(x, w1)
-    b = Relu(a)
-    c = Conv(b, w2)
-    d = MaxPool<kernel_shape=[2, 2], strides=[2, 2]>(c)
-    e = GlobalAveragePool(d)
-    f = Flatten(e)
-    g = MatMul(f, w3)
-    i = Tanh(g)
-    k = MatMul(i, w4)
-    y = Softmax<axis=-1>(k)
-}"""
-
-
-WEIGHTS = {"w1": (24, 3, 3, 3), "w2": (40, 24, 1, 1), "w3": (40, 70), "w4": (70, 10)}
-
 
 def runnable(cpu: str) -> bool:
     return set(find_cpu(cpu).requires) <= set(host_cpu().requires)
-
-
-@pytest.fixture(scope="module")
-def model() -> onnx.ModelProto:
-    model = onnx.parser.parse_model(TEXT)
-    random = np.random.default_rng(0)
-    for name, shape in WEIGHTS.items():
-        array = random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
-        model.graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), name))
-    return model
 
 
 @pytest.fixture(scope="module")

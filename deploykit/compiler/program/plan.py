@@ -1,8 +1,8 @@
-"""What an artifact says of its program: the listing, and the memory plan as data; and that plan as a picture."""
+"""What an artifact says of its program: the listing, and the memory plan as data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from deploykit.compiler.codegen.host_scope import tensor_bytes
@@ -10,7 +10,6 @@ from deploykit.compiler.dims import free_vars, to_text
 from deploykit.compiler.program.ir import Copy, CopySlice, IntExpr, Launch, Program, Step
 from deploykit.compiler.program.listing import listing, shape_text
 from deploykit.compiler.program.steps import number_steps
-from deploykit.inspection.picture import draw
 from deploykit.manifest import DimEntry
 from deploykit.plan import LISTING, PLAN, Plan, SlotEntry, WorkEntry
 
@@ -68,11 +67,6 @@ def write_plan(program: Program, folder: Path) -> list[str]:
     (folder / LISTING).write_text(listing(program), encoding="utf-8")
     (folder / PLAN).write_text(plan_of(program).to_json(), encoding="utf-8")
     return [LISTING, PLAN]
-
-
-def memory_plan(program: Program, at: Mapping[str, int], path: Path | str) -> None:
-    """Draw the arena of `program` where each dim has the value given by name; raises what `draw` raises."""
-    draw(plan_of(program), at, path)
 
 
 def _step_name(program: Program, step: Step) -> str:
