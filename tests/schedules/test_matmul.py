@@ -51,6 +51,26 @@ def test_two_matrices_of_any_size(device: Device, dtype: str) -> None:
 
 
 @devices
+@pytest.mark.parametrize("constant", [True, False])
+def test_bits_of_bfloat16_are_summed_in_float32(device: Device, constant: bool) -> None:
+    weight = (sample((33, 40)).view(np.uint32) >> 16).astype(np.uint16)
+
+    def wide(bits: np.ndarray) -> np.ndarray:
+        return (bits.astype(np.uint32) << 16).view(np.float32)
+
+    def build(bb: relax.BlockBuilder, x: relax.Expr, y: relax.Expr = None) -> relax.Expr:
+        right = relax.const(weight, "uint16") if constant else y
+        return bb.emit(relax.op.matmul(x, right, out_dtype="float32"))
+
+    inputs = [("a", (N, 33), "uint16"), *([] if constant else [("b", (33, M), "uint16")])]
+    mod = module(inputs, build)
+    model = Model(mod, device)
+    for n in (1, 7, 40):
+        a = (sample((n, 33)).view(np.uint32) >> 16).astype(np.uint16)
+        check(model(a, *([] if constant else [weight])), wide(a), wide(weight))
+
+
+@devices
 @pytest.mark.parametrize("width", [1, 10, 33, 64])
 def test_a_constant_right_operand_is_packed(device: Device, width: int) -> None:
     weight = sample((33, width))

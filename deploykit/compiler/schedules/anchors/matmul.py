@@ -1,6 +1,7 @@
 """Matrix products with the semantics of `numpy.matmul`, over any batch dims and element type.
 
-Sums are kept in `accumulator(dtype)`: float16 is summed in float32, everything else in its own type.
+Sums are kept in `accumulator(dtype)`: float16 is summed in float32, everything else in its own type. Elements of type
+uint16 that are summed in float32 are the bits of bfloat16.
 """
 
 from __future__ import annotations
@@ -20,6 +21,13 @@ def accumulator(dtype: str) -> str:
     return "float32" if dtype == "float16" else dtype
 
 
+def _widened(element: Any, dtype: str) -> Any:
+    """An operand's element in the type of the sums."""
+    if dtype == "float32" and str(element.ty.dtype) == "uint16":
+        return tirx.reinterpret(dtype, element.astype("uint32") << tirx.const(16, "uint32"))
+    return element.astype(dtype)
+
+
 def matmul(a: te.Tensor, b: te.Tensor, dtype: str) -> te.Tensor:
     """`a @ b` for operands of rank 1 or more; the result has element type `dtype`."""
     rows = a.shape[-2:-1]
@@ -34,7 +42,7 @@ def matmul(a: te.Tensor, b: te.Tensor, dtype: str) -> te.Tensor:
         column = index[len(batch) + len(rows) :]
         left = a(*batch_index(a.shape[:-2], lead, batch), *row, depth)
         right = b(*batch_index(b.shape[:-2], lead, batch), depth, *column)
-        return te.sum(left.astype(wide) * right.astype(wide), axis=depth)
+        return te.sum(_widened(left, wide) * _widened(right, wide), axis=depth)
 
     product = te.compute((*batch, *rows, *columns), element, name="matmul", attrs=ANCHOR)
     return rounded(product, dtype)
@@ -53,7 +61,7 @@ def packed_matmul(a: te.Tensor, panels: te.Tensor, columns: Any, dtype: str) -> 
         left = a(*batch_index(a.shape[:-2], lead, batch), row, depth)
         place = (tirx.floordiv(column, width), depth, tirx.floormod(column, width))
         right = panels(*batch_index(lead_shape, lead, batch), *place)
-        return te.sum(left.astype(wide) * right.astype(wide), axis=depth)
+        return te.sum(_widened(left, wide) * _widened(right, wide), axis=depth)
 
     attrs = {**ANCHOR, "deploykit.panel": int(width)}
     return rounded(te.compute((*batch, rows, columns), element, name="matmul", attrs=attrs), dtype)

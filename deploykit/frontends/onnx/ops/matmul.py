@@ -1,8 +1,8 @@
 """Matrix products: MatMul, Gemm.
 
-Every product is a `relax.matmul`. float16 is accumulated in float32; the scales and the addend of Gemm are one
-kernel that a later stage fuses into the product. Products of dequantised operands are integer ones where they can be
-(`dequantized`). Batch sizes whose broadcast cannot be proved are expanded first.
+Every product is a `relax.matmul`. float16 and bfloat16 are accumulated in float32; the scales and the addend of Gemm
+are one kernel that a later stage fuses into the product. Products of dequantised operands are integer ones where they
+can be (`dequantized`). Batch sizes whose broadcast cannot be proved are expanded first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def wide_matmul(ctx: Context, a: Value, b: Value) -> Value:
     if a.rank == 0 or b.rank == 0:
         raise Unsupported("a scalar operand of a matrix product")
     dtype = compute_dtype(a.dtype)
-    if dtype != storage_dtype(a.dtype) and a.dtype != "float16":
+    if dtype != storage_dtype(a.dtype) and a.dtype not in ("float16", "bfloat16"):
         a, b = ctx.cast(a, dtype), ctx.cast(b, dtype)
     depths = a.shape[-1], b.shape[-2] if b.rank > 1 else b.shape[0]
     ctx.require(equal(*depths), "the matrices' inner sizes {} and {} differ", *depths)
