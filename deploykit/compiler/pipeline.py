@@ -24,6 +24,7 @@ from deploykit.compiler.cost import Cost, effort, work
 from deploykit.compiler.graph.attention import fuse_attention
 from deploykit.compiler.graph.legalize import legalize
 from deploykit.compiler.graph.order import bind_dims_first
+from deploykit.compiler.graph.rows import fuse_rows
 from deploykit.compiler.profile import Profile
 from deploykit.compiler.program.inplace import elementwise_inputs
 from deploykit.compiler.program.ir import Program
@@ -96,7 +97,10 @@ def kernels(module: ir.IRModule, device: Device, level: int) -> KernelModule:
     if level >= 1:
         passes += [relax.transform.FuseOps(2), relax.transform.FuseTIR()]
     passes.append(relax.transform.DeadCodeElimination(_entries(module)))
-    fused = bind_dims_first(tvm.ir.transform.Sequential(passes)(module))
+    fused = tvm.ir.transform.Sequential(passes)(module)
+    if level >= 1:
+        fused = relax.transform.DeadCodeElimination(_entries(module))(fuse_rows(fused))
+    fused = bind_dims_first(fused)
     scheduled = {}
     in_place = {}
     costs = {}

@@ -13,13 +13,13 @@ join in, so that heads are read and written where they lie. The softmax is one w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import tvm_ffi
-from tvm import ir, relax, tirx
+from tvm import ir, relax
 
+from deploykit.compiler.graph.outline import arguments_of, is_tensor, outlined, same_call
 from deploykit.compiler.schedules.anchors.attention import SOFTMAX, scores, weighted
 from deploykit.compiler.schedules.attention import WIDEST_HEAD
 from deploykit.compiler.schedules.inline import is_heavy
@@ -79,7 +79,7 @@ class _Block:
             self.uses[binding.var] -= 1
         self.readers: dict[relax.Var, list[relax.Var]] = {}
         for var, value in self.values.items():
-            for argument in _arguments(value):
+            for argument in arguments_of(value):
                 if isinstance(argument, relax.Var):
                     self.readers.setdefault(argument, []).append(var)
 
@@ -111,7 +111,7 @@ class _Block:
         empty = self.softmax(weights)
         if empty is None or not self.single(weights):
             return None
-        chain = self.chain(_arguments(self.values[weights])[0])
+        chain = self.chain(arguments_of(self.values[weights])[0])
         if chain is None:
             return None
         first, chain = chain[-1], chain[:-1]
@@ -172,7 +172,7 @@ class _Block:
             return []
         found = []
         place = [axis.var for axis in stage.axes]
-        for param, argument in zip(self.mod[value.args[0]].params, _arguments(value), strict=False):
+        for param, argument in zip(self.mod[value.args[0]].params, arguments_of(value), strict=False):
             reads = [load for load in stage.loads if load.source.same_as(param)]
             exact = [len(load.indices) == len(place) for load in reads]
             exact += [i.same_as(v) for load in reads for i, v in zip(load.indices, place, strict=False)]
@@ -184,7 +184,7 @@ class _Block:
         """Take in the kernels that only rearrange an operand, or change its elements one by one."""
         while (stage := self.pointwise(self.values.get(operand))) is not None:
             assert stage.store is not None
-            tensors = [a for a in _arguments(self.values[operand]) if _is_tensor(a) and len(a.ty.shape)]
+            tensors = [a for a in arguments_of(self.values[operand]) if is_tensor(a) and len(a.ty.shape)]
             moved = isinstance(stage.store.value, ir.TensorLoad) and _is_permutation(stage)
             if len(tensors) != 1 or not (moved or (self.single(operand) and not is_heavy(stage.store.value))):
                 return
@@ -202,32 +202,17 @@ class _Block:
 
     def call(self, match: _Match) -> relax.Expr:
         """A call of a new function that computes the attention."""
-        inside = match.absorbed
-        order = [binding for binding in self.block.bindings if binding.var in inside]
-        outer: dict[relax.Expr, relax.Var] = {}
-        free: dict[ir.Var, None] = {}
-        for binding in order:
-            for argument in _arguments(binding.value):
-                if not _is_tensor(argument):
-                    free.update(dict.fromkeys(tirx.analysis.undefined_vars(argument)))
-                elif argument not in inside and argument not in outer:
-                    outer[argument] = relax.Var(f"x{len(outer)}", argument.ty)
-        bound = {extent for param in outer.values() for extent in param.ty.shape}
-        loose = [var for var in free if var not in bound]
-        params = [*outer.values(), *([relax.Var("dims", relax.ShapeType(loose))] if loose else [])]
-        with self.builder.function("attention", params, {"Primitive": True}, private=True):
-            with self.builder.dataflow():
-                values: dict[relax.Expr, relax.Expr] = dict(outer)
-                for binding in order:
-                    values[binding.var] = self.emitted(binding, match, values)
-                result = self.builder.emit_output(values[match.last])
-            gvar = self.builder.emit_func_output(result)
-        return relax.Call(gvar, [*outer, *([relax.ShapeExpr(loose)] if loose else [])])
+        order = [binding for binding in self.block.bindings if binding.var in match.absorbed]
+
+        def emitted(binding: relax.Binding, values: dict[relax.Expr, relax.Expr]) -> relax.Expr:
+            return self.emitted(binding, match, values)
+
+        return outlined(self.builder, "attention", order, emitted)
 
     def emitted(self, binding: relax.Binding, match: _Match, values: dict[relax.Expr, relax.Expr]) -> relax.Expr:
         builder, value = self.builder, binding.value
         if binding.var == match.softmax:
-            return values[_arguments(value)[0]]
+            return values[arguments_of(value)[0]]
         if binding.var == match.first:
             left, right = (values[operand] for operand in value.args)
             return builder.emit(builder.call_te(scores, left, right, primfunc_name_hint="scores"))
@@ -235,25 +220,11 @@ class _Block:
             left, right = (values[operand] for operand in value.args)
             build = partial(weighted, empty=match.empty)
             return builder.emit(builder.call_te(build, left, right, primfunc_name_hint="weighted"))
-        arguments = [values.get(argument, argument) for argument in _arguments(value)]
-        return builder.emit(relax.call_tir(value.args[0], relax.Tuple(arguments), value.ty_args[0]))
+        return same_call(builder, value, values)
 
 
 def _is_product(value: relax.Expr | None) -> bool:
     return isinstance(value, relax.Call) and getattr(value.op, "name", "") == "relax.matmul"
-
-
-def _is_tensor(argument: relax.Expr) -> bool:
-    return isinstance(argument.ty, relax.TensorType)
-
-
-def _arguments(value: relax.Expr) -> Sequence[relax.Expr]:
-    """The operands of a kernel or an operator."""
-    if not isinstance(value, relax.Call):
-        return []
-    if getattr(value.op, "name", "") == "relax.call_tir":
-        return list(value.args[1].fields)
-    return list(value.args)
 
 
 def _is_permutation(stage: Stage) -> bool:

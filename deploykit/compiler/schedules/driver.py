@@ -58,11 +58,16 @@ def explain(func: tirx.PrimFunc, device: Device) -> tuple[str, ...]:
     return _run(func, device)[1]
 
 
-def _run(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple[str, ...]]:
+def prepared(func: tirx.PrimFunc) -> Nest | str:
+    """The stages that rules see of `func`, or why there are none."""
     nest = read(func)
+    return nest if isinstance(nest, str) else write_through(merge_epilogues(inline(nest)))
+
+
+def _run(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple[str, ...]]:
+    nest = prepared(func)
     if isinstance(nest, str):
         return func, (f"kept as it is: {nest}",)
-    nest = write_through(merge_epilogues(inline(nest)))
     views = Views()
     statements: list[Any] = []
     notes: list[str] = []

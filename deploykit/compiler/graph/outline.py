@@ -1,0 +1,66 @@
+"""Outlining: some bindings of a block become a call of one new function, which `FuseTIR` makes one kernel of.
+
+The function's parameters are the tensors that its bindings read from outside, then the dims that no shape of those
+gives. It has one result, that of its last binding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tvm import ir, relax, tirx
+
+Values = dict[relax.Expr, relax.Expr]
+Emit = Callable[[relax.Binding, Values], relax.Expr]
+
+
+def outlined(builder: relax.BlockBuilder, name: str, bindings: Sequence[relax.Binding], emitted: Emit) -> relax.Call:
+    """A call of a new function of `bindings`. `emitted(binding, values)` emits one of them, with what stands in the
+    function for the values outside."""
+    inside = {binding.var for binding in bindings}
+    outer: dict[relax.Expr, relax.Var] = {}
+    free: dict[ir.Var, None] = {}
+    for binding in bindings:
+        for argument in (*arguments_of(binding.value), *_integers(binding.value)):
+            if not is_tensor(argument):
+                free.update(dict.fromkeys(tirx.analysis.undefined_vars(argument)))
+            elif argument not in inside and argument not in outer:
+                outer[argument] = relax.Var(f"x{len(outer)}", argument.ty)
+    bound = {extent for param in outer.values() for extent in param.ty.shape}
+    loose = [var for var in free if var not in bound]
+    params = [*outer.values(), *([relax.Var("dims", relax.ShapeType(loose))] if loose else [])]
+    with builder.function(name, params, {"Primitive": True}, private=True):
+        with builder.dataflow():
+            values: Values = dict(outer)
+            for binding in bindings:
+                values[binding.var] = emitted(binding, values)
+            output = builder.emit_output(values[bindings[-1].var])
+        gvar = builder.emit_func_output(output)
+    return relax.Call(gvar, [*outer, *([relax.ShapeExpr(loose)] if loose else [])])
+
+
+def same_call(builder: relax.BlockBuilder, call: relax.Call, values: Values) -> relax.Expr:
+    """Emits the kernel that `call` calls, with `values` for its operands."""
+    operands = [values.get(argument, argument) for argument in arguments_of(call)]
+    given = [call.args[0], relax.Tuple(operands), *call.args[2:]]
+    return builder.emit(relax.Call(call.op, given, ty_args=call.ty_args))
+
+
+def is_tensor(argument: relax.Expr) -> bool:
+    return isinstance(argument.ty, relax.TensorType)
+
+
+def arguments_of(value: relax.Expr) -> Sequence[relax.Expr]:
+    """The operands of a kernel or an operator."""
+    if not isinstance(value, relax.Call):
+        return []
+    if getattr(value.op, "name", "") == "relax.call_tir":
+        return list(value.args[1].fields)
+    return list(value.args)
+
+
+def _integers(value: relax.Expr) -> Sequence[relax.Expr]:
+    """What a kernel is given besides tensors."""
+    if isinstance(value, relax.Call) and getattr(value.op, "name", "") == "relax.call_tir":
+        return [number for shape in value.args[2:] for number in shape.values]
+    return []
