@@ -184,6 +184,8 @@ def _value(dim: DimEntry, given: int | None) -> int:
 
 def _stored(port: PortEntry, dtype: LogicalDtype, value: ArrayLike) -> np.ndarray:
     """The elements of one input as they lie in memory, after checks of dtype and rank."""
+    if type(value) is np.ndarray and value.dtype is dtype.storage is dtype.array and value.ndim == len(port.shape):
+        return to_storage(value, dtype)
     array = np.asarray(value) if isinstance(value, np.ndarray | np.generic) else _from_python(port, value, dtype)
     if array.dtype.newbyteorder("=") != dtype.array:
         raise ShapeError(f"input '{port.name}': expected dtype {dtype.array}, found {array.dtype}; convert it first")

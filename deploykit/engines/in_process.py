@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import mmap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,10 @@ _FIRST_GUESS = 4096
 """Bytes given at first to an output whose size only the run can tell."""
 
 _BYTE = np.dtype(np.uint8)
+_ALIGNMENT = native.ALIGNMENT
+
+_address_of = ctypes.addressof
+_byte_of: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
 
 _MOST_CALLS = 64
 """Calls that are kept; beyond that, all are forgotten and those in use are made again."""
@@ -32,11 +36,12 @@ _MOST_CALLS = 64
 
 @dataclass(frozen=True)
 class _Call:
-    """What a run with the same shapes of the inputs can use again: filled-in tensors, and the outputs' arrays."""
+    """What a run with the same shapes of the inputs can use again: what the library is called with, its filled-in
+    tensors, and the shapes and dtypes of the outputs' arrays."""
 
-    inputs: Any
-    outputs: Any
-    layouts: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]
+    arguments: tuple[Any, ...]
+    inputs: Sequence[Any]
+    outputs: Sequence[tuple[Any, tuple[int, ...], np.dtype[Any], str]]
 
 
 class InProcess:
@@ -85,20 +90,29 @@ class InProcess:
             if status == native.DK_OK:
                 results = self._results(outputs, memory)
                 if known and not self._bounded_by_caller:
-                    self._keep(shapes, _Call(tensors, outputs, [(result.shape, result.dtype) for result in results]))
+                    self._keep(shapes, self._call(inputs, tensors, outputs, results))
                 return results
             self._provide(status)
         raise UsageError(f"the model asks for more memory without end: {self._error()}")
 
+    def _call(self, inputs: Sequence[np.ndarray], tensors: Any, outputs: Any, results: Sequence[np.ndarray]) -> _Call:
+        """What a run that went well leaves for others with the same shapes."""
+        filled = [
+            (tensor, result.shape, result.dtype, f"output '{port.name}'")
+            for tensor, result, port in zip(outputs, results, self._manifest.outputs, strict=False)
+        ]
+        return _Call((ctypes.byref(self._model), tensors, outputs), [tensors[n] for n in range(len(inputs))], filled)
+
     def _again(self, call: _Call, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        for tensor, array in zip(call.inputs, inputs, strict=False):
+        for tensor, array in zip(call.inputs, inputs, strict=True):
             tensor.data = _address(array)
         results = []
-        for tensor, (shape, dtype), port in zip(call.outputs, call.layouts, self._manifest.outputs, strict=False):
-            result = _allocate(shape, dtype, f"output '{port.name}'")
-            tensor.data = _address(result)
+        for tensor, shape, dtype, name in call.outputs:
+            result, tensor.data = _allocate(shape, dtype, name)
             results.append(result)
-        self._check(self._library.run(ctypes.byref(self._model), call.inputs, call.outputs))
+        status = self._library.run(*call.arguments)
+        if status != native.DK_OK:
+            self._check(status)
         return results
 
     def _keep(self, shapes: tuple[tuple[int, ...], ...], call: _Call) -> None:
@@ -147,8 +161,8 @@ class InProcess:
         if self._arena is not None and size <= self._arena.nbytes:
             return
         self._arena = None
-        self._arena = _allocate((size,), _BYTE, "intermediate results")
-        self._check(self._library.set_arena(ctypes.byref(self._model), _address(self._arena), self._arena.nbytes))
+        self._arena, address = _allocate((size,), _BYTE, "intermediate results")
+        self._check(self._library.set_arena(ctypes.byref(self._model), address, self._arena.nbytes))
 
     def _outputs(self, dims: Any) -> tuple[Any, list[np.ndarray], bool]:
         """Tensors with memory, that memory, and whether `dims` tell all shapes."""
@@ -161,8 +175,9 @@ class InProcess:
             known = all(extent >= 0 for extent in tensor.shape[: tensor.rank])
             all_known = all_known and known
             size = tensor.bytes if known else self._room[index]
-            memory.append(_allocate((size,), _BYTE, f"output '{port.name}'"))
-            tensor.data, tensor.bytes = _address(memory[-1]), size
+            array, tensor.data = _allocate((size,), _BYTE, f"output '{port.name}'")
+            memory.append(array)
+            tensor.bytes = size
         return tensors, memory, all_known
 
     def _results(self, tensors: Any, memory: list[np.ndarray]) -> list[np.ndarray]:
@@ -211,18 +226,24 @@ def _fill(tensor: native.CTensor, array: np.ndarray, code: int) -> None:
 
 
 def _address(array: np.ndarray) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
+    """Where the elements begin. NumPy's own answer takes several times as long, but knows read-only arrays."""
+    try:
+        return _address_of(_byte_of(array))
+    except (TypeError, ValueError):
+        address: int = array.__array_interface__["data"][0]
+        return address
 
 
-def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> np.ndarray:
-    """An array of uninitialised elements that start at a multiple of 64 bytes, even where there are none."""
+def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> tuple[np.ndarray, int]:
+    """An array of uninitialised elements, and its address: a multiple of 64, even where there are no elements."""
     size = dtype.itemsize * math.prod(shape)
     try:
-        raw = np.empty(size + native.ALIGNMENT, dtype=_BYTE)
+        raw = np.empty(size + _ALIGNMENT, _BYTE)
     except (MemoryError, ValueError) as error:
         raise UsageError(f"{what} would need {size} bytes, which this machine does not give") from error
-    return np.ndarray(shape, dtype, buffer=raw, offset=-_address(raw) % native.ALIGNMENT)
+    start = _address(raw)
+    offset = -start % _ALIGNMENT
+    return np.ndarray(shape, dtype, raw, offset), start + offset
 
 
 def _map_weights(path: Path, size: int) -> tuple[object, int]:
