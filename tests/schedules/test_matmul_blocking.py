@@ -7,10 +7,11 @@ import pytest
 from tvm import ir, relax, tirx, topi
 
 from deploykit.compiler.schedules import DEVICES, Device
-from deploykit.compiler.schedules.blocking import Blocking, blocking_for, heights_of
+from deploykit.compiler.schedules.blocking import Blocking, blocking_for
+from deploykit.compiler.schedules.heights import heights_for
 from deploykit.compiler.schedules.loops import const, static
 from deploykit.compiler.schedules.nest import call_name, collect
-from deploykit.compiler.schedules.tile import panel_width, tile_for
+from deploykit.compiler.schedules.tile import Tile, panel_width, tile_for
 from tests.schedules.harness import VECTORS, Model, module
 
 N, K, M = (tirx.Var(name, "int64") for name in "nkm")
@@ -54,11 +55,16 @@ def test_sums_that_cannot_wait_are_computed_in_one_chunk() -> None:
         assert (static(blocking.chunks), blocking.pitch) == (1, 0)
 
 
-@pytest.mark.parametrize(
-    ("rows", "blocks", "heights"), [(1, 1, (1,)), (12, 1, (12,)), (77, 1, (11,)), (100, 3, (12, 11)), (13, 1, (7, 6))]
-)
-def test_rows_are_cut_evenly(rows: int, blocks: int, heights: tuple[int, ...]) -> None:
-    assert heights_of(12, const(rows), const(blocks)) == heights
+@pytest.mark.parametrize("tile", [(12, 2, 16), (6, 2, 8), (6, 4, 4), (8, 1, 16), (3, 4, 1)])
+def test_rows_are_cut_into_tiles_of_few_heights(tile: tuple[int, int, int]) -> None:
+    heights = heights_for(Tile(*tile, "float32"))
+    assert len(heights.menu) <= 6
+    for rows in range(1, 100):
+        cut = heights.cut(rows)
+        beyond = sum(height * count for height, count in cut.items()) - rows
+        assert set(cut) <= set(heights.menu)
+        assert 0 <= beyond < min(cut)
+        assert beyond == 0 or min(cut) in heights.beyond
 
 
 @devices
@@ -82,14 +88,26 @@ def test_a_symbolic_depth_may_be_nothing_or_many_chunks(device: Device) -> None:
         np.testing.assert_allclose(model(a, b), a.astype("float64") @ b, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize("height", [1, 4, 11, 13])
-def test_tiles_of_every_height(height: int) -> None:
+@pytest.mark.parametrize("height", [1, 3, 11, 13])
+def test_known_numbers_of_rows(height: int) -> None:
     weight = sample(20, 40)
     model = Model(
         module([("a", (height, 20), "float32")], lambda bb, x: bb.emit(relax.op.matmul(x, relax.const(weight)))), WIDE
     )
     a = sample(height, 20)
     np.testing.assert_allclose(model(a), a @ weight, rtol=1e-4, atol=1e-4)
+
+
+@devices
+@pytest.mark.parametrize("width", [40, 10])
+def test_any_number_of_rows(device: Device, width: int) -> None:
+    weight = sample(23, width)
+    model = Model(
+        module([("a", (N, 23), "float32")], lambda bb, x: bb.emit(relax.op.matmul(x, relax.const(weight)))), device
+    )
+    for rows in range(1, 40):
+        a = sample(rows, 23)
+        np.testing.assert_allclose(model(a), a @ weight, rtol=1e-4, atol=1e-4)
 
 
 @devices

@@ -132,18 +132,6 @@ def crowded(device: Device, rows: int, pitch: int | None, size: int) -> bool:
     return max(crowd.values()) > WAYS // 2
 
 
-def heights_of(tallest: int, rows: Expr, blocks: Expr) -> tuple[int, ...]:
-    """Heights of the tiles that each of `blocks` even blocks of rows is cut into evenly, the largest first."""
-    count, parts = static(rows), static(blocks)
-    if count is None or not parts:
-        return tuple(range(tallest, 0, -1))
-    found: set[int] = set()
-    for size in {count // parts, -(-count // parts)}:
-        tiles = -(-size // tallest)
-        found |= {size // tiles, -(-size // tiles)}
-    return tuple(sorted(found, reverse=True))
-
-
 def part(code: Code, name: str, extent: Expr, parts: Expr, index: Expr) -> tuple[Expr, Expr]:
     """The start and length of one of `parts` even parts of `range(extent)`."""
     if static(parts) == 1:

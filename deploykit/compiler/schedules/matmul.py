@@ -36,9 +36,10 @@ from deploykit.compiler.schedules.access import (
     static_stride,
     values_of,
 )
-from deploykit.compiler.schedules.blocking import Blocking, blocking_for, ceil_div, heights_of, packing, part
+from deploykit.compiler.schedules.blocking import Blocking, blocking_for, ceil_div, packing, part
 from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.finish import finish_of
+from deploykit.compiler.schedules.heights import heights_for, sizes_of
 from deploykit.compiler.schedules.inline import ANCHOR
 from deploykit.compiler.schedules.loops import (
     Code,
@@ -64,7 +65,17 @@ from deploykit.compiler.schedules.nest import (
     substitute,
 )
 from deploykit.compiler.schedules.results import Place, Results
-from deploykit.compiler.schedules.tile import Tile, panel_width, prefetch, step, tile_for, zero
+from deploykit.compiler.schedules.tile import (
+    Tile,
+    gather,
+    panel_width,
+    part_sums,
+    prefetch,
+    products,
+    step,
+    tile_for,
+    zero,
+)
 
 PANEL = "deploykit.panel"
 """Annotation of a product with a packed right operand: the width of its panels."""
@@ -104,12 +115,14 @@ class _Unit:
 
 @dataclass(frozen=True)
 class _Strip:
-    """A tile's rows for a chunk of the depth: values of the batch loops, the first row, the chunk, its first step and
-    how many there are. `base` is the first panel that is packed; with `direct`, the right operand is read in place."""
+    """A tile's rows for a chunk of the depth: values of the batch loops, the first row and the last one of the unit of
+    work, the chunk, its first step and how many there are. `base` is the first panel that is packed; with `direct`, the
+    right operand is read in place."""
 
     tile: Tile
     batch: dict[ir.Var, Expr]
     row: Expr
+    last: Expr
     chunk: Expr
     first: Expr
     steps: Expr
@@ -182,6 +195,7 @@ class _Emitter:
         self.copied = local("copied", tile.rows * blocking.pitch, tile.dtype) if blocking.pitch else None
         size = blocking.panels * steps * tile.columns
         self.packed = local("packed", size, tile.dtype) if blocking.packs else None
+        self.heights = heights_for(tile)
         self.spilled = local("spilled", tile.rows * tile.columns, tile.dtype)
         self.count = ceil_div(as_index(product.columns.extent), const(product.width))
         self.blocks, self.stretches = blocking.units(as_index(product.rows.extent), self.count, bool(product.batch))
@@ -210,19 +224,14 @@ class _Emitter:
     def unit(self, code: Code, unit: _Unit) -> None:
         buffers = (self.copied, self.packed, self.spilled)
         code.add(*(tirx.AllocBuffer(buffer) for buffer in buffers if buffer is not None))
-        tiles = code.let("tiles", ceil_div(unit.rows, const(self.tile.rows)))
-        low = code.let("low", tirx.truncdiv(unit.rows, tirx.max(tiles, const(1))))
-        higher = code.let("higher", unit.rows - low * tiles)
-        counts: list[tuple[int, Expr]] = []
-        for height in heights_of(self.tile.rows, self.product.rows.extent, self.blocks):
-            lower = tirx.Select(low == height, tiles - higher, const(0))
-            counts.append((height, code.let("tiles", tirx.Select(low + 1 == height, higher, lower))))
+        counts = self.heights.counts(code, unit.rows, sizes_of(self.product.rows.extent, self.blocks))
 
         def panels(chunk: Expr) -> Any:
             inner = Code()
             first = inner.let("first", chunk * self.blocking.depth)
             steps = inner.let("steps", self.blocking.length(chunk))
-            strip = _Strip(self.tile, unit.batch, unit.row, chunk, first, steps, const(0), direct=False)
+            last = unit.row + unit.rows - 1
+            strip = _Strip(self.tile, unit.batch, unit.row, last, chunk, first, steps, const(0), direct=False)
             if self.packed is not None:
                 groups = ceil_div(unit.panels, const(self.blocking.panels))
                 inner.add(loop("group", groups, lambda g: self.group(strip, unit, counts, g)))
@@ -244,7 +253,8 @@ class _Emitter:
         strip = replace(strip, base=base)
         pack = loop("panel", count, lambda p: self.packs(strip, base + p))
         through = sequence([pack, self.strips(strip, counts, base, count)])
-        few = [(height, number) for height, number in counts if height <= FEW]
+        low = set().union(*(self.heights.cut(rows) for rows in range(1, FEW + 1)))
+        few = [(height, number) for height, number in counts if height in low]
         if not few:
             code.add(through)
             return code.statement()
@@ -300,32 +310,49 @@ class _Emitter:
     def block(self, strip: _Strip, panel: Expr) -> Any:
         """One register tile: a chunk of the depth, then the epilogue."""
         tile, results = strip.tile, self.results
-        sums = tile.scratch()
-        place = Place(strip.batch, strip.row, panel)
-
-        def accumulate(k: Expr) -> Any:
-            def left(i: Expr) -> Expr:
-                if self.copied is None or strip.direct:
-                    return self.left(strip, i, k)
-                return tirx.BufferLoad(self.copied, [i * self.blocking.pitch + k])
-
-            def right(column: Expr) -> Expr:
-                if self.packed is None or strip.direct:
-                    return self.right(strip, panel, k, column)
-                return tirx.BufferLoad(self.packed, [self.packed_at(strip, panel, k, column)])
-
-            return sequence([*self.ahead(strip, panel, k), step(tile, sums, left, right)])
-
-        body = loop("k", strip.steps, accumulate)
-        steps = [tirx.AllocBuffer(sums), *results.ahead(place, tile)]
+        parts = part_sums(tile)
+        sums = parts.scratch()
+        place = Place(strip.batch, partial(self.row, strip), panel)
+        steps = [tirx.AllocBuffer(sums), *results.ahead(place, tile), zero(parts, sums)]
+        body = self.sums(strip, panel, parts, sums)
         done = results.finished(place, tile, sums, self.spilled)
         if static(self.blocking.chunks) == 1:
-            return sequence([*steps, zero(tile, sums), body, done])
-        resumed = results.resumed(place, tile, sums, self.spilled)
-        resumed = tirx.IfThenElse(strip.chunk == 0, zero(tile, sums), resumed)
+            return sequence([*steps, body, done])
+        resumed = tirx.IfThenElse(strip.chunk > 0, results.resumed(place, tile, sums, self.spilled), None)
         paused = results.paused(place, tile, sums, self.spilled)
         done = tirx.IfThenElse(strip.chunk == self.blocking.chunks - 1, done, paused)
         return sequence([*steps, resumed, body, done])
+
+    def sums(self, strip: _Strip, panel: Expr, parts: Tile, sums: Buffer) -> Any:
+        """Add the products of a chunk of the depth to the sums of a tile, or to `parts` of those of a single row."""
+        tile = strip.tile
+
+        def left(i: Expr, k: Expr) -> Expr:
+            if self.copied is None or strip.direct:
+                return self.left(strip, i, k)
+            return tirx.BufferLoad(self.copied, [i * self.blocking.pitch + k])
+
+        def right(k: Expr, column: Expr) -> Expr:
+            if self.packed is None or strip.direct:
+                return self.right(strip, panel, k, column)
+            return tirx.BufferLoad(self.packed, [self.packed_at(strip, panel, k, column)])
+
+        def single(k: Expr) -> Any:
+            outer = step(tile, sums, lambda i: left(i, k), partial(right, k))
+            return sequence([*self.ahead(strip, panel, k), outer])
+
+        if parts is tile:
+            return loop("k", strip.steps, single)
+
+        def several(index: Expr) -> Any:
+            k = index * parts.rows
+            asked = [prefetch for part in range(parts.rows) for prefetch in self.ahead(strip, panel, k + part)]
+            added = products(parts, sums, lambda i, column: left(const(0), k + i) * right(k + i, column))
+            return sequence([*asked, added])
+
+        whole = tirx.truncdiv(strip.steps, const(parts.rows))
+        rest = loop("k", strip.steps - whole * parts.rows, lambda k: single(whole * parts.rows + k))
+        return sequence([loop("k", whole, several), rest, gather(tile, sums, parts.rows)])
 
     def ahead(self, strip: _Strip, panel: Expr, k: Expr) -> list[Any]:
         """Asks for what is read of the right operand some steps later."""
@@ -335,8 +362,13 @@ class _Emitter:
         places = [self.right(strip, panel, k + AHEAD, const(v * tile.lanes)) for v in range(tile.vectors)]
         return [prefetch(collect(place, ir.TensorLoad)[0]) for place in places]
 
+    def row(self, strip: _Strip, row: Expr) -> Expr:
+        """A row of the tile; the last one of the unit of work in place of those beyond it."""
+        at = strip.row + row
+        return tirx.min(at, strip.last) if strip.tile.rows in self.heights.beyond else at
+
     def left(self, strip: _Strip, row: Expr, step: Expr) -> Expr:
-        at = {self.product.rows.var: strip.row + row, self.product.depth.var: strip.first + step}
+        at = {self.product.rows.var: self.row(strip, row), self.product.depth.var: strip.first + step}
         return substitute(self.product.left, {**strip.batch, **at})
 
     def packed_at(self, strip: _Strip, panel: Expr, step: Expr, column: Expr) -> Expr:

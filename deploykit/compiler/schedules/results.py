@@ -21,10 +21,10 @@ from deploykit.compiler.schedules.tile import Tile, copy, each_vector, fill, pre
 
 @dataclass(frozen=True)
 class Place:
-    """The results of a tile: values of the batch loops, the first row, the panel."""
+    """The results of a tile: values of the batch loops, the rows that its rows are, the panel."""
 
     batch: Mapping[ir.Var, Expr]
-    row: Expr
+    row: Callable[[Expr], Expr]
     panel: Expr
 
 
@@ -95,7 +95,7 @@ class Results:
         return tirx.BufferLoad(store.buffer, store.indices)
 
     def _store(self, place: Place, row: Expr, column: Expr, value: Expr) -> Any:
-        at = {self.rows.var: place.row + row, self.columns.var: place.panel * self.width + column}
+        at = {self.rows.var: place.row(row), self.columns.var: place.panel * self.width + column}
         return substitute(self.finish(value, self.values), {**place.batch, **at})
 
     def valid(self, panel: Expr) -> Expr:

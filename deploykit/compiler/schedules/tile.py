@@ -11,7 +11,7 @@ All tile indices are constants in the emitted code, so that the sums stay in reg
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tirx
@@ -40,11 +40,13 @@ class Tile:
 
 
 def tile_for(device: Device, dtype: str, vectors: int) -> Tile:
-    """The tile with `vectors` vectors a row that fills three quarters of the registers; 4 columns without vectors."""
+    """The tile with `vectors` vectors a row that fills three quarters of the registers, or has `CHAINS` rows of one
+    vector; 4 columns without vectors."""
     lanes = device.lanes(bits_of(dtype))
     if lanes == 1:
         vectors = 4
-    return Tile(max(1, device.vector_registers * 3 // 4 // vectors), vectors, lanes, dtype)
+    rows = max(1, device.vector_registers * 3 // 4 // vectors)
+    return Tile(min(rows, CHAINS) if vectors == 1 else rows, vectors, lanes, dtype)
 
 
 def panel_width(device: Device, dtype: str, columns: Expr) -> int:
@@ -72,6 +74,9 @@ def _panel_vectors(device: Device) -> int:
 
     return min([vectors for vectors in (1, 2, 4) if fits(vectors)] or [1], key=loads)
 
+
+CHAINS = 8
+"""Vectors of sums that keep the multipliers busy: the latency of a multiplication times how many begin in a cycle."""
 
 PRODUCTS_A_CYCLE, PANEL_BYTES_A_CYCLE = 2, 11
 """Vectors multiplied and bytes of panels read in a cycle at most."""
@@ -110,9 +115,32 @@ def fill(tile: Tile, sums: Buffer, value: Callable[[Expr, Expr], Expr]) -> Any:
 
 def step(tile: Tile, sums: Buffer, left: Callable[[Expr], Expr], right: Callable[[Expr], Expr]) -> Any:
     """Add one outer product: `left(row) * right(column)`."""
+    return products(tile, sums, lambda row, column: left(row) * right(column))
+
+
+def products(tile: Tile, sums: Buffer, product: Callable[[Expr, Expr], Expr]) -> Any:
+    """Add `product(row, column)` to every sum."""
 
     def add(row: Expr, column: Expr, at: Expr) -> Any:
-        return tirx.BufferStore(sums, tirx.BufferLoad(sums, [at]) + left(row) * right(column), [at])
+        return tirx.BufferStore(sums, tirx.BufferLoad(sums, [at]) + product(row, column), [at])
+
+    return each_vector(tile, add)
+
+
+def part_sums(tile: Tile) -> Tile:
+    """The sums of a tile of one row, kept apart for every so many steps of the depth, a row for each."""
+    return replace(tile, rows=-(-CHAINS // tile.vectors)) if tile.rows == 1 < tile.lanes else tile
+
+
+def gather(tile: Tile, sums: Buffer, parts: int) -> Any:
+    """Add the sums of all parts up in those of the first."""
+
+    def add(_row: Expr, _column: Expr, at: Expr) -> Any:
+        values = [tirx.BufferLoad(sums, [at + part * tile.columns]) for part in range(parts)]
+        while len(values) > 1:
+            pairs = zip(values[::2], values[1::2], strict=False)
+            values = [a + b for a, b in pairs] + values[len(values) // 2 * 2 :]
+        return tirx.BufferStore(sums, values[0], [at])
 
     return each_vector(tile, add)
 
