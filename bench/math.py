@@ -4,7 +4,8 @@
 
 Each function of `FUNCTIONS` is built as a kernel for the CPU and compared with double precision on bit patterns spread
 over all of float32, special numbers included. The error is in units of the last place of the exact result; the time is
-that of a call on 65,536 numbers between -4 and 4 (for `log` and `pow` between 0 and 8).
+that of a call on 65,536 numbers between -4 and 4 (for `log` and `pow` between 0 and 8). Next to the precise functions
+are those of builds with fast math, whose error is that where they promise one (`covered`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -35,15 +37,19 @@ SIZE = 65_536
 ROUNDS = 30
 STEP = 9_973
 """Every how many of all bit patterns are tried."""
+SMALLEST = 2.0**-125
+"""From where on functions hold with fast math."""
 
 
 @dataclass(frozen=True)
 class Function:
-    """`exact` computes in float64, `peer` is what is timed; `lowest` is where the timed numbers begin."""
+    """`exact` computes in float64, `peer` is what is timed; `lowest` is where the timed numbers begin.
+    With fast math, operands above `largest` in magnitude have no result."""
 
     exact: Callable[..., np.ndarray]
     peer: Callable[..., np.ndarray] | None
     lowest: float = -4.0
+    largest: float = math.inf
     operands: int = 1
 
 
@@ -55,13 +61,13 @@ FUNCTIONS = {
     "erf": Function(np.vectorize(math.erf, otypes=["d"]), None),
     "log": Function(np.log, np.log, 0.0),
     "log1p": Function(np.log1p, np.log1p, 0.0),
-    "sin": Function(np.sin, np.sin),
-    "cos": Function(np.cos, np.cos),
+    "sin": Function(np.sin, np.sin, largest=2.0**20),
+    "cos": Function(np.cos, np.cos, largest=2.0**20),
     "pow": Function(np.power, np.power, 0.0, operands=2),
 }
 
 
-def kernel(name: str, operands: int, cpu: Cpu, folder: Path) -> Callable[..., None]:
+def kernel(name: str, operands: int, cpu: Cpu, folder: Path, *, fast: bool) -> Callable[..., None]:
     """The compiled function: takes its operands and the result, of one length."""
     n = tirx.Var("n", "int64")
     inputs = [te.placeholder((n,), "float32", name=f"x{i}") for i in range(operands)]
@@ -69,8 +75,8 @@ def kernel(name: str, operands: int, cpu: Cpu, folder: Path) -> Callable[..., No
     profile = native(cpu)
     func = schedule(te.create_prim_func([*inputs, result], index_dtype_override="int64"), profile.device)
     lowered = lower(func, name, vectorize=True, stack_limit=profile.stack_limit).kernel
-    (folder / f"{name}.o").write_bytes(emit_object([lowered], "math", cpu))
-    shared = folder / f"{name}.so"
+    (folder / f"{name}.o").write_bytes(emit_object([lowered], "math", cpu, fast_math=fast))
+    shared = folder / f"{name}{'_fast' if fast else ''}.so"
     subprocess.run([shutil.which("cc") or "cc", "-shared", folder / f"{name}.o", "-o", shared, "-lm"], check=True)
     function = ctypes.CDLL(str(shared))[f"math_{name}"]
 
@@ -95,7 +101,16 @@ def arguments(operands: int) -> list[np.ndarray]:
     return [first, np.where(rng.random(first.size) < 0.5, second, random).astype("float32")]
 
 
-def error(call: Callable[..., None], function: Function) -> tuple[float, str]:
+def covered(function: Function, operands: Sequence[np.ndarray], exact: np.ndarray) -> np.ndarray:
+    """Where a function promises a result with fast math: not for subnormal numbers, and not for ones too large."""
+    inside: np.ndarray = ~((np.abs(exact) < SMALLEST) & (exact != 0))
+    for x in operands:
+        size = np.abs(x)
+        inside &= ~((size < SMALLEST) & (size != 0)) & (np.isnan(x) | (size < function.largest) | np.isinf(x))
+    return inside
+
+
+def error(call: Callable[..., None], function: Function, *, fast: bool) -> tuple[float, str]:
     """The largest error and where it is; a NaN, an infinity or a sign of zero that differs counts as infinite."""
     operands = arguments(function.operands)
     got = np.empty_like(operands[0])
@@ -103,11 +118,12 @@ def error(call: Callable[..., None], function: Function) -> tuple[float, str]:
     with np.errstate(all="ignore"):
         exact = function.exact(*(x.astype("float64") for x in operands))
         expected = exact.astype("float32")
+        counts = covered(function, operands, exact) if fast else np.full(got.shape, fill_value=True)
         distance = np.abs(got.astype("float64") - exact) / np.spacing(np.abs(expected)).astype("float64")
     special = ~np.isfinite(expected) | (expected == 0)
     same = (got == expected) & (np.signbit(got) == np.signbit(expected)) | (np.isnan(got) & np.isnan(expected))
     nearly = (expected == 0) & (np.abs(got) < 2e-45)
-    wrong = np.where(special, np.where(same | nearly, 0.0, np.inf), distance)
+    wrong = np.where(counts, np.where(special, np.where(same | nearly, 0.0, np.inf), distance), 0.0)
     worst = int(np.argmax(wrong))
     return float(wrong[worst]), ", ".join(f"{x[worst]:.9g}" for x in operands)
 
@@ -125,17 +141,19 @@ def nanoseconds(run: Callable[[], object]) -> float:
 def measure(name: str, cpu: Cpu, folder: Path) -> tuple[str, ...]:
     """A row of the table."""
     function = FUNCTIONS[name]
-    call = kernel(name, function.operands, cpu, folder)
-    worst, place = error(call, function)
     rng = np.random.default_rng(1)
     operands = [
         rng.uniform(function.lowest, function.lowest + 8, SIZE).astype("float32") for _ in range(function.operands)
     ]
     out = np.empty(SIZE, "float32")
-    ours = nanoseconds(lambda: call(*operands, out))
+    cells = [name]
+    for fast in (False, True):
+        call = kernel(name, function.operands, cpu, folder, fast=fast)
+        worst, place = error(call, function, fast=fast)
+        ours = nanoseconds(partial(call, *operands, out))
+        cells += [f"{worst:.2f}", place, f"{ours:.2f}"]
     peer = function.peer
-    theirs = "" if peer is None else f"{nanoseconds(lambda: peer(*operands, out=out)):.2f}"
-    return name, f"{worst:.2f}", place, f"{ours:.2f}", theirs
+    return *cells, "" if peer is None else f"{nanoseconds(lambda: peer(*operands, out=out)):.2f}"
 
 
 def rows(names: Sequence[str], cpu: Cpu) -> list[tuple[str, ...]]:
@@ -148,7 +166,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(FUNCTIONS)}")
     parser.add_argument("--cpu", default="native", help="as for `deploykit build`")
     given = parser.parse_args()
-    shown = table("function", ">error (ulp)", "at", ">ns", ">ns NumPy")
+    shown = table("function", ">ulp", "at", ">ns", ">fast ulp", "at", ">fast ns", ">NumPy ns")
     for row in rows(given.names, find_cpu(given.cpu)):
         shown.add_row(*row)
     results.print(shown)

@@ -38,6 +38,7 @@ def build(
     *,
     opt: str = "O2",
     cpu: str = "native",
+    fast_math: bool = False,
     dump_dir: str | Path | None = None,
     stop_after: str | None = None,
     on_stage: Callable[[str], None] = lambda _: None,
@@ -45,7 +46,8 @@ def build(
     """Compile a model for a target and write its artifact folder at `output`, whole or not at all.
 
     `on_stage(name)` is called when each stage of `deploykit.compiler.pipeline.STAGES` begins; `dump_dir` receives what
-    each produced as text; `stop_after` ends the build after a stage, and the result is then `None`.
+    each produced as text; `stop_after` ends the build after a stage, and the result is then `None`. `fast_math` takes
+    shorter forms of exp, tanh and the like, with errors up to 4 instead of 2 units in the last place.
 
     Raises `UsageError`, `UnsupportedModelError` and `ToolchainError`.
     """
@@ -60,6 +62,8 @@ def build(
     if stop_after is not None and stop_after not in STAGES:
         raise UsageError(f"there is no stage '{stop_after}'; there are {', '.join(STAGES)}")
     chosen = find_target(target)
+    if fast_math and not chosen.native:
+        raise UsageError(f"target {target} computes with the functions of the C library: build without --fast-math")
     profiles = profiles_for(chosen, cpu)
     if stop_after is None:
         check_output(Path(output))
@@ -76,5 +80,5 @@ def build(
     others = [compile_program(imported, profile, quiet, level=level, capacities=capacities) for profile in profiles[1:]]
     program = with_alternatives(program, [other for other in others if other is not None])
     source = describe_source(Path(model)) if isinstance(model, str | Path) else None
-    options = PackageOptions(cpu=cpu, observer=observer, source=source)
+    options = PackageOptions(cpu=cpu, fast_math=fast_math, observer=observer, source=source)
     return write_artifact(program, chosen, Path(output), options)

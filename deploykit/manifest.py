@@ -77,7 +77,8 @@ class SourceEntry(_Entry):
 
 class Manifest(_Entry):
     """`prefix` starts every public C symbol; `cpu` is what native kernels were compiled for; `levels` are the CPUs, the
-    best first, where there are kernels for several; `times` are seconds a stage of the build."""
+    best first, where there are kernels for several; `fast_math`: whether elementwise functions have their shorter
+    forms; `times` are seconds a stage of the build."""
 
     schema_version: int = SCHEMA_VERSION
     generator: str
@@ -86,6 +87,7 @@ class Manifest(_Entry):
     target: str
     cpu: str | None = None
     levels: tuple[str, ...] = ()
+    fast_math: bool = False
     inputs: tuple[PortEntry, ...]
     outputs: tuple[PortEntry, ...]
     dims: tuple[DimEntry, ...]
@@ -94,6 +96,12 @@ class Manifest(_Entry):
     source: SourceEntry | None = None
     notes: tuple[str, ...] = ()
     times: Mapping[str, float] = {}
+
+    @property
+    def machine(self) -> str:
+        """What the artifact is for, for people: the target, and how its kernels are compiled."""
+        parts = (self.target, self.cpu, "fast math" if self.fast_math else None)
+        return ", ".join(part for part in parts if part)
 
     def to_json(self) -> str:
         return self.model_dump_json(indent=2) + "\n"

@@ -70,6 +70,14 @@ def build(
             "levels into one artifact.",
         ),
     ] = "native",
+    fast_math: Annotated[
+        bool,
+        typer.Option(
+            "--fast-math",
+            help="Take shorter forms of exp, tanh, sigmoid, erf, log, sin, cos and pow, with errors up to 4 units in "
+            "the last place instead of 2.",
+        ),
+    ] = False,
     dump_dir: Annotated[
         Path | None,
         typer.Option("--dump-dir", metavar="DIR", help="Write what each stage produced.", show_default=False),
@@ -104,6 +112,7 @@ def build(
             output=output,
             opt=opt.value,
             cpu=cpu,
+            fast_math=fast_math,
             dump_dir=dump_dir,
             stop_after=stop_after.value if stop_after else None,
             on_stage=progress.begin,
@@ -149,8 +158,7 @@ class StageProgress:
 
 def _show(artifact: Artifact) -> None:
     manifest = artifact.manifest
-    cpu = f", {manifest.cpu}" if manifest.cpu else ""
-    results.print(files_table(manifest, f"{artifact.path}/  for {manifest.target}{cpu}"))
+    results.print(files_table(manifest, f"{artifact.path}/  for {manifest.machine}"))
     for line in memory_lines(manifest):
         results.print(line)
     stages = [f"{stage} {text_seconds(seconds)}" for stage, seconds in manifest.times.items()]

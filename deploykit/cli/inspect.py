@@ -137,8 +137,7 @@ def _draw_plan(folder: Path, sizes: dict[str, int], path: Path) -> None:
 
 
 def _show_artifact(manifest: Manifest, folder: Path) -> None:
-    cpu = f", {manifest.cpu}" if manifest.cpu else ""
-    results.print(f"{manifest.name}  for {manifest.target}{cpu}, by {manifest.generator}")
+    results.print(f"{manifest.name}  for {manifest.machine}, by {manifest.generator}")
     _show_interface(manifest.inputs, manifest.outputs, manifest.dims)
     results.print(files_table(manifest, f"{folder}/"))
     for line in memory_lines(manifest):

@@ -38,9 +38,11 @@ class Availability:
 @dataclass(frozen=True)
 class PackageOptions:
     """`cpu`: what native kernels are compiled for, `native` for this machine. `version`: the version of deploykit that
-    generated files name. `source`: the model file, where there is one."""
+    generated files name. `source`: the model file, where there is one. `fast_math`: kernels have the shorter forms of
+    elementwise functions."""
 
     cpu: str = "native"
+    fast_math: bool = False
     observer: Observer | None = None
     source: SourceEntry | None = None
     version: str = field(default_factory=partial(version, "deploykit"))
@@ -149,6 +151,7 @@ def write_artifact(program: Program, target: Target, output: Path, options: Pack
             generator=f"deploykit {options.version}",
             target=target.name,
             cpu=_cpu(options.cpu) if target.native else None,
+            fast_math=options.fast_math,
             levels=tuple(part.cpu for part in (program, *program.alternatives)) if program.alternatives else (),
             files=files,
             source=options.source,

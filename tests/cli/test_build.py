@@ -43,6 +43,13 @@ def test_dims_can_be_fixed(deploykit, model: Path, tmp_path: Path) -> None:
     assert result.document["manifest"]["dims"] == []
 
 
+def test_fast_math_is_recorded(deploykit, model: Path, tmp_path: Path) -> None:
+    result = deploykit("build", model, "-o", tmp_path / "dist", "--fast-math")
+    assert "fast math" in result.out
+    assert json.loads((tmp_path / "dist" / "manifest.json").read_text())["fast_math"]
+    assert "fast math" in deploykit("inspect", tmp_path / "dist").out
+
+
 @pytest.mark.parametrize("stage", ["import", "graph", "kernels", "program", "emit"])
 def test_a_build_stops_after_a_stage_and_dumps_it(deploykit, model: Path, tmp_path: Path, stage: str) -> None:
     result = deploykit("build", model, "-o", tmp_path / "dist", "--stop-after", stage, "--dump-dir", tmp_path / "dump")
@@ -62,6 +69,7 @@ def test_a_build_stops_after_a_stage_and_dumps_it(deploykit, model: Path, tmp_pa
         (["--opt", "O9"], "'O0', 'O1', 'O2'"),
         (["--stop-after", "lunch"], "'import'"),
         (["--target", "embedded"], "--dim batch=1..N"),
+        (["--target", "embedded", "--dim", "batch=1", "--fast-math"], "build without --fast-math"),
     ],
 )
 def test_wrong_use_is_exit_code_2(deploykit, model: Path, tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -39,10 +39,11 @@ FEW_PARTS = 4
 __all__ = ["CPUS", "Cpu", "emit_object", "find_cpu", "host_cpu", "join"]
 
 
-def emit_object(kernels: Iterable[Kernel], prefix: str, cpu: Cpu) -> bytes:
-    """The ELF object with all kernels. Its bytes do not depend on how many threads compile."""
+def emit_object(kernels: Iterable[Kernel], prefix: str, cpu: Cpu, *, fast_math: bool = False) -> bytes:
+    """The ELF object with all kernels. Its bytes do not depend on how many threads compile. `fast_math`: elementwise
+    functions are the shorter ones of `native_fast`."""
     target = _target(cpu)
-    prepared = {symbol(kernel, prefix): native_rules.prepare(kernel.func) for kernel in kernels}
+    prepared = {symbol(kernel, prefix): native_rules.prepare(kernel.func, fast_math=fast_math) for kernel in kernels}
     count = max(1, min(len(prepared), FEW_PARTS), len(prepared) // PART)
     parts = [dict(list(prepared.items())[first::count]) for first in range(count)]
     return join(each(lambda part: _compile(part, target), parts))

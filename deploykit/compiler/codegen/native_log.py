@@ -27,7 +27,7 @@ from deploykit.compiler.codegen.native_parts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tvm.ir import Expr
 
@@ -103,8 +103,13 @@ def log1p(x: Expr) -> Expr:
 
 def power(x: Expr, y: Expr) -> Expr:
     """C's `pow`."""
+    return power_by(_power_of_magnitude, x, y)
+
+
+def power_by(of_magnitude: Callable[[Expr, Expr], Expr], x: Expr, y: Expr) -> Expr:
+    """`pow` by a function that computes it for an `x` without a sign, but not where its result is 1 for any operand."""
     one = const(1.0, x)
-    magnitude = named(absolute(x), lambda a: _power_of_magnitude(a, y))
+    magnitude = named(absolute(x), lambda a: of_magnitude(a, y))
     known = tirx.any(y == const(0.0, y), x == one)
     return tirx.Select(known, one, named(magnitude, lambda result: _signed(x, y, result)))
 
@@ -131,15 +136,15 @@ def _power_of_magnitude(a: Expr, y: Expr) -> Expr:
         logarithm = named(s, lambda s: multiply_add(s, polynomial(s * s, _LOG2), exponent.astype(wide)))
         inside = tirx.all(a > const(0.0, a), a < infinity)
         edge = tirx.Select(a == const(0.0, a), const(-math.inf, m), a.astype(wide))
-        return named(y.astype(wide) * tirx.Select(inside, logarithm, edge), _exp2)
+        return named(y.astype(wide) * tirx.Select(inside, logarithm, edge), lambda t: exp2_of_wide(t, _EXP2))
 
     result = _split(a, raised)
     of_one = tirx.all(a == const(1.0, a), absolute(y) == infinity)
     return tirx.Select(of_one, const(1.0, a), result)
 
 
-def _exp2(t: Expr) -> Expr:
-    """Two to the power of a float64, as float32."""
+def exp2_of_wide(t: Expr, coefficients: Sequence[float]) -> Expr:
+    """Two to the power of a float64, as float32, by a polynomial for powers between -1/2 and 1/2."""
     low, high = const(-_BEYOND, t), const(_BEYOND, t)
     inside = tirx.Select(t < low, low, tirx.Select(t > high, high, t))
 
@@ -150,6 +155,6 @@ def _exp2(t: Expr) -> Expr:
         rest = x - (shifted - const(1.5 * 2.0**52, t))
         bits = bits_of(shifted, "int64")
         factor = from_bits((bits + const(1023, bits)) << const(52, bits), "float64")
-        return (named(rest, lambda r: polynomial(r, _EXP2)) * factor).astype(lanes_of(t, "float32"))
+        return (named(rest, lambda r: polynomial(r, coefficients)) * factor).astype(lanes_of(t, "float32"))
 
     return named(inside, result)

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING
 
 from tvm import tirx
 
-from deploykit.compiler.codegen import native_log, native_trig
+from deploykit.compiler.codegen import native_fast, native_log, native_trig
 from deploykit.compiler.codegen.native_parts import (
     absolute,
     bits_of,
+    clamped,
     const,
     multiply_add,
     named,
@@ -60,20 +61,14 @@ _LN2_HIGH = 0.693359375
 _LN2_LOW = math.log(2) - _LN2_HIGH
 
 
-def expand(call: Call) -> Expr | None:
-    """The expansion of a float32 call, None for other functions."""
-    rule = _RULES.get(call.op.name)
+def expand(call: Call, *, fast: bool = False) -> Expr | None:
+    """The expansion of a float32 call, None for other functions. `fast`: that of `native_fast`."""
+    rule = (native_fast.RULES if fast else _RULES).get(call.op.name)
     if rule is None:
         return None
     if len(call.args) == 2:
         return named(call.args[0], lambda x: named(call.args[1], lambda y: rule(x, y)))
     return named(call.args[0], rule)
-
-
-def _clamped(x: Expr, low: float, high: float) -> Expr:
-    """`x` between bounds, by one minimum and one maximum; NaN stays."""
-    least, greatest = const(low, x), const(high, x)
-    return named(tirx.Select(x < least, least, x), lambda y: tirx.Select(y > greatest, greatest, y))
 
 
 def _exp(x: Expr) -> Expr:
@@ -141,7 +136,7 @@ def _exp2(x: Expr) -> Expr:
         exponent = bits_of(shifted, "int32") - bits_of(const(_ROUNDER, x), "int32")
         return named(rest, lambda r: _in_two_steps(_exp_of_rest(r), exponent))
 
-    return named(_clamped(x, *_EXP2_RANGE), rounded)
+    return named(clamped(x, *_EXP2_RANGE), rounded)
 
 
 def _sigmoid(x: Expr) -> Expr:
@@ -165,7 +160,7 @@ def _tanh(x: Expr) -> Expr:
         return multiply_add(x * square, polynomial(square, _TANH), x)
 
     one, two = const(1.0, x), const(2.0, x)
-    twice = _clamped(absolute(x) * two, 0.0, 2 * _TANH_IS_ONE)
+    twice = clamped(absolute(x) * two, 0.0, 2 * _TANH_IS_ONE)
     large = one - two / (named(twice, _exp_of_normal) + one)
     return tirx.Select(absolute(x) < const(0.625, x), named(x * x, small), with_sign(large, x))
 

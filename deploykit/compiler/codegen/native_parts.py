@@ -54,6 +54,12 @@ def polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
     return result
 
 
+def clamped(x: Expr, low: float, high: float) -> Expr:
+    """`x` between bounds, by one minimum and one maximum; NaN stays."""
+    least, greatest = const(low, x), const(high, x)
+    return named(tirx.Select(x < least, least, x), lambda y: tirx.Select(y > greatest, greatest, y))
+
+
 def absolute(x: Expr) -> Expr:
     return tirx.call_llvm_pure_intrin(dtype_of(x), "llvm.fabs", x)
 

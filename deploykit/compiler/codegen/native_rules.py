@@ -14,6 +14,7 @@ The rules hold for scalars and for vectors.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import tvm_ffi
@@ -36,8 +37,8 @@ _LIBRARY = {f"tirx.{name}": name for name in ("asinh", "acosh", "atanh", "fmod",
 """Operators that become calls of the C library, by their name for double. They are never vectors."""
 
 
-def prepare(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Apply every rule."""
+def prepare(func: tirx.PrimFunc, *, fast_math: bool = False) -> tirx.PrimFunc:
+    """Apply every rule. `fast_math`: functions are those of `native_fast`."""
     from_memory = bound_to_memory(func.body)
 
     def reads_memory(expr: Expr) -> bool:
@@ -59,7 +60,7 @@ def prepare(func: tirx.PrimFunc) -> tirx.PrimFunc:
     body = tvm_ffi.structural_map(
         func.body,
         [
-            (Call, _math),
+            (Call, partial(_math, fast=fast_math)),
             ((prim.Div, prim.Mod, prim.FloorDiv, prim.FloorMod), division),
             (prim.Cast, cast),
             (prim.NE, _unequal),
@@ -76,7 +77,7 @@ def _element(expr: Expr) -> str:
 _COMPOSED = ("tirx.exp10", "tirx.sigmoid", "tirx.rsqrt")
 
 
-def _math(call: Call) -> Expr:
+def _math(call: Call, *, fast: bool) -> Expr:
     name = getattr(call.op, "name", "")
     if name not in MATH and name not in _COMPOSED:
         return call
@@ -84,8 +85,8 @@ def _math(call: Call) -> Expr:
     if element == "float16":
         wide = dtype.replace(element, "float32")
         single = Call(call.op, [arg.astype(wide) for arg in call.args], ret_ty=wide)
-        return _math(single).astype(dtype)
-    expansion = native_math.expand(call) if element == "float32" else None
+        return _math(single, fast=fast).astype(dtype)
+    expansion = native_math.expand(call, fast=fast) if element == "float32" else None
     if expansion is not None:
         return expansion
     if name == "tirx.exp10":

@@ -60,7 +60,12 @@ class HostTarget:
 
         texts = emit_host(program, options.version)
         objects = [
-            emit_object(part.kernels, kernel_prefix(part, program), find_cpu(part.cpu or options.cpu))
+            emit_object(
+                part.kernels,
+                kernel_prefix(part, program),
+                find_cpu(part.cpu or options.cpu),
+                fast_math=options.fast_math,
+            )
             for part in parts_of(program)
         ]
         return {name: text.encode() for name, text in texts.items()} | {"kernels.o": join(objects)}
