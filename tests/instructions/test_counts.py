@@ -1,16 +1,13 @@
 """How many instructions kernels take: a slowdown shows without a clock.
 
-Each model is built for x86-64-v3, as valgrind knows no AVX-512, and runs once under callgrind, which counts what
-`<model>_run` executes. `counts.json` holds what is expected. More than `TOLERANCE` above fails; fewer are a warning:
+Each model is built for the CPU of each counter (`counters`) and runs once; what `<model>_run` executes is counted.
+`counts.json` holds what is expected, by CPU. More than `TOLERANCE` above fails; fewer are a warning:
 `pytest --update-golden` takes over the new counts.
 """
 
 from __future__ import annotations
 
 import json
-import platform
-import re
-import shutil
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,22 +15,20 @@ from pathlib import Path
 import numpy as np
 import onnx.parser
 import pytest
+from numpy.typing import DTypeLike
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import deploykit
-from deploykit.engines.process import Build, Process
+from deploykit.engines.process import Process
 from deploykit.manifest import read_manifest
 from deploykit.targets.base import find_target
-from deploykit.toolchain import find_c_compiler
+from tests.instructions.counters import COUNTERS, Counter
 
 COUNTS = Path(__file__).with_name("counts.json")
 TOLERANCE = 0.03
-
-pytestmark = [
-    pytest.mark.skipif(platform.machine() != "x86_64", reason="counts are those of x86-64"),
-    pytest.mark.skipif(not shutil.which("valgrind"), reason="needs valgrind"),
-]
+FAST_MATH = 0.75
+"""What short forms of functions may take of the instructions of precise ones."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +38,17 @@ class Case:
     text: str
     inputs: dict[str, tuple[int, ...]]
     weights: dict[str, tuple[int, ...]]
+    dtype: DTypeLike = np.float32
 
 
+FUNCTIONS = Case(
+    """(float[n, 64] x) => (float[n, 64] y) {
+        a = Exp(x)  b = Tanh(x)  c = Sigmoid(x)  d = Erf(x)  e = Log(a)  f = Sin(x)  g = Cos(x)
+        y = Sum(a, b, c, d, e, f, g)
+    }""",
+    {"x": (20, 64)},
+    {},
+)
 CASES = {
     "matmul": Case(
         "(float[n, 256] x) => (float[n, 192] y) { a = MatMul(x, w)  b = Add(a, c)  y = Relu(b) }",
@@ -72,6 +76,12 @@ CASES = {
         {"x": (1, 64, 28, 28)},
         {"w": (64, 1, 3, 3)},
     ),
+    "integer_matmul": Case(
+        "(int8[n, 256] x) => (int32[n, 192] y) { y = MatMulInteger(x, w) }",
+        {"x": (60, 256)},
+        {"w": (256, 192)},
+        np.int8,
+    ),
     "softmax": Case("(float[n, s] x) => (float[n, s] y) { y = Softmax<axis=-1>(x) }", {"x": (60, 333)}, {}),
     "layernorm": Case(
         "(float[n, 384] x) => (float[n, 384] y) { y = LayerNormalization<axis=-1>(x, g, b) }",
@@ -89,53 +99,75 @@ CASES = {
 }
 
 
-def model_of(name: str) -> onnx.ModelProto:
-    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 20]> {name} {CASES[name].text}')
+def model_of(name: str, case: Case) -> onnx.ModelProto:
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 20]> {name} {case.text}')
     random = np.random.default_rng(0)
-    for weight, shape in CASES[name].weights.items():
-        array = (random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
-        model.graph.initializer.append(numpy_helper.from_array(array, weight))
+    for weight, shape in case.weights.items():
+        array = random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
+        if np.issubdtype(case.dtype, np.integer):
+            array = random.integers(-99, 99, shape)
+        model.graph.initializer.append(numpy_helper.from_array(array.astype(case.dtype), weight))
     return model
 
 
-def arrays_of(name: str) -> dict[str, np.ndarray]:
+def arrays_of(case: Case) -> dict[str, np.ndarray]:
     random = np.random.default_rng(1)
-    shapes = CASES[name].inputs
-    if "i" in shapes:
-        return {"i": random.integers(0, 500, shapes["i"])}
-    return {key: random.standard_normal(shape).astype(np.float32) for key, shape in shapes.items()}
+    if "i" in case.inputs:
+        return {"i": random.integers(0, 500, case.inputs["i"])}
+    if np.issubdtype(case.dtype, np.integer):
+        return {key: random.integers(-99, 99, shape, case.dtype) for key, shape in case.inputs.items()}
+    return {key: random.standard_normal(shape).astype(np.float32) for key, shape in case.inputs.items()}
 
 
-def count(name: str, folder: Path) -> int:
+def count(name: str, case: Case, counter: Counter, folder: Path, *, fast_math: bool = False) -> int:
     """Instructions of one run, whose results are checked."""
-    model, arrays = model_of(name), arrays_of(name)
-    deploykit.build(model, cpu="x86-64-v3", output=folder / "dist")
-    counts = folder / "counts.txt"
-    settings = (f"--toggle-collect={name}_run", f"--callgrind-out-file={counts}", "--log-file=/dev/null")
-    build = Build(find_c_compiler(), (), launcher=("valgrind", "--tool=callgrind", *settings))
+    model, arrays = model_of(name, case), arrays_of(case)
+    deploykit.build(model, cpu=counter.cpu, fast_math=fast_math, output=folder / "dist")
     scratch = folder / "scratch"
     scratch.mkdir()
     manifest = read_manifest(folder / "dist")
-    engine = Process(find_target("host").sources(folder / "dist"), folder / "dist", manifest, scratch, build)
+    sources = find_target("host").sources(folder / "dist")
+    engine = Process(sources, folder / "dist", manifest, scratch, counter.build(f"{name}_run", folder))
     (result,) = engine.run([arrays[port.name] for port in manifest.inputs])
     np.testing.assert_allclose(result, ReferenceEvaluator(model).run(None, arrays)[0], rtol=1e-3, atol=1e-4)
-    (total,) = re.findall(r"^totals: (\d+)$", counts.read_text(), re.MULTILINE)
-    return int(total)
+    return counter.read(folder)
+
+
+@pytest.fixture(params=COUNTERS, ids=lambda counter: counter.cpu)
+def counter(request: pytest.FixtureRequest) -> Counter:
+    chosen: Counter = request.param
+    missing = chosen.missing()
+    if missing is not None:
+        pytest.skip(missing)
+    return chosen
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_count(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    found = count(name, tmp_path)
-    known = json.loads(COUNTS.read_text()) if COUNTS.exists() else {}
+def test_count(name: str, counter: Counter, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    found = count(name, CASES[name], counter, tmp_path)
+    known = json.loads(COUNTS.read_text())
     if request.config.getoption("--update-golden"):
-        known = {case: known.get(case) for case in CASES if case in known or case == name} | {name: found}
-        COUNTS.write_text(json.dumps(dict(sorted(known.items())), indent=2) + "\n")
+        own = known.get(counter.cpu, {}) | {name: found}
+        known[counter.cpu] = {case: own[case] for case in sorted(own) if case in CASES}
+        COUNTS.write_text(json.dumps(known, indent=2) + "\n")
         return
-    ratio = found / known[name]
-    assert ratio <= 1 + TOLERANCE, f"{name}: {found} instructions, {known[name]} expected; see pytest --update-golden"
+    expected = known[counter.cpu][name]
+    ratio = found / expected
+    assert ratio <= 1 + TOLERANCE, f"{name}: {found} instructions, {expected} expected; see pytest --update-golden"
     if ratio < 1 - TOLERANCE:
-        warnings.warn(f"{name} takes {found} instructions, fewer than {known[name]}: --update-golden", stacklevel=1)
+        warnings.warn(f"{name} takes {found} instructions, fewer than {expected}: --update-golden", stacklevel=1)
 
 
 def test_every_count_has_a_case() -> None:
-    assert set(json.loads(COUNTS.read_text())) == set(CASES)
+    counts = json.loads(COUNTS.read_text())
+    assert set(counts) == {counter.cpu for counter in COUNTERS}
+    assert all(set(own) == set(CASES) for own in counts.values())
+
+
+def test_fast_math_takes_fewer_instructions(counter: Counter, tmp_path: Path) -> None:
+    counts = []
+    for fast_math in (False, True):
+        folder = tmp_path / str(fast_math)
+        folder.mkdir()
+        counts.append(count("functions", FUNCTIONS, counter, folder, fast_math=fast_math))
+    assert counts[1] < FAST_MATH * counts[0]

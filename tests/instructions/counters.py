@@ -1,0 +1,99 @@
+"""Ways to count the instructions that a function of a program executes, with those of all that it calls."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Protocol
+
+from deploykit.engines.emulated import emulated
+from deploykit.engines.process import Build
+from deploykit.toolchain import find_c_compiler
+
+PLUGIN = Path(__file__).with_name("count.c")
+RESULT = "instructions.txt"
+
+
+class Counter(Protocol):
+    """`cpu`: what models are built for."""
+
+    cpu: str
+
+    def missing(self) -> str | None:
+        """Why this machine cannot count this way."""
+        ...
+
+    def build(self, function: str, folder: Path) -> Build:
+        """How to run a program whose function is counted."""
+        ...
+
+    def read(self, folder: Path) -> int:
+        """Instructions of the run."""
+        ...
+
+
+class Callgrind:
+    """Under valgrind, which knows no AVX-512."""
+
+    cpu = "x86-64-v3"
+
+    def missing(self) -> str | None:
+        if platform.machine() != "x86_64":
+            return "counts are those of x86-64"
+        return None if shutil.which("valgrind") else "needs valgrind"
+
+    def build(self, function: str, folder: Path) -> Build:
+        settings = (f"--toggle-collect={function}", f"--callgrind-out-file={folder / RESULT}", "--log-file=/dev/null")
+        return Build(find_c_compiler(), (), launcher=("valgrind", "--tool=callgrind", *settings))
+
+    def read(self, folder: Path) -> int:
+        (total,) = re.findall(r"^totals: (\d+)$", (folder / RESULT).read_text(), re.MULTILINE)
+        return int(total)
+
+
+class Emulator:
+    """Under QEMU with a plugin of ours."""
+
+    cpu = "armv8.2-a+dotprod"
+
+    def missing(self) -> str | None:
+        if platform.machine() == "aarch64":
+            return "arm64 is not emulated here"
+        if not shutil.which("qemu-aarch64"):
+            return "needs qemu-user"
+        if not shutil.which("aarch64-linux-gnu-gcc"):
+            return "counts are those of the host code of aarch64-linux-gnu-gcc"
+        return None if _plugins_work() else "qemu-aarch64 does not take plugins of version 1"
+
+    def build(self, function: str, folder: Path) -> Build:
+        plugin = f"{_plugin(folder)},function={function},result={folder / RESULT}"
+        plain = emulated("aarch64")
+        return replace(plain, launcher=(*plain.launcher, "-plugin", plugin))
+
+    def read(self, folder: Path) -> int:
+        return int((folder / RESULT).read_text())
+
+
+def _plugin(folder: Path) -> Path:
+    compiler = find_c_compiler()
+    compiler.compile(PLUGIN, folder / "count.o", "-O2", "-fPIC")
+    compiler.link_shared([folder / "count.o"], folder / "count.so", "-Wl,-z,undefs")  # QEMU has the rest
+    return folder / "count.so"
+
+
+@cache
+def _plugins_work() -> bool:
+    """QEMU loads plugins before the program: with one that it refuses, it says no word of the program."""
+    with TemporaryDirectory() as folder:
+        command = ["qemu-aarch64", "-plugin", f"{_plugin(Path(folder))},function=none", f"{folder}/none"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return "plugin" not in done.stderr
+
+
+COUNTERS: tuple[Counter, ...] = (Callgrind(), Emulator())
