@@ -1,7 +1,8 @@
 """What an artifact says of its program, for people and tools; not needed to run it.
 
 program.txt    dims, tensors with their places, steps in order
-plan.json      the memory plan and what each step costs, as formulas over dims
+plan.json      the memory plan and what each step costs, as formulas over dims; for several CPUs, those of the
+               best one, with plan_<cpu>.json for each of the others
 """
 
 from __future__ import annotations
@@ -89,9 +90,17 @@ def read_listing(folder: Path) -> str:
     return _read(folder / LISTING)
 
 
-def read_plan(folder: Path) -> Plan:
-    """The memory plan in an artifact folder. Raises `ArtifactError` when there is none, or a damaged one."""
-    path = folder / PLAN
+def plan_file(level: str) -> str:
+    """The name of the plan of kernels for a CPU other than the best one."""
+    return f"{Path(PLAN).stem}_{level}{Path(PLAN).suffix}"
+
+
+def read_plan(folder: Path, level: str | None = None) -> Plan:
+    """The memory plan in an artifact folder: of the best kernels, or of those for the CPU `level`, one of the others.
+
+    Raises `ArtifactError` when there is none, or a damaged one.
+    """
+    path = folder / (PLAN if level is None else plan_file(level))
     try:
         return Plan.model_validate_json(_read(path))
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Where the time of a run goes: each step's, and with the formulas of `plan.json` how fast it computes and moves bytes.
+"""Where the time of a run goes: each step's, and with the formulas of its plan how fast it computes and moves bytes.
 
 Steps are timed run by run, and of each step the fastest run counts: what else the machine does only slows it down.
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from deploykit.errors import ArtifactError
 from deploykit.formula import evaluate
-from deploykit.plan import Plan, WorkEntry, read_plan
+from deploykit.plan import Plan, WorkEntry
 from deploykit.session import open as open_artifact
 
 _FEWEST_RUNS = 3
@@ -43,7 +43,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Step(Work):
-    """A launch of the kernel `name`, or a copy. `number` is that of `plan.json`, `result` what it writes."""
+    """A launch of the kernel `name`, or a copy. `number` is that of the plan, `result` what it writes."""
 
     number: int
     result: str
@@ -90,10 +90,10 @@ def profile(
 
     Raises what `deploykit.open` and a run raise, and `ToolchainError` without a C compiler.
     """
-    plan = read_plan(folder)
     calls: list[np.ndarray] = []
     times: list[np.ndarray] = []
     with open_artifact(folder, threads=threads, profile=True) as session:
+        plan = session.plan
         session.run(inputs)
         deadline = time.perf_counter() + seconds
         while time.perf_counter() < deadline or len(times) < _FEWEST_RUNS:

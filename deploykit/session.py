@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,10 @@ from deploykit.engines import Engine
 from deploykit.errors import ShapeError, UsageError
 from deploykit.manifest import DimEntry, Manifest, PortEntry, read_manifest, verify_files
 from deploykit.targets.base import find_target
+
+if TYPE_CHECKING:
+    from deploykit.engines.profiled import Profiled
+    from deploykit.plan import Plan
 
 
 def open(  # noqa: A001 - `deploykit.open`
@@ -57,8 +61,8 @@ class Session:
             raise UsageError(f"threads must be at least 1, found {threads}")
         if sanitize and profile:
             raise UsageError("a sanitized session cannot be profiled")
-        if cpu is not None and (sanitize or profile):
-            raise UsageError("the kernels for a CPU cannot be chosen in a sanitized or profiled session")
+        if cpu is not None and sanitize:
+            raise UsageError("the kernels for a CPU cannot be chosen in a sanitized session")
         self.manifest: Manifest = read_manifest(folder)
         verify_files(folder, self.manifest)
         self._inputs = {port.name: (port, logical_dtype(port.dtype)) for port in self.manifest.inputs}
@@ -66,12 +70,10 @@ class Session:
         self._scratch = tempfile.TemporaryDirectory(prefix="deploykit-")
         scratch = Path(self._scratch.name)
         self._engine: Engine
-        if profile and self.manifest.levels:
-            raise UsageError("an artifact with kernels for several CPUs cannot be profiled: build it for one")
         if sanitize:
             self._engine = _sanitized(folder, self.manifest, scratch)
         elif profile:
-            self._engine = _profiled(folder, self.manifest, scratch, threads)
+            self._engine = _profiled(folder, self.manifest, scratch, threads, cpu)
         else:
             self._engine = _loaded(folder, self.manifest, scratch, threads, cpu)
 
@@ -98,16 +100,24 @@ class Session:
                 raise UsageError(f"there is no dim '{name}'; the model has {', '.join(known) or 'none'}")
         return self._engine.arena_bytes([_value(dim, dims.get(name)) for name, dim in known.items()])
 
+    @property
+    def plan(self) -> Plan:
+        """The steps that `step_times` counts. Raises `UsageError` unless the session was opened with `profile`."""
+        return self._profiled().plan
+
     def step_times(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of the last run, for each step of `plan.json`: how often it ran, and seconds in all.
+        """Of the last run, for each step of `plan`: how often it ran, and seconds in all.
 
         Raises `UsageError` unless the session was opened with `profile`.
         """
+        return self._profiled().last_run()
+
+    def _profiled(self) -> Profiled:
         from deploykit.engines.profiled import Profiled
 
         if not isinstance(self._engine, Profiled):
             raise UsageError("this session has no times of steps: open it with profile=True")
-        return self._engine.last_run()
+        return self._engine
 
     def close(self) -> None:
         """End the threads and remove what was built. The session cannot be used afterwards."""
@@ -157,12 +167,10 @@ def _loaded(folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu: 
     return Process(target.sources(folder), folder, manifest, scratch, emulated(machine))
 
 
-def _profiled(folder: Path, manifest: Manifest, scratch: Path, threads: int) -> Engine:
+def _profiled(folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu: str | None) -> Engine:
     from deploykit.engines.profiled import Profiled
-    from deploykit.plan import read_plan
 
-    sources = find_target(manifest.target).sources(folder)
-    return Profiled(sources, folder, manifest, threads, scratch, len(read_plan(folder).steps))
+    return Profiled(find_target(manifest.target).sources(folder), folder, manifest, threads, scratch, cpu)
 
 
 def _sanitized(folder: Path, manifest: Manifest, scratch: Path) -> Engine:

@@ -71,6 +71,11 @@ class InProcess:
             self._pool = self._library.start_pool(threads)
             self._model.base.executor = self._library.executor(self._pool)
 
+    @property
+    def level(self) -> int:
+        """Which of the manifest's levels runs; 0 where there is one."""
+        return int(self._model.base.level)
+
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         shapes = tuple([array.shape for array in inputs])
         call = self._calls.get(shapes)

@@ -14,21 +14,31 @@ import numpy as np
 from deploykit import runtime
 from deploykit.engines.in_process import InProcess
 from deploykit.manifest import Manifest
+from deploykit.plan import read_plan
 from deploykit.toolchain import find_c_compiler
 
 
 class Profiled(InProcess):
-    """The model of `sources`, C files and objects of an artifact folder, built in `scratch`; it has `steps` steps.
+    """The model of `sources`, C files and objects of an artifact folder, built in `scratch`. The kernels are those that
+    `InProcess` takes; `plan` is that of their steps.
 
     Raises `ToolchainError`, and what `InProcess` raises.
     """
 
     def __init__(
-        self, sources: Sequence[Path], folder: Path, manifest: Manifest, threads: int, scratch: Path, steps: int
+        self,
+        sources: Sequence[Path],
+        folder: Path,
+        manifest: Manifest,
+        threads: int,
+        scratch: Path,
+        cpu: str | None = None,
     ) -> None:
-        super().__init__(_build(sources, scratch), folder, manifest, threads)
-        self._step_calls = (ctypes.c_int64 * max(steps, 1))()
-        self._step_nanoseconds = (ctypes.c_int64 * max(steps, 1))()
+        super().__init__(_build(sources, scratch), folder, manifest, threads, cpu)
+        self.plan = read_plan(folder, manifest.levels[self.level] if self.level else None)
+        steps = max(len(self.plan.steps), 1)
+        self._step_calls = (ctypes.c_int64 * steps)()
+        self._step_nanoseconds = (ctypes.c_int64 * steps)()
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         for counts in (self._step_calls, self._step_nanoseconds):

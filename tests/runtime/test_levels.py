@@ -17,6 +17,8 @@ from deploykit import runtime
 from deploykit.artifact import Artifact
 from deploykit.compiler.codegen.cpus import CHECKED, PORTABLE_LEVELS, find_cpu, host_cpu
 from deploykit.errors import UsageError
+from deploykit.plan import read_plan
+from deploykit.profiling import profile
 
 
 def runnable(cpu: str) -> bool:
@@ -64,6 +66,30 @@ def test_a_level_that_is_not_there(build: Callable[[str], Artifact]) -> None:
         deploykit.open(build("portable").path, cpu="armv8-a")
     with pytest.raises(UsageError, match="it is for one CPU"):
         deploykit.open(build("x86-64-v2").path, cpu="x86-64-v2")
+
+
+@pytest.mark.parametrize("cpu", [None, *PORTABLE_LEVELS])
+def test_the_steps_of_each_level_are_timed(build: Callable[[str], Artifact], cpu: str | None) -> None:
+    if cpu is not None and not runnable(cpu):
+        pytest.skip(f"this CPU cannot run {cpu}")
+    folder = build("portable").path
+    with deploykit.open(folder, cpu=cpu, profile=True) as session, deploykit.open(folder, cpu=cpu) as plain:
+        x = np.random.default_rng(0).standard_normal((2, 3, 24, 20)).astype(np.float32)
+        np.testing.assert_array_equal(session(x=x)["y"], plain(x=x)["y"])
+        calls, seconds = session.step_times()
+        launched = [entry.step for entry in session.plan.work]
+        assert len(calls) == len(session.plan.steps)
+        assert (calls[launched] == 1).all()
+        assert (seconds[launched] > 0).all()
+
+
+def test_a_profile_of_several_levels_is_of_the_best(build: Callable[[str], Artifact]) -> None:
+    folder = build("portable").path
+    found = profile(folder, {"x": np.ones((2, 3, 24, 20), np.float32)}, {"n": 2, "h": 24}, seconds=0)
+    best = next(cpu for cpu in PORTABLE_LEVELS if runnable(cpu))
+    plan = read_plan(folder, None if best == PORTABLE_LEVELS[0] else best)
+    assert {step.name for step in found.steps} <= set(plan.steps)
+    assert all(kernel.flops_per_second for kernel in found.kernels() if "conv" in kernel.name)
 
 
 def test_sanitizers_accept_parts(build: Callable[[str], Artifact]) -> None:

@@ -11,7 +11,7 @@ from deploykit.compiler.program.ir import Copy, CopySlice, IntExpr, Launch, Prog
 from deploykit.compiler.program.listing import listing, shape_text
 from deploykit.compiler.program.steps import number_steps
 from deploykit.manifest import DimEntry
-from deploykit.plan import LISTING, PLAN, Plan, SlotEntry, WorkEntry
+from deploykit.plan import LISTING, PLAN, Plan, SlotEntry, WorkEntry, plan_file
 
 
 def plan_of(program: Program) -> Plan:
@@ -60,13 +60,15 @@ def _work(program: Program) -> Iterator[WorkEntry]:
 
 
 def write_plan(program: Program, folder: Path) -> list[str]:
-    """Write the listing and the memory plan into an artifact folder; the names of the files.
+    """Write the listing, the memory plan and those of alternatives into an artifact folder; the names of the files.
 
     Raises `OSError` as the file system does.
     """
     (folder / LISTING).write_text(listing(program), encoding="utf-8")
-    (folder / PLAN).write_text(plan_of(program).to_json(), encoding="utf-8")
-    return [LISTING, PLAN]
+    plans = {PLAN: program} | {plan_file(other.cpu): other for other in program.alternatives}
+    for name, part in plans.items():
+        (folder / name).write_text(plan_of(part).to_json(), encoding="utf-8")
+    return [LISTING, *plans]
 
 
 def _step_name(program: Program, step: Step) -> str:
