@@ -11,6 +11,7 @@ from tvm.ir import PointerType
 
 from deploykit.compiler.codegen.c_kernels import emit_c
 from deploykit.compiler.codegen.lower import lower
+from deploykit.compiler.schedules.nest import call_name, collect
 from tests.codegen.harness import EMITTERS, SANITIZERS, Call, Library, build, elementwise, run_program
 
 if TYPE_CHECKING:
@@ -321,3 +322,11 @@ def test_no_access_outside_any_buffer(tmp_path: Path) -> None:
             Call("shifted", (row, row), (2, 3, size)),
         ]
     run_program(FUNCTIONS, calls, tmp_path, *SANITIZERS)
+
+
+@pytest.mark.parametrize("name", ["exp", "erf", "log1p"])
+def test_functions_of_whole_vectors_stay_whole(name: str) -> None:
+    """TVM takes a vector apart for a call that it does not know for vectors."""
+    lowered = lower(elementwise(getattr(tirx, name), ["float32"], lanes=8), "k")
+    calls = collect(lowered.kernel.func.body, ir.Call)
+    assert {str(call.ty.dtype) for call in calls if call_name(call) == name} == {"float32x8"}

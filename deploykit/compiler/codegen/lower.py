@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 import tvm
 from tvm import s_tir, tirx
-from tvm.ir import IRModule, PrimType, Var
+from tvm.ir import IRModule, PrimType, Var, register_op_attr
 
 from deploykit.compiler.codegen import rewrite
 from deploykit.compiler.codegen.choices import name_choices
@@ -46,6 +46,10 @@ STACK_LIMIT = 1024
 
 HOST_STACK_LIMIT = 65536
 """Bytes: the same where stacks are large; holds a register tile and a tile of the first-level cache."""
+
+for _operator in ("tirx.erf", "tirx.log1p"):
+    # Native code has these for vectors; by default TVM takes a vector with them apart into lanes.
+    register_op_attr(_operator, "TVectorizable", value=True)
 
 
 @dataclass(frozen=True)

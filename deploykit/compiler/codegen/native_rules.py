@@ -28,13 +28,15 @@ from deploykit.compiler.codegen.c.calls import MATH
 from deploykit.compiler.codegen.memory import bound_to_memory, depends_on_memory
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tvm.ir import Expr
 
 _INTRINSICS = {f"tirx.{name}": f"llvm.{name}" for name in ("tanh", "tan", "sinh", "cosh", "pow")}
 """Operators that are an operation of LLVM, which calls the C library, lane by lane for a vector."""
 
 _LIBRARY = {f"tirx.{name}": name for name in ("asinh", "acosh", "atanh", "fmod", "erf", "log1p")}
-"""Operators that become calls of the C library, by their name for double. They are never vectors."""
+"""Operators that become calls of the C library, by their name for double; for vectors, one a lane."""
 
 
 def prepare(func: tirx.PrimFunc, *, fast_math: bool = False) -> tirx.PrimFunc:
@@ -96,8 +98,20 @@ def _math(call: Call, *, fast: bool) -> Expr:
         return tirx.call_llvm_pure_intrin(dtype, _INTRINSICS[name], *call.args)
     if name in _LIBRARY:
         suffix = "" if element == "float64" else "f"
-        return tirx.call_pure_extern(dtype, f"{_LIBRARY[name]}{suffix}", *call.args)
+        return _by_lanes(dtype, f"{_LIBRARY[name]}{suffix}", call.args)
     return call
+
+
+def _by_lanes(dtype: str, name: str, arguments: Sequence[Expr]) -> Expr:
+    """A call of the C library."""
+    element, _, lanes = dtype.partition("x")
+    if not lanes:
+        return tirx.call_pure_extern(dtype, name, *arguments)
+    single = [
+        tirx.call_pure_extern(element, name, *(tirx.Shuffle([argument], [lane]) for argument in arguments))
+        for lane in range(int(lanes))
+    ]
+    return tirx.Shuffle(single, list(range(int(lanes))))
 
 
 def _unequal(expr: prim.NE) -> Expr:
