@@ -18,7 +18,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import tvm_ffi
 from tvm import tirx
+from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.codegen import native_fast, native_log, native_trig
 from deploykit.compiler.codegen.native_parts import (
@@ -53,6 +55,8 @@ _EXP_RANGE = (-104.0, 89.0)
 """Beyond these exp is 0 and infinity in float32."""
 _EXP2_RANGE = (-151.0, 129.0)
 """The same for powers of two."""
+_LEAST_NORMAL, _GREATEST_NORMAL = -87.0, 88.0
+"""Between these it is a normal number."""
 _ERF_IS_ONE, _TANH_IS_ONE = 4.0, 10.0
 _ROUNDER = 12582912.0
 """1.5 * 2^23: adding it leaves the nearest integer in the low bits of the sum."""
@@ -68,7 +72,36 @@ def expand(call: Call, *, fast: bool = False) -> Expr | None:
         return None
     if len(call.args) == 2:
         return named(call.args[0], lambda x: named(call.args[1], lambda y: rule(x, y)))
+    if rule is _exp and _is_bounded(call.args[0]):
+        return named(call.args[0], _exp_of_normal)
     return named(call.args[0], rule)
+
+
+def _is_bounded(x: Expr) -> bool:
+    """Whether `x` is a number between constants, spelled `low if y < low else high if high < y else y`, of which the
+    exponential is a normal number; or NaN."""
+    if not isinstance(x, tirx.Select) or not isinstance(x.false_value, tirx.Select):
+        return False
+    below, above = x.condition, x.false_value.condition
+    if not isinstance(below, prim.LT) or not isinstance(above, prim.LT):
+        return False
+    low, high = _number(x.true_value), _number(x.false_value.true_value)
+    same = (below.a, above.b, x.false_value.false_value)
+    return (
+        low is not None
+        and high is not None
+        and low >= _LEAST_NORMAL
+        and high <= _GREATEST_NORMAL
+        and _number(below.b) == low
+        and _number(above.a) == high
+        and all(tvm_ffi.structural_equal(same[0], other) for other in same[1:])
+    )
+
+
+def _number(x: Expr) -> float | None:
+    """The value of a constant in every lane."""
+    value = x.value if isinstance(x, prim.Broadcast) else x
+    return float(value.value) if isinstance(value, tirx.FloatImm) else None
 
 
 def _exp(x: Expr) -> Expr:
