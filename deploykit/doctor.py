@@ -116,6 +116,7 @@ TOOLS = (
     Tool("cmake", "builds an embedded artifact with its CMake file", "apt-get install cmake", program("cmake")),
     Tool("qemu-aarch64", "runs artifacts for arm64 on other machines", "apt-get install qemu-user",
          program("qemu-aarch64")),
+    Tool("node", "runs artifacts for the web", "apt-get install nodejs", program("node")),
     Tool("onnxruntime", "reference of `verify`, peer of `bench`", "pip install onnxruntime",
          python_package("onnxruntime")),
 )  # fmt: skip

@@ -6,7 +6,6 @@ to an engine. Sessions are independent of each other; one session serves one thr
 
 from __future__ import annotations
 
-import platform
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -75,7 +74,7 @@ class Session:
         elif profile:
             self._engine = _profiled(folder, self.manifest, scratch, threads, cpu)
         else:
-            self._engine = _loaded(folder, self.manifest, scratch, threads, cpu)
+            self._engine = find_target(self.manifest.target).engine(folder, self.manifest, scratch, threads, cpu)
 
     def __call__(self, **inputs: ArrayLike) -> dict[str, np.ndarray]:
         """Run the model. Arrays must have the dtype of their input; numbers and lists take it.
@@ -149,22 +148,6 @@ class Session:
         for name in self._inputs:
             if name not in inputs:
                 raise ShapeError(f"input '{name}' is missing; the model has {listed}")
-
-
-def _loaded(folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu: str | None) -> Engine:
-    """In this process, or under an emulator when the artifact is for another kind of CPU."""
-    from deploykit.engines.emulated import emulated, machine_of
-    from deploykit.engines.in_process import InProcess
-    from deploykit.engines.process import Process
-
-    target = find_target(manifest.target)
-    library = target.library(folder, scratch)
-    machine = machine_of(library)
-    if machine == platform.machine():
-        return InProcess(library, folder, manifest, threads, cpu)
-    if threads > 1 or cpu is not None:
-        raise UsageError(f"the artifact is for {machine}: under an emulator it has one thread and no choice of kernels")
-    return Process(target.sources(folder), folder, manifest, scratch, emulated(machine))
 
 
 def _profiled(folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu: str | None) -> Engine:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from deploykit.compiler.codegen.cpus import Cpu
 from deploykit.compiler.codegen.lower import HOST_STACK_LIMIT, STACK_LIMIT
-from deploykit.compiler.schedules.device import DEVICES, SCALAR_C, Device
+from deploykit.compiler.schedules.device import DEVICES, SCALAR_C, WASM_SIMD128, Device
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,10 @@ class Profile:
 
 PORTABLE_C = Profile(SCALAR_C, vectorize=False, stack_limit=STACK_LIMIT)
 """Kernels as C99 for any compiler."""
+
+
+WASM = Profile(WASM_SIMD128, vectorize=True, stack_limit=8 << 10)
+"""Kernels through LLVM for WebAssembly, where any CPU that loads a module can run it."""
 
 
 def native(cpu: Cpu) -> Profile:

@@ -1,10 +1,12 @@
-"""The C sources beside a model's own, as files.
+"""The sources beside a model's own, as files: C and, for the web, JavaScript.
 
 * `include/deploykit.h`, `core/deploykit.c`: portable C99, no heap, no globals; every target has them.
 * `host/threads.{h,c}`: a thread pool for parallel loops, where there are POSIX threads.
 * `host/cpu.{h,c}`: what the CPU can do, for kernels that need a certain one.
 * `host/runner.c`: a program that runs a model under sanitizers; it does not ship.
 * `host/profile.c`: the clock of a model that is compiled for profiling; it does not ship.
+* `wasm/entry.c`: the exports of a WebAssembly module; `wasm/libc.c` and `wasm/include`: what it needs of the C library.
+* `js/*.mjs`: the modules that load and run such a module; `js/runner.mjs` runs one for Python and does not ship.
 """
 
 from __future__ import annotations
@@ -22,3 +24,9 @@ CPU_HEADER = _ROOT / "host" / "cpu.h"
 CPU = _ROOT / "host" / "cpu.c"
 RUNNER = _ROOT / "host" / "runner.c"
 PROFILE = _ROOT / "host" / "profile.c"
+
+WASM_ENTRY = _ROOT / "wasm" / "entry.c"
+WASM_LIBC = _ROOT / "wasm" / "libc.c"
+WASM_INCLUDE = _ROOT / "wasm" / "include"
+JS_RUNNER = _ROOT / "js" / "runner.mjs"
+JS_MODULES = tuple(sorted(path for path in (_ROOT / "js").glob("*.mjs") if path != JS_RUNNER))

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from deploykit.compiler.pipeline import Observer
     from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
-    from deploykit.manifest import SourceEntry
+    from deploykit.engines import Engine
+    from deploykit.manifest import Manifest, SourceEntry
 
 GROUP = "deploykit.targets"
 
@@ -80,15 +81,15 @@ class Target(Protocol):
         """
         ...
 
-    def library(self, folder: Path, scratch: Path) -> Path:
-        """The shared library of an artifact folder that this machine can load; built in `scratch` if need be.
+    def engine(self, folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu: str | None) -> Engine:
+        """The model of an artifact folder, ready to run; what has to be built for that, is in `scratch`.
 
-        Raises `ToolchainError`, and `UsageError` when artifacts of this target do not run on this machine.
+        Raises `ToolchainError`, and `UsageError` when it cannot have so many threads or kernels for `cpu`.
         """
         ...
 
     def sources(self, folder: Path) -> list[Path]:
-        """The C files and objects of an artifact folder that make up the model."""
+        """The C files and objects of an artifact folder that make up the model. Raises `UsageError` for none."""
         ...
 
 

@@ -62,7 +62,7 @@ def test_a_build_stops_after_a_stage_and_dumps_it(deploykit, model: Path, tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--target", "toaster"], "there is no target 'toaster'; there are embedded, host"),
+        (["--target", "toaster"], "there is no target 'toaster'; there are embedded, host, webgpu"),
         (["--dim", "batch=x"], "batch=1..64"),
         (["--dim", "rows=3"], "no dim named rows; its dims are: batch"),
         (["--cpu", "z80"], "x86-64-v3"),

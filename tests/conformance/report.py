@@ -1,8 +1,9 @@
 """Run cases of the ONNX backend suite and count: `python -m tests.conformance.report [PATTERN] [OPTIONS]`.
 
 Prints the failures with their reasons as they come, and a table by kind. `--dynamic` runs the dynamic variants of the
-cases that are expected to pass; `--embedded` builds C for the embedded target and runs it under the address and
-undefined behaviour sanitizers. `--write` rewrites the list of known failures from a whole run.
+cases that are expected to pass. `--target embedded` builds C and runs it under the address and undefined behaviour
+sanitizers, `--target webgpu` builds WebAssembly and runs it in node. `--write` rewrites the list of known failures from
+a whole run.
 """
 
 from __future__ import annotations
@@ -56,14 +57,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pattern", nargs="?", default="")
     parser.add_argument("--dynamic", action="store_true")
-    parser.add_argument("--embedded", action="store_true")
+    parser.add_argument("--target", default="host")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("-j", "--jobs", type=int, default=2)
     options = parser.parse_args()
     names = [n for n in cases() if re.search(options.pattern, n) and not (options.dynamic and n in known_failures())]
     run = dynamic_outcome if options.dynamic else outcome
-    if options.embedded:
-        onnx_backend.TARGET, onnx_backend.SANITIZE = "embedded", True
+    onnx_backend.TARGET, onnx_backend.SANITIZE = options.target, options.target == "embedded"
     failures: dict[str, str] = {}
     with multiprocessing.Pool(options.jobs, maxtasksperchild=200) as pool:
         count = len(names)

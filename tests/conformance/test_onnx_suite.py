@@ -27,7 +27,7 @@ def test_case(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SUPPORTED[::16])
 def test_embedded_case_under_sanitizers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sample; `python -m tests.conformance.report --embedded` runs all cases."""
+    """A sample; `python -m tests.conformance.report --target embedded` runs all cases."""
     monkeypatch.setattr(onnx_backend, "TARGET", "embedded")
     monkeypatch.setattr(onnx_backend, "SANITIZE", True)
     cases()[name].run()
@@ -48,6 +48,15 @@ def test_dynamic_variant(name: str) -> None:
         return
     assert reason is None, "a known failure passes: take it off the list"
     assert agreed >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("node"), reason="needs node")
+@pytest.mark.parametrize("name", SUPPORTED[3::40])
+def test_case_as_webassembly_in_node(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sample; `python -m tests.conformance.report --target webgpu` runs all cases."""
+    monkeypatch.setattr(onnx_backend, "TARGET", "webgpu")
+    cases()[name].run()
 
 
 @pytest.mark.slow

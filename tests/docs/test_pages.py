@@ -15,6 +15,8 @@ PAGES = sorted((ROOT / "docs" / "targets").glob("*.md"))
 README = ROOT / "README.md"
 NOT_RUN = ("deploykit build model.onnx", "make demo")
 """What stands for the reader's own model, and what this test would not come back from."""
+SOURCES = {"c": "app.c", "js": "app.mjs", "html": "app.html"}
+"""Where the commands of a page find its programs."""
 HEADINGS = ["Prerequisites", "Build", "Integrate", "Run", "Limits"]
 
 
@@ -47,8 +49,8 @@ def test_what_a_page_says_works(page: Path, tmp_path: Path) -> None:
     for language, text in blocks:
         if text.startswith(NOT_RUN):
             continue
-        if language == "c":
-            (tmp_path / "app.c").write_text(text)
+        if language in SOURCES:
+            (tmp_path / SOURCES[language]).write_text(text)
             continue
         command = [sys.executable, "-c", text] if language == "python" else ["bash", "-euc", text]
         result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

@@ -59,6 +59,13 @@ CPUS = {
     )
 }
 
+_WASM = ("+simd128", "+bulk-memory", "+mutable-globals", "+nontrapping-fptoint", "+sign-ext")
+
+WASM_SIMD = Cpu("wasm32", "wasm32-unknown-unknown", "generic", _WASM)
+WASM_RELAXED = replace(WASM_SIMD, name="wasm32+relaxed-simd", features=(*_WASM, "+relaxed-simd"))
+"""WebAssembly with vectors, and with those operations on them whose last bits an engine may choose: fused
+multiply-add above all."""
+
 PORTABLE = "portable"
 PORTABLE_LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2")
 SHARED_LAYOUT = {"x86-64-v2": "x86-64-v3"}

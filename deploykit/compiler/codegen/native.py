@@ -1,6 +1,6 @@
-"""Kernels as one relocatable object through LLVM.
+"""Kernels as relocatable objects through LLVM.
 
-The object holds one function a kernel, `<prefix>_<kernel>`, position independent. Its undefined symbols are standard
+An object holds one function a kernel, `<prefix>_<kernel>`, position independent. Its undefined symbols are standard
 functions of <math.h> and `memset`/`memcpy`; conversions of half precision come along as local functions. It has no
 debug information and names no source file.
 """
@@ -42,11 +42,16 @@ __all__ = ["CPUS", "Cpu", "emit_object", "find_cpu", "host_cpu", "join"]
 def emit_object(kernels: Iterable[Kernel], prefix: str, cpu: Cpu, *, fast_math: bool = False) -> bytes:
     """The ELF object with all kernels. Its bytes do not depend on how many threads compile. `fast_math`: elementwise
     functions are the shorter ones of `native_fast`."""
+    return join(emit_objects(kernels, prefix, cpu, fast_math=fast_math))
+
+
+def emit_objects(kernels: Iterable[Kernel], prefix: str, cpu: Cpu, *, fast_math: bool = False) -> list[bytes]:
+    """Objects that hold all kernels between them, in the format that linkers for the CPU take."""
     target = _target(cpu)
     prepared = {symbol(kernel, prefix): native_rules.prepare(kernel.func, fast_math=fast_math) for kernel in kernels}
     count = max(1, min(len(prepared), FEW_PARTS), len(prepared) // PART)
     parts = [dict(list(prepared.items())[first::count]) for first in range(count)]
-    return join(each(lambda part: _compile(part, target), parts))
+    return list(each(lambda part: _compile(part, target), parts))
 
 
 def _compile(functions: Mapping[str, tirx.PrimFunc], target: Target) -> bytes:

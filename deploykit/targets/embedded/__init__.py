@@ -23,6 +23,8 @@ from deploykit.toolchain import find_c_compiler
 if TYPE_CHECKING:
     from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
+    from deploykit.engines import Engine
+    from deploykit.manifest import Manifest
 
 C_FILES = ("model.c", "kernels.c", "weights.c", "deploykit.c")
 PROJECT_FILES = ("main.c", "Makefile", "CMakeLists.txt", "README.md")
@@ -70,17 +72,25 @@ class EmbeddedTarget:
         write_weights_c(program, folder)
         return ["model.h", "deploykit.h", "weights.h", *C_FILES, *PROJECT_FILES]
 
-    def library(self, folder: Path, scratch: Path) -> Path:
-        compiler = find_c_compiler()
-        objects = [scratch / f"{name}.o" for name in C_FILES]
-        for name, made in zip(C_FILES, objects, strict=True):
-            compiler.compile(folder / name, made, "-O0" if name == "weights.c" else "-O2", "-fPIC")
-        library = scratch / "libmodel.so"
-        compiler.link_shared(objects, library)
-        return library
+    def engine(self, folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu: str | None) -> Engine:
+        from deploykit.engines.loading import load_library
+
+        library = _library(folder, scratch)
+        return load_library(library, self.sources(folder), folder, manifest, scratch, threads, cpu)
 
     def sources(self, folder: Path) -> list[Path]:
         return [folder / name for name in C_FILES]
+
+
+def _library(folder: Path, scratch: Path) -> Path:
+    """A shared library of the C files, built in `scratch`."""
+    compiler = find_c_compiler()
+    objects = [scratch / f"{name}.o" for name in C_FILES]
+    for name, made in zip(C_FILES, objects, strict=True):
+        compiler.compile(folder / name, made, "-O0" if name == "weights.c" else "-O2", "-fPIC")
+    library = scratch / "libmodel.so"
+    compiler.link_shared(objects, library)
+    return library
 
 
 def _require_bounds(program: Program) -> None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from deploykit.compiler.codegen.cpus import Cpu
     from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
+    from deploykit.engines import Engine
+    from deploykit.manifest import Manifest
 
 COPIED = (runtime.HEADER, runtime.CORE, runtime.THREADS_HEADER, runtime.THREADS, runtime.CPU_HEADER, runtime.CPU)
 """Sources that all models share."""
@@ -90,9 +92,11 @@ class HostTarget:
         library = f"lib{view['prefix']}.so"
         return [library, "weights.bin", *emitted, *(source.name for source in COPIED), "README.md"]
 
-    def library(self, folder: Path, scratch: Path) -> Path:  # noqa: ARG002 - it is there already
+    def engine(self, folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu: str | None) -> Engine:
+        from deploykit.engines.loading import load_library
+
         for library in folder.glob("lib*.so"):
-            return library
+            return load_library(library, self.sources(folder), folder, manifest, scratch, threads, cpu)
         raise ArtifactError(f"{folder} holds no library: build the model again")
 
     def sources(self, folder: Path) -> list[Path]:

@@ -1,0 +1,35 @@
+"""A shared library ready to run: in this process, or under an emulator when it is for another kind of CPU."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+from deploykit.engines import Engine
+from deploykit.engines.emulated import emulated, machine_of
+from deploykit.engines.in_process import InProcess
+from deploykit.engines.process import Process
+from deploykit.errors import UsageError
+from deploykit.manifest import Manifest
+
+
+def load_library(
+    library: Path,
+    sources: Sequence[Path],
+    folder: Path,
+    manifest: Manifest,
+    scratch: Path,
+    threads: int,
+    cpu: str | None,
+) -> Engine:
+    """The model of `library`, which consists of `sources`; a program for an emulator is built in `scratch`.
+
+    Raises `ToolchainError`, `ArtifactError`, and `UsageError` when it cannot have so many threads or kernels for `cpu`.
+    """
+    machine = machine_of(library)
+    if machine == platform.machine():
+        return InProcess(library, folder, manifest, threads, cpu)
+    if threads > 1 or cpu is not None:
+        raise UsageError(f"the artifact is for {machine}: under an emulator it has one thread and no choice of kernels")
+    return Process(sources, folder, manifest, scratch, emulated(machine))

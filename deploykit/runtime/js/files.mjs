@@ -1,0 +1,212 @@
+// Files of an artifact: fetched with progress, resumed after a dropped connection, checked by sha256, kept in a cache.
+
+import { DeploykitError, IntegrityError, NetworkError } from './errors.mjs';
+
+/** @typedef {{ name: string, bytes: number, sha256: string }} FileEntry */
+
+/**
+ * @typedef {object} Transfer
+ * @property {AbortSignal} [signal]
+ * @property {(bytes: number) => void} onBytes so many more bytes have come; fewer than none when they come again
+ * @property {boolean} cache keep files in Cache Storage, and take them from there
+ */
+
+const ATTEMPTS = 4;
+const PAUSE = 250;
+
+/**
+ * A file of the folder `base`, whole and as the manifest describes it.
+ * @param {URL} base
+ * @param {FileEntry} entry
+ * @param {Transfer} transfer
+ * @returns {Promise<Uint8Array<ArrayBuffer>>}
+ */
+export async function fetchFile(base, entry, transfer) {
+  const url = new URL(entry.name, base);
+  const kept = transfer.cache ? await openCache() : null;
+  const key = `${url.origin}${url.pathname}?sha256=${entry.sha256}`;
+  const found = kept && (await kept.match(key));
+  if (found) {
+    const bytes = new Uint8Array(await found.arrayBuffer());
+    if (bytes.length === entry.bytes && (await isIntact(bytes, entry))) {
+      transfer.onBytes(bytes.length);
+      return bytes;
+    }
+    await kept.delete(key);
+  }
+  const bytes = url.protocol === 'file:' ? await readLocal(url, entry, transfer) : await download(url, entry, transfer);
+  if (!(await isIntact(bytes, entry))) {
+    throw new IntegrityError(`${url} is not the file that was built (its sha256 differs): upload the artifact again`);
+  }
+  if (kept) {
+    // A full cache is no reason to fail.
+    await kept.put(key, new Response(bytes)).catch(() => {});
+  }
+  return bytes;
+}
+
+/**
+ * A JSON file of the folder.
+ * @param {URL} url
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<any>}
+ */
+export async function fetchJson(url, signal) {
+  let text;
+  if (url.protocol === 'file:') {
+    text = new TextDecoder().decode(await readFile(url));
+  } else {
+    const response = await request(url, {}, signal);
+    if (!response.ok) {
+      throw new NetworkError(`${url} cannot be fetched: HTTP ${response.status}`, response.status);
+    }
+    text = await response.text();
+  }
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new IntegrityError(`${url} is damaged: it is no JSON`, { cause });
+  }
+}
+
+/**
+ * A file over HTTP; after a lost connection the rest of it.
+ * @param {URL} url
+ * @param {FileEntry} entry
+ * @param {Transfer} transfer
+ */
+async function download(url, entry, transfer) {
+  const bytes = new Uint8Array(entry.bytes);
+  const progress = { at: 0 };
+  for (let attempt = 1; progress.at < entry.bytes || attempt === 1; attempt += 1) {
+    try {
+      await receive(url, bytes, progress, transfer);
+      if (progress.at < entry.bytes) {
+        throw new IntegrityError(`${url} ends after ${progress.at} of ${entry.bytes} bytes: upload the artifact again`);
+      }
+    } catch (error) {
+      transfer.signal?.throwIfAborted();
+      if (!mayPass(error) || attempt === ATTEMPTS) {
+        throw error;
+      }
+      await new Promise((resolve) => setTimeout(resolve, PAUSE * attempt));
+    }
+  }
+  return bytes;
+}
+
+/**
+ * Whether it is worth to try again: after a lost connection, a server in trouble, or a file that ended early.
+ * @param {unknown} error
+ */
+function mayPass(error) {
+  return error instanceof NetworkError ? error.status === 0 || error.status >= 500 : error instanceof IntegrityError;
+}
+
+/**
+ * Fill `bytes` from `progress.at` on.
+ * @param {URL} url
+ * @param {Uint8Array} bytes
+ * @param {{ at: number }} progress
+ * @param {Transfer} transfer
+ */
+async function receive(url, bytes, progress, transfer) {
+  const response = await request(url, progress.at ? { Range: `bytes=${progress.at}-` } : {}, transfer.signal);
+  if (!response.ok) {
+    throw new NetworkError(`${url} cannot be fetched: HTTP ${response.status}`, response.status);
+  }
+  if (response.status !== 206 && progress.at) {
+    // A server without ranges sends all of it again.
+    transfer.onBytes(-progress.at);
+    progress.at = 0;
+  }
+  const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) {
+        return;
+      }
+      if (progress.at + value.length > bytes.length) {
+        throw new IntegrityError(`${url} is longer than the ${bytes.length} bytes that were built`);
+      }
+      bytes.set(value, progress.at);
+      progress.at += value.length;
+      transfer.onBytes(value.length);
+    }
+  } catch (cause) {
+    if (cause instanceof DeploykitError) {
+      throw cause;
+    }
+    const lost = `${url}: the connection was lost after ${progress.at} of ${bytes.length} bytes`;
+    throw new NetworkError(lost, 0, { cause });
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+/**
+ * @param {URL} url
+ * @param {Record<string, string>} headers
+ * @param {AbortSignal} [signal]
+ */
+async function request(url, headers, signal) {
+  try {
+    return await fetch(url, { headers, signal });
+  } catch (cause) {
+    signal?.throwIfAborted();
+    throw new NetworkError(`${url} cannot be fetched: ${cause instanceof Error ? cause.message : cause}`, 0, { cause });
+  }
+}
+
+/**
+ * @param {URL} url
+ * @param {FileEntry} entry
+ * @param {Transfer} transfer
+ */
+async function readLocal(url, entry, transfer) {
+  transfer.signal?.throwIfAborted();
+  const bytes = await readFile(url);
+  if (bytes.length !== entry.bytes) {
+    throw new IntegrityError(`${url} has ${bytes.length} bytes, ${entry.bytes} were built: build the model again`);
+  }
+  transfer.onBytes(bytes.length);
+  return bytes;
+}
+
+/**
+ * A file of this machine, in node.
+ * @param {URL} url
+ * @returns {Promise<Uint8Array<ArrayBuffer>>}
+ */
+async function readFile(url) {
+  const { readFile: read } = await import('node:fs/promises');
+  try {
+    return new Uint8Array(await read(url));
+  } catch (cause) {
+    throw new NetworkError(`${url} cannot be read: ${cause instanceof Error ? cause.message : cause}`, 0, { cause });
+  }
+}
+
+/**
+ * Whether bytes have the checksum of the manifest. Pages that are not secure contexts have no way to tell; there only
+ * the number of bytes is checked.
+ * @param {Uint8Array<ArrayBuffer>} bytes
+ * @param {FileEntry} entry
+ */
+async function isIntact(bytes, entry) {
+  if (!globalThis.crypto?.subtle) {
+    return true;
+  }
+  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
+  return Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('') === entry.sha256;
+}
+
+/** Where files are kept, or null where pages have no such place. */
+async function openCache() {
+  try {
+    return (await globalThis.caches?.open('deploykit')) ?? null;
+  } catch {
+    return null;
+  }
+}

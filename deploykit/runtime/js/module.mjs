@@ -1,0 +1,282 @@
+// A model's WebAssembly module with its memory: weights first, then inputs, outputs and the arena of the current run.
+//
+// Addresses are those of `dk_tensor` and `dk_need` of deploykit.h where pointers have 32 bits.
+
+import { DTYPES } from './dtypes.mjs';
+import { DeploykitError, MemoryError, ShapeError, UnsupportedError } from './errors.mjs';
+import { MATH } from './math.mjs';
+
+/** @typedef {import('./dtypes.mjs').Elements} Elements */
+/** @typedef {{ dtype: string, shape: readonly number[], data: Elements }} Tensor */
+/** @typedef {{ name: string, dtype: string, shape: readonly (number | string)[] }} Port */
+
+/**
+ * @typedef {object} Exports
+ * @property {WebAssembly.Memory} memory
+ * @property {WebAssembly.Global} __heap_base
+ * @property {(weights: number, bytes: number) => number} open
+ * @property {(index: number) => number} input
+ * @property {(index: number) => number} output
+ * @property {() => number} dims
+ * @property {() => number} capacities
+ * @property {() => number} bind
+ * @property {() => number} arena_bytes
+ * @property {(arena: number, bytes: number) => number} set_arena
+ * @property {(index: number) => number} output_shape
+ * @property {() => number} run
+ * @property {() => number} need
+ * @property {() => number} error
+ */
+
+const PAGE = 65536;
+const ALIGNMENT = 64;
+const MOST_BYTES = 2 ** 32 - PAGE;
+const OK = 0;
+const CAPACITY = 5;
+const OF_INPUTS = [1, 2, 7];
+/** A run is repeated after it has said which memory it lacks; each time names another one. */
+const MOST_RUNS = 64;
+/** Bytes given at first to an output whose size only the run can tell. */
+const FIRST_GUESS = 4096;
+
+/** Whether this engine has the instructions of a feature: `simd` or `relaxed`. */
+export const FEATURES = {
+  simd: () => validates([0x41, 0, 0xfd, 0x0f, 0xfd, 0x62, 0x0b]),
+  relaxed: () => validates([0x41, 1, 0xfd, 0x0f, 0x41, 2, 0xfd, 0x0f, 0xfd, 0x80, 2, 0x0b]),
+};
+
+/**
+ * Whether a function of this code, giving a vector, is valid.
+ * @param {number[]} code
+ */
+function validates(code) {
+  const header = [0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 5, 1, 0x60, 0, 1, 0x7b, 3, 2, 1, 0];
+  return WebAssembly.validate(new Uint8Array([...header, 10, code.length + 3, 1, code.length + 1, 0, ...code]));
+}
+
+export class ModelModule {
+  /**
+   * @param {Exports} exports
+   * @param {readonly Port[]} inputs
+   * @param {readonly Port[]} outputs
+   * @param {number} dims how many there are
+   */
+  constructor(exports, inputs, outputs, dims) {
+    this.exports = exports;
+    this.inputs = inputs;
+    this.outputs = outputs;
+    this.dimCount = dims;
+    this.room = outputs.map(() => FIRST_GUESS);
+    this.top = align(Number(exports.__heap_base.value));
+  }
+
+  /**
+   * @param {Uint8Array<ArrayBuffer>} code
+   * @param {readonly Port[]} inputs
+   * @param {readonly Port[]} outputs
+   * @param {number} dims
+   */
+  static async compile(code, inputs, outputs, dims) {
+    try {
+      const { instance } = await WebAssembly.instantiate(code, { math: MATH });
+      return new ModelModule(/** @type {any} */ (instance.exports), inputs, outputs, dims);
+    } catch (cause) {
+      const words = cause instanceof Error ? cause.message : cause;
+      throw new UnsupportedError(`this engine cannot compile the model's WebAssembly: ${words}`, { cause });
+    }
+  }
+
+  /**
+   * Put the weights into memory and open the model.
+   * @param {number} bytes
+   * @param {readonly Uint8Array[]} parts the weights, cut into pieces
+   */
+  openWeights(bytes, parts) {
+    const address = this.top;
+    this.reserve(address + bytes, 'the weights');
+    let at = address;
+    for (const part of parts) {
+      new Uint8Array(this.exports.memory.buffer).set(part, at);
+      at += part.length;
+    }
+    this.top = align(address + bytes);
+    this.check(this.exports.open(address, bytes));
+  }
+
+  /**
+   * @param {readonly Tensor[]} tensors the inputs in order
+   * @returns {Tensor[]} the outputs in order
+   */
+  run(tensors) {
+    let top = this.top;
+    const addresses = tensors.map((tensor, index) => {
+      const address = top;
+      top = align(address + tensor.data.byteLength);
+      this.describe(this.exports.input(index), address, tensor);
+      return address;
+    });
+    for (let runs = 0; runs < MOST_RUNS; runs += 1) {
+      this.check(this.exports.bind());
+      const results = this.layOut(top);
+      tensors.forEach((tensor, index) => {
+        this.elements(tensor.dtype, addresses[index], tensor.data.length).set(/** @type {any} */ (tensor.data));
+      });
+      const status = this.exports.run();
+      if (status === OK) {
+        return results.map((address, index) => this.result(index, address));
+      }
+      this.provide(status);
+    }
+    throw new MemoryError('the model asks for more memory without end', 0);
+  }
+
+  /**
+   * Bytes of arena that a run with these dims needs.
+   * @param {readonly number[]} values in the order of the manifest
+   */
+  arenaBytes(values) {
+    const dims = new BigInt64Array(this.exports.memory.buffer, this.exports.dims(), this.dimCount);
+    values.forEach((value, index) => {
+      dims[index] = BigInt(value);
+    });
+    return this.exports.arena_bytes();
+  }
+
+  /**
+   * Memory behind `top` for the outputs and the arena of a run whose inputs are bound; the outputs' addresses.
+   * @param {number} top
+   */
+  layOut(top) {
+    const places = this.outputs.map((_, index) => {
+      this.check(this.exports.output_shape(index));
+      const tensor = this.exports.output(index);
+      const view = this.view();
+      const rank = view.getInt32(tensor + 12, true);
+      const known = this.shape(tensor, rank).every((extent) => extent >= 0);
+      const bytes = known ? view.getUint32(tensor + 4, true) : this.room[index];
+      view.setUint32(tensor, top, true);
+      view.setUint32(tensor + 4, bytes, true);
+      const address = top;
+      top = align(top + bytes);
+      return address;
+    });
+    const arena = this.exports.arena_bytes();
+    this.reserve(top + arena, 'intermediate results');
+    this.check(this.exports.set_arena(top, arena));
+    return places;
+  }
+
+  /**
+   * Note what a run lacked, for the next one; after any other failure, throw.
+   * @param {number} status
+   */
+  provide(status) {
+    const need = this.exports.need();
+    const view = this.view();
+    const output = view.getInt32(need + 8, true);
+    const dim = view.getInt32(need + 12, true);
+    if (status === CAPACITY && output >= 0) {
+      this.room[output] = Number(view.getBigInt64(need, true));
+    } else if (status === CAPACITY && dim >= 0) {
+      view.setBigInt64(this.exports.capacities() + 8 * dim, view.getBigInt64(need + 16, true), true);
+    } else {
+      this.check(status);
+    }
+  }
+
+  /**
+   * Write a `dk_tensor`.
+   * @param {number} tensor
+   * @param {number} address
+   * @param {Tensor} value
+   */
+  describe(tensor, address, value) {
+    const view = this.view();
+    view.setUint32(tensor, address, true);
+    view.setUint32(tensor + 4, value.data.byteLength, true);
+    view.setInt32(tensor + 8, dtypeOf(value.dtype).code, true);
+    view.setInt32(tensor + 12, value.shape.length, true);
+    value.shape.forEach((extent, axis) => view.setBigInt64(tensor + 16 + 8 * axis, BigInt(extent), true));
+  }
+
+  /**
+   * A copy of an output.
+   * @param {number} index
+   * @param {number} address
+   * @returns {Tensor}
+   */
+  result(index, address) {
+    const { dtype } = this.outputs[index];
+    const tensor = this.exports.output(index);
+    const shape = this.shape(tensor, this.view().getInt32(tensor + 12, true));
+    const length = shape.reduce((product, extent) => product * extent, 1);
+    return { dtype, shape, data: this.elements(dtype, address, length).slice() };
+  }
+
+  /**
+   * @param {number} tensor
+   * @param {number} rank
+   */
+  shape(tensor, rank) {
+    const view = this.view();
+    return Array.from({ length: rank }, (_, axis) => Number(view.getBigInt64(tensor + 16 + 8 * axis, true)));
+  }
+
+  /**
+   * @param {string} dtype
+   * @param {number} address
+   * @param {number} length
+   */
+  elements(dtype, address, length) {
+    return new (dtypeOf(dtype).array)(this.exports.memory.buffer, address, length);
+  }
+
+  view() {
+    return new DataView(this.exports.memory.buffer);
+  }
+
+  /**
+   * Grow the memory until it has `bytes`.
+   * @param {number} bytes
+   * @param {string} what
+   */
+  reserve(bytes, what) {
+    const missing = bytes - this.exports.memory.buffer.byteLength;
+    if (missing <= 0) {
+      return;
+    }
+    const message = `${what} would need ${missing} more bytes, which this engine does not give: use smaller inputs`;
+    if (bytes > MOST_BYTES) {
+      throw new MemoryError(message, missing);
+    }
+    try {
+      this.exports.memory.grow(Math.ceil(missing / PAGE));
+    } catch (cause) {
+      throw new MemoryError(message, missing, { cause });
+    }
+  }
+
+  /** @param {number} status */
+  check(status) {
+    if (status === OK) {
+      return;
+    }
+    const bytes = new Uint8Array(this.exports.memory.buffer, this.exports.error(), 256);
+    const text = new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0)));
+    throw OF_INPUTS.includes(status) ? new ShapeError(text) : new DeploykitError(text);
+  }
+}
+
+/** @param {string} name */
+function dtypeOf(name) {
+  const found = DTYPES.get(name);
+  if (!found) {
+    throw new DeploykitError(`unknown dtype ${name}: build the model again`);
+  }
+  return found;
+}
+
+/** @param {number} address */
+function align(address) {
+  return Math.ceil(address / ALIGNMENT) * ALIGNMENT;
+}

@@ -1,0 +1,67 @@
+/* The exports of a module: one model with its tensors, called with addresses and indices only. Compiled with
+   -DDK_PREFIX=<the model's prefix>, -DDK_INPUTS and -DDK_OUTPUTS, how many there are.
+
+   JavaScript fills the inputs (`dk_web_input`), asks for `dk_web_bind` and `dk_web_arena_bytes`, gives the arena and
+   the outputs memory, and calls `dk_web_run`. Statuses are those of dk_status. */
+#include "model.h"
+
+#define JOIN(a, b) a##b
+#define MODEL_OF(prefix, name) JOIN(prefix, name)
+#define MODEL(name) MODEL_OF(DK_PREFIX, name)
+#define EXPORT(name) __attribute__((export_name(#name)))
+
+static MODEL(_model) model;
+static MODEL(_dims) dims;
+static dk_tensor inputs[DK_INPUTS + 1];
+static dk_tensor outputs[DK_OUTPUTS];
+
+EXPORT(open) int32_t dk_web_open(const void* weights, size_t bytes) {
+    return MODEL(_init)(&model, weights, bytes, NULL, 0);
+}
+
+EXPORT(input) dk_tensor* dk_web_input(int32_t index) {
+    return &inputs[index];
+}
+
+EXPORT(output) dk_tensor* dk_web_output(int32_t index) {
+    return &outputs[index];
+}
+
+/* The dims found by `bind`: an int64_t each, in the order of the manifest. */
+EXPORT(dims) int64_t* dk_web_dims(void) {
+    return (int64_t*)(void*)&dims;
+}
+
+/* Those that the model keeps between runs; the capacity dims among them may be set. */
+EXPORT(capacities) int64_t* dk_web_capacities(void) {
+    return (int64_t*)(void*)&model.dims;
+}
+
+EXPORT(bind) int32_t dk_web_bind(void) {
+    return MODEL(_bind)(&model, inputs, &dims);
+}
+
+EXPORT(arena_bytes) double dk_web_arena_bytes(void) {
+    return (double)MODEL(_arena_bytes)(&dims);
+}
+
+EXPORT(set_arena) int32_t dk_web_set_arena(void* arena, size_t bytes) {
+    return dk_set_arena(&model.base, arena, bytes);
+}
+
+/* Fills dtype, rank, shape and bytes of an output; extents that only the run can tell are -1. */
+EXPORT(output_shape) int32_t dk_web_output_shape(int32_t index) {
+    return MODEL(_output_shape)(&dims, index, &outputs[index]);
+}
+
+EXPORT(run) int32_t dk_web_run(void) {
+    return MODEL(_run)(&model, inputs, outputs);
+}
+
+EXPORT(need) const dk_need* dk_web_need(void) {
+    return &model.base.need;
+}
+
+EXPORT(error) const char* dk_web_error(void) {
+    return MODEL(_last_error)(&model);
+}

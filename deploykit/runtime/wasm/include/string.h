@@ -1,0 +1,11 @@
+/* What the runtime needs of <string.h> where there is no C library; libc.c has it. */
+#ifndef DEPLOYKIT_STRING_H
+#define DEPLOYKIT_STRING_H
+
+#include <stddef.h>
+
+void* memcpy(void* restrict target, const void* restrict source, size_t bytes);
+void* memset(void* target, int value, size_t bytes);
+size_t strlen(const char* text);
+
+#endif

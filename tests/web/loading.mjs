@@ -1,0 +1,34 @@
+// `node loading.mjs PACKAGE BASE SCRIPT BEFORE`: evaluates BEFORE, loads the model at BASE with the modules of PACKAGE,
+// evaluates SCRIPT, an expression over `model`, and prints what came of it as JSON.
+
+import { pathToFileURL } from 'node:url';
+
+const [folder, base, script, before] = process.argv.slice(2);
+const { load, ...errors } = await import(`${pathToFileURL(folder)}/runtime/model.mjs`);
+
+const progress = [];
+const abort = new AbortController();
+const options = {
+  signal: abort.signal,
+  onProgress: ({ loaded, total }) => {
+    progress.push(loaded);
+    if (script === 'abort') {
+      abort.abort();
+    }
+    progress.total = total;
+  },
+};
+const report = {};
+(0, eval)(before);
+try {
+  const model = await load(base, options);
+  report.loaded = true;
+  report.value = script && script !== 'abort' && (await eval(`(async () => ${script})()`));
+} catch (error) {
+  report.error = error.name;
+  report.message = error.message;
+  report.known = error instanceof errors.DeploykitError;
+}
+const plain = (_, value) => (typeof value === 'bigint' ? Number(value) : value);
+console.log(JSON.stringify({ ...report, progress, total: progress.total }, plain));
+process.exit(0);

@@ -1,0 +1,93 @@
+"""The package of a model: what lies in it, and that it computes the same in node at every size."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import deploykit
+from deploykit.errors import ShapeError, ToolchainError, UsageError
+from tests.web.conftest import in_node
+
+
+def values(n: int, h: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(n)
+    return {"x": rng.standard_normal((n, 3, h, 20)).astype(np.float32), "shift": np.arange(n) - 2**40}
+
+
+def test_it_computes_the_same_at_every_size(package: Path, model: onnx.ModelProto) -> None:
+    reference = ReferenceEvaluator(model)
+    with deploykit.open(package) as session:
+        for n, h in ((1, 1), (3, 7), (8, 64), (1, 33)):
+            feeds = values(n, h)
+            results, expected = session.run(feeds), reference.run(None, feeds)
+            np.testing.assert_allclose(results["y"], expected[0], rtol=1e-4, atol=1e-6)
+            np.testing.assert_array_equal(results["moved"], expected[1])
+
+
+def test_a_wrong_input_is_refused_and_the_next_run_works(package: Path) -> None:
+    with deploykit.open(package) as session:
+        with pytest.raises(ShapeError, match="axis 1"):
+            session(x=np.zeros((1, 4, 9, 20), np.float32), shift=np.zeros(1, np.int64))
+        with pytest.raises(ShapeError, match="found 9"):
+            session.run(values(9, 3))
+        assert session.run(values(2, 3))["y"].shape == (2, 10)
+
+
+def test_memory_is_known_before_a_run(package: Path) -> None:
+    with deploykit.open(package) as session:
+        assert session.peak_bytes({"n": 1, "h": 1}) < session.peak_bytes({"n": 8, "h": 64})
+    found = in_node(package, package.as_uri() + "/", "model.memory({ n: 8, h: 64 })")
+    manifest = json.loads((package / "manifest.json").read_text())
+    assert found["value"]["arena"] == manifest["peak_memory"]["at_bounds"]
+    assert found["value"]["weights"] == manifest["peak_memory"]["weights"]
+
+
+def test_code_is_small_and_imports_nothing_that_is_not_used(package: Path) -> None:
+    manifest = json.loads((package / "manifest.json").read_text())
+    sizes = {file["name"]: file["gzip_bytes"] for file in manifest["files"]}
+    assert sizes["model.wasm"] < 20_000
+    assert sum(size for name, size in sizes.items() if name.startswith("runtime/")) < 15_000
+    script = "const m = new WebAssembly.Module(require('fs').readFileSync(process.argv[1])); "
+    script += "console.log(JSON.stringify(WebAssembly.Module.imports(m)))"
+    call = ["node", "-e", script, str(package / "model.wasm")]
+    assert subprocess.run(call, capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_large_weights_come_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deploykit.targets.webgpu.SHARD_BYTES", 4096)
+    weight = np.random.default_rng(0).standard_normal((64, 96)).astype(np.float32)
+    text = '<ir_version: 9, opset_import: ["": 20]> wide (float[n, 64] x) => (float[n, 96] y) { y = MatMul(x, w) }'
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    deploykit.build(model, "webgpu", output=tmp_path / "wide")
+    assert len(list((tmp_path / "wide" / "weights").iterdir())) == 6
+    x = np.random.default_rng(1).standard_normal((5, 64)).astype(np.float32)
+    with deploykit.open(tmp_path / "wide") as session:
+        np.testing.assert_allclose(session(x=x)["y"], x @ weight, rtol=1e-4, atol=1e-5)
+
+
+def test_what_node_cannot_do(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="one thread"):
+        deploykit.open(package, threads=2)
+    with pytest.raises(UsageError, match="for the web"):
+        deploykit.open(package, sanitize=True)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(ToolchainError, match="install node"):
+        deploykit.open(package)
+
+
+def test_a_failing_linker_leaves_nothing_behind(
+    model: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deploykit.targets.webgpu.linking.probe", lambda _: None)
+    with pytest.raises(ToolchainError, match="pip install ziglang"):
+        deploykit.build(model, "webgpu", {"n": 1, "h": 4}, tmp_path / "dist")
+    assert list(tmp_path.iterdir()) == []
