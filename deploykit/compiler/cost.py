@@ -5,13 +5,13 @@ one operation; the first value of a reduction is free. A block that computes in 
 many operations an element takes (`OPERATIONS`). A model counts operator by operator as it stands before fusion,
 where each reads its inputs and writes its outputs once; a kernel (`work`) counts as fused, before it is scheduled. What
 is repeated as often as the data say counts once: the body of a loop. Of the branches of a model's `If` both count, of
-those in a kernel the larger.
+those in a kernel the larger; what stands under a condition on the variable of a loop counts for those iterations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from tvm import ir, relax, s_tir, tirx
@@ -24,6 +24,13 @@ from deploykit.frontends.model import ImportedModel
 
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod, tirx.Max, tirx.Min)
 _COMPARISON = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
+_SPARE: dict[type, Callable[[IntExpr, IntExpr], IntExpr]] = {
+    tirx.LT: lambda a, b: b - a - 1,
+    tirx.LE: lambda a, b: b - a,
+    tirx.GT: lambda a, b: a - b - 1,
+    tirx.GE: lambda a, b: a - b,
+}
+"""What is not negative where a comparison holds."""
 _TYPICAL = 64
 _FREE_CALLS = ("if_then_else", "reinterpret", "likely")
 
@@ -121,27 +128,69 @@ def _moved(buffer: ir.Var, accesses: IntExpr) -> IntExpr:
     return simplify(tirx.min(tirx.IntImm("int64", size) if isinstance(size, int) else size, reach))
 
 
-def _stores(statement: tirx.Stmt, trips: IntExpr = 1) -> Iterator[tuple[IntExpr, tirx.BufferStore, IntExpr]]:
+@dataclass(frozen=True)
+class _Runs:
+    """How often a statement runs: for every value of the variables of loops, each from a first one to before an end."""
+
+    spans: Mapping[ir.Var, tuple[IntExpr, IntExpr]] = field(default_factory=dict)
+
+    @property
+    def count(self) -> IntExpr:
+        total: IntExpr = 1
+        for first, end in self.spans.values():
+            total = total * (end - first)
+        return total
+
+    def inside(self, loop: tirx.For) -> _Runs:
+        if not _is_shape(loop.extent):
+            return self
+        return _Runs({**self.spans, loop.loop_var: (loop.min, loop.min + loop.extent)})
+
+    def under(self, condition: ir.Expr) -> _Runs:
+        """Where a condition holds, as far as it bounds a loop's variable by sizes."""
+        if isinstance(condition, tirx.And):
+            return self.under(condition.a).under(condition.b)
+        if not isinstance(condition, tirx.LT | tirx.LE | tirx.GT | tirx.GE):
+            return self
+        if not _is_shape(condition) or _is_element(condition.a):
+            return self
+        spare = simplify(_SPARE[type(condition)](condition.a, condition.b))
+        used = [var for var in self.spans if var in free_vars(spare)]
+        return self._bounded(used[0], spare) if len(used) == 1 else self
+
+    def _bounded(self, var: ir.Var, spare: IntExpr) -> _Runs:
+        """Where `spare` is not negative, if it is the sum or difference of a size and the variable."""
+        rest = simplify(substitute(spare, {var: tirx.const(0, "int64")}))
+        first, end = self.spans[var]
+        if simplify(spare - rest - var) == 0:
+            first = tirx.max(_expr(first), _expr(0 - rest))
+        elif simplify(spare - rest + var) == 0:
+            end = tirx.min(_expr(end), _expr(rest + 1))
+        return _Runs({**self.spans, var: (first, end)})
+
+
+def _stores(statement: tirx.Stmt, runs: _Runs = _Runs()) -> Iterator[tuple[IntExpr, tirx.BufferStore, IntExpr]]:
     """Every store of a loop nest, how often it runs, and all its operations, over the kernel's own variables. Of two
     branches it is the one with more operations.
     """
     if isinstance(statement, tirx.For):
-        extent = statement.extent if _is_shape(statement.extent) else 1
-        yield from _stores(statement.body, trips * extent)
+        yield from _stores(statement.body, runs.inside(statement))
     elif isinstance(statement, tirx.SeqStmt):
         for part in statement.seq:
-            yield from _stores(part, trips)
+            yield from _stores(part, runs)
     elif isinstance(statement, tirx.IfThenElse):
-        branches = [case for case in (statement.then_case, statement.else_case) if case is not None]
-        yield from _stores(max(branches, key=_weight), trips)
+        if statement.else_case is None:
+            yield from _stores(statement.then_case, runs.under(statement.condition))
+        else:
+            yield from _stores(max(statement.then_case, statement.else_case, key=_weight), runs)
     elif isinstance(statement, tirx.BufferStore):
-        yield trips, statement, trips * _operations(statement.value)
+        yield runs.count, statement, runs.count * _operations(statement.value)
     elif isinstance(statement, s_tir.SBlockRealize):
         each = statement.block.annotations.get(OPERATIONS)
-        for count, store, operations in _stores(statement.block.body, trips):
+        for count, store, operations in _stores(statement.block.body, runs):
             yield count, store, operations if each is None else _elements(store.buffer.ty) * int(each)
     elif isinstance(getattr(statement, "body", None), tirx.Stmt):
-        yield from _stores(statement.body, trips)
+        yield from _stores(statement.body, runs)
 
 
 def _flops(statement: tirx.Stmt) -> IntExpr:
@@ -180,6 +229,10 @@ def _is_element(value: ir.Expr) -> bool:
 def _is_shape(extent: ir.Expr) -> bool:
     """Whether an extent is known before the run, rather than read from a tensor or another loop's variable."""
     return not collect(extent, (ir.TensorLoad, ir.Call))
+
+
+def _expr(value: IntExpr) -> ir.Expr:
+    return tirx.const(value, "int64") if isinstance(value, int) else value
 
 
 def _size(tensor: relax.TensorType) -> IntExpr:

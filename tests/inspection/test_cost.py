@@ -15,6 +15,7 @@ import deploykit
 from deploykit.compiler.cost import Cost, cost, effort, work
 from deploykit.compiler.dims import evaluate, to_text
 from deploykit.frontends.onnx import load_onnx
+from deploykit.frontends.onnx.imperative import Array, Code
 
 
 def cost_of(
@@ -113,6 +114,42 @@ def test_of_two_branches_the_larger_counts() -> None:
     found = work(kernel_of(y, x))
     assert found is not None
     assert evaluate(found.flops, {}) == 20
+
+
+def test_what_a_condition_on_a_loop_guards_counts_as_often_as_it_holds() -> None:
+    n = tirx.Var("n", "int64")
+    x = te.placeholder((n,), name="x")
+
+    def statements(sources: Sequence[tirx.Buffer], targets: Sequence[tirx.Buffer]) -> tirx.Stmt:
+        code = Code()
+        data, result = Array(code, sources[0]), Array(code, targets[0])
+        with code.loop("i", n) as i:
+            with code.when(tirx.all(i >= 2, n - 3 > i)):
+                result[i] = data[i] * 2.0
+            with code.when(i < 2):
+                result[i] = data[i] * 2.0 + 1.0
+            with code.when(data[i] > 0.0):
+                result[i] = data[i] + 1.0
+        return code.statement()
+
+    y = te.extern((n,), [x], statements, dtype="float32", name="y")
+    found = work(kernel_of(y, x))
+    assert found is not None
+    assert [evaluate(found.flops, {n: size}) for size in (10, 25)] == [5 + 2 * 2 + 10, 20 + 2 * 2 + 25]
+
+
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_recurrent_layers_cost_their_steps(direction: str) -> None:
+    """Of a first state of zeros no products are computed."""
+    hidden, directions = 16, 2 if direction == "bidirectional" else 1
+    nodes = [helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=hidden, direction=direction)]
+    weights = {name: np.ones((directions, 4 * hidden, hidden), np.float32) for name in "wr"}
+    cell = 4 * 2 * hidden * hidden + 2 * 4 * hidden
+    for length, batch in ((1, 1), (7, 1), (3, 13)):
+        found = cost_of(nodes, {"x": ("s", "b", hidden)}, weights, rank=4)
+        flops = evaluate(found.flops, {"s": length, "b": batch})
+        steps = directions * batch * (cell * length + cell * (length - 1))
+        assert 0.9 * steps < flops < 1.3 * steps + directions * batch * length * hidden * 30
 
 
 def test_a_kernel_used_twice_counts_for_each_shape() -> None:

@@ -80,16 +80,27 @@ class Cell:
     vectors: tuple[str, ...] = ()
 
 
-RNN = Cell((Phase((0,), 4),), lambda _, units: _rnn(units))
+MOST_GROUPS = 4
+"""Runs of units of one panel, at most."""
+
+
+def _groups(hidden: int, most: int) -> int:
+    """As many runs a panel as there may be, up to `most`, without filling up a small layer to more than whole runs."""
+    runs = -(-hidden // LANES)
+    return max(n for n in range(1, most + 1) if runs > MOST_GROUPS or runs % n == 0)
+
+
+def rnn(hidden: int) -> Cell:
+    """One gate: `h = f(x W + h R + b)`."""
+    return Cell((Phase((0,), _groups(hidden, MOST_GROUPS)),), lambda _, units: _rnn(units))
 
 
 def _rnn(units: Units) -> None:
-    """`h = f(x W + h R + b)`."""
     gate = units.gate(0)
     units.write("h", lambda lane: units.functions[0](units.bounded(gate(lane))))
 
 
-def lstm(*, coupled: bool) -> Cell:
+def lstm(_hidden: int, *, coupled: bool) -> Cell:
     """Gates i, o, f, c: `c = f c + i g(c~)`, `h = o h(c)`; `coupled` makes the forget gate `1 - i`."""
     return Cell((Phase((0, 1, 2, 3), 1),), lambda _, units: _lstm(units, coupled=coupled))
 
@@ -116,13 +127,13 @@ def _lstm(units: Units, *, coupled: bool) -> None:
     units.write("h", lambda lane: shown(lane) * h(after(lane)))
 
 
-def gru(*, linear_before_reset: bool) -> Cell:
+def gru(hidden: int, *, linear_before_reset: bool) -> Cell:
     """Gates z, r, h: `h = (1 - z) g(h~) + z h`, the reset gate `r` being applied to the state, or to the state's
     product with its weights, bias included (`linear_before_reset`)."""
     if linear_before_reset:
         phase = Phase((0, 1, 2), 1, projects=(True, True, False))
         return Cell((phase,), lambda _, units: _gru_of_products(units))
-    phases = (Phase((0, 1), 2), Phase((2,), 4, state="reset"))
+    phases = (Phase((0, 1), _groups(hidden, 2)), Phase((2,), _groups(hidden, MOST_GROUPS), state="reset"))
     return Cell(phases, lambda number, units: (_gru_gates, _gru_state)[number](units), ("reset", "update"))
 
 

@@ -12,6 +12,7 @@ any effect. States are kept in two vectors a sequence that take turns.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -80,14 +81,20 @@ def scan(code: Code, layer: Layer, arrays: dict[str, Array], sizes: tuple[IntExp
     length, batch = sizes
     whole = tirx.floordiv(expr(batch), ROWS)
     blocks = whole + (expr(batch) - whole * ROWS)
+
+    def direction(d: int, block: ir.Expr) -> None:
+        with code.when(block < whole):
+            _Block(code, layer, arrays, dtype, d, block * ROWS, ROWS, length).run()
+        with code.when(block >= whole):
+            _Block(code, layer, arrays, dtype, d, whole * (ROWS - 1) + block, 1, length).run()
+
     with code.shared("task", len(layer.backwards) * blocks) as task:
+        if len(layer.backwards) == 1:
+            direction(0, task)
+            return
         for d in range(len(layer.backwards)):
             with code.when(tirx.all(task >= d * blocks, task < (d + 1) * blocks)):
-                block = task - d * blocks
-                with code.when(block < whole):
-                    _Block(code, layer, arrays, dtype, d, block * ROWS, ROWS, length).run()
-                with code.when(block >= whole):
-                    _Block(code, layer, arrays, dtype, d, whole * (ROWS - 1) + block, 1, length).run()
+                direction(d, task - d * blocks)
 
 
 @dataclass(frozen=True)
@@ -190,7 +197,7 @@ class _Block:
                         own[run][lane] = arrays["bias"][d, unit + group * LANES + lane]
                     else:
                         own[run][lane] = tirx.const(0, self.dtype)
-        with code.loop("k", layer.hidden) as k:
+        with self._with_a_state(rows[0].step), code.loop("k", layer.hidden) as k:
             base = column * layer.hidden + k * phase.width
             for row, own in zip(rows, sums, strict=True):
                 state = self._vector(phase.state, row.sequence, now)[k]
@@ -200,6 +207,10 @@ class _Block:
         for row, own in zip(rows, sums, strict=True):
             for group in range(phase.groups):
                 self._finish(number, phase, (column, unit), (row, own, group), now)
+
+    def _with_a_state(self, step: ir.Expr) -> AbstractContextManager[None]:
+        """For what products with the state add: nothing in the first step where the first state is zero."""
+        return nullcontext() if "h" in self.arrays else self.code.when(step > 0)
 
     def _finish(
         self,

@@ -74,7 +74,7 @@ def test_only_the_last_state() -> None:
 @pytest.mark.parametrize("operator", GATES)
 def test_constant_weights_and_whole_runs_of_units(operator: str) -> None:
     """Hidden sizes that fill runs of units, or not quite; batches of whole blocks and of what is left."""
-    for hidden, linear in ((32, 0), (77, 1)):
+    for hidden, linear in ((16, 0), (32, 0), (40, 0), (77, 1)):
         shape = GATES[operator] * hidden
         text = f"""(float[t,b,{INPUTS}] x) => (float[s,d,c,k] y, float[d1,b1,k1] h) {{
             y, h = {operator}<hidden_size={hidden}{", linear_before_reset=" + str(linear) if operator == "GRU" else ""}>

@@ -15,7 +15,7 @@ Weights are (directions, gates * hidden, ...). (Source: ONNX operators RNN, GRU,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -31,7 +31,7 @@ from deploykit.frontends.onnx.ops.activations import ACTIVATIONS
 from deploykit.frontends.onnx.ops.joining import concat
 from deploykit.frontends.onnx.ops.layout import transpose
 from deploykit.frontends.onnx.ops.matmul import wide_matmul
-from deploykit.frontends.onnx.recurrence import LANES, RNN, Cell, Phase, gru, lstm
+from deploykit.frontends.onnx.recurrence import LANES, Cell, Phase, gru, lstm, rnn
 from deploykit.frontends.onnx.recurrent_scan import Function, Layer, scan
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
@@ -50,7 +50,7 @@ def rnn_operator(
     lengths: Value | None = None,
     h: Value | None = None,
 ) -> tuple[Value | None, ...]:
-    layer = _layer(ctx, node, RNN, ("Tanh",), 1, r)
+    layer = _layer(ctx, node, rnn, ("Tanh",), 1, r)
     return _run(ctx, node, layer, x, w, r, bias=bias, lengths=lengths, h=h)
 
 
@@ -65,7 +65,7 @@ def gru_operator(
     lengths: Value | None = None,
     h: Value | None = None,
 ) -> tuple[Value | None, ...]:
-    cell = gru(linear_before_reset=node.int("linear_before_reset", 0) != 0)
+    cell = partial(gru, linear_before_reset=node.int("linear_before_reset", 0) != 0)
     layer = _layer(ctx, node, cell, ("Sigmoid", "Tanh"), 3, r)
     return _run(ctx, node, layer, x, w, r, bias=bias, lengths=lengths, h=h)
 
@@ -83,12 +83,14 @@ def lstm_operator(
     c: Value | None = None,
     peephole: Value | None = None,
 ) -> tuple[Value | None, ...]:
-    cell = lstm(coupled=node.int("input_forget", 0) != 0)
+    cell = partial(lstm, coupled=node.int("input_forget", 0) != 0)
     layer = _layer(ctx, node, cell, ("Sigmoid", "Tanh", "Tanh"), 4, r)
     return _run(ctx, node, layer, x, w, r, bias=bias, lengths=lengths, h=h, c=c, peephole=peephole)
 
 
-def _layer(ctx: Context, node: Node, cell: Cell, defaults: tuple[str, ...], gates: int, r: Value) -> Layer:
+def _layer(
+    ctx: Context, node: Node, cell: Callable[[int], Cell], defaults: tuple[str, ...], gates: int, r: Value
+) -> Layer:
     direction = node.string("direction", "forward").lower()
     if direction not in _DIRECTIONS:
         raise Unsupported(f"direction '{direction}'")
@@ -100,7 +102,7 @@ def _layer(ctx: Context, node: Node, cell: Cell, defaults: tuple[str, ...], gate
         raise Unsupported("the size of the state is not known")
     ctx.require(equal(r.shape[2], hidden), f"weights of states of size {{}}, hidden_size is {hidden}", r.shape[2])
     ctx.require(equal(r.shape[1], hidden * gates), f"{{}} rows of weights for {gates} gates", r.shape[1])
-    return Layer(cell, hidden, backwards, functions, partial(_bounded, clip))
+    return Layer(cell(hidden), hidden, backwards, functions, partial(_bounded, clip))
 
 
 def _bounded(limit: float | None, x: ir.Expr) -> ir.Expr:
