@@ -82,6 +82,16 @@ CASES = {
         {"w": (256, 192)},
         np.int8,
     ),
+    "lstm": Case(
+        "(float[s, n, 24] x) => (float[s, d, n, 40] y) { y = LSTM<hidden_size=40>(x, w, r) }",
+        {"x": (6, 5, 24)},
+        {"w": (1, 160, 24), "r": (1, 160, 40)},
+    ),
+    "gru": Case(
+        "(float[s, n, 24] x) => (float[s, d, n, 40] y) { y = GRU<hidden_size=40>(x, w, r) }",
+        {"x": (6, 5, 24)},
+        {"w": (1, 120, 24), "r": (1, 120, 40)},
+    ),
     "softmax": Case("(float[n, s] x) => (float[n, s] y) { y = Softmax<axis=-1>(x) }", {"x": (60, 333)}, {}),
     "layernorm": Case(
         "(float[n, 384] x) => (float[n, 384] y) { y = LayerNormalization<axis=-1>(x, g, b) }",
