@@ -7,7 +7,7 @@ import pytest
 from tvm import te
 
 from deploykit.compiler.schedules import Device
-from deploykit.compiler.schedules.powers import LEAST, power
+from deploykit.compiler.schedules.powers import LEAST, power_of
 from tests.schedules.harness import BOTH, Compiled
 
 
@@ -16,7 +16,7 @@ from tests.schedules.harness import BOTH, Compiled
 def test_powers(device: Device, dtype: str) -> None:
     n = te.var("n", "int64")
     x = te.placeholder((n,), dtype, name="x")
-    kernel = Compiled(te.create_prim_func([x, te.compute((n,), lambda i: power(x(i)), name="y")]), device)
+    kernel = Compiled(te.create_prim_func([x, te.compute((n,), lambda i: power_of(x(i)), name="y")]), device)
     ends = [0.0, -0.0, LEAST, np.nextafter(np.dtype(dtype).type(LEAST), -np.inf), -1e30, -np.inf, np.nan]
     for values in (np.linspace(LEAST, 0, 9001), np.array(ends), np.array([-1.0])):
         arguments = values.astype(dtype)

@@ -15,7 +15,7 @@ LEAST = -87.0
 """Below that, exponentials in float32 are not normal numbers."""
 
 
-def power(value: Expr) -> Expr:
+def power_of(value: Expr) -> Expr:
     """`exp(value)` for `value <= 0` or NaN; of a float32 `value < LEAST` it is 0."""
     if dtype_of(value) != "float32":
         return tirx.exp(value)

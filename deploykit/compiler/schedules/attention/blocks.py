@@ -22,6 +22,7 @@ from deploykit.compiler.schedules.attention.problem import Problem
 from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.loops import Code, const, local, loop, main_and_tail, unrolled, vectorized
 from deploykit.compiler.schedules.nest import Buffer, Expr, sequence
+from deploykit.compiler.schedules.powers import power_of
 from deploykit.compiler.schedules.tile import Tile, each_vector, step, zero
 
 DTYPE = "float32"
@@ -228,7 +229,7 @@ class _Emitter:
         """The factor by which a risen peak shrinks what was summed before, applied to the total."""
         return sequence(
             [
-                tirx.BufferStore(self.factor, tirx.exp(self.factor[row] - self.peak[row]), [row]),
+                tirx.BufferStore(self.factor, power_of(self.factor[row] - self.peak[row]), [row]),
                 tirx.BufferStore(self.total, self.total[row] * self.factor[row], [row]),
             ]
         )
@@ -237,7 +238,7 @@ class _Emitter:
         at = key * self.blocks.height + row
         return sequence(
             [
-                tirx.BufferStore(self.powers, tirx.exp(self.powers[at] - self.peak[row]), [at]),
+                tirx.BufferStore(self.powers, power_of(self.powers[at] - self.peak[row]), [at]),
                 tirx.BufferStore(self.total, self.total[row] + self.powers[at], [row]),
             ]
         )

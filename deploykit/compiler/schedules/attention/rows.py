@@ -18,6 +18,7 @@ from deploykit.compiler.schedules.attention.problem import Problem
 from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.loops import Code, const, local, loop, main_and_tail, unrolled, vectorized
 from deploykit.compiler.schedules.nest import Buffer, Expr, sequence
+from deploykit.compiler.schedules.powers import power_of
 from deploykit.compiler.schedules.reduction import folded
 
 DTYPE = "float32"
@@ -195,7 +196,7 @@ class _Emitter:
             at = v * lanes + lane
             return sequence(
                 [
-                    tirx.BufferStore(self.scores, tirx.exp(self.scores[at] - self.fresh[zero]), [at]),
+                    tirx.BufferStore(self.scores, power_of(self.scores[at] - self.fresh[zero]), [at]),
                     tirx.BufferStore(partial_sums, partial_sums[lane] + self.scores[at], [lane]),
                 ]
             )

@@ -11,7 +11,7 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.schedules.anchors.attention import SOFTMAX
 from deploykit.compiler.schedules.inline import ANCHOR
-from deploykit.compiler.schedules.powers import power
+from deploykit.compiler.schedules.powers import power_of
 from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.node import Node
@@ -38,7 +38,7 @@ def softmax(ctx: Context, x: Value, axis: int) -> Value:
 
     def build(rows: _Rows) -> te.Tensor:
         peak = rows.reduce("peak", te.max, rows.x)
-        powers = rows.compute("powers", lambda *i: power(rows.x(*i) - peak(*rows.row(i))))
+        powers = rows.compute("powers", lambda *i: power_of(rows.x(*i) - peak(*rows.row(i))))
         total = rows.reduce("total", te.sum, powers)
         if not last:
             return rows.result("softmax", lambda *i: powers(*i) / total(*rows.row(i)))
@@ -55,7 +55,7 @@ def log_softmax(ctx: Context, x: Value, axis: int) -> Value:
     def build(rows: _Rows) -> te.Tensor:
         peak = rows.reduce("peak", te.max, rows.x)
         shifted = rows.compute("shifted", lambda *i: rows.x(*i) - peak(*rows.row(i)))
-        total = rows.reduce("total", te.sum, lambda *i: power(shifted(*i)))
+        total = rows.reduce("total", te.sum, lambda *i: power_of(shifted(*i)))
         return rows.result("log_softmax", lambda *i: shifted(*i) - tirx.log(total(*rows.row(i))))
 
     return _kernel(ctx, "log_softmax", x, axis, build)
