@@ -62,8 +62,6 @@ def build(
     if stop_after is not None and stop_after not in STAGES:
         raise UsageError(f"there is no stage '{stop_after}'; there are {', '.join(STAGES)}")
     chosen = find_target(target)
-    if fast_math and not chosen.native:
-        raise UsageError(f"target {target} computes with the functions of the C library: build without --fast-math")
     profiles = profiles_for(chosen, cpu)
     if stop_after is None:
         check_output(Path(output))

@@ -32,6 +32,14 @@ def test_it_computes_the_same_at_every_size(package: Path, model: onnx.ModelProt
             np.testing.assert_array_equal(results["moved"], expected[1])
 
 
+def test_fast_math_computes_nearly_the_same(package: Path, model: onnx.ModelProto, tmp_path: Path) -> None:
+    artifact = deploykit.build(model, "webgpu", {"n": (1, 8), "h": (1, 64)}, tmp_path / "fast", fast_math=True)
+    assert artifact is not None
+    assert artifact.manifest.fast_math
+    with deploykit.open(package) as precise, deploykit.open(tmp_path / "fast") as fast:
+        np.testing.assert_allclose(fast.run(values(2, 9))["y"], precise.run(values(2, 9))["y"], rtol=1e-5)
+
+
 def test_a_wrong_input_is_refused_and_the_next_run_works(package: Path) -> None:
     with deploykit.open(package) as session:
         with pytest.raises(ShapeError, match="axis 1"):

@@ -52,6 +52,8 @@ class EmbeddedTarget:
         from deploykit.compiler.codegen.host_c import emit_host, prefix_of
 
         _require_bounds(program)
+        if options.fast_math:
+            raise UsageError("target embedded calls the functions of the C library: build without --fast-math")
         texts = emit_host(program, options.version)
         texts["kernels.c"] = emit_c(program.kernels, prefix_of(program))
         return {name: text.encode() for name, text in texts.items()}
