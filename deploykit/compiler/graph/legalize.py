@@ -46,7 +46,7 @@ from deploykit.compiler.schedules.loops import bits_of, static
 from deploykit.compiler.schedules.tile import panel_width
 from deploykit.compiler.schedules.winograd import winograd_depth, worthwhile
 
-WINOGRAD_BITS = 256
+WINOGRAD_BITS = 128
 """The narrowest vectors for which transformed tiles pay."""
 
 FEW_ROWS = 4
