@@ -7,7 +7,7 @@ JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist=worksteal -q
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format bench lock clean
+.PHONY: help setup demo test test-fast lint format bench bench-web lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -24,6 +24,9 @@ demo: setup ## Build real models for every target, run them, compare, and print 
 bench: setup ## Time models next to ONNX Runtime, and PyTorch and IREE where they are installed; see build/bench
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.roofline
+
+bench-web: setup ## Time web packages next to onnxruntime-web in Chromium; see build/bench-web
+	$(BIN)/python -m bench.web
 
 test: setup ## Run all tests
 	$(PYTEST)

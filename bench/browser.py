@@ -1,0 +1,77 @@
+"""A page in headless Chromium: served from a folder, it posts its result as JSON to `/result`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Any
+
+ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
+"""Headers with which a page may share memory between threads."""
+
+_OPTIONS = (
+    *("--headless=new", "--no-sandbox", "--no-first-run", "--disable-quic", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"),
+)
+
+
+def find_chromium() -> str | None:
+    return shutil.which("chromium") or shutil.which("google-chrome")
+
+
+def in_chromium(folder: Path, page: str, *, seconds: float = 120, headers: Mapping[str, str] | None = None) -> Any:
+    """What `page`, relative to `folder`, posts. Raises `TimeoutError` when it posts nothing for so long."""
+    chromium = find_chromium()
+    if chromium is None:
+        raise FileNotFoundError("no Chromium found: install one (Debian: `apt-get install chromium`)")
+    with _served(folder, headers or {}) as (address, posted), tempfile.TemporaryDirectory() as profile:
+        call = [chromium, *_OPTIONS, f"--user-data-dir={profile}", f"{address}/{page}"]
+        process = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            return posted.get(timeout=seconds)
+        except Empty:
+            raise TimeoutError(f"{page} posted nothing for {seconds} s") from None
+        finally:
+            process.terminate()
+            process.wait()
+
+
+@contextmanager
+def _served(folder: Path, headers: Mapping[str, str]) -> Iterator[tuple[str, Queue[Any]]]:
+    """The address of a server of `folder`, and what is posted to it."""
+    posted: Queue[Any] = Queue()
+
+    class Handler(SimpleHTTPRequestHandler):
+        extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".mjs": "text/javascript"}  # noqa: RUF012
+
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments, directory=str(folder))
+
+        def end_headers(self) -> None:
+            for name, value in headers.items():
+                self.send_header(name, value)
+            super().end_headers()
+
+        def do_POST(self) -> None:
+            posted.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            """Not on the terminal."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", posted
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,133 @@
+"""`make bench-web`: web packages next to onnxruntime-web, in one page of headless Chromium, as a table.
+
+    python -m bench.web [--filter NAME] [--seconds S] [--output DIR]
+
+Both sides run on WebAssembly with one thread, by turns. `ratio` is onnxruntime-web's median time over ours: above 1 we
+are faster; `code` is what a page transfers besides the weights, with gzip. Needs chromium, and npm for onnxruntime-web.
+DIR (default `build/bench-web`) receives packages, models and `report.json`. Exit code 1 when results differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import deploykit
+from bench.browser import ISOLATED, in_chromium
+from bench.cases import CASES, Case
+from bench.worker import inputs_of
+from deploykit.cli.console import messages, results, table
+from deploykit.manifest import Manifest, read_manifest
+
+PEER = "onnxruntime-web@1.30.0"
+TOLERANCE = 1e-3
+"""Largest difference of an element, relative to one more than its magnitude."""
+
+
+def main() -> int:
+    given = _arguments()
+    given.output.mkdir(parents=True, exist_ok=True)
+    folder = given.output.resolve()
+    if not (folder / "node_modules" / "onnxruntime-web").exists():
+        _install_peer(folder)
+    cases = [case for case in CASES.values() if not given.filter or any(text in case.name for text in given.filter)]
+    jobs = [_job(case, folder) for case in cases]
+    (folder / "web.html").write_text(Path(__file__).with_name("web.html").read_text())
+    models = []
+    for job in jobs:
+        messages.print(f"{job['name']}: time")
+        (folder / "jobs.json").write_text(json.dumps({"jobs": [job], "seconds": given.seconds}))
+        found = in_chromium(folder, "web.html", seconds=600, headers=ISOLATED)
+        models += found["models"]
+        (folder / "report.json").write_text(json.dumps({**found, "models": models}, indent=1) + "\n")
+    return _show(models, folder)
+
+
+def _install_peer(folder: Path) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        sys.exit("npm not found: it brings onnxruntime-web (Debian: `apt-get install npm`)")
+    messages.print(f"npm install {PEER}")
+    subprocess.run([npm, "install", "--silent", "--prefix", folder, PEER], check=True)
+
+
+def _job(case: Case, folder: Path) -> dict[str, Any]:
+    """Build a case's package, and say what the page runs."""
+    messages.print(f"{case.name}: build")
+    model = case.make()
+    (folder / f"{case.name}.onnx").write_bytes(model.SerializeToString(deterministic=True))
+    artifact = deploykit.build(model, "webgpu", case.dims, folder / case.name)
+    assert artifact is not None
+    sizes = [{"label": _label(sizes), "inputs": _inputs(case, artifact.manifest, sizes)} for sizes in case.sizes]
+    return {"name": case.name, "folder": case.name, "model": f"{case.name}.onnx", "sizes": sizes}
+
+
+def _inputs(case: Case, manifest: Manifest, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Shapes and ranges of the inputs; the page fills them."""
+    found = []
+    for name, array in inputs_of(case, manifest, sizes).items():
+        source = case.sources.get(name)
+        low, high = (source.low, source.high) if source is not None and array.dtype.kind == "i" else (0, 1)
+        found.append({"name": name, "dtype": array.dtype.name, "shape": array.shape, "low": low, "high": high})
+    return found
+
+
+def _label(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={size}" for name, size in sizes.items())
+
+
+def _code_bytes(folder: Path) -> int:
+    """Bytes with gzip of what a page loads besides the weights."""
+    manifest = read_manifest(folder)
+    loaded = ("index.mjs", "model-relaxed.wasm")
+    files = [f for f in manifest.files if f.name in loaded or f.name.startswith("runtime/")]
+    return sum(f.gzip_bytes for f in files) + len(gzip.compress((folder / "manifest.json").read_bytes()))
+
+
+def _show(models: Sequence[Mapping[str, Any]], folder: Path) -> int:
+    shown = table("model", "sizes", "deploykit", "onnxruntime-web", "ratio", "load", "its load", "code", "error")
+    ratios, wrong = [], False
+    for model in models:
+        if "failed" in model:
+            shown.add_row(model["name"], model["failed"])
+            wrong = True
+        for index, row in enumerate(model["rows"]):
+            ratios.append(row["peer"] / row["ours"])
+            wrong = wrong or not row["error"] <= TOLERANCE
+            times = (f"{row['ours']:.2f} ms", f"{row['peer']:.2f} ms", f"{ratios[-1]:.2f}")
+            shown.add_row(model["name"], row["label"], *times, *_once(model, folder, index), f"{row['error']:.0e}")
+    results.print(shown)
+    if ratios:
+        results.print(f"geometric mean {exp(np.mean([log(r) for r in ratios])):.2f}, least {min(ratios):.2f}")
+    return 1 if wrong else 0
+
+
+def _once(model: Mapping[str, Any], folder: Path, index: int) -> tuple[str, str, str]:
+    """What belongs to a model rather than to a row: the times to load, and the code; on the first row."""
+    if index:
+        return "", "", ""
+    return f"{model['ourLoad']:.0f} ms", f"{model['peerLoad']:.0f} ms", f"{_code_bytes(folder / model['name']):,}"
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.web", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--filter", action="append", metavar="NAME", help="models whose name contains this")
+    parser.add_argument("--seconds", type=float, default=3, help="for each line of the table (default: 3)")
+    parser.add_argument("--output", type=Path, default=Path("build/bench-web"), metavar="DIR")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
