@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 STACK_LIMIT = 1024
 """Bytes: a buffer of constant size up to this stays on the stack of a kernel."""
 
-HOST_STACK_LIMIT = 65536
-"""Bytes: the same where stacks are large; holds a register tile and a tile of the first-level cache."""
+HOST_STACK_LIMIT = 128 << 10
+"""Bytes: the same where stacks are large; holds a register tile and what stays in the second-level cache."""
 
 for _operator in ("tirx.erf", "tirx.log1p"):
     # Native code has these for vectors; by default TVM takes a vector with them apart into lanes.

@@ -5,8 +5,8 @@ work*, rows by panels: the panels of a unit over one chunk take half of the seco
 once for all rows of the unit. Where that gives fewer than `UNITS` units, there are more blocks of rows, then more
 stretches of panels, so that small products can be shared out as well.
 
-A right operand that comes as it is, is packed within the unit, `panels` panels at a time, which stay in the caches
-while the tiles of all rows pass by; units are stretches of panels first.
+A right operand that comes as it is, is packed within the unit, `panels` panels at a time, which stay in the
+second-level cache while the tiles of all rows pass by; chunks are short enough for some panels.
 
 Rows that lie a large power of two apart compete for few places of the cache; then, and where the distance is not
 known, a tile's rows are *copied* for each chunk.
@@ -39,6 +39,12 @@ WIDEST = 256
 FEWEST_COPIED = 4
 """Panels that make up for the copy of a tile's rows."""
 
+FEWEST_PACKED_FOR = 256
+"""Rows of a unit of work that packs panels, where the result has as many."""
+
+PACKED_SHARE = 1 / 10
+"""What the packed panels take of the second-level cache, at most."""
+
 LINE, WAYS = 64, 8
 """Bytes of a line of the first-level cache, and lines that compete for the same places before one is lost."""
 
@@ -68,8 +74,9 @@ class Blocking:
     def units(self, rows: Expr, panels: Expr, batched: bool) -> tuple[Expr, Expr]:
         """Blocks of rows and stretches of panels. A product of many is one unit, where the caches allow it."""
         wanted = const(1 if batched else UNITS)
-        stretches = tirx.min(panels, wanted) if self.packs else ceil_div(panels, const(self.panels))
-        least, most = ceil_div(rows, const(MOST_ROWS)), ceil_div(rows, const(FEWEST_ROWS))
+        stretches = ceil_div(panels, const(self.panels))
+        least = const(1) if self.packs else ceil_div(rows, const(MOST_ROWS))
+        most = ceil_div(rows, const(FEWEST_PACKED_FOR if self.packs else FEWEST_ROWS))
         blocks = tirx.min(tirx.max(ceil_div(wanted, tirx.max(stretches, const(1))), least), most)
         most = ceil_div(panels, const(FEWEST_COPIED if self.pitch else 1))
         return blocks, tirx.max(stretches, tirx.min(most, ceil_div(wanted, tirx.max(blocks, const(1)))))
@@ -93,12 +100,17 @@ def blocking_for(device: Device, tile: Tile, total: Expr, columns: Expr, *, resu
 
 def packing(device: Device, tile: Tile, total: Expr, *, resumable: bool) -> Blocking | None:
     """The blocking of a product whose right operand comes as it is; `None` where a chunk is too long for the cache."""
-    total = as_index(total)
-    longest = _longest(device, tile, tile.columns, DIRECT_SHARE)
-    if not resumable and (static(total) or longest + 1) > longest:
+    total, size = as_index(total), bits_of(tile.dtype) // 8
+    room = int(device.l2_bytes * PACKED_SHARE) // (tile.columns * size)
+    whole = (static(total) or room + 1) <= room
+    if not resumable and not whole:
         return None
+    copied = crowded(device, tile.rows, static(total), size)
+    longest = _longest(device, tile, tile.rows, COPIED_SHARE if copied else DIRECT_SHARE)
+    longest = room if not resumable else max(tile.lanes, min(longest, room // FEWEST_COPIED // tile.lanes * tile.lanes))
     depth, chunks = _chunks(tile, total, longest)
-    return Blocking(total, depth, chunks, max(1, longest // (static(depth) or longest)), 0, packs=True)
+    steps = static(depth) or longest
+    return Blocking(total, depth, chunks, max(1, room // steps), _pitch(tile, steps) if copied else 0, packs=True)
 
 
 def _chunks(tile: Tile, total: Expr, longest: int) -> tuple[Expr, Expr]:

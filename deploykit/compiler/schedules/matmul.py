@@ -357,10 +357,14 @@ class _Emitter:
     def ahead(self, strip: _Strip, panel: Expr, k: Expr) -> list[Any]:
         """Asks for what is read of the right operand some steps later."""
         tile = strip.tile
-        if tile.lanes == 1 or (self.packed is not None and not strip.direct):
+        if tile.lanes == 1:
             return []
-        places = [self.right(strip, panel, k + AHEAD, const(v * tile.lanes)) for v in range(tile.vectors)]
-        return [prefetch(collect(place, ir.TensorLoad)[0]) for place in places]
+        columns = [const(v * tile.lanes) for v in range(tile.vectors)]
+        if self.packed is not None and not strip.direct:
+            places = [self.packed_at(strip, panel, k + AHEAD, column) for column in columns]
+            return [prefetch(tirx.BufferLoad(self.packed, [place])) for place in places]
+        elements = [self.right(strip, panel, k + AHEAD, column) for column in columns]
+        return [prefetch(collect(element, ir.TensorLoad)[0]) for element in elements]
 
     def row(self, strip: _Strip, row: Expr) -> Expr:
         """A row of the tile; the last one of the unit of work in place of those beyond it."""
