@@ -36,7 +36,7 @@ from deploykit.compiler.schedules.access import (
     static_stride,
     values_of,
 )
-from deploykit.compiler.schedules.blocking import Blocking, blocking_for, ceil_div, packing, part
+from deploykit.compiler.schedules.blocking import LINE, Blocking, blocking_for, ceil_div, packing, part
 from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.finish import finish_of
 from deploykit.compiler.schedules.heights import heights_for, sizes_of
@@ -355,11 +355,11 @@ class _Emitter:
         return sequence([loop("k", whole, several), rest, gather(tile, sums, parts.rows)])
 
     def ahead(self, strip: _Strip, panel: Expr, k: Expr) -> list[Any]:
-        """Asks for what is read of the right operand some steps later."""
+        """Asks for the cache lines that are read of the right operand some steps later."""
         tile = strip.tile
         if tile.lanes == 1:
             return []
-        columns = [const(v * tile.lanes) for v in range(tile.vectors)]
+        columns = [const(column) for column in range(0, tile.columns, LINE * 8 // bits_of(tile.dtype))]
         if self.packed is not None and not strip.direct:
             places = [self.packed_at(strip, panel, k + AHEAD, column) for column in columns]
             return [prefetch(tirx.BufferLoad(self.packed, [place])) for place in places]
