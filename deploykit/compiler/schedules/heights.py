@@ -1,8 +1,8 @@
 """How rows are cut into register tiles of a few heights.
 
 Code for each height costs time to compile and room in the instruction cache, so there is a *menu* of few: the tallest
-tile, some shorter ones, and one for a single row. The last tile may reach beyond the last row, unless it is the
-tallest, whose rows are where registers for addresses suffice: it computes the last row several times.
+tile, some shorter ones, and one for a single row. The last tile may reach beyond the last row, which it computes
+several times; but not the tallest one of several vectors: there are no registers for an address of each of its rows.
 
 Without vectors there is every height, and no tile reaches beyond the last row.
 """

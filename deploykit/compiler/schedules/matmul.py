@@ -10,7 +10,7 @@ Takes the `matmul` anchor with its right operand in one of two forms:
 Batch dims that the left operand and the result run through like rows, and the right operand not at all, become rows.
 
 A unit of work is some rows by some panels. For each chunk of the depth (`blocking`), the rows are cut into register
-tiles of equal height, but for one row, so no operand is padded. Where rows of packed panels are copied, the panels of
+tiles of a few heights (`heights`), so no operand is padded. Where rows of packed panels are copied, the panels of
 the unit pass by one tile after the other, else the tiles by one panel after the other. Between chunks the sums lie in
 the result; with the last chunk they are complete, and the epilogue is applied.
 
