@@ -23,8 +23,10 @@ from deploykit.compiler.codegen.lower import LoweredKernel, lower
 from deploykit.compiler.cost import Cost, effort, work
 from deploykit.compiler.graph.attention import fuse_attention
 from deploykit.compiler.graph.legalize import legalize
+from deploykit.compiler.graph.moves import fold_reshapes
 from deploykit.compiler.graph.order import bind_dims_first
 from deploykit.compiler.graph.rows import fuse_rows
+from deploykit.compiler.graph.siblings import join_siblings
 from deploykit.compiler.profile import Profile
 from deploykit.compiler.program.inplace import elementwise_inputs
 from deploykit.compiler.program.ir import Program
@@ -88,7 +90,7 @@ def graph(model: ImportedModel, device: Device) -> ir.IRModule:
     """Simplify and legalise."""
     clean = [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(_entries(model.module))]
     module = tvm.ir.transform.Sequential(clean)(model.module)
-    return legalize(fuse_attention(module), device)
+    return legalize(fuse_attention(fold_reshapes(join_siblings(module))), device)
 
 
 def kernels(module: ir.IRModule, device: Device, level: int) -> KernelModule:

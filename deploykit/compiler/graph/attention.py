@@ -4,27 +4,33 @@
     weights = softmax(scores)                along the last axis
     result  = matmul(weights, v)
 
-is taken where nothing else uses the values on the way, all is float32, and the sizes of the heads are constants up to
-`WIDEST_HEAD`. Kernels that only rearrange `q`, `k`, `v` or the result, or change the elements of an operand one by one,
-join in, so that heads are read and written where they lie. The softmax is one whose last stage has the annotation
-`anchors.attention.SOFTMAX`. What becomes of it is a function of kernels that `FuseTIR` makes one PrimFunc of.
+is taken where nothing else uses the values on the way, sums and the softmax are float32, and the sizes of the heads are
+constants up to `WIDEST_HEAD`. Scores and results may be rounded to narrower floats on the way, weights where
+that is free. Kernels that only rearrange `q`, `k`, `v` or the result, or change the elements of an operand one
+by one, join in, so that heads are read and written where they lie. The softmax is one whose last stage has the
+annotation `anchors.attention.SOFTMAX`. What becomes of it is a function of kernels that `FuseTIR` makes one PrimFunc.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 
-import tvm_ffi
 from tvm import ir, relax
 
+from deploykit.compiler.graph.moves import Graph, is_move
 from deploykit.compiler.graph.outline import arguments_of, is_tensor, outlined, same_call
-from deploykit.compiler.schedules.anchors.attention import SOFTMAX, scores, weighted
+from deploykit.compiler.schedules.anchors.attention import DTYPE, ROUNDED, SOFTMAX, scores, weighted
 from deploykit.compiler.schedules.attention import WIDEST_HEAD
 from deploykit.compiler.schedules.inline import is_heavy
 from deploykit.compiler.schedules.loops import static
-from deploykit.compiler.schedules.nest import Stage, read
+from deploykit.compiler.schedules.nest import Stage, collect, read
+
+STORED = ("float32", "float16", "uint16")
+"""The types that operands are read in; uint16 are the bits of bfloat16."""
+
+SHORT = 64
+"""Nodes of an expression that may be evaluated whenever an operand is read."""
 
 
 def fuse_attention(mod: ir.IRModule) -> ir.IRModule:
@@ -44,7 +50,8 @@ def fuse_attention(mod: ir.IRModule) -> ir.IRModule:
 @dataclass
 class _Match:
     """An attention. `chain` are the kernels from the first product to the softmax, `empty` what a row without open
-    keys gives; `side` are kernels that join in on an operand, `last` is the variable of the result."""
+    keys gives, `softmax` the softmax and what rounds it; `side` are kernels that join in on an operand or the result,
+    `last` is the variable of the result."""
 
     queries: relax.Expr
     keys: relax.Expr
@@ -53,13 +60,13 @@ class _Match:
     first: relax.Var
     second: relax.Var
     last: relax.Var
-    softmax: relax.Var
+    softmax: list[relax.Var]
     chain: list[relax.Var]
     side: list[relax.Var] = field(default_factory=list)
 
     @property
     def absorbed(self) -> set[relax.Var]:
-        return {self.first, self.second, self.last, self.softmax, *self.chain, *self.side}
+        return {self.first, self.second, self.last, *self.softmax, *self.chain, *self.side}
 
 
 class _Block:
@@ -69,19 +76,9 @@ class _Block:
         self, mod: ir.IRModule, builder: relax.BlockBuilder, block: relax.BindingBlock, func: relax.Function
     ) -> None:
         self.mod, self.builder, self.block = mod, builder, block
-        self.values = {
-            binding.var: binding.value for binding in block.bindings if isinstance(binding, relax.VarBinding)
-        }
-        used: list[ir.Var] = []
-        tvm_ffi.structural_walk(func.body, (ir.Var, used.append))
-        self.uses = Counter(used)
-        for binding in (binding for block in func.body.blocks for binding in block.bindings):
-            self.uses[binding.var] -= 1
-        self.readers: dict[relax.Var, list[relax.Var]] = {}
-        for var, value in self.values.items():
-            for argument in arguments_of(value):
-                if isinstance(argument, relax.Var):
-                    self.readers.setdefault(argument, []).append(var)
+        graph = Graph(func)
+        self.uses, self.readers = graph.uses, graph.readers
+        self.values = {b.var: b.value for b in block.bindings if isinstance(b, relax.VarBinding)}
 
     def rewritten(self) -> relax.BindingBlock:
         """The block with each attention as a call of one function."""
@@ -108,23 +105,29 @@ class _Block:
         if not _is_product(product):
             return None
         weights, values = product.args
+        rounded: list[relax.Var] = []
+        while self.is_rounded(weights) and self.single(weights):
+            rounded.append(weights)
+            (weights,) = arguments_of(self.values[weights])
         empty = self.softmax(weights)
         if empty is None or not self.single(weights):
             return None
         chain = self.chain(arguments_of(self.values[weights])[0])
-        if chain is None:
+        if chain is None or str(chain[0].ty.dtype) != DTYPE:
             return None
         first, chain = chain[-1], chain[:-1]
         queries, keys = self.values[first].args
         sizes = [static(queries.ty.shape[-1]), static(values.ty.shape[-1])]
         if any(size is None or size > WIDEST_HEAD for size in sizes):
             return None
-        operands = (queries, keys, values)
-        if any(len(x.ty.shape) < 2 for x in operands) or any(str(x.ty.dtype) != "float32" for x in operands):
+        inputs = (queries, keys, values)
+        if any(len(x.ty.shape) < 2 for x in inputs) or any(str(x.ty.dtype) not in STORED for x in inputs):
             return None
-        match = _Match(queries, keys, values, empty, first, second, second, weights, chain)
+        if any(str(x.ty.dtype) != DTYPE for x in (first, second)):
+            return None
+        match = _Match(queries, keys, values, empty, first, second, second, [*rounded, weights], chain)
         self.absorb_result(match)
-        for operand in operands:
+        for operand in inputs:
             self.absorb_operand(match, operand)
         return match
 
@@ -134,16 +137,21 @@ class _Block:
         kernel = self.kernel(value)
         stages = [] if kernel is None else kernel
         kinds = [stage.annotations[SOFTMAX] for stage in stages if SOFTMAX in stage.annotations]
-        return str(kinds[-1]) if kinds and str(weights.ty.dtype) == "float32" else None
+        return str(kinds[-1]) if kinds and str(weights.ty.dtype) == DTYPE else None
+
+    def is_rounded(self, var: relax.Expr) -> bool:
+        """Whether `var` is another tensor in another float type, which it need not be."""
+        stages = self.kernel(self.values.get(var))
+        return stages is not None and len(stages) == 1 and stages[0].annotations.get(ROUNDED) == "free"
 
     def chain(self, var: relax.Expr) -> list[relax.Var] | None:
         """The variables from the one that the softmax reads back to the first product."""
         value = self.values.get(var)
-        if value is None or not self.single(var) or str(var.ty.dtype) != "float32":
+        if value is None or not self.single(var):
             return None
         if _is_product(value):
             return [var]
-        for operand in self.in_place_operands(value):
+        for operand in self.in_place_arguments_of(value):
             rest = self.chain(operand)
             if rest is not None:
                 return [var, *rest]
@@ -165,7 +173,7 @@ class _Block:
         stages = self.kernel(value)
         return stages[0] if stages is not None and len(stages) == 1 and stages[0].pointwise else None
 
-    def in_place_operands(self, value: relax.Expr) -> list[relax.Var]:
+    def in_place_arguments_of(self, value: relax.Expr) -> list[relax.Var]:
         """The operands of a pointwise kernel that it reads at the place that it writes, and nowhere else."""
         stage = self.pointwise(value)
         if stage is None:
@@ -185,19 +193,21 @@ class _Block:
         while (stage := self.pointwise(self.values.get(operand))) is not None:
             assert stage.store is not None
             tensors = [a for a in arguments_of(self.values[operand]) if is_tensor(a) and len(a.ty.shape)]
-            moved = isinstance(stage.store.value, ir.TensorLoad) and _is_permutation(stage)
-            if len(tensors) != 1 or not (moved or (self.single(operand) and not is_heavy(stage.store.value))):
+            short = len(collect(stage.store.value, ir.Expr)) <= SHORT
+            cheap = short and self.single(operand) and not is_heavy(stage.store.value)
+            if len(tensors) != 1 or not (is_move(stage) or cheap):
                 return
             match.side.append(operand)
             operand = tensors[0]
 
     def absorb_result(self, match: _Match) -> None:
-        """Take in a kernel that only rearranges the result."""
-        readers = self.readers.get(match.last, [])
-        if not self.single(match.last) or len(readers) != 1:
-            return
-        stage = self.pointwise(self.values[readers[0]])
-        if stage is not None and _is_permutation(stage):
+        """Take in the kernels that only rearrange or round the result."""
+        while self.single(match.last):
+            readers = self.readers.get(match.last, [])
+            stage = self.pointwise(self.values.get(readers[0])) if readers else None
+            if stage is None or not (_is_permutation(stage) or ROUNDED in stage.annotations):
+                return
+            match.side.append(match.last)
             match.last = readers[0]
 
     def call(self, match: _Match) -> relax.Expr:
@@ -211,7 +221,7 @@ class _Block:
 
     def emitted(self, binding: relax.Binding, match: _Match, values: dict[relax.Expr, relax.Expr]) -> relax.Expr:
         builder, value = self.builder, binding.value
-        if binding.var == match.softmax:
+        if binding.var in match.softmax:
             return values[arguments_of(value)[0]]
         if binding.var == match.first:
             left, right = (values[operand] for operand in value.args)

@@ -1,8 +1,9 @@
 """Scaled dot product attention as stages of one kernel: scores, a softmax over keys, sums of values.
 
-Queries are `[..., rows, depth]`, keys `[..., depth, keys]`, values `[..., keys, width]`; leading dims broadcast. The
-stages carry the annotation `ROLE`, by which the schedule knows them; the peak, the powers and the sums are anchors, so
-that what is computed from scores (scales, masks) is left to the scores.
+Queries are `[..., rows, depth]`, keys `[..., depth, keys]`, values `[..., keys, width]`; leading dims broadcast. All is
+computed in `DTYPE`, whatever the operands are stored in. The stages carry the annotation `ROLE`, by which the schedule
+knows them; the peak, the powers and the sums are anchors, so that what is computed from scores (scales, masks) is left
+to the scores.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from typing import Any
 
 from tvm import te, tirx
 
-from deploykit.compiler.schedules.anchors.matmul import batch_index, broadcast
+from deploykit.compiler.schedules.anchors.matmul import batch_index, broadcast, widened
+
+DTYPE = "float32"
+"""What attention is computed in."""
 
 ROLE = "deploykit.attention"
 """What a stage is in attention: one of `ROLES`."""
@@ -21,6 +25,10 @@ ROLES = ("scores", "peak", "powers", "total", "weighted")
 SOFTMAX = "deploykit.softmax"
 """Annotation of the stage that stores a softmax over the last axis: what a row of nothing but minus infinity gives,
 `nan` or `zero`."""
+
+ROUNDED = "deploykit.rounded"
+"""Annotation of a stage that converts from one float type of up to 32 bits to another: `exact`, or `free` where results
+without that rounding are as good."""
 
 
 def scores(queries: te.Tensor, keys: te.Tensor) -> te.Tensor:
@@ -32,7 +40,8 @@ def scores(queries: te.Tensor, keys: te.Tensor) -> te.Tensor:
     def element(*index: Any) -> Any:
         *lead, row, key = index
         query = queries(*batch_index(lead_q, lead, batch), row, depth)
-        return te.sum(query * keys(*batch_index(lead_k, lead, batch), depth, key), axis=depth)
+        other = keys(*batch_index(lead_k, lead, batch), depth, key)
+        return te.sum(widened(query, DTYPE) * widened(other, DTYPE), axis=depth)
 
     return te.compute((*batch, queries.shape[-2], keys.shape[-1]), element, name="scores", attrs={ROLE: "scores"})
 
@@ -64,7 +73,8 @@ def weighted(x: te.Tensor, values: te.Tensor, empty: str) -> te.Tensor:
     def element(*index: Any) -> Any:
         *at, row, column = index
         weight = powers(*batch_index(lead, at, batch), row, along[2])
-        return te.sum(weight * values(*batch_index(lead_v, at, batch), along[2], column), axis=along[2])
+        value = values(*batch_index(lead_v, at, batch), along[2], column)
+        return te.sum(weight * widened(value, DTYPE), axis=along[2])
 
     shape = (*batch, rows, values.shape[-1])
     sums = te.compute(shape, element, name="weighted", attrs={ROLE: "weighted"})

@@ -21,7 +21,7 @@ def accumulator(dtype: str) -> str:
     return "float32" if dtype == "float16" else dtype
 
 
-def _widened(element: Any, dtype: str) -> Any:
+def widened(element: Any, dtype: str) -> Any:
     """An operand's element in the type of the sums."""
     if dtype == "float32" and str(element.ty.dtype) == "uint16":
         return tirx.reinterpret(dtype, element.astype("uint32") << tirx.const(16, "uint32"))
@@ -42,7 +42,7 @@ def matmul(a: te.Tensor, b: te.Tensor, dtype: str) -> te.Tensor:
         column = index[len(batch) + len(rows) :]
         left = a(*batch_index(a.shape[:-2], lead, batch), *row, depth)
         right = b(*batch_index(b.shape[:-2], lead, batch), depth, *column)
-        return te.sum(_widened(left, wide) * _widened(right, wide), axis=depth)
+        return te.sum(widened(left, wide) * widened(right, wide), axis=depth)
 
     product = te.compute((*batch, *rows, *columns), element, name="matmul", attrs=ANCHOR)
     return rounded(product, dtype)
@@ -61,7 +61,7 @@ def packed_matmul(a: te.Tensor, panels: te.Tensor, columns: Any, dtype: str) -> 
         left = a(*batch_index(a.shape[:-2], lead, batch), row, depth)
         place = (tirx.floordiv(column, width), depth, tirx.floormod(column, width))
         right = panels(*batch_index(lead_shape, lead, batch), *place)
-        return te.sum(_widened(left, wide) * _widened(right, wide), axis=depth)
+        return te.sum(widened(left, wide) * widened(right, wide), axis=depth)
 
     attrs = {**ANCHOR, "deploykit.panel": int(width)}
     return rounded(te.compute((*batch, rows, columns), element, name="matmul", attrs=attrs), dtype)

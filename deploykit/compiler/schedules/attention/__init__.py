@@ -1,9 +1,10 @@
 """Attention without a matrix of scores: the softmax is computed online, key block by key block.
 
-Takes the stages of the `attention` anchors as they lie behind each other, in float32, with head sizes that are
-constant: scores (with what is computed from them as an epilogue), peak, powers, total, weighted. A unit of parallel
-work is a block of query rows of one head. For each block of keys it computes the scores into a local, updates the
-running peak `m` and total `l` of each row, and adds the values to sums that are rescaled when the peak rises:
+Takes the stages of the `attention` anchors as they lie behind each other, with head sizes that are constant and
+operands and results of any type; all is computed in float32: scores (with what is computed from them as an epilogue),
+peak, powers, total, weighted. A unit of parallel work is a block of query rows of one head. For each block of keys it
+computes the scores into a local, updates the running peak `m` and total `l` of each row, and adds the values to sums
+that are rescaled when the peak rises:
 
     m' = max(m, max_j s_j),   l' = exp(m - m') l + sum_j exp(s_j - m'),   o' = exp(m - m') o + sum_j exp(s_j - m') v_j
 
@@ -11,7 +12,7 @@ running peak `m` and total `l` of each row, and adds the values to sums that are
 number of rows decides which of them runs, at run time where it is symbolic. Keys that a condition on their position
 closes for all rows of a block (the causal frontier) are not visited.
 
-Declines other element types, heads larger than `WIDEST_HEAD`, and stages that do not lie behind each other.
+Declines other types of scores, heads larger than `WIDEST_HEAD`, and stages that do not lie behind each other.
 (Source: Milakov and Gimelshein, Online normalizer calculation for softmax, 2018; Dao et al., FlashAttention, 2022.)
 """
 
@@ -47,8 +48,8 @@ def attention(stages: Sequence[Stage | Opaque], views: Views, device: Device) ->
     sizes = [static(axis.extent) for axis in (*scores.reduce, weighted.axes[-1])]
     if any(size is None or not 0 < size <= WIDEST_HEAD for size in sizes):
         return f"heads are not of a constant size up to {WIDEST_HEAD}"
-    if any(dtype_of(stage.outputs[0]) != "float32" for stage in named):
-        return "not in float32"
+    if any(dtype_of(stage.outputs[0]) != "float32" for stage in (scores, total)):
+        return "its softmax is not in float32"
     return [_tasks(Problem(scores, total, weighted, views), device)]
 
 

@@ -2,8 +2,8 @@
 
 Two matrix products with two kernels between them, over symbolic batch and sequence lengths:
 
-* query and key become (batch, key heads, query heads per key head * length, size): the query heads that share a key
-  head lie beside each other, so grouped heads need no copies of keys and values;
+* grouped query heads read the key and value head that they share through a kernel that repeats it, which becomes part
+  of the fused attention: no copies are made;
 * one elementwise kernel scales, caps (`softcap`) and masks the products. A key is open to a query when the boolean
   mask, the causal frontier, the window and the valid length all allow it and a float mask does not add minus infinity;
   a closed key counts as minus infinity whatever its product is;
@@ -12,8 +12,9 @@ Two matrix products with two kernels between them, over symbolic batch and seque
 Positions of queries count from the past length, or from `nonpad_kv_seqlen - q_sequence_length`. A mask shorter than
 the keys is closed beyond its end.
 
-float16 and bfloat16 are rounded after each of these steps, as in the function body of the operator, and computed in
-float32 in between; sums are kept in float32. `softmax_precision` is what the softmax is rounded to.
+float16 is rounded after each of these steps, as in the function body of the operator, and computed in float32 in
+between; bfloat16 is only what operands and results are stored in, and scores are float32. Sums are kept in float32.
+`softmax_precision` is what the softmax is rounded to, where it is not part of a fused attention.
 (Source: ONNX operator Attention, opsets 23 to 25.)
 """
 
@@ -33,9 +34,10 @@ from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.integers import all_of, equal, expr, exprs, floor_div, is_plain, truth
 from deploykit.frontends.onnx.narrow import decode
 from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops.cast import cast
 from deploykit.frontends.onnx.ops.joining import concat
 from deploykit.frontends.onnx.ops.layout import transpose
-from deploykit.frontends.onnx.ops.matmul import matmul
+from deploykit.frontends.onnx.ops.matmul import matmul, wide_matmul
 from deploykit.frontends.onnx.reduction import MAXIMUM, lowest
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
@@ -84,7 +86,7 @@ def attention(
     rule = _scores_rule(node, query, past, mask, lengths)
     products = _products(ctx, node, query, key, scaled=rule.scale is None)
     scores = _masked(ctx, products, rule)
-    weights = ctx.cast(_softmax(ctx, scores, node.dtype("softmax_precision", dtype)), dtype)
+    weights = cast(ctx, _softmax(ctx, scores, node.dtype("softmax_precision", dtype)), dtype, free=True)
     y = _weighted(ctx, weights, value)
     if flat:
         batch, count, rows, size = y.shape
@@ -101,9 +103,10 @@ def attention(
 
 
 def _scores_rule(node: Node, query: Value, past: IntExpr, mask: Value | None, lengths: Value | None) -> _Scores:
-    narrow = compute_dtype(query.dtype) != storage_dtype(query.dtype)
+    dtype = compute_dtype(query.dtype) if is_narrow_float(query.dtype) else query.dtype
+    narrow = compute_dtype(dtype) != storage_dtype(dtype)
     return _Scores(
-        dtype=query.dtype,
+        dtype=dtype,
         scale=None if narrow else _scale(node, query),
         softcap=node.float("softcap", 0.0),
         causal=node.int("is_causal", 0) == 1,
@@ -129,21 +132,13 @@ def _products(ctx: Context, node: Node, query: Value, key: Value, *, scaled: boo
         root, dtype = tirx.sqrt(_scale(node, query)), query.dtype
         query = elementwise(ctx, "scaled_query", lambda x: x * _rounded(root, dtype), query)
         key = elementwise(ctx, "scaled_key", lambda x: x * _rounded(root, dtype), key)
-    batch, q_heads, rows, size = query.shape
-    kv_heads, keys = key.shape[1:3]
-    shared = _queries_per_key(ctx, q_heads, kv_heads)
-    grouped = ctx.reshape(query, (batch, kv_heads, shared * rows, size))
-    products = matmul(ctx, grouped, transpose(ctx, key, [0, 1, 3, 2]))
-    return ctx.reshape(products, (batch, q_heads, rows, keys))
+    product = wide_matmul if is_narrow_float(query.dtype) else matmul
+    return product(ctx, query, transpose(ctx, _shared(ctx, key, query.shape[1]), [0, 1, 3, 2]))
 
 
 def _weighted(ctx: Context, weights: Value, value: Value) -> Value:
     """(batch, query heads, queries, size): the sums of values by weights."""
-    batch, q_heads, rows, keys = weights.shape
-    kv_heads = value.shape[1]
-    shared = _queries_per_key(ctx, q_heads, kv_heads)
-    y = matmul(ctx, ctx.reshape(weights, (batch, kv_heads, shared * rows, keys)), value)
-    return ctx.reshape(y, (batch, q_heads, rows, value.shape[3]))
+    return matmul(ctx, weights, _shared(ctx, value, weights.shape[1]))
 
 
 def _split_heads(ctx: Context, x: Value, heads: int) -> Value:
@@ -154,12 +149,19 @@ def _split_heads(ctx: Context, x: Value, heads: int) -> Value:
     return transpose(ctx, ctx.reshape(x, (batch, length, heads, size)), [0, 2, 1, 3])
 
 
-def _queries_per_key(ctx: Context, q_heads: IntExpr, kv_heads: IntExpr) -> IntExpr:
+def _shared(ctx: Context, x: Value, q_heads: IntExpr) -> Value:
+    """Keys or values for every query head: several that follow each other share a head of `x`."""
+    batch, kv_heads, length, size = x.shape
     if ctx.equal(q_heads, kv_heads):
-        return 1
+        return x
     shared = ctx.simplify(floor_div(q_heads, kv_heads))
     ctx.require(equal(shared * kv_heads, q_heads), "{} query heads cannot share {} key heads", q_heads, kv_heads)
-    return shared
+    shape, count = exprs((batch, q_heads, length, size)), expr(shared)
+
+    def build(tensor: te.Tensor) -> te.Tensor:
+        return te.compute(shape, lambda b, h, *place: tensor(b, tirx.floordiv(h, count), *place), name="shared")
+
+    return ctx.kernel("shared", build, x, dtype=x.dtype)
 
 
 def _rounded(value: ir.Expr, dtype: str) -> ir.Expr:

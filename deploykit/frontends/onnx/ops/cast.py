@@ -12,6 +12,7 @@ import numpy as np
 from onnx import numpy_helper
 from tvm import ir, te, tirx
 
+from deploykit.compiler.schedules.anchors.attention import ROUNDED
 from deploykit.frontends.dtypes import numpy_dtype, storage_dtype
 from deploykit.frontends.onnx.broadcast import load
 from deploykit.frontends.onnx.context import Context
@@ -24,8 +25,11 @@ _FOLDED = 1 << 20
 """A constant with more elements is converted at run time, which keeps the smaller dtype in the weights."""
 
 
-def cast(ctx: Context, value: Value, dtype: str, *, saturate: bool = True, round_mode: str = "up") -> Value:
-    """`value` in another dtype; the value itself when it already has it."""
+def cast(
+    ctx: Context, value: Value, dtype: str, *, saturate: bool = True, round_mode: str = "up", free: bool = False
+) -> Value:
+    """`value` in another dtype; the value itself when it already has it. `free`: a float that is converted back later
+    need not be rounded."""
     if value.dtype == dtype:
         return value
     if value.array is not None and value.array.size < _FOLDED:
@@ -37,7 +41,10 @@ def cast(ctx: Context, value: Value, dtype: str, *, saturate: bool = True, round
         def element(*index: ir.Expr) -> ir.Expr:
             return convert(load(x, value.dtype, index), dtype, saturate=saturate, round_mode=round_mode)
 
-        return te.compute(value.shape, element, name="cast")
+        floats = _is_float(value.dtype) and _is_float(dtype)
+        return te.compute(
+            value.shape, element, name="cast", attrs={ROUNDED: "free" if free else "exact"} if floats else {}
+        )
 
     return ctx.kernel("cast", build, value, dtype=dtype)
 
@@ -86,6 +93,10 @@ def bit_cast(ctx: Context, node: Node, x: Value) -> Value:
         return te.compute(x.shape, element, name="bitcast")
 
     return ctx.kernel("bitcast", build, x, dtype=dtype)
+
+
+def _is_float(dtype: str) -> bool:
+    return dtype in ("float16", "bfloat16", "float32")
 
 
 def _width(dtype: str) -> int:
