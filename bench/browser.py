@@ -32,7 +32,10 @@ def in_chromium(folder: Path, page: str, *, seconds: float = 120, headers: Mappi
     chromium = find_chromium()
     if chromium is None:
         raise FileNotFoundError("no Chromium found: install one (Debian: `apt-get install chromium`)")
-    with _served(folder, headers or {}) as (address, posted), tempfile.TemporaryDirectory() as profile:
+    with (
+        _served(folder, headers or {}) as (address, posted),
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
+    ):
         call = [chromium, *_OPTIONS, f"--user-data-dir={profile}", f"{address}/{page}"]
         process = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:

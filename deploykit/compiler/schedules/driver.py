@@ -65,6 +65,8 @@ def prepared(func: tirx.PrimFunc) -> Nest | str:
 
 
 def _run(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple[str, ...]]:
+    if not device.halves and _has_halves(func):
+        device = replace(device, vector_bits=0)
     nest = prepared(func)
     if isinstance(nest, str):
         return func, (f"kept as it is: {nest}",)
@@ -102,6 +104,11 @@ def _run(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple[str,
     if device.vector_bits:
         scheduled = scheduled.with_body(evaluated_once(scheduled.body))
     return scheduled, tuple(notes)
+
+
+def _has_halves(func: tirx.PrimFunc) -> bool:
+    """Whether a kernel has float16 tensors. Without instructions for them, vectors of them are code without end."""
+    return any(tirx.is_buffer_var(param) and str(param.ty.dtype) == "float16" for param in func.params)
 
 
 def _longest_rows(nest: Nest, position: int) -> tuple[Rows | None, int]:

@@ -55,6 +55,14 @@ float roundf(float x) {
     return (float)round((double)x);
 }
 
+long lrint(double x) {
+    return (long)__builtin_rint(x);
+}
+
+long lrintf(float x) {
+    return (long)__builtin_rintf(x);
+}
+
 void* memcpy(void* restrict target, const void* restrict source, size_t bytes) {
     __asm__ volatile("local.get %0\n\tlocal.get %1\n\tlocal.get %2\n\tmemory.copy 0, 0"
                      :
