@@ -3,13 +3,18 @@
    waits for those that joined, never for one that still sleeps. Workers wait by spinning a while, then sleep.
    The workers serve one caller at a time. Another one that comes meanwhile, or a loop within a loop, runs on its own
    thread: nobody ever waits for a turn. */
+#define _POSIX_C_SOURCE 200809L
+
 #include "threads.h"
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
-/* Rounds of waiting before a thread sleeps: some tens of microseconds. */
-#define SPIN_ROUNDS 4000
+/* How long a thread waits before it sleeps: the pause between two runs of a loop that calls a model, and less than
+   waking up may take. The clock is read once in so many rounds of waiting. */
+#define SPIN_NANOSECONDS 100000
+#define ROUNDS_PER_LOOK 64
 /* Pieces per thread: more balance better, fewer cost less. */
 #define PIECES_PER_THREAD 4
 
@@ -22,7 +27,7 @@ struct dk_pool {
     int taken; /* atomic: whether a caller has the workers */
     /* Under the lock, read ahead of it while spinning. */
     unsigned number;
-    int joined;
+    unsigned joined;
     int open;
     int stopping;
     int sleeping;
@@ -43,6 +48,24 @@ static void relax(void) {
 #endif
 }
 
+static int64_t nanoseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Waits, not too long, until `word` is `wanted` or, when `other`, anything else. */
+static void spin(const unsigned* word, unsigned wanted, int other) {
+    int64_t end = nanoseconds() + SPIN_NANOSECONDS;
+    int round = 0;
+    while ((__atomic_load_n(word, __ATOMIC_ACQUIRE) == wanted) == other) {
+        relax();
+        if (++round % ROUNDS_PER_LOOK == 0 && nanoseconds() > end) {
+            return;
+        }
+    }
+}
+
 static void take_pieces(dk_pool* pool) {
     for (;;) {
         int64_t begin = __atomic_fetch_add(&pool->next, pool->piece, __ATOMIC_RELAXED);
@@ -57,10 +80,7 @@ static void take_pieces(dk_pool* pool) {
 
 /* Returns with the lock held, when there is a loop after `seen` or the pool stops. */
 static void await_loop(dk_pool* pool, unsigned seen) {
-    int round;
-    for (round = 0; round < SPIN_ROUNDS && __atomic_load_n(&pool->number, __ATOMIC_ACQUIRE) == seen; ++round) {
-        relax();
-    }
+    spin(&pool->number, seen, 1);
     pthread_mutex_lock(&pool->lock);
     while (pool->number == seen && !pool->stopping) {
         ++pool->sleeping;
@@ -114,13 +134,10 @@ static void publish(dk_pool* pool, int64_t extent, int64_t grain, dk_range range
 }
 
 static void close_loop(dk_pool* pool) {
-    int round;
     pthread_mutex_lock(&pool->lock);
     pool->open = 0;
     pthread_mutex_unlock(&pool->lock);
-    for (round = 0; round < SPIN_ROUNDS && __atomic_load_n(&pool->joined, __ATOMIC_ACQUIRE) != 0; ++round) {
-        relax();
-    }
+    spin(&pool->joined, 0, 0);
     pthread_mutex_lock(&pool->lock);
     while (pool->joined != 0) {
         pthread_cond_wait(&pool->finished, &pool->lock);
