@@ -18,8 +18,9 @@ from functools import partial
 
 from tvm import ir, relax
 
-from deploykit.compiler.graph.moves import Graph, is_move
-from deploykit.compiler.graph.outline import arguments_of, is_tensor, outlined, same_call
+from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
+from deploykit.compiler.graph.moves import is_move
+from deploykit.compiler.graph.outline import is_tensor, outlined, same_call
 from deploykit.compiler.schedules.anchors.attention import DTYPE, ROUNDED, SOFTMAX, scores, weighted
 from deploykit.compiler.schedules.attention import WIDEST_HEAD
 from deploykit.compiler.schedules.inline import is_heavy
@@ -36,15 +37,8 @@ SHORT = 64
 def fuse_attention(mod: ir.IRModule) -> ir.IRModule:
     """`mod` with every attention as one kernel."""
     builder = relax.BlockBuilder(mod)
-    found = False
-    for name, func in mod.functions.items():
-        if isinstance(func, relax.Function):
-            blocks = [_Block(mod, builder, block, func).rewritten() for block in func.body.blocks]
-            if any(new is not old for new, old in zip(blocks, func.body.blocks, strict=True)):
-                found = True
-                body = relax.SeqExpr(blocks, func.body.body)
-                builder.update_func(name, relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs))
-    return relax.transform.FuseTIR()(builder.get()) if found else mod
+    result = rewritten(mod, builder, lambda func: lambda block: _Block(mod, builder, block, func).rewritten())
+    return mod if result is mod else relax.transform.FuseTIR()(result)
 
 
 @dataclass
@@ -162,7 +156,7 @@ class _Block:
 
     def kernel(self, value: relax.Expr | None) -> list[Stage] | None:
         """The stages of the kernel that `value` calls, None where they cannot be told apart."""
-        if not isinstance(value, relax.Call) or getattr(value.op, "name", "") != "relax.call_tir":
+        if value is None or operator_of(value) != "relax.call_tir":
             return None
         nest = read(self.mod[value.args[0]])
         if isinstance(nest, str) or not all(isinstance(stage, Stage) for stage in nest.stages):
@@ -234,7 +228,7 @@ class _Block:
 
 
 def _is_product(value: relax.Expr | None) -> bool:
-    return isinstance(value, relax.Call) and getattr(value.op, "name", "") == "relax.matmul"
+    return operator_of(value) == "relax.matmul"
 
 
 def _is_permutation(stage: Stage) -> bool:

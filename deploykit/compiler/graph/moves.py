@@ -12,40 +12,16 @@ divisions where the move had none.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import tvm_ffi
 from tvm import ir, relax, sym, te, tirx
 
-from deploykit.compiler.graph.outline import arguments_of
+from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
 from deploykit.compiler.schedules.loops import const
 from deploykit.compiler.schedules.nest import Expr, Stage, collect, read, substitute
-
-
-def operator_of(value: relax.Expr) -> str:
-    return str(getattr(getattr(value, "op", None), "name", ""))
-
-
-class Graph:
-    """The bindings of a function: what its variables are, which variables' kernels and operators read them, and how
-    often they are used in all."""
-
-    def __init__(self, func: relax.Function) -> None:
-        bindings = [binding for block in func.body.blocks for binding in block.bindings]
-        self.values = {b.var: b.value for b in bindings if isinstance(b, relax.VarBinding)}
-        used: list[ir.Var] = []
-        tvm_ffi.structural_walk(func.body, (ir.Var, used.append))
-        self.uses = Counter(used)
-        for binding in bindings:
-            self.uses[binding.var] -= 1
-        self.readers: dict[relax.Var, list[relax.Var]] = {}
-        for var, value in self.values.items():
-            for operand in arguments_of(value):
-                if isinstance(operand, relax.Var):
-                    self.readers.setdefault(operand, []).append(var)
 
 
 @dataclass(frozen=True)
@@ -118,16 +94,18 @@ def _is_indirect(load: Any) -> bool:
 def fold_reshapes(mod: ir.IRModule) -> ir.IRModule:
     """`mod` with the reshapes of moves as part of them."""
     builder = relax.BlockBuilder(mod)
-    for name, func in mod.functions.items():
-        if isinstance(func, relax.Function):
-            folded = _folded(mod, builder, func)
-            if folded is not func:
-                builder.update_func(name, folded)
-    return builder.get()
+    return rewritten(mod, builder, lambda func: partial(_folded, builder, _folds(mod, Graph(func))))
 
 
-def _folded(mod: ir.IRModule, builder: relax.BlockBuilder, func: relax.Function) -> relax.Function:
-    graph = Graph(func)
+@dataclass(frozen=True)
+class _Folds:
+    """The moves that reshapes become, by their variables, and the moves that these make up for."""
+
+    moves: Mapping[relax.Var, Move]
+    gone: Collection[relax.Var]
+
+
+def _folds(mod: ir.IRModule, graph: Graph) -> _Folds:
     values = graph.values
     moves: dict[relax.Var, Move] = {}
     for var, value in values.items():
@@ -137,14 +115,14 @@ def _folded(mod: ir.IRModule, builder: relax.BlockBuilder, func: relax.Function)
             reshaped = None if found is None else found.reshaped(list(value.args[1].values))
             if reshaped is not None:
                 moves[var] = reshaped
-    if not moves:
-        return func
-    gone = {values[var].args[0] for var in moves}
-    blocks = []
-    for block in func.body.blocks:
-        kept = [binding for binding in block.bindings if binding.var not in gone]
-        blocks.append(type(block)([_replaced(binding, moves, builder) for binding in kept]))
-    return relax.Function(func.params, relax.SeqExpr(blocks, func.body.body), func.ret_ty, func.is_pure, func.attrs)
+    return _Folds(moves, {values[var].args[0] for var in moves})
+
+
+def _folded(builder: relax.BlockBuilder, folds: _Folds, block: relax.BindingBlock) -> relax.BindingBlock:
+    if not any(binding.var in folds.moves or binding.var in folds.gone for binding in block.bindings):
+        return block
+    kept = [binding for binding in block.bindings if binding.var not in folds.gone]
+    return type(block)([_replaced(binding, folds.moves, builder) for binding in kept])
 
 
 def _replaced(binding: relax.Binding, moves: Mapping[relax.Var, Move], builder: relax.BlockBuilder) -> relax.Binding:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 
 from tvm import ir, relax, tirx
 
+from deploykit.compiler.graph.bindings import arguments_of, operator_of
+
 Values = dict[relax.Expr, relax.Expr]
 Emit = Callable[[relax.Binding, Values], relax.Expr]
 
@@ -50,17 +52,8 @@ def is_tensor(argument: relax.Expr) -> bool:
     return isinstance(argument.ty, relax.TensorType)
 
 
-def arguments_of(value: relax.Expr) -> Sequence[relax.Expr]:
-    """The operands of a kernel or an operator."""
-    if not isinstance(value, relax.Call):
-        return []
-    if getattr(value.op, "name", "") == "relax.call_tir":
-        return list(value.args[1].fields)
-    return list(value.args)
-
-
 def _integers(value: relax.Expr) -> Sequence[relax.Expr]:
     """What a kernel is given besides tensors."""
-    if isinstance(value, relax.Call) and getattr(value.op, "name", "") == "relax.call_tir":
+    if operator_of(value) == "relax.call_tir":
         return [number for shape in value.args[2:] for number in shape.values]
     return []

@@ -13,13 +13,12 @@ conditions is kept. Then elementwise kernels join that compute an operand for no
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 
-import tvm_ffi
 from tvm import ir, relax, tirx
 
-from deploykit.compiler.graph.outline import arguments_of, outlined, same_call
+from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
+from deploykit.compiler.graph.outline import outlined, same_call
 from deploykit.compiler.schedules.driver import prepared
 from deploykit.compiler.schedules.elementwise import guarded
 from deploykit.compiler.schedules.nest import Nest, Stage
@@ -31,17 +30,9 @@ MOST_KERNELS = 12
 
 def fuse_rows(mod: ir.IRModule) -> ir.IRModule:
     """`mod`, whose kernels are fused by class already, with groups of kernels over the same rows as one kernel each."""
-    builder = relax.BlockBuilder(mod)
-    kernels = _Kernels(mod)
-    found = False
-    for name, func in mod.functions.items():
-        if isinstance(func, relax.Function):
-            blocks = [_Block(kernels, builder, block, func).rewritten() for block in func.body.blocks]
-            if any(new is not old for new, old in zip(blocks, func.body.blocks, strict=True)):
-                found = True
-                body = relax.SeqExpr(blocks, func.body.body)
-                builder.update_func(name, relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs))
-    return relax.transform.FuseTIR()(builder.get()) if found else mod
+    builder, kernels = relax.BlockBuilder(mod), _Kernels(mod)
+    result = rewritten(mod, builder, lambda func: lambda block: _Block(kernels, builder, block, func).rewritten())
+    return mod if result is mod else relax.transform.FuseTIR()(result)
 
 
 class _Kernels:
@@ -53,7 +44,7 @@ class _Kernels:
 
     def stages(self, value: relax.Expr) -> tuple[Stage, ...]:
         """The stages of the kernel with one result that `value` calls, if all of them can run by rows."""
-        if not isinstance(value, relax.Call) or getattr(value.op, "name", "") != "relax.call_tir":
+        if operator_of(value) != "relax.call_tir":
             return ()
         if not isinstance(value.ty_args[0], relax.TensorType):
             return ()
@@ -111,16 +102,9 @@ class _Block:
         self.kernels, self.builder, self.block = kernels, builder, block
         self.bindings = {binding.var: binding for binding in block.bindings}
         self.order = {var: position for position, var in enumerate(self.bindings)}
-        used: list[ir.Var] = []
-        tvm_ffi.structural_walk(func.body, (ir.Var, used.append))
-        self.uses = Counter(used)
-        for binding in (binding for other in func.body.blocks for binding in other.bindings):
-            self.uses[binding.var] -= 1
-        self.readers: dict[relax.Var, list[relax.Var]] = {}
-        for binding in block.bindings:
-            for operand in arguments_of(binding.value):
-                if isinstance(operand, relax.Var):
-                    self.readers.setdefault(operand, []).append(binding.var)
+        graph = Graph(func)
+        self.uses = graph.uses
+        self.readers = {var: [r for r in found if r in self.bindings] for var, found in graph.readers.items()}
 
     def rewritten(self) -> relax.BindingBlock:
         """The block with each group as a call of one function."""

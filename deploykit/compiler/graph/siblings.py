@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import ir, relax, te, tirx
 
-from deploykit.compiler.graph.moves import Graph, Move, operator_of
-from deploykit.compiler.graph.outline import arguments_of
+from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
+from deploykit.compiler.graph.moves import Move
 from deploykit.compiler.schedules.loops import const, static
 from deploykit.compiler.schedules.nest import Expr, Stage, read
 
@@ -29,12 +29,7 @@ from deploykit.compiler.schedules.nest import Expr, Stage, read
 def join_siblings(mod: ir.IRModule) -> ir.IRModule:
     """`mod` with such products as one."""
     builder = relax.BlockBuilder(mod)
-    for name, func in mod.functions.items():
-        if isinstance(func, relax.Function):
-            joined = _joined(mod, builder, func)
-            if joined is not func:
-                builder.update_func(name, joined)
-    return builder.get()
+    return rewritten(mod, builder, lambda func: _Siblings(mod, builder, func).rewritten)
 
 
 @dataclass(frozen=True)
@@ -47,21 +42,13 @@ class _Member:
     addend: np.ndarray | None
 
 
-def _joined(mod: ir.IRModule, builder: relax.BlockBuilder, func: relax.Function) -> relax.Function:
-    found = _Siblings(mod, func)
-    blocks = [found.rewritten(block, builder) for block in func.body.blocks]
-    if all(new is old for new, old in zip(blocks, func.body.blocks, strict=True)):
-        return func
-    return relax.Function(func.params, relax.SeqExpr(blocks, func.body.body), func.ret_ty, func.is_pure, func.attrs)
-
-
 class _Siblings:
     """A function at work."""
 
-    def __init__(self, mod: ir.IRModule, func: relax.Function) -> None:
-        self.mod, self.graph = mod, Graph(func)
+    def __init__(self, mod: ir.IRModule, builder: relax.BlockBuilder, func: relax.Function) -> None:
+        self.mod, self.builder, self.graph = mod, builder, Graph(func)
 
-    def rewritten(self, block: relax.BindingBlock, builder: relax.BlockBuilder) -> relax.BindingBlock:
+    def rewritten(self, block: relax.BindingBlock) -> relax.BindingBlock:
         groups: dict[tuple[relax.Var, int], list[_Member]] = {}
         for binding in block.bindings:
             member = self.member(binding.var)
@@ -78,7 +65,7 @@ class _Siblings:
         bindings: list[relax.Binding] = []
         for binding in block.bindings:
             if binding.var in first:
-                bindings.extend(self.product(first[binding.var], builder))
+                bindings.extend(self.product(first[binding.var]))
             elif binding.var not in gone:
                 bindings.append(binding)
         return type(block)(bindings)
@@ -149,7 +136,7 @@ class _Siblings:
         (stage,) = nest.stages
         return stage if isinstance(stage, Stage) and stage.pointwise else None
 
-    def product(self, members: Sequence[_Member], builder: relax.BlockBuilder) -> list[relax.Binding]:
+    def product(self, members: Sequence[_Member]) -> list[relax.Binding]:
         """The joint product and its parts."""
         left = self.graph.values[members[0].product].args[0]
         depth, columns = members[0].weight.shape
@@ -163,10 +150,10 @@ class _Siblings:
             nothing = np.zeros(columns, "float32")
             addends = np.stack([nothing if m.addend is None else m.addend for m in members])
             total = relax.Var("joint_sum", joint.ty)
-            added = builder.call_te(_added, joint, relax.const(addends), primfunc_name_hint="add")
+            added = self.builder.call_te(_added, joint, relax.const(addends), primfunc_name_hint="add")
             bindings.append(relax.VarBinding(total, added))
             joint = total
-        parts = [_part(joint, index).call(builder) for index in range(len(members))]
+        parts = [_part(joint, index).call(self.builder) for index in range(len(members))]
         return [*bindings, *(relax.VarBinding(m.result, part) for m, part in zip(members, parts, strict=True))]
 
 

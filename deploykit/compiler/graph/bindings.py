@@ -1,0 +1,60 @@
+"""The bindings of Relax functions: what passes ask of them, and how they rewrite them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import tvm_ffi
+from tvm import ir, relax
+
+Rewrite = Callable[[relax.BindingBlock], relax.BindingBlock]
+"""Gives a block for another one; the same where nothing changes."""
+
+
+class Graph:
+    """The bindings of a function: what its variables are, which variables' kernels and operators read them, and how
+    often they are used in all."""
+
+    def __init__(self, func: relax.Function) -> None:
+        bindings = [binding for block in func.body.blocks for binding in block.bindings]
+        self.values = {b.var: b.value for b in bindings if isinstance(b, relax.VarBinding)}
+        used: list[ir.Var] = []
+        tvm_ffi.structural_walk(func.body, (ir.Var, used.append))
+        self.uses = Counter(used)
+        for binding in bindings:
+            self.uses[binding.var] -= 1
+        self.readers: dict[relax.Var, list[relax.Var]] = {}
+        for var, value in self.values.items():
+            for operand in arguments_of(value):
+                if isinstance(operand, relax.Var):
+                    self.readers.setdefault(operand, []).append(var)
+
+
+def operator_of(value: relax.Expr) -> str:
+    """The name of the operator that `value` calls; empty for what is no such call."""
+    return str(getattr(getattr(value, "op", None), "name", ""))
+
+
+def arguments_of(value: relax.Expr) -> Sequence[relax.Expr]:
+    """The operands of a kernel or an operator."""
+    if not isinstance(value, relax.Call):
+        return []
+    if operator_of(value) == "relax.call_tir":
+        return list(value.args[1].fields)
+    return list(value.args)
+
+
+def rewritten(
+    mod: ir.IRModule, builder: relax.BlockBuilder, rewrite: Callable[[relax.Function], Rewrite]
+) -> ir.IRModule:
+    """`mod`, which `builder` holds, with the blocks that `rewrite` of their function gives; itself where all stay."""
+    found = False
+    for name, func in mod.functions.items():
+        if isinstance(func, relax.Function):
+            blocks = list(map(rewrite(func), func.body.blocks))
+            if any(new is not old for new, old in zip(blocks, func.body.blocks, strict=True)):
+                found = True
+                body = relax.SeqExpr(blocks, func.body.body)
+                builder.update_func(name, relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs))
+    return builder.get() if found else mod
