@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench.cases import CASES, Case
+from bench.cases import Case, named
 from bench.peers import PEERS
 from bench.report import Model, Report, Row
 from bench.worker import OURS, Job
@@ -51,7 +51,7 @@ class Plan:
 
 def main() -> int:
     given = _arguments()
-    cases = [case for case in CASES.values() if not given.filter or any(text in case.name for text in given.filter)]
+    cases = named(given.filter)
     if given.quick:
         cases = [replace(case, sizes=case.sizes[:1]) for case in cases if given.filter or case.name in QUICK]
     given.output.mkdir(parents=True, exist_ok=True)

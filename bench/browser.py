@@ -7,8 +7,9 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Empty, Queue
@@ -32,8 +33,21 @@ def in_chromium(folder: Path, page: str, *, seconds: float = 120, headers: Mappi
     chromium = find_chromium()
     if chromium is None:
         raise FileNotFoundError("no Chromium found: install one (Debian: `apt-get install chromium`)")
+    posted: Queue[Any] = Queue()
+
+    class Handler(FolderHandler):
+        def end_headers(self) -> None:
+            for name, value in (headers or {}).items():
+                self.send_header(name, value)
+            super().end_headers()
+
+        def do_POST(self) -> None:
+            posted.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
     with (
-        _served(folder, headers or {}) as (address, posted),
+        served(partial(Handler, directory=str(folder))) as address,
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
     ):
         call = [chromium, *_OPTIONS, f"--user-data-dir={profile}", f"{address}/{page}"]
@@ -47,34 +61,22 @@ def in_chromium(folder: Path, page: str, *, seconds: float = 120, headers: Mappi
             process.wait()
 
 
+class FolderHandler(SimpleHTTPRequestHandler):
+    """Answers with the files of a folder, modules among them, and says nothing on the terminal."""
+
+    extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".mjs": "text/javascript"}  # noqa: RUF012
+
+    def log_message(self, *_: Any) -> None:
+        """Not on the terminal."""
+
+
 @contextmanager
-def _served(folder: Path, headers: Mapping[str, str]) -> Iterator[tuple[str, Queue[Any]]]:
-    """The address of a server of `folder`, and what is posted to it."""
-    posted: Queue[Any] = Queue()
-
-    class Handler(SimpleHTTPRequestHandler):
-        extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".mjs": "text/javascript"}  # noqa: RUF012
-
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments, directory=str(folder))
-
-        def end_headers(self) -> None:
-            for name, value in headers.items():
-                self.send_header(name, value)
-            super().end_headers()
-
-        def do_POST(self) -> None:
-            posted.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *_: Any) -> None:
-            """Not on the terminal."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+def served(handler: Callable[..., FolderHandler]) -> Iterator[str]:
+    """The address of a server on this machine whose requests `handler` answers."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", posted
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()

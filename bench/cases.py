@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -83,3 +83,8 @@ LIGHT = tuple(Case(name, partial(light.with_random_weights, name)) for name in l
 """The topologies in the onnx package with random weights; their dims are fixed."""
 
 CASES: Mapping[str, Case] = {case.name: case for case in (*LIGHT, *GENERATED)}
+
+
+def named(texts: Sequence[str] | None) -> list[Case]:
+    """The cases whose name contains one of `texts`; all where there are none."""
+    return [case for case in CASES.values() if not texts or any(text in case.name for text in texts)]

@@ -8,8 +8,9 @@
 * `encoder`, `minilm`, `gpt2` and others: models of `bench.models` with symbolic dims, against ONNX Runtime at several
   sizes.
 
-`host` runs native kernels, `embedded` plain C through this machine's C compiler. Times are medians on one thread, with
-ONNX Runtime timed in turn. Exit code 1 when a result is out of tolerance.
+`host` runs native kernels, `embedded` plain C through this machine's C compiler, `webgpu` WebAssembly in node, whose
+times include the way there and back. A target that this machine cannot build and run is left out. Times are medians on
+one thread, with ONNX Runtime timed in turn. Exit code 1 when a result is out of tolerance.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,9 +36,10 @@ from deploykit.cli.console import messages, results, table, text_bytes, text_sec
 from deploykit.comparison import Difference, compare
 from deploykit.samples import RandomSource, sample_inputs
 from deploykit.session import Session
+from deploykit.targets.base import find_target
 from deploykit.verify import verify
 
-TARGETS = ("host", "embedded")
+TARGETS = ("host", "embedded", "webgpu")
 SHOWN = ("squeezenet", "squeezenet-random", "resnet50", "encoder")
 """Models that are tried when none is named."""
 
@@ -147,6 +149,16 @@ def cells(row: Row) -> list[str]:
     ]
 
 
+def usable(names: Iterable[str]) -> Iterator[str]:
+    """The targets that this machine can build and run; says which are left out, and why."""
+    for name in names:
+        found = find_target(name).check()
+        if found.build and found.run:
+            yield name
+        else:
+            messages.print(f"without {name}: {found.detail}")
+
+
 def show(rows: list[Row], *, markdown: bool) -> None:
     if markdown:
         print("| " + " | ".join(column.removeprefix(">") for column in COLUMNS) + " |")
@@ -176,10 +188,11 @@ def main() -> int:
     unknown = set(arguments.models) - {*known, "all"}
     if unknown:
         parser.error(f"there is no model {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    present = list(usable(TARGETS))
     rows = []
     for name in known if arguments.models == ["all"] else arguments.models or SHOWN:
         write_model(known[name])
-        for target in arguments.target or TARGETS:
+        for target in arguments.target or present:
             messages.print(f"{name} for {target}: build, run, compare, time")
             rows.append(try_out(known[name], target, arguments.output))
     show(rows, markdown=arguments.markdown)

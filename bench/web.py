@@ -16,15 +16,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from math import exp, log
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import deploykit
 from bench.browser import ISOLATED, in_chromium
-from bench.cases import CASES, Case
+from bench.cases import Case, named
+from bench.report import mean
 from bench.worker import inputs_of
 from deploykit.cli.console import messages, results, table
 from deploykit.manifest import Manifest, read_manifest
@@ -40,8 +38,7 @@ def main() -> int:
     folder = given.output.resolve()
     if not (folder / "node_modules" / "onnxruntime-web").exists():
         _install_peer(folder)
-    cases = [case for case in CASES.values() if not given.filter or any(text in case.name for text in given.filter)]
-    jobs = [_job(case, folder) for case in cases]
+    jobs = [_job(case, folder) for case in named(given.filter)]
     (folder / "web.html").write_text(Path(__file__).with_name("web.html").read_text())
     models = []
     for job in jobs:
@@ -108,7 +105,7 @@ def _show(models: Sequence[Mapping[str, Any]], folder: Path) -> int:
             shown.add_row(model["name"], row["label"], *times, *_once(model, folder, index), f"{row['error']:.0e}")
     results.print(shown)
     if ratios:
-        results.print(f"geometric mean {exp(np.mean([log(r) for r in ratios])):.2f}, least {min(ratios):.2f}")
+        results.print(f"geometric mean {mean(ratios):.2f}, least {min(ratios):.2f}")
     return 1 if wrong else 0
 
 

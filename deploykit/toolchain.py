@@ -49,6 +49,10 @@ class Compiler:
         """Link an executable."""
         self._run("-o", str(output), *map(str, objects), "-pthread", *options, "-lm")
 
+    def link_module(self, inputs: Iterable[Path], output: Path, *options: str) -> None:
+        """Compile C99 files and link them, with objects, to a WebAssembly module without a C library."""
+        self._run("-std=c99", "-nostdlib", "-Wl,--no-entry", *options, "-o", str(output), *map(str, inputs))
+
     def _run(self, *arguments: str) -> None:
         quiet = ("-fno-sanitize=undefined",) if self.family == "zig" else ()
         call = [*self.command, *quiet, *arguments, *self.flags]
@@ -98,6 +102,14 @@ def find_cross_compiler(machine: str, libc: str = "gnu") -> Compiler:
             return Compiler(command, *found)
     hint = f"Debian: `apt-get install gcc-{machine.replace('_', '-')}-linux-gnu`"
     raise ToolchainError(f"no C compiler for {machine} found: install one ({hint}), or `pip install ziglang`")
+
+
+def find_wasm_compiler() -> Compiler:
+    """A compiler for WebAssembly. Raises `ToolchainError`, with what to install, when there is none."""
+    found = probe(_ZIG) if importlib.util.find_spec("ziglang") else None
+    if found is None:
+        raise ToolchainError("no compiler for WebAssembly found: `pip install ziglang`")
+    return Compiler((*_ZIG, "-target", "wasm32-freestanding"), *found)
 
 
 @cache

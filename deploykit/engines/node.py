@@ -8,6 +8,7 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,7 @@ def find_node() -> str:
     return found
 
 
+@cache
 def _options(node: str) -> list[str]:
     """What node is to be asked for relaxed SIMD with, which browsers have without being asked."""
     option = "--experimental-wasm-relaxed-simd"

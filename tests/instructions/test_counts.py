@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import onnx.parser
+import onnx
 import pytest
 from numpy.typing import DTypeLike
-from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import deploykit
@@ -24,6 +23,7 @@ from deploykit.engines.process import Process
 from deploykit.manifest import read_manifest
 from deploykit.targets.base import find_target
 from tests.instructions.counters import COUNTERS, Counter
+from tests.seeded import seeded
 
 COUNTS = Path(__file__).with_name("counts.json")
 TOLERANCE = 0.03
@@ -110,14 +110,7 @@ CASES = {
 
 
 def model_of(name: str, case: Case) -> onnx.ModelProto:
-    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 20]> {name} {case.text}')
-    random = np.random.default_rng(0)
-    for weight, shape in case.weights.items():
-        array = random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
-        if np.issubdtype(case.dtype, np.integer):
-            array = random.integers(-99, 99, shape)
-        model.graph.initializer.append(numpy_helper.from_array(array.astype(case.dtype), weight))
-    return model
+    return seeded(f'<ir_version: 9, opset_import: ["": 20]> {name} {case.text}', case.weights, case.dtype)
 
 
 def arrays_of(case: Case) -> dict[str, np.ndarray]:

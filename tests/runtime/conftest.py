@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-import onnx.parser
+import onnx
 import pytest
-from onnx import numpy_helper
 
 from deploykit.compiler.program.ir import Program
 from deploykit.session import Session
 from deploykit.targets.base import PackageOptions, find_target, write_artifact
+from tests.seeded import seeded
 
 MODEL = """<ir_version: 9, opset_import: ["": 20]>
 small (float[n, 3, h, 20] x) => (float[n, 10] y) {
@@ -44,12 +43,7 @@ class Opener(Protocol):
 @pytest.fixture(scope="session")
 def model() -> onnx.ModelProto:
     """A network of convolutions and products with symbolic batch and height."""
-    model = onnx.parser.parse_model(MODEL)
-    random = np.random.default_rng(0)
-    for name, shape in WEIGHTS.items():
-        array = random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
-        model.graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), name))
-    return model
+    return seeded(MODEL, WEIGHTS)
 
 
 @pytest.fixture(autouse=True)

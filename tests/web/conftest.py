@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
-import onnx.parser
 import pytest
-from onnx import numpy_helper
 
 import deploykit
+from bench.browser import FolderHandler, served
+from tests.seeded import seeded
 
 MODEL = """<ir_version: 9, opset_import: ["": 20]>
 small (float[n, 3, h, 20] x, int64[n] shift) => (float[n, 10] y, int64[n] moved) {
@@ -44,12 +43,7 @@ def node() -> None:
 
 @pytest.fixture(scope="session")
 def model() -> onnx.ModelProto:
-    model = onnx.parser.parse_model(MODEL)
-    random = np.random.default_rng(0)
-    for name, shape in WEIGHTS.items():
-        array = random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
-        model.graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), name))
-    return model
+    return seeded(MODEL, WEIGHTS)
 
 
 @pytest.fixture(scope="session")
@@ -70,30 +64,18 @@ class Server:
 
 @pytest.fixture
 def server(package: Path) -> Iterator[Server]:
-    class Handler(SimpleHTTPRequestHandler):
-        extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".mjs": "text/javascript"}  # noqa: RUF012
-
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments, directory=str(package))
-
-        def do_GET(self) -> None:
+    class Handler(FolderHandler):
+        def do_GET(self) -> None:  # noqa: N802
             name = self.path.lstrip("/")
-            served.asked.append(name)
-            if name in served.faults:
-                served.faults[name](self, (package / name).read_bytes())
+            found.asked.append(name)
+            if name in found.faults:
+                found.faults[name](self, (package / name).read_bytes())
             else:
                 super().do_GET()
 
-        def log_message(self, *_: Any) -> None:
-            """Not on the terminal."""
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    served = Server(f"http://127.0.0.1:{http.server_port}/")
-    thread = threading.Thread(target=http.serve_forever, daemon=True)
-    thread.start()
-    yield served
-    http.shutdown()
-    http.server_close()
+    with served(partial(Handler, directory=str(package))) as address:
+        found = Server(f"{address}/")
+        yield found
 
 
 def in_node(package: Path, base: str, script: str = "", before: str = "") -> dict[str, Any]:

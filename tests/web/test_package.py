@@ -13,7 +13,10 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import deploykit
+from deploykit.dtypes import DTYPES
 from deploykit.errors import ShapeError, ToolchainError, UsageError
+from deploykit.runtime import JS_RUNNER
+from deploykit.targets.webgpu import ARRAYS
 from tests.web.conftest import in_node
 
 
@@ -69,6 +72,13 @@ def test_code_is_small_and_imports_nothing_that_is_not_used(package: Path) -> No
     assert subprocess.run(call, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+def test_javascript_knows_every_dtype_by_its_code() -> None:
+    script = f"import('{(JS_RUNNER.parent / 'dtypes.mjs').as_uri()}').then(({{ DTYPES }}) => console.log("
+    script += "JSON.stringify([...DTYPES].map(([name, { code, array }]) => [name, code, array.name]))))"
+    found = json.loads(subprocess.run(["node", "-e", script], capture_output=True, text=True, check=True).stdout)
+    assert found == [[name, entry.code, ARRAYS[entry.storage.name]] for name, entry in DTYPES.items()]
+
+
 def test_large_weights_come_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deploykit.targets.webgpu.SHARD_BYTES", 4096)
     weight = np.random.default_rng(0).standard_normal((64, 96)).astype(np.float32)
@@ -95,7 +105,7 @@ def test_what_node_cannot_do(package: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_failing_linker_leaves_nothing_behind(
     model: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deploykit.targets.webgpu.linking.probe", lambda _: None)
+    monkeypatch.setattr("deploykit.toolchain.probe", lambda _: None)
     with pytest.raises(ToolchainError, match="pip install ziglang"):
         deploykit.build(model, "webgpu", {"n": 1, "h": 4}, tmp_path / "dist")
     assert list(tmp_path.iterdir()) == []

@@ -36,7 +36,7 @@ PART = 8
 FEW_PARTS = 4
 """A program with few kernels is cut into so many parts at least, where it has as many kernels."""
 
-__all__ = ["CPUS", "Cpu", "emit_object", "find_cpu", "host_cpu", "join"]
+__all__ = ["CPUS", "Cpu", "emit_object", "emit_objects", "find_cpu", "host_cpu", "join"]
 
 
 def emit_object(kernels: Iterable[Kernel], prefix: str, cpu: Cpu, *, fast_math: bool = False) -> bytes:

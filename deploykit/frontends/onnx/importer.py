@@ -154,7 +154,7 @@ class GraphImporter:
         """Import the nodes of a graph into `scope`, which holds its inputs and all outer names."""
         for name, initializer in graph.initializers.items():
             if initializer.const_value is not None and name not in scope:
-                scope[name] = constant(initializer.const_value.numpy())
+                scope[name] = _weight(name, initializer.const_value)
         for node in graph:
             self.node(context, node, scope, self.opsets)
 
@@ -261,6 +261,17 @@ class _Poison:
 
 
 POISON = cast("Value", _Poison())
+
+
+def _weight(name: str, tensor: ir.TensorProtocol) -> Value:
+    """An initializer's value; onnx-ir finds only when it reads the data whether they fit their dtype and shape."""
+    try:
+        dtype_name(tensor.dtype)
+        return constant(tensor.numpy())
+    except (AssertionError, TypeError, Unsupported, ValueError) as error:
+        raise UnsupportedModelError(
+            f"weight '{name}' cannot be read: {error}. The model may be corrupt; export it again."
+        ) from error
 
 
 def _unknown(node: Node) -> str:

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deploykit import runtime
+from deploykit.dtypes import logical_dtype
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
-from deploykit.targets.webgpu.linking import find_wasm_toolchain
+from deploykit.targets.webgpu.linking import link
+from deploykit.toolchain import find_wasm_compiler
 
 if TYPE_CHECKING:
     from deploykit.compiler.codegen.cpus import Cpu
@@ -30,24 +32,25 @@ if TYPE_CHECKING:
 
 SHARD_BYTES = 16 << 20
 
+MODULES = ("model", "model-relaxed")
+
 PAGES = ("index.mjs", "index.d.mts", "index.d.ts", "package.json", "demo.html", "README.md")
 
 ARRAYS = {
     "float32": "Float32Array",
     "float64": "Float64Array",
     "float16": "Uint16Array",
-    "bfloat16": "Uint16Array",
     "int64": "BigInt64Array",
     "int32": "Int32Array",
     "int16": "Int16Array",
     "int8": "Int8Array",
-    "int4": "Int8Array",
-    "int2": "Int8Array",
     "uint64": "BigUint64Array",
     "uint32": "Uint32Array",
     "uint16": "Uint16Array",
+    "uint8": "Uint8Array",
+    "bool": "Uint8Array",
 }
-"""The typed array of a dtype in JavaScript; `Uint8Array` for the others."""
+"""The typed array in JavaScript for elements as they are stored."""
 
 
 class WebTarget:
@@ -59,11 +62,12 @@ class WebTarget:
         from deploykit.engines.node import find_node
 
         try:
-            toolchain = find_wasm_toolchain()
+            compiler = find_wasm_compiler()
         except ToolchainError as error:
             return Availability(build=False, run=False, detail=str(error))
         try:
-            return Availability(build=True, run=True, detail=f"zig: {toolchain.version}; run in {find_node()}")
+            found = f"{compiler.family}: {compiler.version}"
+            return Availability(build=True, run=True, detail=f"{found}; run in {find_node()}")
         except ToolchainError as error:
             return Availability(build=True, run=False, detail=str(error))
 
@@ -77,8 +81,8 @@ class WebTarget:
         from deploykit.compiler.codegen.host_c import emit_host
 
         emitted = {name: text.encode() for name, text in emit_host(program, options.version).items()}
-        for name, cpu in (("model", WASM_SIMD), ("model-relaxed", WASM_RELAXED)):
-            emitted |= _objects(program, name, cpu, fast_math=options.fast_math)
+        for module, cpu in zip(MODULES, (WASM_SIMD, WASM_RELAXED), strict=True):
+            emitted |= _objects(program, module, cpu, fast_math=options.fast_math)
         return emitted
 
     def package(
@@ -87,7 +91,7 @@ class WebTarget:
         from deploykit.compiler.codegen.host_c import interface_view
 
         view = interface_view(program, options.version)
-        names = [*_link(program, emitted, folder, view), *_write_weights(program, folder)]
+        names = [*_link(program, emitted, folder, view["prefix"]), *_write_weights(program, folder)]
         (folder / "runtime").mkdir()
         for source in runtime.JS_MODULES:
             shutil.copyfile(source, folder / "runtime" / source.name)
@@ -117,25 +121,20 @@ def _objects(program: Program, name: str, cpu: Cpu, *, fast_math: bool) -> dict[
     return {f"{name}.{index}.o": data for index, data in enumerate(objects)}
 
 
-def _link(program: Program, emitted: Mapping[str, bytes], folder: Path, view: Mapping[str, Any]) -> list[str]:
+def _link(program: Program, emitted: Mapping[str, bytes], folder: Path, prefix: str) -> list[str]:
     """Link the modules; their names."""
-    toolchain = find_wasm_toolchain()
-    macros = {
-        "DK_PREFIX": view["prefix"],
+    macros: dict[str, str | int] = {
+        "DK_PREFIX": prefix,
         "DK_INPUTS": len(program.inputs),
         "DK_OUTPUTS": len(program.outputs),
     }
-    made: list[str] = []
     with tempfile.TemporaryDirectory(prefix="deploykit-") as scratch:
         place = Path(scratch)
         for name, data in emitted.items():
             (place / name).write_bytes(data)
-        common = [place / "model.c", runtime.CORE, runtime.WASM_ENTRY, runtime.WASM_LIBC]
-        for stem in ("model", "model-relaxed"):
-            objects = [place / name for name in emitted if name.startswith(f"{stem}.") and name.endswith(".o")]
-            toolchain.link([*common, *objects], folder / f"{stem}.wasm", place, macros)
-            made.append(f"{stem}.wasm")
-    return made
+        for module in MODULES:
+            link(place, sorted(place.glob(f"{module}.*.o")), folder / f"{module}.wasm", macros)
+    return [f"{module}.wasm" for module in MODULES]
 
 
 def _write_weights(program: Program, folder: Path) -> list[str]:
@@ -158,4 +157,4 @@ def _typed(port: Mapping[str, Any]) -> dict[str, str]:
     """How TypeScript sees a port: its array, and its shape as a tuple."""
     dtype = port["type"].partition("[")[0]
     extents = [str(axis["extent"]) if axis["dim"] == "DK_AXIS_FIXED" else "number" for axis in port["axes"]]
-    return {"dtype": dtype, "array": ARRAYS.get(dtype, "Uint8Array"), "shape": f"[{', '.join(extents)}]"}
+    return {"dtype": dtype, "array": ARRAYS[logical_dtype(dtype).storage.name], "shape": f"[{', '.join(extents)}]"}

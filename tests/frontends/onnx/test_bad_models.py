@@ -127,6 +127,13 @@ def test_unknown_dim() -> None:
         deploykit.load(mlp(), {"seq": 8})
 
 
+def test_weight_larger_than_its_shape() -> None:
+    model = mlp()
+    model.graph.initializer[0].dims[:] = [1, 4]
+    with pytest.raises(UnsupportedModelError, match="weight 'w' cannot be read"):
+        load_onnx(model)
+
+
 def test_weights_of_nan(tmp_path: Path) -> None:
     deploykit.build(mlp(np.nan), output=tmp_path / "dist")
     session = deploykit.open(tmp_path / "dist")
