@@ -7,7 +7,7 @@ JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist=worksteal -q
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format bench bench-web lock clean
+.PHONY: help setup demo packages test test-fast lint format bench bench-web lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -27,6 +27,11 @@ bench: setup ## Time models next to ONNX Runtime, and PyTorch and IREE where the
 
 bench-web: setup ## Time web packages next to onnxruntime-web in Chromium; see build/bench-web
 	$(BIN)/python -m bench.web
+
+packages: node_modules/.package-lock.json ## Install the JavaScript tools that some tests need
+
+node_modules/.package-lock.json: package.json package-lock.json | setup
+	$(BIN)/npm ci --no-audit --no-fund --loglevel=error
 
 test: setup ## Run all tests
 	$(PYTEST)
@@ -50,4 +55,4 @@ lock: setup ## Rewrite requirements.lock with the newest versions that pyproject
 	$(BIN)/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools > requirements.lock
 
 clean: ## Remove the environment and everything built
-	rm -rf $(VENV) demo build
+	rm -rf $(VENV) node_modules demo build

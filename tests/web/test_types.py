@@ -1,0 +1,97 @@
+"""Types: of the modules that ship, by their comments, and of a model, by the declarations that its package has."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.web.tools import ROOT, run_tool
+
+OPTIONS = {"strict": True, "noEmit": True, "target": "es2023", "module": "nodenext", "lib": ["es2023", "dom"]}
+CHECKED = {"allowJs": True, "checkJs": True, "skipLibCheck": True, "types": ["node"]}
+
+
+def check(folder: Path) -> list[str]:
+    """What the compiler of TypeScript complains of, a line each."""
+    result = run_tool("tsc", "-p", ".", "--pretty", "false", folder=folder)
+    return [line for line in result.stdout.splitlines() if "error TS" in line]
+
+
+def test_the_modules_have_no_type_errors() -> None:
+    assert check(ROOT) == []
+
+
+@pytest.fixture
+def project(package: Path, tmp_path: Path) -> Path:
+    """A folder with the package in it, for programs that use it."""
+    shutil.copytree(package, tmp_path / "small")
+    return tmp_path
+
+
+def complaints(project: Path, program: str, **options: object) -> list[str]:
+    """Of a program in TypeScript that lies beside the package."""
+    (project / "app.mts").write_text(program)
+    settings = {"compilerOptions": {**OPTIONS, "types": [], **options}, "include": ["app.mts"]}
+    (project / "tsconfig.json").write_text(json.dumps(settings))
+    return check(project)
+
+
+LOADED = """import * as dk from './small/index.mjs';
+const model = await dk.load();
+const x = { data: new Float32Array(60), shape: [1, 3, 1, 20] as const };
+"""
+
+RIGHT = """
+const { y, moved } = await model.run({ x, shift: new BigInt64Array(1) });
+const shape: [number, 10] = y.shape;
+const first: number = y.data[0];
+const sum: bigint = moved.data[0] + 1n;
+const bytes: number = model.memory({ n: 1, h: 2 }).total;
+try {
+  await dk.load({ device: 'wasm', onProgress: ({ loaded, total }) => console.log(loaded / total), cache: false });
+} catch (error) {
+  if (error instanceof dk.MemoryError) console.log(error.bytes);
+  if (error instanceof dk.NetworkError) console.log(error.status);
+}
+console.log(shape, first, sum, bytes);
+"""
+
+
+def test_right_use_of_a_model_is_accepted(project: Path) -> None:
+    assert complaints(project, LOADED + RIGHT) == []
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("await model.run({ z: x, shift: new BigInt64Array(1) });", "'z' does not exist"),
+        ("await model.run({ x });", '"shift"\' is missing'),
+        ("await model.run({ x, shift: new Int32Array(1) });", "Int32Array"),
+        ("await model.run({ x: { ...x, shape: [1, 4, 1, 20] }, shift: new BigInt64Array(1) });", "'4'"),
+        ("const { z } = await model.run({ x, shift: new BigInt64Array(1) });", "'z' does not exist"),
+        ("model.memory({ n: 1 });", '"h"\' is missing'),
+        ("await dk.load({ device: 'gpu' });", '"gpu"'),
+    ],
+)
+def test_wrong_use_of_a_model_is_refused(project: Path, program: str, words: str) -> None:
+    (complaint,) = complaints(project, LOADED + program)
+    assert words in complaint
+
+
+SAME = """
+import { load, LoadOptions } from './small/index.mjs';
+import * as modules from './small/runtime/model.mjs';
+
+const options = {} as LoadOptions satisfies modules.LoadOptions;
+const back = {} as modules.LoadOptions satisfies LoadOptions;
+type Model = Awaited<ReturnType<typeof load>>;
+const members = {} as keyof Model satisfies keyof modules.Model;
+"""
+
+
+def test_the_declarations_agree_with_the_modules(project: Path) -> None:
+    types = str(ROOT / "node_modules" / "@types")
+    assert complaints(project, SAME, **CHECKED, typeRoots=[types]) == []
