@@ -131,32 +131,6 @@ def test_an_engine_without_relaxed_simd(package: Path, server: Server) -> None:
     assert "model-relaxed.wasm" not in server.asked
 
 
-@pytest.mark.parametrize(
-    ("script", "error", "words"),
-    [
-        ("model.run({})", "ShapeError", "input 'x' is missing"),
-        ("model.run({ z: 1 })", "ShapeError", "no input 'z'"),
-        ("model.run({ x: new Float64Array(60), shift: new BigInt64Array(1) })", "ShapeError", "expected Float32Array"),
-        ("model.run({ x: new Float32Array(60), shift: new BigInt64Array(1) })", "ShapeError", "pass { data, shape }"),
-        ("model.memory({ n: 9, h: 1 })", "ShapeError", "must be in 1..8"),
-        ("model.memory({ m: 9 })", "ShapeError", "no dim 'm'"),
-        ("(model.dispose(), model.run({}))", "UsageError", "disposed of"),
-    ],
-)
-def test_a_wrong_call_has_its_error(package: Path, script: str, error: str, words: str) -> None:
-    found = in_node(package, package.as_uri() + "/", script)
-    assert found["error"] == error
-    assert words in found["message"]
-
-
-def test_concurrent_runs_do_not_mix(package: Path) -> None:
-    one = "model.run({ x: { data: new Float32Array(60 * n).fill(n), shape: [n, 3, 1, 20] }, "
-    one += "shift: new BigInt64Array(n).fill(BigInt(n)) })"
-    script = f"(await Promise.all([1, 5, 2, 8].map((n) => {one}))).map((r) => Array.from(r.moved.data, Number))"
-    found = in_node(package, package.as_uri() + "/", script)
-    assert found["value"] == [[2], [10] * 5, [4, 4], [16] * 8]
-
-
 FULL = "WebAssembly.Memory.prototype.grow = () => { throw new RangeError('full'); }"
 
 
@@ -170,10 +144,3 @@ def test_weights_beyond_the_memory_of_webassembly(package: Path, server: Server)
     found = in_node(package, server.url)
     assert found["error"] == "MemoryError"
     assert "the weights" in found["message"]
-
-
-def test_no_memory_for_a_run_leaves_the_model_usable(package: Path) -> None:
-    large = RUN.replace("60", "3840 * 8").replace("[1, 3, 1, 20]", "[8, 3, 64, 20]").replace("Array(1)", "Array(8)")
-    script = f"{RUN}.then(() => {{ {FULL} }}).then(() => {large}).catch((e) => e.name)"
-    script += f".then(async (name) => [name, (await {RUN}).y.shape])"
-    assert in_node(package, package.as_uri() + "/", script)["value"] == ["MemoryError", [1, 10]]

@@ -49,6 +49,8 @@ const { y, moved } = await model.run({ x, shift: new BigInt64Array(1) });
 const shape: [number, 10] = y.shape;
 const first: number = y.data[0];
 const sum: bigint = moved.data[0] + 1n;
+const { runs, steps } = await model.profile({ x, shift: new BigInt64Array(1) }, { seconds: 1 });
+for (const { name, ms } of steps) console.log(name, ms / runs);
 const bytes: number = model.memory({ n: 1, h: 2 }).total;
 try {
   await dk.load({ device: 'wasm', onProgress: ({ loaded, total }) => console.log(loaded / total), cache: false });

@@ -3,7 +3,7 @@
 import { DTYPES } from './dtypes.mjs';
 import { IntegrityError, ShapeError, UnsupportedError, UsageError } from './errors.mjs';
 import { fetchFile, fetchJson } from './files.mjs';
-import { FEATURES, ModelModule } from './module.mjs';
+import { checkSize, FEATURES, ModelModule } from './module.mjs';
 
 export * from './errors.mjs';
 
@@ -11,6 +11,7 @@ export * from './errors.mjs';
 /** @typedef {import('./module.mjs').Port} Port */
 /** @typedef {import('./dtypes.mjs').Elements} Elements */
 /** @typedef {{ name: string, minimum: number, maximum: number | null, capacity_of: string | null }} Dim */
+/** @typedef {import('./files.mjs').FileEntry} FileEntry */
 /** @typedef {Elements | { data: Elements, shape: readonly number[] }} Input */
 
 /**
@@ -22,7 +23,7 @@ export * from './errors.mjs';
  * @property {Port[]} outputs
  * @property {Dim[]} dims
  * @property {{ formula: string, weights: number }} peak_memory
- * @property {import('./files.mjs').FileEntry[]} files
+ * @property {FileEntry[]} files
  */
 
 /**
@@ -44,7 +45,7 @@ const WEIGHTS = 'weights/';
  * @throws {NetworkError | IntegrityError | MemoryError | UnsupportedError | UsageError}
  */
 export async function load(base, options = {}) {
-  const { device = 'auto', onProgress = () => {}, signal, cache = true } = options;
+  const { device = 'auto', signal } = options;
   if (device !== 'auto' && device !== 'wasm') {
     throw new UsageError(`there is no device '${device}' in this artifact: it has 'wasm'`);
   }
@@ -57,13 +58,34 @@ export async function load(base, options = {}) {
   if (manifest.schema_version !== SCHEMA_VERSION) {
     throw new IntegrityError(`${folder}manifest.json is of another version of deploykit: build the model again`);
   }
-  const files = new Map(manifest.files.map((file) => [file.name, file]));
-  const relaxed = files.get('model-relaxed.wasm');
-  const code = relaxed && FEATURES.relaxed() ? relaxed : files.get('model.wasm');
-  if (!code) {
-    throw new IntegrityError(`${folder}manifest.json names no model.wasm: build the model again`);
+  const stop = new AbortController();
+  const forward = () => stop.abort(signal?.reason);
+  signal?.addEventListener('abort', forward);
+  try {
+    signal?.throwIfAborted();
+    const module = await loadModule(folder, manifest, stop.signal, options);
+    signal?.throwIfAborted();
+    return new Model(manifest, module, () => fetchPlan(folder, manifest));
+  } catch (error) {
+    // What else is on its way is not waited for.
+    stop.abort(error);
+    throw error;
+  } finally {
+    signal?.removeEventListener('abort', forward);
   }
+}
+
+/**
+ * Code and weights, fetched side by side. Memory is taken before the weights are there.
+ * @param {URL} folder
+ * @param {Manifest} manifest
+ * @param {AbortSignal} signal
+ * @param {LoadOptions} options
+ */
+async function loadModule(folder, manifest, signal, { onProgress = () => {}, cache = true }) {
+  const code = fileOf(folder, manifest, FEATURES.relaxed() ? 'model-relaxed.wasm' : 'model.wasm');
   const shards = manifest.files.filter((file) => file.name.startsWith(WEIGHTS));
+  checkSize(manifest.peak_memory.weights, 'the weights', 'the model is too large for it');
   const total = [code, ...shards].reduce((sum, file) => sum + file.bytes, 0);
   let loaded = 0;
   const onBytes = (/** @type {number} */ bytes) => {
@@ -71,12 +93,51 @@ export async function load(base, options = {}) {
     onProgress({ loaded, total });
   };
   const transfer = { signal, cache, onBytes };
-  const [binary, ...parts] = await Promise.all([code, ...shards].map((file) => fetchFile(folder, file, transfer)));
-  const { inputs, outputs, dims } = manifest;
+  const ready = fetchFile(folder, code, transfer).then((binary) => prepare(manifest, binary));
+  let offset = 0;
+  const placed = shards.map(async (shard) => {
+    const at = offset;
+    offset += shard.bytes;
+    const bytes = await fetchFile(folder, shard, transfer);
+    (await ready).placeWeights(at, bytes);
+  });
+  const [module] = await Promise.all([ready, ...placed]);
+  return module.open();
+}
+
+/**
+ * The module of a model, with memory for the weights and for a run with the least dims.
+ * @param {Manifest} manifest
+ * @param {Uint8Array<ArrayBuffer>} binary
+ */
+async function prepare({ inputs, outputs, dims, peak_memory }, binary) {
   const module = await ModelModule.compile(binary, inputs, outputs, dims.length);
-  signal?.throwIfAborted();
-  module.openWeights(manifest.peak_memory.weights, parts);
-  return new Model(manifest, module);
+  module.reserveWeights(peak_memory.weights, module.arenaBytes(dims.map((dim) => dim.minimum)));
+  return module;
+}
+
+/**
+ * The names of the steps, for profiles.
+ * @param {URL} folder
+ * @param {Manifest} manifest
+ * @returns {Promise<import('./profile.mjs').Plan>}
+ */
+async function fetchPlan(folder, manifest) {
+  const bytes = await fetchFile(folder, fileOf(folder, manifest, 'plan.json'), { cache: false, onBytes: () => {} });
+  return JSON.parse(new TextDecoder().decode(bytes));
+}
+
+/**
+ * @param {URL} folder
+ * @param {Manifest} manifest
+ * @param {string} name
+ */
+function fileOf(folder, manifest, name) {
+  const found = manifest.files.find((file) => file.name === name);
+  if (!found) {
+    throw new IntegrityError(`${folder}manifest.json names no ${name}: build the model again`);
+  }
+  return found;
 }
 
 /** A loaded model. Calls of `run` wait for each other. */
@@ -85,18 +146,22 @@ export class Model {
   #module;
   /** @type {Promise<unknown>} */
   #last = Promise.resolve();
+  #unfinished = 0;
+  #readPlan;
 
   /**
    * @param {Manifest} manifest
    * @param {ModelModule} module
+   * @param {() => Promise<import('./profile.mjs').Plan>} readPlan
    */
-  constructor(manifest, module) {
+  constructor(manifest, module, readPlan) {
     this.name = manifest.name;
     this.inputs = manifest.inputs;
     this.outputs = manifest.outputs;
     this.dims = manifest.dims;
     this.weightBytes = manifest.peak_memory.weights;
     this.#module = module;
+    this.#readPlan = readPlan;
   }
 
   /** What the model runs on. */
@@ -105,15 +170,29 @@ export class Model {
   }
 
   /**
-   * Run the model. An input is a typed array where its shape follows from its length, else `{ data, shape }`.
+   * Run the model. An input is a typed array where its shape follows from its length, else `{ data, shape }`; it may be
+   * changed as soon as this returns.
    * @param {Record<string, Input>} inputs by name
+   * @param {{ signal?: AbortSignal }} [options] `signal` ends the wait for earlier calls
    * @returns {Promise<Record<string, Tensor>>} the outputs by name
    * @throws {ShapeError | MemoryError | UsageError}
    */
-  run(inputs) {
-    const result = this.#last.then(() => this.#run(inputs));
-    this.#last = result.catch(() => {});
-    return result;
+  async run(inputs, { signal } = {}) {
+    const results = await this.#inTurn(inputs, signal, (module, tensors) => module.run(tensors));
+    return Object.fromEntries(this.outputs.map((port, index) => [port.name, results[index]]));
+  }
+
+  /**
+   * Time the steps of runs: again and again with these inputs, for about so many seconds.
+   * @param {Record<string, Input>} inputs by name
+   * @param {{ seconds?: number, signal?: AbortSignal }} [options]
+   * @returns {Promise<import('./profile.mjs').Profile>}
+   * @throws {ShapeError | MemoryError | UsageError | NetworkError | IntegrityError}
+   */
+  async profile(inputs, { seconds = 0.5, signal } = {}) {
+    const [{ profileRuns }, plan] = await Promise.all([import('./profile.mjs'), this.#readPlan()]);
+    const pause = () => nextTask().then(() => signal?.throwIfAborted());
+    return this.#inTurn(inputs, signal, (module, tensors) => profileRuns(module, tensors, plan, seconds, pause));
   }
 
   /**
@@ -144,16 +223,57 @@ export class Model {
   }
 
   /** @param {Record<string, Input>} inputs */
-  #run(inputs) {
-    const module = this.#open();
+  #tensors(inputs) {
     for (const name of Object.keys(inputs)) {
       if (!this.inputs.some((port) => port.name === name)) {
         throw new ShapeError(`there is no input '${name}': the model has ${listed(this.inputs)}`);
       }
     }
-    const results = module.run(this.inputs.map((port) => tensorOf(port, inputs[port.name])));
-    return Object.fromEntries(this.outputs.map((port, index) => [port.name, results[index]]));
+    return this.inputs.map((port) => tensorOf(port, inputs[port.name]));
   }
+
+  /**
+   * Check the inputs, and work on them: at once, or when all earlier work is done.
+   * @template T
+   * @param {Record<string, Input>} inputs
+   * @param {AbortSignal | undefined} signal
+   * @param {(module: ModelModule, tensors: Tensor[]) => T | Promise<T>} work
+   * @returns {Promise<T>}
+   */
+  #inTurn(inputs, signal, work) {
+    this.#open();
+    const given = this.#tensors(inputs);
+    const earlier = this.#unfinished > 0 ? this.#last : null;
+    const tensors = earlier ? given.map((tensor) => ({ ...tensor, data: tensor.data.slice() })) : given;
+    const turn = async () => {
+      this.#unfinished += 1;
+      try {
+        if (earlier) {
+          // The page has its turn between two runs, and so has the one who aborts.
+          await earlier.then(nextTask);
+        }
+        signal?.throwIfAborted();
+        return await work(this.#open(), tensors);
+      } finally {
+        this.#unfinished -= 1;
+      }
+    };
+    const result = turn();
+    this.#last = result.catch(() => {});
+    return result;
+  }
+}
+
+/** The end of all that the engine has to do before. Timers would wait for seconds in a tab in the background. */
+function nextTask() {
+  return new Promise((/** @type {(value?: undefined) => void} */ resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      resolve();
+    };
+    port2.postMessage(null);
+  });
 }
 
 /**

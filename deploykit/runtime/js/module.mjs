@@ -24,6 +24,7 @@ import { MATH } from './math.mjs';
  * @property {(arena: number, bytes: number) => number} set_arena
  * @property {(index: number) => number} output_shape
  * @property {() => number} run
+ * @property {(on: number) => void} profile
  * @property {() => number} need
  * @property {() => number} error
  */
@@ -68,6 +69,10 @@ export class ModelModule {
     this.dimCount = dims;
     this.room = outputs.map(() => FIRST_GUESS);
     this.top = align(Number(exports.__heap_base.value));
+    this.weights = this.top;
+    this.weightBytes = 0;
+    /** Called when a step of a profiled run begins, with -1 behind the last one. */
+    this.onStep = (/** @type {number} */ _step) => {};
   }
 
   /**
@@ -78,8 +83,10 @@ export class ModelModule {
    */
   static async compile(code, inputs, outputs, dims) {
     try {
-      const { instance } = await WebAssembly.instantiate(code, { math: MATH });
-      return new ModelModule(/** @type {any} */ (instance.exports), inputs, outputs, dims);
+      const step = (/** @type {number} */ number) => module.onStep(number);
+      const { instance } = await WebAssembly.instantiate(code, { math: MATH, profile: { step } });
+      const module = new ModelModule(/** @type {any} */ (instance.exports), inputs, outputs, dims);
+      return module;
     } catch (cause) {
       const words = cause instanceof Error ? cause.message : cause;
       throw new UnsupportedError(`this engine cannot compile the model's WebAssembly: ${words}`, { cause });
@@ -87,20 +94,29 @@ export class ModelModule {
   }
 
   /**
-   * Put the weights into memory and open the model.
-   * @param {number} bytes
-   * @param {readonly Uint8Array[]} parts the weights, cut into pieces
+   * Take memory for the weights, and as much for runs.
+   * @param {number} bytes of weights
+   * @param {number} arena bytes that every run needs
    */
-  openWeights(bytes, parts) {
-    const address = this.top;
-    this.reserve(address + bytes, 'the weights');
-    let at = address;
-    for (const part of parts) {
-      new Uint8Array(this.exports.memory.buffer).set(part, at);
-      at += part.length;
-    }
-    this.top = align(address + bytes);
-    this.check(this.exports.open(address, bytes));
+  reserveWeights(bytes, arena) {
+    this.weightBytes = bytes;
+    this.weights = this.top;
+    this.top = align(this.weights + bytes);
+    this.reserve(this.top + arena, 'the weights and intermediate results', 'the model is too large for it');
+  }
+
+  /**
+   * @param {number} offset
+   * @param {Uint8Array} part of the weights
+   */
+  placeWeights(offset, part) {
+    new Uint8Array(this.exports.memory.buffer).set(part, this.weights + offset);
+  }
+
+  /** Open the model, whose weights are all there. */
+  open() {
+    this.check(this.exports.open(this.weights, this.weightBytes));
+    return this;
   }
 
   /**
@@ -108,6 +124,23 @@ export class ModelModule {
    * @returns {Tensor[]} the outputs in order
    */
   run(tensors) {
+    const capacities = this.capacities().slice();
+    const room = [...this.room];
+    try {
+      return this.provided(tensors);
+    } catch (error) {
+      // What this run asked for in vain is not asked for again by others.
+      this.capacities().set(capacities);
+      this.room = room;
+      throw error;
+    }
+  }
+
+  /**
+   * A run that is given the memory it asks for.
+   * @param {readonly Tensor[]} tensors
+   */
+  provided(tensors) {
     let top = this.top;
     const addresses = tensors.map((tensor, index) => {
       const address = top;
@@ -142,18 +175,24 @@ export class ModelModule {
     return this.exports.arena_bytes();
   }
 
+  /** The dims that the model keeps between runs. */
+  capacities() {
+    return new BigInt64Array(this.exports.memory.buffer, this.exports.capacities(), this.dimCount);
+  }
+
   /**
    * Memory behind `top` for the outputs and the arena of a run whose inputs are bound; the outputs' addresses.
    * @param {number} top
    */
   layOut(top) {
-    const places = this.outputs.map((_, index) => {
+    const places = this.outputs.map(({ dtype }, index) => {
       this.check(this.exports.output_shape(index));
       const tensor = this.exports.output(index);
       const view = this.view();
-      const rank = view.getInt32(tensor + 12, true);
-      const known = this.shape(tensor, rank).every((extent) => extent >= 0);
-      const bytes = known ? view.getUint32(tensor + 4, true) : this.room[index];
+      const shape = this.shape(tensor, view.getInt32(tensor + 12, true));
+      const known = shape.every((extent) => extent >= 0);
+      const element = dtypeOf(dtype).array.BYTES_PER_ELEMENT;
+      const bytes = known ? shape.reduce((product, extent) => product * extent, element) : this.room[index];
       view.setUint32(tensor, top, true);
       view.setUint32(tensor + 4, bytes, true);
       const address = top;
@@ -161,7 +200,7 @@ export class ModelModule {
       return address;
     });
     const arena = this.exports.arena_bytes();
-    this.reserve(top + arena, 'intermediate results');
+    this.reserve(top + arena, 'inputs, outputs and intermediate results', 'use smaller inputs');
     this.check(this.exports.set_arena(top, arena));
     return places;
   }
@@ -178,7 +217,7 @@ export class ModelModule {
     if (status === CAPACITY && output >= 0) {
       this.room[output] = Number(view.getBigInt64(need, true));
     } else if (status === CAPACITY && dim >= 0) {
-      view.setBigInt64(this.exports.capacities() + 8 * dim, view.getBigInt64(need + 16, true), true);
+      this.capacities()[dim] = view.getBigInt64(need + 16, true);
     } else {
       this.check(status);
     }
@@ -239,20 +278,18 @@ export class ModelModule {
    * Grow the memory until it has `bytes`.
    * @param {number} bytes
    * @param {string} what
+   * @param {string} advice
    */
-  reserve(bytes, what) {
+  reserve(bytes, what, advice) {
     const missing = bytes - this.exports.memory.buffer.byteLength;
     if (missing <= 0) {
       return;
     }
-    const message = `${what} would need ${missing} more bytes, which this engine does not give: use smaller inputs`;
-    if (bytes > MOST_BYTES) {
-      throw new MemoryError(message, missing);
-    }
+    checkSize(bytes, what, advice);
     try {
       this.exports.memory.grow(Math.ceil(missing / PAGE));
     } catch (cause) {
-      throw new MemoryError(message, missing, { cause });
+      throw new MemoryError(`${what} need ${missing} more bytes than this engine gives: ${advice}`, missing, { cause });
     }
   }
 
@@ -264,6 +301,18 @@ export class ModelModule {
     const bytes = new Uint8Array(this.exports.memory.buffer, this.exports.error(), 256);
     const text = new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0)));
     throw OF_INPUTS.includes(status) ? new ShapeError(text) : new DeploykitError(text);
+  }
+}
+
+/**
+ * Refuse what no memory of WebAssembly can hold.
+ * @param {number} bytes
+ * @param {string} what
+ * @param {string} advice
+ */
+export function checkSize(bytes, what, advice) {
+  if (bytes > MOST_BYTES) {
+    throw new MemoryError(`${what} need ${bytes} bytes, and WebAssembly has ${MOST_BYTES}: ${advice}`, bytes);
   }
 }
 

@@ -14,6 +14,9 @@ static MODEL(_model) model;
 static MODEL(_dims) dims;
 static dk_tensor inputs[DK_INPUTS + 1];
 static dk_tensor outputs[DK_OUTPUTS];
+static int32_t profiled;
+
+__attribute__((import_module("profile"), import_name("step"))) void dk_js_step(int32_t step);
 
 EXPORT(open) int32_t dk_web_open(const void* weights, size_t bytes) {
     return MODEL(_init)(&model, weights, bytes, NULL, 0);
@@ -56,6 +59,17 @@ EXPORT(output_shape) int32_t dk_web_output_shape(int32_t index) {
 
 EXPORT(run) int32_t dk_web_run(void) {
     return MODEL(_run)(&model, inputs, outputs);
+}
+
+/* Say when steps of runs begin, or do not, from now on. */
+EXPORT(profile) void dk_web_profile(int32_t on) {
+    profiled = on;
+}
+
+void dk_profile_step(int32_t step) {
+    if (profiled) {
+        dk_js_step(step);
+    }
 }
 
 EXPORT(need) const dk_need* dk_web_need(void) {

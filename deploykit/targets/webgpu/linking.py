@@ -12,7 +12,7 @@ STACK_BYTES = 128 << 10
 """Of the module: kernels keep no more than their profile's limit there."""
 
 _OPTIONS = (
-    *("-O2", "-g0", "-s", "-msimd128", "-mbulk-memory"),
+    *("-O2", "-g0", "-s", "-msimd128", "-mbulk-memory", "-DDK_PROFILE"),
     "-fno-builtin",  # no calls of functions that libc.c consists of
     *(f"-Wl,-z,stack-size={STACK_BYTES}", "-Wl,--export=__heap_base"),
 )

@@ -1,0 +1,131 @@
+"""A loaded model: calls in turn, wrong calls, memory that does not suffice, and the time of its steps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+import deploykit
+from tests.web.conftest import in_node
+
+FEED = "const feed = (n, h = 1) => ({ x: { data: new Float32Array(60 * n * h).fill(n), shape: [n, 3, h, 20] }, "
+FEED += "shift: new BigInt64Array(n).fill(BigInt(n)) });"
+MOVED = "const moved = (result) => Array.from(result.moved.data, Number);"
+
+
+def value(package: Path, script: str, before: str = "") -> Any:
+    """What the function body `script` returns, given a loaded `model`."""
+    found = in_node(package, package.as_uri() + "/", f"{{ {FEED} {MOVED} {script} }}", before)
+    assert "error" not in found, found
+    return found["value"]
+
+
+@pytest.mark.parametrize(
+    ("script", "error", "words"),
+    [
+        ("model.run({})", "ShapeError", "input 'x' is missing"),
+        ("model.run({ z: 1 })", "ShapeError", "no input 'z'"),
+        ("model.run({ x: new Float64Array(60), shift: new BigInt64Array(1) })", "ShapeError", "expected Float32Array"),
+        ("model.run({ x: new Float32Array(60), shift: new BigInt64Array(1) })", "ShapeError", "pass { data, shape }"),
+        ("model.memory({ n: 9, h: 1 })", "ShapeError", "must be in 1..8"),
+        ("model.memory({ m: 9 })", "ShapeError", "no dim 'm'"),
+        ("(model.dispose(), model.run({}))", "UsageError", "disposed of"),
+        ("model.profile({})", "ShapeError", "input 'x' is missing"),
+    ],
+)
+def test_a_wrong_call_has_its_error(package: Path, script: str, error: str, words: str) -> None:
+    found = in_node(package, package.as_uri() + "/", script)
+    assert found["error"] == error
+    assert words in found["message"]
+
+
+def test_concurrent_runs_do_not_mix(package: Path) -> None:
+    script = "return (await Promise.all([1, 5, 2, 8].map((n) => model.run(feed(n))))).map(moved);"
+    assert value(package, script) == [[2], [10] * 5, [4, 4], [16] * 8]
+
+
+def test_inputs_may_be_changed_after_the_call(package: Path) -> None:
+    script = "const one = feed(1); const runs = []; for (let n = 1n; n < 5n; n += 1n) { one.shift.fill(n); "
+    script += "runs.push(model.run(one)); } one.shift.fill(9n); return (await Promise.all(runs)).map(moved);"
+    assert value(package, script) == [[2], [4], [6], [8]]
+
+
+def test_a_call_that_fails_does_not_disturb_those_behind_it(package: Path) -> None:
+    script = "const calls = [model.run(feed(1)), model.run(feed(9)), model.run({}), model.run(feed(2))];"
+    script += "return (await Promise.allSettled(calls)).map((r) => r.reason?.name ?? moved(r.value));"
+    assert value(package, script) == [[2], "ShapeError", "ShapeError", [4, 4]]
+
+
+def test_a_waiting_call_can_be_aborted_and_others_go_on(package: Path) -> None:
+    script = (
+        "const stop = new AbortController(); const { signal } = stop; const calls = [model.run(feed(1), { signal }),"
+    )
+    script += "model.run(feed(2), { signal }), model.run(feed(3))]; stop.abort();"
+    script += "return (await Promise.allSettled(calls)).map((r) => r.reason?.name ?? moved(r.value));"
+    assert value(package, script) == [[2], "AbortError", [6, 6, 6]]
+
+
+def test_calls_that_wait_when_the_model_is_disposed_of(package: Path) -> None:
+    script = "const calls = [model.run(feed(1)), model.run(feed(2))]; model.dispose();"
+    script += "return (await Promise.allSettled(calls)).map((r) => r.reason?.name ?? moved(r.value));"
+    assert value(package, script) == [[2], "UsageError"]
+
+
+def test_the_page_has_its_turn_between_runs(package: Path) -> None:
+    script = "let ticks = 0; const timer = setInterval(() => { ticks += 1; }, 0);"
+    script += "await Promise.all(Array.from({ length: 200 }, () => model.run(feed(8, 16)))); clearInterval(timer);"
+    assert value(package, f"{script} return ticks;") > 3
+
+
+def test_a_profile_names_the_steps_and_their_times(package: Path) -> None:
+    script = "const { runs, ms, steps } = await model.profile(feed(8, 64), { seconds: 0.1 });"
+    script += "return { runs, ms, steps, after: moved(await model.run(feed(2))) };"
+    found = value(package, script)
+    names = json.loads((package / "plan.json").read_text())["steps"]
+    assert [step["name"] for step in found["steps"]] == names
+    assert [step["calls"] for step in found["steps"]] == [1] * len(names)
+    assert found["runs"] > 1
+    assert 0 < sum(step["ms"] for step in found["steps"]) <= found["ms"]
+    assert found["after"] == [4, 4]
+
+
+def test_a_profile_can_be_aborted(package: Path) -> None:
+    script = "const signal = AbortSignal.timeout(100); const start = performance.now();"
+    script += "const name = await model.profile(feed(1), { seconds: 60, signal }).catch((e) => e.name);"
+    script += "return [name, performance.now() - start < 10000, moved(await model.run(feed(1)))];"
+    assert value(package, script) == ["TimeoutError", True, [2]]
+
+
+FULL = "WebAssembly.Memory.prototype.grow = () => { throw new RangeError('full'); };"
+
+
+def test_no_memory_for_a_run_leaves_the_model_usable(package: Path) -> None:
+    script = f"await model.run(feed(1)); {FULL} const name = await model.run(feed(8, 64)).catch((e) => e.name);"
+    assert value(package, f"{script} return [name, moved(await model.run(feed(1)))];") == ["MemoryError", [2]]
+
+
+LARGE = {
+    "an output": "(float[n, 1] x, float[1, k] z) => (float[n, k] y) { a = Add(x, z) y = Exp(a) }",
+    "the arena": """(float[n, 1] x, float[1, k] z) => (float[n, k] y) {
+        a = Add(x, z) t = Transpose<perm=[1, 0]>(a) s = Softmax<axis=0>(t) y = Transpose<perm=[1, 0]>(s) }""",
+    "a size that the run tells": """(float[n, 1] x, float[1, k] z) => (float[a, b] y) {
+        s = Shape(x) t = Shape(z) n1 = Gather<axis=0>(s, zero) k1 = Gather<axis=0>(t, one)
+        u = Concat<axis=0>(n1, k1) v = NonZero(u) w = Gather(u, v) r = Reshape(w, two) e = Expand(x, r) y = Exp(e) }""",
+}
+
+
+@pytest.mark.parametrize("what", LARGE)
+def test_more_than_webassembly_can_hold(what: str, tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 20]> large {LARGE[what]}')
+    for name, values in (("zero", [0]), ("one", [1]), ("two", [2])):
+        model.graph.initializer.append(onnx.helper.make_tensor(name, onnx.TensorProto.INT64, [1], values))
+    deploykit.build(model, "webgpu", {"n": (1, 10**6), "k": (1, 10**6)}, tmp_path / "large")
+    script = "const run = (n, k) => model.run({ x: new Float32Array(n), z: new Float32Array(k) });"
+    script += "const small = (await run(2, 3)).y.shape; const names = [];"
+    script += "for (const k of [30000, 65536]) names.push(await run(65536, k).catch((e) => [e.name, e.bytes > 4e9]));"
+    found = value(tmp_path / "large", f"{script} return [small, ...names, (await run(3, 2)).y.shape];")
+    assert found == [[2, 3], ["MemoryError", True], ["MemoryError", True], [3, 2]]
