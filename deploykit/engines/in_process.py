@@ -15,7 +15,7 @@ import numpy as np
 from deploykit.dtypes import logical_dtype
 from deploykit.engines import failure
 from deploykit.engines import library as native
-from deploykit.errors import ArtifactError, UsageError
+from deploykit.errors import ArtifactError, DeploykitError, UsageError
 from deploykit.manifest import Manifest
 
 _MOST_RUNS = 64
@@ -82,7 +82,19 @@ class InProcess:
         return self._first(inputs, shapes) if call is None else self._again(call, inputs)
 
     def _first(self, inputs: Sequence[np.ndarray], shapes: tuple[tuple[int, ...], ...]) -> list[np.ndarray]:
-        """A run with shapes that are new, or that do not tell those of all outputs."""
+        """A run with shapes that are new, or that do not tell those of all outputs.
+
+        What a run that fails has asked for is not asked for again by others.
+        """
+        room, dims = list(self._room), list(self._model.dims)
+        try:
+            return self._provided(inputs, shapes)
+        except DeploykitError:
+            self._room, self._model.dims[:] = room, dims
+            raise
+
+    def _provided(self, inputs: Sequence[np.ndarray], shapes: tuple[tuple[int, ...], ...]) -> list[np.ndarray]:
+        """A run that is given the memory it asks for."""
         tensors = (native.CTensor * max(len(inputs), 1))()
         for tensor, array, code in zip(tensors, inputs, self._codes, strict=False):
             _fill(tensor, array, code)

@@ -11,12 +11,14 @@ from tempfile import TemporaryDirectory
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tvm import tirx
 
+import deploykit
 import deploykit.session
 from deploykit.compiler.program.ir import Copy, Launch, Program
 from deploykit.dtypes import DTYPES
@@ -284,3 +286,14 @@ ANY_ARRAY = hnp.arrays(
 def test_any_input_is_run_or_refused(session: Session, inputs: dict[str, np.ndarray]) -> None:
     with suppress(ShapeError):
         assert session.run(inputs)["y"].shape == (inputs["x"].shape[0], 3)
+
+
+def test_a_run_that_asks_for_too_much_leaves_the_session_usable(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 20]>
+        large (float[n] x, int64[2] s) => (float[a, b] y) { q = Relu(x) e = Expand(q, s) y = Transpose(e) }""")
+    deploykit.build(model, dims={"n": (1, 100)}, output=tmp_path / "large")
+    with deploykit.open(tmp_path / "large") as session:
+        for shape in ((2**40, 2**20), (2**25, 2**20)):
+            with pytest.raises(UsageError, match="bytes"):
+                session(x=np.ones(1, np.float32), s=np.array(shape))
+            assert session(x=np.ones(4, np.float32), s=np.array([3, 4]))["y"].shape == (4, 3)
