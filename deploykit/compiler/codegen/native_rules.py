@@ -6,6 +6,8 @@
   (`tanh` near 0) or where LLVM would pick a name that is not standard C (`sincosf`, `exp10f`);
 * integer division and modulo by a value from memory give 0 for a zero divisor instead of a trap;
 * NaN is unequal to everything;
+* float16 becomes float64, and float64 float16, by way of float32, for which all CPUs have code: the direct way is a
+  function of compilers' own libraries;
 * float to integer casts of values from memory saturate, NaN gives 0; those of rounded values between constants are one
   operation.
 
@@ -53,6 +55,10 @@ def prepare(func: tirx.PrimFunc, *, fast_math: bool = False) -> tirx.PrimFunc:
 
     def cast(expr: prim.Cast) -> Expr:
         source, target = _element(expr.value), _element(expr)
+        if target == "float64":
+            return _from_half(expr)
+        if (source, target) == ("float64", "float16"):
+            return _odd(expr.value).astype(str(expr.ty.dtype))
         if not types.is_float(source) or types.is_float(target) or target == "bool" or not reads_memory(expr.value):
             return expr
         if target == "int32" and source == "float32" and _rounded_within(expr.value, 2.0**31 - 128):
@@ -112,6 +118,30 @@ def _by_lanes(dtype: str, name: str, arguments: Sequence[Expr]) -> Expr:
         for lane in range(int(lanes))
     ]
     return tirx.Shuffle(single, list(range(int(lanes))))
+
+
+def _from_half(expr: prim.Cast) -> Expr:
+    """A cast to float64, of float16 in two steps that LLVM does not make one of."""
+    dtype = str(expr.ty.dtype)
+    value = expr.value.value if isinstance(expr.value, prim.Cast) else expr.value
+    if _element(value) != "float16":
+        return expr
+    single = dtype.replace("float64", "float32")
+    return tirx.call_llvm_pure_intrin(single, "llvm.arithmetic.fence", value.astype(single)).astype(dtype)
+
+
+def _odd(value: Expr) -> Expr:
+    """float64 as float32 that rounds to float16 as the value itself does: where inexact, towards zero, then to an odd
+    fraction. (S. Boldo and G. Melquiond, When double rounding is odd, 17th IMACS World Congress, 2005.)
+    """
+    dtype = str(value.ty.dtype)
+    single, bits = dtype.replace("float64", "float32"), dtype.replace("float64", "int32")
+    nearest = value.astype(single)
+    back = nearest.astype(dtype)
+    one, zero = tirx.const(1, bits), tirx.const(0, bits)
+    away = tirx.Select(tirx.abs(back) > tirx.abs(value), one, zero)
+    odd = (tirx.reinterpret(bits, nearest) - away) | one
+    return tirx.Select(back == value, nearest, tirx.reinterpret(single, odd))
 
 
 def _unequal(expr: prim.NE) -> Expr:
