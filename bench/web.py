@@ -1,10 +1,11 @@
 """`make bench-web`: web packages next to onnxruntime-web, in one page of headless Chromium, as a table.
 
-    python -m bench.web [--filter NAME] [--seconds S] [--output DIR]
+    python -m bench.web [--filter NAME] [--threads N] [--seconds S] [--output DIR]
 
-Both sides run on WebAssembly with one thread, by turns. `ratio` is onnxruntime-web's median time over ours: above 1 we
-are faster; `code` is what a page transfers besides the weights, with gzip. Needs chromium, and npm for onnxruntime-web.
-DIR (default `build/bench-web`) receives packages, models and `report.json`. Exit code 1 when results differ.
+Both sides run on WebAssembly by turns of many runs, with one thread each, then with two. `ratio` is onnxruntime-web's
+median time over ours: above 1 we are faster; `code` is what a page transfers besides the weights, with gzip. Needs
+chromium, and npm for onnxruntime-web. DIR (default `build/bench-web`) receives packages, models and `report.json`.
+Exit code 1 when results differ.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from deploykit.cli.console import messages, results, table
 from deploykit.manifest import Manifest, read_manifest
 
 PEER = "onnxruntime-web@1.30.0"
+THREADS = (1, 2)
 TOLERANCE = 1e-3
 """Largest difference of an element, relative to one more than its magnitude."""
 
@@ -43,10 +45,12 @@ def main() -> int:
     models = []
     for job in jobs:
         messages.print(f"{job['name']}: time")
-        (folder / "jobs.json").write_text(json.dumps({"jobs": [job], "seconds": given.seconds}))
-        found = in_chromium(folder, "web.html", seconds=600, headers=ISOLATED)
-        models += found["models"]
-        (folder / "report.json").write_text(json.dumps({**found, "models": models}, indent=1) + "\n")
+        for threads in given.threads or THREADS:
+            settings = {"jobs": [job], "seconds": given.seconds, "threads": threads}
+            (folder / "jobs.json").write_text(json.dumps(settings))
+            found = in_chromium(folder, "web.html", seconds=600, headers=ISOLATED)
+            models += [{**model, "threads": threads} for model in found["models"]]
+            (folder / "report.json").write_text(json.dumps({**found, "models": models}, indent=1) + "\n")
     return _show(models, folder)
 
 
@@ -92,20 +96,25 @@ def _code_bytes(folder: Path) -> int:
 
 
 def _show(models: Sequence[Mapping[str, Any]], folder: Path) -> int:
-    shown = table("model", "sizes", "deploykit", "onnxruntime-web", "ratio", "load", "its load", "code", "error")
-    ratios, wrong = [], False
+    shown = table(
+        "model", "sizes", "threads", "deploykit", "onnxruntime-web", "ratio", "load", "its load", "code", "error"
+    )
+    ratios: dict[int, list[float]] = {}
+    wrong = False
     for model in models:
+        threads = model["threads"]
         if "failed" in model:
-            shown.add_row(model["name"], model["failed"])
+            shown.add_row(model["name"], model["failed"], str(threads))
             wrong = True
         for index, row in enumerate(model["rows"]):
-            ratios.append(row["peer"] / row["ours"])
+            ratio = row["peer"] / row["ours"]
+            ratios.setdefault(threads, []).append(ratio)
             wrong = wrong or not row["error"] <= TOLERANCE
-            times = (f"{row['ours']:.2f} ms", f"{row['peer']:.2f} ms", f"{ratios[-1]:.2f}")
+            times = (str(threads), f"{row['ours']:.2f} ms", f"{row['peer']:.2f} ms", f"{ratio:.2f}")
             shown.add_row(model["name"], row["label"], *times, *_once(model, folder, index), f"{row['error']:.0e}")
     results.print(shown)
-    if ratios:
-        results.print(f"geometric mean {mean(ratios):.2f}, least {min(ratios):.2f}")
+    for threads, found in ratios.items():
+        results.print(f"{threads} thread(s): geometric mean {mean(found):.2f}, least {min(found):.2f}")
     return 1 if wrong else 0
 
 
@@ -121,6 +130,7 @@ def _arguments() -> argparse.Namespace:
         prog="python -m bench.web", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--filter", action="append", metavar="NAME", help="models whose name contains this")
+    parser.add_argument("--threads", action="append", type=int, metavar="N", help="of each side (default: 1 and 2)")
     parser.add_argument("--seconds", type=float, default=3, help="for each line of the table (default: 3)")
     parser.add_argument("--output", type=Path, default=Path("build/bench-web"), metavar="DIR")
     return parser.parse_args()

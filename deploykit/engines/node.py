@@ -28,12 +28,12 @@ _STOP_SECONDS = 5
 class Node:
     """The model of an artifact folder, in node. Raises `ToolchainError` when there is no node."""
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, threads: int) -> None:
         self._manifest = manifest
         node = find_node()
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         self._process = subprocess.Popen(
-            [node, *_options(node), str(runtime.JS_RUNNER), str(folder.resolve())],
+            [node, *_options(node), str(runtime.JS_RUNNER), str(folder.resolve()), str(threads)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._words,

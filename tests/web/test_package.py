@@ -70,7 +70,7 @@ def test_code_is_small_and_imports_nothing_that_is_not_used(package: Path) -> No
     script += "console.log(JSON.stringify(WebAssembly.Module.imports(m)))"
     call = ["node", "-e", script, str(package / "model.wasm")]
     found = json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
-    assert [(entry["module"], entry["name"]) for entry in found] == [("profile", "step")]
+    assert [(entry["module"], entry["name"]) for entry in found] == [("env", "memory"), ("profile", "step")]
 
 
 def test_javascript_knows_every_dtype_by_its_code() -> None:
@@ -94,8 +94,8 @@ def test_large_weights_come_in_pieces(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_what_node_cannot_do(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="one thread"):
-        deploykit.open(package, threads=2)
+    with pytest.raises(UsageError, match="no choice of kernels"):
+        deploykit.open(package, cpu="x86-64-v2")
     with pytest.raises(UsageError, match="for the web"):
         deploykit.open(package, sanitize=True)
     monkeypatch.setattr(shutil, "which", lambda _: None)

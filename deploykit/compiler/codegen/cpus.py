@@ -59,7 +59,7 @@ CPUS = {
     )
 }
 
-_WASM = ("+simd128", "+bulk-memory", "+mutable-globals", "+nontrapping-fptoint", "+sign-ext")
+_WASM = ("+simd128", "+atomics", "+bulk-memory", "+mutable-globals", "+nontrapping-fptoint", "+sign-ext")
 
 WASM_SIMD = Cpu("wasm32", "wasm32-unknown-unknown", "generic", _WASM)
 WASM_RELAXED = replace(WASM_SIMD, name="wasm32+relaxed-simd", features=(*_WASM, "+relaxed-simd"))

@@ -36,5 +36,8 @@ export class NetworkError extends DeploykitError {
 /** This engine lacks what the artifact needs, such as SIMD in WebAssembly. */
 export class UnsupportedError extends DeploykitError {}
 
+/** A worker failed in the middle of a run. The model goes on without it. */
+export class WorkerError extends DeploykitError {}
+
 /** A call that makes no sense, such as a run of a model that is disposed of. */
 export class UsageError extends DeploykitError {}

@@ -4,6 +4,7 @@ import { DTYPES } from './dtypes.mjs';
 import { IntegrityError, ShapeError, UnsupportedError, UsageError } from './errors.mjs';
 import { fetchFile, fetchJson } from './files.mjs';
 import { checkSize, FEATURES, ModelModule } from './module.mjs';
+import { threadCount } from './pool.mjs';
 
 export * from './errors.mjs';
 
@@ -22,7 +23,7 @@ export * from './errors.mjs';
  * @property {Port[]} inputs
  * @property {Port[]} outputs
  * @property {Dim[]} dims
- * @property {{ formula: string, weights: number }} peak_memory
+ * @property {{ formula: string, weights: number, at_bounds: number | null }} peak_memory
  * @property {FileEntry[]} files
  */
 
@@ -31,6 +32,7 @@ export * from './errors.mjs';
  * @property {'auto' | 'wasm'} [device] `auto` takes what is there
  * @property {(progress: { loaded: number, total: number }) => void} [onProgress] bytes so far and in all
  * @property {AbortSignal} [signal] ends the loading
+ * @property {number} [threads] for parallel loops, where a page is cross-origin isolated; by default up to 4
  * @property {boolean} [cache] keep the files in Cache Storage, where there is one; by default true
  */
 
@@ -45,9 +47,12 @@ const WEIGHTS = 'weights/';
  * @throws {NetworkError | IntegrityError | MemoryError | UnsupportedError | UsageError}
  */
 export async function load(base, options = {}) {
-  const { device = 'auto', signal } = options;
+  const { device = 'auto', signal, threads } = options;
   if (device !== 'auto' && device !== 'wasm') {
     throw new UsageError(`there is no device '${device}' in this artifact: it has 'wasm'`);
+  }
+  if (threads !== undefined && !(Number.isInteger(threads) && threads > 0)) {
+    throw new UsageError(`threads must be a whole number of at least 1, found ${threads}`);
   }
   if (!FEATURES.simd()) {
     throw new UnsupportedError('this engine has no SIMD in WebAssembly: use a browser of 2023 or later');
@@ -82,7 +87,7 @@ export async function load(base, options = {}) {
  * @param {AbortSignal} signal
  * @param {LoadOptions} options
  */
-async function loadModule(folder, manifest, signal, { onProgress = () => {}, cache = true }) {
+async function loadModule(folder, manifest, signal, { onProgress = () => {}, cache = true, threads }) {
   const code = fileOf(folder, manifest, FEATURES.relaxed() ? 'model-relaxed.wasm' : 'model.wasm');
   const shards = manifest.files.filter((file) => file.name.startsWith(WEIGHTS));
   checkSize(manifest.peak_memory.weights, 'the weights', 'the model is too large for it');
@@ -93,7 +98,7 @@ async function loadModule(folder, manifest, signal, { onProgress = () => {}, cac
     onProgress({ loaded, total });
   };
   const transfer = { signal, cache, onBytes };
-  const ready = fetchFile(folder, code, transfer).then((binary) => prepare(manifest, binary));
+  const ready = fetchFile(folder, code, transfer).then((binary) => prepare(manifest, binary, threads));
   let offset = 0;
   const placed = shards.map(async (shard) => {
     const at = offset;
@@ -101,19 +106,49 @@ async function loadModule(folder, manifest, signal, { onProgress = () => {}, cac
     const bytes = await fetchFile(folder, shard, transfer);
     (await ready).placeWeights(at, bytes);
   });
-  const [module] = await Promise.all([ready, ...placed]);
-  return module.open();
+  try {
+    const [module] = await Promise.all([ready, ...placed]);
+    return module.open();
+  } catch (error) {
+    ready.then((module) => module.end()).catch(() => {});
+    throw error;
+  }
 }
 
 /**
- * The module of a model, with memory for the weights and for a run with the least dims.
+ * The module of a model, with its workers, memory for the weights and for a run with the least dims.
  * @param {Manifest} manifest
  * @param {Uint8Array<ArrayBuffer>} binary
+ * @param {number} [threads]
  */
-async function prepare({ inputs, outputs, dims, peak_memory }, binary) {
-  const module = await ModelModule.compile(binary, inputs, outputs, dims.length);
-  module.reserveWeights(peak_memory.weights, module.arenaBytes(dims.map((dim) => dim.minimum)));
-  return module;
+async function prepare(manifest, binary, threads) {
+  const module = await compile(manifest, binary, threads);
+  const { dims, peak_memory: need } = manifest;
+  try {
+    module.reserveWeights(need.weights, module.arenaBytes(dims.map((dim) => dim.minimum)));
+    return module;
+  } catch (error) {
+    module.end();
+    throw error;
+  }
+}
+
+/**
+ * The module with its workers, or without them where they cannot be had and nobody asked for them.
+ * @param {Manifest} manifest
+ * @param {Uint8Array<ArrayBuffer>} binary
+ * @param {number} [threads]
+ */
+async function compile(manifest, binary, threads) {
+  const count = await threadCount(threads);
+  try {
+    return await ModelModule.compile(binary, manifest, count);
+  } catch (error) {
+    if (threads !== undefined || count === 1) {
+      throw error;
+    }
+    return ModelModule.compile(binary, manifest, 1);
+  }
 }
 
 /**
@@ -169,13 +204,18 @@ export class Model {
     return 'wasm';
   }
 
+  /** On how many threads parallel loops run: one where threads cannot share memory. */
+  get threads() {
+    return 1 + (this.#module?.pool?.size ?? 0);
+  }
+
   /**
    * Run the model. An input is a typed array where its shape follows from its length, else `{ data, shape }`; it may be
    * changed as soon as this returns.
    * @param {Record<string, Input>} inputs by name
    * @param {{ signal?: AbortSignal }} [options] `signal` ends the wait for earlier calls
    * @returns {Promise<Record<string, Tensor>>} the outputs by name
-   * @throws {ShapeError | MemoryError | UsageError}
+   * @throws {ShapeError | MemoryError | WorkerError | UsageError}
    */
   async run(inputs, { signal } = {}) {
     const results = await this.#inTurn(inputs, signal, (module, tensors) => module.run(tensors));
@@ -212,6 +252,7 @@ export class Model {
 
   /** Give the memory back. The model cannot be used afterwards. */
   dispose() {
+    this.#module?.end();
     this.#module = null;
   }
 

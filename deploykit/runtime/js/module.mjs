@@ -3,8 +3,10 @@
 // Addresses are those of `dk_tensor` and `dk_need` of deploykit.h where pointers have 32 bits.
 
 import { DTYPES } from './dtypes.mjs';
-import { DeploykitError, MemoryError, ShapeError, UnsupportedError } from './errors.mjs';
+import { DeploykitError, MemoryError, ShapeError, UnsupportedError, WorkerError } from './errors.mjs';
 import { MATH } from './math.mjs';
+import { ALIGNMENT, MOST_BYTES, memoryFor, PAGE } from './memory.mjs';
+import { maySleep, Pool } from './pool.mjs';
 
 /** @typedef {import('./dtypes.mjs').Elements} Elements */
 /** @typedef {{ dtype: string, shape: readonly number[], data: Elements }} Tensor */
@@ -12,7 +14,6 @@ import { MATH } from './math.mjs';
 
 /**
  * @typedef {object} Exports
- * @property {WebAssembly.Memory} memory
  * @property {WebAssembly.Global} __heap_base
  * @property {(weights: number, bytes: number) => number} open
  * @property {(index: number) => number} input
@@ -27,11 +28,11 @@ import { MATH } from './math.mjs';
  * @property {(on: number) => void} profile
  * @property {() => number} need
  * @property {() => number} error
+ * @property {(threads: number, patient: number) => void} share
+ * @property {() => number} stack_bytes
+ * @property {() => number} failures
  */
 
-const PAGE = 65536;
-const ALIGNMENT = 64;
-const MOST_BYTES = 2 ** 32 - PAGE;
 const OK = 0;
 const CAPACITY = 5;
 const OF_INPUTS = [1, 2, 7];
@@ -58,12 +59,16 @@ function validates(code) {
 export class ModelModule {
   /**
    * @param {Exports} exports
+   * @param {WebAssembly.Memory} memory
    * @param {readonly Port[]} inputs
    * @param {readonly Port[]} outputs
    * @param {number} dims how many there are
    */
-  constructor(exports, inputs, outputs, dims) {
+  constructor(exports, memory, inputs, outputs, dims) {
     this.exports = exports;
+    this.memory = memory;
+    /** @type {Pool | null} */
+    this.pool = null;
     this.inputs = inputs;
     this.outputs = outputs;
     this.dimCount = dims;
@@ -77,20 +82,42 @@ export class ModelModule {
 
   /**
    * @param {Uint8Array<ArrayBuffer>} code
-   * @param {readonly Port[]} inputs
-   * @param {readonly Port[]} outputs
-   * @param {number} dims
+   * @param {import('./model.mjs').Manifest} manifest
+   * @param {number} threads
    */
-  static async compile(code, inputs, outputs, dims) {
+  static async compile(code, manifest, threads) {
+    const { memory, code: fitting } = memoryFor(code, threads > 1, manifest);
     try {
-      const step = (/** @type {number} */ number) => module.onStep(number);
-      const { instance } = await WebAssembly.instantiate(code, { math: MATH, profile: { step } });
-      const module = new ModelModule(/** @type {any} */ (instance.exports), inputs, outputs, dims);
-      return module;
+      const step = (/** @type {number} */ number) => opened.onStep(number);
+      const imports = { env: { memory }, math: MATH, profile: { step } };
+      const { instance, module } = await WebAssembly.instantiate(fitting, imports);
+      const { inputs, outputs, dims } = manifest;
+      const opened = new ModelModule(/** @type {any} */ (instance.exports), memory, inputs, outputs, dims.length);
+      if (threads > 1) {
+        opened.pool = await Pool.start(opened.tasks(module, threads - 1));
+      }
+      return opened;
     } catch (cause) {
+      if (cause instanceof DeploykitError) {
+        throw cause;
+      }
       const words = cause instanceof Error ? cause.message : cause;
       throw new UnsupportedError(`this engine cannot compile the model's WebAssembly: ${words}`, { cause });
     }
+  }
+
+  /**
+   * What workers are told, each of which has a stack of its own.
+   * @param {WebAssembly.Module} module
+   * @param {number} workers
+   */
+  tasks(module, workers) {
+    const { memory } = this;
+    return Array.from({ length: workers }, () => {
+      this.top += this.exports.stack_bytes();
+      this.reserve(this.top, 'the stacks of threads', 'load with fewer of them');
+      return { module, memory, stack: this.top };
+    });
   }
 
   /**
@@ -110,13 +137,21 @@ export class ModelModule {
    * @param {Uint8Array} part of the weights
    */
   placeWeights(offset, part) {
-    new Uint8Array(this.exports.memory.buffer).set(part, this.weights + offset);
+    new Uint8Array(this.memory.buffer).set(part, this.weights + offset);
   }
 
   /** Open the model, whose weights are all there. */
   open() {
     this.check(this.exports.open(this.weights, this.weightBytes));
+    if (this.pool) {
+      this.exports.share(1 + this.pool.size, Number(maySleep()));
+    }
     return this;
+  }
+
+  /** End the workers. */
+  end() {
+    this.pool?.end();
   }
 
   /**
@@ -154,7 +189,7 @@ export class ModelModule {
       tensors.forEach((tensor, index) => {
         this.elements(tensor.dtype, addresses[index], tensor.data.length).set(/** @type {any} */ (tensor.data));
       });
-      const status = this.exports.run();
+      const status = this.execute();
       if (status === OK) {
         return results.map((address, index) => this.result(index, address));
       }
@@ -163,12 +198,29 @@ export class ModelModule {
     throw new MemoryError('the model asks for more memory without end', 0);
   }
 
+  /** The status of a run. */
+  execute() {
+    let status;
+    try {
+      status = this.exports.run();
+    } catch (cause) {
+      // The workers may be in the middle of a loop that nobody will close.
+      this.end();
+      this.exports.share(1, 0);
+      throw cause;
+    }
+    if (this.exports.failures()) {
+      throw new WorkerError('a worker failed in the middle of the run: run again, without it');
+    }
+    return status;
+  }
+
   /**
    * Bytes of arena that a run with these dims needs.
    * @param {readonly number[]} values in the order of the manifest
    */
   arenaBytes(values) {
-    const dims = new BigInt64Array(this.exports.memory.buffer, this.exports.dims(), this.dimCount);
+    const dims = new BigInt64Array(this.memory.buffer, this.exports.dims(), this.dimCount);
     values.forEach((value, index) => {
       dims[index] = BigInt(value);
     });
@@ -177,7 +229,7 @@ export class ModelModule {
 
   /** The dims that the model keeps between runs. */
   capacities() {
-    return new BigInt64Array(this.exports.memory.buffer, this.exports.capacities(), this.dimCount);
+    return new BigInt64Array(this.memory.buffer, this.exports.capacities(), this.dimCount);
   }
 
   /**
@@ -267,11 +319,11 @@ export class ModelModule {
    * @param {number} length
    */
   elements(dtype, address, length) {
-    return new (dtypeOf(dtype).array)(this.exports.memory.buffer, address, length);
+    return new (dtypeOf(dtype).array)(this.memory.buffer, address, length);
   }
 
   view() {
-    return new DataView(this.exports.memory.buffer);
+    return new DataView(this.memory.buffer);
   }
 
   /**
@@ -281,13 +333,13 @@ export class ModelModule {
    * @param {string} advice
    */
   reserve(bytes, what, advice) {
-    const missing = bytes - this.exports.memory.buffer.byteLength;
+    const missing = bytes - this.memory.buffer.byteLength;
     if (missing <= 0) {
       return;
     }
     checkSize(bytes, what, advice);
     try {
-      this.exports.memory.grow(Math.ceil(missing / PAGE));
+      this.memory.grow(Math.ceil(missing / PAGE));
     } catch (cause) {
       throw new MemoryError(`${what} need ${missing} more bytes than this engine gives: ${advice}`, missing, { cause });
     }
@@ -298,7 +350,7 @@ export class ModelModule {
     if (status === OK) {
       return;
     }
-    const bytes = new Uint8Array(this.exports.memory.buffer, this.exports.error(), 256);
+    const bytes = new Uint8Array(this.memory.buffer, this.exports.error(), 256);
     const text = new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0)));
     throw OF_INPUTS.includes(status) ? new ShapeError(text) : new DeploykitError(text);
   }

@@ -1,4 +1,4 @@
-// Runs an artifact in node for a parent process: `node runner.mjs FOLDER`. A message is the length of a JSON header as
+// Runs an artifact in node for a parent process: `node runner.mjs FOLDER THREADS`. A message is the length of a JSON header as
 // 32 bits, little-endian, the header, then the data of its tensors. Requests are `run` with tensors and `arena` with
 // dims; replies hold tensors, a number, or an error with its class. It does not ship.
 
@@ -10,7 +10,7 @@ import { DTYPES } from './dtypes.mjs';
 /** @typedef {import('./module.mjs').Tensor} Tensor */
 /** @typedef {{ dtype: string, shape: number[], bytes: number }} Header */
 
-const [folder] = process.argv.slice(2);
+const [folder, threads] = process.argv.slice(2);
 const { load } = await import(`${pathToFileURL(folder)}/index.mjs`);
 /** @type {import('./model.mjs').Model | undefined} */
 let model;
@@ -19,7 +19,7 @@ for (let length = receive(4); length.length; length = receive(4)) {
   const request = JSON.parse(receive(view(length).getUint32(0, true)).toString());
   const data = request.inputs?.map((/** @type {Header} */ header) => receive(header.bytes));
   try {
-    model ??= /** @type {import('./model.mjs').Model} */ (await load());
+    model ??= /** @type {import('./model.mjs').Model} */ (await load({ threads: Number(threads) }));
     send(request.dims ? { bytes: model.memory(request.dims).arena } : await run(model, request.inputs, data));
   } catch (error) {
     const { name, message } = /** @type {Error} */ (error);

@@ -1,9 +1,11 @@
 /* The exports of a module: one model with its tensors, called with addresses and indices only. Compiled with
-   -DDK_PREFIX=<the model's prefix>, -DDK_INPUTS and -DDK_OUTPUTS, how many there are.
+   -DDK_PREFIX=<the model's prefix>, -DDK_INPUTS and -DDK_OUTPUTS, how many there are, and -DDK_STACK_BYTES, what a
+   thread needs.
 
    JavaScript fills the inputs (`dk_web_input`), asks for `dk_web_bind` and `dk_web_arena_bytes`, gives the arena and
-   the outputs memory, and calls `dk_web_run`. Statuses are those of dk_status. */
+   the outputs memory, and calls `dk_web_run`. Statuses are those of dk_status. A worker calls `dk_web_work` only. */
 #include "model.h"
+#include "threads.h"
 
 #define JOIN(a, b) a##b
 #define MODEL_OF(prefix, name) JOIN(prefix, name)
@@ -78,4 +80,25 @@ EXPORT(need) const dk_need* dk_web_need(void) {
 
 EXPORT(error) const char* dk_web_error(void) {
     return MODEL(_last_error)(&model);
+}
+
+/* Run parallel loops on so many threads from now on. */
+EXPORT(share) void dk_web_share(int32_t threads, int32_t patient) {
+    model.base.executor = dk_pool_share(threads, patient);
+}
+
+EXPORT(stack_bytes) int32_t dk_web_stack_bytes(void) {
+    return DK_STACK_BYTES;
+}
+
+EXPORT(work) void dk_web_work(void* stack) {
+    dk_pool_work(stack);
+}
+
+EXPORT(abandon) void dk_web_abandon(void) {
+    dk_pool_abandon();
+}
+
+EXPORT(failures) int32_t dk_web_failures(void) {
+    return dk_pool_failures();
 }

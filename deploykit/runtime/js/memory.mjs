@@ -1,0 +1,115 @@
+// The memory of a module, which it imports: shared between threads, or of one thread.
+
+import { DTYPES } from './dtypes.mjs';
+import { IntegrityError, MemoryError } from './errors.mjs';
+
+/** @typedef {Pick<import('./model.mjs').Manifest, 'inputs' | 'outputs' | 'dims' | 'peak_memory'>} Needs */
+
+export const PAGE = 65536;
+/** Addresses have 32 bits, and so have sizes. */
+export const MOST_BYTES = 2 ** 32 - PAGE;
+
+export const ALIGNMENT = 64;
+const MOST = MOST_BYTES / PAGE;
+/** Pages: room for the stacks of as many workers as there may be. Unused, they take addresses only. */
+const STACKS = 512;
+const IMPORTS = 2;
+const MEMORY = 2;
+const BOUNDED = 1;
+const SHARED = 3;
+
+/**
+ * Memory for a module, and the module's code for such a memory.
+ * @param {Uint8Array<ArrayBuffer>} code imports a shared memory first of all
+ * @param {boolean} shared
+ * @param {Needs} needs
+ * @returns {{ memory: WebAssembly.Memory, code: Uint8Array<ArrayBuffer> }}
+ * @throws {IntegrityError | MemoryError}
+ */
+export function memoryFor(code, shared, needs) {
+  const { flags, initial } = memoryImport(code);
+  if (shared) {
+    const least = initial + pages(needs.peak_memory.weights) + STACKS;
+    const most = least + pages(boundOf(needs));
+    return { memory: sharedMemory(initial, Math.min(most, MOST), Math.min(least, MOST)), code };
+  }
+  const own = code.slice();
+  own[flags] = BOUNDED;
+  return { memory: new WebAssembly.Memory({ initial, maximum: MOST }), code: own };
+}
+
+/**
+ * Bytes that the largest run needs besides the weights; infinite when only the run can tell.
+ * @param {Needs} needs
+ */
+function boundOf({ inputs, outputs, dims, peak_memory: { at_bounds: arena } }) {
+  const bounds = new Map(dims.map(({ name, maximum }) => [name, maximum ?? Infinity]));
+  const sizes = [...inputs, ...outputs].map(({ dtype, shape }) => {
+    const width = DTYPES.get(dtype)?.array.BYTES_PER_ELEMENT ?? Infinity;
+    return shape.reduce((/** @type {number} */ n, e) => n * (typeof e === 'number' ? e : (bounds.get(e) ?? Infinity)), width);
+  });
+  return sizes.reduce((sum, size) => sum + size + ALIGNMENT, arena ?? Infinity);
+}
+
+/**
+ * A shared memory takes addresses for its maximum at once: where there are not as many, half of them, and so on.
+ * @param {number} initial pages, as are the others
+ * @param {number} most
+ * @param {number} least
+ */
+function sharedMemory(initial, most, least) {
+  for (let maximum = most; ; maximum = Math.max(maximum >> 1, least)) {
+    try {
+      return new WebAssembly.Memory({ initial, maximum, shared: true });
+    } catch (cause) {
+      if (maximum <= least) {
+        const bytes = maximum * PAGE;
+        const message = `this engine does not give ${bytes} bytes of shared memory: load with threads: 1`;
+        throw new MemoryError(message, bytes, { cause });
+      }
+    }
+  }
+}
+
+/**
+ * Where the flags of the imported memory stand, and with how many pages it begins.
+ * @param {Uint8Array} code
+ */
+function memoryImport(code) {
+  let at = 8;
+  const number = () => {
+    let value = 0;
+    for (let scale = 1; ; scale *= 128) {
+      const byte = code[at];
+      at += 1;
+      value += (byte & 127) * scale;
+      if (!(byte & 128)) {
+        return value;
+      }
+    }
+  };
+  const skip = () => {
+    const count = number();
+    at += count;
+  };
+  while (at < code.length && code[at] !== IMPORTS) {
+    at += 1;
+    skip();
+  }
+  at += 1;
+  number(); // bytes
+  number(); // imports
+  skip(); // name of the module
+  skip(); // name of the memory
+  const flags = at + 1;
+  if (code[at] !== MEMORY || code[flags] !== SHARED) {
+    throw new IntegrityError('the module does not import its memory: build the model again');
+  }
+  at += 2;
+  return { flags, initial: number() };
+}
+
+/** @param {number} bytes */
+function pages(bytes) {
+  return Math.ceil(bytes / PAGE);
+}

@@ -1,0 +1,122 @@
+// The workers of a model. They share its memory and take part in its parallel loops.
+
+import { UnsupportedError } from './errors.mjs';
+
+/** @typedef {import('./worker.mjs').Task} Task */
+/** @typedef {import('./worker.mjs').Message} Message */
+/** @typedef {{ postMessage: (task: Task) => void, terminate: () => unknown, unref?: () => void }} Thread */
+
+/** A page has other things to do than one model. */
+const USUAL = 4;
+/** So far a module counts. */
+const MOST = 256;
+
+/**
+ * How many threads a model runs on.
+ * @param {number} [wanted] by default a few, as far as there are processors
+ */
+export async function threadCount(wanted) {
+  const node = isNode();
+  if (!node && !globalThis.crossOriginIsolated) {
+    return 1;
+  }
+  const processors = node ? (await import('node:os')).cpus().length : navigator.hardwareConcurrency;
+  return Math.min(wanted ?? Math.min(processors, USUAL), MOST);
+}
+
+/** Whether this thread may sleep while it waits for others: the main thread of a page may not. */
+export function maySleep() {
+  try {
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 1);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export class Pool {
+  /** @type {Set<Thread>} */
+  #threads = new Set();
+
+  /**
+   * A worker for each task; all have begun.
+   * @param {readonly Task[]} tasks
+   * @throws {UnsupportedError} when one cannot be started
+   */
+  static async start(tasks) {
+    const pool = new Pool();
+    try {
+      await Promise.all(tasks.map((task) => pool.#add(task)));
+    } catch (cause) {
+      pool.end();
+      const words = cause instanceof Error ? cause.message : cause;
+      throw new UnsupportedError(`a worker cannot be started, load with threads: 1: ${words}`, { cause });
+    }
+    return pool;
+  }
+
+  /** How many workers there are; one that failed is none. */
+  get size() {
+    return this.#threads.size;
+  }
+
+  end() {
+    for (const thread of this.#threads) {
+      thread.terminate();
+    }
+    this.#threads.clear();
+  }
+
+  /** @param {Task} task */
+  async #add(task) {
+    /** @type {(message: Message) => void} */
+    let listen = () => {};
+    const thread = await spawn((message) => listen(message));
+    this.#threads.add(thread);
+    await new Promise((resolve, reject) => {
+      listen = ({ ready, failed }) => {
+        if (ready) {
+          resolve(ready);
+        } else {
+          this.#threads.delete(thread);
+          thread.terminate();
+          reject(new Error(failed));
+        }
+      };
+      thread.postMessage(task);
+    });
+    // A program in node ends in spite of its workers.
+    thread.unref?.();
+  }
+}
+
+/**
+ * @param {(message: Message) => void} listen
+ * @returns {Promise<Thread>}
+ */
+async function spawn(listen) {
+  if (isNode()) {
+    const { Worker: NodeWorker } = await import('node:worker_threads');
+    const worker = new NodeWorker(new URL('./worker.mjs', import.meta.url));
+    return worker.on('message', listen).on('error', (error) => listen({ failed: String(error) }));
+  }
+  const worker = newWorker();
+  worker.onmessage = ({ data }) => listen(data);
+  worker.onerror = ({ message }) => listen({ failed: message ?? 'worker.mjs cannot be loaded' });
+  return worker;
+}
+
+/** A worker of this page, also where the package comes from another origin, from where a page takes only modules. */
+function newWorker() {
+  const url = new URL('./worker.mjs', import.meta.url);
+  if (url.origin === location.origin) {
+    return new Worker(new URL('./worker.mjs', import.meta.url), { type: 'module' });
+  }
+  const script = new Blob([`import ${JSON.stringify(url)};`], { type: 'text/javascript' });
+  const address = URL.createObjectURL(script);
+  return new Worker(address, { type: 'module' });
+}
+
+function isNode() {
+  return Boolean(globalThis.process?.versions?.node);
+}

@@ -1,0 +1,155 @@
+/* How a loop runs: the caller publishes it under a new number and takes part. A worker that sees a new number joins
+   while the loop is open; all take pieces from one counter until none is left. The caller then closes the loop and
+   waits for those that joined, never for one that still sleeps. Workers wait by spinning a while, then sleep. So does
+   the caller where it may: the main thread of a page may not.
+   A loop within a loop runs on the thread that meets it. */
+#include "threads.h"
+
+/* How often a thread looks for what it waits for before it sleeps: for some 100 microseconds, more than the pause
+   between two runs in a row. There is no clock that costs as little as looking. */
+#define ROUNDS 100000
+/* Pieces per thread: more balance better, fewer cost less. */
+#define PIECES_PER_THREAD 4
+
+/* The parts of `state`: how many joined, whether the loop is open, and its number. */
+#define JOINED 0xffu
+#define OPEN 0x100u
+#define NUMBER 0x200u
+
+#define LOAD(word) __atomic_load_n(&(word), __ATOMIC_SEQ_CST)
+#define STORE(word, value) __atomic_store_n(&(word), value, __ATOMIC_SEQ_CST)
+#define ADD(word, value) __atomic_add_fetch(&(word), value, __ATOMIC_SEQ_CST)
+
+__asm__(".globaltype __stack_pointer, i32\n");
+
+static struct {
+    dk_executor executor;
+    int32_t threads; /* that share a loop, the caller's among them */
+    int patient;     /* whether the caller may sleep */
+    /* Atomic. */
+    uint32_t state;
+    int32_t taken; /* whether a loop runs */
+    int32_t sleeping;
+    int32_t waiting; /* whether the caller sleeps until `left` changes */
+    int32_t left;    /* changes when the last one leaves a closed loop */
+    int32_t failures;
+    int64_t next;
+    /* The loop; written while closed. */
+    dk_range range;
+    void* context;
+    int64_t extent;
+    int64_t piece;
+} pool;
+
+/* Returns when the word is not `value`, or later, or on `wake`. */
+static void sleep(void* word, int32_t value) {
+    __builtin_wasm_memory_atomic_wait32(word, value, -1);
+}
+
+static void wake(void* word) {
+    __builtin_wasm_memory_atomic_notify(word, UINT32_MAX);
+}
+
+static void take_pieces(void) {
+    for (;;) {
+        int64_t begin = __atomic_fetch_add(&pool.next, pool.piece, __ATOMIC_RELAXED);
+        int64_t end;
+        if (begin >= pool.extent) {
+            return;
+        }
+        end = pool.extent - begin > pool.piece ? begin + pool.piece : pool.extent;
+        pool.range(pool.context, begin, end);
+    }
+}
+
+static void leave(void) {
+    if ((ADD(pool.state, -1u) & (JOINED | OPEN)) == 0) {
+        ADD(pool.left, 1);
+        if (LOAD(pool.waiting)) {
+            wake(&pool.left);
+        }
+    }
+}
+
+static _Noreturn __attribute__((noinline)) void help(void) {
+    uint32_t seen = 0;
+    int32_t round = 0;
+    for (;;) {
+        uint32_t state = LOAD(pool.state);
+        if ((state & OPEN) && state / NUMBER != seen) {
+            if (__atomic_compare_exchange_n(&pool.state, &state, state + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+                seen = state / NUMBER;
+                take_pieces();
+                leave();
+                round = 0;
+            }
+        } else if (++round == ROUNDS) {
+            ADD(pool.sleeping, 1);
+            sleep(&pool.state, (int32_t)state);
+            ADD(pool.sleeping, -1);
+            round = 0;
+        }
+    }
+}
+
+static void publish(int64_t extent, int64_t grain, dk_range range, void* context) {
+    int64_t pieces = (int64_t)pool.threads * PIECES_PER_THREAD;
+    pool.range = range;
+    pool.context = context;
+    pool.extent = extent;
+    pool.piece = extent / pieces + (extent % pieces != 0);
+    pool.piece = pool.piece < grain ? grain : pool.piece;
+    pool.next = 0;
+    STORE(pool.state, (LOAD(pool.state) + NUMBER) | OPEN);
+    if (LOAD(pool.sleeping) > 0) {
+        wake(&pool.state);
+    }
+}
+
+static void close_loop(void) {
+    uint32_t state = __atomic_and_fetch(&pool.state, ~OPEN, __ATOMIC_SEQ_CST);
+    int32_t round = 0;
+    for (; (state & JOINED) != 0; state = LOAD(pool.state)) {
+        if (++round > ROUNDS && pool.patient) {
+            int32_t left = LOAD(pool.left);
+            STORE(pool.waiting, 1);
+            if (LOAD(pool.state) & JOINED) {
+                sleep(&pool.left, left);
+            }
+            STORE(pool.waiting, 0);
+        }
+    }
+}
+
+static void run(dk_executor* self, int64_t extent, int64_t grain, dk_range range, void* context) {
+    (void)self;
+    if (extent <= grain || __atomic_exchange_n(&pool.taken, 1, __ATOMIC_SEQ_CST)) {
+        range(context, 0, extent);
+        return;
+    }
+    publish(extent, grain, range, context);
+    take_pieces();
+    close_loop();
+    STORE(pool.taken, 0);
+}
+
+dk_executor* dk_pool_share(int32_t threads, int patient) {
+    pool.executor.run = run;
+    pool.threads = threads;
+    pool.patient = patient;
+    return threads > 1 ? &pool.executor : NULL;
+}
+
+_Noreturn void dk_pool_work(void* stack) {
+    __asm__ volatile("local.get %0\n\tglobal.set __stack_pointer" : : "r"(stack));
+    help();
+}
+
+void dk_pool_abandon(void) {
+    ADD(pool.failures, 1);
+    leave();
+}
+
+int32_t dk_pool_failures(void) {
+    return __atomic_exchange_n(&pool.failures, 0, __ATOMIC_SEQ_CST);
+}
