@@ -28,10 +28,14 @@ bench: setup ## Time models next to ONNX Runtime, and PyTorch and IREE where the
 bench-web: setup ## Time web packages next to onnxruntime-web in Chromium; see build/bench-web
 	$(BIN)/python -m bench.web
 
-packages: node_modules/.package-lock.json ## Install the JavaScript tools that some tests need
+NPM_CI := $(BIN)/npm ci --no-audit --no-fund --loglevel=error
+packages: node_modules/.package-lock.json apps/web/node_modules/.package-lock.json ## Install JavaScript for some tests
 
 node_modules/.package-lock.json: package.json package-lock.json | setup
-	$(BIN)/npm ci --no-audit --no-fund --loglevel=error
+	$(NPM_CI)
+
+apps/web/node_modules/.package-lock.json: apps/web/package.json apps/web/package-lock.json | setup
+	$(NPM_CI) --prefix apps/web
 
 test: setup ## Run all tests
 	$(PYTEST)
@@ -55,4 +59,4 @@ lock: setup ## Rewrite requirements.lock with the newest versions that pyproject
 	$(BIN)/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools > requirements.lock
 
 clean: ## Remove the environment and everything built
-	rm -rf $(VENV) node_modules demo build
+	rm -rf $(VENV) node_modules apps/web/node_modules demo build

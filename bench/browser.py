@@ -18,7 +18,7 @@ from typing import Any
 ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
 """Headers with which a page may share memory between threads."""
 
-_OPTIONS = (
+CHROMIUM_OPTIONS = (
     *("--headless=new", "--no-sandbox", "--no-first-run", "--disable-quic", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"),
 )
@@ -50,7 +50,7 @@ def in_chromium(folder: Path, page: str, *, seconds: float = 120, headers: Mappi
         served(partial(Handler, directory=str(folder))) as address,
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
     ):
-        call = [chromium, *_OPTIONS, f"--user-data-dir={profile}", f"{address}/{page}"]
+        call = [chromium, *CHROMIUM_OPTIONS, f"--user-data-dir={profile}", f"{address}/{page}"]
         process = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             return posted.get(timeout=seconds)

@@ -1,0 +1,46 @@
+// The service worker: keeps every file of one release of the app, the model's package among them, and answers from
+// there, so that the app works without a network after its first visit. A new release is fetched in the background and
+// takes over when no page of the old one is open.
+
+export {};
+
+declare const self: ServiceWorkerGlobalScope & {
+  /** Written in front of this file by the build: a checksum, and the files relative to this one. */
+  readonly RELEASE: { readonly version: string; readonly files: readonly string[] };
+};
+
+const PREFIX = 'deploykit-digits-';
+const NAME = PREFIX + self.RELEASE.version;
+
+self.addEventListener('install', (event) => {
+  event.waitUntil(keep());
+});
+
+self.addEventListener('activate', (event) => {
+  event.waitUntil(takeOver());
+});
+
+self.addEventListener('fetch', (event) => {
+  const { request } = event;
+  const here = request.url.startsWith(self.registration.scope);
+  if (request.method === 'GET' && here && !request.headers.has('Range')) {
+    event.respondWith(answer(request));
+  }
+});
+
+async function keep(): Promise<void> {
+  const cache = await caches.open(NAME);
+  await cache.addAll(self.RELEASE.files.map((file) => new Request(file, { cache: 'no-cache' })));
+}
+
+async function takeOver(): Promise<void> {
+  const old = (await caches.keys()).filter((name) => name.startsWith(PREFIX) && name !== NAME);
+  await Promise.all(old.map((name) => caches.delete(name)));
+  await self.clients.claim();
+}
+
+async function answer(request: Request): Promise<Response> {
+  const cache = await caches.open(NAME);
+  const wanted = request.mode === 'navigate' ? 'index.html' : request;
+  return (await cache.match(wanted, { ignoreSearch: true })) ?? fetch(request);
+}

@@ -1,0 +1,86 @@
+"""The sample web app, built as its README says, and a page that shows it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import deploykit
+from bench.browser import ISOLATED, FolderHandler, find_chromium, served
+from tests.apps.devtools import Page, chromium
+
+APP = Path(__file__).parents[2] / "apps" / "web"
+
+
+@pytest.fixture(scope="session")
+def environment() -> dict[str, str]:
+    """That of the shell, with the tools beside this Python first."""
+    return os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+@pytest.fixture(scope="session")
+def app(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Path:
+    """A copy of the app's folder, with the package of its model."""
+    if find_chromium() is None:
+        pytest.skip("needs Chromium")
+    if not shutil.which("npm", path=environment["PATH"]) or not (APP / "node_modules").exists():
+        pytest.skip("needs npm and the app's packages: make packages")
+    folder = tmp_path_factory.mktemp("app") / "web"
+    shutil.copytree(APP, folder, ignore=shutil.ignore_patterns("node_modules", "dist", "digits"))
+    (folder / "node_modules").symlink_to(APP / "node_modules")
+    deploykit.build(folder / "model" / "digits.onnx", "webgpu", {"batch": (1, 64)}, folder / "public" / "digits")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def dist(app: Path, environment: dict[str, str]) -> Path:
+    """The app as it is put on a server."""
+    call = ["npm", "run", "build"]
+    result = subprocess.run(call, cwd=app, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return app / "dist"
+
+
+class Isolated(FolderHandler):
+    def end_headers(self) -> None:
+        for name, value in ISOLATED.items():
+            self.send_header(name, value)
+        super().end_headers()
+
+
+def serving(folder: Path) -> AbstractContextManager[str]:
+    """A server of a folder: its address."""
+    return served(partial(Isolated, directory=str(folder)))
+
+
+@pytest.fixture(scope="session")
+def browser(dist: Path) -> Iterator[Page]:
+    """A page at the app, for all tests that leave it as it is."""
+    with serving(dist) as address, chromium() as page:
+        page.resize(1200, 900)
+        page.open(f"{address}/")
+        yield page
+
+
+@pytest.fixture
+def page(browser: Page) -> Iterator[Page]:
+    """The app on a desk, with a model and an empty pad."""
+    browser.resize(1200, 900)
+    browser.call("Page.reload")
+    browser.wait("document.readyState === 'complete'")
+    ready(browser)
+    yield browser
+    assert browser.errors() == []
+
+
+def ready(page: Page) -> None:
+    """Wait for the model."""
+    page.wait("document.getElementById('fact-device')?.textContent.startsWith('Web')")

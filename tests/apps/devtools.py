@@ -1,0 +1,163 @@
+"""A page of headless Chromium, driven through the DevTools protocol over a pair of pipes.
+
+Messages are JSON, each ended by a zero byte (`--remote-debugging-pipe`; https://chromedevtools.github.io/devtools-protocol).
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from PIL import Image
+
+from bench.browser import CHROMIUM_OPTIONS, find_chromium
+
+PATIENCE = 60.0
+"""Seconds to wait for what a page should do."""
+
+KEYS = {" ": ("Space", 32), "Escape": ("Escape", 27), "Backspace": ("Backspace", 8), "Tab": ("Tab", 9)}
+KEYS |= {name: (name, 37 + at) for at, name in enumerate(("ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown"))}
+"""By name: code, and number."""
+
+
+class Page:
+    """One tab. `events` are the messages that came unasked."""
+
+    def __init__(self, commands: io.RawIOBase, answers: io.BufferedReader) -> None:
+        self.events: list[dict[str, Any]] = []
+        self._commands, self._answers = commands, answers
+        self._session: str | None = None
+        self._last = 0
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """The result of a command of the protocol."""
+        self._last += 1
+        message = {"id": self._last, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        self._commands.write(json.dumps(message).encode() + b"\0")
+        while True:
+            found = self._receive()
+            if found.get("id") == self._last:
+                if "error" in found:
+                    raise RuntimeError(f"{method}: {found['error']['message']}")
+                result: dict[str, Any] = found["result"]
+                return result
+            self.events.append(found)
+
+    def _receive(self) -> dict[str, Any]:
+        data = bytearray()
+        while (byte := self._answers.read(1)) != b"\0":
+            if not byte:
+                raise RuntimeError("Chromium has ended")
+            data += byte
+        found: dict[str, Any] = json.loads(data)
+        return found
+
+    def open(self, address: str) -> None:
+        self.call("Page.navigate", url=address)
+        self.wait("document.readyState === 'complete'")
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of an expression, awaited."""
+        found = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in found:
+            raise RuntimeError(f"{expression}: {found['exceptionDetails']}")
+        return found["result"].get("value")
+
+    def wait(self, condition: str) -> Any:
+        """The value of an expression once it is true, which may be in a page that is being loaded."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            try:
+                if found := self.evaluate(condition):
+                    return found
+            except RuntimeError as error:
+                if "context" not in str(error):
+                    raise
+            time.sleep(0.02)
+        raise TimeoutError(f"not within {PATIENCE:.0f} s: {condition}")
+
+    def errors(self) -> list[str]:
+        """Exceptions that no one caught, and what was written to the console as an error."""
+        thrown = [e["params"]["exceptionDetails"] for e in self.events if e.get("method") == "Runtime.exceptionThrown"]
+        calls = [e["params"] for e in self.events if e.get("method") == "Runtime.consoleAPICalled"]
+        return [str(each) for each in (*thrown, *(call["args"] for call in calls if call["type"] == "error"))]
+
+    def mouse(self, points: Sequence[tuple[float, float]]) -> None:
+        """Press at the first point, move over the others, release at the last; in pixels of the page."""
+        self._mouse("mousePressed", *points[0], buttons=1)
+        for point in points[1:]:
+            self._mouse("mouseMoved", *point, buttons=1)
+        self._mouse("mouseReleased", *points[-1], buttons=0)
+
+    def _mouse(self, kind: str, x: float, y: float, buttons: int) -> None:
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=buttons, clickCount=1)
+
+    def touch(self, points: Sequence[tuple[float, float]]) -> None:
+        """The same with a finger."""
+        for index, (x, y) in enumerate(points):
+            kind = "touchMove" if index else "touchStart"
+            self.call("Input.dispatchTouchEvent", type=kind, touchPoints=[{"x": x, "y": y}])
+        self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    def key(self, *names: str) -> None:
+        """Press keys, one after the other."""
+        for name in names:
+            code, number = KEYS[name]
+            common = {"key": name, "code": code, "windowsVirtualKeyCode": number}
+            text = {"text": name} if len(name) == 1 else {}
+            self.call("Input.dispatchKeyEvent", type="keyDown", **common, **text)
+            self.call("Input.dispatchKeyEvent", type="keyUp", **common)
+
+    def resize(self, width: int, height: int, *, phone: bool = False, dark: bool = False) -> None:
+        """The size of the window; `phone` has a finger for a mouse."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 2 if phone else 1, "mobile": phone}
+        self.call("Emulation.setDeviceMetricsOverride", **size)
+        self.call("Emulation.setTouchEmulationEnabled", enabled=phone)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        still = {"name": "prefers-reduced-motion", "value": "reduce"}
+        self.call("Emulation.setEmulatedMedia", features=[scheme, still])
+
+    def screenshot(self) -> Image.Image:
+        data = self.call("Page.captureScreenshot", format="png")["data"]
+        return Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB")
+
+
+@contextmanager
+def chromium(*options: str) -> Iterator[Page]:
+    """A page of a browser with a profile of its own."""
+    program = find_chromium()
+    assert program is not None
+    to_browser, commands = os.pipe()
+    answers, from_browser = os.pipe()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        # The shell puts the pipes where Chromium expects them.
+        script = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
+        call = [program, *CHROMIUM_OPTIONS, *options, "--remote-debugging-pipe", f"--user-data-dir={profile}"]
+        process = subprocess.Popen(
+            ["/bin/bash", "-c", script, "chromium", *call],
+            pass_fds=(to_browser, from_browser),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(to_browser)
+        os.close(from_browser)
+        try:
+            with os.fdopen(commands, "wb", buffering=0) as writing, os.fdopen(answers, "rb") as reading:
+                yield Page(writing, reading)
+        finally:
+            process.terminate()
+            process.wait()
