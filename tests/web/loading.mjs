@@ -21,7 +21,7 @@ const options = {
 const report = {};
 (0, eval)(before);
 try {
-  const model = await load(base, options);
+  const model = await load((name) => new URL(name, base), options);
   report.loaded = true;
   report.value = script && script !== 'abort' && (await eval(`(async () => ${script})()`));
 } catch (error) {

@@ -15,15 +15,14 @@ const ATTEMPTS = 4;
 const PAUSE = 250;
 
 /**
- * A file of the folder `base`, whole and as the manifest describes it.
- * @param {URL} base
+ * The file at `url`, whole and as the manifest describes it.
+ * @param {URL} url
  * @param {FileEntry} entry
  * @param {Transfer} transfer
  * @returns {Promise<Uint8Array<ArrayBuffer>>}
  */
-export async function fetchFile(base, entry, transfer) {
-  const url = new URL(entry.name, base);
-  const kept = transfer.cache ? await openCache() : null;
+export async function fetchFile(url, entry, transfer) {
+  const kept = transfer.cache && url.protocol.startsWith('http') ? await openCache() : null;
   const key = `${url.origin}${url.pathname}?sha256=${entry.sha256}`;
   const found = kept && (await kept.match(key));
   if (found) {

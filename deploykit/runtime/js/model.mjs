@@ -37,16 +37,19 @@ export * from './errors.mjs';
  */
 
 const SCHEMA_VERSION = 1;
+const MANIFEST = 'manifest.json';
 const WEIGHTS = 'weights/';
 
+/** @typedef {(name: string) => URL} Locate where a file of the artifact is */
+
 /**
- * Load the artifact in the folder at `base`.
- * @param {URL | string} base ends in a slash
+ * Load an artifact.
+ * @param {Locate} locate
  * @param {LoadOptions} [options]
  * @returns {Promise<Model>}
  * @throws {NetworkError | IntegrityError | MemoryError | UnsupportedError | UsageError}
  */
-export async function load(base, options = {}) {
+export async function load(locate, options = {}) {
   const { device = 'auto', signal, threads } = options;
   if (device !== 'auto' && device !== 'wasm') {
     throw new UsageError(`there is no device '${device}' in this artifact: it has 'wasm'`);
@@ -57,20 +60,18 @@ export async function load(base, options = {}) {
   if (!FEATURES.simd()) {
     throw new UnsupportedError('this engine has no SIMD in WebAssembly: use a browser of 2023 or later');
   }
-  const folder = new URL(base);
   /** @type {Manifest} */
-  const manifest = await fetchJson(new URL('manifest.json', folder), signal);
+  const manifest = await fetchJson(locate(MANIFEST), signal);
   if (manifest.schema_version !== SCHEMA_VERSION) {
-    throw new IntegrityError(`${folder}manifest.json is of another version of deploykit: build the model again`);
+    throw new IntegrityError(`${locate(MANIFEST)} is of another version of deploykit: build the model again`);
   }
   const stop = new AbortController();
   const forward = () => stop.abort(signal?.reason);
   signal?.addEventListener('abort', forward);
   try {
     signal?.throwIfAborted();
-    const module = await loadModule(folder, manifest, stop.signal, options);
-    signal?.throwIfAborted();
-    return new Model(manifest, module, () => fetchPlan(folder, manifest));
+    const module = await loadModule(locate, manifest, stop.signal, options);
+    return new Model(manifest, module, () => fetchPlan(locate, manifest));
   } catch (error) {
     // What else is on its way is not waited for.
     stop.abort(error);
@@ -82,13 +83,13 @@ export async function load(base, options = {}) {
 
 /**
  * Code and weights, fetched side by side. Memory is taken before the weights are there.
- * @param {URL} folder
+ * @param {Locate} locate
  * @param {Manifest} manifest
  * @param {AbortSignal} signal
  * @param {LoadOptions} options
  */
-async function loadModule(folder, manifest, signal, { onProgress = () => {}, cache = true, threads }) {
-  const code = fileOf(folder, manifest, FEATURES.relaxed() ? 'model-relaxed.wasm' : 'model.wasm');
+async function loadModule(locate, manifest, signal, { onProgress = () => {}, cache = true, threads }) {
+  const code = fileOf(locate, manifest, FEATURES.relaxed() ? 'model-relaxed.wasm' : 'model.wasm');
   const shards = manifest.files.filter((file) => file.name.startsWith(WEIGHTS));
   checkSize(manifest.peak_memory.weights, 'the weights', 'the model is too large for it');
   const total = [code, ...shards].reduce((sum, file) => sum + file.bytes, 0);
@@ -98,16 +99,17 @@ async function loadModule(folder, manifest, signal, { onProgress = () => {}, cac
     onProgress({ loaded, total });
   };
   const transfer = { signal, cache, onBytes };
-  const ready = fetchFile(folder, code, transfer).then((binary) => prepare(manifest, binary, threads));
+  const ready = fetchFile(locate(code.name), code, transfer).then((binary) => prepare(manifest, binary, threads));
   let offset = 0;
   const placed = shards.map(async (shard) => {
     const at = offset;
     offset += shard.bytes;
-    const bytes = await fetchFile(folder, shard, transfer);
+    const bytes = await fetchFile(locate(shard.name), shard, transfer);
     (await ready).placeWeights(at, bytes);
   });
   try {
     const [module] = await Promise.all([ready, ...placed]);
+    signal.throwIfAborted();
     return module.open();
   } catch (error) {
     ready.then((module) => module.end()).catch(() => {});
@@ -153,24 +155,25 @@ async function compile(manifest, binary, threads) {
 
 /**
  * The names of the steps, for profiles.
- * @param {URL} folder
+ * @param {Locate} locate
  * @param {Manifest} manifest
  * @returns {Promise<import('./profile.mjs').Plan>}
  */
-async function fetchPlan(folder, manifest) {
-  const bytes = await fetchFile(folder, fileOf(folder, manifest, 'plan.json'), { cache: false, onBytes: () => {} });
+async function fetchPlan(locate, manifest) {
+  const file = fileOf(locate, manifest, 'plan.json');
+  const bytes = await fetchFile(locate(file.name), file, { cache: false, onBytes: () => {} });
   return JSON.parse(new TextDecoder().decode(bytes));
 }
 
 /**
- * @param {URL} folder
+ * @param {Locate} locate
  * @param {Manifest} manifest
  * @param {string} name
  */
-function fileOf(folder, manifest, name) {
+function fileOf(locate, manifest, name) {
   const found = manifest.files.find((file) => file.name === name);
   if (!found) {
-    throw new IntegrityError(`${folder}manifest.json names no ${name}: build the model again`);
+    throw new IntegrityError(`${locate(MANIFEST)} names no ${name}: build the model again`);
   }
   return found;
 }

@@ -28,6 +28,8 @@ function work({ module, memory, stack }, tell) {
 if (typeof addEventListener === 'function') {
   addEventListener('message', ({ data }) => work(data, (message) => postMessage(message)), { once: true });
 } else {
-  const { parentPort: port } = await import('node:worker_threads');
-  port?.once('message', (task) => work(task, (message) => port.postMessage(message)));
+  // Bundlers make classic scripts of workers, which have no `await` outside of functions.
+  import('node:worker_threads').then(({ parentPort: port }) => {
+    port?.once('message', (task) => work(task, (message) => port.postMessage(message)));
+  });
 }

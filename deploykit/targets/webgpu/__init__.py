@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from deploykit import runtime
 from deploykit.dtypes import logical_dtype
 from deploykit.errors import ToolchainError, UsageError
+from deploykit.manifest import MANIFEST
+from deploykit.plan import PLAN
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
 from deploykit.targets.webgpu.linking import link
@@ -100,6 +102,7 @@ class WebTarget:
             (folder / "runtime" / source.name).write_text(text, encoding="utf-8")
         view["module_bytes"] = (folder / "model.wasm").stat().st_size
         view["typed"] = _typed
+        view["fetched"] = [MANIFEST, *names, PLAN]
         for name in PAGES:
             (folder / name).write_text(render(__name__, name, view), encoding="utf-8")
         return [*PAGES, *names, *(f"runtime/{source.name}" for source in runtime.JS_MODULES)]

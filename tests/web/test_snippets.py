@@ -1,0 +1,92 @@
+"""The programs of docs/targets/webgpu.md: in a page, in a project of Vite, and in a worker, each run in Chromium."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import deploykit
+from bench.browser import ISOLATED, find_chromium, in_chromium
+from bench.models import MODELS
+from tests.web.tools import ROOT, run_tool
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")]
+
+FENCED = re.compile(r"^```\w+ (\S+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SNIPPETS = dict(FENCED.findall((ROOT / "docs" / "targets" / "webgpu.md").read_text()))
+
+REPORTER = """<script>
+  // Posts what a program logs up to the first array, or why it failed.
+  const lines = [];
+  const post = (report) => fetch('/result', { method: 'POST', body: JSON.stringify(report) });
+  const plain = (value) => (ArrayBuffer.isView(value) ? Array.from(value) : value);
+  console.log = (...values) => {
+    lines.push(values.map(plain));
+    if (values.some(Array.isArray)) post({ lines });
+  };
+  addEventListener('error', ({ message }) => post({ failed: message }));
+  addEventListener('unhandledrejection', ({ reason }) => post({ failed: String(reason) }));
+</script>
+"""
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package that the page builds."""
+    folder = tmp_path_factory.mktemp("snippets") / "encoder"
+    deploykit.build(MODELS["encoder"](), "webgpu", {"batch": (1, 16), "seq": (1, 128)}, folder)
+    return folder
+
+
+@pytest.fixture
+def project(encoder: Path, tmp_path: Path) -> Path:
+    """The page's programs, each where its name says, and the package."""
+    shutil.copytree(encoder, tmp_path / "encoder")
+    for name, text in SNIPPETS.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def report(folder: Path, page: str, encoder: Path, *, isolated: bool = False) -> list[list[Any]]:
+    """What the page logs; the last line is checked. In an isolated page, loops run on several threads."""
+    (folder / page).write_text(REPORTER + (folder / page).read_text())
+    found = in_chromium(folder, page, headers=ISOLATED if isolated else None)
+    assert "failed" not in found, found
+    shape, data = found["lines"][-1]
+    with deploykit.open(encoder) as session:
+        expected = session(ids=np.array([[12, 7, 3]]))["sentence"]
+    assert shape == list(expected.shape)
+    np.testing.assert_allclose(np.reshape(data, shape), expected, rtol=1e-5)
+    lines: list[list[Any]] = found["lines"]
+    return lines
+
+
+def test_a_page(project: Path, encoder: Path) -> None:
+    lines = report(project, "app.html", encoder)
+    progress = [line[0] for line in lines[:-1]]
+    assert progress == sorted(progress)
+    assert progress[-1] == 1
+
+
+def test_a_worker(project: Path, encoder: Path) -> None:
+    assert len(report(project, "page.html", encoder)) == 1
+
+
+def test_a_project_of_vite(project: Path, encoder: Path) -> None:
+    options = {"strict": True, "noEmit": True, "target": "es2023", "module": "esnext", "moduleResolution": "bundler"}
+    (project / "tsconfig.json").write_text(
+        json.dumps({"compilerOptions": {**options, "types": []}, "include": ["src"]})
+    )
+    checked = run_tool("tsc", "-p", ".", folder=project)
+    assert checked.stdout == ""
+    built = run_tool("vite", "build", folder=project)
+    assert built.returncode == 0, built.stdout + built.stderr
+    shutil.rmtree(project / "encoder")
+    report(project / "dist", "index.html", encoder, isolated=True)
