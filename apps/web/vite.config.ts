@@ -8,9 +8,6 @@ import { defineConfig, type Plugin } from 'vite';
 /** Pages may share memory between threads, and get exact clocks, where a server sends these. */
 const headers = { 'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp' };
 
-/** What a package holds for people and tools, not for the page. */
-const ASIDE = /(\.d\.m?ts|\.md|\/program\.txt|\/plan\.json|\/demo\.html)$/;
-
 const WORKER = 'worker.js';
 
 export default defineConfig({
@@ -36,7 +33,7 @@ function release(): Plugin {
       const files = readdirSync(dir, { recursive: true, withFileTypes: true })
         .filter((entry) => entry.isFile())
         .map((entry) => join(entry.parentPath ?? entry.path, entry.name).slice(dir.length + 1).replaceAll('\\', '/'))
-        .filter((file) => file !== WORKER && !ASIDE.test(file))
+        .filter((file) => file !== WORKER)
         .sort();
       const hash = createHash('sha256');
       for (const file of files) {

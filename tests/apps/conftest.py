@@ -36,7 +36,7 @@ def app(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -
     folder = tmp_path_factory.mktemp("app") / "web"
     shutil.copytree(APP, folder, ignore=shutil.ignore_patterns("node_modules", "dist", "digits"))
     (folder / "node_modules").symlink_to(APP / "node_modules")
-    deploykit.build(folder / "model" / "digits.onnx", "webgpu", {"batch": (1, 64)}, folder / "public" / "digits")
+    deploykit.build(folder / "model" / "digits.onnx", "webgpu", {"batch": (1, 64)}, folder / "digits")
     return folder
 
 

@@ -1,18 +1,13 @@
-// The model: loaded from the package that deploykit built into public/digits, run on one picture at a time.
+// The model: loaded from the package that deploykit built into digits/, run on one picture at a time.
 
-import type { LoadOptions, Model } from '../public/digits/index.mjs';
+import { load, type LoadOptions, type Model } from '../digits/index.mjs';
 import { SIZE } from './raster';
-
-type Package = typeof import('../public/digits/index.mjs');
 
 export interface Reading {
   /** The probability of each digit. */
   readonly probabilities: Float32Array;
   readonly milliseconds: number;
 }
-
-/** Where the package is: files of it find each other by their addresses, so it is not bundled. */
-const PACKAGE = new URL('digits/', document.baseURI);
 
 export class Classifier {
   readonly #model: Model;
@@ -26,14 +21,14 @@ export class Classifier {
 
   /**
    * Load the model for a device: `auto`, or one that the package knows. Rejects with the package's errors.
-   * The service worker keeps the files, so the package need not.
+   * The service worker keeps the files, so the package need not; so small a model is no work for several threads.
    */
   static async load(device: string, signal: AbortSignal, onProgress: (part: number) => void): Promise<Classifier> {
     const start = performance.now();
-    const { load } = (await import(/* @vite-ignore */ new URL('index.mjs', PACKAGE).href)) as Package;
     const model = await load({
       device: device as NonNullable<LoadOptions['device']>,
       cache: false,
+      threads: 1,
       signal,
       onProgress: ({ loaded, total }) => onProgress(loaded / total),
     });

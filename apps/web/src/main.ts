@@ -19,11 +19,8 @@ const status = element('status', HTMLElement);
 const progress = element('progress', HTMLProgressElement);
 const problem = element('problem', HTMLElement);
 const devices = element('devices', HTMLFormElement);
-const result = new Result(
-  element('digit', HTMLElement),
-  element('bars', HTMLElement),
-  element('picture', HTMLCanvasElement),
-);
+const bars = element('bars', HTMLElement);
+const result = new Result(element('digit', HTMLElement), bars, element('picture', HTMLCanvasElement));
 
 let classifier: Classifier | null = null;
 let chosen = 'auto';
@@ -76,40 +73,53 @@ async function choose(device: string): Promise<void> {
   choice.abort();
   const { signal } = (choice = new AbortController());
   devices.ariaBusy = 'true';
-  progress.hidden = false;
   problem.hidden = true;
+  try {
+    await load(device, signal);
+  } catch (error) {
+    if (!signal.aborted) {
+      const what = device === 'auto' ? 'The model cannot be loaded.' : `${nameOf(device)} is not available here.`;
+      report(classifier ? `${what} Still running on ${nameOf(classifier.device)}.` : what, error);
+    }
+  }
+  if (!signal.aborted) {
+    (devices.elements.namedItem('device') as RadioNodeList).value = chosen;
+    devices.ariaBusy = 'false';
+  }
+}
+
+/** Read with the model on this device from now on. */
+async function load(device: string, signal: AbortSignal): Promise<void> {
+  progress.hidden = false;
   try {
     const found = await Classifier.load(device, signal, (part) => {
       progress.value = part;
     });
-    await use(found);
+    const before = classifier;
+    classifier = found;
     chosen = device;
-  } catch (error) {
-    if (signal.aborted) {
-      return;
-    }
-    report(device, error);
-    (devices.elements.namedItem('device') as RadioNodeList).value = chosen;
+    times = [];
+    showDevice(found);
+    await refresh();
+    before?.dispose();
+  } finally {
+    progress.hidden = true;
   }
-  progress.hidden = true;
-  devices.ariaBusy = 'false';
 }
 
-/** Read with this model from now on. */
-async function use(found: Classifier): Promise<void> {
-  const before = classifier;
-  classifier = found;
-  times = [];
-  showDevice(found);
-  await refresh();
-  before?.dispose();
+/** A run has failed, as when a device is lost: go on with WebAssembly, which is everywhere. */
+function recover(failed: Classifier, error: unknown): void {
+  const on = nameOf(failed.device);
+  classifier = null;
+  if (failed.device === 'wasm') {
+    report(`The model has failed on ${on}. Reload the page.`, error);
+  } else {
+    void choose('wasm').then(() => report(`The model has failed on ${on}, and is loaded for ${nameOf('wasm')}.`, error));
+  }
 }
 
-function report(device: string, error: unknown): void {
-  const reason = error instanceof Error ? error.message : String(error);
-  const going = classifier ? `Still running on ${nameOf(classifier.device)}. ` : '';
-  const what = device === 'auto' ? 'The model cannot be loaded.' : `${nameOf(device)} is not available here.`;
-  problem.textContent = `${what} ${going}Reason: ${reason}`;
+function report(what: string, error: unknown): void {
+  problem.textContent = `${what} Reason: ${error instanceof Error ? error.message : String(error)}`;
   problem.hidden = false;
 }
 
@@ -123,36 +133,38 @@ function showDevice({ device, loading, memory }: Classifier): void {
 /** Read the drawing as it is; while a reading is under way, once more after it. */
 function refresh(): Promise<void> {
   stale = true;
-  reading ??= readAll().finally(() => {
-    reading = null;
-  });
+  bars.ariaBusy = 'true';
+  reading ??= readAll();
   return reading;
 }
 
 async function readAll(): Promise<void> {
-  try {
-    while (stale) {
-      stale = false;
-      await readDrawing();
+  // Changes that come together are read together; nothing comes between the end of the loop and that of the function.
+  await null;
+  while (stale) {
+    stale = false;
+    clearTimeout(speaking);
+    if (drawing.empty || !classifier) {
+      result.clear();
+      show('time', '–');
+    } else {
+      await readDrawing(classifier);
     }
-  } catch (error) {
-    report('auto', error);
   }
+  reading = null;
+  bars.ariaBusy = 'false';
 }
 
-async function readDrawing(): Promise<void> {
-  clearTimeout(speaking);
-  const reader = classifier;
-  if (drawing.empty || !reader) {
-    result.clear();
-    show('time', '–');
-    return;
-  }
+async function readDrawing(reader: Classifier): Promise<void> {
   const picture = rasterise(drawing.strokes);
-  const found = await reader.read(picture);
-  result.show(picture, found.probabilities);
-  showTime(found);
-  speaking = window.setTimeout(() => say(sentence(found.probabilities)), QUIET);
+  try {
+    const found = await reader.read(picture);
+    result.show(picture, found.probabilities);
+    showTime(found);
+    speaking = window.setTimeout(() => say(sentence(found.probabilities)), QUIET);
+  } catch (error) {
+    recover(reader, error);
+  }
 }
 
 function showTime({ milliseconds: time }: Reading): void {
