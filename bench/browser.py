@@ -28,8 +28,13 @@ def find_chromium() -> str | None:
     return shutil.which("chromium") or shutil.which("google-chrome")
 
 
-def in_chromium(folder: Path, page: str, *, seconds: float = 120, headers: Mapping[str, str] | None = None) -> Any:
-    """What `page`, relative to `folder`, posts. Raises `TimeoutError` when it posts nothing for so long."""
+def in_chromium(
+    folder: Path, page: str, *, seconds: float = 120, headers: Mapping[str, str] | None = None, gpu: bool = False
+) -> Any:
+    """What `page`, relative to `folder`, posts; with `gpu`, it has WebGPU, on a machine without one in software.
+
+    Raises `TimeoutError` when it posts nothing for so long.
+    """
     chromium = find_chromium()
     if chromium is None:
         raise FileNotFoundError("no Chromium found: install one (Debian: `apt-get install chromium`)")
@@ -50,7 +55,8 @@ def in_chromium(folder: Path, page: str, *, seconds: float = 120, headers: Mappi
         served(partial(Handler, directory=str(folder))) as address,
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
     ):
-        call = [chromium, *CHROMIUM_OPTIONS, f"--user-data-dir={profile}", f"{address}/{page}"]
+        options = (*CHROMIUM_OPTIONS, "--enable-unsafe-webgpu") if gpu else CHROMIUM_OPTIONS
+        call = [chromium, *options, f"--user-data-dir={profile}", f"{address}/{page}"]
         process = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             return posted.get(timeout=seconds)

@@ -19,7 +19,8 @@ from pathlib import Path
 import tvm
 from tvm import ir, relax, tirx
 
-from deploykit.compiler.codegen.lower import LoweredKernel, lower
+from deploykit.compiler.codegen.lower import LoweredKernel, LoweredParts, lower
+from deploykit.compiler.codegen.wgsl.lowering import lower_shaders, shaders
 from deploykit.compiler.cost import Cost, effort, work
 from deploykit.compiler.graph.attention import fuse_attention
 from deploykit.compiler.graph.legalize import legalize
@@ -29,11 +30,12 @@ from deploykit.compiler.graph.rows import fuse_rows
 from deploykit.compiler.graph.siblings import join_siblings
 from deploykit.compiler.profile import Profile
 from deploykit.compiler.program.inplace import elementwise_inputs
-from deploykit.compiler.program.ir import Program
+from deploykit.compiler.program.ir import ALIGNMENT, Program
 from deploykit.compiler.program.listing import listing
 from deploykit.compiler.program.placement import place
 from deploykit.compiler.program.trace import trace
 from deploykit.compiler.schedules import Device, schedule
+from deploykit.compiler.schedules.gpu import Divided, Gpu
 from deploykit.frontends.model import DimBounds, ImportedModel
 from deploykit.parallel import each
 
@@ -78,12 +80,14 @@ class _Timer:
 
 @dataclass(frozen=True)
 class KernelModule:
-    """Relax whose kernels are scheduled. `in_place` gives, by kernel, the inputs its result may overwrite, `work` what
-    a call of it costs."""
+    """Relax whose kernels are scheduled, but for those `divided` for a GPU. `in_place` gives, by kernel, the inputs its
+    result may overwrite, `work` what a call of it costs, `kept` why a kernel does not run on the GPU."""
 
     module: ir.IRModule
     in_place: dict[str, tuple[int, ...]]
     work: dict[str, Cost | None]
+    divided: dict[str, Divided] = field(default_factory=dict)
+    kept: dict[str, str] = field(default_factory=dict)
 
 
 def graph(model: ImportedModel, device: Device) -> ir.IRModule:
@@ -93,8 +97,8 @@ def graph(model: ImportedModel, device: Device) -> ir.IRModule:
     return legalize(fuse_attention(fold_reshapes(join_siblings(module))), device)
 
 
-def kernels(module: ir.IRModule, device: Device, level: int) -> KernelModule:
-    """Fuse (from level 1 on) and schedule."""
+def kernels(module: ir.IRModule, device: Device, level: int, gpu: Gpu | None = None) -> KernelModule:
+    """Fuse (from level 1 on) and schedule; with `gpu`, for it what it can run."""
     passes = [relax.transform.AnnotateTIROpPattern()]
     if level >= 1:
         passes += [relax.transform.FuseOps(2), relax.transform.FuseTIR()]
@@ -106,29 +110,51 @@ def kernels(module: ir.IRModule, device: Device, level: int) -> KernelModule:
     scheduled = {}
     in_place = {}
     costs = {}
+    divided: dict[str, Divided] = {}
+    kept: dict[str, str] = {}
     for gvar, func in fused.functions.items():
         if isinstance(func, tirx.PrimFunc):
             in_place[gvar.name_hint] = elementwise_inputs(func)
             costs[gvar.name_hint] = work(func)
+            parts = "there is no GPU" if gpu is None else shaders(func, gpu)
+            if isinstance(parts, Divided):
+                divided[gvar.name_hint] = parts
+                in_place[gvar.name_hint] = _in_place(func, in_place[gvar.name_hint], parts)
+                scheduled[gvar] = func
+                continue
+            kept[gvar.name_hint] = parts
             kernel = schedule(func, device)
             scheduled[gvar] = kernel.without_attr("tirx.noalias") if in_place[gvar.name_hint] else kernel
         else:
             scheduled[gvar] = func
-    return KernelModule(ir.IRModule(scheduled), in_place, costs)
+    return KernelModule(ir.IRModule(scheduled), in_place, costs, divided, kept)
+
+
+def _in_place(func: tirx.PrimFunc, inputs: tuple[int, ...], divided: Divided) -> tuple[int, ...]:
+    """Which operands of a shader its result may be written over: as arrays, both must be of one dtype."""
+    if len(divided.parts) > 1:
+        return ()
+    buffers = [param for param in func.params if tirx.is_buffer_var(param)]
+    same = [i for i in inputs if str(buffers[i].ty.dtype) == str(buffers[-1].ty.dtype)]
+    operands = divided.parts[0].operands
+    return tuple(operands.index(i) for i in same if i in operands)
 
 
 def program(model: ImportedModel, scheduled: KernelModule, profile: Profile, capacities: DimBounds) -> Program:
     """Lower the kernels and plan the memory."""
 
-    def lowered(kernel: tuple[str, tirx.PrimFunc]) -> LoweredKernel:
+    def lowered(kernel: tuple[str, tirx.PrimFunc]) -> LoweredKernel | LoweredParts:
         name, func = kernel
+        if name in scheduled.divided:
+            return lower_shaders(scheduled.divided[name], name)
         units = effort(scheduled.work[name], vectors=profile.device.vector_bits > 0)
         return lower(func, name, vectorize=profile.vectorize, stack_limit=profile.stack_limit, effort=units)
 
     functions = {g.name_hint: f for g, f in scheduled.module.functions.items() if isinstance(f, tirx.PrimFunc)}
     ready = dict(zip(functions, each(lowered, functions.items()), strict=True))
     traced = trace(model, scheduled.module, ready, scheduled.in_place, scheduled.work)
-    return replace(place(model, traced, capacities), cpu=profile.cpu)
+    alignment = ALIGNMENT if profile.gpu is None else profile.gpu.alignment
+    return replace(place(model, traced, capacities, alignment), cpu=profile.cpu)
 
 
 def compile_program(
@@ -144,7 +170,7 @@ def compile_program(
     if observer.stops_at("graph"):
         return None
     with observer.stage("kernels"):
-        scheduled = kernels(module, profile.device, level)
+        scheduled = kernels(module, profile.device, level, profile.gpu)
     observer.dump("kernels", scheduled.module.script)
     if observer.stops_at("kernels"):
         return None

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deploykit.compiler.codegen.cpus import Cpu
 from deploykit.compiler.codegen.lower import HOST_STACK_LIMIT, STACK_LIMIT
 from deploykit.compiler.schedules.device import DEVICES, SCALAR_C, WASM_SIMD128, Device
+from deploykit.compiler.schedules.gpu import WEBGPU, Gpu
 
 
 @dataclass(frozen=True)
 class Profile:
     """`vectorize`: kernels may hold vector operations; `stack_limit`: bytes of a buffer that may lie on the stack.
     `cpu`: the name of the CPU that kernels are compiled for, empty when they are C; `layout`: the device that decides
-    how weights and intermediate results lie in memory, where it is another one."""
+    how weights and intermediate results lie in memory, where it is another one. `gpu`: what runs the kernels that it
+    can, the others are for `device`. `companions`: those of further programs of the same model in the same artifact.
+    """
 
     device: Device
     vectorize: bool
     stack_limit: int
     cpu: str = ""
     layout: Device | None = None
+    gpu: Gpu | None = None
+    companions: tuple[Profile, ...] = ()
 
 
 PORTABLE_C = Profile(SCALAR_C, vectorize=False, stack_limit=STACK_LIMIT)
@@ -28,6 +33,9 @@ PORTABLE_C = Profile(SCALAR_C, vectorize=False, stack_limit=STACK_LIMIT)
 
 WASM = Profile(WASM_SIMD128, vectorize=True, stack_limit=8 << 10)
 """Kernels through LLVM for WebAssembly, where any CPU that loads a module can run it."""
+
+WEB = replace(WASM, companions=(replace(WASM, cpu=WEBGPU.name, gpu=WEBGPU),))
+"""The same, and with the same weights shaders for a GPU."""
 
 
 def native(cpu: Cpu) -> Profile:

@@ -1,6 +1,7 @@
 """The sources beside a model's own, as files: C and, for the web, JavaScript.
 
 * `include/deploykit.h`, `core/deploykit.c`: portable C99, no heap, no globals; every target has them.
+* `include/driver.h`, `core/driver.c`: the interface to GPUs, for models with kernels there.
 * `host/threads.{h,c}`: a thread pool for parallel loops, where there are POSIX threads.
 * `host/cpu.{h,c}`: what the CPU can do, for kernels that need a certain one.
 * `host/runner.c`: a program that runs a model under sanitizers; it does not ship.
@@ -19,6 +20,7 @@ _ROOT = Path(__file__).parent
 INCLUDE = _ROOT / "include"
 HEADER = INCLUDE / "deploykit.h"
 CORE = _ROOT / "core" / "deploykit.c"
+DRIVER = _ROOT / "core" / "driver.c"
 THREADS_HEADER = _ROOT / "host" / "threads.h"
 THREADS = _ROOT / "host" / "threads.c"
 CPU_HEADER = _ROOT / "host" / "cpu.h"

@@ -117,7 +117,8 @@ def profiles_for(target: Target, cpu: str) -> list[Profile]:
     from deploykit.compiler.codegen.cpus import SHARED_LAYOUT, levels
 
     if not target.native:
-        return [target.profile(cpu)]
+        profile = target.profile(cpu)
+        return [profile, *profile.companions]
     profiles = {name: target.profile(name) for name in levels(cpu)}
     for name, other in SHARED_LAYOUT.items():
         if name in profiles and other in profiles:
@@ -153,7 +154,7 @@ def write_artifact(program: Program, target: Target, output: Path, options: Pack
             target=target.name,
             cpu=_cpu(options.cpu) if target.native else None,
             fast_math=options.fast_math,
-            levels=tuple(part.cpu for part in (program, *program.alternatives)) if program.alternatives else (),
+            levels=_levels(program) if target.native else (),
             files=files,
             source=options.source,
             times=dict(observer.seconds),
@@ -161,6 +162,11 @@ def write_artifact(program: Program, target: Target, output: Path, options: Pack
         )
         (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
     return Artifact(output, manifest)
+
+
+def _levels(program: Program) -> tuple[str, ...]:
+    """What the kernels of a program with alternatives are compiled for."""
+    return tuple(part.cpu for part in (program, *program.alternatives)) if program.alternatives else ()
 
 
 def _cpu(name: str) -> str:

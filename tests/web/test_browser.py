@@ -15,15 +15,24 @@ from bench.browser import find_chromium, in_chromium
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
 
 
-def test_a_page_loads_runs_and_loads_again(package: Path, model: onnx.ModelProto, tmp_path: Path) -> None:
+FILES = {
+    "wasm": ["/model-relaxed.wasm", "/weights/000.bin"],
+    "webgpu": ["/model-gpu.wasm", "/shaders.wgsl", "/weights/000.bin"],
+}
+"""What a page keeps, by the device."""
+
+
+@pytest.mark.parametrize("device", FILES)
+def test_a_page_loads_runs_and_loads_again(package: Path, model: onnx.ModelProto, tmp_path: Path, device: str) -> None:
     shutil.copytree(package, tmp_path / "small")
     shutil.copyfile(Path(__file__).with_name("page.html"), tmp_path / "small" / "page.html")
-    found = in_chromium(tmp_path / "small", "page.html")
+    found = in_chromium(tmp_path / "small", f"page.html?device={device}", gpu=device == "webgpu")
     x = (np.arange(60) % 7 - 3).astype(np.float32).reshape(1, 3, 1, 20)
     expected = ReferenceEvaluator(model).run(None, {"x": x, "shift": np.array([21])})[0]
     assert found["errors"] == []
+    assert found["device"] == device
     np.testing.assert_allclose([found["first"]], expected, rtol=1e-4, atol=1e-6)
     assert found["refused"]
     assert (found["shape"], found["moved"]) == ([3, 10], [42] * 3)
-    assert found["cached"] == ["/model-relaxed.wasm", "/weights/000.bin"]
+    assert found["cached"] == FILES[device]
     assert found["second"] == found["first"]

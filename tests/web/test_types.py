@@ -11,7 +11,7 @@ import pytest
 from tests.web.tools import ROOT, run_tool
 
 OPTIONS = {"strict": True, "noEmit": True, "target": "es2023", "module": "nodenext", "lib": ["es2023", "dom"]}
-CHECKED = {"allowJs": True, "checkJs": True, "skipLibCheck": True, "types": ["node"]}
+CHECKED = {"allowJs": True, "checkJs": True, "skipLibCheck": True, "types": ["node", "types"]}
 
 
 def check(folder: Path) -> list[str]:
@@ -95,6 +95,6 @@ const members = {} as keyof Model satisfies keyof modules.Model;
 
 
 def test_the_declarations_agree_with_the_modules(project: Path) -> None:
-    types = str(ROOT / "node_modules" / "@types")
+    roots = [str(ROOT / "node_modules" / scope) for scope in ("@types", "@webgpu")]
     program = SAME % (ROOT / "deploykit" / "runtime" / "js" / "model.mjs")
-    assert complaints(project, program, **CHECKED, typeRoots=[types]) == []
+    assert complaints(project, program, **CHECKED, typeRoots=roots) == []

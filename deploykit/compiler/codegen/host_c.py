@@ -6,6 +6,8 @@ What becomes what:
 * dims -> an `int64_t` field each of `<prefix>_dims`, found from the shapes of the inputs and checked there;
 * data dims -> local variables; tensors -> local pointers into the caller's memory, the weights or the arena;
 * steps -> statements, in order (`host_steps`);
+* kernels for a GPU -> calls of its driver, by their number in `wgsl.bindings`; where the host reads what they computed,
+  the run may return and go on later, with its variables saved in the model;
 * kernels for one CPU -> a check when the model is initialised that this is such a CPU; alternatives for several -> the
   choice of the best there;
 * a kernel with a parallel loop -> a struct of its arguments and a function that runs a part of the loop, which
@@ -73,14 +75,15 @@ def emit_host(program: Program, version: str) -> dict[str, str]:
     for part in parts:
         require_order(part)
     view = interface_view(program, version) | _functions(Scope(program)) | {"parts": [], "levels": _levels(parts)}
-    view |= {"storage": "static ", "steps_name": "steps"}
+    view |= {"storage": "static ", "steps_name": "steps", "gpu": program.on_gpu}
+    view |= {"host_memory": view["steps"]["host_memory"]}
     texts = {"model.h": _render("model.h.j2", view)}
     if len(parts) > 1:
         names = [f"{view['prefix']}_steps_{identifier(part.cpu)}" for part in parts]
         view["parts"] = [{"steps": name} for name in names]
         for part, name in zip(parts, names, strict=True):
             own = _functions(Scope(part, kernel_prefix(part, program)))
-            own |= {"storage": "", "steps_name": name, "cpu": part.cpu}
+            own |= {"storage": "", "steps_name": name, "cpu": part.cpu, "gpu": False}
             texts[f"part_{identifier(part.cpu)}.c"] = _render("part.c.j2", view | own)
     return texts | {"model.c": _render("model.c.j2", view)}
 
@@ -91,7 +94,7 @@ def _render(template: str, view: dict[str, Any]) -> str:
 
 def _levels(parts: Sequence[Program]) -> list[Lines]:
     """Entries of the table of CPUs; none for kernels that any CPU runs."""
-    if not parts[0].cpu:
+    if not parts[0].cpu or parts[0].on_gpu:
         return []
     entries = []
     for part in parts:
@@ -242,7 +245,7 @@ def _functions(scope: Scope) -> dict[str, Any]:
 
 def _kernels(scope: Scope) -> list[dict[str, Any]]:
     """The prototypes of the kernels and, of those with a parallel loop, how a part of the loop is run."""
-    return [_kernel(scope, index) for index in range(len(scope.program.kernels))]
+    return [_kernel(scope, index) for index, kernel in enumerate(scope.program.kernels) if not kernel.gpu]
 
 
 def _kernel(scope: Scope, index: int) -> dict[str, Any]:
@@ -315,14 +318,24 @@ def _steps(scope: Scope) -> dict[str, Any]:
 
     def everything() -> dict[str, Lines]:
         step_lines(scope, scope.program.steps)
+        scope.resumes = 0
         pointers = _pointers(scope)
         shapes = _shapes_after_run(scope)
         unread = frozenset(scope.data_dims) - scope.read_variables
         return {"body": step_lines(scope, scope.program.steps, unread), "pointers": pointers, "shapes": shapes}
 
     found, dims = _with_locals(scope, "model->dims.", everything)
-    data_dims = [f"int64_t {name} = 0;" for name in scope.data_dims if name in scope.read_variables]
-    return found | {"declarations": [*_bases(scope), *dims, *data_dims, *found["pointers"]]}
+    data_dims = [name for name in scope.data_dims if name in scope.read_variables]
+    gpu = scope.program.on_gpu
+    values = [f"model->saved[{index}]" if gpu else "0" for index in range(len(data_dims))]
+    declared = [f"int64_t {name} = {value};" for name, value in zip(data_dims, values, strict=True)]
+    kinds = _kinds(scope)
+    return found | {
+        "declarations": [*_bases(kinds), *dims, *declared, *found["pointers"]],
+        "saved": data_dims if gpu else [],
+        "suspends": scope.resumes > 0,
+        "host_memory": (ArenaStorage in kinds) + 2 * (ConstantStorage in kinds),
+    }
 
 
 def _shapes_after_run(scope: Scope) -> Lines:
@@ -333,9 +346,13 @@ def _shapes_after_run(scope: Scope) -> Lines:
     return lines
 
 
-def _bases(scope: Scope) -> Lines:
+def _kinds(scope: Scope) -> set[type]:
+    """Where the tensors lie that steps on the host use."""
+    return {type(scope.program.tensors[index].storage) for index in scope.used_tensors}
+
+
+def _bases(kinds: set[type]) -> Lines:
     """Where the memory of the tensors that steps use begins."""
-    kinds = {type(scope.program.tensors[index].storage) for index in scope.used_tensors}
     lines = [] if InputStorage in kinds else ["(void)inputs;"]
     if ArenaStorage in kinds:
         lines.insert(0, "unsigned char* arena = base->arena;")

@@ -9,8 +9,22 @@ import numpy as np
 
 from deploykit.compiler.codegen.c_kernels import c_expression, emit_prototypes, symbol
 from deploykit.compiler.codegen.names import Names, identifier
+from deploykit.compiler.codegen.wgsl.bindings import shaders_of
 from deploykit.compiler.dims import free_vars, interval
-from deploykit.compiler.program.ir import BindDim, If, Loop, Program, Reserve, SetDim, Step, Tensor
+from deploykit.compiler.program.ir import (
+    ArenaStorage,
+    BindDim,
+    ConstantStorage,
+    If,
+    InputStorage,
+    Loop,
+    OutputStorage,
+    Program,
+    Reserve,
+    SetDim,
+    Step,
+    Tensor,
+)
 
 if TYPE_CHECKING:
     from tvm import tirx
@@ -41,6 +55,9 @@ class Scope:
         self.dims = tuple(names.take(dim.name) for dim in program.dims)
         self.read_variables: set[str] = set()
         self.used_tensors: set[int] = set()
+        self.resumes = 0
+        """Places where a run on a GPU may go on later."""
+        self.shaders = shaders_of(program) if program.on_gpu else {}
         self.reserved_outputs = frozenset(_reserved_outputs(program.steps))
         self._prototypes: dict[int, str] = {}
         self._variables: dict[Any, str] = {dim.var: name for dim, name in zip(program.dims, self.dims, strict=True)}
@@ -81,6 +98,20 @@ class Scope:
     def tensor(self, index: int) -> str:
         self.used_tensors.add(index)
         return self._tensors[index]
+
+    def slice(self, index: int) -> str:
+        """Where a tensor lies on the GPU, as the initialiser of a `dk_slice`."""
+        tensor = self.program.tensors[index]
+        match tensor.storage:
+            case ArenaStorage(slot):
+                buffer, offset = "DK_BUFFER_ARENA", self.expr(self.program.arena.slots[slot].offset)
+            case ConstantStorage(constant):
+                buffer, offset = "DK_BUFFER_WEIGHTS", str(self.program.constants[constant].offset)
+            case InputStorage(port):
+                buffer, offset = f"DK_BUFFER_PORTS + {port}", "0"
+            case OutputStorage(port):
+                buffer, offset = f"DK_BUFFER_PORTS + {len(self.program.inputs) + port}", "0"
+        return f"{{{buffer}, {offset}, {self.expr(tensor_bytes(tensor))}}}"
 
     def kernel(self, index: int) -> str:
         """The C function of a kernel."""

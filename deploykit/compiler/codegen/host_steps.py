@@ -4,7 +4,8 @@
     SetDim      n = expression;
     Check       if (!condition) return dk_fail_shape(...)
     Reserve     dk_check_output, or a comparison and dk_fail_capacity
-    Launch      <prefix>_<kernel>(tensors, scalars); or dk_parallel_for over its outer loop
+    Launch      <prefix>_<kernel>(tensors, scalars); or dk_parallel_for over its outer loop; on a GPU dk_dispatch
+    Transfer    driver->upload; or driver->download and a label behind which the run goes on when the data are there
     Copy        dk_copy
     CopySlice   dk_copy to a row
     If, Loop    if, for
@@ -20,7 +21,10 @@ from collections.abc import Callable, Iterable, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from tvm.ir import PointerType
+
 from deploykit.compiler.codegen.host_scope import Scope, element_count, item_bytes, tensor_bytes
+from deploykit.compiler.codegen.wgsl.bindings import sharing_of
 from deploykit.compiler.dims import to_text
 from deploykit.compiler.program.ir import (
     BindDim,
@@ -35,8 +39,10 @@ from deploykit.compiler.program.ir import (
     SetDim,
     Step,
     Tensor,
+    Transfer,
 )
-from deploykit.compiler.program.steps import number_steps
+from deploykit.compiler.program.steps import number_steps, reads_and_writes
+from deploykit.compiler.program.trace import substitute
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import IntExpr
@@ -142,6 +148,8 @@ def _reserve(scope: Scope, step: Reserve, _unread: frozenset[str], _number: int)
 
 def _launch(scope: Scope, step: Launch, _unread: frozenset[str], number: int) -> Lines:
     kernel = scope.program.kernels[step.kernel]
+    if kernel.gpu:
+        return _dispatch(scope, step, number)
     tensors = [scope.tensor(index) for index in step.tensors]
     scalars = [scope.expr(value) for value in step.scalars]
     arguments = ", ".join(tensors + scalars)
@@ -162,6 +170,59 @@ def _launch(scope: Scope, step: Launch, _unread: frozenset[str], number: int) ->
         *statement(f"dk_parallel_for(base, {extent}, {effort}, {name}_range, &call);"),
     ]
     return [*before, "{", *indented(body), "}"]
+
+
+def _dispatch(scope: Scope, step: Launch, number: int) -> Lines:
+    kernel = scope.program.kernels[step.kernel]
+    sharing = sharing_of(scope.program, step)
+    firsts = [step.tensors[sharing.groups.index(group)] for group in range(len(sharing.written))]
+    written = reads_and_writes(step)[1]
+    lines = [line for index in written for line in _room(scope, index)]
+    described = ", ".join(_described(scope.program.tensors[index]) for index in written)
+    lines.append(f"{_marked(number)} /* {kernel.name}: {described} */")
+    body = statement(f"const dk_slice slices[] = {{{', '.join(map(scope.slice, firsts))}}};")
+    values = [scope.expr(value) for value in step.scalars]
+    body += statement(f"const int64_t scalars[] = {{{', '.join(values) or '0'}}};")
+    extent: IntExpr = 1 if kernel.parallel_extent is None else kernel.parallel_extent
+    params = [param for param in kernel.func.params if not isinstance(param.ty, PointerType)]
+    threads = substitute(extent, dict(zip(params, step.scalars, strict=False)))
+    shader = scope.shaders[step.kernel, sharing]
+    operands = f"{shader}, slices, {len(firsts)}, scalars, {len(values)}, {scope.size(threads)}"
+    call = f"dk_dispatch(base, driver, {operands})"
+    return [*lines, "{", *indented([*body, *checked(call)]), "}"]
+
+
+def _transfer(scope: Scope, step: Transfer, _unread: frozenset[str], number: int) -> Lines:
+    lines = [_marked(number)]
+    for index in step.tensors:
+        tensor, place = scope.tensor(index), scope.slice(index)
+        call = f"upload(driver, &place, {tensor})" if step.to_gpu else f"download(driver, {tensor}, &place)"
+        body = [*statement(f"const dk_slice place = {place};"), *checked(f"dk_check_driver(base, driver->{call})")]
+        lines += ["{", *indented(body), "}"]
+    if step.to_gpu:
+        return lines
+    scope.resumes += 1
+    return [
+        *lines,
+        "/* fall through */",
+        f"case {scope.resumes}:",
+        "status = dk_check_driver(base, driver->wait(driver));",
+        "if (status == DK_PENDING) {",
+        *indented([f"model->resume = {scope.resumes};", "goto suspended;"]),
+        "}",
+        "if (status != DK_OK) {",
+        *indented(["return status;"]),
+        "}",
+    ]
+
+
+def _gpu_copy(scope: Scope, target: int, source: int, offset: str) -> Lines:
+    body = [
+        *statement(f"const dk_slice from = {scope.slice(source)};"),
+        *statement(f"const dk_slice to = {scope.slice(target)};"),
+        *checked(f"dk_check_driver(base, driver->copy(driver, &to, {offset}, &from))"),
+    ]
+    return ["{", *indented(body), "}"]
 
 
 def _marked(number: int) -> str:
@@ -191,6 +252,8 @@ def _room(scope: Scope, index: int) -> Lines:
 
 
 def _copy(scope: Scope, step: Copy, _unread: frozenset[str], number: int) -> Lines:
+    if step.gpu:
+        return [*_room(scope, step.target), _marked(number), *_gpu_copy(scope, step.target, step.source, "0")]
     size = scope.expr(tensor_bytes(scope.program.tensors[step.source]))
     copy = statement(f"dk_copy({scope.tensor(step.target)}, {scope.tensor(step.source)}, {size});")
     return [*_room(scope, step.target), _marked(number), *copy]
@@ -198,6 +261,9 @@ def _copy(scope: Scope, step: Copy, _unread: frozenset[str], number: int) -> Lin
 
 def _copy_slice(scope: Scope, step: CopySlice, _unread: frozenset[str], number: int) -> Lines:
     source = scope.program.tensors[step.source]
+    if step.gpu:
+        offset = scope.expr(step.row * element_count(source.shape) * item_bytes(source.dtype))
+        return [*_room(scope, step.target), _marked(number), *_gpu_copy(scope, step.target, step.source, offset)]
     row = scope.expr(step.row * element_count(source.shape))
     size = scope.expr(element_count(source.shape) * item_bytes(source.dtype))
     copy = statement(f"dk_copy({scope.tensor(step.target)} + {row}, {scope.tensor(step.source)}, {size});")
@@ -232,6 +298,7 @@ _RULES: dict[type[Any], Callable[[Scope, Any, frozenset[str], int], Lines]] = {
     Launch: _launch,
     Copy: _copy,
     CopySlice: _copy_slice,
+    Transfer: _transfer,
     If: _if,
     Loop: _loop,
 }

@@ -69,6 +69,24 @@ class LoweredKernel:
     workspaces: tuple[Workspace, ...]
 
 
+@dataclass(frozen=True)
+class LoweredPart:
+    """A kernel that computes a part of a function. `operands` are positions among the buffers of the function followed
+    by its temporaries, the last `outputs` of them written."""
+
+    kernel: LoweredKernel
+    operands: tuple[int, ...]
+    outputs: int
+
+
+@dataclass(frozen=True)
+class LoweredParts:
+    """A function as kernels that run one after the other; `temporaries` are tensors between them."""
+
+    temporaries: tuple[Workspace, ...]
+    parts: tuple[LoweredPart, ...]
+
+
 def lower(
     func: tirx.PrimFunc, name: str, *, vectorize: bool = True, stack_limit: int = STACK_LIMIT, effort: IntExpr = 0
 ) -> LoweredKernel:

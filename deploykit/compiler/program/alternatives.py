@@ -1,7 +1,7 @@
 """One program with kernels for several CPUs.
 
 Programs of the same model share what does not depend on the CPU: the interface, the constants, where equal ones are
-stored once, and an arena that is large enough for each.
+stored once, and an arena that is large enough for each, but for those on a GPU, which has memory of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from tvm import tirx
 
 from deploykit.compiler.dims import simplify
-from deploykit.compiler.program.ir import ALIGNMENT, Arena, Constant, ConstantStorage, IntExpr, Program, Tensor
+from deploykit.compiler.program.ir import Arena, Constant, ConstantStorage, IntExpr, Program, Tensor
 from deploykit.compiler.schedules.nest import substitute
 from deploykit.errors import UsageError
 
@@ -30,18 +30,19 @@ def with_alternatives(program: Program, others: Sequence[Program]) -> Program:
             raise UsageError(
                 f"'{program.name}' has other dims on {other.cpu} than on {program.cpu}: build it for one CPU"
             )
+    alignment = max(part.alignment for part in (program, *others))
     constants: dict[tuple[str, bytes], Constant] = {}
     for part in (program, *others):
         for constant in part.constants:
             constants.setdefault(_identity(constant), constant)
-    placed = dict(zip(constants, _placed(constants.values()), strict=True))
+    placed = dict(zip(constants, _placed(constants.values(), alignment), strict=True))
     index = {identity: position for position, identity in enumerate(placed)}
     size: IntExpr = program.arena.size
-    for other in others:
+    for other in (other for other in others if not other.on_gpu):
         values = {own.var: dim.var for own, dim in zip(other.dims, program.dims, strict=True)}
         size = simplify(tirx.max(_expr(size), substitute(_expr(other.arena.size), values)))
     parts = [_with_constants(part, index, tuple(placed.values())) for part in (program, *others)]
-    first, *rest = (replace(part, arena=Arena(part.arena.slots, size)) for part in parts)
+    first, *rest = (part if part.on_gpu else replace(part, arena=Arena(part.arena.slots, size)) for part in parts)
     return replace(first, alternatives=tuple(rest))
 
 
@@ -50,11 +51,11 @@ def _identity(constant: Constant) -> tuple[str, bytes]:
     return str(constant.data.dtype), hashlib.blake2b(np.ascontiguousarray(constant.data).tobytes()).digest()
 
 
-def _placed(constants: Iterable[Constant]) -> list[Constant]:
+def _placed(constants: Iterable[Constant], alignment: int) -> list[Constant]:
     offset, placed = 0, []
     for constant in constants:
         placed.append(replace(constant, offset=offset))
-        offset += -(-max(constant.data.nbytes, 1) // ALIGNMENT) * ALIGNMENT
+        offset += -(-max(constant.data.nbytes, 1) // alignment) * alignment
     return placed
 
 

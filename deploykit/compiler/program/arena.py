@@ -51,8 +51,8 @@ class SlotRequest:
     last: int
 
 
-def plan(requests: Sequence[SlotRequest], dims: Sequence[Dim]) -> Arena:
-    """Slots in the order of `requests`, each a multiple of `ALIGNMENT` bytes from the start of the arena.
+def plan(requests: Sequence[SlotRequest], dims: Sequence[Dim], alignment: int = ALIGNMENT) -> Arena:
+    """Slots in the order of `requests`, each a multiple of `alignment` bytes from the start of the arena.
 
     Raises:
         ValueError: a size depends on a variable that is no dim.
@@ -60,7 +60,7 @@ def plan(requests: Sequence[SlotRequest], dims: Sequence[Dim]) -> Arena:
     box = {dim.var: (dim.minimum, dim.maximum) for dim in dims}
     fronts = Fronts(box, _points(dims), MAX_TERMS)
     sizes = [_size(request, fronts.bounds) for request in requests]
-    rounded = [fronts.term(round_up(size, ALIGNMENT)) for size in sizes]
+    rounded = [fronts.term(round_up(size, alignment)) for size in sizes]
     stack = _best_stack(requests, rounded)
     offsets, total = _fronts_of_stack(stack, rounded, fronts)
     return Arena(

@@ -139,6 +139,8 @@ class Kernel:
     func: tirx.PrimFunc
     parallel_extent: IntExpr | None = None
     effort: IntExpr = 0
+    gpu: bool = False
+    """Whether it is a shader: the loop's iterations are its invocations, its tensors lie on the device."""
 
 
 @dataclass(frozen=True)
@@ -206,6 +208,7 @@ class Copy:
 
     target: int
     source: int
+    gpu: bool = False
 
 
 @dataclass(frozen=True)
@@ -215,6 +218,15 @@ class CopySlice:
     target: int
     source: int
     row: IntExpr
+    gpu: bool = False
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Copy tensors between the host and the GPU, where each has the same place: to the GPU, or back."""
+
+    tensors: tuple[int, ...]
+    to_gpu: bool
 
 
 @dataclass(frozen=True)
@@ -238,7 +250,7 @@ class Loop:
     count: tirx.Var
 
 
-Step: TypeAlias = BindDim | SetDim | Check | Reserve | Launch | Copy | CopySlice | If | Loop
+Step: TypeAlias = BindDim | SetDim | Check | Reserve | Launch | Copy | CopySlice | Transfer | If | Loop
 
 
 @dataclass(frozen=True)
@@ -255,6 +267,14 @@ class Program:
     notes: tuple[str, ...] = field(default=())
     """Things a user should be told: fallbacks taken and why."""
     cpu: str = ""
-    """What the kernels are compiled for, a name of `codegen.cpus`; empty where that is not known."""
+    """What the kernels are compiled for, a name of `codegen.cpus` or of a GPU; empty where that is not known."""
+    alignment: int = ALIGNMENT
+    """Bytes: every arena tensor starts at a multiple of this."""
     alternatives: tuple[Program, ...] = ()
-    """The same model with kernels for lesser CPUs, best first: the same interface, constants and size of the arena."""
+    """The same model with kernels for lesser CPUs, best first: the same interface, constants and size of the arena. Or
+    for a GPU, with an arena of its own."""
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether kernels run on a GPU."""
+        return any(kernel.gpu for kernel in self.kernels)

@@ -23,6 +23,7 @@ from deploykit.compiler.program.ir import (
     SetDim,
     Step,
     Tensor,
+    Transfer,
 )
 
 
@@ -80,6 +81,9 @@ def _step(program: Program, step: Step) -> list[str]:
         return [f"{_tensor(program, step.target)} = copy {program.tensors[step.source].name}"]
     if isinstance(step, CopySlice):
         return [f"{program.tensors[step.target].name}[{to_text(step.row)}] = {program.tensors[step.source].name}"]
+    if isinstance(step, Transfer):
+        moved = ", ".join(program.tensors[t].name for t in step.tensors)
+        return [f"{'upload' if step.to_gpu else 'download'} {moved}"]
     if isinstance(step, BindDim):
         return [f"bind {step.var.name} = {program.tensors[step.tensor].name}[{step.index}]"]
     if isinstance(step, SetDim):

@@ -34,7 +34,9 @@ from deploykit.compiler.program.ir import (
     Step,
     Storage,
     Tensor,
+    Transfer,
 )
+from deploykit.compiler.program.residence import with_transfers
 from deploykit.compiler.program.rewrite import insert_before_first_write
 from deploykit.compiler.program.steps import number_steps, reads_and_writes
 from deploykit.compiler.program.trace import Trace
@@ -45,8 +47,9 @@ CAPACITY = "capacity_"
 """Names of capacity dims begin with this."""
 
 
-def place(model: ImportedModel, trace: Trace, capacities: DimBounds) -> Program:
-    """Give every buffer its place and the program its arena. `capacities` pins or bounds capacity dims by name.
+def place(model: ImportedModel, trace: Trace, capacities: DimBounds, alignment: int = ALIGNMENT) -> Program:
+    """Give every buffer its place and the program its arena. `capacities` pins or bounds capacity dims by name;
+    `alignment`: bytes, of where a buffer begins.
 
     Raises `UsageError` for a capacity that the program does not have."""
     outputs = _assign_outputs(trace)
@@ -75,7 +78,10 @@ def place(model: ImportedModel, trace: Trace, capacities: DimBounds) -> Program:
             storages[index] = storages[root]
     sizes.require_known()
     dims = (*model.dims, *sizes.dims)
+    tensors = tuple(Tensor(t.name, t.dtype, t.shape, storages.get(t.buffer, ArenaStorage(0))) for t in trace.tensors)
     steps = _with_reservations(trace, outputs, sizes, bounds)
+    if any(kernel.gpu for kernel in trace.kernels):
+        steps = with_transfers(steps, tensors, trace.kernels)
     numbering = _renumbering(trace.steps, steps)
     moved = [replace(r, first=numbering[r.first], last=numbering[r.last]) for r in requests]
     return Program(
@@ -83,11 +89,12 @@ def place(model: ImportedModel, trace: Trace, capacities: DimBounds) -> Program:
         dims=dims,
         inputs=model.inputs,
         outputs=model.outputs,
-        tensors=tuple(Tensor(t.name, t.dtype, t.shape, storages.get(t.buffer, ArenaStorage(0))) for t in trace.tensors),
+        tensors=tensors,
         constants=_constants(trace),
         kernels=tuple(trace.kernels),
         steps=tuple(steps),
-        arena=plan(moved, dims),
+        arena=plan(moved, dims, alignment),
+        alignment=alignment,
         notes=model.notes,
     )
 
@@ -199,8 +206,8 @@ def _with_reservations(
 
 
 def _renumbering(old: Sequence[Step], new: Sequence[Step]) -> dict[int, int]:
-    """Numbers of the old steps among the new ones, which only have reservations added."""
-    kept = [n.number for n in number_steps(new) if not isinstance(n.step, Reserve)]
+    """Numbers of the old steps among the new ones, which only have reservations and transfers added."""
+    kept = [n.number for n in number_steps(new) if not isinstance(n.step, Reserve | Transfer)]
     return dict(zip((n.number for n in number_steps(old)), kept, strict=True))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from deploykit.compiler.program.ir import BindDim, Copy, CopySlice, If, Launch, Loop, Step
+from deploykit.compiler.program.ir import BindDim, Copy, CopySlice, If, Launch, Loop, Step, Transfer
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,8 @@ def reads_and_writes(step: Step) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return step.tensors[:written], step.tensors[written:]
     if isinstance(step, (Copy, CopySlice)):
         return (step.source,), (step.target,)
+    if isinstance(step, Transfer):
+        return step.tensors, ()
     if isinstance(step, BindDim):
         return (step.tensor,), ()
     if isinstance(step, (If, Loop)) and step.condition is not None:

@@ -15,6 +15,7 @@ import numpy as np
 import tvm_ffi
 from tvm import ir, relax, tirx
 
+from deploykit.compiler.codegen.lower import LoweredKernel, LoweredPart, LoweredParts
 from deploykit.compiler.dims import free_vars, simplify
 from deploykit.compiler.graph import control_flow
 from deploykit.compiler.program.ir import (
@@ -32,7 +33,6 @@ from deploykit.compiler.program.ir import (
 )
 
 if TYPE_CHECKING:
-    from deploykit.compiler.codegen.lower import LoweredKernel
     from deploykit.compiler.cost import Cost
     from deploykit.frontends.model import DataDim, ImportedModel, Requirement
 
@@ -69,6 +69,8 @@ class Trace:
     results: list[int] = field(default_factory=list)
 
 
+Lowered = LoweredKernel | LoweredParts
+
 Bound = Any
 """What a Relax variable stands for: a tensor index, or a tuple of them."""
 
@@ -76,7 +78,7 @@ Bound = Any
 def trace(
     model: ImportedModel,
     module: ir.IRModule,
-    kernels: Mapping[str, LoweredKernel],
+    kernels: Mapping[str, Lowered],
     in_place: Mapping[str, tuple[int, ...]],
     work: Mapping[str, Cost | None],
 ) -> Trace:
@@ -99,7 +101,7 @@ class _Walker:
         self,
         model: ImportedModel,
         module: ir.IRModule,
-        kernels: Mapping[str, LoweredKernel],
+        kernels: Mapping[str, Lowered],
         in_place: Mapping[str, tuple[int, ...]],
         work: Mapping[str, Cost | None],
     ) -> None:
@@ -112,7 +114,7 @@ class _Walker:
         self.data_dims: dict[tirx.Var, DataDim] = {d.var: d for d in model.data_dims}
         self.unbound = set(self.data_dims)
         self.pending: list[Requirement] = list(model.requirements)
-        self.lowered: dict[str, tuple[int, tirx.PrimFunc, LoweredKernel]] = {}
+        self.lowered: dict[str, tuple[list[int], tirx.PrimFunc, Lowered]] = {}
         self.constants: dict[int, tuple[object, int]] = {}
 
     # Tensors
@@ -220,34 +222,47 @@ class _Walker:
         types = list(call.ty_args[0].fields) if isinstance(call.ty_args[0], relax.TupleType) else list(call.ty_args)
         arguments = [a if _is_scalar(a) else self.value(a, env) for a in call.args[1].fields]
         outputs = [self.from_type(name if len(types) == 1 else f"{name}_{i}", t) for i, t in enumerate(types)]
-        index, func, lowered = self.kernel(call.args[0])
+        indices, func, lowered = self.kernel(call.args[0])
         scalars = self.match(func, [*arguments, *outputs])
         tensors = [a for a in arguments if isinstance(a, int)] + outputs
-        workspaces = [
-            self.new_tensor(f"{name}_workspace", w.dtype, [substitute(n, scalars) for n in w.shape])
-            for w in lowered.workspaces
-        ]
+        if isinstance(lowered, LoweredParts):
+            temporaries = [
+                self.new_tensor(f"{name}_{t}", w.dtype, [substitute(n, scalars) for n in w.shape])
+                for t, w in enumerate(lowered.temporaries)
+            ]
+            everything, parts = [*tensors, *temporaries], lowered.parts
+        else:
+            everything, parts = tensors, (LoweredPart(lowered, tuple(range(len(tensors))), len(outputs)),)
         work = self.work.get(call.args[0].name_hint)
-        self.steps.append(
-            Launch(
-                kernel=index,
-                tensors=(*tensors, *workspaces),
-                scalars=tuple(simplify(scalars[v]) for v in lowered.scalars),
-                outputs=len(outputs),
-                workspaces=len(workspaces),
-                flops=None if work is None else substitute(work.flops, scalars),
-                traffic=None if work is None else substitute(work.traffic, scalars),
+        for part, index in zip(parts, indices, strict=True):
+            counted = work if part is parts[-1] else None
+            workspaces = [
+                self.new_tensor(f"{name}_workspace", w.dtype, [substitute(n, scalars) for n in w.shape])
+                for w in part.kernel.workspaces
+            ]
+            self.steps.append(
+                Launch(
+                    kernel=index,
+                    tensors=(*(everything[i] for i in part.operands), *workspaces),
+                    scalars=tuple(simplify(scalars[v]) for v in part.kernel.scalars),
+                    outputs=part.outputs,
+                    workspaces=len(workspaces),
+                    flops=None if counted is None else substitute(counted.flops, scalars),
+                    traffic=None if counted is None else substitute(counted.traffic, scalars),
+                )
             )
-        )
         return outputs[0] if len(outputs) == 1 and not isinstance(call.ty, relax.TupleType) else tuple(outputs)
 
-    def kernel(self, gvar: ir.GlobalVar) -> tuple[int, tirx.PrimFunc, LoweredKernel]:
+    def kernel(self, gvar: ir.GlobalVar) -> tuple[list[int], tirx.PrimFunc, Lowered]:
+        """The numbers of a function's kernels, the function, and how it is lowered."""
         name = gvar.name_hint
         if name not in self.lowered:
             lowered = self.kernels[name]
-            self.lowered[name] = (len(self.result.kernels), self.module[gvar], lowered)
-            self.result.kernels.append(lowered.kernel)
-            self.result.in_place.append(self.in_place.get(name, ()))
+            made = [lowered] if isinstance(lowered, LoweredKernel) else [part.kernel for part in lowered.parts]
+            first = len(self.result.kernels)
+            self.lowered[name] = (list(range(first, first + len(made))), self.module[gvar], lowered)
+            self.result.kernels += [each.kernel for each in made]
+            self.result.in_place += [self.in_place.get(name, ()) if len(made) == 1 else () for _ in made]
         return self.lowered[name]
 
     def match(self, func: tirx.PrimFunc, arguments: Sequence[Any]) -> dict[tirx.Var, IntExpr]:

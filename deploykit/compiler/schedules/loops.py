@@ -120,7 +120,7 @@ def nested(axes: Sequence[Axis], body: Any, parallel: bool = False) -> Any:
         count = _shared_out(axes)
         if count > 1:
             outer, inner = axes[:count], nested(axes[count:], body)
-            return _collapsed(outer, inner)
+            return collapsed(outer, inner)
     fresh = [ir.Var(axis.var.name.removeprefix("v_"), dtype_of(axis.var)) for axis in axes]
     body = substitute(body, dict(zip((axis.var for axis in axes), fresh, strict=True)))
     for position, (axis, var) in reversed(list(enumerate(zip(axes, fresh, strict=True)))):
@@ -143,7 +143,7 @@ def _shared_out(axes: Sequence[Axis]) -> int:
     return len(axes)
 
 
-def _collapsed(axes: Sequence[Axis], body: Any) -> Any:
+def collapsed(axes: Sequence[Axis], body: Any) -> Any:
     """`body` under one parallel loop over all of `axes`."""
     extents = [as_index(axis.extent) for axis in axes]
     total = extents[0]

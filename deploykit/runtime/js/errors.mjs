@@ -39,5 +39,8 @@ export class UnsupportedError extends DeploykitError {}
 /** A worker failed in the middle of a run. The model goes on without it. */
 export class WorkerError extends DeploykitError {}
 
+/** The GPU is gone, or failed: the model cannot go on, but can be loaded again. */
+export class DeviceLostError extends DeploykitError {}
+
 /** A call that makes no sense, such as a run of a model that is disposed of. */
 export class UsageError extends DeploykitError {}

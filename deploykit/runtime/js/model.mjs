@@ -29,16 +29,19 @@ export * from './errors.mjs';
 
 /**
  * @typedef {object} LoadOptions
- * @property {'auto' | 'wasm'} [device] `auto` takes what is there
+ * @property {'auto' | 'webgpu' | 'wasm'} [device] `auto` is WebAssembly
  * @property {(progress: { loaded: number, total: number }) => void} [onProgress] bytes so far and in all
  * @property {AbortSignal} [signal] ends the loading
  * @property {number} [threads] for parallel loops, where a page is cross-origin isolated; by default up to 4
  * @property {boolean} [cache] keep the files in Cache Storage, where there is one; by default true
  */
 
+const DEVICES = ['auto', 'webgpu', 'wasm'];
 const SCHEMA_VERSION = 1;
 const MANIFEST = 'manifest.json';
 const WEIGHTS = 'weights/';
+/** What comes before each shader of `shaders.wgsl`. */
+const SHADER = /^\/\/ shader .*\n/m;
 
 /** @typedef {(name: string) => URL} Locate where a file of the artifact is */
 
@@ -51,8 +54,8 @@ const WEIGHTS = 'weights/';
  */
 export async function load(locate, options = {}) {
   const { device = 'auto', signal, threads } = options;
-  if (device !== 'auto' && device !== 'wasm') {
-    throw new UsageError(`there is no device '${device}' in this artifact: it has 'wasm'`);
+  if (!DEVICES.includes(device)) {
+    throw new UsageError(`there is no device '${device}': there are ${DEVICES.join(', ')}`);
   }
   if (threads !== undefined && !(Number.isInteger(threads) && threads > 0)) {
     throw new UsageError(`threads must be a whole number of at least 1, found ${threads}`);
@@ -70,8 +73,15 @@ export async function load(locate, options = {}) {
   signal?.addEventListener('abort', forward);
   try {
     signal?.throwIfAborted();
-    const module = await loadModule(locate, manifest, stop.signal, options);
-    return new Model(manifest, module, () => fetchPlan(locate, manifest));
+    const driver = device === 'webgpu' ? await openDriver() : null;
+    try {
+      const module = await loadModule(locate, manifest, driver, stop.signal, options);
+      const plan = driver ? 'plan_webgpu.json' : 'plan.json';
+      return new Model(manifest, module, driver ? 'webgpu' : 'wasm', () => fetchPlan(locate, manifest, plan));
+    } catch (error) {
+      driver?.destroy();
+      throw error;
+    }
   } catch (error) {
     // What else is on its way is not waited for.
     stop.abort(error);
@@ -81,25 +91,38 @@ export async function load(locate, options = {}) {
   }
 }
 
+/** The driver of a GPU; its code is loaded where there is to be one only. */
+async function openDriver() {
+  const { GpuDriver, openDevice } = await import('./gpu.mjs');
+  return new GpuDriver(await openDevice());
+}
+
 /**
  * Code and weights, fetched side by side. Memory is taken before the weights are there.
  * @param {Locate} locate
  * @param {Manifest} manifest
+ * @param {import('./gpu.mjs').GpuDriver | null} driver
  * @param {AbortSignal} signal
  * @param {LoadOptions} options
  */
-async function loadModule(locate, manifest, signal, { onProgress = () => {}, cache = true, threads }) {
-  const code = fileOf(locate, manifest, FEATURES.relaxed() ? 'model-relaxed.wasm' : 'model.wasm');
+async function loadModule(locate, manifest, driver, signal, { onProgress = () => {}, cache = true, threads }) {
+  const name = FEATURES.relaxed() ? 'model-relaxed.wasm' : 'model.wasm';
+  const code = fileOf(locate, manifest, driver ? 'model-gpu.wasm' : name);
+  const shaders = driver ? [fileOf(locate, manifest, 'shaders.wgsl')] : [];
   const shards = manifest.files.filter((file) => file.name.startsWith(WEIGHTS));
   checkSize(manifest.peak_memory.weights, 'the weights', 'the model is too large for it');
-  const total = [code, ...shards].reduce((sum, file) => sum + file.bytes, 0);
+  const total = [code, ...shaders, ...shards].reduce((sum, file) => sum + file.bytes, 0);
   let loaded = 0;
   const onBytes = (/** @type {number} */ bytes) => {
     loaded += bytes;
     onProgress({ loaded, total });
   };
   const transfer = { signal, cache, onBytes };
-  const ready = fetchFile(locate(code.name), code, transfer).then((binary) => prepare(manifest, binary, threads));
+  const ready = fetchFile(locate(code.name), code, transfer).then((binary) => prepare(manifest, binary, driver, threads));
+  const compiled = shaders.map(async (file) => {
+    const text = new TextDecoder().decode(await fetchFile(locate(file.name), file, transfer));
+    await driver?.compile(text.split(SHADER).slice(1));
+  });
   let offset = 0;
   const placed = shards.map(async (shard) => {
     const at = offset;
@@ -108,7 +131,7 @@ async function loadModule(locate, manifest, signal, { onProgress = () => {}, cac
     (await ready).placeWeights(at, bytes);
   });
   try {
-    const [module] = await Promise.all([ready, ...placed]);
+    const [module] = await Promise.all([ready, ...compiled, ...placed]);
     signal.throwIfAborted();
     return module.open();
   } catch (error) {
@@ -121,10 +144,11 @@ async function loadModule(locate, manifest, signal, { onProgress = () => {}, cac
  * The module of a model, with its workers, memory for the weights and for a run with the least dims.
  * @param {Manifest} manifest
  * @param {Uint8Array<ArrayBuffer>} binary
+ * @param {import('./gpu.mjs').GpuDriver | null} driver
  * @param {number} [threads]
  */
-async function prepare(manifest, binary, threads) {
-  const module = await compile(manifest, binary, threads);
+async function prepare(manifest, binary, driver, threads) {
+  const module = driver ? await compileFor(manifest, binary, driver) : await compile(manifest, binary, threads);
   const { dims, peak_memory: need } = manifest;
   try {
     module.reserveWeights(need.weights, module.arenaBytes(dims.map((dim) => dim.minimum)));
@@ -133,6 +157,16 @@ async function prepare(manifest, binary, threads) {
     module.end();
     throw error;
   }
+}
+
+/**
+ * @param {Manifest} manifest
+ * @param {Uint8Array<ArrayBuffer>} binary
+ * @param {import('./gpu.mjs').GpuDriver} driver
+ */
+async function compileFor(manifest, binary, driver) {
+  const { GpuModule } = await import('./gpu-module.mjs');
+  return GpuModule.compileFor(binary, manifest, driver);
 }
 
 /**
@@ -157,11 +191,11 @@ async function compile(manifest, binary, threads) {
  * The names of the steps, for profiles.
  * @param {Locate} locate
  * @param {Manifest} manifest
+ * @param {string} name
  * @returns {Promise<import('./profile.mjs').Plan>}
  */
-async function fetchPlan(locate, manifest) {
-  const file = fileOf(locate, manifest, 'plan.json');
-  const bytes = await fetchFile(locate(file.name), file, { cache: false, onBytes: () => {} });
+async function fetchPlan(locate, manifest, name) {
+  const bytes = await fetchFile(locate(name), fileOf(locate, manifest, name), { cache: false, onBytes: () => {} });
   return JSON.parse(new TextDecoder().decode(bytes));
 }
 
@@ -190,9 +224,12 @@ export class Model {
   /**
    * @param {Manifest} manifest
    * @param {ModelModule} module
+   * @param {'webgpu' | 'wasm'} device
    * @param {() => Promise<import('./profile.mjs').Plan>} readPlan
    */
-  constructor(manifest, module, readPlan) {
+  constructor(manifest, module, device, readPlan) {
+    /** What the model runs on. */
+    this.device = device;
     this.name = manifest.name;
     this.inputs = manifest.inputs;
     this.outputs = manifest.outputs;
@@ -200,11 +237,6 @@ export class Model {
     this.weightBytes = manifest.peak_memory.weights;
     this.#module = module;
     this.#readPlan = readPlan;
-  }
-
-  /** What the model runs on. */
-  get device() {
-    return 'wasm';
   }
 
   /** On how many threads parallel loops run: one where threads cannot share memory. */

@@ -26,6 +26,8 @@ import { maySleep, Pool } from './pool.mjs';
  * @property {(index: number) => number} output_shape
  * @property {() => number} run
  * @property {(on: number) => void} profile
+ * @property {() => void} restart where kernels run on a GPU, as is the next one
+ * @property {() => number} host_memory
  * @property {() => number} need
  * @property {() => number} error
  * @property {(threads: number, patient: number) => void} share
@@ -37,7 +39,7 @@ const OK = 0;
 const CAPACITY = 5;
 const OF_INPUTS = [1, 2, 7];
 /** A run is repeated after it has said which memory it lacks; each time names another one. */
-const MOST_RUNS = 64;
+export const MOST_RUNS = 64;
 /** Bytes given at first to an output whose size only the run can tell. */
 const FIRST_GUESS = 4096;
 
@@ -86,13 +88,27 @@ export class ModelModule {
    * @param {number} threads
    */
   static async compile(code, manifest, threads) {
+    const { inputs, outputs, dims } = manifest;
+    return ModelModule.instantiate(code, manifest, threads, {}, (exports, memory) => {
+      return new ModelModule(exports, memory, inputs, outputs, dims.length);
+    });
+  }
+
+  /**
+   * @template {ModelModule} M
+   * @param {Uint8Array<ArrayBuffer>} code
+   * @param {import('./model.mjs').Manifest} manifest
+   * @param {number} threads
+   * @param {WebAssembly.Imports} more beside what every module imports
+   * @param {(exports: any, memory: WebAssembly.Memory) => M} make
+   */
+  static async instantiate(code, manifest, threads, more, make) {
     const { memory, code: fitting } = memoryFor(code, threads > 1, manifest);
     try {
       const step = (/** @type {number} */ number) => opened.onStep(number);
-      const imports = { env: { memory }, math: MATH, profile: { step } };
+      const imports = { env: { memory }, math: MATH, profile: { step }, ...more };
       const { instance, module } = await WebAssembly.instantiate(fitting, imports);
-      const { inputs, outputs, dims } = manifest;
-      const opened = new ModelModule(/** @type {any} */ (instance.exports), memory, inputs, outputs, dims.length);
+      const opened = make(instance.exports, memory);
       if (threads > 1) {
         opened.pool = await Pool.start(opened.tasks(module, threads - 1));
       }
@@ -156,39 +172,40 @@ export class ModelModule {
 
   /**
    * @param {readonly Tensor[]} tensors the inputs in order
-   * @returns {Tensor[]} the outputs in order
+   * @returns {Tensor[] | Promise<Tensor[]>} the outputs in order
    */
   run(tensors) {
-    const capacities = this.capacities().slice();
-    const room = [...this.room];
+    const before = this.demands();
     try {
       return this.provided(tensors);
     } catch (error) {
-      // What this run asked for in vain is not asked for again by others.
-      this.capacities().set(capacities);
-      this.room = room;
+      this.restore(before);
       throw error;
     }
+  }
+
+  /** What runs have asked for so far. */
+  demands() {
+    return { capacities: this.capacities().slice(), room: [...this.room] };
+  }
+
+  /**
+   * What a run asked for in vain is not asked for again by others.
+   * @param {{ capacities: BigInt64Array, room: number[] }} demands
+   */
+  restore({ capacities, room }) {
+    this.capacities().set(capacities);
+    this.room = room;
   }
 
   /**
    * A run that is given the memory it asks for.
    * @param {readonly Tensor[]} tensors
+   * @returns {Tensor[] | Promise<Tensor[]>}
    */
   provided(tensors) {
-    let top = this.top;
-    const addresses = tensors.map((tensor, index) => {
-      const address = top;
-      top = align(address + tensor.data.byteLength);
-      this.describe(this.exports.input(index), address, tensor);
-      return address;
-    });
     for (let runs = 0; runs < MOST_RUNS; runs += 1) {
-      this.check(this.exports.bind());
-      const results = this.layOut(top);
-      tensors.forEach((tensor, index) => {
-        this.elements(tensor.dtype, addresses[index], tensor.data.length).set(/** @type {any} */ (tensor.data));
-      });
+      const results = this.begin(tensors);
       const status = this.execute();
       if (status === OK) {
         return results.map((address, index) => this.result(index, address));
@@ -213,6 +230,31 @@ export class ModelModule {
       throw new WorkerError('a worker failed in the middle of the run: run again, without it');
     }
     return status;
+  }
+
+  /**
+   * Put the inputs into memory, and lay out the outputs and the arena behind them; the outputs' addresses.
+   * @param {readonly Tensor[]} tensors
+   */
+  begin(tensors) {
+    let top = this.top;
+    const addresses = tensors.map((tensor, index) => {
+      const address = top;
+      top = align(address + tensor.data.byteLength);
+      this.describe(this.exports.input(index), address, tensor);
+      return address;
+    });
+    this.check(this.exports.bind());
+    const results = this.layOut(top);
+    tensors.forEach((tensor, index) => {
+      this.elements(tensor.dtype, addresses[index], tensor.data.length).set(/** @type {any} */ (tensor.data));
+    });
+    return results;
+  }
+
+  /** Bytes of arena that the host needs for the inputs that are bound. */
+  hostArena() {
+    return this.exports.arena_bytes();
   }
 
   /**
@@ -251,9 +293,8 @@ export class ModelModule {
       top = align(top + bytes);
       return address;
     });
-    const arena = this.exports.arena_bytes();
-    this.reserve(top + arena, 'inputs, outputs and intermediate results', 'use smaller inputs');
-    this.check(this.exports.set_arena(top, arena));
+    this.reserve(top + this.hostArena(), 'inputs, outputs and intermediate results', 'use smaller inputs');
+    this.check(this.exports.set_arena(top, this.exports.arena_bytes()));
     return places;
   }
 

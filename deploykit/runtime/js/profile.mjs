@@ -31,13 +31,13 @@ export async function profileRuns(module, tensors, plan, seconds, pause) {
   };
   let runs = 0;
   let total = 0;
-  module.run(tensors);
+  await module.run(tensors);
   try {
     module.exports.profile(1);
     for (const end = performance.now() + 1000 * seconds; runs === 0 || performance.now() < end; runs += 1) {
       await pause();
       const start = performance.now();
-      module.run(tensors);
+      await module.run(tensors);
       total += performance.now() - start;
     }
   } finally {

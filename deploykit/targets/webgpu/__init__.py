@@ -2,6 +2,7 @@
 
 index.mjs index.d.mts package.json   the package: `load`, with the types of this model; index.d.ts points to them
 model.wasm model-relaxed.wasm        kernels, host code and the C runtime; the second where an engine has relaxed SIMD
+model-gpu.wasm shaders.wgsl          the same for GPUs: kernels as shaders, and in the module what these cannot do
 weights/                             the constants, in pieces of at most 16 MiB
 runtime/                             the modules that index.mjs consists of
 demo.html README.md                  a page to try the model on, and how to use it
@@ -12,6 +13,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,7 @@ from deploykit import runtime
 from deploykit.dtypes import logical_dtype
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.manifest import MANIFEST
-from deploykit.plan import PLAN
+from deploykit.plan import PLAN, plan_file
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
 from deploykit.targets.webgpu.linking import link
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 SHARD_BYTES = 16 << 20
 
 MODULES = ("model", "model-relaxed")
+GPU_MODULE = "model-gpu"
+SHADERS = "shaders.wgsl"
 
 _COMMENT = re.compile(r"\s*(//|/\*\*|\*)")
 
@@ -76,17 +80,24 @@ class WebTarget:
             return Availability(build=True, run=False, detail=str(error))
 
     def profile(self, cpu: str) -> Profile:  # noqa: ARG002 - a module is for every CPU
-        from deploykit.compiler.profile import WASM
+        from deploykit.compiler.profile import WEB
 
-        return WASM
+        return WEB
 
     def emit(self, program: Program, options: PackageOptions) -> dict[str, bytes]:
         from deploykit.compiler.codegen.cpus import WASM_RELAXED, WASM_SIMD
         from deploykit.compiler.codegen.host_c import emit_host
+        from deploykit.compiler.codegen.wgsl.bindings import emit_shaders
 
-        emitted = {name: text.encode() for name, text in emit_host(program, options.version).items()}
+        on_host = replace(program, alternatives=())
+        emitted = {name: text.encode() for name, text in emit_host(on_host, options.version).items()}
         for module, cpu in zip(MODULES, (WASM_SIMD, WASM_RELAXED), strict=True):
             emitted |= _objects(program, module, cpu, fast_math=options.fast_math)
+        for part in program.alternatives:
+            emitted |= {f"gpu-{name}": text.encode() for name, text in emit_host(part, options.version).items()}
+            emitted |= _objects(part, "model-gpu", WASM_SIMD, fast_math=options.fast_math)
+            shaders = (f"// shader {number}\n{text}" for number, text in enumerate(emit_shaders(part)))
+            emitted[SHADERS] = "".join(shaders).encode()
         return emitted
 
     def package(
@@ -102,7 +113,8 @@ class WebTarget:
             (folder / "runtime" / source.name).write_text(text, encoding="utf-8")
         view["module_bytes"] = (folder / "model.wasm").stat().st_size
         view["typed"] = _typed
-        view["fetched"] = [MANIFEST, *names, PLAN]
+        plans = [PLAN, *(plan_file(part.cpu) for part in program.alternatives)]
+        view["fetched"] = [MANIFEST, *names, *plans]
         for name in PAGES:
             (folder / name).write_text(render(__name__, name, view), encoding="utf-8")
         return [*PAGES, *names, *(f"runtime/{source.name}" for source in runtime.JS_MODULES)]
@@ -123,7 +135,8 @@ def _objects(program: Program, name: str, cpu: Cpu, *, fast_math: bool) -> dict[
     from deploykit.compiler.codegen.host_c import prefix_of
     from deploykit.compiler.codegen.native import emit_objects
 
-    objects = emit_objects(program.kernels, prefix_of(program), cpu, fast_math=fast_math)
+    kernels = [kernel for kernel in program.kernels if not kernel.gpu]
+    objects = emit_objects(kernels, prefix_of(program), cpu, fast_math=fast_math) if kernels else []
     return {f"{name}.{index}.o": data for index, data in enumerate(objects)}
 
 
@@ -137,10 +150,17 @@ def _link(program: Program, emitted: Mapping[str, bytes], folder: Path, prefix: 
     with tempfile.TemporaryDirectory(prefix="deploykit-") as scratch:
         place = Path(scratch)
         for name, data in emitted.items():
-            (place / name).write_bytes(data)
+            target = place / "gpu" / name.removeprefix("gpu-") if name.startswith("gpu-") else place / name
+            target.parent.mkdir(exist_ok=True)
+            target.write_bytes(data)
         for module in MODULES:
             link(place, sorted(place.glob(f"{module}.*.o")), folder / f"{module}.wasm", macros)
-    return [f"{module}.wasm" for module in MODULES]
+        if SHADERS not in emitted:
+            return [f"{module}.wasm" for module in MODULES]
+        objects = sorted(place.glob(f"{GPU_MODULE}.*.o"))
+        link(place / "gpu", objects, folder / f"{GPU_MODULE}.wasm", macros | {"DK_GPU": 1})
+        (folder / SHADERS).write_bytes(emitted[SHADERS])
+    return [*(f"{module}.wasm" for module in (*MODULES, GPU_MODULE)), SHADERS]
 
 
 def _without_comments(module: str) -> str:

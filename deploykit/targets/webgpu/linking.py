@@ -26,7 +26,7 @@ _OPTIONS = (
     f"-DDK_STACK_BYTES={STACK_BYTES}",
 )
 
-_SOURCES = (runtime.CORE, runtime.WASM_ENTRY, runtime.WASM_THREADS, runtime.WASM_LIBC)
+_SOURCES = (runtime.CORE, runtime.DRIVER, runtime.WASM_ENTRY, runtime.WASM_THREADS, runtime.WASM_LIBC)
 
 
 def link(folder: Path, objects: Iterable[Path], output: Path, macros: Mapping[str, str | int]) -> None:

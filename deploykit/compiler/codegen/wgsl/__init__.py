@@ -1,0 +1,1 @@
+"""Kernels as WGSL, one compute shader each (`shader.emit_wgsl`)."""

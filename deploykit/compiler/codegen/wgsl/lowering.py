@@ -1,0 +1,43 @@
+"""From a fused PrimFunc to shaders with the raw ABI, or why there are none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tvm import tirx
+
+from deploykit.compiler.codegen.lower import LoweredPart, LoweredParts, Workspace, lower
+from deploykit.compiler.codegen.wgsl.shader import Sharing, emit_wgsl
+from deploykit.compiler.schedules.gpu import Divided, Gpu, divide
+
+STACK_LIMIT = 4096
+"""Bytes: what an invocation may keep to itself."""
+
+
+def shaders(func: tirx.PrimFunc, gpu: Gpu) -> Divided | str:
+    """`func` in parts that are known to have WGSL, or why it has none."""
+    divided = divide(func, gpu)
+    if isinstance(divided, str):
+        return divided
+    try:
+        lowered = lower_shaders(divided, "shader")
+        for part in lowered.parts:
+            if part.kernel.workspaces:
+                return "it needs a large workspace for each invocation"
+            count = len(part.operands)
+            emit_wgsl(part.kernel.kernel, Sharing(tuple(range(count)), (True,) * count))
+    except ValueError as error:
+        return str(error)
+    return divided
+
+
+def lower_shaders(divided: Divided, name: str) -> LoweredParts:
+    """Each part as a kernel of its own."""
+    single = len(divided.parts) == 1
+    parts = []
+    for index, part in enumerate(divided.parts):
+        lowered = lower(part.func, name if single else f"{name}_{index}", vectorize=False, stack_limit=STACK_LIMIT)
+        shader = replace(lowered, kernel=replace(lowered.kernel, gpu=True))
+        parts.append(LoweredPart(shader, part.operands, part.outputs))
+    temporaries = tuple(Workspace(str(b.ty.dtype), tuple(b.ty.shape)) for b in divided.temporaries)
+    return LoweredParts(temporaries, tuple(parts))

@@ -1,0 +1,287 @@
+"""One lowered kernel with a parallel loop as one WGSL compute shader.
+
+Each invocation runs one iteration of the loop. Binding 0 is a uniform with the kernel's scalars and the extent of the
+loop, the others are the kernel's pointers in order; operands that lie in the same memory share a binding. Bindings that
+are written to, and those of memory that others write to, are `read_write`.
+
+8- and 16-bit elements are parts of words. They are read by a shift and written by two atomic operations, which leave
+the other elements of the word alone, so neighbours may be written by different invocations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import tvm
+from tvm import tirx
+from tvm.ir import Call, PointerType, Range, Var
+
+from deploykit.compiler.codegen.c.names import Scopes
+from deploykit.compiler.codegen.c.statements import DIM_LIMIT
+from deploykit.compiler.codegen.c.types import dtype_of
+from deploykit.compiler.codegen.c.uses import used_variables, written_buffers
+from deploykit.compiler.codegen.memory import depends_on_memory
+from deploykit.compiler.codegen.rewrite import variables
+from deploykit.compiler.codegen.wgsl import support
+from deploykit.compiler.codegen.wgsl.expressions import ExpressionPrinter
+from deploykit.compiler.codegen.wgsl.types import WIDE, element_type, packed, value_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from deploykit.compiler.program.ir import Kernel
+
+WORKGROUP = 64
+"""Invocations of a workgroup."""
+
+MOST_GROUPS = 65535
+"""Workgroups along one axis of a grid; more of them are folded into a second axis."""
+
+_WORDS = (
+    "alias array atomic bitcast bool break case const const_assert continue continuing default diagnostic discard else "
+    "enable f16 f32 false fn for i32 if let loop main mat override ptr requires return scalars struct switch true "
+    "u32 var vec2 vec3 vec4 while abs max min select group lane thread sample sampler texture filter common handle "
+    "pass private read self shared target move meta module new null of on operator package precise process protected "
+    "ref set smooth static super template this throw trait try type typedef typename union unless using virtual void "
+    "volatile where with write writeonly yield active async await become binding class compile concept do enum export "
+    "extends extern external final finally friend from get goto groupshared impl implements import in inline interface "
+    "layout lowp macro match mediump mod mut mutable namespace native nil noexcept nonuniform noinline"
+)
+
+_JUMPS = {"tirx.break_loop": "break;", "tirx.continue_loop": "continue;"}
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Where the operands of a launch lie: `groups[i]` is the number of operand `i`'s binding, and `written[g]` whether
+    binding `g` may be written to by this launch or lies in memory that may."""
+
+    groups: tuple[int, ...]
+    written: tuple[bool, ...]
+
+
+def emit_wgsl(kernel: Kernel, sharing: Sharing) -> str:
+    """The text of a kernel's shader. Raises `ValueError` for what a shader cannot do: 64-bit floats and the like."""
+    return _Shader(kernel, sharing).text()
+
+
+class _Shader:
+    def __init__(self, kernel: Kernel, sharing: Sharing) -> None:
+        self.kernel, self.func, self.sharing = kernel, kernel.func, sharing
+        self.scopes = Scopes((*support.NAMES, *_WORDS.split()))
+        self.names: dict[Var, str] = {}
+        self.arrays: dict[Var, str] = {}
+        self.analyzer = tvm.sym.Analyzer()
+        self.expressions = ExpressionPrinter(self.names.__getitem__, self._element, self.analyzer)
+        self.lines: list[str] = []
+        self.depth = 1
+        self.written = written_buffers(self.func.body)
+        self.used = used_variables(self.func.body)
+        self.pointers = [p for p in self.func.params if isinstance(p.ty, PointerType)]
+        self.accessors: dict[str, str] = {}
+
+    def text(self) -> str:
+        scalars = [p for p in self.func.params if not isinstance(p.ty, PointerType)]
+        parallel = self.kernel.parallel_extent is not None
+        self.span = tuple(scalars[-2:]) if parallel else ()
+        own = scalars[:-2] if parallel else scalars
+        fields = [self.scopes.fresh(scalar.name) for scalar in own]
+        for scalar, field in zip(own, fields, strict=True):
+            self.names[scalar] = f"scalars.{field}"
+        if self.span:
+            self.names[self.span[0]] = "thread"
+        bindings = self._bindings()
+        self._statement(self.func.body)
+        members = ", ".join(f"{field}: i32" for field in (*fields, "threads"))
+        head = f"struct Scalars {{ {members} }}\n@group(0) @binding(0) var<uniform> scalars: Scalars;\n{bindings}"
+        main = (
+            f"@compute @workgroup_size({WORKGROUP})\n"
+            "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {\n"
+            f"    let thread = i32((group.x + group.y * {MOST_GROUPS}u) * {WORKGROUP}u + lane);\n"
+            "    if (thread >= scalars.threads) { return; }\n" + "\n".join(self.lines) + "\n}\n"
+        )
+        accessors = "".join(self.accessors.values())
+        return f"{head}{support.definitions(accessors + main)}{accessors}{main}"
+
+    # Memory
+
+    def _bindings(self) -> str:
+        """Declarations of the arrays; operands in one binding must be of one dtype."""
+        lines: list[str] = []
+        for group in range(len(self.sharing.written)):
+            members = [p for p, g in zip(self.pointers, self.sharing.groups, strict=True) if g == group]
+            dtypes = {str(p.ty.element_type.dtype) for p in members}
+            if len(dtypes) > 1:
+                raise ValueError(f"operands of {' and '.join(sorted(dtypes))} share their memory")
+            dtype, name = dtypes.pop(), self.scopes.fresh(members[0].name)
+            for member in members:
+                self.arrays[member] = name
+            stored = any(member in self.written for member in members)
+            element = element_type(dtype)
+            if stored and packed(dtype) > 1:
+                element = "atomic<u32>"
+            access = "read_write" if stored or self.sharing.written[group] else "read"
+            lines.append(f"@group(0) @binding({group + 1}) var<storage, {access}> {name}: array<{element}>;\n")
+            if packed(dtype) > 1:
+                self._accessors(name, dtype, atomic=stored)
+        return "".join(lines)
+
+    def _accessors(self, name: str, dtype: str, *, atomic: bool) -> None:
+        count = packed(dtype)
+        width, shift, mask = 32 // count, {4: 2, 2: 1}[count], count - 1
+        place = f"i >> {shift}u"
+        word = f"atomicLoad(&{name}[{place}])" if atomic else f"{name}[{place}]"
+        part = f"extractBits({word}, u32(i & {mask}) * {width}u, {width}u)"
+        value = {
+            "bool": f"({part} != 0u)",
+            "float16": f"half_to_float({part})",
+        }.get(dtype, part if dtype.startswith("uint") else f"extractBits(i32({part}), 0u, {width}u)")
+        result = value_type(dtype)
+        self.accessors[f"load_{name}"] = f"fn load_{name}(i: i32) -> {result} {{ return {value}; }}\n"
+        if not atomic:
+            return
+        bits = {"bool": "select(0u, 1u, value)", "float16": "float_to_half(value)"}.get(dtype, "u32(value)")
+        full = (1 << width) - 1
+        self.accessors[f"store_{name}"] = (
+            f"fn store_{name}(i: i32, value: {result}) {{\n"
+            f"    let at = u32(i & {mask}) * {width}u;\n"
+            f"    atomicAnd(&{name}[{place}], ~({full}u << at));\n"
+            f"    atomicOr(&{name}[{place}], ({bits} & {full}u) << at);\n}}\n"
+        )
+
+    def _element(self, buffer: Var, index: str) -> str:
+        name = self.names[buffer]
+        return f"load_{name}({index})" if f"load_{name}" in self.accessors else f"{name}[{index}]"
+
+    # Statements
+
+    def _line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    @contextmanager
+    def _block(self, head: str) -> Iterator[None]:
+        self._line(f"{head} {{")
+        self.depth += 1
+        with self.scopes.nested():
+            yield
+        self.depth -= 1
+        self._line("}")
+
+    def _statement(self, stmt: Any) -> None:
+        handler = self._handlers.get(type(stmt))
+        if handler is None:
+            raise ValueError(f"no WGSL for the statement {type(stmt).__name__}")
+        handler(self, stmt)
+
+    def _sequence(self, stmt: tirx.SeqStmt) -> None:
+        for part in stmt:
+            self._statement(part)
+
+    def _declare(self, stmt: tirx.DeclBuffer) -> None:
+        for var in variables(stmt.buffer.ty.shape):
+            if not self.analyzer.const_int_bound_is_bound(var):
+                self.analyzer.bind(var, Range(0, DIM_LIMIT))
+        data = stmt.data
+        source = data if isinstance(data, Var) else data.args[0]
+        if not isinstance(source, Var):
+            raise ValueError("no WGSL for a pointer into a buffer")  # noqa: TRY004 - of the kernel, not of the caller
+        name = self.arrays.get(source) or self.names[source]
+        before = source.ty.element_type.dtype if isinstance(source.ty, PointerType) else source.ty.dtype
+        if str(before) != str(stmt.buffer.ty.dtype):
+            raise ValueError("a buffer is seen with two element types")
+        self.names[stmt.buffer] = name
+
+    def _allocate(self, stmt: tirx.AllocBuffer) -> None:
+        size = 1
+        for extent in stmt.buffer.ty.shape:
+            size *= int(extent)
+        dtype = str(stmt.buffer.ty.dtype)
+        name = self.scopes.fresh(stmt.buffer.name)
+        element = WIDE if dtype == "int64" else value_type(dtype)
+        self._line(f"var {name}: array<{element}, {size}>;")
+        self.names[stmt.buffer] = name
+
+    def _bind(self, stmt: tirx.Bind) -> None:
+        if depends_on_memory(stmt.value, self.expressions.from_memory):
+            self.expressions.from_memory.add(stmt.var)
+        elif dtype_of(stmt.var) in ("int32", "int64"):
+            self.analyzer.bind(stmt.var, stmt.value, allow_override=True)
+        if stmt.var not in self.used:
+            return
+        value = self.expressions.value(stmt.value)
+        wanted = "offset" if stmt.var.name.startswith("cse_v") else stmt.var.name
+        name = self.scopes.fresh(wanted)
+        self._line(f"let {name}: {self.expressions.type_of(stmt.value)} = {value};")
+        self.names[stmt.var] = name
+
+    def _for(self, loop: tirx.For) -> None:
+        if self.span and isinstance(loop.min, Var) and loop.min.same_as(self.span[0]):
+            self.names[loop.loop_var] = "thread"
+            self.analyzer.bind(loop.loop_var, Range(0, DIM_LIMIT), allow_override=True)
+            self._statement(loop.body)
+            return
+        self.analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent), allow_override=True)
+        end = tvm.sym.Analyzer().simplify(loop.min + loop.extent)
+        first, last = self.expressions.index(loop.min), self.expressions.index(end)
+        step = "1" if loop.step is None else self.expressions.index(loop.step)
+        with self.scopes.nested():
+            name = self.scopes.fresh(loop.loop_var.name)
+            self.names[loop.loop_var] = name
+            with self._block(f"for (var {name}: i32 = {first}; {name} < {last}; {name} += {step})"):
+                self._statement(loop.body)
+
+    def _while(self, loop: tirx.While) -> None:
+        with self._block(f"while ({self.expressions.value(loop.condition)})"):
+            self._statement(loop.body)
+
+    def _if(self, stmt: tirx.IfThenElse) -> None:
+        with self._block(f"if ({self.expressions.value(stmt.condition)})"):
+            self._statement(stmt.then_case)
+        if stmt.else_case is not None:
+            with self._block("else"):
+                self._statement(stmt.else_case)
+
+    def _store(self, stmt: tirx.BufferStore) -> None:
+        name, index = self.names[stmt.buffer], self.expressions.position(stmt.indices)
+        value = self.expressions.stored(stmt.value)
+        if f"store_{name}" in self.accessors:
+            self._line(f"store_{name}({index}, {value});")
+        else:
+            self._line(f"{name}[{index}] = {value};")
+
+    def _evaluate(self, stmt: tirx.Evaluate) -> None:
+        value = stmt.value
+        if not isinstance(value, Call):
+            return
+        if value.op.name not in _JUMPS:
+            if value.op.name != "tirx.assume":
+                raise ValueError(f"no WGSL for the statement {value.op.name}")
+            return
+        self._line(_JUMPS[value.op.name])
+
+    def _attribute(self, stmt: tirx.AttrStmt) -> None:
+        self._statement(stmt.body)
+
+    def _break(self, _: Any) -> None:
+        self._line("break;")
+
+    def _continue(self, _: Any) -> None:
+        self._line("continue;")
+
+    _handlers: dict[type, Callable[[_Shader, Any], None]] = {  # noqa: RUF012
+        tirx.SeqStmt: _sequence,
+        tirx.DeclBuffer: _declare,
+        tirx.AllocBuffer: _allocate,
+        tirx.Bind: _bind,
+        tirx.For: _for,
+        tirx.While: _while,
+        tirx.IfThenElse: _if,
+        tirx.BufferStore: _store,
+        tirx.Evaluate: _evaluate,
+        tirx.AttrStmt: _attribute,
+        tirx.Break: _break,
+        tirx.Continue: _continue,
+    }

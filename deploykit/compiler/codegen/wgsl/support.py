@@ -1,0 +1,225 @@
+"""Functions that shaders call, emitted only when used: `definitions(text)` gives those that `text` calls, directly or
+through one another. WGSL takes them in any order.
+
+Source of `error_function` above 1: M. Abramowitz and I. Stegun, "Handbook of Mathematical Functions", 7.1.26; below,
+the series of the function.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SOURCE = """
+fn infinity() -> f32 { var bits = 0x7f800000u; return bitcast<f32>(bits); }
+fn not_a_number() -> f32 { var bits = 0x7fc00000u; return bitcast<f32>(bits); }
+fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }
+fn is_inf(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }
+fn is_finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u; }
+fn larger(a: f32, b: f32) -> f32 { return select(select(b, a, a > b), a, is_nan(a)); }
+fn smaller(a: f32, b: f32) -> f32 { return select(select(b, a, a < b), a, is_nan(a)); }
+fn sigmoid(x: f32) -> f32 { return 1.0 / (1.0 + exp(-x)); }
+fn bounded_tanh(x: f32) -> f32 {
+    let small = abs(x) < 0.04;
+    let square = x * x;
+    let near = x * (1.0 + square * (-0.33333333 + square * 0.13333333));
+    return select(tanh(clamp(x, -10.0, 10.0)), near, small);
+}
+fn exponential_minus_one(x: f32) -> f32 {
+    let near = x * (1.0 + x * (0.5 + x * (0.16666667 + x * 0.041666667)));
+    return select(exp(x) - 1.0, near, abs(x) < 0.1);
+}
+fn log_of_one_plus(x: f32) -> f32 {
+    let y = 1.0 + x;
+    let rest = y - 1.0;
+    return select(log(y) * (x / rest), x, rest == 0.0);
+}
+fn power(x: f32, y: f32) -> f32 {
+    let whole = trunc(y) == y;
+    let odd = whole && abs(y) < 16777216.0 && (i32(y) & 1) != 0;
+    if (y == 0.0 || x == 1.0) { return 1.0; }
+    if (x == 0.0) { return select(0.0, infinity(), y < 0.0); }
+    var base = abs(x);
+    var result = 1.0;
+    if (whole && abs(y) <= 64.0) {
+        for (var left = i32(abs(y)); left > 0; left = left >> 1u) {
+            if ((left & 1) != 0) { result = result * base; }
+            base = base * base;
+        }
+        result = select(result, 1.0 / result, y < 0.0);
+    } else if (y == 0.5) {
+        result = sqrt(base);
+    } else {
+        result = pow(base, y);
+    }
+    if (x < 0.0) { return select(select(not_a_number(), result, whole), -result, odd); }
+    return result;
+}
+fn error_function(x: f32) -> f32 {
+    let a = abs(x);
+    if (a < 1.0) {
+        let z = x * x;
+        var p = 0.0000016462;
+        p = p * z - 0.0000149257;
+        p = p * z + 0.0001205533;
+        p = p * z - 0.0008548327;
+        p = p * z + 0.0052239776;
+        p = p * z - 0.0268661706;
+        p = p * z + 0.1128379167;
+        p = p * z - 0.3761263890;
+        p = p * z + 1.1283791671;
+        return x * p;
+    }
+    let t = 1.0 / (1.0 + 0.3275911 * a);
+    var q = 1.061405429;
+    q = q * t - 1.453152027;
+    q = q * t + 1.421413741;
+    q = q * t - 0.284496736;
+    q = q * t + 0.254829592;
+    let far = 1.0 - q * t * exp(-a * a);
+    return select(far, -far, x < 0.0);
+}
+fn with_sign(x: f32, y: f32) -> f32 {
+    return bitcast<f32>((bitcast<u32>(x) & 0x7fffffffu) | (bitcast<u32>(y) & 0x80000000u));
+}
+fn half_to_float(bits: u32) -> f32 {
+    if ((bits & 0x7c00u) == 0x7c00u) {
+        return bitcast<f32>(((bits & 0x8000u) << 16u) | 0x7f800000u | ((bits & 0x3ffu) << 13u));
+    }
+    return unpack2x16float(bits & 0xffffu).x;
+}
+fn float_to_half(x: f32) -> u32 {
+    let bits = bitcast<u32>(x);
+    let sign = (bits >> 16u) & 0x8000u;
+    let size = bits & 0x7fffffffu;
+    if (size > 0x7f800000u) { return sign | 0x7e00u; }
+    if (size >= 0x477ff000u) { return sign | 0x7c00u; }
+    if (size < 0x38800000u) {
+        return sign | u32(round(bitcast<f32>(size) * 16777216.0));
+    }
+    return sign | ((size - 0x38000000u + 0xfffu + ((size >> 13u) & 1u)) >> 13u);
+}
+fn div_i32(a: i32, b: i32) -> i32 { return select(a / select(b, 1, b == 0), 0, b == 0); }
+fn mod_i32(a: i32, b: i32) -> i32 { return select(a % select(b, 1, b == 0), 0, b == 0); }
+fn floordiv_i32(a: i32, b: i32) -> i32 {
+    let quotient = div_i32(a, b);
+    return select(quotient, quotient - 1, mod_i32(a, b) != 0 && (a < 0) != (b < 0));
+}
+fn floormod_i32(a: i32, b: i32) -> i32 {
+    let rest = mod_i32(a, b);
+    return select(rest, rest + b, rest != 0 && (rest < 0) != (b < 0));
+}
+fn div_u32(a: u32, b: u32) -> u32 { return select(a / select(b, 1u, b == 0u), 0u, b == 0u); }
+fn mod_u32(a: u32, b: u32) -> u32 { return select(a % select(b, 1u, b == 0u), 0u, b == 0u); }
+fn shl_i32(a: i32, b: i32) -> i32 { return select(a << (u32(b) & 31u), 0, b < 0 || b > 31); }
+fn shr_i32(a: i32, b: i32) -> i32 { return a >> select(u32(b), 31u, b < 0 || b > 31); }
+fn shl_u32(a: u32, b: u32) -> u32 { return select(a << (b & 31u), 0u, b > 31u); }
+fn shr_u32(a: u32, b: u32) -> u32 { return select(a >> (b & 31u), 0u, b > 31u); }
+fn wide_from_i32(a: i32) -> vec2<u32> { return vec2<u32>(u32(a), u32(a >> 31u)); }
+fn wide_from_u32(a: u32) -> vec2<u32> { return vec2<u32>(a, 0u); }
+fn wide_from_f32(x: f32) -> vec2<u32> {
+    let size = abs(trunc(x));
+    if (is_nan(x)) { return vec2<u32>(0u, 0x80000000u); }
+    if (size >= 9223372036854775808.0) {
+        return select(vec2<u32>(0xffffffffu, 0x7fffffffu), vec2<u32>(0u, 0x80000000u), x < 0.0);
+    }
+    let high = floor(size / 4294967296.0);
+    let value = vec2<u32>(u32(size - high * 4294967296.0), u32(high));
+    if (x < 0.0) { return sub_wide(vec2<u32>(0u, 0u), value); }
+    return value;
+}
+fn narrow(a: vec2<u32>) -> i32 {
+    if (a.y == u32(i32(a.x) >> 31u)) { return i32(a.x); }
+    return select(2147483647, -2147483647, (a.y >> 31u) != 0u);
+}
+fn float_of_wide(a: vec2<u32>) -> f32 {
+    if ((a.y >> 31u) != 0u) {
+        let size = sub_wide(vec2<u32>(0u, 0u), a);
+        return -(f32(size.y) * 4294967296.0 + f32(size.x));
+    }
+    return f32(a.y) * 4294967296.0 + f32(a.x);
+}
+fn add_wide(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+    let low = a.x + b.x;
+    return vec2<u32>(low, a.y + b.y + select(0u, 1u, low < a.x));
+}
+fn sub_wide(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+    return vec2<u32>(a.x - b.x, a.y - b.y - select(0u, 1u, a.x < b.x));
+}
+fn mul_wide(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+    let a0 = a.x & 0xffffu; let a1 = a.x >> 16u;
+    let b0 = b.x & 0xffffu; let b1 = b.x >> 16u;
+    let low = a0 * b0;
+    let middle = a1 * b0 + (low >> 16u);
+    let other = a0 * b1 + (middle & 0xffffu);
+    let high = a1 * b1 + (middle >> 16u) + (other >> 16u);
+    return vec2<u32>(a.x * b.x, high + a.x * b.y + a.y * b.x);
+}
+fn lt_wide(a: vec2<u32>, b: vec2<u32>) -> bool {
+    return select(i32(a.y) < i32(b.y), a.x < b.x, a.y == b.y);
+}
+fn eq_wide(a: vec2<u32>, b: vec2<u32>) -> bool { return a.x == b.x && a.y == b.y; }
+fn min_wide(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return select(b, a, lt_wide(a, b)); }
+fn max_wide(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return select(a, b, lt_wide(a, b)); }
+fn size_of_wide(a: vec2<u32>) -> vec2<u32> {
+    return select(a, sub_wide(vec2<u32>(0u, 0u), a), (a.y >> 31u) != 0u);
+}
+fn divided_wide(a: vec2<u32>, b: vec2<u32>) -> vec4<u32> {
+    var quotient = vec2<u32>(0u, 0u);
+    var rest = vec2<u32>(0u, 0u);
+    for (var bit = 63; bit >= 0; bit = bit - 1) {
+        let word = select(a.x, a.y, bit > 31);
+        let next = (word >> (u32(bit) & 31u)) & 1u;
+        rest = vec2<u32>((rest.x << 1u) | next, (rest.y << 1u) | (rest.x >> 31u));
+        if (rest.y > b.y || (rest.y == b.y && rest.x >= b.x)) {
+            rest = sub_wide(rest, b);
+            let one = 1u << (u32(bit) & 31u);
+            quotient = quotient | select(vec2<u32>(one, 0u), vec2<u32>(0u, one), bit > 31);
+        }
+    }
+    return vec4<u32>(quotient, rest);
+}
+fn div_wide(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+    if ((b.x | b.y) == 0u) { return b; }
+    let quotient = divided_wide(size_of_wide(a), size_of_wide(b)).xy;
+    return select(quotient, sub_wide(vec2<u32>(0u, 0u), quotient), ((a.y ^ b.y) >> 31u) != 0u);
+}
+fn mod_wide(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return sub_wide(a, mul_wide(div_wide(a, b), b)); }
+fn floordiv_wide(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+    let quotient = div_wide(a, b);
+    let rest = sub_wide(a, mul_wide(quotient, b));
+    let down = (rest.x | rest.y) != 0u && ((a.y ^ b.y) >> 31u) != 0u;
+    return select(quotient, sub_wide(quotient, vec2<u32>(1u, 0u)), down);
+}
+fn floormod_wide(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+    return sub_wide(a, mul_wide(floordiv_wide(a, b), b));
+}
+fn shl_wide(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+    if (b.y != 0u || b.x > 63u) { return vec2<u32>(0u, 0u); }
+    if (b.x > 31u) { return vec2<u32>(0u, a.x << (b.x & 31u)); }
+    if (b.x == 0u) { return a; }
+    return vec2<u32>(a.x << b.x, (a.y << b.x) | (a.x >> (32u - b.x)));
+}
+fn shr_wide(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+    let sign = u32(i32(a.y) >> 31u);
+    if (b.y != 0u || b.x > 63u) { return vec2<u32>(sign, sign); }
+    if (b.x > 31u) { return vec2<u32>(u32(i32(a.y) >> (b.x & 31u)), sign); }
+    if (b.x == 0u) { return a; }
+    return vec2<u32>((a.x >> b.x) | (a.y << (32u - b.x)), u32(i32(a.y) >> b.x));
+}
+"""
+
+_FUNCTIONS = {text[: text.index("(")]: f"fn {text.rstrip()}" for text in _SOURCE.split("\nfn ")[1:]}
+
+NAMES = frozenset(_FUNCTIONS)
+
+
+def definitions(text: str) -> str:
+    """The functions that `text` calls."""
+    needed: dict[str, None] = {}
+    pending = [text]
+    while pending:
+        for name in re.findall(r"\b(\w+)\(", pending.pop()):
+            if name in _FUNCTIONS and name not in needed:
+                needed[name] = None
+                pending.append(_FUNCTIONS[name])
+    return "".join(f"{_FUNCTIONS[name]}\n" for name in sorted(needed))

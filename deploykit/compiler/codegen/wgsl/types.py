@@ -1,0 +1,48 @@
+"""How TIR dtypes are spelled in WGSL, which has `f32`, `i32`, `u32` and `bool` only.
+
+| TIR | in memory | as a value |
+|---|---|---|
+| float32 | `f32` | `f32` |
+| float16 | half of a `u32` | `f32` that is rounded where it is stored |
+| int32, uint32 | `i32`, `u32` | the same |
+| 8 and 16 bits, bool | part of a `u32` | `i32`, `u32`, `bool` |
+| int64 from memory | `vec2<u32>`, the low half first | the same |
+| int64 of indices and sizes | | `i32`: what is larger is refused before the shader runs |
+"""
+
+from __future__ import annotations
+
+from deploykit.compiler.codegen.c.types import bits, is_float, is_unsigned
+
+WIDE = "vec2<u32>"
+"""A 64-bit integer."""
+
+KNOWN = frozenset(
+    ("float32", "float16", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
+)
+"""Dtypes that buffers of a shader may have."""
+
+
+def value_type(dtype: str, *, wide: bool = False) -> str:
+    """The type of a value. Raises `ValueError` for a dtype that has none."""
+    if dtype == "bool":
+        return "bool"
+    if dtype not in KNOWN and dtype != "index":
+        raise ValueError(f"{dtype} has no type in WGSL")
+    if is_float(dtype):
+        return "f32"
+    if wide:
+        return WIDE
+    return "u32" if is_unsigned(dtype) else "i32"
+
+
+def packed(dtype: str) -> int:
+    """Elements in a word of memory; 1 for dtypes of 32 bits and more."""
+    return 4 if dtype == "bool" else max(1, 32 // bits(dtype))
+
+
+def element_type(dtype: str) -> str:
+    """What an array in memory consists of."""
+    if packed(dtype) > 1:
+        return "u32"
+    return WIDE if dtype == "int64" else value_type(dtype)

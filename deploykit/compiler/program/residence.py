@@ -1,0 +1,164 @@
+"""Where tensors are at each step of a program that runs partly on a GPU, and the transfers that this needs.
+
+Every tensor has the same place in the arena of the host and in that of the GPU. A value is on one side, or after a
+transfer on both, until a step writes it again. Inputs begin on the host, constants are on both sides, outputs end on
+the host. Launches go where their kernel runs; copies go where their source is, dims and conditions are read on the
+host. Where branches meet, and at both ends of a loop's body, values are on the same sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from deploykit.compiler.program.ir import (
+    BindDim,
+    ConstantStorage,
+    Copy,
+    CopySlice,
+    If,
+    InputStorage,
+    Kernel,
+    Launch,
+    Loop,
+    OutputStorage,
+    Step,
+    Storage,
+    Tensor,
+    Transfer,
+)
+from deploykit.compiler.program.steps import reads_and_writes
+
+HOST, GPU = False, True
+
+State = dict[Storage, frozenset[bool]]
+"""The sides on which the value at a place is; places that hold nothing yet are missing."""
+
+WORD = 4
+"""Bytes: what a GPU copies at least."""
+
+
+def with_transfers(steps: Sequence[Step], tensors: Sequence[Tensor], kernels: Sequence[Kernel]) -> list[Step]:
+    """`steps` with a `Transfer` wherever a step needs a value on the other side, and with copies put on a side."""
+    state: State = {}
+    for tensor in tensors:
+        if isinstance(tensor.storage, InputStorage):
+            state[tensor.storage] = frozenset((HOST,))
+        elif isinstance(tensor.storage, ConstantStorage):
+            state[tensor.storage] = frozenset((HOST, GPU))
+    walker = _Walker(tensors, kernels)
+    result = walker.block(steps, state)
+    outputs = {t.storage: i for i, t in enumerate(tensors) if isinstance(t.storage, OutputStorage)}
+    last_written = walker.last_written
+    late = [last_written.get(s, i) for s, i in outputs.items() if HOST not in state.get(s, frozenset((HOST,)))]
+    return merged([*result, *(Transfer((index,), HOST) for index in late)])
+
+
+class _Walker:
+    def __init__(self, tensors: Sequence[Tensor], kernels: Sequence[Kernel]) -> None:
+        self.tensors = tensors
+        self.kernels = kernels
+        self.last_written: dict[Storage, int] = {}
+        """The tensor by which each place was written last."""
+
+    def block(self, steps: Iterable[Step], state: State) -> list[Step]:
+        """The steps with transfers; `state` becomes that behind them."""
+        result: list[Step] = []
+        for step in steps:
+            result += self.step(step, state)
+        return result
+
+    def step(self, step: Step, state: State) -> list[Step]:
+        if isinstance(step, If):
+            return self.branch(step, state)
+        if isinstance(step, Loop):
+            return self.loop(step, state)
+        reads, writes = reads_and_writes(step)
+        if not reads and not writes:
+            return [step]
+        side = self.side(step, state)
+        if isinstance(step, CopySlice) and self.tensors[step.target].storage in state:
+            reads = (*reads, step.target)
+        moves = self.fetched(reads, side, state)
+        for tensor in writes:
+            state[self.tensors[tensor].storage] = frozenset((side,))
+            self.last_written[self.tensors[tensor].storage] = tensor
+        return [*moves, replace(step, gpu=side) if isinstance(step, Copy | CopySlice) else step]
+
+    def side(self, step: Step, state: State) -> bool:
+        """Where a step runs."""
+        if isinstance(step, Launch):
+            return self.kernels[step.kernel].gpu
+        if isinstance(step, CopySlice):
+            return GPU in state[self.tensors[step.source].storage] and self.whole_words(step)
+        if isinstance(step, Copy):
+            return HOST not in state[self.tensors[step.source].storage]
+        assert isinstance(step, BindDim)
+        return HOST
+
+    def whole_words(self, step: CopySlice) -> bool:
+        return self.tensors[step.source].dtype.endswith(("32", "64"))
+
+    def fetched(self, tensors: Iterable[int], side: bool, state: State) -> list[Step]:
+        """Transfers of those of `tensors` that are on the other side only."""
+        moves: list[Step] = []
+        for tensor in tensors:
+            place = self.tensors[tensor].storage
+            sides = state.get(place, frozenset((side,)))
+            if side not in sides:
+                moves.append(Transfer((self.last_written.get(place, tensor),), side))
+                state[place] = sides | {side}
+        return moves
+
+    def branch(self, step: If, state: State) -> list[Step]:
+        moves = self.fetched([step.condition], HOST, state)
+        one, two = dict(state), dict(state)
+        then, otherwise = self.block(step.then, one), self.block(step.otherwise, two)
+        for place in {*one, *two}:
+            if place not in one or place not in two:
+                state[place] = one.get(place) or two[place]
+                continue
+            if not one[place] & two[place]:
+                otherwise += self.fetched([self.tensor_at(place)], next(iter(one[place])), two)
+            state[place] = one[place] & two[place]
+        return [*moves, replace(step, then=tuple(then), otherwise=tuple(otherwise))]
+
+    def tensor_at(self, place: Storage) -> int:
+        return self.last_written.get(place) or next(i for i, t in enumerate(self.tensors) if t.storage == place)
+
+    def loop(self, step: Loop, state: State) -> list[Step]:
+        moves = [] if step.condition is None else self.fetched([step.condition], HOST, state)
+        before = dict(state)
+        while True:
+            inside = dict(before)
+            body = self.block(step.body, inside)
+            if step.condition is not None:
+                body += self.fetched([step.condition], HOST, inside)
+            shrunk = dict(before)
+            for place, sides in before.items():
+                if not sides & inside[place]:
+                    body += self.fetched([self.tensor_at(place)], next(iter(sides)), inside)
+                shrunk[place] = sides & inside[place]
+            if shrunk == before:
+                break
+            before = shrunk
+        state.clear()
+        state.update(inside)
+        state.update(before)
+        return [*moves, replace(step, body=tuple(body))]
+
+
+def merged(steps: Iterable[Step]) -> list[Step]:
+    """Neighbouring transfers in the same direction as one."""
+    result: list[Step] = []
+    for step in steps:
+        before = result[-1] if result else None
+        if isinstance(step, Transfer) and isinstance(before, Transfer) and step.to_gpu == before.to_gpu:
+            result[-1] = Transfer((*before.tensors, *step.tensors), step.to_gpu)
+        elif isinstance(step, If):
+            result.append(replace(step, then=tuple(merged(step.then)), otherwise=tuple(merged(step.otherwise))))
+        elif isinstance(step, Loop):
+            result.append(replace(step, body=tuple(merged(step.body))))
+        else:
+            result.append(step)
+    return result

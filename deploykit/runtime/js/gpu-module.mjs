@@ -1,0 +1,146 @@
+// A model's WebAssembly module whose kernels run on a GPU: the steps, and what a GPU cannot do, are in the module.
+
+import { DeviceLostError, MemoryError } from './errors.mjs';
+import { GpuDriver } from './gpu.mjs';
+import { ModelModule, MOST_RUNS } from './module.mjs';
+
+/** @typedef {import('./module.mjs').Tensor} Tensor */
+/** @typedef {import('./module.mjs').Port} Port */
+
+const OK = 0;
+const FAILED = 10;
+const PENDING = 11;
+
+const ARENA = 0;
+const WEIGHTS = 1;
+const PORTS = 2;
+
+/** Bits of `host_memory`. */
+const HOST_ARENA = 1;
+const HOST_WEIGHTS = 2;
+
+export class GpuModule extends ModelModule {
+  /** @type {GpuDriver} */
+  #driver;
+
+  /**
+   * @param {any} exports
+   * @param {WebAssembly.Memory} memory
+   * @param {import('./model.mjs').Manifest} manifest
+   * @param {GpuDriver} driver
+   */
+  constructor(exports, memory, { inputs, outputs, dims }, driver) {
+    super(exports, memory, inputs, outputs, dims.length);
+    this.#driver = driver;
+    /** What the host needs memory for. */
+    this.onHost = 0;
+    driver.memory = memory;
+  }
+
+  /**
+   * @param {Uint8Array<ArrayBuffer>} code
+   * @param {import('./model.mjs').Manifest} manifest
+   * @param {GpuDriver} driver
+   */
+  static async compileFor(code, manifest, driver) {
+    return ModelModule.instantiate(code, manifest, 1, { gpu: driver.imports() }, (exports, memory) => {
+      return new GpuModule(exports, memory, manifest, driver);
+    });
+  }
+
+  /**
+   * @override
+   * @param {number} bytes
+   * @param {number} arena
+   */
+  reserveWeights(bytes, arena) {
+    this.onHost = this.exports.host_memory();
+    const hosted = this.onHost & HOST_WEIGHTS ? bytes : 0;
+    super.reserveWeights(hosted, this.onHost & HOST_ARENA ? arena : 0);
+    this.weightBytes = bytes;
+    this.#driver.provide(WEIGHTS, bytes, 'the weights');
+  }
+
+  /**
+   * @override
+   * @param {number} offset
+   * @param {Uint8Array<ArrayBuffer>} part
+   */
+  placeWeights(offset, part) {
+    if (this.onHost & HOST_WEIGHTS) {
+      super.placeWeights(offset, part);
+    }
+    this.#driver.write(WEIGHTS, offset, part);
+  }
+
+  /**
+   * @override
+   * @param {readonly Tensor[]} tensors
+   * @returns {Promise<Tensor[]>}
+   */
+  async run(tensors) {
+    const before = this.demands();
+    try {
+      return await this.provided(tensors);
+    } catch (error) {
+      this.restore(before);
+      throw error;
+    }
+  }
+
+  /**
+   * @override
+   * @param {readonly Tensor[]} tensors
+   */
+  async provided(tensors) {
+    for (let runs = 0; runs < MOST_RUNS; runs += 1) {
+      const results = this.begin(tensors);
+      this.#driver.restart();
+      this.exports.restart();
+      let status = this.exports.run();
+      while (status === PENDING) {
+        await this.#driver.settle();
+        status = this.exports.run();
+      }
+      if (status === FAILED) {
+        this.#driver.raise();
+        throw new DeviceLostError('the GPU device failed: load the model again');
+      }
+      if (status === OK) {
+        return results.map((address, index) => this.result(index, address));
+      }
+      this.provide(status);
+    }
+    throw new MemoryError('the model asks for more memory without end', 0);
+  }
+
+  /**
+   * The arena and a buffer for each input and output lie on the GPU; the host has an arena where it takes part.
+   * @override
+   * @param {number} top
+   */
+  layOut(top) {
+    const places = super.layOut(top);
+    this.#driver.provide(ARENA, this.exports.arena_bytes(), 'intermediate results');
+    const view = this.view();
+    this.inputs.forEach(({ name }, index) => {
+      this.#driver.provide(PORTS + index, view.getUint32(this.exports.input(index) + 4, true), `input '${name}'`);
+    });
+    this.outputs.forEach(({ name }, index) => {
+      const number = PORTS + this.inputs.length + index;
+      this.#driver.provide(number, view.getUint32(this.exports.output(index) + 4, true), `output '${name}'`);
+    });
+    return places;
+  }
+
+  /** @override */
+  hostArena() {
+    return this.onHost & HOST_ARENA ? this.exports.arena_bytes() : 0;
+  }
+
+  /** @override */
+  end() {
+    super.end();
+    this.#driver.destroy();
+  }
+}

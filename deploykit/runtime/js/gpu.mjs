@@ -1,0 +1,445 @@
+// The WebGPU driver of the runtime's device interface (driver.h): buffers, shaders, and what the steps of a model ask
+// for. Commands are recorded and submitted together; the host waits only where it reads.
+
+import { DeviceLostError, MemoryError, UnsupportedError } from './errors.mjs';
+
+/** @typedef {{ buffer: number, offset: number, bytes: number }} Slice */
+
+const OK = 0;
+const FAILED = 10;
+const PENDING = 11;
+
+const WORKGROUP = 64;
+const MOST_GROUPS = 65535;
+/** Bytes from one block of scalars to the next. */
+const BLOCK = 256;
+/** Blocks written before a submission. */
+const MOST_BLOCKS = 1024;
+const SLICE_BYTES = 24;
+
+const COPY = `struct Scalars { first: i32, place: i32, threads: i32 }
+@group(0) @binding(0) var<uniform> scalars: Scalars;
+@group(0) @binding(1) var<storage, read_write> source: array<u32>;
+@group(0) @binding(2) var<storage, read_write> target_words: array<u32>;
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+    let thread = i32((group.x + group.y * 65535u) * 64u + lane);
+    if (thread >= scalars.threads) { return; }
+    target_words[scalars.place + thread] = source[scalars.first + thread];
+}
+`;
+
+/** Whether this engine has WebGPU at all; an adapter is another question. */
+export function hasGpu() {
+  return typeof navigator !== 'undefined' && 'gpu' in navigator;
+}
+
+/**
+ * A device with the most that its adapter gives.
+ * @returns {Promise<GPUDevice>}
+ * @throws {UnsupportedError}
+ */
+export async function openDevice() {
+  const adapter = hasGpu() ? await navigator.gpu.requestAdapter({ powerPreference: 'high-performance' }) : null;
+  if (!adapter) {
+    throw new UnsupportedError("this engine has no WebGPU adapter: load with device 'wasm'");
+  }
+  const { maxBufferSize, maxStorageBufferBindingSize } = adapter.limits;
+  try {
+    return await adapter.requestDevice({ requiredLimits: { maxBufferSize, maxStorageBufferBindingSize } });
+  } catch (cause) {
+    throw new UnsupportedError("the WebGPU adapter gives no device: load with device 'wasm'", { cause });
+  }
+}
+
+export class GpuDriver {
+  /** @param {GPUDevice} device */
+  constructor(device) {
+    this.device = device;
+    /** @type {Error | null} */
+    this.lost = null;
+    /** @type {GPUComputePipeline[]} */
+    this.pipelines = [];
+    /** @type {Map<number, GPUBuffer>} */
+    this.buffers = new Map();
+    /** @type {Map<string, GPUBindGroup>} */
+    this.groups = new Map();
+    this.blocks = new Int32Array((MOST_BLOCKS * BLOCK) / 4);
+    this.blockCount = 0;
+    this.uniforms = this.makeBuffer(MOST_BLOCKS * BLOCK, GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST, 'scalars');
+    /** @type {GPUCommandEncoder | null} */
+    this.encoder = null;
+    /** @type {GPUComputePassEncoder | null} */
+    this.pass = null;
+    /** @type {{ address: number, bytes: number, at: number }[]} */
+    this.downloads = [];
+    this.downloadBytes = 0;
+    /** @type {GPUBuffer | null} */
+    this.staging = null;
+    this.dispatches = 0;
+    this.done = true;
+    device.lost.then((info) => {
+      this.lost = new DeviceLostError(`the GPU device is lost (${info.reason}): ${info.message || 'load the model again'}`);
+    });
+    device.addEventListener('uncapturederror', (event) => {
+      this.failure ??= /** @type {GPUUncapturedErrorEvent} */ (event).error;
+    });
+    /** @type {GPUError | undefined} */
+    this.failure = undefined;
+    /** @type {WebAssembly.Memory | undefined} */
+    this.memory = undefined;
+  }
+
+  /**
+   * Compile the shaders.
+   * @param {readonly string[]} sources
+   * @param {(compiled: number) => void} [onCompiled]
+   */
+  async compile(sources, onCompiled = () => {}) {
+    let compiled = 0;
+    this.pipelines = await Promise.all(
+      [...sources, COPY].map(async (code) => {
+        const pipeline = await this.pipeline(code);
+        compiled += 1;
+        onCompiled(compiled);
+        return pipeline;
+      }),
+    );
+  }
+
+  /** @param {string} code */
+  async pipeline(code) {
+    const accesses = [...code.matchAll(/var<storage, (read|read_write)>/g)].map(([, access]) => access);
+    /** @type {GPUBindGroupLayoutEntry[]} */
+    const entries = accesses.map((access, index) => ({
+      binding: index + 1,
+      visibility: GPUShaderStage.COMPUTE,
+      buffer: { type: access === 'read' ? 'read-only-storage' : 'storage' },
+    }));
+    entries.unshift({
+      binding: 0,
+      visibility: GPUShaderStage.COMPUTE,
+      buffer: { type: 'uniform', hasDynamicOffset: true },
+    });
+    const layout = this.device.createPipelineLayout({
+      bindGroupLayouts: [this.device.createBindGroupLayout({ entries })],
+    });
+    const module = this.device.createShaderModule({ code });
+    try {
+      return await this.device.createComputePipelineAsync({ layout, compute: { module, entryPoint: 'main' } });
+    } catch (cause) {
+      const { messages } = await module.getCompilationInfo();
+      const words = messages.map(({ lineNum, message }) => `${lineNum}: ${message}`).join('\n') || cause;
+      throw new UnsupportedError(`the GPU cannot compile a shader of this model: ${words}`, { cause });
+    }
+  }
+
+  /**
+   * @param {number} size
+   * @param {number} usage
+   * @param {string} label
+   */
+  makeBuffer(size, usage, label) {
+    if (size > this.device.limits.maxBufferSize) {
+      const { maxBufferSize } = this.device.limits;
+      throw new MemoryError(`${label} would take ${size} bytes of the GPU, which gives at most ${maxBufferSize}`, size);
+    }
+    return this.device.createBuffer({ size, usage, label });
+  }
+
+  /**
+   * A buffer of at least `bytes` with a number; the one before is given back.
+   * @param {number} number
+   * @param {number} bytes
+   * @param {string} label
+   */
+  provide(number, bytes, label) {
+    const size = Math.max(BLOCK, Math.ceil(bytes / BLOCK) * BLOCK);
+    const before = this.buffers.get(number);
+    if (before && before.size >= size) {
+      return before;
+    }
+    before?.destroy();
+    this.groups.clear();
+    const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
+    const buffer = this.makeBuffer(size, usage, label);
+    this.buffers.set(number, buffer);
+    return buffer;
+  }
+
+  /**
+   * Copy bytes to a buffer.
+   * @param {number} number
+   * @param {number} offset
+   * @param {Uint8Array<ArrayBuffer>} data
+   */
+  write(number, offset, data) {
+    const whole = data.length - (data.length % 4);
+    const rest = new Uint8Array(4);
+    rest.set(data.subarray(whole));
+    this.device.queue.writeBuffer(this.buffer(number), offset, data, 0, whole);
+    this.device.queue.writeBuffer(this.buffer(number), offset + whole, rest, 0, whole < data.length ? 4 : 0);
+  }
+
+  /** The functions that the model's WebAssembly imports. */
+  imports() {
+    /** @param {() => void} act */
+    const guarded = (act) => {
+      try {
+        if (this.lost) {
+          return FAILED;
+        }
+        act();
+        return OK;
+      } catch (error) {
+        this.thrown = error;
+        return FAILED;
+      }
+    };
+    return {
+      /**
+       * @param {number} kernel
+       * @param {number} slices
+       * @param {number} count
+       * @param {number} scalars
+       * @param {number} scalarCount
+       * @param {number} invocations
+       */
+      dispatch: (kernel, slices, count, scalars, scalarCount, invocations) =>
+        guarded(() => {
+          const values = new Int32Array(this.bytes(), scalars, scalarCount);
+          const places = Array.from({ length: count }, (_, index) => this.slice(slices + index * SLICE_BYTES));
+          this.dispatch(kernel, places, values, invocations);
+        }),
+      /**
+       * @param {number} target
+       * @param {number} offset
+       * @param {number} source
+       */
+      copy: (target, offset, source) => guarded(() => this.copy(this.slice(target), offset, this.slice(source))),
+      /**
+       * @param {number} target
+       * @param {number} address
+       */
+      upload: (target, address) => guarded(() => this.upload(this.slice(target), address)),
+      /**
+       * @param {number} address
+       * @param {number} source
+       */
+      download: (address, source) => guarded(() => this.download(address, this.slice(source))),
+      wait: () => {
+        if (this.lost || this.thrown) {
+          return FAILED;
+        }
+        if (this.done) {
+          this.done = false;
+          return OK;
+        }
+        return PENDING;
+      },
+    };
+  }
+
+  /** Begin a run: nothing of one before is left. */
+  restart() {
+    this.pass?.end();
+    this.pass = null;
+    this.encoder = null;
+    this.blockCount = 0;
+    this.downloads = [];
+    this.downloadBytes = 0;
+    this.dispatches = 0;
+    this.done = false;
+    this.thrown = undefined;
+    this.failure = undefined;
+  }
+
+  bytes() {
+    return /** @type {WebAssembly.Memory} */ (this.memory).buffer;
+  }
+
+  /**
+   * A `dk_slice`.
+   * @param {number} address
+   * @returns {Slice}
+   */
+  slice(address) {
+    const view = new DataView(this.bytes(), address, SLICE_BYTES);
+    const long = (/** @type {number} */ at) => view.getUint32(at, true) + view.getInt32(at + 4, true) * 2 ** 32;
+    return { buffer: view.getInt32(0, true), offset: long(8), bytes: long(16) };
+  }
+
+  /**
+   * @param {number} kernel
+   * @param {readonly Slice[]} places
+   * @param {Int32Array} values
+   * @param {number} invocations
+   */
+  dispatch(kernel, places, values, invocations) {
+    if (this.blockCount === MOST_BLOCKS) {
+      this.submit();
+    }
+    const block = this.blockCount;
+    this.blockCount += 1;
+    const at = (block * BLOCK) / 4;
+    this.blocks.set(values, at);
+    this.blocks[at + values.length] = invocations;
+    const pipeline = this.pipelines[kernel];
+    const pass = this.open();
+    const groups = Math.ceil(invocations / WORKGROUP);
+    pass.setPipeline(pipeline);
+    pass.setBindGroup(0, this.group(kernel, pipeline, places), [block * BLOCK]);
+    pass.dispatchWorkgroups(Math.min(groups, MOST_GROUPS), Math.ceil(groups / MOST_GROUPS));
+    this.dispatches += 1;
+  }
+
+  /**
+   * The bind group of a dispatch; the same one when the same comes again.
+   * @param {number} kernel
+   * @param {GPUComputePipeline} pipeline
+   * @param {readonly Slice[]} places
+   */
+  group(kernel, pipeline, places) {
+    const key = `${kernel}:${places.map(({ buffer, offset, bytes }) => `${buffer},${offset},${bytes}`).join(';')}`;
+    const known = this.groups.get(key);
+    if (known) {
+      return known;
+    }
+    const entries = places.map(({ buffer, offset, bytes }, index) => {
+      const size = Math.max(4, Math.ceil(bytes / 4) * 4);
+      if (size > this.device.limits.maxStorageBufferBindingSize) {
+        const most = this.device.limits.maxStorageBufferBindingSize;
+        throw new MemoryError(`a tensor of ${size} bytes is larger than the ${most} that this GPU can bind`, size);
+      }
+      return { binding: index + 1, resource: { buffer: this.buffer(buffer), offset, size } };
+    });
+    const scalars = { binding: 0, resource: { buffer: this.uniforms, size: BLOCK } };
+    const made = this.device.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries: [scalars, ...entries] });
+    this.groups.set(key, made);
+    return made;
+  }
+
+  /** @param {number} number */
+  buffer(number) {
+    return /** @type {GPUBuffer} */ (this.buffers.get(number));
+  }
+
+  /**
+   * @param {Slice} target
+   * @param {number} offset
+   * @param {Slice} source
+   */
+  copy(target, offset, source) {
+    const words = Math.ceil(source.bytes / 4);
+    if (words === 0) {
+      return;
+    }
+    const whole = { ...target, bytes: Math.max(target.bytes, offset + 4 * words) };
+    this.dispatch(this.pipelines.length - 1, [source, whole], Int32Array.of(0, offset / 4), words);
+  }
+
+  /**
+   * @param {Slice} target
+   * @param {number} address
+   */
+  upload({ buffer, offset, bytes }, address) {
+    this.submit();
+    const size = Math.ceil(bytes / 4) * 4;
+    this.device.queue.writeBuffer(this.buffer(buffer), offset, this.bytes(), address, size);
+  }
+
+  /**
+   * @param {number} address
+   * @param {Slice} source
+   */
+  download(address, { buffer, offset, bytes }) {
+    if (bytes === 0) {
+      return;
+    }
+    this.downloads.push({ address, bytes, at: this.downloadBytes, ...{ buffer, offset } });
+    this.downloadBytes += Math.ceil(bytes / 8) * 8;
+  }
+
+  open() {
+    this.encoder ??= this.device.createCommandEncoder();
+    this.pass ??= this.encoder.beginComputePass();
+    return this.pass;
+  }
+
+  /** Hand over what is recorded. */
+  submit() {
+    if (!this.encoder) {
+      return;
+    }
+    this.pass?.end();
+    this.device.queue.writeBuffer(this.uniforms, 0, this.blocks, 0, (this.blockCount * BLOCK) / 4);
+    this.device.queue.submit([this.encoder.finish()]);
+    this.encoder = null;
+    this.pass = null;
+    this.blockCount = 0;
+  }
+
+  /** Wait for the device, and put what was asked for into the host's memory. */
+  async settle() {
+    this.submit();
+    if (this.downloads.length === 0) {
+      await this.device.queue.onSubmittedWorkDone();
+    } else {
+      const staging = this.stagingOf(this.downloadBytes);
+      const encoder = this.device.createCommandEncoder();
+      for (const { buffer, offset, bytes, at } of /** @type {any[]} */ (this.downloads)) {
+        encoder.copyBufferToBuffer(this.buffer(buffer), offset, staging, at, Math.ceil(bytes / 4) * 4);
+      }
+      this.device.queue.submit([encoder.finish()]);
+      try {
+        await staging.mapAsync(GPUMapMode.READ, 0, this.downloadBytes);
+      } catch (cause) {
+        await Promise.race([this.device.lost, new Promise((resolve) => setTimeout(resolve, 100))]);
+        throw this.lost ?? new DeviceLostError(`the GPU device did not end its work: ${cause}`, { cause });
+      }
+      const data = new Uint8Array(staging.getMappedRange(0, this.downloadBytes));
+      for (const { address, bytes, at } of this.downloads) {
+        new Uint8Array(this.bytes(), address, bytes).set(data.subarray(at, at + bytes));
+      }
+      staging.unmap();
+    }
+    this.downloads = [];
+    this.downloadBytes = 0;
+    this.done = true;
+    this.raise();
+  }
+
+  /** Throw what went wrong since the last time. */
+  raise() {
+    if (this.lost) {
+      throw this.lost;
+    }
+    if (this.thrown) {
+      throw this.thrown;
+    }
+    if (this.failure) {
+      const { message } = this.failure;
+      throw this.failure instanceof GPUOutOfMemoryError
+        ? new MemoryError(`the GPU has not enough memory: ${message}`, 0)
+        : new DeviceLostError(`the GPU refused a command: ${message}`);
+    }
+  }
+
+  /** @param {number} bytes */
+  stagingOf(bytes) {
+    if (!this.staging || this.staging.size < bytes) {
+      this.staging?.destroy();
+      this.staging = this.makeBuffer(
+        Math.max(BLOCK, 2 ** Math.ceil(Math.log2(bytes))),
+        GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
+        'results',
+      );
+    }
+    return this.staging;
+  }
+
+  /** Give everything back. */
+  destroy() {
+    this.device.destroy();
+  }
+}
