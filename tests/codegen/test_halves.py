@@ -34,3 +34,15 @@ def test_casts_between_float16_and_float64(target: str, size: str, tmp_path: Pat
             with np.errstate(over="ignore", under="ignore"):
                 np.testing.assert_array_equal(results["y"], x.astype(np.float16))
             np.testing.assert_array_equal(results["z"], h.astype(np.float64))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", ["n", "64"])
+def test_functions_of_float16_that_is_cast_first(target: str, size: str, tmp_path: Path) -> None:
+    text = f"(float16[{size}] h) => (float[{size}] y) {{ x = Cast<to=1>(h) y = Exp(x) }}"
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 20]> exponential {text}')
+    deploykit.build(model, target, output=tmp_path / "dist")
+    h = np.random.default_rng(0).uniform(-20, 11, 64).astype(np.float16)
+    h[:4] = [-120, -np.inf, np.inf, np.nan]
+    with deploykit.open(tmp_path / "dist") as session:
+        np.testing.assert_allclose(session(h=h)["y"], np.exp(h.astype(np.float32)), rtol=1e-6)

@@ -6,6 +6,7 @@
   (`tanh` near 0) or where LLVM would pick a name that is not standard C (`sincosf`, `exp10f`);
 * integer division and modulo by a value from memory give 0 for a zero divisor instead of a trap;
 * NaN is unequal to everything;
+* where LLVM has no good code for float16, what is computed in float32 stays there;
 * float16 becomes float64, and float64 float16, by way of float32, for which all CPUs have code: the direct way is a
   function of compilers' own libraries;
 * float to integer casts of values from memory saturate, NaN gives 0; those of rounded values between constants are one
@@ -41,8 +42,8 @@ _LIBRARY = {f"tirx.{name}": name for name in ("asinh", "acosh", "atanh", "fmod",
 """Operators that become calls of the C library, by their name for double; for vectors, one a lane."""
 
 
-def prepare(func: tirx.PrimFunc, *, fast_math: bool = False) -> tirx.PrimFunc:
-    """Apply every rule. `fast_math`: functions are those of `native_fast`."""
+def prepare(func: tirx.PrimFunc, *, fast_math: bool = False, halves: bool = True) -> tirx.PrimFunc:
+    """Apply every rule. `fast_math`: functions are those of `native_fast`. `halves`: LLVM may compute in float16."""
     from_memory = bound_to_memory(func.body)
 
     def reads_memory(expr: Expr) -> bool:
@@ -57,6 +58,8 @@ def prepare(func: tirx.PrimFunc, *, fast_math: bool = False) -> tirx.PrimFunc:
         source, target = _element(expr.value), _element(expr)
         if target == "float64":
             return _from_half(expr)
+        if (source, target) == ("float16", "float32") and not halves:
+            return _kept(expr)
         if (source, target) == ("float64", "float16"):
             return _odd(expr.value).astype(str(expr.ty.dtype))
         if not types.is_float(source) or types.is_float(target) or target == "bool" or not reads_memory(expr.value):
@@ -126,8 +129,12 @@ def _from_half(expr: prim.Cast) -> Expr:
     value = expr.value.value if isinstance(expr.value, prim.Cast) else expr.value
     if _element(value) != "float16":
         return expr
-    single = dtype.replace("float64", "float32")
-    return tirx.call_llvm_pure_intrin(single, "llvm.arithmetic.fence", value.astype(single)).astype(dtype)
+    return _kept(value.astype(dtype.replace("float64", "float32"))).astype(dtype)
+
+
+def _kept(value: Expr) -> Expr:
+    """A float value that LLVM computes as it stands, in its own width."""
+    return tirx.call_llvm_pure_intrin(str(value.ty.dtype), "llvm.arithmetic.fence", value)
 
 
 def _odd(value: Expr) -> Expr:
