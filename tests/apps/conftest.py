@@ -74,8 +74,7 @@ def browser(dist: Path) -> Iterator[Page]:
 def page(browser: Page) -> Iterator[Page]:
     """The app on a desk, with a model and an empty pad."""
     browser.resize(1200, 900)
-    browser.call("Page.reload")
-    browser.wait("document.readyState === 'complete'")
+    browser.reload()
     ready(browser)
     yield browser
     assert browser.errors() == []

@@ -9,6 +9,7 @@ import base64
 import io
 import json
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -70,6 +71,11 @@ class Page:
         self.call("Page.navigate", url=address)
         self.wait("document.readyState === 'complete'")
 
+    def reload(self) -> None:
+        self.evaluate("globalThis.isOld = true")
+        self.call("Page.reload")
+        self.wait("!globalThis.isOld && document.readyState === 'complete'")
+
     def evaluate(self, expression: str) -> Any:
         """The value of an expression, awaited."""
         found = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
@@ -85,7 +91,7 @@ class Page:
                 if found := self.evaluate(condition):
                     return found
             except RuntimeError as error:
-                if "context" not in str(error):
+                if not re.search("context|navigated", str(error)):
                     raise
             time.sleep(0.02)
         raise TimeoutError(f"not within {PATIENCE:.0f} s: {condition}")
