@@ -231,6 +231,29 @@ def test_a_run_that_fails_is_said_and_a_device_can_be_chosen_again(page: Page) -
     page.wait("problem.hidden && digit.textContent === '1'")
 
 
+LOSABLE = """const request = GPUAdapter.prototype.requestDevice;
+GPUAdapter.prototype.requestDevice = async function (...given) {
+  return (globalThis.lastDevice = await request.apply(this, given));
+};"""
+
+
+def test_it_runs_on_webgpu_and_goes_on_when_the_device_is_lost(dist: Path) -> None:
+    with serving(dist) as address, chromium("--enable-unsafe-webgpu") as page:
+        page.resize(1200, 900)
+        page.call("Page.addScriptToEvaluateOnNewDocument", source=LOSABLE)
+        page.open(f"{address}/")
+        ready(page)
+        choose_webgpu(page)
+        assert [read(page, strokes(STROKES[digit][0])) for digit in (2, 4, 7)] == [2, 4, 7]
+        page.evaluate("lastDevice.destroy()")
+        page.mouse(on_screen(page, strokes(STROKES[4][1])[0]))
+        page.wait("!problem.hidden && devices.ariaBusy === 'false'")
+        message = page.evaluate("problem.textContent")
+        assert message.startswith("The model has failed on WebGPU, and is loaded for WebAssembly. Reason: ")
+        assert read(page, strokes(STROKES[9][0])) == 9
+        assert page.errors() == []
+
+
 def test_a_phone_shows_all_of_it_and_is_drawn_on_with_a_finger(page: Page, request: pytest.FixtureRequest) -> None:
     page.resize(390, 844, phone=True)
     assert read(page, strokes(STROKES[5][0]), finger=True) == 5
@@ -257,8 +280,14 @@ def test_nothing_is_wider_than_the_screen(page: Page, width: int, height: int) -
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def choose_webgpu(page: Page) -> None:
+    page.evaluate("document.querySelector('[value=webgpu]').click()")
+    page.wait("devices.ariaBusy === 'false'")
+    assert page.evaluate("document.getElementById('fact-device').textContent") == "WebGPU"
+
+
 def test_it_works_without_a_network_after_the_first_visit(dist: Path) -> None:
-    with chromium() as page:
+    with chromium("--enable-unsafe-webgpu") as page:
         page.resize(1200, 900)
         with serving(dist) as address:
             page.open(f"{address}/")
@@ -268,6 +297,8 @@ def test_it_works_without_a_network_after_the_first_visit(dist: Path) -> None:
         with pytest.raises(RuntimeError, match="Failed to fetch"):
             page.evaluate("fetch('./elsewhere').then(() => 0)")
         assert read(page, strokes(STROKES[8][0])) == 8
+        choose_webgpu(page)
+        assert shown(page) == "8"
 
 
 def test_a_model_that_is_missing_is_said(dist: Path, tmp_path: Path) -> None:
