@@ -9,6 +9,7 @@ const { load, ...errors } = await import(`${pathToFileURL(folder)}/runtime/model
 const progress = [];
 const abort = new AbortController();
 const options = {
+  device: script === 'webgpu' ? 'webgpu' : 'auto',
   signal: abort.signal,
   onProgress: ({ loaded, total }) => {
     progress.push(loaded);
@@ -28,6 +29,15 @@ try {
   report.error = error.name;
   report.message = error.message;
   report.known = error instanceof errors.DeploykitError;
+}
+try {
+  // Whatever went wrong, the next one loads and runs.
+  const next = await load((name) => pathToFileURL(`${folder}/${name}`));
+  const x = { data: new Float32Array(60), shape: [1, 3, 1, 20] };
+  report.alive = (await next.run({ x, shift: new BigInt64Array([21n]) })).moved.data[0] === 42n;
+  next.dispose();
+} catch {
+  report.alive = false;
 }
 const plain = (_, value) => (typeof value === 'bigint' ? Number(value) : value);
 console.log(JSON.stringify({ ...report, progress, total: progress.total }, plain));

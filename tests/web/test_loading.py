@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
+from collections.abc import Callable
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
@@ -35,6 +38,40 @@ def corrupted(handler: SimpleHTTPRequestHandler, data: bytes) -> None:
 
 def missing(handler: SimpleHTTPRequestHandler, data: bytes) -> None:  # noqa: ARG001
     handler.send_error(404)
+
+
+def slow(handler: SimpleHTTPRequestHandler, data: bytes) -> None:
+    """In twenty pieces."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", str(len(data)))
+    handler.end_headers()
+    step = -(-len(data) // 20)
+    for at in range(0, len(data), step):
+        handler.wfile.write(data[at : at + step])
+        handler.wfile.flush()
+        time.sleep(0.02)
+
+
+class Silent:
+    """Answers the first half of a request, then says nothing for as long as the test takes; whole after `times`."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+        self.count = 0
+        self.end = threading.Event()
+
+    def __call__(self, handler: SimpleHTTPRequestHandler, data: bytes) -> None:
+        self.count += 1
+        if self.count > self.times:
+            whole(handler, data)
+            return
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(data)))
+        handler.end_headers()
+        handler.wfile.write(data[: len(data) // 2])
+        handler.wfile.flush()
+        self.end.wait(60)
+        handler.close_connection = True
 
 
 class Dropping:
@@ -87,7 +124,7 @@ def test_a_bad_file_has_its_error(
     server.faults[name] = fault  # type: ignore[assignment]
     server.faults["model-relaxed.wasm"] = fault if name == "model.wasm" else whole  # type: ignore[assignment]
     found = in_node(package, server.url)
-    assert (found["error"], found["known"]) == (error, True)
+    assert (found["error"], found["known"], found["alive"]) == (error, True, True)
     assert words in found["message"]
     assert name.partition(".")[0] in found["message"]
 
@@ -105,8 +142,75 @@ def test_a_dropped_connection_is_resumed(package: Path, server: Server) -> None:
 def test_a_connection_that_always_drops_is_given_up(package: Path, server: Server) -> None:
     server.faults[WEIGHTS] = Dropping(100)
     found = in_node(package, server.url)
-    assert found["error"] == "NetworkError"
+    assert (found["error"], found["alive"]) == ("NetworkError", True)
     assert "the connection was lost after" in found["message"]
+
+
+def test_a_slow_connection(package: Path, server: Server) -> None:
+    server.faults[WEIGHTS] = slow
+    found = in_node(package, server.url, RUN)
+    assert found["value"]["y"]["shape"] == [1, 10]
+    assert len(found["progress"]) > 5
+    assert found["progress"] == sorted(found["progress"])
+
+
+HASTE = "{ const wait = setTimeout; "
+HASTE += "globalThis.setTimeout = (f, ms, ...rest) => wait(f, ms === 30_000 ? 300 : ms, ...rest); }"
+
+
+def test_a_connection_that_falls_silent_is_asked_again(package: Path, server: Server) -> None:
+    server.faults[WEIGHTS] = silent = Silent(2)
+    found = in_node(package, server.url, RUN, before=HASTE)
+    silent.end.set()
+    assert found["value"]["y"]["shape"] == [1, 10]
+    assert silent.count == 3
+
+
+def test_a_connection_that_is_always_silent_is_given_up(package: Path, server: Server) -> None:
+    server.faults[WEIGHTS] = silent = Silent(100)
+    found = in_node(package, server.url, before=HASTE)
+    silent.end.set()
+    assert (found["error"], found["alive"]) == ("NetworkError", True)
+
+
+def test_a_server_in_trouble_is_asked_again(package: Path, server: Server) -> None:
+    def troubled(handler: SimpleHTTPRequestHandler, data: bytes) -> None:
+        if server.asked.count(WEIGHTS) < 3:
+            handler.send_error(503)
+        else:
+            whole(handler, data)
+
+    server.faults[WEIGHTS] = troubled
+    assert in_node(package, server.url, RUN)["value"]["y"]["shape"] == [1, 10]
+
+
+def test_what_is_on_its_way_is_not_waited_for(package: Path, server: Server) -> None:
+    server.faults[WEIGHTS] = silent = Silent(100)
+    server.faults["model.wasm"] = server.faults["model-relaxed.wasm"] = missing
+    found = in_node(package, server.url)
+    silent.end.set()
+    assert (found["error"], found["alive"]) == ("NetworkError", True)
+
+
+def test_without_memory_the_weights_are_not_waited_for(package: Path, server: Server) -> None:
+    server.faults[WEIGHTS] = silent = Silent(100)
+    server.faults["manifest.json"] = of_bytes(1 << 30)
+    before = "WebAssembly.Memory.prototype.grow = () => { throw new RangeError('full'); };"
+    found = in_node(package, server.url, before=before)
+    silent.end.set()
+    assert found["error"] == "MemoryError"
+    assert "the weights and intermediate results need" in found["message"]
+
+
+def test_a_tab_in_the_background_where_timers_wait(package: Path, server: Server) -> None:
+    before = "{ const wait = setTimeout; globalThis.setTimeout = (f, ms, ...rest) => wait(f, 600_000 + ms, ...rest); }"
+    runs = f"(await Promise.all(Array.from({{ length: 20 }}, () => {RUN}))).map((r) => r.y.shape[1])"
+    assert in_node(package, server.url, runs, before=before)["value"] == [10] * 20
+
+
+def test_an_engine_without_webgpu(package: Path, server: Server) -> None:
+    found = in_node(package, server.url, "webgpu")
+    assert (found["error"], found["known"], found["alive"]) == ("UnsupportedError", True, True)
 
 
 def test_nobody_there(package: Path) -> None:
@@ -134,13 +238,19 @@ def test_an_engine_without_relaxed_simd(package: Path, server: Server) -> None:
 FULL = "WebAssembly.Memory.prototype.grow = () => { throw new RangeError('full'); }"
 
 
-def test_weights_beyond_the_memory_of_webassembly(package: Path, server: Server) -> None:
-    def huge(handler: SimpleHTTPRequestHandler, data: bytes) -> None:
+def of_bytes(weights: int) -> Callable[[SimpleHTTPRequestHandler, bytes], None]:
+    """A manifest that speaks of more weights than there are."""
+
+    def larger(handler: SimpleHTTPRequestHandler, data: bytes) -> None:
         manifest = json.loads(data)
-        manifest["peak_memory"]["weights"] = 5 << 30
+        manifest["peak_memory"]["weights"] = weights
         whole(handler, json.dumps(manifest).encode())
 
-    server.faults["manifest.json"] = huge
+    return larger
+
+
+def test_weights_beyond_the_memory_of_webassembly(package: Path, server: Server) -> None:
+    server.faults["manifest.json"] = of_bytes(5 << 30)
     found = in_node(package, server.url)
     assert found["error"] == "MemoryError"
     assert "the weights" in found["message"]

@@ -13,6 +13,8 @@ import { DeploykitError, IntegrityError, NetworkError } from './errors.mjs';
 
 const ATTEMPTS = 4;
 const PAUSE = 250;
+/** A connection from which nothing has come for so long, in milliseconds, is lost. */
+const SILENCE = 30_000;
 
 /**
  * The file at `url`, whole and as the manifest describes it.
@@ -122,7 +124,7 @@ async function receive(url, bytes, progress, transfer) {
   const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
   try {
     for (;;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await spoken(reader.read());
       if (done) {
         return;
       }
@@ -151,10 +153,29 @@ async function receive(url, bytes, progress, transfer) {
  */
 async function request(url, headers, signal) {
   try {
-    return await fetch(url, { headers, signal });
+    return await spoken(fetch(url, { headers, signal }));
   } catch (cause) {
     signal?.throwIfAborted();
     throw new NetworkError(`${url} cannot be fetched: ${cause instanceof Error ? cause.message : cause}`, 0, { cause });
+  }
+}
+
+/**
+ * What a server says, unless it says nothing for too long.
+ * @template T
+ * @param {Promise<T>} answer
+ * @returns {Promise<T>}
+ */
+async function spoken(answer) {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  const silence = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`nothing came for ${SILENCE / 1000} s`)), SILENCE);
+  });
+  try {
+    return /** @type {T} */ (await Promise.race([answer, silence]));
+  } finally {
+    clearTimeout(timer);
   }
 }
 
