@@ -130,7 +130,7 @@ def test_a_smaller_maximum_where_the_engine_gives_no_larger_one(package: Path) -
     const needs = { inputs: [], outputs: [], dims: [], peak_memory: { weights: WEIGHTS, at_bounds: null } };
     asked.length = 0;
     const { memory } = memoryFor(new Uint8Array(code), true, needs);
-    return [asked, memory.buffer.constructor.name];
+    return [[...asked], memory.buffer.constructor.name];
     """
     found = run_in_node(package, script.replace("WEIGHTS", "4096"), before)
     assert found["value"] == [[65535, 32767, 16383], "SharedArrayBuffer"]

@@ -19,7 +19,10 @@ from deploykit.errors import UsageError
 @dataclass(frozen=True)
 class Cpu:
     """`mcpu` and `features` in LLVM's spelling (`+avx2`); `vector_bits` is the width of vector registers to use.
-    `requires` are the features that the host code looks for before it runs a kernel, names of `CHECKED`."""
+    `requires` are the features that the host code looks for before it runs a kernel, names of `CHECKED`.
+
+    Of LLVM's code for it, `halves`: it may compute in float16; `saturates`: an operation makes float32 an integer of 32
+    bits, the nearest that there is; `scalarizes`: vectors are taken apart where their integers become bytes."""
 
     name: str
     triple: str
@@ -27,6 +30,9 @@ class Cpu:
     features: tuple[str, ...] = ()
     vector_bits: int = 128
     requires: tuple[str, ...] = ()
+    halves: bool = True
+    saturates: bool = False
+    scalarizes: bool = False
 
 
 _X86 = "x86_64-unknown-linux"
@@ -61,7 +67,7 @@ CPUS = {
 
 _WASM = ("+simd128", "+atomics", "+bulk-memory", "+mutable-globals", "+nontrapping-fptoint", "+sign-ext")
 
-WASM_SIMD = Cpu("wasm32", "wasm32-unknown-unknown", "generic", _WASM)
+WASM_SIMD = Cpu("wasm32", "wasm32-unknown-unknown", "generic", _WASM, halves=False, saturates=True, scalarizes=True)
 WASM_RELAXED = replace(WASM_SIMD, name="wasm32+relaxed-simd", features=(*_WASM, "+relaxed-simd"))
 """WebAssembly with vectors, and with those operations on them whose last bits an engine may choose: fused
 multiply-add above all."""

@@ -47,7 +47,7 @@ STACK_LIMIT = 1024
 HOST_STACK_LIMIT = 128 << 10
 """Bytes: the same where stacks are large; holds a register tile and what stays in the second-level cache."""
 
-for _operator in ("tirx.erf", "tirx.log1p"):
+for _operator in ("tirx.nearbyint", "tirx.erf", "tirx.log1p"):
     # Native code has these for vectors; by default TVM takes a vector with them apart into lanes.
     register_op_attr(_operator, "TVectorizable", value=True)
 

@@ -8,7 +8,6 @@ debug information and names no source file.
 from __future__ import annotations
 
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,8 +48,9 @@ def emit_object(kernels: Iterable[Kernel], prefix: str, cpu: Cpu, *, fast_math: 
 def emit_objects(kernels: Iterable[Kernel], prefix: str, cpu: Cpu, *, fast_math: bool = False) -> list[bytes]:
     """Objects that hold all kernels between them, in the format that linkers for the CPU take."""
     target = _target(cpu)
-    rules = partial(native_rules.prepare, fast_math=fast_math, halves=not cpu.triple.startswith("wasm"))
-    prepared = {symbol(kernel, prefix): rules(kernel.func) for kernel in kernels}
+    prepared = {
+        symbol(kernel, prefix): native_rules.prepare(kernel.func, cpu, fast_math=fast_math) for kernel in kernels
+    }
     count = max(1, min(len(prepared), FEW_PARTS), len(prepared) // PART)
     parts = [dict(list(prepared.items())[first::count]) for first in range(count)]
     return list(each(lambda part: _compile(part, target), parts))

@@ -10,7 +10,8 @@
 * float16 becomes float64, and float64 float16, by way of float32, for which all CPUs have code: the direct way is a
   function of compilers' own libraries;
 * float to integer casts of values from memory saturate, NaN gives 0; those of rounded values between constants are one
-  operation.
+  operation;
+* where LLVM would take vectors apart to make bytes of them, instructions of WebAssembly do it.
 
 The rules hold for scalars and for vectors.
 """
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
     from tvm.ir import Expr
 
+    from deploykit.compiler.codegen.cpus import Cpu
+
 _INTRINSICS = {f"tirx.{name}": f"llvm.{name}" for name in ("tanh", "tan", "sinh", "cosh", "pow")}
 """Operators that are an operation of LLVM, which calls the C library, lane by lane for a vector."""
 
@@ -42,8 +45,8 @@ _LIBRARY = {f"tirx.{name}": name for name in ("asinh", "acosh", "atanh", "fmod",
 """Operators that become calls of the C library, by their name for double; for vectors, one a lane."""
 
 
-def prepare(func: tirx.PrimFunc, *, fast_math: bool = False, halves: bool = True) -> tirx.PrimFunc:
-    """Apply every rule. `fast_math`: functions are those of `native_fast`. `halves`: LLVM may compute in float16."""
+def prepare(func: tirx.PrimFunc, cpu: Cpu, *, fast_math: bool = False) -> tirx.PrimFunc:
+    """Apply every rule. `fast_math`: functions are those of `native_fast`."""
     from_memory = bound_to_memory(func.body)
 
     def reads_memory(expr: Expr) -> bool:
@@ -58,12 +61,16 @@ def prepare(func: tirx.PrimFunc, *, fast_math: bool = False, halves: bool = True
         source, target = _element(expr.value), _element(expr)
         if target == "float64":
             return _from_half(expr)
-        if (source, target) == ("float16", "float32") and not halves:
+        if (source, target) == ("float16", "float32") and not cpu.halves:
             return _kept(expr)
         if (source, target) == ("float64", "float16"):
             return _odd(expr.value).astype(str(expr.ty.dtype))
+        if cpu.scalarizes and _narrows(expr):
+            return _narrowed(expr)
         if not types.is_float(source) or types.is_float(target) or target == "bool" or not reads_memory(expr.value):
             return expr
+        if cpu.saturates and source == "float32" and target in _SATURATING:
+            return tirx.call_llvm_pure_intrin(str(expr.ty.dtype), _SATURATING[target], expr.value)
         if target == "int32" and source == "float32" and _rounded_within(expr.value, 2.0**31 - 128):
             return tirx.call_llvm_pure_intrin(str(expr.ty.dtype), "llvm.lrint", expr.value.args[0])
         return _saturating_cast(expr, target)
@@ -84,6 +91,8 @@ def _element(expr: Expr) -> str:
     """The dtype of a scalar or of a vector's lanes."""
     return str(expr.ty.dtype).split("x")[0]
 
+
+_SATURATING = {"int32": "llvm.fptosi.sat", "uint32": "llvm.fptoui.sat"}
 
 _COMPOSED = ("tirx.exp10", "tirx.sigmoid", "tirx.rsqrt")
 
@@ -149,6 +158,19 @@ def _odd(value: Expr) -> Expr:
     away = tirx.Select(tirx.abs(back) > tirx.abs(value), one, zero)
     odd = (tirx.reinterpret(bits, nearest) - away) | one
     return tirx.Select(back == value, nearest, tirx.reinterpret(single, odd))
+
+
+def _narrows(expr: prim.Cast) -> bool:
+    """Whether a vector register of int32 becomes bytes."""
+    return str(expr.value.ty.dtype) == "int32x4" and types.bits(_element(expr)) == 8 and _element(expr) != "bool"
+
+
+def _narrowed(expr: prim.Cast) -> Expr:
+    """The lowest byte of each of four lanes, by instructions that saturate and so leave bytes as they are."""
+    low = expr.value & tirx.const(255, "int32x4")
+    words = tirx.call_llvm_pure_intrin("int16x8", "llvm.wasm.narrow.unsigned", low, low)
+    octets = tirx.call_llvm_pure_intrin("int8x16", "llvm.wasm.narrow.unsigned", words, words)
+    return tirx.reinterpret(str(expr.ty.dtype), tirx.Shuffle([tirx.reinterpret("int32x4", octets)], [0]))
 
 
 def _unequal(expr: prim.NE) -> Expr:

@@ -94,6 +94,7 @@ WASM_SIMD128 = Device(
     l2_bytes=256 << 10,
     scratch_bytes=256 << 10,
     parallel=True,
+    dots=("dot_i16x8",),
     halves=False,
 )
 

@@ -79,6 +79,10 @@ _BYTE_PAIR_SUMS = {
 _BYTE_QUADS = {width // 32: f"llvm.x86.avx512.vpdpbusd.{width}" for width in (128, 256, 512)}
 
 
+def _dot_i16x8(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
+    return sums + _call("llvm.wasm.dot", lanes, left, right.astype(f"int16x{2 * lanes}"))
+
+
 def _pmaddwd(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
     return sums + _call(_PAIR_SUMS[lanes], lanes, left, right.astype(f"int16x{2 * lanes}"))
 
@@ -109,6 +113,7 @@ DOTS: Mapping[str, Dot] = {
         Dot("pmaddubsw", 4, "uint8", 2, True, _pmaddubsw),
         Dot("vpdpbusd", 4, "uint8", 0, False, _vpdpbusd),
         Dot("sdot", 4, "int8", 0, False, _sdot),
+        Dot("dot_i16x8", 2, "int16", 1, False, _dot_i16x8),
         Dot("widened", 1, "int16", 2, False, _widened),
     )
 }
