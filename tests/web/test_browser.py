@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -36,3 +37,15 @@ def test_a_page_loads_runs_and_loads_again(package: Path, model: onnx.ModelProto
     assert (found["shape"], found["moved"]) == ([3, 10], [42] * 3)
     assert found["cached"] == FILES[device]
     assert found["second"] == found["first"]
+
+
+def test_the_demo_on_a_narrow_screen(package: Path, tmp_path: Path) -> None:
+    shutil.copytree(package, tmp_path / "small")
+    shutil.copyfile(Path(__file__).with_name("demo.html"), tmp_path / "small" / "narrow.html")
+    found = in_chromium(tmp_path / "small", "narrow.html")
+    assert found["errors"] == []
+    assert " ms on wasm, the mean of " in found["state"]
+    assert found["outputs"] == ["y", "[1, 10]", "moved", "[1]"]
+    assert sorted(found["steps"]) == sorted(json.loads((package / "plan.json").read_text())["steps"])
+    assert found["again"] == ["[3, 10]", "[3]"]
+    assert not found["wide"]

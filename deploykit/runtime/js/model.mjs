@@ -267,7 +267,11 @@ export class Model {
   async profile(inputs, { seconds = 0.5, signal } = {}) {
     const [{ profileRuns }, plan] = await Promise.all([import('./profile.mjs'), this.#readPlan()]);
     const pause = () => nextTask().then(() => signal?.throwIfAborted());
-    return this.#inTurn(inputs, signal, (module, tensors) => profileRuns(module, tensors, plan, seconds, pause));
+    const work = (/** @type {ModelModule} */ module, /** @type {Tensor[]} */ tensors) =>
+      profileRuns(module, tensors, plan, seconds, pause);
+    const profile = await this.#inTurn(inputs, signal, work);
+    // A GPU is told of steps before it does them.
+    return this.device === 'webgpu' ? { ...profile, steps: [] } : profile;
   }
 
   /**
