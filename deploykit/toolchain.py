@@ -1,8 +1,9 @@
 """Finding and calling a C compiler, for this machine or another one.
 
 For this one, in order: `$CC`; `cc`, `gcc`, `clang` on the PATH; the one inside the Python package ziglang. `$CFLAGS`
-goes with every call. For another one: a GNU cross compiler on the PATH, or ziglang's. All speak the same options here,
-save that zig instruments code unless told not to.
+goes with every call. For another one: a GNU cross compiler on the PATH, or ziglang's. For WebAssembly: `$WASM_CC`,
+which may be Emscripten's `emcc`, else ziglang's. All speak the same options here, save that zig instruments code unless
+told not to, and that Emscripten's compiler and linker are called apart.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -55,14 +56,38 @@ class Compiler:
 
     def _run(self, *arguments: str) -> None:
         quiet = ("-fno-sanitize=undefined",) if self.family == "zig" else ()
-        call = [*self.command, *quiet, *arguments, *self.flags]
-        try:
-            result = subprocess.run(call, capture_output=True, text=True, check=False)
-        except OSError as error:
-            raise ToolchainError(f"{shlex.join(self.command)} cannot be started: {error}") from error
-        if result.returncode != 0:
-            words = result.stderr.strip()[-4000:]
-            raise ToolchainError(f"{shlex.join(call)}\nfailed with exit code {result.returncode}:\n{words}")
+        _call([*self.command, *quiet, *arguments, *self.flags])
+
+
+def _call(call: Sequence[str]) -> str:
+    """What a program prints. Raises `ToolchainError` with its words when it fails."""
+    try:
+        result = subprocess.run(call, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise ToolchainError(f"{call[0]} cannot be started: {error}") from error
+    if result.returncode != 0:
+        words = result.stderr.strip()[-4000:]
+        raise ToolchainError(f"{shlex.join(call)}\nfailed with exit code {result.returncode}:\n{words}")
+    return result.stdout
+
+
+@dataclass(frozen=True)
+class Emscripten(Compiler):
+    """`emcc` as a compiler, and the linker that it calls, `linker`. What `emcc` does with modules beyond linking them
+    is for programs with its own JavaScript; its optimizer does not know all instructions."""
+
+    linker: str = ""
+
+    def link_module(self, inputs: Iterable[Path], output: Path, *options: str) -> None:
+        linked = [word for option in options if option.startswith("-Wl,") for word in option.split(",")[1:]]
+        compiled_by = [option for option in options if not option.startswith("-Wl,")]
+        with tempfile.TemporaryDirectory(prefix="deploykit-") as scratch:
+            objects = []
+            for number, path in enumerate(inputs):
+                objects.append(path if path.suffix == ".o" else Path(scratch) / f"{number}.o")
+                if path.suffix != ".o":
+                    self.compile(path, objects[-1], *compiled_by)
+            _call([self.linker, "--no-entry", *linked, "-o", str(output), *map(str, objects)])
 
 
 @cache
@@ -106,10 +131,24 @@ def find_cross_compiler(machine: str, libc: str = "gnu") -> Compiler:
 
 def find_wasm_compiler() -> Compiler:
     """A compiler for WebAssembly. Raises `ToolchainError`, with what to install, when there is none."""
+    chosen = tuple(shlex.split(os.environ.get("WASM_CC", "")))
+    if chosen:
+        return _emscripten(chosen)
     found = probe(_ZIG) if importlib.util.find_spec("ziglang") else None
     if found is None:
         raise ToolchainError("no compiler for WebAssembly found: `pip install ziglang`")
     return Compiler((*_ZIG, "-target", "wasm32-freestanding"), *found)
+
+
+def _emscripten(command: tuple[str, ...]) -> Emscripten:
+    """Emscripten as `emcc` is called. `em-config`, which lies beside it, knows where its linker is."""
+    found = probe(command)
+    if found is None or "emcc" not in found[1]:
+        raise ToolchainError(f"WASM_CC is '{shlex.join(command)}', which is no emcc that can be started")
+    config = str(Path(shutil.which(command[0]) or command[0]).with_name("em-config"))
+    root, version = (_call([config, name]).strip() for name in ("LLVM_ROOT", "LLVM_ADD_VERSION"))
+    linker = Path(root) / ("wasm-ld" if version in ("", "None") else f"wasm-ld-{version}")
+    return Emscripten(command, "emscripten", found[1], linker=str(linker))
 
 
 @cache

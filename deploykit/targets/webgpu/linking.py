@@ -19,10 +19,10 @@ MOST_BYTES = (4 << 30) - (64 << 10)
 """Of memory: addresses have 32 bits, and sizes too."""
 
 _OPTIONS = (
-    *("-O2", "-g0", "-s", "-msimd128", "-mbulk-memory", "-matomics", "-DDK_PROFILE"),
+    *("-O2", "-g0", "-msimd128", "-mbulk-memory", "-matomics", "-DDK_PROFILE"),
     "-fno-builtin",  # no calls of functions that libc.c consists of
     *(f"-Wl,-z,stack-size={STACK_BYTES}", "-Wl,--export=__heap_base"),
-    *("-Wl,--import-memory", "-Wl,--shared-memory", f"-Wl,--max-memory={MOST_BYTES}"),
+    *("-Wl,--strip-all", "-Wl,--import-memory", "-Wl,--shared-memory", f"-Wl,--max-memory={MOST_BYTES}"),
     f"-DDK_STACK_BYTES={STACK_BYTES}",
 )
 
