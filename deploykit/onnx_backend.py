@@ -1,7 +1,8 @@
 """The standard ONNX backend interface (`onnx.backend.base`), so that the ONNX project's own suite runs unchanged.
 
 `prepare` builds an artifact in a temporary folder and opens it; the folder goes with the prepared model. `TARGET` and
-`CPU` are what to build for; with `SANITIZE` the artifact runs in an instrumented process (see `deploykit.open`).
+`CPU` are what to build for; with `SANITIZE` the artifact runs in an instrumented process, and `DEVICE` is what one for
+the web runs on (see `deploykit.open`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from deploykit.session import Session
 TARGET = "host"
 CPU = "native"
 SANITIZE = False
+DEVICE: str | None = None
 
 
 class PreparedModel(BackendRep):
@@ -28,7 +30,7 @@ class PreparedModel(BackendRep):
     def __init__(self, model: onnx.ModelProto) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="deploykit-")
         deploykit.build(model, target=TARGET, cpu=CPU, output=f"{self._folder.name}/model")
-        self.session: Session = deploykit.open(f"{self._folder.name}/model", sanitize=SANITIZE)
+        self.session: Session = deploykit.open(f"{self._folder.name}/model", sanitize=SANITIZE, device=DEVICE)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[np.ndarray, ...]:  # noqa: ARG002
         names = [port.name for port in self.session.manifest.inputs]

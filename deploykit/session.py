@@ -19,7 +19,7 @@ from deploykit.dtypes import LogicalDtype, from_storage, logical_dtype, to_stora
 from deploykit.engines import Engine
 from deploykit.errors import ShapeError, UsageError
 from deploykit.manifest import DimEntry, Manifest, PortEntry, read_manifest, verify_files
-from deploykit.targets.base import find_target
+from deploykit.targets.base import EngineOptions, find_target
 
 if TYPE_CHECKING:
     from deploykit.engines.profiled import Profiled
@@ -27,12 +27,19 @@ if TYPE_CHECKING:
 
 
 def open(  # noqa: A001 - `deploykit.open`
-    folder: str | Path, *, threads: int = 1, cpu: str | None = None, sanitize: bool = False, profile: bool = False
+    folder: str | Path,
+    *,
+    threads: int = 1,
+    cpu: str | None = None,
+    device: str | None = None,
+    sanitize: bool = False,
+    profile: bool = False,
 ) -> Session:
     """A session of the artifact in `folder`, with parallel loops on `threads` threads.
 
     Of an artifact with kernels for several CPUs the best that this one can run are taken, or those for `cpu`.
-    An artifact for another kind of CPU runs under an emulator, with one thread.
+    An artifact for another kind of CPU runs under an emulator, with one thread. One for the web runs on the `device`
+    `wasm`, in node, or `webgpu`, in Chromium; others have no choice.
 
     With `sanitize` each run is a process of its own, built to stop at the first fault in memory use or undefined
     behaviour; runs are then slow and have one thread. With `profile` the host code is compiled anew so that
@@ -41,7 +48,7 @@ def open(  # noqa: A001 - `deploykit.open`
     Raises `ArtifactError` when the folder holds no artifact, or one that is damaged, and `ToolchainError` when a
     compiler is needed to run it here and there is none.
     """
-    return Session(Path(folder), threads=threads, cpu=cpu, sanitize=sanitize, profile=profile)
+    return Session(Path(folder), threads=threads, cpu=cpu, device=device, sanitize=sanitize, profile=profile)
 
 
 class Session:
@@ -53,6 +60,7 @@ class Session:
         *,
         threads: int = 1,
         cpu: str | None = None,
+        device: str | None = None,
         sanitize: bool = False,
         profile: bool = False,
     ) -> None:
@@ -62,6 +70,8 @@ class Session:
             raise UsageError("a sanitized session cannot be profiled")
         if cpu is not None and sanitize:
             raise UsageError("the kernels for a CPU cannot be chosen in a sanitized session")
+        if device is not None and (sanitize or profile):
+            raise UsageError("the device cannot be chosen in a sanitized or profiled session")
         self.manifest: Manifest = read_manifest(folder)
         verify_files(folder, self.manifest)
         self._inputs = {port.name: (port, logical_dtype(port.dtype)) for port in self.manifest.inputs}
@@ -74,7 +84,8 @@ class Session:
         elif profile:
             self._engine = _profiled(folder, self.manifest, scratch, threads, cpu)
         else:
-            self._engine = find_target(self.manifest.target).engine(folder, self.manifest, scratch, threads, cpu)
+            target = find_target(self.manifest.target)
+            self._engine = target.engine(folder, self.manifest, scratch, EngineOptions(threads, cpu, device))
 
     def __call__(self, **inputs: ArrayLike) -> dict[str, np.ndarray]:
         """Run the model. Arrays must have the dtype of their input; numbers and lists take it.

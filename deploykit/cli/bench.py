@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deploykit.cli.console import messages, print_json, results, table, text_seconds
-from deploykit.cli.options import ArtifactFolder, Inputs, Json, Sizes, read_size
+from deploykit.cli.options import ArtifactFolder, Inputs, Json, OnDevice, Sizes, read_size
 from deploykit.cli.verb import verb
 from deploykit.cli.verify import Reference
 from deploykit.errors import UsageError
@@ -41,6 +41,7 @@ def bench(
     inputs: Inputs = None,
     dim: Sizes = None,
     threads: Annotated[int, typer.Option("--threads", min=1, help="Threads of each side.")] = 1,
+    device: OnDevice = None,
     seconds: Annotated[float, typer.Option("--seconds", min=0, help="How long to measure.")] = 3.0,
     profile: Annotated[
         bool,
@@ -75,7 +76,7 @@ def bench(
     if picture is not None and not profile:
         raise UsageError("--picture draws a profile: add --profile")
     sources = parse_sources(inputs or ())
-    with open_artifact(artifact, threads=threads) as session, messages.status("measuring"):
+    with open_artifact(artifact, threads=threads, device=device) as session, messages.status("measuring"):
         for port in session.manifest.inputs:
             sources.setdefault(port.name, RandomSource())
         arrays, dims = sample_inputs(session.manifest, sources, read_size(dim or ()))

@@ -34,6 +34,15 @@ Sizes = Annotated[
     ),
 ]
 Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads for parallel loops.")]
+OnDevice = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="DEVICE",
+        help="What an artifact for the web runs on: [b]wasm[/], in node, or [b]webgpu[/], in Chromium.",
+        show_default="wasm",
+    ),
+]
 Inputs = Annotated[
     list[str] | None,
     typer.Option(

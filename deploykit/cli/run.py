@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deploykit.cli.console import messages, print_json, results, table
-from deploykit.cli.options import ArtifactFolder, Inputs, Json, Sizes, Threads, read_size
+from deploykit.cli.options import ArtifactFolder, Inputs, Json, OnDevice, Sizes, Threads, read_size
 from deploykit.cli.verb import verb
 from deploykit.errors import UsageError
 
@@ -30,6 +30,7 @@ def run(
     ] = None,
     dim: Sizes = None,
     threads: Threads = 1,
+    device: OnDevice = None,
     json_output: Json = False,
 ) -> None:
     """Run an artifact once and describe its outputs.
@@ -44,7 +45,7 @@ def run(
     from deploykit.session import open as open_artifact
 
     sources, sizes = parse_sources(inputs or ()), read_size(dim or ())
-    with open_artifact(artifact, threads=threads) as session:
+    with open_artifact(artifact, threads=threads, device=device) as session:
         arrays, dims = sample_inputs(session.manifest, sources, sizes)
         outputs = session.run(arrays)
     if output is not None:

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from deploykit.cli.console import bad, doubtful, good, messages, print_json, results, table
-from deploykit.cli.options import ArtifactFolder, Inputs, Json, Threads, read_sizes
+from deploykit.cli.options import ArtifactFolder, Inputs, Json, OnDevice, Threads, read_sizes
 from deploykit.cli.verb import verb
 from deploykit.errors import MismatchError, UsageError
 
@@ -64,6 +64,7 @@ def verify(
         typer.Option("--atol", min=0, help="Absolute tolerance.", show_default="1e-5, 1e-2 for 16-bit floats"),
     ] = None,
     threads: Threads = 1,
+    device: OnDevice = None,
     json_output: Json = False,
 ) -> None:
     """Run an artifact and a reference on the same inputs; print the largest errors of each output.
@@ -80,7 +81,7 @@ def verify(
     if (rtol is None) != (atol is None):
         raise UsageError("give both --rtol and --atol, or neither")
     tolerance = Tolerance(rtol, atol) if rtol is not None and atol is not None else None
-    with open_artifact(artifact, threads=threads) as session, messages.status("verifying"):
+    with open_artifact(artifact, threads=threads, device=device) as session, messages.status("verifying"):
         report = verify_artifact(
             session,
             model or find_source(artifact, session.manifest.source),

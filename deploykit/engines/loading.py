@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from deploykit.engines import Engine
 from deploykit.engines.emulated import emulated, machine_of
@@ -13,6 +14,9 @@ from deploykit.engines.process import Process
 from deploykit.errors import UsageError
 from deploykit.manifest import Manifest
 
+if TYPE_CHECKING:
+    from deploykit.targets.base import EngineOptions
+
 
 def load_library(
     library: Path,
@@ -20,13 +24,16 @@ def load_library(
     folder: Path,
     manifest: Manifest,
     scratch: Path,
-    threads: int,
-    cpu: str | None,
+    options: EngineOptions,
 ) -> Engine:
     """The model of `library`, which consists of `sources`; a program for an emulator is built in `scratch`.
 
-    Raises `ToolchainError`, `ArtifactError`, and `UsageError` when it cannot have so many threads or kernels for `cpu`.
+    Raises `ToolchainError`, `ArtifactError`, and `UsageError` when it cannot have so many threads, kernels for the CPU,
+    or a device.
     """
+    threads, cpu = options.threads, options.cpu
+    if options.device is not None:
+        raise UsageError(f"'{manifest.name}' runs on the CPU only: there is no device to choose")
     machine = machine_of(library)
     if machine == platform.machine():
         return InProcess(library, folder, manifest, threads, cpu)

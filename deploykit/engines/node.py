@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import struct
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from functools import cache
-from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from deploykit import runtime
-from deploykit.dtypes import logical_dtype
-from deploykit.errors import DeploykitError, ShapeError, ToolchainError, UsageError
+from deploykit.engines.messages import arena_request, message, read_header, read_outputs, run_request
+from deploykit.errors import DeploykitError, ToolchainError
 from deploykit.manifest import Manifest
-
-_ERRORS: dict[str, type[DeploykitError]] = {"ShapeError": ShapeError, "MemoryError": UsageError}
 
 _STOP_SECONDS = 5
 
@@ -40,19 +35,11 @@ class Node:
         )
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        pairs = zip(inputs, self._manifest.inputs, strict=True)
-        headers = [{"dtype": port.dtype, "shape": array.shape, "bytes": array.nbytes} for array, port in pairs]
-        reply = self._call({"inputs": headers}, inputs)
-        outputs = []
-        for header, port in zip(reply["outputs"], self._manifest.outputs, strict=True):
-            storage = logical_dtype(port.dtype).storage
-            data = self._read(header["bytes"])
-            outputs.append(np.frombuffer(data, storage, prod(header["shape"])).reshape(header["shape"]).copy())
-        return outputs
+        reply = self._ask(run_request(self._manifest, inputs), inputs)
+        return read_outputs(self._manifest, reply, self._read)
 
     def arena_bytes(self, dims: Sequence[int]) -> int:
-        names = [dim.name for dim in self._manifest.dims]
-        return int(self._call({"dims": dict(zip(names, dims, strict=True))}, ())["bytes"])
+        return int(self._ask(arena_request(self._manifest, dims))["bytes"])
 
     def close(self) -> None:
         if self._process.poll() is None:
@@ -64,21 +51,16 @@ class Node:
                 self._process.kill()
                 self._process.wait()
 
-    def _call(self, header: dict[str, Any], arrays: Sequence[np.ndarray]) -> Any:
+    def _ask(self, header: dict[str, Any], arrays: Sequence[np.ndarray] = ()) -> dict[str, Any]:
         """The header of the reply. Raises what the model raised there."""
-        text = json.dumps(header).encode()
         assert self._process.stdin is not None
         try:
-            for part in (struct.pack("<I", len(text)), text, *(array.tobytes() for array in arrays)):
+            for part in message(header, arrays):
                 self._process.stdin.write(part)
             self._process.stdin.flush()
         except OSError:
             self._fail()
-        (length,) = struct.unpack("<I", self._read(4))
-        reply = json.loads(self._read(length))
-        if "error" in reply:
-            raise _ERRORS.get(reply["error"], DeploykitError)(reply["message"])
-        return reply
+        return read_header(self._read)
 
     def _read(self, count: int) -> bytes:
         assert self._process.stdout is not None

@@ -8,7 +8,8 @@
 * `host/profile.c`: the clock of a model that is compiled for profiling; it does not ship.
 * `wasm/entry.c`: the exports of a WebAssembly module; `wasm/threads.c`: its pool for parallel loops; `wasm/libc.c` and
   `wasm/include`: what it needs of the C library.
-* `js/*.mjs`: the modules that load and run such a module; `js/runner.mjs` runs one for Python and does not ship.
+* `js/*.mjs`: the modules that load and run such a module; `js/runner.mjs` runs one for Python in node, `js/page.mjs` in
+  a page, with `js/jobs.mjs`; these three do not ship.
 """
 
 from __future__ import annotations
@@ -33,4 +34,7 @@ WASM_THREADS = _ROOT / "wasm" / "threads.c"
 WASM_LIBC = _ROOT / "wasm" / "libc.c"
 WASM_INCLUDE = _ROOT / "wasm" / "include"
 JS_RUNNER = _ROOT / "js" / "runner.mjs"
-JS_MODULES = tuple(sorted(path for path in (_ROOT / "js").glob("*.mjs") if path != JS_RUNNER))
+JS_PAGE = _ROOT / "js" / "page.mjs"
+JS_MODULES = tuple(
+    sorted({*(_ROOT / "js").glob("*.mjs")} - {JS_RUNNER, JS_PAGE, _ROOT / "js" / "jobs.mjs"}),
+)

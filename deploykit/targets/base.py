@@ -49,6 +49,16 @@ class PackageOptions:
     version: str = field(default_factory=partial(version, "deploykit"))
 
 
+@dataclass(frozen=True)
+class EngineOptions:
+    """How to run an artifact here. `cpu`: which kernels of those for several CPUs, by default the best; `device`: of an
+    artifact for the web, `wasm`, which is the default, or `webgpu`."""
+
+    threads: int = 1
+    cpu: str | None = None
+    device: str | None = None
+
+
 class Target(Protocol):
     """One platform. `name` is what the user types, `description` one line; `native`: kernels are machine code for one
     kind of CPU."""
@@ -81,10 +91,11 @@ class Target(Protocol):
         """
         ...
 
-    def engine(self, folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu: str | None) -> Engine:
+    def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:
         """The model of an artifact folder, ready to run; what has to be built for that, is in `scratch`.
 
-        Raises `ToolchainError`, and `UsageError` when it cannot have so many threads or kernels for `cpu`.
+        Raises `ToolchainError`, and `UsageError` when it cannot have so many threads, kernels for the CPU,
+        or the device.
         """
         ...
 

@@ -2,8 +2,8 @@
 
 Prints the failures with their reasons as they come, and a table by kind. `--dynamic` runs the dynamic variants of the
 cases that are expected to pass. `--target embedded` builds C and runs it under the address and undefined behaviour
-sanitizers, `--target webgpu` builds WebAssembly and runs it in node. `--write` rewrites the list of known failures from
-a whole run.
+sanitizers, `--target webgpu` builds WebAssembly and runs it in node, or with `--device webgpu` shaders, which run in
+Chromium. `--write` rewrites the list of known failures from a whole run.
 """
 
 from __future__ import annotations
@@ -58,12 +58,14 @@ def main() -> None:
     parser.add_argument("pattern", nargs="?", default="")
     parser.add_argument("--dynamic", action="store_true")
     parser.add_argument("--target", default="host")
+    parser.add_argument("--device")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("-j", "--jobs", type=int, default=2)
     options = parser.parse_args()
     names = [n for n in cases() if re.search(options.pattern, n) and not (options.dynamic and n in known_failures())]
     run = dynamic_outcome if options.dynamic else outcome
     onnx_backend.TARGET, onnx_backend.SANITIZE = options.target, options.target == "embedded"
+    onnx_backend.DEVICE = options.device
     failures: dict[str, str] = {}
     with multiprocessing.Pool(options.jobs, maxtasksperchild=200) as pool:
         count = len(names)

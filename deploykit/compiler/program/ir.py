@@ -273,8 +273,5 @@ class Program:
     alternatives: tuple[Program, ...] = ()
     """The same model with kernels for lesser CPUs, best first: the same interface, constants and size of the arena. Or
     for a GPU, with an arena of its own."""
-
-    @property
-    def on_gpu(self) -> bool:
-        """Whether kernels run on a GPU."""
-        return any(kernel.gpu for kernel in self.kernels)
+    on_gpu: bool = False
+    """Whether it is for a GPU, which runs those of its kernels that it can."""

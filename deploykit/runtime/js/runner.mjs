@@ -1,14 +1,9 @@
-// Runs an artifact in node for a parent process: `node runner.mjs FOLDER THREADS`. A message is the length of a JSON header as
-// 32 bits, little-endian, the header, then the data of its tensors. Requests are `run` with tensors and `arena` with
-// dims; replies hold tensors, a number, or an error with its class. It does not ship.
+// Runs an artifact in node for a parent process: `node runner.mjs FOLDER THREADS`. It does not ship.
 
 import { readSync, writeSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 
-import { DTYPES } from './dtypes.mjs';
-
-/** @typedef {import('./module.mjs').Tensor} Tensor */
-/** @typedef {{ dtype: string, shape: number[], bytes: number }} Header */
+import { failure, packed, perform } from './jobs.mjs';
 
 const [folder, threads] = process.argv.slice(2);
 const { load } = await import(`${pathToFileURL(folder)}/index.mjs`);
@@ -17,40 +12,18 @@ let model;
 
 for (let length = receive(4); length.length; length = receive(4)) {
   const request = JSON.parse(receive(view(length).getUint32(0, true)).toString());
-  const data = request.inputs?.map((/** @type {Header} */ header) => receive(header.bytes));
+  const data = (request.inputs ?? []).map((/** @type {import('./jobs.mjs').Header} */ header) => receive(header.bytes));
   try {
     model ??= /** @type {import('./model.mjs').Model} */ (await load({ threads: Number(threads) }));
-    send(request.dims ? { bytes: model.memory(request.dims).arena } : await run(model, request.inputs, data));
+    send(await perform(model, request, data));
   } catch (error) {
-    const { name, message } = /** @type {Error} */ (error);
-    send({ error: name, message });
+    send(failure(error));
   }
 }
 
-/**
- * @param {import('./model.mjs').Model} ready
- * @param {Header[]} headers
- * @param {Buffer[]} data
- */
-async function run(ready, headers, data) {
-  const tensors = ready.inputs.map(({ name }, index) => {
-    const { dtype, shape } = headers[index];
-    const { array } = /** @type {{ array: import('./dtypes.mjs').Constructor }} */ (DTYPES.get(dtype));
-    const bytes = Uint8Array.from(data[index]);
-    return [name, { shape, data: new array(bytes.buffer, 0, bytes.length / array.BYTES_PER_ELEMENT) }];
-  });
-  const results = await ready.run(Object.fromEntries(tensors));
-  return { outputs: ready.outputs.map(({ name }) => results[name]) };
-}
-
-/** @param {{ outputs?: Tensor[] } & Record<string, unknown>} reply */
-function send({ outputs, ...reply }) {
-  const headers = outputs?.map(({ dtype, shape, data }) => ({ dtype, shape, bytes: data.byteLength }));
-  const header = Buffer.from(JSON.stringify({ ...reply, outputs: headers }));
-  const length = Buffer.alloc(4);
-  length.writeUInt32LE(header.length);
-  for (const part of [length, header, ...(outputs ?? []).map(({ data }) => data)]) {
-    const bytes = Buffer.from(part.buffer, part.byteOffset, part.byteLength);
+/** @param {import('./jobs.mjs').Reply} reply */
+function send(reply) {
+  for (const bytes of packed(reply)) {
     for (let at = 0; at < bytes.length; ) {
       at += writeSync(1, bytes, at);
     }

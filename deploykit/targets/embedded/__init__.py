@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from deploykit import runtime
 from deploykit.errors import ToolchainError, UsageError
-from deploykit.targets.base import Availability, PackageOptions
+from deploykit.targets.base import Availability, EngineOptions, PackageOptions
 from deploykit.targets.templates import render
 from deploykit.toolchain import find_c_compiler
 
@@ -74,11 +74,11 @@ class EmbeddedTarget:
         write_weights_c(program, folder)
         return ["model.h", "deploykit.h", "weights.h", *C_FILES, *PROJECT_FILES]
 
-    def engine(self, folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu: str | None) -> Engine:
+    def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:
         from deploykit.engines.loading import load_library
 
         library = _library(folder, scratch)
-        return load_library(library, self.sources(folder), folder, manifest, scratch, threads, cpu)
+        return load_library(library, self.sources(folder), folder, manifest, scratch, options)
 
     def sources(self, folder: Path) -> list[Path]:
         return [folder / name for name in C_FILES]

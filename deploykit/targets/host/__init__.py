@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from deploykit import runtime
 from deploykit.errors import ArtifactError, ToolchainError
 from deploykit.parallel import each
-from deploykit.targets.base import Availability, PackageOptions
+from deploykit.targets.base import Availability, EngineOptions, PackageOptions
 from deploykit.targets.templates import render
 from deploykit.toolchain import Compiler, compiled, find_c_compiler, find_cross_compiler
 
@@ -92,11 +92,11 @@ class HostTarget:
         library = f"lib{view['prefix']}.so"
         return [library, "weights.bin", *emitted, *(source.name for source in COPIED), "README.md"]
 
-    def engine(self, folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu: str | None) -> Engine:
+    def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:
         from deploykit.engines.loading import load_library
 
         for library in folder.glob("lib*.so"):
-            return load_library(library, self.sources(folder), folder, manifest, scratch, threads, cpu)
+            return load_library(library, self.sources(folder), folder, manifest, scratch, options)
         raise ArtifactError(f"{folder} holds no library: build the model again")
 
     def sources(self, folder: Path) -> list[Path]:

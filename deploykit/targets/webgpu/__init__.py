@@ -22,7 +22,7 @@ from deploykit.dtypes import logical_dtype
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.manifest import MANIFEST
 from deploykit.plan import PLAN, plan_file
-from deploykit.targets.base import Availability, PackageOptions
+from deploykit.targets.base import Availability, EngineOptions, PackageOptions
 from deploykit.targets.templates import render
 from deploykit.targets.webgpu.linking import link
 from deploykit.toolchain import find_wasm_compiler
@@ -43,6 +43,9 @@ SHADERS = "shaders.wgsl"
 _COMMENT = re.compile(r"\s*(//|/\*\*|\*)")
 
 PAGES = ("index.mjs", "index.d.mts", "index.d.ts", "package.json", "demo.html", "README.md")
+
+WEBGPU = "webgpu"
+DEVICES = (None, "wasm", WEBGPU)
 
 ARRAYS = {
     "float32": "Float32Array",
@@ -119,12 +122,19 @@ class WebTarget:
             (folder / name).write_text(render(__name__, name, view), encoding="utf-8")
         return [*PAGES, *names, *(f"runtime/{source.name}" for source in runtime.JS_MODULES)]
 
-    def engine(self, folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu: str | None) -> Engine:  # noqa: ARG002
+    def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:  # noqa: ARG002
+        from deploykit.engines.browser import InBrowser
         from deploykit.engines.node import Node
 
-        if cpu is not None:
-            raise UsageError("an artifact for the web runs in node here, with no choice of kernels")
-        return Node(folder, manifest, threads)
+        if options.cpu is not None:
+            raise UsageError("an artifact for the web has no choice of kernels")
+        if options.device not in DEVICES:
+            raise UsageError(f"there is no device '{options.device}': there are {' and '.join(filter(None, DEVICES))}")
+        if options.device != WEBGPU:
+            return Node(folder, manifest, options.threads)
+        if options.threads > 1:
+            raise UsageError("a model on a GPU has one thread")
+        return InBrowser(folder, manifest)
 
     def sources(self, folder: Path) -> list[Path]:
         raise UsageError(f"{folder} is for the web: it can be neither sanitized nor profiled by C compilers")

@@ -28,6 +28,7 @@ from deploykit.compiler.codegen.rewrite import variables
 from deploykit.compiler.codegen.wgsl import support
 from deploykit.compiler.codegen.wgsl.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.wgsl.types import WIDE, element_type, packed, value_type
+from deploykit.compiler.codegen.wgsl.words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,17 +40,6 @@ WORKGROUP = 64
 
 MOST_GROUPS = 65535
 """Workgroups along one axis of a grid; more of them are folded into a second axis."""
-
-_WORDS = (
-    "alias array atomic bitcast bool break case const const_assert continue continuing default diagnostic discard else "
-    "enable f16 f32 false fn for i32 if let loop main mat override ptr requires return scalars struct switch true "
-    "u32 var vec2 vec3 vec4 while abs max min select group lane thread sample sampler texture filter common handle "
-    "pass private read self shared target move meta module new null of on operator package precise process protected "
-    "ref set smooth static super template this throw trait try type typedef typename union unless using virtual void "
-    "volatile where with write writeonly yield active async await become binding class compile concept do enum export "
-    "extends extern external final finally friend from get goto groupshared impl implements import in inline interface "
-    "layout lowp macro match mediump mod mut mutable namespace native nil noexcept nonuniform noinline"
-)
 
 _JUMPS = {"tirx.break_loop": "break;", "tirx.continue_loop": "continue;"}
 
@@ -71,7 +61,7 @@ def emit_wgsl(kernel: Kernel, sharing: Sharing) -> str:
 class _Shader:
     def __init__(self, kernel: Kernel, sharing: Sharing) -> None:
         self.kernel, self.func, self.sharing = kernel, kernel.func, sharing
-        self.scopes = Scopes((*support.NAMES, *_WORDS.split()))
+        self.scopes = Scopes((*support.NAMES, *WORDS))
         self.names: dict[Var, str] = {}
         self.arrays: dict[Var, str] = {}
         self.analyzer = tvm.sym.Analyzer()

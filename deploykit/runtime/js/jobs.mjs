@@ -1,0 +1,57 @@
+// What Python asks of a model, for the runners in node and in a page. A message is the length of a JSON header as 32
+// bits, little-endian, the header, then the data of its tensors. Requests hold tensors for a run, or dims whose arena
+// is asked for; replies hold tensors, a number, or an error with its class. It does not ship.
+
+import { DTYPES } from './dtypes.mjs';
+
+/** @typedef {import('./module.mjs').Tensor} Tensor */
+/** @typedef {{ dtype: string, shape: number[], bytes: number }} Header */
+/** @typedef {{ inputs?: Header[], dims?: Record<string, number> }} Request */
+/** @typedef {{ outputs?: Tensor[] } & Record<string, unknown>} Reply */
+
+/**
+ * Do what a request asks for.
+ * @param {import('./model.mjs').Model} model
+ * @param {Request} request
+ * @param {readonly Uint8Array[]} data of its tensors
+ * @returns {Promise<Reply>}
+ */
+export async function perform(model, { inputs = [], dims }, data) {
+  if (dims) {
+    return { bytes: model.memory(dims).arena };
+  }
+  const tensors = model.inputs.map(({ name }, index) => {
+    const { dtype, shape } = inputs[index];
+    const { array } = /** @type {{ array: import('./dtypes.mjs').Constructor }} */ (DTYPES.get(dtype));
+    const bytes = Uint8Array.from(data[index]);
+    return [name, { shape, data: new array(bytes.buffer, 0, bytes.length / array.BYTES_PER_ELEMENT) }];
+  });
+  const results = await model.run(Object.fromEntries(tensors));
+  return { outputs: model.outputs.map(({ name }) => results[name]) };
+}
+
+/**
+ * The reply after an error.
+ * @param {unknown} error
+ * @returns {Reply}
+ */
+export function failure(error) {
+  const { name, message } = /** @type {Error} */ (error);
+  return { error: name, message };
+}
+
+/**
+ * The parts of a message.
+ * @param {Reply} reply
+ * @returns {Uint8Array<ArrayBuffer>[]}
+ */
+export function packed({ outputs, ...reply }) {
+  const headers = outputs?.map(({ dtype, shape, data }) => ({ dtype, shape, bytes: data.byteLength }));
+  const header = new TextEncoder().encode(JSON.stringify({ ...reply, outputs: headers }));
+  const length = new Uint8Array(4);
+  new DataView(length.buffer).setUint32(0, header.length, true);
+  const tensors = (outputs ?? []).map(({ data: { buffer, byteOffset, byteLength } }) => {
+    return new Uint8Array(/** @type {ArrayBuffer} */ (buffer), byteOffset, byteLength);
+  });
+  return [length, header, ...tensors];
+}

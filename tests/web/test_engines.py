@@ -1,0 +1,64 @@
+"""A web package run from Python on each of its devices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+from typer.testing import CliRunner
+
+import deploykit
+from deploykit.cli import app
+from deploykit.engines.chromium import find_chromium
+
+DEVICES = [
+    "wasm",
+    pytest.param("webgpu", marks=pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")),
+]
+
+
+def feeds(n: int, h: int) -> dict[str, np.ndarray]:
+    x = np.random.default_rng(n + h).standard_normal((n, 3, h, 20)).astype(np.float32)
+    return {"x": x, "shift": np.arange(n) * 10**10 - 5}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_sessions_run_side_by_side_and_refuse(package: Path, model: onnx.ModelProto, device: str) -> None:
+    first, second = (deploykit.open(package, device=device) for _ in range(2))
+    for session, n, h in [(first, 1, 1), (second, 3, 7), (first, 8, 64), (first, 1, 1)]:
+        results = session.run(feeds(n, h))
+        for found, expected in zip(results.values(), ReferenceEvaluator(model).run(None, feeds(n, h)), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    with pytest.raises(deploykit.ShapeError, match="'shift' axis 0"):
+        first.run(feeds(1, 1) | {"shift": np.zeros(2, np.int64)})
+    assert first.peak_bytes({"n": 8, "h": 64}) > first.peak_bytes({"n": 1, "h": 1})
+    first.close()
+    assert second.run(feeds(2, 2))["moved"].tolist() == [-10, 2 * 10**10 - 10]
+    second.close()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_command_line_names_a_device(package: Path, device: str) -> None:
+    call = ["run", str(package), "-i", "x=random:0", "-i", "shift=random:0", "--dim", "n=2", "--dim", "h=3"]
+    result = CliRunner().invoke(app, [*call, "--device", device])
+    assert (result.exit_code, "[2, 10]" in result.stdout) == (0, True), result.output
+
+
+def test_what_there_is_not_is_refused(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(deploykit.UsageError, match="no device 'gpu': there are wasm and webgpu"):
+        deploykit.open(package, device="gpu")
+    with pytest.raises(deploykit.UsageError, match="one thread"):
+        deploykit.open(package, device="webgpu", threads=2)
+    monkeypatch.setattr("deploykit.engines.browser._started", [])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(deploykit.ToolchainError, match="Chromium"):
+        deploykit.open(package, device="webgpu")
+
+
+def test_a_model_for_the_cpu_has_no_device(model: onnx.ModelProto, tmp_path: Path) -> None:
+    deploykit.build(model, "host", output=tmp_path / "host")
+    with pytest.raises(deploykit.UsageError, match="CPU only"):
+        deploykit.open(tmp_path / "host", device="webgpu")
