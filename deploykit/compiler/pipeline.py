@@ -39,6 +39,9 @@ from deploykit.compiler.schedules.gpu import Divided, Gpu
 from deploykit.frontends.model import DimBounds, ImportedModel
 from deploykit.parallel import each
 
+NAMES_SHOWN = 4
+"""Kernels that a note names of those with one reason."""
+
 STAGES = ("import", "graph", "kernels", "program", "emit", "package")
 
 
@@ -122,7 +125,8 @@ def kernels(module: ir.IRModule, device: Device, level: int, gpu: Gpu | None = N
                 in_place[gvar.name_hint] = _in_place(func, in_place[gvar.name_hint], parts)
                 scheduled[gvar] = func
                 continue
-            kept[gvar.name_hint] = parts
+            if gpu is not None:
+                kept[gvar.name_hint] = parts
             kernel = schedule(func, device)
             scheduled[gvar] = kernel.without_attr("tirx.noalias") if in_place[gvar.name_hint] else kernel
         else:
@@ -176,8 +180,21 @@ def compile_program(
         return None
     with observer.stage("program"):
         result = program(model, scheduled, profile, capacities)
+        result = replace(result, notes=(*result.notes, *_kept_notes(scheduled)))
     observer.dump("program", lambda: listing(result), "txt")
     return result
+
+
+def _kept_notes(scheduled: KernelModule) -> list[str]:
+    """What a user should know of kernels that do not run on the GPU."""
+    if not scheduled.kept:
+        return []
+    names: dict[str, list[str]] = {}
+    for name, reason in scheduled.kept.items():
+        names.setdefault(reason, []).append(name)
+    reasons = "; ".join(f"{reason} ({', '.join(found[:NAMES_SHOWN])})" for reason, found in names.items())
+    count = len(scheduled.kept)
+    return [f"with the device 'webgpu', {count} of {count + len(scheduled.divided)} kernels run on wasm: {reasons}"]
 
 
 def _entries(module: ir.IRModule) -> list[str]:

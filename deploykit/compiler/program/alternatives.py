@@ -43,7 +43,8 @@ def with_alternatives(program: Program, others: Sequence[Program]) -> Program:
         size = simplify(tirx.max(_expr(size), substitute(_expr(other.arena.size), values)))
     parts = [_with_constants(part, index, tuple(placed.values())) for part in (program, *others)]
     first, *rest = (part if part.on_gpu else replace(part, arena=Arena(part.arena.slots, size)) for part in parts)
-    return replace(first, alternatives=tuple(rest))
+    notes = dict.fromkeys(note for part in (program, *others) for note in part.notes)
+    return replace(first, alternatives=tuple(rest), notes=tuple(notes))
 
 
 def _identity(constant: Constant) -> tuple[str, bytes]:

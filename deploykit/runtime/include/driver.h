@@ -35,7 +35,7 @@ typedef struct dk_driver {
     dk_status (*copy)(struct dk_driver* self, const dk_slice* target, int64_t offset, const dk_slice* source);
     /* Copy host memory to the device; it may change as soon as this returns. */
     dk_status (*upload)(struct dk_driver* self, const dk_slice* target, const void* source);
-    /* Copy to host memory; it holds the data after the next `wait`. */
+    /* Copy to host memory; it holds the data after the next `wait`, before which only downloads are asked for. */
     dk_status (*download)(struct dk_driver* self, void* target, const dk_slice* source);
     /* DK_OK when everything asked for is done. */
     dk_status (*wait)(struct dk_driver* self);

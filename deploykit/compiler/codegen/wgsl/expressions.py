@@ -55,6 +55,7 @@ _MATH = {
     "pow": "power({}, {})",
     "atan2": "atan2({}, {})",
     "fma": "fma({}, {}, {})",
+    "fmod": "float_mod({}, {})",
     "hypot": "length(vec2<f32>({}, {}))",
     "copysign": "with_sign({}, {})",
 }

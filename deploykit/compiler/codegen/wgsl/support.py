@@ -33,6 +33,13 @@ fn log_of_one_plus(x: f32) -> f32 {
     let rest = y - 1.0;
     return select(log(y) * (x / rest), x, rest == 0.0);
 }
+fn float_mod(a: f32, b: f32) -> f32 {
+    let size = abs(b);
+    var rest = abs(a) - size * trunc(abs(a) / size);
+    if (rest < 0.0) { rest += size; }
+    if (rest >= size) { rest -= size; }
+    return select(rest, -rest, a < 0.0);
+}
 fn power(x: f32, y: f32) -> f32 {
     let whole = trunc(y) == y;
     let odd = whole && abs(y) < 16777216.0 && (i32(y) & 1) != 0;

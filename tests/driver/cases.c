@@ -1,0 +1,229 @@
+/* What every driver of the device interface must do. The host of the cases has the kernel ADD, `to[i] = from[i] + by`
+   of int32_t with operands (from, to) and the scalar (by), and buffers of BUFFER_BYTES with the numbers FIRST and
+   SECOND.
+
+   A case asks the driver for work, waits as driver.h says, and then tells whether the host's memory holds the result.
+ */
+#include "driver.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define ADD 0
+#define FIRST DK_BUFFER_PORTS
+#define SECOND (DK_BUFFER_PORTS + 1)
+#define COUNT (65535 * 64 + 100) /* more than one axis of a grid of WebGPU takes */
+#define BUFFER_BYTES (4 * COUNT + 4096)
+#define CHAIN 2500 /* dispatches: more than there are blocks of scalars in a driver's buffer */
+#define GUARD 0x55
+
+static int32_t data[COUNT];
+static int32_t result[COUNT + 1];
+
+static dk_slice at(int32_t buffer, int64_t offset, int64_t bytes) {
+    const dk_slice slice = {buffer, offset, bytes};
+    return slice;
+}
+
+static void fill(int32_t count, int32_t factor) {
+    for (int32_t i = 0; i < count; ++i) {
+        data[i] = i * factor;
+        result[i] = -1;
+    }
+}
+
+static dk_status add(dk_driver* driver, dk_slice from, dk_slice to, int32_t by, int32_t count) {
+    const dk_slice slices[] = {from, to};
+    return driver->dispatch(driver, ADD, slices, 2, &by, 1, count);
+}
+
+/* Bytes that are no whole words come back; what is behind them in the host's memory stays. */
+static dk_status bytes_ask(dk_driver* driver) {
+    const dk_slice place = at(FIRST, 256, 7);
+    fill(4, 0x01020304);
+    result[1] = result[2] = GUARD * 0x01010101;
+    dk_status status = driver->upload(driver, &place, data + 1);
+    return status != DK_OK ? status : driver->download(driver, result, &place);
+}
+
+static int32_t bytes_hold(void) {
+    const uint8_t* found = (const uint8_t*)result;
+    const uint8_t* wanted = (const uint8_t*)(data + 1);
+    for (int32_t i = 0; i < 7; ++i) {
+        if (found[i] != wanted[i]) {
+            return 0;
+        }
+    }
+    return found[7] == GUARD && found[8] == GUARD;
+}
+
+/* Host memory may change as soon as an upload returns, and work sees what was uploaded last before it. */
+static dk_status order_ask(dk_driver* driver) {
+    const dk_slice place = at(FIRST, 0, 4), one = at(SECOND, 0, 4), two = at(SECOND, 256, 4);
+    const dk_slice both = at(SECOND, 0, 260);
+    dk_status status = DK_OK;
+    for (int32_t turn = 0; turn < 2 && status == DK_OK; ++turn) {
+        data[0] = 10 + turn;
+        status = driver->upload(driver, &place, data);
+        data[0] = -5;
+        if (status == DK_OK) {
+            status = add(driver, place, turn ? two : one, 100, 1);
+        }
+    }
+    return status != DK_OK ? status : driver->download(driver, result, &both);
+}
+
+static int32_t order_holds(void) {
+    return result[0] == 110 && result[64] == 111;
+}
+
+/* Copies between buffers, within one, and to a place behind the beginning of a tensor. */
+static dk_status copies_ask(dk_driver* driver) {
+    const dk_slice source = at(FIRST, 0, 400), apart = at(FIRST, 1024, 400), target = at(SECOND, 256, 800);
+    const dk_slice none = at(SECOND, 0, 0);
+    fill(200, 3);
+    dk_status status = driver->upload(driver, &source, data);
+    const dk_slice* steps[][2] = {{&apart, &source}, {&target, &apart}, {&target, &source}, {&none, &none}};
+    for (int32_t i = 0; i < 4 && status == DK_OK; ++i) {
+        status = driver->copy(driver, steps[i][0], i == 2 ? 400 : 0, steps[i][1]);
+    }
+    return status != DK_OK ? status : driver->download(driver, result, &target);
+}
+
+static int32_t copies_hold(void) {
+    for (int32_t i = 0; i < 200; ++i) {
+        if (result[i] != data[i % 100]) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* More invocations than one axis of a grid takes, the last of them in a group that is not full. */
+static dk_status large_ask(dk_driver* driver) {
+    const dk_slice from = at(FIRST, 0, 4 * (int64_t)COUNT), to = at(SECOND, 256, 4 * (int64_t)COUNT);
+    const dk_slice behind = at(SECOND, 256 + 4 * (int64_t)(COUNT - 1), 8);
+    const int32_t guard[] = {0, GUARD};
+    fill(COUNT, 1);
+    dk_status status = driver->upload(driver, &from, data);
+    status = status != DK_OK ? status : driver->upload(driver, &behind, guard);
+    status = status != DK_OK ? status : add(driver, from, to, 7, COUNT);
+    const dk_slice more = at(SECOND, 256, 4 * (int64_t)COUNT + 4);
+    return status != DK_OK ? status : driver->download(driver, result, &more);
+}
+
+static int32_t large_holds(void) {
+    for (int32_t i = 0; i < COUNT; ++i) {
+        if (result[i] != i + 7) {
+            return 0;
+        }
+    }
+    return result[COUNT] == GUARD;
+}
+
+/* Each dispatch reads what the one before wrote. */
+static dk_status chain_ask(dk_driver* driver) {
+    const dk_slice ends[] = {at(FIRST, 0, 400), at(SECOND, 512, 400)};
+    fill(100, 5);
+    dk_status status = driver->upload(driver, &ends[0], data);
+    for (int32_t i = 0; i < CHAIN && status == DK_OK; ++i) {
+        status = add(driver, ends[i % 2], ends[(i + 1) % 2], i % 3, 100);
+    }
+    return status != DK_OK ? status : driver->download(driver, result, &ends[CHAIN % 2]);
+}
+
+static int32_t chain_holds(void) {
+    int32_t sum = 0;
+    for (int32_t i = 0; i < CHAIN; ++i) {
+        sum += i % 3;
+    }
+    for (int32_t i = 0; i < 100; ++i) {
+        if (result[i] != 5 * i + sum) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+typedef struct driver_case {
+    const char* name;
+    dk_status (*ask)(dk_driver* driver);
+    int32_t (*holds)(void);
+} driver_case;
+
+static const driver_case cases[] = {
+    {"bytes", bytes_ask, bytes_hold},       {"order", order_ask, order_holds}, {"copies", copies_ask, copies_hold},
+    {"large grid", large_ask, large_holds}, {"chain", chain_ask, chain_holds},
+};
+
+#ifdef __wasm__
+#define EXPORT(name) __attribute__((export_name(#name)))
+#define IMPORT(name) __attribute__((import_module("gpu"), import_name(#name)))
+#else
+#define EXPORT(name)
+#define IMPORT(name)
+#endif
+
+IMPORT(dispatch)
+int32_t host_dispatch(
+    int32_t kernel, const dk_slice* slices, int32_t slice_count, const int32_t* scalars, int32_t scalar_count,
+    int32_t invocations
+);
+IMPORT(copy) int32_t host_copy(const dk_slice* target, double offset, const dk_slice* source);
+IMPORT(upload) int32_t host_upload(const dk_slice* target, const void* source);
+IMPORT(download) int32_t host_download(void* target, const dk_slice* source);
+IMPORT(wait) int32_t host_wait(void);
+
+static dk_status dispatch(
+    dk_driver* self, int32_t kernel, const dk_slice* slices, int32_t slice_count, const int32_t* scalars,
+    int32_t scalar_count, int32_t invocations
+) {
+    (void)self;
+    return host_dispatch(kernel, slices, slice_count, scalars, scalar_count, invocations);
+}
+
+static dk_status copy(dk_driver* self, const dk_slice* target, int64_t offset, const dk_slice* source) {
+    (void)self;
+    return host_copy(target, (double)offset, source);
+}
+
+static dk_status upload(dk_driver* self, const dk_slice* target, const void* source) {
+    (void)self;
+    return host_upload(target, source);
+}
+
+static dk_status download(dk_driver* self, void* target, const dk_slice* source) {
+    (void)self;
+    return host_download(target, source);
+}
+
+static dk_status wait(dk_driver* self) {
+    (void)self;
+    return host_wait();
+}
+
+static dk_driver driver = {dispatch, copy, upload, download, wait};
+
+EXPORT(count) int32_t count(void) {
+    return (int32_t)(sizeof cases / sizeof *cases);
+}
+
+EXPORT(name) const char* name(int32_t index) {
+    return cases[index].name;
+}
+
+EXPORT(buffer_bytes) int32_t buffer_bytes(void) {
+    return BUFFER_BYTES;
+}
+
+EXPORT(ask) int32_t ask(int32_t index) {
+    return cases[index].ask(&driver);
+}
+
+EXPORT(wait) int32_t wait_for(void) {
+    return driver.wait(&driver);
+}
+
+EXPORT(holds) int32_t holds(int32_t index) {
+    return cases[index].holds();
+}

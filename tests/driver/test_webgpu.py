@@ -1,0 +1,35 @@
+"""The cases of the device interface with the WebGPU driver, in Chromium."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bench.browser import find_chromium, in_chromium
+from deploykit import runtime
+from deploykit.toolchain import find_wasm_compiler
+
+HERE = Path(__file__).parent
+
+OPTIONS = ("-O2", "-fno-builtin", "-Wl,--import-memory", "-Wl,--initial-memory=67108864")
+
+
+@pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
+def test_the_driver_does_what_the_interface_says(tmp_path: Path) -> None:
+    headers = (f"-I{runtime.INCLUDE}", f"-I{runtime.WASM_INCLUDE}")
+    find_wasm_compiler().link_module([HERE / "cases.c", runtime.WASM_LIBC], tmp_path / "cases.wasm", *OPTIONS, *headers)
+    (tmp_path / "runtime").mkdir()
+    for module in runtime.JS_MODULES:
+        shutil.copyfile(module, tmp_path / "runtime" / module.name)
+    shutil.copyfile(HERE / "webgpu.html", tmp_path / "webgpu.html")
+    assert in_chromium(tmp_path, "webgpu.html", gpu=True) == {
+        **dict.fromkeys(("bytes", "order", "copies", "large grid", "chain", "bind groups are kept"), True),
+        "a buffer too large": "MemoryError",
+        "a tensor too large": "MemoryError",
+        "after both": True,
+        "lost": "DeviceLostError",
+        "lost before": "DeviceLostError",
+        "another device": True,
+    }

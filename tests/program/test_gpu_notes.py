@@ -1,0 +1,27 @@
+"""What a build says of kernels that do not run on a GPU."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+
+from deploykit.building import load
+from deploykit.compiler.pipeline import Observer, compile_program
+from deploykit.compiler.profile import WEB
+from deploykit.compiler.program.alternatives import with_alternatives
+
+NOTE = "with the device 'webgpu', 1 of 2 kernels run on wasm: it has tensors of float64"
+
+
+@pytest.mark.parametrize(("dtype", "noted"), [("float", False), ("double", True)])
+def test_kernels_on_wasm_are_named_with_the_reason(dtype: str, noted: bool) -> None:
+    text = f"""<ir_version: 9, opset_import: ["": 20]>
+    f (float[n] x, {dtype}[n] y) => (float[n] z, float[n] w) {{
+        z = Sqrt(x)
+        s = Sqrt(y)
+        w = Cast<to=1>(s)
+    }}"""
+    model = load(onnx.parser.parse_model(text))
+    programs = [compile_program(model, profile, Observer(), 2, {}) for profile in (WEB, *WEB.companions)]
+    notes = with_alternatives(programs[0], programs[1:]).notes
+    assert [note.partition(" (")[0] for note in notes] == ([NOTE] if noted else [])
