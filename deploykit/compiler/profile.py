@@ -34,7 +34,9 @@ PORTABLE_C = Profile(SCALAR_C, vectorize=False, stack_limit=STACK_LIMIT)
 WASM = Profile(WASM_SIMD128, vectorize=True, stack_limit=8 << 10)
 """Kernels through LLVM for WebAssembly, where any CPU that loads a module can run it."""
 
-WEB = replace(WASM, companions=(replace(WASM, cpu=WEBGPU.name, gpu=WEBGPU),))
+_SHADERS = replace(WASM, cpu=WEBGPU.name, gpu=WEBGPU, layout=replace(WASM_SIMD128, transforms=False))
+
+WEB = replace(WASM, companions=(_SHADERS,))
 """The same, and with the same weights shaders for a GPU."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,25 @@ def write_weights(program: Program, path: Path) -> None:
             file.seek(constant.offset)
             file.write(little_endian(constant.data).data)
         file.truncate(weights_bytes(program))
+
+
+def weights_of(constants: Sequence[Constant], alignment: int, most: int) -> Iterator[bytes]:
+    """Constants that lie side by side, as they are stored, up to a multiple of `alignment`; pieces of `most` bytes."""
+    if not constants:
+        return
+    ordered = sorted(constants, key=lambda constant: constant.offset)
+    start, piece = ordered[0].offset, bytearray()
+    done = 0
+    for constant in ordered:
+        data = little_endian(constant.data)
+        piece += bytes(constant.offset - start - done - len(piece))
+        piece += data.data
+        while len(piece) >= most:
+            yield bytes(piece[:most])
+            del piece[:most]
+            done += most
+    piece += bytes(-(done + len(piece)) % alignment)
+    yield from (bytes(piece[at : at + most]) for at in range(0, len(piece), most))
 
 
 def little_endian(data: np.ndarray) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -150,7 +150,9 @@ def _conv_last(builder: relax.BlockBuilder, data: relax.Expr, weight: relax.Expr
 def _takes_winograd(data: relax.Expr, weight: relax.Expr, conv_: _Conv, spatial: list[tirx.Expr]) -> bool:
     """Whether a convolution is done in transformed tiles: 3 by 3, whole vectors of channels, enough outputs."""
     shape, device = conv_.shape, conv_.device
-    if not isinstance(weight, ir.GenericConst) or device.vector_bits < WINOGRAD_BITS or shape.groups > 1:
+    if not isinstance(weight, ir.GenericConst) or not device.transforms or device.vector_bits < WINOGRAD_BITS:
+        return False
+    if shape.groups > 1:
         return False
     sizes, lanes = [int(extent) for extent in weight.ty.shape], device.lanes(32)
     if sizes[2:] != [TAPS, TAPS] or any(n > 1 for n in (*shape.strides, *shape.dilation)) or min(shape.padding) < 0:

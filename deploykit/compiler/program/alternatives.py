@@ -7,7 +7,7 @@ stored once, and an arena that is large enough for each, but for those on a GPU,
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -30,21 +30,39 @@ def with_alternatives(program: Program, others: Sequence[Program]) -> Program:
             raise UsageError(
                 f"'{program.name}' has other dims on {other.cpu} than on {program.cpu}: build it for one CPU"
             )
-    alignment = max(part.alignment for part in (program, *others))
+    if others[0].on_gpu:
+        return _beside(program, others[0])
     constants: dict[tuple[str, bytes], Constant] = {}
     for part in (program, *others):
         for constant in part.constants:
             constants.setdefault(_identity(constant), constant)
-    placed = dict(zip(constants, _placed(constants.values(), alignment), strict=True))
-    index = {identity: position for position, identity in enumerate(placed)}
+    placed = dict(zip(constants, _placed(constants.values(), program.alignment), strict=True))
     size: IntExpr = program.arena.size
-    for other in (other for other in others if not other.on_gpu):
+    for other in others:
         values = {own.var: dim.var for own, dim in zip(other.dims, program.dims, strict=True)}
         size = simplify(tirx.max(_expr(size), substitute(_expr(other.arena.size), values)))
-    parts = [_with_constants(part, index, tuple(placed.values())) for part in (program, *others)]
-    first, *rest = (part if part.on_gpu else replace(part, arena=Arena(part.arena.slots, size)) for part in parts)
+    parts = [_with_constants(part, placed) for part in (program, *others)]
+    first, *rest = (replace(part, arena=Arena(part.arena.slots, size)) for part in parts)
+    return _noted(first, rest)
+
+
+def _beside(program: Program, gpu: Program) -> Program:
+    """`program` with one for a GPU, which has weights and an arena of its own. The constants of both are at the end of
+    those of `program` and at the beginning of the GPU's: so each side has a stretch of the three parts that are stored.
+    """
+    own = {_identity(constant): constant for constant in program.constants}
+    its = {_identity(constant): constant for constant in gpu.constants}
+    order = [i for i in own if i not in its] + [i for i in own if i in its] + [i for i in its if i not in own]
+    placed = dict(zip(order, _placed([(own | its)[i] for i in order], gpu.alignment), strict=True))
+    start = min((placed[i].offset for i in its), default=0)
+    moved = {i: replace(placed[i], offset=placed[i].offset - start) for i in its}
+    return _noted(_with_constants(program, placed, own), [_with_constants(gpu, moved, its)])
+
+
+def _noted(program: Program, others: Sequence[Program]) -> Program:
+    """`program` with its alternatives and the notes of all."""
     notes = dict.fromkeys(note for part in (program, *others) for note in part.notes)
-    return replace(first, alternatives=tuple(rest), notes=tuple(notes))
+    return replace(program, alternatives=tuple(others), notes=tuple(notes))
 
 
 def _identity(constant: Constant) -> tuple[str, bytes]:
@@ -60,7 +78,12 @@ def _placed(constants: Iterable[Constant], alignment: int) -> list[Constant]:
     return placed
 
 
-def _with_constants(part: Program, index: dict[tuple[str, bytes], int], constants: tuple[Constant, ...]) -> Program:
+def _with_constants(
+    part: Program, placed: Mapping[tuple[str, bytes], Constant], kept: Iterable[tuple[str, bytes]] | None = None
+) -> Program:
+    """`part` with its constants where `placed` has them; those that are `kept` (by default all) are its constants."""
+    identities = list(placed if kept is None else kept)
+    index = {identity: position for position, identity in enumerate(identities)}
     moved = [index[_identity(constant)] for constant in part.constants]
 
     def tensor(old: Tensor) -> Tensor:
@@ -68,6 +91,7 @@ def _with_constants(part: Program, index: dict[tuple[str, bytes], int], constant
             return old
         return replace(old, storage=ConstantStorage(moved[old.storage.index]))
 
+    constants = tuple(placed[identity] for identity in identities)
     return replace(part, tensors=tuple(map(tensor, part.tensors)), constants=constants)
 
 

@@ -14,8 +14,8 @@ class Device:
     """One class of CPU. `l1_bytes` and `l2_bytes` are data caches per core; `scratch_bytes` is what one kernel may
     keep in constant-size local buffers at a time; `parallel` says whether outer loops may be run by several threads.
     `dots` are the instructions for dot products of 8-bit integers (names of `dot.DOTS`), best first; the last one is
-    exact for all factors. `halves`: there are instructions for float16. `features` are those that a CPU must have
-    beyond its level, in LLVM's spelling.
+    exact for all factors. `transforms`: convolutions may be done in transformed tiles. `halves`: there are instructions
+    for float16. `features` are those that a CPU must have beyond its level, in LLVM's spelling.
     """
 
     name: str
@@ -26,6 +26,7 @@ class Device:
     scratch_bytes: int
     parallel: bool
     dots: tuple[str, ...] = ("widened",)
+    transforms: bool = True
     halves: bool = True
     features: tuple[str, ...] = ()
 

@@ -40,6 +40,9 @@ const DEVICES = ['auto', 'webgpu', 'wasm'];
 const SCHEMA_VERSION = 1;
 const MANIFEST = 'manifest.json';
 const WEIGHTS = 'weights/';
+/** Weights that are laid out for one kind of device only. */
+const OF_WASM = 'weights/wasm-';
+const OF_GPU = 'weights/gpu-';
 /** What comes before each shader of `shaders.wgsl`. */
 const SHADER = /^\/\/ shader .*\n/m;
 
@@ -109,8 +112,10 @@ async function loadModule(locate, manifest, driver, signal, { onProgress = () =>
   const name = FEATURES.relaxed() ? 'model-relaxed.wasm' : 'model.wasm';
   const code = fileOf(locate, manifest, driver ? 'model-gpu.wasm' : name);
   const shaders = driver ? [fileOf(locate, manifest, 'shaders.wgsl')] : [];
-  const shards = manifest.files.filter((file) => file.name.startsWith(WEIGHTS));
-  checkSize(manifest.peak_memory.weights, 'the weights', 'the model is too large for it');
+  const others = driver ? OF_WASM : OF_GPU;
+  const shards = manifest.files.filter((file) => file.name.startsWith(WEIGHTS) && !file.name.startsWith(others));
+  const weights = shards.reduce((sum, file) => sum + file.bytes, 0);
+  checkSize(weights, 'the weights', 'the model is too large for it');
   const total = [code, ...shaders, ...shards].reduce((sum, file) => sum + file.bytes, 0);
   let loaded = 0;
   const onBytes = (/** @type {number} */ bytes) => {
@@ -118,7 +123,9 @@ async function loadModule(locate, manifest, driver, signal, { onProgress = () =>
     onProgress({ loaded, total });
   };
   const transfer = { signal, cache, onBytes };
-  const ready = fetchFile(locate(code.name), code, transfer).then((binary) => prepare(manifest, binary, driver, threads));
+  const ready = fetchFile(locate(code.name), code, transfer).then((binary) => {
+    return prepare(manifest, binary, weights, driver, threads);
+  });
   const compiled = shaders.map(async (file) => {
     const text = new TextDecoder().decode(await fetchFile(locate(file.name), file, transfer));
     await driver?.compile(text.split(SHADER).slice(1));
@@ -144,14 +151,14 @@ async function loadModule(locate, manifest, driver, signal, { onProgress = () =>
  * The module of a model, with its workers, memory for the weights and for a run with the least dims.
  * @param {Manifest} manifest
  * @param {Uint8Array<ArrayBuffer>} binary
+ * @param {number} weights bytes
  * @param {import('./gpu.mjs').GpuDriver | null} driver
  * @param {number} [threads]
  */
-async function prepare(manifest, binary, driver, threads) {
+async function prepare(manifest, binary, weights, driver, threads) {
   const module = driver ? await compileFor(manifest, binary, driver) : await compile(manifest, binary, threads);
-  const { dims, peak_memory: need } = manifest;
   try {
-    module.reserveWeights(need.weights, module.arenaBytes(dims.map((dim) => dim.minimum)));
+    module.reserveWeights(weights, module.arenaBytes(manifest.dims.map((dim) => dim.minimum)));
     return module;
   } catch (error) {
     module.end();
@@ -234,7 +241,7 @@ export class Model {
     this.inputs = manifest.inputs;
     this.outputs = manifest.outputs;
     this.dims = manifest.dims;
-    this.weightBytes = manifest.peak_memory.weights;
+    this.weightBytes = module.weightBytes;
     this.#module = module;
     this.#readPlan = readPlan;
   }

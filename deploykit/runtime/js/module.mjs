@@ -16,6 +16,7 @@ import { maySleep, Pool } from './pool.mjs';
  * @typedef {object} Exports
  * @property {WebAssembly.Global} __heap_base
  * @property {(weights: number, bytes: number) => number} open
+ * @property {() => number} weights_bytes
  * @property {(index: number) => number} input
  * @property {(index: number) => number} output
  * @property {() => number} dims
@@ -158,7 +159,7 @@ export class ModelModule {
 
   /** Open the model, whose weights are all there. */
   open() {
-    this.check(this.exports.open(this.weights, this.weightBytes));
+    this.check(this.exports.open(this.weights, this.exports.weights_bytes()));
     if (this.pool) {
       this.exports.share(1 + this.pool.size, Number(maySleep()));
     }

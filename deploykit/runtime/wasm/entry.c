@@ -79,6 +79,10 @@ EXPORT(open) int32_t dk_web_open(const void* weights, size_t bytes) {
     return MODEL(_init)(&model, weights, bytes, NULL, 0);
 }
 
+EXPORT(weights_bytes) size_t dk_web_weights_bytes(void) {
+    return MODEL(_descriptor).weights_bytes;
+}
+
 EXPORT(input) dk_tensor* dk_web_input(int32_t index) {
     return &inputs[index];
 }

@@ -179,18 +179,20 @@ def _without_comments(module: str) -> str:
 
 
 def _write_weights(program: Program, folder: Path) -> list[str]:
-    """Write the constants in pieces; their names, in order."""
-    from deploykit.compiler.codegen.weights import write_weights
+    """Write the constants in pieces: those for WebAssembly, those of both, those for a GPU; their names, in order."""
+    from deploykit.compiler.codegen.weights import weights_of
 
+    parts = (program, *program.alternatives)
+    needed = [{id(constant.data) for constant in part.constants} for part in parts]
+    both = needed[0].intersection(*needed[1:])
+    groups = {"wasm-": (program, needed[0] - both), "": (parts[-1], both), "gpu-": (parts[-1], needed[-1] - both)}
     (folder / "weights").mkdir()
     names: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="deploykit-") as scratch:
-        whole = Path(scratch) / "weights.bin"
-        write_weights(program, whole)
-        with whole.open("rb") as file:
-            while data := file.read(SHARD_BYTES):
-                names.append(f"weights/{len(names):03}.bin")
-                (folder / names[-1]).write_bytes(data)
+    for prefix, (part, group) in groups.items():
+        constants = [constant for constant in part.constants if id(constant.data) in group]
+        for number, data in enumerate(weights_of(constants, parts[-1].alignment, SHARD_BYTES)):
+            names.append(f"weights/{prefix}{number:03}.bin")
+            (folder / names[-1]).write_bytes(data)
     return names
 
 

@@ -1,8 +1,13 @@
 """TIR expressions as WGSL expressions.
 
+Division by a size is written plainly: WGSL defines it for 0, too, which is then the extent of a loop that is not run.
+
 int64 has two forms: sizes and indices, which come from dims and loops, are `i32`; what depends on memory is a pair of
 words (`types.WIDE`) with functions for its arithmetic, and becomes an `i32`, saturated, where it is an index.
 Every operation with operands is in parentheses, but for the outermost.
+
+Vectors have four elements. WGSL's operators and functions take them as they are; functions of our own have a form with
+`_4` at the end.
 """
 
 from __future__ import annotations
@@ -12,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tvm_ffi
+from tvm import tirx
 from tvm.ir import Call, TensorLoad, Var
 from tvm.ir.prim import expr as prim
 
-from deploykit.compiler.codegen.c.types import bits, dtype_of, is_float, is_unsigned
+from deploykit.compiler.codegen.c.types import bits, is_float, is_unsigned
 from deploykit.compiler.codegen.memory import depends_on_memory
-from deploykit.compiler.codegen.wgsl.types import value_type
+from deploykit.compiler.codegen.wgsl import support
+from deploykit.compiler.codegen.wgsl.types import dtype_of, lanes_of, value_type
 
 if TYPE_CHECKING:
     from tvm.ir import Expr
@@ -66,11 +73,11 @@ _LARGE = 3.4e38
 
 
 class ExpressionPrinter:
-    """Prints expressions of one shader. `name_of` names scalar variables; `load` is the text of a load from a buffer at
-    an index given as text; `analyzer` knows the bounds of the variables; `from_memory` holds the variables that are
-    bound to values read from buffers."""
+    """Prints expressions of one shader. `name_of` names scalar variables; `load` is the text of a load from a buffer;
+    `analyzer` knows the bounds of the variables; `from_memory` holds the variables that are bound to values read from
+    buffers."""
 
-    def __init__(self, name_of: Callable[[Var], str], load: Callable[[Var, str], str], analyzer: Analyzer) -> None:
+    def __init__(self, name_of: Callable[[Var], str], load: Callable[[TensorLoad], str], analyzer: Analyzer) -> None:
         self.name_of = name_of
         self.load = load
         self.analyzer = analyzer
@@ -81,10 +88,14 @@ class ExpressionPrinter:
         dtype = dtype_of(expr)
         if dtype == "uint64":
             raise ValueError("uint64 has no type in WGSL")
-        return dtype == "int64" and depends_on_memory(expr, self.from_memory)
+        found = dtype == "int64" and depends_on_memory(expr, self.from_memory)
+        if found and lanes_of(expr) > 1:
+            raise ValueError("vectors of 64-bit integers have no type in WGSL")
+        return found
 
     def type_of(self, expr: Expr) -> str:
-        return value_type(dtype_of(expr), wide=self.wide(expr))
+        found = value_type(dtype_of(expr), wide=self.wide(expr))
+        return f"vec4<{found}>" if lanes_of(expr) > 1 else found
 
     def value(self, expr: Expr) -> str:
         """A value to be bound, passed or tested."""
@@ -144,7 +155,7 @@ class ExpressionPrinter:
         return f"({text})" if text[0] == "-" else text
 
     def _load(self, load: TensorLoad) -> str:
-        return self.load(load.source, self.position(load.indices))
+        return self.load(load)
 
     def _arithmetic(self, expr: prim.BinaryOpExpr) -> str:
         symbol, name = _ARITHMETIC[type(expr)]
@@ -170,10 +181,13 @@ class ExpressionPrinter:
             return f"({left} {symbol} {right})"
         if is_unsigned(dtype):
             return f"{name.removeprefix('floor')}_u32({left}, {right})"
-        positive = isinstance(expr.b, prim.IntImm) and int(expr.b.value) > 0
-        known = positive or (not depends_on_memory(expr.b, self.from_memory) and self._at_least(expr.b, 1))
+        literal = int(expr.b.value) if isinstance(expr.b, prim.IntImm) else 0
+        known = literal > 0 or not depends_on_memory(expr.b, self.from_memory)
         if known and (not name.startswith("floor") or self._at_least(expr.a, 0)):
             return f"({left} {symbol} {right})"
+        if literal > 0 and literal & (literal - 1) == 0 and lanes_of(expr) == 1:
+            whole = f"({left} >> {literal.bit_length() - 1}u)"
+            return whole if symbol == "/" else f"({left} & {literal - 1})"
         return _wrapped(dtype, f"{name}_i32({left}, {right})")
 
     def _at_least(self, expr: Expr, bound: int) -> bool:
@@ -203,17 +217,24 @@ class ExpressionPrinter:
         if self.wide(expr):
             return f"{name}_wide({self._as_wide(expr.a)}, {self._as_wide(expr.b)})"
         a, b = self.value(expr.a), self.value(expr.b)
-        if is_float(dtype_of(expr)) and not any(isinstance(side, prim.FloatImm) for side in (expr.a, expr.b)):
+        if is_float(dtype_of(expr)) and lanes_of(expr) == 1 and not _has_literal(expr):
             return f"{'larger' if name == 'max' else 'smaller'}({a}, {b})"
         if dtype_of(expr) == "bool":
             return f"({a} {'||' if name == 'max' else '&&'} {b})"
         return f"{name}({a}, {b})"
 
     def _and(self, expr: prim.And) -> str:
-        return f"({self.print(expr.a)} && {self.print(expr.b)})"
+        return f"({self.print(expr.a)} {'&&' if lanes_of(expr) == 1 else '&'} {self.print(expr.b)})"
 
     def _or(self, expr: prim.Or) -> str:
-        return f"({self.print(expr.a)} || {self.print(expr.b)})"
+        return f"({self.print(expr.a)} {'||' if lanes_of(expr) == 1 else '|'} {self.print(expr.b)})"
+
+    def _broadcast(self, expr: tirx.Broadcast) -> str:
+        return f"vec4<{self.type_of(expr.value)}>({self.value(expr.value)})"
+
+    def _ramp(self, expr: tirx.Ramp) -> str:
+        first, stride = self.index(expr.base), self.index(expr.stride)
+        return f"(vec4<i32>({first}) + {stride} * vec4<i32>(0, 1, 2, 3))"
 
     def _not(self, expr: prim.Not) -> str:
         return f"(!{self.print(expr.a)})"
@@ -233,6 +254,8 @@ class ExpressionPrinter:
         operand = self.value(expr.value)
         if source == target:
             return self.print(expr.value)
+        if lanes_of(expr) > 1:
+            return self._cast_vector(source, target, operand)
         if target == "bool":
             return self._truth(expr.value, operand)
         if target == "int64":
@@ -240,6 +263,11 @@ class ExpressionPrinter:
         if target == "float16" and source != "float16":
             return f"half_to_float(float_to_half({self._to(source, 'float32', expr.value, operand)}))"
         return _wrapped(target, self._to(source, target, expr.value, operand))
+
+    def _cast_vector(self, source: str, target: str, operand: str) -> str:
+        if any(dtype not in ("float32", "int32", "uint32", "int64") for dtype in (source, target)):
+            raise ValueError(f"no WGSL for vectors of {source} as {target}")
+        return f"vec4<{value_type(target)}>({operand})"
 
     def _truth(self, value: Expr, operand: str) -> str:
         if self.wide(value):
@@ -276,12 +304,20 @@ class ExpressionPrinter:
         if name in _MATH and is_float(operand_type):
             if operand_type == "float64":
                 raise ValueError("float64 has no type in WGSL")
-            return _MATH[name].format(*map(self.value, expr.args))
+            return self._function(_MATH[name], expr)
         if name == "fabs" and not self.wide(expr):
             return f"abs({self.value(expr.args[0])})"
         if name == "popcount" and bits(operand_type) == 32:
             return f"countOneBits({self.value(expr.args[0])})"
         raise ValueError(f"no WGSL for {name or 'a call'} of {operand_type}")
+
+    def _function(self, pattern: str, expr: Call) -> str:
+        function = pattern.partition("(")[0]
+        if lanes_of(expr) > 1 and (function in support.NAMES or not function):
+            if not function:
+                raise ValueError(f"no WGSL for vectors of {pattern}")
+            pattern = pattern.replace(function, f"{function}_4", 1)
+        return pattern.format(*map(self.value, expr.args))
 
     def _reinterpret(self, expr: Call) -> str:
         source, target = dtype_of(expr.args[0]), dtype_of(expr)
@@ -307,6 +343,8 @@ class ExpressionPrinter:
         prim.IntImm: _integer,
         prim.FloatImm: _float,
         TensorLoad: _load,
+        tirx.Broadcast: _broadcast,
+        tirx.Ramp: _ramp,
         prim.BitwiseNot: _not_bits,
         prim.LShift: _shift,
         prim.RShift: _shift,
@@ -320,6 +358,10 @@ class ExpressionPrinter:
         prim.Cast: _cast,
         Call: _call,
     }
+
+
+def _has_literal(expr: prim.BinaryOpExpr) -> bool:
+    return any(isinstance(side, prim.FloatImm) for side in (expr.a, expr.b))
 
 
 def _wrapped(dtype: str, text: str) -> str:

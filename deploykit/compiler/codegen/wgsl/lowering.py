@@ -19,6 +19,16 @@ def shaders(func: tirx.PrimFunc, gpu: Gpu) -> Divided | str:
     divided = divide(func, gpu)
     if isinstance(divided, str):
         return divided
+    reason = _refusal(divided)
+    if reason is None:
+        return divided
+    divided = divide(func, gpu, tiled=False)
+    reason = divided if isinstance(divided, str) else _refusal(divided)
+    return divided if reason is None else reason
+
+
+def _refusal(divided: Divided) -> str | None:
+    """Why parts have no WGSL."""
     try:
         lowered = lower_shaders(divided, "shader")
         for part in lowered.parts:
@@ -28,7 +38,7 @@ def shaders(func: tirx.PrimFunc, gpu: Gpu) -> Divided | str:
             emit_wgsl(part.kernel.kernel, Sharing(tuple(range(count)), (True,) * count))
     except ValueError as error:
         return str(error)
-    return divided
+    return None
 
 
 def lower_shaders(divided: Divided, name: str) -> LoweredParts:
@@ -36,7 +46,7 @@ def lower_shaders(divided: Divided, name: str) -> LoweredParts:
     single = len(divided.parts) == 1
     parts = []
     for index, part in enumerate(divided.parts):
-        lowered = lower(part.func, name if single else f"{name}_{index}", vectorize=False, stack_limit=STACK_LIMIT)
+        lowered = lower(part.func, name if single else f"{name}_{index}", vectorize=True, stack_limit=STACK_LIMIT)
         shader = replace(lowered, kernel=replace(lowered.kernel, gpu=True))
         parts.append(LoweredPart(shader, part.operands, part.outputs))
     temporaries = tuple(Workspace(str(b.ty.dtype), tuple(b.ty.shape)) for b in divided.temporaries)

@@ -16,22 +16,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import tvm
+import tvm_ffi
 from tvm import tirx
-from tvm.ir import Call, PointerType, Range, Var
+from tvm.ir import Call, PointerType, Range, TensorLoad, Var
+from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.codegen.c.names import Scopes
 from deploykit.compiler.codegen.c.statements import DIM_LIMIT
-from deploykit.compiler.codegen.c.types import dtype_of
 from deploykit.compiler.codegen.c.uses import used_variables, written_buffers
 from deploykit.compiler.codegen.memory import depends_on_memory
 from deploykit.compiler.codegen.rewrite import variables
 from deploykit.compiler.codegen.wgsl import support
 from deploykit.compiler.codegen.wgsl.expressions import ExpressionPrinter
-from deploykit.compiler.codegen.wgsl.types import WIDE, element_type, packed, value_type
+from deploykit.compiler.codegen.wgsl.types import LANES, WIDE, dtype_of, element_type, packed, value_type
 from deploykit.compiler.codegen.wgsl.words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tvm.ir import Expr
 
     from deploykit.compiler.program.ir import Kernel
 
@@ -58,6 +61,62 @@ def emit_wgsl(kernel: Kernel, sharing: Sharing) -> str:
     return _Shader(kernel, sharing).text()
 
 
+class Accesses:
+    """How the buffers of a kernel are accessed: as a whole in aligned vectors, or at constant places."""
+
+    def __init__(self, func: tirx.PrimFunc) -> None:
+        self._indices: dict[Var, list[Expr]] = {}
+        known = tvm.sym.Analyzer()
+        origins: dict[Var, Var] = {}
+
+        def declare(stmt: tirx.DeclBuffer) -> None:
+            data = stmt.data
+            source = data if isinstance(data, Var) else data.args[0]
+            if isinstance(source, Var):
+                origins[stmt.buffer] = origins.get(source, source)
+
+        def bind(stmt: tirx.Bind) -> None:
+            if dtype_of(stmt.var) in ("int32", "int64") and not depends_on_memory(stmt.value, set()):
+                known.bind(stmt.var, stmt.value, allow_override=True)
+
+        tvm_ffi.structural_walk(func.body, [(tirx.DeclBuffer, declare), (tirx.Bind, bind)], order="pre")
+
+        def note(buffer: Var, index: Expr) -> None:
+            self._indices.setdefault(origins.get(buffer, buffer), []).append(index)
+
+        tvm_ffi.structural_walk(
+            func.body,
+            [
+                (TensorLoad, lambda load: note(load.source, load.indices[0])),
+                (tirx.BufferStore, lambda store: note(store.buffer, store.indices[0])),
+            ],
+        )
+        self._known = known
+
+    def in_vectors(self, buffer: Var) -> bool:
+        """Whether all accesses are aligned vectors."""
+        return all(self._aligned(index) for index in self._indices.get(buffer, [None]))
+
+    def _aligned(self, index: Expr | None) -> bool:
+        if not isinstance(index, tirx.Ramp) or not isinstance(index.stride, prim.IntImm) or int(index.stride) != 1:
+            return False
+        found = self._known.modular_set(index.base)
+        return int(found.coeff) % LANES == 0 and int(found.base) % LANES == 0
+
+    def has_vectors(self, buffer: Var) -> bool:
+        return any(isinstance(index, tirx.Ramp) for index in self._indices.get(buffer, []))
+
+    def constant(self, buffer: Var) -> bool:
+        """Whether every access is at a constant place, vectors at a multiple of their length."""
+
+        def known(index: Expr) -> bool:
+            if isinstance(index, tirx.Ramp):
+                return self._aligned(index) and isinstance(index.base, prim.IntImm)
+            return isinstance(index, prim.IntImm)
+
+        return all(map(known, self._indices.get(buffer, [])))
+
+
 class _Shader:
     def __init__(self, kernel: Kernel, sharing: Sharing) -> None:
         self.kernel, self.func, self.sharing = kernel, kernel.func, sharing
@@ -72,6 +131,11 @@ class _Shader:
         self.used = used_variables(self.func.body)
         self.pointers = [p for p in self.func.params if isinstance(p.ty, PointerType)]
         self.accessors: dict[str, str] = {}
+        self.accesses = Accesses(self.func)
+        self.vectors: set[str] = set()
+        """Arrays of vectors."""
+        self.cells: dict[Var, tuple[str, bool]] = {}
+        """Local buffers whose elements, or vectors, are variables of their own."""
 
     def text(self) -> str:
         scalars = [p for p in self.func.params if not isinstance(p.ty, PointerType)]
@@ -111,6 +175,9 @@ class _Shader:
                 self.arrays[member] = name
             stored = any(member in self.written for member in members)
             element = element_type(dtype)
+            if dtype == "float32" and all(self.accesses.in_vectors(member) for member in members):
+                element = f"vec4<{element}>"
+                self.vectors.add(name)
             if stored and packed(dtype) > 1:
                 element = "atomic<u32>"
             access = "read_write" if stored or self.sharing.written[group] else "read"
@@ -142,9 +209,34 @@ class _Shader:
             f"    atomicOr(&{name}[{place}], ({bits} & {full}u) << at);\n}}\n"
         )
 
-    def _element(self, buffer: Var, index: str) -> str:
-        name = self.names[buffer]
-        return f"load_{name}({index})" if f"load_{name}" in self.accessors else f"{name}[{index}]"
+    def _element(self, load: TensorLoad) -> str:
+        index = load.indices[0]
+        if load.source in self.cells:
+            return self._cell(load.source, index)
+        name = self.names[load.source]
+        if not isinstance(index, tirx.Ramp):
+            place = self.expressions.position(load.indices)
+            return f"load_{name}({place})" if f"load_{name}" in self.accessors else f"{name}[{place}]"
+        if name in self.vectors:
+            return f"{name}[{self._vector_place(index)}]"
+        first, stride = self.expressions.index(index.base), self.expressions.index(index.stride)
+        places = (f"({first}) + {lane} * {stride}" for lane in range(LANES))
+        pattern = "load_{}({})" if f"load_{name}" in self.accessors else "{}[{}]"
+        kind = value_type(dtype_of(load))
+        return f"vec4<{kind}>({', '.join(pattern.format(name, place) for place in places)})"
+
+    def _vector_place(self, index: tirx.Ramp) -> str:
+        """The number of an aligned vector."""
+        quotient = tvm.sym.Analyzer().simplify(tirx.floordiv(index.base, LANES))
+        return self.expressions.index(quotient)
+
+    def _cell(self, buffer: Var, index: Expr) -> str:
+        name, in_vectors = self.cells[buffer]
+        first = int(index.base if isinstance(index, tirx.Ramp) else index)
+        if not in_vectors:
+            return f"{name}_{first}"
+        whole = f"{name}_{first // LANES}"
+        return whole if isinstance(index, tirx.Ramp) else f"{whole}.{'xyzw'[first % LANES]}"
 
     # Statements
 
@@ -191,8 +283,18 @@ class _Shader:
         dtype = str(stmt.buffer.ty.dtype)
         name = self.scopes.fresh(stmt.buffer.name)
         element = WIDE if dtype == "int64" else value_type(dtype)
-        self._line(f"var {name}: array<{element}, {size}>;")
         self.names[stmt.buffer] = name
+        if not self.accesses.constant(stmt.buffer):
+            self._line(f"var {name}: array<{element}, {size}>;")
+            return
+        in_vectors = size % LANES == 0
+        if not in_vectors and self.accesses.has_vectors(stmt.buffer):
+            raise ValueError("vectors in a local of another size")
+        self.cells[stmt.buffer] = name, in_vectors
+        count = size // LANES if in_vectors else size
+        kind = f"vec4<{element}>" if in_vectors else element
+        for index in range(count):
+            self._line(f"var {name}_{index}: {kind};")
 
     def _bind(self, stmt: tirx.Bind) -> None:
         if depends_on_memory(stmt.value, self.expressions.from_memory):
@@ -235,12 +337,32 @@ class _Shader:
                 self._statement(stmt.else_case)
 
     def _store(self, stmt: tirx.BufferStore) -> None:
-        name, index = self.names[stmt.buffer], self.expressions.position(stmt.indices)
-        value = self.expressions.stored(stmt.value)
+        name, value = self.names[stmt.buffer], self.expressions.stored(stmt.value)
+        place = stmt.indices[0]
+        if stmt.buffer in self.cells:
+            self._line(f"{self._cell(stmt.buffer, place)} = {value};")
+            return
+        if isinstance(place, tirx.Ramp):
+            self._store_vector(name, place, value)
+            return
+        index = self.expressions.position(stmt.indices)
         if f"store_{name}" in self.accessors:
             self._line(f"store_{name}({index}, {value});")
         else:
             self._line(f"{name}[{index}] = {value};")
+
+    def _store_vector(self, name: str, place: tirx.Ramp, value: str) -> None:
+        if name in self.vectors:
+            self._line(f"{name}[{self._vector_place(place)}] = {value};")
+            return
+        first, stride = self.expressions.index(place.base), self.expressions.index(place.stride)
+        with self.scopes.nested():
+            whole = self.scopes.fresh("vector")
+            self._line(f"let {whole} = {value};")
+            for number, lane in enumerate("xyzw"):
+                at = f"({first}) + {number} * {stride}"
+                target = f"store_{name}({at}, {whole}.{lane});" if f"store_{name}" in self.accessors else None
+                self._line(target or f"{name}[{at}] = {whole}.{lane};")
 
     def _evaluate(self, stmt: tirx.Evaluate) -> None:
         value = stmt.value

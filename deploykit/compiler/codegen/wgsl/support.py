@@ -222,11 +222,25 @@ NAMES = frozenset(_FUNCTIONS)
 
 def definitions(text: str) -> str:
     """The functions that `text` calls."""
-    needed: dict[str, None] = {}
+    needed: dict[str, str] = {}
     pending = [text]
     while pending:
         for name in re.findall(r"\b(\w+)\(", pending.pop()):
-            if name in _FUNCTIONS and name not in needed:
-                needed[name] = None
-                pending.append(_FUNCTIONS[name])
-    return "".join(f"{_FUNCTIONS[name]}\n" for name in sorted(needed))
+            found = _FUNCTIONS.get(name) or _of_vectors(name)
+            if found and name not in needed:
+                needed[name] = found
+                pending.append(found)
+    return "".join(f"{needed[name]}\n" for name in sorted(needed))
+
+
+def _of_vectors(name: str) -> str | None:
+    """The form of a function of floats that takes vectors, called `<function>_4`."""
+    function = name.removesuffix("_4")
+    if function == name or function not in _FUNCTIONS:
+        return None
+    head, _, _ = _FUNCTIONS[function].partition("{")
+    params = re.findall(r"(\w+): f32", head)
+    result = head.rpartition("->")[2].strip()
+    lanes = ", ".join(f"{function}({', '.join(f'{param}.{lane}' for param in params)})" for lane in "xyzw")
+    taken = ", ".join(f"{param}: vec4<f32>" for param in params)
+    return f"fn {name}({taken}) -> vec4<{result}> {{ return vec4<{result}>({lanes}); }}"

@@ -12,7 +12,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from deploykit.compiler.codegen.c.types import bits, is_float, is_unsigned
+
+if TYPE_CHECKING:
+    from tvm.ir import Expr
+
+LANES = 4
+"""Elements of a vector."""
 
 WIDE = "vec2<u32>"
 """A 64-bit integer."""
@@ -46,3 +54,16 @@ def element_type(dtype: str) -> str:
     if packed(dtype) > 1:
         return "u32"
     return WIDE if dtype == "int64" else value_type(dtype)
+
+
+def dtype_of(expr: Expr) -> str:
+    """The dtype of an expression, of a vector that of its elements. Raises `ValueError` for another length than 4."""
+    dtype, _, lanes = str(expr.ty.dtype).partition("x")
+    if lanes and int(lanes) != LANES:
+        raise ValueError(f"no WGSL for vectors of {lanes}")
+    return dtype
+
+
+def lanes_of(expr: Expr) -> int:
+    """1, or `LANES` for a vector."""
+    return LANES if "x" in str(expr.ty.dtype) else 1

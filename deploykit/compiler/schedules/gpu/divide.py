@@ -12,8 +12,10 @@ from typing import Any
 
 from tvm import ir, tirx
 
+from deploykit.compiler.schedules.access import Views
 from deploykit.compiler.schedules.driver import prepared
 from deploykit.compiler.schedules.gpu.limits import Gpu
+from deploykit.compiler.schedules.gpu.tile import tile
 from deploykit.compiler.schedules.loops import collapsed, dtype_of, without_units
 from deploykit.compiler.schedules.nest import Buffer, Nest, Opaque, Stage, collect, sequence, substitute
 from deploykit.compiler.schedules.plain import plain
@@ -41,8 +43,9 @@ class Divided:
 Rule = Callable[[Stage, Gpu], "Any | str"]
 
 
-def divide(func: tirx.PrimFunc, gpu: Gpu) -> Divided | str:
-    """`func` in parts, each with one parallel loop, or why it cannot run on `gpu`."""
+def divide(func: tirx.PrimFunc, gpu: Gpu, *, tiled: bool = True) -> Divided | str:
+    """`func` in parts, each with one parallel loop, or why it cannot run on `gpu`. Not `tiled`: an invocation for each
+    element everywhere."""
     nest = prepared(func)
     if isinstance(nest, str):
         return nest
@@ -50,14 +53,14 @@ def divide(func: tirx.PrimFunc, gpu: Gpu) -> Divided | str:
     for stage in nest.stages:
         if isinstance(stage, Opaque):
             return "it holds an imperative block"
-        part = _part(nest, stage, gpu)
+        part = _part(nest, stage, gpu, tiled)
         if isinstance(part, str):
             return part
         parts.append(part)
     return Divided(nest.temporaries, tuple(parts))
 
 
-def _part(nest: Nest, stage: Stage, gpu: Gpu) -> Part | str:
+def _part(nest: Nest, stage: Stage, gpu: Gpu, tiled: bool) -> Part | str:
     buffers = [param for param in nest.func.params if tirx.is_buffer_var(param)]
     known = [*buffers, *nest.temporaries]
     written = list(stage.outputs)
@@ -72,7 +75,13 @@ def _part(nest: Nest, stage: Stage, gpu: Gpu) -> Part | str:
     for buffer in operands:
         if dtype_of(buffer) not in gpu.dtypes:
             return f"it has tensors of {dtype_of(buffer)}"
-    body = threads(stage)
+    views = Views()
+    body = tile(stage, views) if tiled else "not asked for"
+    if isinstance(body, str):
+        body = threads(stage)
+    else:
+        declared = [declaration for buffer in operands for declaration in views.declarations(buffer)]
+        body = sequence([*declared, body])
     used = {*collect(body, ir.Var), *(var for b in operands for extent in b.shape for var in collect(extent, ir.Var))}
     scalars = [var for var in _scalars(nest.func) if var in used]
     func = tirx.PrimFunc([*operands, *scalars], body)

@@ -1,0 +1,385 @@
+"""Tiles: an invocation computes several rows of a few vectors of four elements.
+
+Takes stages over float32 whose last axis is a whole number of vectors and along which every load stands still or moves
+by one: matrix products with packed panels, convolutions and pooling with the channels last, and what is elementwise.
+Sums stay in registers; a factor of the summed product that does not depend on the row is loaded once for all rows, one
+that does not depend on the column once for all columns, and four at a time along the innermost reduced axis where that
+is contiguous. Rows that do not fill a tile are computed one by one.
+
+Elementwise stages whose tensors are all walked through alike are one row of vectors, whatever their shapes: the last
+vector may reach beyond the tensors, into the padding that every tensor has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, sym, tirx
+
+from deploykit.compiler.schedules.access import Views, analyse, fuse, offset_of, pinned, values_of
+from deploykit.compiler.schedules.loops import (
+    Code,
+    as_index,
+    const,
+    dtype_of,
+    index_of,
+    local,
+    loop,
+    static,
+    unravel,
+    vectorized,
+    without_units,
+)
+from deploykit.compiler.schedules.nest import Buffer, Expr, Stage, call_name, collect, sequence, substitute
+
+LANES = 4
+"""Elements of a vector."""
+
+WIDTHS = (8, 4)
+"""Columns of a tile, the best first."""
+
+ROWS = (4, 7, 5, 6, 3, 2)
+"""Rows of a tile, the best first among those that divide how many there are."""
+
+
+def tile(stage: Stage, views: Views) -> Any | str:
+    """A statement that computes `stage`, or why it is not done in tiles."""
+    buffers = {*stage.touched, *stage.outputs}
+    if any(dtype_of(buffer) != "float32" for buffer in buffers):
+        return "not over float32"
+    if stage.store is None:
+        return "several results"
+    if stage.reduce and stage.combine is None:
+        return "no plain reduction"
+    whole = _flat(stage, views)
+    return _Tiles(stage, views).statement() if whole is None else whole
+
+
+def _flat(stage: Stage, views: Views) -> Any | None:
+    """An elementwise stage as one row of vectors, where its tensors are walked through alike."""
+    if stage.reduce or stage.epilogue is not None:
+        return None
+    store = stage.store
+    axes, units = without_units(stage.axes)
+    store = substitute(store, units)
+    found = analyse([store], axes)
+    fused = fuse(axes, found, pinned([store.value], axes))
+    if len(fused) != 1 or static(fused[0].axis.extent) is not None:
+        return None
+    strides = [
+        static(access.strides[fused[0].inner]) if access.strides[fused[0].inner] is not None else None
+        for access in found
+    ]
+    if strides[0] != 1 or any(stride not in (0, 1) for stride in strides):
+        return None
+    values = values_of(fused, axes)
+    axis = fused[0].axis
+    count = tirx.floordiv(as_index(axis.extent) + (LANES - 1), const(LANES))
+    body = views.store(substitute(store, values))
+
+    def at(index: Expr) -> Any:
+        return vectorized(LANES, lambda lane: substitute(body, {axis.var: index_of(axis, index * LANES + lane)}))
+
+    return loop("task", count, at, tirx.ForKind.PARALLEL)
+
+
+@dataclass(frozen=True)
+class _Factor:
+    """A factor of what is summed: `by_row` and `by_column` say what it depends on; `along`: it may be loaded four at a
+    time along the innermost reduced axis."""
+
+    value: Expr
+    by_row: bool
+    by_column: bool
+    along: bool
+
+
+class _Tiles:
+    def __init__(self, stage: Stage, views: Views) -> None:
+        self.stage, self.views = stage, views
+        self.axes, units = without_units(stage.axes)
+        self.reduce, reduced = without_units(stage.reduce)
+        self.units = units | reduced
+
+    def statement(self) -> Any | str:
+        stage = self.stage
+        if not self.axes:
+            return "a single element"
+        columns = self.axes[-1].static
+        width = next((w for w in WIDTHS if columns is not None and columns % w == 0), None)
+        if width is None:
+            return "no whole vectors of columns"
+        self.width = width if stage.reduce else LANES
+        self.column = self.axes[-1]
+        self.row = self.axes[-2] if len(self.axes) > 1 and stage.reduce else None
+        self.chunk, self.lane = ir.Var("chunk", "int64"), ir.Var("lane", "int64")
+        refused = self._walk()
+        if refused:
+            return refused
+        self.factors = self._factors()
+        if self.row is not None and not any(not factor.by_row for factor in self.factors):
+            self.row = None
+        return self._grid()
+
+    def _place(self) -> Expr:
+        """The column of a lane of a tile's first vector."""
+        return index_of(self.column, self.chunk * self.width + self.lane)
+
+    def _known(self) -> sym.Analyzer:
+        """Knows the axes, and that another lane follows."""
+        known = sym.Analyzer()
+        for axis in (*self.axes[:-1], *self.reduce):
+            known.bind(axis.var, ir.Range(tirx.IntImm(dtype_of(axis.var), 0), axis.extent))
+        count = (self.column.static or 0) // self.width
+        known.bind(self.chunk, ir.Range(const(0), const(count)))
+        known.bind(self.lane, ir.Range(const(0), const(LANES - 1)))
+        return known
+
+    def _walk(self) -> str | None:
+        """Why loads or stores cannot be vectors."""
+        known = self._known()
+        stage = self.stage
+        values = {self.column.var: self._place(), **self.units}
+        nodes = [stage.body, *([] if stage.epilogue is None else [stage.epilogue])]
+        for node in nodes:
+            for choice in collect(node, ir.Call):
+                if call_name(choice) == "if_then_else" and self.column.var in set(collect(choice.args[0], ir.Var)):
+                    return "a condition on the column"
+            for load in collect(node, ir.TensorLoad):
+                if self._stride(load.source, load.indices, values, self.lane, known) not in (0, 1):
+                    return "a load that is no vector"
+        last = stage.epilogue if stage.epilogue is not None else stage.store
+        assert last is not None
+        if self._stride(last.buffer, last.indices, values, self.lane, known) != 1:
+            return "a store that is no vector"
+        nested = [inner for load in stage.loads for index in load.indices for inner in collect(index, ir.TensorLoad)]
+        if any(self.column.var in set(collect(load, ir.Var)) for load in nested):
+            return "an index from memory"
+        return None
+
+    def _stride(
+        self, buffer: Buffer, indices: Sequence[Expr], values: dict[ir.Var, Expr], var: ir.Var, known: sym.Analyzer
+    ) -> int | None:
+        offset = substitute(offset_of(buffer, indices), values)
+        step = known.simplify(substitute(offset, {var: var + 1}) - offset)
+        return static(step)
+
+    def _factors(self) -> list[_Factor]:
+        combine = self.stage.combine
+        if combine is None:
+            return []
+        source = substitute(combine.source, self.units)
+        known = self._known()
+        pieces = [source.a, source.b] if isinstance(source, tirx.Mul) else [source]
+        return [self._factor(piece, known) for piece in pieces]
+
+    def _factor(self, value: Expr, known: sym.Analyzer) -> _Factor:
+        used = set(collect(value, ir.Var))
+        by_row = self.row is not None and self.row.var in used
+        by_column = self.column.var in used
+        return _Factor(value, by_row, by_column, not by_column and self._contiguous(value, known))
+
+    def _contiguous(self, value: Expr, known: sym.Analyzer) -> bool:
+        """Whether four elements along the innermost reduced axis are one vector."""
+        inner = self.reduce[-1] if self.reduce else None
+        if inner is None or inner.static is None or inner.static % LANES:
+            return False
+        for choice in collect(value, ir.Call):
+            if call_name(choice) == "if_then_else" and inner.var in set(collect(choice.args[0], ir.Var)):
+                return False
+        block, lane = ir.Var("block", "int64"), ir.Var("step", "int64")
+        known.bind(block, ir.Range(const(0), const(inner.static // LANES)))
+        known.bind(lane, ir.Range(const(0), const(LANES - 1)))
+        values = {inner.var: index_of(inner, block * LANES + lane)}
+        strides = [self._stride(ld.source, ld.indices, values, lane, known) for ld in collect(value, ir.TensorLoad)]
+        return bool(strides) and all(stride in (0, 1) for stride in strides) and 1 in strides
+
+    # Emission
+
+    def _grid(self) -> Any:
+        """The parallel loop over outer axes, blocks of rows and chunks of columns."""
+        outer = [axis for axis in self.axes[:-1] if self.row is None or axis is not self.row]
+        chunks = (self.column.static or 0) // self.width
+        rows = 1 if self.row is None else self._rows()
+        extents = [as_index(axis.extent) for axis in outer]
+        blocks: Expr = const(1)
+        if self.row is not None:
+            blocks = sym.Analyzer().simplify(tirx.floordiv(as_index(self.row.extent) + (rows - 1), const(rows)))
+        total: Expr = const(chunks)
+        for extent in (blocks, *reversed(extents)):
+            total = total * extent
+
+        def at(index: Expr) -> Any:
+            code = Code()
+            *places, block, chunk = unravel(index, [*extents, blocks, const(chunks)])
+            values: dict[ir.Var, Expr] = {}
+            for axis, place in zip(outer, places, strict=True):
+                values[axis.var] = index_of(axis, code.let(axis.var.name.removeprefix("v_"), place))
+            chosen = code.let("chunk", chunk)
+            if self.row is None:
+                code.add(self._body(1, None, chosen, values))
+            else:
+                first = code.let("first", block * rows)
+                code.add(self._by_rows(rows, first, chosen, values))
+            return code.statement()
+
+        return loop("task", total, at, tirx.ForKind.PARALLEL)
+
+    def _rows(self) -> int:
+        assert self.row is not None
+        count = self.row.static
+        if count is None:
+            return ROWS[0]
+        return next((rows for rows in ROWS if count % rows == 0), min(ROWS[0], count))
+
+    def _by_rows(self, rows: int, first: Expr, chunk: Expr, values: dict[ir.Var, Expr]) -> Any:
+        """A whole tile, or the rows that are left one after the other."""
+        assert self.row is not None
+        extent = as_index(self.row.extent)
+        whole = self._body(rows, first, chunk, values)
+        count = static(extent)
+        if count is not None and count % rows == 0:
+            return whole
+        rest = loop("rest", extent - first, lambda index: self._body(1, first + index, chunk, values))
+        return tirx.IfThenElse(first + rows <= extent, whole, rest)
+
+    def _body(self, rows: int, first: Expr | None, chunk: Expr, values: dict[ir.Var, Expr]) -> Any:
+        """`rows` rows of the tile from `first` on."""
+        stage = self.stage
+        vectors = self.width // LANES
+
+        def at(node: Any, row: int, vector: int, lane: Expr) -> Any:
+            """`node` for one element of the tile."""
+            place = {**self.units, **values}
+            place[self.column.var] = index_of(self.column, chunk * self.width + (vector * LANES) + lane)
+            if self.row is not None and first is not None:
+                place[self.row.var] = index_of(self.row, first + row)
+            return substitute(node, place)
+
+        combine = stage.combine
+        assert stage.store is not None
+        target = stage.store.buffer
+        if combine is None:
+
+            def store_at(lane: Expr) -> Any:
+                return self.views.store(at(stage.store, 0, 0, lane))
+
+            return vectorized(LANES, store_at)
+        sums = local("sums", rows * self.width, "float32")
+        spots = [(row, vector) for row in range(rows) for vector in range(vectors)]
+
+        def every(body: Callable[[int, int, Expr], Any]) -> list[Any]:
+            return [vectorized(LANES, partial(body, row, vector)) for row, vector in spots]
+
+        def place(row: int, vector: int, lane: Expr) -> Expr:
+            return const(row * self.width + vector * LANES) + lane
+
+        start = every(lambda r, v, lane: tirx.BufferStore(sums, at(combine.identity, r, v, lane), [place(r, v, lane)]))
+        update = self._update(rows, vectors, sums, at, place)
+        store = stage.store if stage.epilogue is None else stage.epilogue
+
+        def finish(row: int, vector: int, lane: Expr) -> Any:
+            total = tirx.BufferLoad(sums, [place(row, vector, lane)])
+            if stage.epilogue is None:
+                moved = tirx.BufferStore(store.buffer, total, store.indices)
+                return self.views.store(at(moved, row, vector, lane))
+            return _with_value(self.views.store(at(store, row, vector, lane)), self.views, target, total)
+
+        return sequence([tirx.AllocBuffer(sums), *start, update, *every(finish)])
+
+    def _update(self, rows: int, vectors: int, sums: Buffer, at: Any, place: Any) -> Any:
+        """The loops over reduced axes that add to the sums."""
+        combine = self.stage.combine
+        assert combine is not None
+        inner = self.reduce[-1] if self.reduce else None
+        steps = LANES if inner is not None and any(factor.along for factor in self.factors) else 1
+
+        def step(index: Expr | None) -> Any:
+            code: list[Any] = []
+            cells = [self._cell(code, factor, rows, vectors, steps, index, at) for factor in self.factors]
+            for k in range(steps):
+                for row in range(rows):
+                    for vector in range(vectors):
+
+                        def add(lane: Expr, row: int = row, vector: int = vector, k: int = k) -> Any:
+                            operands = [cell(row, vector, lane, k) for cell in cells]
+                            value = operands[0] * operands[1] if len(operands) == 2 else operands[0]
+                            spot = place(row, vector, lane)
+                            return tirx.BufferStore(
+                                sums, combine.operator(tirx.BufferLoad(sums, [spot]), value), [spot]
+                            )
+
+                        code.append(vectorized(LANES, add))
+            return sequence(code)
+
+        if inner is None:
+            return step(None)
+        extent = inner.extent if steps == 1 else const((inner.static or 0) // steps)
+        result = loop(inner.var.name.removeprefix("v_"), extent, step)
+        for axis in reversed(self.reduce[:-1]):
+            var = ir.Var(axis.var.name.removeprefix("v_"), dtype_of(axis.var))
+            inside = substitute(result, {axis.var: var})
+            result = tirx.For(var, tirx.IntImm(dtype_of(var), 0), axis.extent, tirx.ForKind.SERIAL, inside)
+        return result
+
+    def _cell(
+        self, code: list[Any], factor: _Factor, rows: int, vectors: int, steps: int, index: Expr | None, at: Any
+    ) -> Callable[[int, int, Expr, int], Expr]:
+        """Load a factor for all of the tile, and how its element for a row, a column and a step is then called."""
+        inner = self.reduce[-1] if self.reduce else None
+        many = rows if factor.by_row else 1
+        wide = vectors * LANES if factor.by_column else 1
+        size = many * wide * steps
+        cell = local("factor", size, "float32")
+        code.append(tirx.AllocBuffer(cell))
+
+        def value(row: int, vector: int, lane: Expr, k: Expr | int) -> Expr:
+            node = self.views.value(at(factor.value, row, vector, lane))
+            if inner is None or index is None:
+                return node
+            position = index if steps == 1 else index * steps + k
+            return substitute(node, {inner.var: index_of(inner, position)})
+
+        for row in range(many):
+            if factor.along and steps > 1:
+
+                def ahead(lane: Expr, row: int = row) -> Any:
+                    return tirx.BufferStore(cell, value(row, 0, const(0), lane), [const(row * steps) + lane])
+
+                code.append(vectorized(LANES, ahead))
+                continue
+            for k in range(steps):
+                base = (row * steps + k) * wide
+                if not factor.by_column:
+                    code.append(tirx.BufferStore(cell, value(row, 0, const(0), k), [const(base)]))
+                    continue
+                for vector in range(vectors):
+
+                    def across(lane: Expr, row: int = row, k: int = k, vector: int = vector, base: int = base) -> Any:
+                        return tirx.BufferStore(
+                            cell, value(row, vector, lane, k), [const(base + vector * LANES) + lane]
+                        )
+
+                    code.append(vectorized(LANES, across))
+
+        def element(row: int, vector: int, lane: Expr, k: int) -> Expr:
+            own = row if factor.by_row else 0
+            if factor.by_column:
+                return tirx.BufferLoad(cell, [const((own * steps + k) * wide + vector * LANES) + lane])
+            return tirx.BufferLoad(cell, [const(own * steps + k)])
+
+        return element
+
+
+def _with_value(store: Any, views: Views, buffer: Buffer, value: Expr) -> Any:
+    """`store` with loads of the reduced value replaced."""
+    flat = views.flat(buffer)
+
+    def load(node: Any) -> Any:
+        return value if node.source.same_as(flat) or node.source.same_as(buffer) else node
+
+    return tvm_ffi.structural_map(store, (ir.TensorLoad, load))
