@@ -20,6 +20,7 @@ from onnx.backend.test.runner import Runner
 from onnx.reference import ReferenceEvaluator
 
 import deploykit
+from deploykit import onnx_backend
 from tests.conformance.suite import Case
 
 SHORT_OPERAND = 1
@@ -54,10 +55,11 @@ def check(case: Case) -> int:
     for variant in _variants(model, given):
         with tempfile.TemporaryDirectory() as folder:
             try:
-                deploykit.build(variant.model, output=f"{folder}/model")
+                target, cpu = onnx_backend.TARGET, onnx_backend.CPU
+                deploykit.build(variant.model, target=target, cpu=cpu, output=f"{folder}/model")
             except deploykit.UnsupportedModelError:
                 continue
-            session = deploykit.open(f"{folder}/model")
+            session = deploykit.open(f"{folder}/model", device=onnx_backend.DEVICE)
             _compare(case, list(session.run(given).values()), outputs)
             return 1 + sum(_agrees(case, variant, session, given, sizes) for sizes in _other_sizes(variant))
     raise NoVariant("no relaxation can be imported")

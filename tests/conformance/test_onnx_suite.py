@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 
 import pytest
 
 from deploykit import onnx_backend
+from deploykit.engines.chromium import find_chromium
 from tests.conformance import dynamic, operators_page
 from tests.conformance.suite import cases, dynamic_failures, known_failures
 
@@ -57,6 +59,20 @@ def test_case_as_webassembly_in_node(name: str, monkeypatch: pytest.MonkeyPatch)
     """A sample; `python -m tests.conformance.report --target webgpu` runs all cases."""
     monkeypatch.setattr(onnx_backend, "TARGET", "webgpu")
     cases()[name].run()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
+@pytest.mark.parametrize("name", SUPPORTED[9::160])
+def test_case_as_shaders_in_chromium(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sample, and its dynamic variants; `python -m tests.conformance.report --target webgpu --device webgpu` runs all
+    cases."""
+    monkeypatch.setattr(onnx_backend, "TARGET", "webgpu")
+    monkeypatch.setattr(onnx_backend, "DEVICE", "webgpu")
+    cases()[name].run()
+    if name not in dynamic_failures():
+        with contextlib.suppress(dynamic.NoVariant):
+            dynamic.check(cases()[name])
 
 
 @pytest.mark.slow
