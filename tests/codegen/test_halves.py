@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 import deploykit
 
@@ -46,3 +47,27 @@ def test_functions_of_float16_that_is_cast_first(target: str, size: str, tmp_pat
     h[:4] = [-120, -np.inf, np.inf, np.nan]
     with deploykit.open(tmp_path / "dist") as session:
         np.testing.assert_allclose(session(h=h)["y"], np.exp(h.astype(np.float32)), rtol=1e-6)
+
+
+PRODUCTS = """<ir_version: 9, opset_import: ["": 20]>
+products (float16[n, 3, 9, 9] x, float16[n, 5, k] a, float16[k, 20] b) => (float16[n, 24, 9, 9] y, float16[n, 5, m] z) {
+    y = Conv<pads=[1, 1, 1, 1]>(x, w) p = MatMul(a, b) z = MatMul(p, v) }"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_products_of_float16(target: str, tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(PRODUCTS)
+    rng = np.random.default_rng(0)
+    weights = {"w": rng.standard_normal((24, 3, 3, 3)), "v": rng.standard_normal((20, 37))}
+    for name, value in weights.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(value.astype(np.float16), name))
+    deploykit.build(model, target, output=tmp_path / "products")
+    with deploykit.open(tmp_path / "products") as session:
+        for n, k in ((1, 1), (3, 19)):
+            shapes = {"x": (n, 3, 9, 9), "a": (n, 5, k), "b": (k, 20)}
+            feeds = {name: (rng.standard_normal(shape) / 2).astype(np.float16) for name, shape in shapes.items()}
+            results, expected = session.run(feeds), ReferenceEvaluator(model).run(None, feeds)
+            for name, value in zip(("y", "z"), expected, strict=True):
+                np.testing.assert_allclose(
+                    results[name].astype(np.float32), value.astype(np.float32), rtol=0.02, atol=0.02
+                )

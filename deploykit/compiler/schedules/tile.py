@@ -40,11 +40,9 @@ class Tile:
 
 
 def tile_for(device: Device, dtype: str, vectors: int) -> Tile:
-    """The tile with `vectors` vectors a row that fills three quarters of the registers, or has `CHAINS` rows of one
-    vector; 4 columns without vectors."""
+    """The tile with `vectors` vectors a row, or columns where there are no vectors, that fills three quarters of the
+    registers, or has `CHAINS` rows of one vector."""
     lanes = device.lanes(bits_of(dtype))
-    if lanes == 1:
-        vectors = 4
     rows = max(1, device.vector_registers * 3 // 4 // vectors)
     return Tile(min(rows, CHAINS) if vectors == 1 else rows, vectors, lanes, dtype)
 
