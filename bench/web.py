@@ -1,11 +1,11 @@
 """`make bench-web`: web packages next to onnxruntime-web, in one page of headless Chromium, as a table.
 
-    python -m bench.web [--filter NAME] [--threads N] [--seconds S] [--output DIR]
+    python -m bench.web [--filter NAME] [--device D] [--threads N] [--seconds S] [--output DIR]
 
-Both sides run on WebAssembly by turns of many runs, with one thread each, then with two. `ratio` is onnxruntime-web's
-median time over ours: above 1 we are faster; `code` is what a page transfers besides the weights, with gzip. Needs
-chromium, and npm for onnxruntime-web. DIR (default `build/bench-web`) receives packages, models and `report.json`.
-Exit code 1 when results differ.
+Both sides run by turns of many runs: on WebAssembly with one thread each, then with two, then on WebGPU, which a
+machine without a GPU has in software. `ratio` is onnxruntime-web's median time over ours: above 1 we are faster; `code`
+is what a page transfers besides the weights, with gzip. Needs chromium, and npm for onnxruntime-web. DIR (default
+`build/bench-web`) receives packages, models and `report.json`. Exit code 1 when results differ.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from deploykit.cli.console import messages, results, table
 from deploykit.manifest import Manifest, read_manifest
 
 PEER = "onnxruntime-web@1.30.0"
+DEVICES = ("wasm", "webgpu")
 THREADS = (1, 2)
 TOLERANCE = 1e-3
 """Largest difference of an element, relative to one more than its magnitude."""
@@ -45,13 +46,20 @@ def main() -> int:
     models = []
     for job in jobs:
         messages.print(f"{job['name']}: time")
-        for threads in given.threads or THREADS:
-            settings = {"jobs": [job], "seconds": given.seconds, "threads": threads}
+        for device, threads in _places(given):
+            settings = {"jobs": [job], "seconds": given.seconds, "device": device, "threads": threads}
             (folder / "jobs.json").write_text(json.dumps(settings))
-            found = in_chromium(folder, "web.html", seconds=600, headers=ISOLATED)
-            models += [{**model, "threads": threads} for model in found["models"]]
+            found = in_chromium(folder, "web.html", seconds=600, headers=ISOLATED, gpu=device == "webgpu")
+            place = device if device == "webgpu" else f"{device}, {threads} thread{'s' if threads > 1 else ''}"
+            models += [{**model, "on": place} for model in found["models"]]
             (folder / "report.json").write_text(json.dumps({**found, "models": models}, indent=1) + "\n")
     return _show(models, folder)
+
+
+def _places(given: argparse.Namespace) -> list[tuple[str, int]]:
+    """The devices to time on, each with a number of threads."""
+    places = [("wasm", threads) for threads in given.threads or THREADS] + [("webgpu", 1)]
+    return [(device, threads) for device, threads in places if device in (given.device or DEVICES)]
 
 
 def _install_peer(folder: Path) -> None:
@@ -87,34 +95,33 @@ def _label(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={size}" for name, size in sizes.items())
 
 
-def _code_bytes(folder: Path) -> int:
+def _code_bytes(folder: Path, place: str) -> int:
     """Bytes with gzip of what a page loads besides the weights."""
     manifest = read_manifest(folder)
-    loaded = ("index.mjs", "model-relaxed.wasm")
+    code = ("model-gpu.wasm", "shaders.wgsl") if place == "webgpu" else ("model-relaxed.wasm",)
+    loaded = ("index.mjs", *code)
     files = [f for f in manifest.files if f.name in loaded or f.name.startswith("runtime/")]
     return sum(f.gzip_bytes for f in files) + len(gzip.compress((folder / "manifest.json").read_bytes()))
 
 
 def _show(models: Sequence[Mapping[str, Any]], folder: Path) -> int:
-    shown = table(
-        "model", "sizes", "threads", "deploykit", "onnxruntime-web", "ratio", "load", "its load", "code", "error"
-    )
-    ratios: dict[int, list[float]] = {}
+    shown = table("model", "sizes", "on", "deploykit", "onnxruntime-web", "ratio", "load", "its load", "code", "error")
+    ratios: dict[str, list[float]] = {}
     wrong = False
     for model in models:
-        threads = model["threads"]
+        place = model["on"]
         if "failed" in model:
-            shown.add_row(model["name"], model["failed"], str(threads))
+            shown.add_row(model["name"], model["failed"], place)
             wrong = True
         for index, row in enumerate(model["rows"]):
             ratio = row["peer"] / row["ours"]
-            ratios.setdefault(threads, []).append(ratio)
+            ratios.setdefault(place, []).append(ratio)
             wrong = wrong or not row["error"] <= TOLERANCE
-            times = (str(threads), f"{row['ours']:.2f} ms", f"{row['peer']:.2f} ms", f"{ratio:.2f}")
+            times = (place, f"{row['ours']:.2f} ms", f"{row['peer']:.2f} ms", f"{ratio:.2f}")
             shown.add_row(model["name"], row["label"], *times, *_once(model, folder, index), f"{row['error']:.0e}")
     results.print(shown)
-    for threads, found in ratios.items():
-        results.print(f"{threads} thread(s): geometric mean {mean(found):.2f}, least {min(found):.2f}")
+    for place, found in ratios.items():
+        results.print(f"{place}: geometric mean {mean(found):.2f}, least {min(found):.2f}")
     return 1 if wrong else 0
 
 
@@ -122,7 +129,11 @@ def _once(model: Mapping[str, Any], folder: Path, index: int) -> tuple[str, str,
     """What belongs to a model rather than to a row: the times to load, and the code; on the first row."""
     if index:
         return "", "", ""
-    return f"{model['ourLoad']:.0f} ms", f"{model['peerLoad']:.0f} ms", f"{_code_bytes(folder / model['name']):,}"
+    return (
+        f"{model['ourLoad']:.0f} ms",
+        f"{model['peerLoad']:.0f} ms",
+        f"{_code_bytes(folder / model['name'], model['on']):,}",
+    )
 
 
 def _arguments() -> argparse.Namespace:
@@ -130,6 +141,7 @@ def _arguments() -> argparse.Namespace:
         prog="python -m bench.web", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--filter", action="append", metavar="NAME", help="models whose name contains this")
+    parser.add_argument("--device", action="append", choices=DEVICES, help="what to time on (default: both)")
     parser.add_argument("--threads", action="append", type=int, metavar="N", help="of each side (default: 1 and 2)")
     parser.add_argument("--seconds", type=float, default=3, help="for each line of the table (default: 3)")
     parser.add_argument("--output", type=Path, default=Path("build/bench-web"), metavar="DIR")
