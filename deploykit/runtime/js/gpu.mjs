@@ -16,6 +16,8 @@ const BLOCK = 256;
 /** Blocks written before a submission. */
 const MOST_BLOCKS = 1024;
 const SLICE_BYTES = 24;
+/** Bytes of the largest element of an array: a vector. */
+const MOST_ELEMENT = 16;
 
 const COPY = `struct Scalars { first: i32, place: i32, threads: i32 }
 @group(0) @binding(0) var<uniform> scalars: Scalars;
@@ -67,6 +69,11 @@ export class GpuDriver {
     this.blocks = new Int32Array((MOST_BLOCKS * BLOCK) / 4);
     this.blockCount = 0;
     this.uniforms = this.makeBuffer(MOST_BLOCKS * BLOCK, GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST, 'scalars');
+    /**
+     * What tensors without elements are bound to, by the number of the operand.
+     * @type {GPUBuffer[]}
+     */
+    this.nothing = [];
     /** @type {GPUCommandEncoder | null} */
     this.encoder = null;
     /** @type {GPUComputePassEncoder | null} */
@@ -306,7 +313,12 @@ export class GpuDriver {
       return known;
     }
     const entries = places.map(({ buffer, offset, bytes }, index) => {
-      const size = Math.max(4, Math.ceil(bytes / 4) * 4);
+      if (bytes === 0) {
+        // Its place may be the end of a buffer, or that of another tensor, where nothing can be bound.
+        this.nothing[index] ??= this.makeBuffer(BLOCK, GPUBufferUsage.STORAGE, 'nothing');
+        return { binding: index + 1, resource: { buffer: this.nothing[index] } };
+      }
+      const size = Math.max(MOST_ELEMENT, Math.ceil(bytes / 4) * 4);
       if (size > this.device.limits.maxStorageBufferBindingSize) {
         const most = this.device.limits.maxStorageBufferBindingSize;
         throw new MemoryError(`a tensor of ${size} bytes is larger than the ${most} that this GPU can bind`, size);

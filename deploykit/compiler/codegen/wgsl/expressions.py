@@ -42,7 +42,7 @@ _COMPARISONS = {
 _BIT_OPERATORS = {prim.BitwiseAnd: "&", prim.BitwiseOr: "|", prim.BitwiseXor: "^"}
 _DIVISIONS = {prim.Div: "div", prim.Mod: "mod", prim.FloorDiv: "floordiv", prim.FloorMod: "floormod"}
 _SAME_NAME = (
-    *("exp", "exp2", "log", "log2", "sqrt", "floor", "ceil", "trunc", "round", "sin", "cos", "tan", "asin", "acos"),
+    *("exp", "exp2", "log2", "sqrt", "floor", "ceil", "trunc", "round", "sin", "cos", "tan", "asin", "acos"),
     *("atan", "sinh", "cosh", "asinh", "acosh", "atanh", "sigmoid"),
 )
 _MATH = {
@@ -63,6 +63,7 @@ _MATH = {
     "atan2": "atan2({}, {})",
     "fma": "fma({}, {}, {})",
     "fmod": "float_mod({}, {})",
+    "log": "logarithm({})",
     "hypot": "length(vec2<f32>({}, {}))",
     "copysign": "with_sign({}, {})",
 }

@@ -33,6 +33,10 @@ fn log_of_one_plus(x: f32) -> f32 {
     let rest = y - 1.0;
     return select(log(y) * (x / rest), x, rest == 0.0);
 }
+fn logarithm(a: f32) -> f32 {
+    if (a == 0.0) { return -infinity(); }
+    return log(a);
+}
 fn float_mod(a: f32, b: f32) -> f32 {
     let size = abs(b);
     var rest = abs(a) - size * trunc(abs(a) / size);
