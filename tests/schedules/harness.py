@@ -48,10 +48,12 @@ def fenced(array: np.ndarray) -> np.ndarray:
 
 
 class Compiled:
-    """A kernel as a callable; arrays and integers are passed in the order of its parameters."""
+    """A kernel as a callable; arrays and integers are passed in the order of its parameters. `rule` schedules it."""
 
-    def __init__(self, func: tirx.PrimFunc, device: Device) -> None:
-        self.func = schedule(func, device)
+    def __init__(
+        self, func: tirx.PrimFunc, device: Device, rule: Callable[[tirx.PrimFunc, Device], tirx.PrimFunc] = schedule
+    ) -> None:
+        self.func = rule(func, device)
         scalar = device.vector_bits == 0
         limit = {} if scalar else {"stack_limit": HOST_STACK_LIMIT}
         self._lowered = lower(self.func, "kernel", vectorize=not scalar, **limit)

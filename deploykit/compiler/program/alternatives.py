@@ -20,16 +20,18 @@ from deploykit.errors import UsageError
 
 
 def with_alternatives(program: Program, others: Sequence[Program]) -> Program:
-    """`program` with `others` as alternatives. Raises `UsageError` when their dims differ, which some models' do whose
-    sizes depend on data.
+    """`program` with `others` as alternatives; without one for a GPU whose dims differ, which some models' do whose
+    sizes depend on data. Raises `UsageError` where those of another one do.
     """
     if not others:
         return program
     for other in others:
-        if [dim.name for dim in other.dims] != [dim.name for dim in program.dims]:
-            raise UsageError(
-                f"'{program.name}' has other dims on {other.cpu} than on {program.cpu}: build it for one CPU"
-            )
+        if [dim.name for dim in other.dims] == [dim.name for dim in program.dims]:
+            continue
+        if other.on_gpu:
+            note = f"there are no kernels for the device '{other.cpu}', where the sizes of other tensors depend on data"
+            return replace(program, notes=(*program.notes, note))
+        raise UsageError(f"'{program.name}' has other dims on {other.cpu} than on {program.cpu}: build it for one CPU")
     if others[0].on_gpu:
         return _beside(program, others[0])
     constants: dict[tuple[str, bytes], Constant] = {}

@@ -43,6 +43,7 @@ const WEIGHTS = 'weights/';
 /** Weights that are laid out for one kind of device only. */
 const OF_WASM = 'weights/wasm-';
 const OF_GPU = 'weights/gpu-';
+const GPU_MODULE = 'model-gpu.wasm';
 /** What comes before each shader of `shaders.wgsl`. */
 const SHADER = /^\/\/ shader .*\n/m;
 
@@ -76,6 +77,9 @@ export async function load(locate, options = {}) {
   signal?.addEventListener('abort', forward);
   try {
     signal?.throwIfAborted();
+    if (device === 'webgpu' && !manifest.files.some((file) => file.name === GPU_MODULE)) {
+      throw new UnsupportedError("this model has no kernels for a GPU: load with device 'wasm'");
+    }
     const driver = device === 'webgpu' ? await openDriver() : null;
     try {
       const module = await loadModule(locate, manifest, driver, stop.signal, options);
@@ -110,7 +114,7 @@ async function openDriver() {
  */
 async function loadModule(locate, manifest, driver, signal, { onProgress = () => {}, cache = true, threads }) {
   const name = FEATURES.relaxed() ? 'model-relaxed.wasm' : 'model.wasm';
-  const code = fileOf(locate, manifest, driver ? 'model-gpu.wasm' : name);
+  const code = fileOf(locate, manifest, driver ? GPU_MODULE : name);
   const shaders = driver ? [fileOf(locate, manifest, 'shaders.wgsl')] : [];
   const others = driver ? OF_WASM : OF_GPU;
   const shards = manifest.files.filter((file) => file.name.startsWith(WEIGHTS) && !file.name.startsWith(others));

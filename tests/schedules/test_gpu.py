@@ -1,0 +1,146 @@
+"""Schedules for GPUs, at sizes with remainders: run on the CPU, where an invocation is an iteration of a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from tvm import te, tirx, topi
+
+from deploykit.compiler.codegen.wgsl.lowering import lower_shaders, shaders
+from deploykit.compiler.codegen.wgsl.shader import Sharing, emit_wgsl
+from deploykit.compiler.schedules.anchors.channels_last import conv_last, depthwise_last, pack_panels_array
+from deploykit.compiler.schedules.anchors.conv import ConvShape
+from deploykit.compiler.schedules.anchors.matmul import matmul, pack_array, packed_matmul
+from deploykit.compiler.schedules.gpu import WEBGPU, Divided, divide
+from tests.schedules.harness import VECTORS, Compiled, fenced
+
+N, M = (tirx.Var(name, "int64") for name in "nm")
+ROWS = [1, 3, 4, 9]
+"""Tiles have four rows."""
+
+
+def kernel(
+    shapes: Sequence[Sequence[object]], build: Callable[..., te.Tensor], dtype: str = "float32"
+) -> tirx.PrimFunc:
+    inputs = [te.placeholder(shape, dtype, name=f"x{i}") for i, shape in enumerate(shapes)]
+    return te.create_prim_func([*inputs, build(*inputs)], index_dtype_override="int64")
+
+
+def divided(func: tirx.PrimFunc) -> Divided:
+    found = shaders(func, WEBGPU)
+    assert isinstance(found, Divided), found
+    return found
+
+
+def single(func: tirx.PrimFunc, _device: object = None) -> tirx.PrimFunc:
+    """The only part of a kernel, whose sizes follow from its tensors."""
+    (part,) = divided(func).parts
+    return tirx.PrimFunc([param for param in part.func.params if tirx.is_buffer_var(param)], part.func.body)
+
+
+def texts(func: tirx.PrimFunc) -> list[str]:
+    """The shaders of a kernel."""
+    found = []
+    for part in lower_shaders(divided(func), "k").parts:
+        count = len(part.operands)
+        found.append(emit_wgsl(part.kernel.kernel, Sharing(tuple(range(count)), (True,) * count)))
+    return found
+
+
+def sample(shape: Sequence[int]) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def run(func: tirx.PrimFunc, inputs: Sequence[np.ndarray], expected: np.ndarray) -> None:
+    out = fenced(np.full(expected.shape, 7, expected.dtype))
+    Compiled(func, VECTORS, single).bind([*map(fenced, inputs), out])()
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize(("depth", "columns"), [(7, 40), (8, 12), (33, 10)])
+def test_products_with_packed_panels(rows: int, depth: int, columns: int) -> None:
+    a, b = sample((rows, depth)), sample((depth, columns))
+    panels = pack_array(b, 8)
+    func = kernel([(N, depth), panels.shape], lambda x, p: topi.nn.relu(packed_matmul(x, p, columns, "float32")))
+    run(func, [a, panels], np.maximum(a @ b, 0))
+    assert ("var sums_7: vec4<f32>;" in texts(func)[0]) == (columns == 40)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("stride", [1, 2])
+def test_convolutions_with_the_channels_last(rows: int, stride: int) -> None:
+    data, weight = sample((2, rows, 11, 3)), sample((16, 3, 3, 3))
+    panels = pack_panels_array(weight, 1, 8)
+    shape = ConvShape((stride, stride), (1, 1, 1, 1), (1, 1), 1)
+    out = [(rows - 1) // stride + 1, (11 - 1) // stride + 1]
+    spatial = [tirx.floordiv(N - 1, stride) + 1, out[1]]
+    func = kernel(
+        [(2, N, 11, 3), panels.shape], lambda x, p: conv_last(x, p, spatial, shape=shape, channels=16, dtype="float32")
+    )
+    padded = np.pad(data, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    expected = np.zeros((2, *out, 16), np.float32)
+    for y in range(3):
+        for x in range(3):
+            window = padded[:, y : y + stride * out[0] : stride, x : x + stride * out[1] : stride][
+                :, : out[0], : out[1]
+            ]
+            expected += window @ weight[:, :, y, x].T
+    run(func, [data, panels], expected)
+    assert "array<vec4<f32>>" in texts(func)[0]
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_depthwise_convolutions(rows: int) -> None:
+    data, weight = sample((1, rows, 6, 12)), sample((3, 3, 12))
+    shape = ConvShape((1, 1), (1, 1, 1, 1), (1, 1), 12)
+    func = kernel(
+        [(1, N, 6, 12), weight.shape], lambda x, w: depthwise_last(x, w, [N, 6], shape=shape, dtype="float32")
+    )
+    padded = np.pad(data, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    expected = sum(padded[:, y : y + rows, x : x + 6] * weight[y, x] for y in range(3) for x in range(3))
+    run(func, [data, weight], np.asarray(expected))
+    assert "sums_0" in texts(func)[0]
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 7), (5, 33)])
+def test_what_walks_through_its_tensors_alike_is_one_row_of_vectors(size: tuple[int, int]) -> None:
+    func = kernel([(N, M), (N, M)], lambda a, b: topi.tanh(topi.add(a, b)))
+    inputs = [sample(size), sample(size)]
+    room = size[0] * size[1] + 4
+    padded = [np.resize(array, room) for array in (*inputs, inputs[0])]
+    views = [array[: size[0] * size[1]].reshape(size) for array in padded]
+    Compiled(func, VECTORS, single).bind(views)()
+    np.testing.assert_allclose(views[2], np.tanh(inputs[0] + inputs[1]), rtol=1e-5, atol=1e-6)
+    assert "bounded_tanh_4" in texts(func)[0]
+
+
+@pytest.mark.parametrize("size", [(1, 1, 1), (3, 5, 7), (2, 0, 3)])
+def test_products_of_two_tensors_are_computed_element_by_element(size: tuple[int, int, int]) -> None:
+    n, k, m = size
+    a, b = sample((n, k)), sample((k, m))
+    depth = tirx.Var("k", "int64")
+    run(kernel([(N, depth), (depth, M)], lambda x, y: matmul(x, y, "float32")), [a, b], a @ b)
+
+
+def test_stages_that_wait_for_each_other_are_kernels_of_their_own() -> None:
+    func = kernel([(N, M)], lambda x: topi.nn.softmax(x, axis=-1))
+    found = divided(func)
+    assert len(found.parts) > 1
+    assert len(texts(func)) == len(found.parts)
+
+
+@pytest.mark.parametrize(("dtype", "words"), [("float64", "tensors of float64"), ("uint64", "tensors of uint64")])
+def test_dtypes_that_a_gpu_has_not_are_declined(dtype: str, words: str) -> None:
+    reason = divide(kernel([(N, M)], lambda x: topi.add(x, x), dtype), WEBGPU)
+    assert isinstance(reason, str)
+    assert words in reason
+
+
+def test_more_tensors_than_bindings_are_declined() -> None:
+    func = kernel([(N,)] * 9, lambda *x: topi.concatenate(x))
+    reason = divide(func, WEBGPU)
+    assert isinstance(reason, str)
+    assert "more than 8" in reason
