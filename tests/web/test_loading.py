@@ -244,6 +244,7 @@ def of_bytes(weights: int) -> Callable[[SimpleHTTPRequestHandler, bytes], None]:
     def larger(handler: SimpleHTTPRequestHandler, data: bytes) -> None:
         manifest = json.loads(data)
         manifest["peak_memory"]["weights"] = weights
+        next(file for file in manifest["files"] if file["name"] == WEIGHTS)["bytes"] = weights
         whole(handler, json.dumps(manifest).encode())
 
     return larger

@@ -6,7 +6,7 @@ that touch more tensors than there are bindings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,9 +38,6 @@ class Divided:
 
     temporaries: tuple[Buffer, ...]
     parts: tuple[Part, ...]
-
-
-Rule = Callable[[Stage, Gpu], "Any | str"]
 
 
 def divide(func: tirx.PrimFunc, gpu: Gpu, *, tiled: bool = True) -> Divided | str:

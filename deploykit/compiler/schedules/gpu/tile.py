@@ -56,7 +56,15 @@ def tile(stage: Stage, views: Views) -> Any | str:
     if stage.reduce and stage.combine is None:
         return "no plain reduction"
     whole = _flat(stage, views)
-    return _Tiles(stage, views).statement() if whole is None else whole
+    if whole is not None:
+        return whole
+    axes, _ = without_units(stage.axes)
+    columns = axes[-1].static if axes else None
+    width = next((width for width in WIDTHS if columns is not None and columns % width == 0), None)
+    if width is None:
+        return "no whole vectors of columns"
+    tiles = _Tiles(stage, views, width if stage.reduce else LANES)
+    return tiles.refusal() or tiles.statement()
 
 
 def _flat(stage: Stage, views: Views) -> Any | None:
@@ -99,31 +107,20 @@ class _Factor:
 
 
 class _Tiles:
-    def __init__(self, stage: Stage, views: Views) -> None:
-        self.stage, self.views = stage, views
+    """A stage in tiles of `width` columns. `row` is the axis along which a tile has several rows: where a factor is the
+    same for all of them."""
+
+    def __init__(self, stage: Stage, views: Views, width: int) -> None:
+        self.stage, self.views, self.width = stage, views, width
         self.axes, units = without_units(stage.axes)
         self.reduce, reduced = without_units(stage.reduce)
         self.units = units | reduced
-
-    def statement(self) -> Any | str:
-        stage = self.stage
-        if not self.axes:
-            return "a single element"
-        columns = self.axes[-1].static
-        width = next((w for w in WIDTHS if columns is not None and columns % w == 0), None)
-        if width is None:
-            return "no whole vectors of columns"
-        self.width = width if stage.reduce else LANES
         self.column = self.axes[-1]
         self.row = self.axes[-2] if len(self.axes) > 1 and stage.reduce else None
         self.chunk, self.lane = ir.Var("chunk", "int64"), ir.Var("lane", "int64")
-        refused = self._walk()
-        if refused:
-            return refused
         self.factors = self._factors()
-        if self.row is not None and not any(not factor.by_row for factor in self.factors):
+        if all(factor.by_row for factor in self.factors):
             self.row = None
-        return self._grid()
 
     def _place(self) -> Expr:
         """The column of a lane of a tile's first vector."""
@@ -139,7 +136,7 @@ class _Tiles:
         known.bind(self.lane, ir.Range(const(0), const(LANES - 1)))
         return known
 
-    def _walk(self) -> str | None:
+    def refusal(self) -> str | None:
         """Why loads or stores cannot be vectors."""
         known = self._known()
         stage = self.stage
@@ -200,7 +197,7 @@ class _Tiles:
 
     # Emission
 
-    def _grid(self) -> Any:
+    def statement(self) -> Any:
         """The parallel loop over outer axes, blocks of rows and chunks of columns."""
         outer = [axis for axis in self.axes[:-1] if self.row is None or axis is not self.row]
         chunks = (self.column.static or 0) // self.width
