@@ -41,6 +41,18 @@ def test_sessions_run_side_by_side_and_refuse(package: Path, model: onnx.ModelPr
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_elementwise_at_sizes_that_are_no_whole_vectors(tmp_path: Path, device: str) -> None:
+    text = """<ir_version: 9, opset_import: ["": 20]>
+    small (float[n, m] x) => (float[n, m] y) { t = Tanh(x) y = Add(t, x) }"""
+    deploykit.build(onnx.parser.parse_model(text), "webgpu", output=tmp_path / "dist")
+    session = deploykit.open(tmp_path / "dist", device=device)
+    for size in [(1, 1), (1, 4), (3, 7), (5, 33)]:
+        x = np.random.default_rng(sum(size)).standard_normal(size).astype(np.float32)
+        np.testing.assert_allclose(session(x=x)["y"], np.tanh(x) + x, rtol=1e-5, atol=1e-6)
+    session.close()
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_the_command_line_names_a_device(package: Path, device: str) -> None:
     call = ["run", str(package), "-i", "x=random:0", "-i", "shift=random:0", "--dim", "n=2", "--dim", "h=3"]
     result = CliRunner().invoke(app, [*call, "--device", device])

@@ -18,7 +18,8 @@ extern "C" {
 #define DK_BUFFER_WEIGHTS 1
 #define DK_BUFFER_PORTS 2
 
-/* A stretch of a buffer: a tensor. */
+/* A stretch of a buffer: a tensor. Kernels may read and write up to the next multiple of 16 bytes; what lies there is
+   nobody's. */
 typedef struct dk_slice {
     int32_t buffer;
     int64_t offset; /* bytes, a multiple of what the model was built for */

@@ -318,7 +318,7 @@ export class GpuDriver {
         this.nothing[index] ??= this.makeBuffer(BLOCK, GPUBufferUsage.STORAGE, 'nothing');
         return { binding: index + 1, resource: { buffer: this.nothing[index] } };
       }
-      const size = Math.max(MOST_ELEMENT, Math.ceil(bytes / 4) * 4);
+      const size = Math.ceil(bytes / MOST_ELEMENT) * MOST_ELEMENT;
       if (size > this.device.limits.maxStorageBufferBindingSize) {
         const most = this.device.limits.maxStorageBufferBindingSize;
         throw new MemoryError(`a tensor of ${size} bytes is larger than the ${most} that this GPU can bind`, size);
