@@ -20,7 +20,7 @@ import tvm
 from tvm import ir, relax, tirx
 
 from deploykit.compiler.codegen.lower import LoweredKernel, LoweredParts, lower
-from deploykit.compiler.codegen.wgsl.lowering import lower_shaders, shaders
+from deploykit.compiler.codegen.wgsl.lowering import shaders
 from deploykit.compiler.cost import Cost, effort, work
 from deploykit.compiler.graph.attention import fuse_attention
 from deploykit.compiler.graph.legalize import legalize
@@ -35,7 +35,7 @@ from deploykit.compiler.program.listing import listing
 from deploykit.compiler.program.placement import place
 from deploykit.compiler.program.trace import trace
 from deploykit.compiler.schedules import Device, schedule
-from deploykit.compiler.schedules.gpu import Divided, Gpu
+from deploykit.compiler.schedules.gpu import Gpu
 from deploykit.frontends.model import DimBounds, ImportedModel
 from deploykit.parallel import each
 
@@ -83,13 +83,13 @@ class _Timer:
 
 @dataclass(frozen=True)
 class KernelModule:
-    """Relax whose kernels are scheduled, but for those `divided` for a GPU. `in_place` gives, by kernel, the inputs its
-    result may overwrite, `work` what a call of it costs, `kept` why a kernel does not run on the GPU."""
+    """Relax whose kernels are scheduled, but for those that are `shaders` for a GPU. `in_place` gives, by kernel, the
+    inputs its result may overwrite, `work` what a call of it costs, `kept` why a kernel does not run on the GPU."""
 
     module: ir.IRModule
     in_place: dict[str, tuple[int, ...]]
     work: dict[str, Cost | None]
-    divided: dict[str, Divided] = field(default_factory=dict)
+    shaders: dict[str, LoweredParts] = field(default_factory=dict)
     kept: dict[str, str] = field(default_factory=dict)
 
 
@@ -113,34 +113,34 @@ def kernels(module: ir.IRModule, device: Device, level: int, gpu: Gpu | None = N
     scheduled = {}
     in_place = {}
     costs = {}
-    divided: dict[str, Divided] = {}
+    on_gpu: dict[str, LoweredParts] = {}
     kept: dict[str, str] = {}
     for gvar, func in fused.functions.items():
         if isinstance(func, tirx.PrimFunc):
             in_place[gvar.name_hint] = elementwise_inputs(func)
             costs[gvar.name_hint] = work(func)
-            parts = "there is no GPU" if gpu is None else shaders(func, gpu)
-            if isinstance(parts, Divided):
-                divided[gvar.name_hint] = parts
+            parts = None if gpu is None else shaders(func, gvar.name_hint, gpu)
+            if isinstance(parts, LoweredParts):
+                on_gpu[gvar.name_hint] = parts
                 in_place[gvar.name_hint] = _in_place(func, in_place[gvar.name_hint], parts)
                 scheduled[gvar] = func
                 continue
-            if gpu is not None:
+            if parts is not None:
                 kept[gvar.name_hint] = parts
             kernel = schedule(func, device)
             scheduled[gvar] = kernel.without_attr("tirx.noalias") if in_place[gvar.name_hint] else kernel
         else:
             scheduled[gvar] = func
-    return KernelModule(ir.IRModule(scheduled), in_place, costs, divided, kept)
+    return KernelModule(ir.IRModule(scheduled), in_place, costs, on_gpu, kept)
 
 
-def _in_place(func: tirx.PrimFunc, inputs: tuple[int, ...], divided: Divided) -> tuple[int, ...]:
+def _in_place(func: tirx.PrimFunc, inputs: tuple[int, ...], lowered: LoweredParts) -> tuple[int, ...]:
     """Which operands of a shader its result may be written over: as arrays, both must be of one dtype."""
-    if len(divided.parts) > 1:
+    if len(lowered.parts) > 1:
         return ()
     buffers = [param for param in func.params if tirx.is_buffer_var(param)]
     same = [i for i in inputs if str(buffers[i].ty.dtype) == str(buffers[-1].ty.dtype)]
-    operands = divided.parts[0].operands
+    operands = lowered.parts[0].operands
     return tuple(operands.index(i) for i in same if i in operands)
 
 
@@ -149,8 +149,8 @@ def program(model: ImportedModel, scheduled: KernelModule, profile: Profile, cap
 
     def lowered(kernel: tuple[str, tirx.PrimFunc]) -> LoweredKernel | LoweredParts:
         name, func = kernel
-        if name in scheduled.divided:
-            return lower_shaders(scheduled.divided[name], name)
+        if name in scheduled.shaders:
+            return scheduled.shaders[name]
         units = effort(scheduled.work[name], vectors=profile.device.vector_bits > 0)
         return lower(func, name, vectorize=profile.vectorize, stack_limit=profile.stack_limit, effort=units)
 
@@ -194,7 +194,7 @@ def _kept_notes(scheduled: KernelModule) -> list[str]:
         names.setdefault(reason, []).append(name)
     reasons = "; ".join(f"{reason} ({', '.join(found[:NAMES_SHOWN])})" for reason, found in names.items())
     count = len(scheduled.kept)
-    return [f"with the device 'webgpu', {count} of {count + len(scheduled.divided)} kernels run on wasm: {reasons}"]
+    return [f"with the device 'webgpu', {count} of {count + len(scheduled.shaders)} kernels run on wasm: {reasons}"]
 
 
 def _entries(module: ir.IRModule) -> list[str]:

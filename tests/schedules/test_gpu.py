@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tvm import te, tirx, topi
 
-from deploykit.compiler.codegen.wgsl.lowering import lower_shaders, shaders
+from deploykit.compiler.codegen.wgsl.lowering import lower_shaders
 from deploykit.compiler.codegen.wgsl.shader import Sharing, emit_wgsl
 from deploykit.compiler.schedules.anchors.channels_last import conv_last, depthwise_last, pack_panels_array
 from deploykit.compiler.schedules.anchors.conv import ConvShape
@@ -29,7 +29,7 @@ def kernel(
 
 
 def divided(func: tirx.PrimFunc) -> Divided:
-    found = shaders(func, WEBGPU)
+    found = divide(func, WEBGPU)
     assert isinstance(found, Divided), found
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from deploykit.compiler.program.ir import (
 if TYPE_CHECKING:
     from tvm import tirx
 
+    from deploykit.compiler.codegen.wgsl.shader import Sharing
     from deploykit.compiler.program.ir import IntExpr
 
 LARGEST_EXTENT = (1 << 40) - 1
@@ -57,7 +59,6 @@ class Scope:
         self.used_tensors: set[int] = set()
         self.resumes = 0
         """Places where a run on a GPU may go on later."""
-        self.shaders = shaders_of(program) if program.on_gpu else {}
         self.reserved_outputs = frozenset(_reserved_outputs(program.steps))
         self._prototypes: dict[int, str] = {}
         self._variables: dict[Any, str] = {dim.var: name for dim, name in zip(program.dims, self.dims, strict=True)}
@@ -98,6 +99,11 @@ class Scope:
     def tensor(self, index: int) -> str:
         self.used_tensors.add(index)
         return self._tensors[index]
+
+    @cached_property
+    def shaders(self) -> dict[tuple[int, Sharing], int]:
+        """The numbers of the program's shaders."""
+        return shaders_of(self.program)
 
     def slice(self, index: int) -> str:
         """Where a tensor lies on the GPU, as the initialiser of a `dk_slice`."""

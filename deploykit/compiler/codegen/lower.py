@@ -35,6 +35,7 @@ from deploykit.compiler.codegen import rewrite
 from deploykit.compiler.codegen.choices import name_choices
 from deploykit.compiler.codegen.reductions import initialise_first
 from deploykit.compiler.program.ir import Kernel
+from deploykit.compiler.schedules.nest import scalars_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,21 +158,13 @@ def _run(passes: Sequence[tvm.ir.transform.Pass], func: tirx.PrimFunc) -> tirx.P
 
 
 def _scalars(func: tirx.PrimFunc) -> tuple[Var, ...]:
-    """Integer params in order, then the free variables of the buffer shapes in order of first appearance."""
-    found: list[Var] = []
+    """What becomes int64 parameters."""
     for param in func.params:
         if tirx.is_buffer_var(param):
             continue
         if not isinstance(param.ty, PrimType) or not str(param.ty.dtype).startswith(("int", "uint")):
             raise ValueError(f"parameter `{param.name}` of kernel `{func.attrs}` is neither a buffer nor an integer")
-        found.append(param)
-    for param in func.params:
-        if not tirx.is_buffer_var(param):
-            continue
-        for var in rewrite.variables(param.ty.shape):
-            if not any(var.same_as(known) for known in found):
-                found.append(var)
-    return tuple(found)
+    return tuple(scalars_of(func))
 
 
 def _raw_abi(

@@ -204,7 +204,8 @@ class Launch:
 
 @dataclass(frozen=True)
 class Copy:
-    """Copy all bytes of tensor `source` to tensor `target`, which has the same dtype and element count."""
+    """Copy all bytes of tensor `source` to tensor `target`, which has the same dtype and element count, on the `gpu` or
+    else on the host."""
 
     target: int
     source: int

@@ -124,7 +124,9 @@ class _Walker:
         return [*moves, replace(step, then=tuple(then), otherwise=tuple(otherwise))]
 
     def tensor_at(self, place: Storage) -> int:
-        return self.last_written.get(place) or next(i for i, t in enumerate(self.tensors) if t.storage == place)
+        if place in self.last_written:
+            return self.last_written[place]
+        return next(i for i, t in enumerate(self.tensors) if t.storage == place)
 
     def loop(self, step: Loop, state: State) -> list[Step]:
         moves = [] if step.condition is None else self.fetched([step.condition], HOST, state)

@@ -226,6 +226,14 @@ def sequence(statements: Sequence[Any]) -> Any:
     return tirx.SeqStmt(list(statements)) if statements else tirx.Evaluate(tirx.const(0, "int32"))
 
 
+def scalars_of(func: tirx.PrimFunc) -> list[ir.Var]:
+    """Parameters that are no buffers, then the variables of the buffers' shapes in order of first appearance."""
+    buffers = [param for param in func.params if tirx.is_buffer_var(param)]
+    plain = [param for param in func.params if not tirx.is_buffer_var(param)]
+    shapes = [var for buffer in buffers for extent in buffer.shape for var in collect(extent, ir.Var)]
+    return list(dict.fromkeys([*plain, *shapes]))
+
+
 def analyzer(axes: Iterable[Axis]) -> sym.Analyzer:
     """An analyzer that knows the ranges of `axes`."""
     bound = sym.Analyzer()

@@ -14,31 +14,30 @@ STACK_LIMIT = 4096
 """Bytes: what an invocation may keep to itself."""
 
 
-def shaders(func: tirx.PrimFunc, gpu: Gpu) -> Divided | str:
-    """`func` in parts that are known to have WGSL, or why it has none."""
-    divided = divide(func, gpu)
-    if isinstance(divided, str):
-        return divided
-    reason = _refusal(divided)
-    if reason is None:
-        return divided
-    divided = divide(func, gpu, tiled=False)
-    reason = divided if isinstance(divided, str) else _refusal(divided)
-    return divided if reason is None else reason
+def shaders(func: tirx.PrimFunc, name: str, gpu: Gpu) -> LoweredParts | str:
+    """`func` as shaders that are known to have WGSL, in tiles where these have, or why there are none."""
+    reason = ""
+    for tiled in (True, False):
+        divided = divide(func, gpu, tiled=tiled)
+        if isinstance(divided, str):
+            return divided
+        try:
+            lowered = lower_shaders(divided, name)
+            _require_wgsl(lowered)
+        except ValueError as error:
+            reason = str(error)
+        else:
+            return lowered
+    return reason
 
 
-def _refusal(divided: Divided) -> str | None:
-    """Why parts have no WGSL."""
-    try:
-        lowered = lower_shaders(divided, "shader")
-        for part in lowered.parts:
-            if part.kernel.workspaces:
-                return "it needs a large workspace for each invocation"
-            count = len(part.operands)
-            emit_wgsl(part.kernel.kernel, Sharing(tuple(range(count)), (True,) * count))
-    except ValueError as error:
-        return str(error)
-    return None
+def _require_wgsl(lowered: LoweredParts) -> None:
+    """Raises `ValueError` for a part that has none."""
+    for part in lowered.parts:
+        if part.kernel.workspaces:
+            raise ValueError("it needs a large workspace for each invocation")
+        count = len(part.operands)
+        emit_wgsl(part.kernel.kernel, Sharing(tuple(range(count)), (True,) * count))
 
 
 def lower_shaders(divided: Divided, name: str) -> LoweredParts:

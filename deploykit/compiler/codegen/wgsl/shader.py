@@ -28,8 +28,9 @@ from deploykit.compiler.codegen.memory import depends_on_memory
 from deploykit.compiler.codegen.rewrite import variables
 from deploykit.compiler.codegen.wgsl import support
 from deploykit.compiler.codegen.wgsl.expressions import ExpressionPrinter
-from deploykit.compiler.codegen.wgsl.types import LANES, WIDE, dtype_of, element_type, packed, value_type
+from deploykit.compiler.codegen.wgsl.types import WIDE, dtype_of, element_type, packed, value_type
 from deploykit.compiler.codegen.wgsl.words import WORDS
+from deploykit.compiler.schedules.gpu.limits import LANES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

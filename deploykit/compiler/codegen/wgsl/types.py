@@ -15,27 +15,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deploykit.compiler.codegen.c.types import bits, is_float, is_unsigned
+from deploykit.compiler.schedules.gpu.limits import LANES, WEBGPU
 
 if TYPE_CHECKING:
     from tvm.ir import Expr
 
-LANES = 4
-"""Elements of a vector."""
-
 WIDE = "vec2<u32>"
 """A 64-bit integer."""
-
-KNOWN = frozenset(
-    ("float32", "float16", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
-)
-"""Dtypes that buffers of a shader may have."""
 
 
 def value_type(dtype: str, *, wide: bool = False) -> str:
     """The type of a value. Raises `ValueError` for a dtype that has none."""
     if dtype == "bool":
         return "bool"
-    if dtype not in KNOWN and dtype != "index":
+    if dtype not in WEBGPU.dtypes:
         raise ValueError(f"{dtype} has no type in WGSL")
     if is_float(dtype):
         return "f32"

@@ -6,7 +6,6 @@ that touch more tensors than there are bindings.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +16,7 @@ from deploykit.compiler.schedules.driver import prepared
 from deploykit.compiler.schedules.gpu.limits import Gpu
 from deploykit.compiler.schedules.gpu.tile import tile
 from deploykit.compiler.schedules.loops import collapsed, dtype_of, without_units
-from deploykit.compiler.schedules.nest import Buffer, Nest, Opaque, Stage, collect, sequence, substitute
+from deploykit.compiler.schedules.nest import Buffer, Nest, Opaque, Stage, collect, scalars_of, sequence, substitute
 from deploykit.compiler.schedules.plain import plain
 
 
@@ -80,7 +79,7 @@ def _part(nest: Nest, stage: Stage, gpu: Gpu, tiled: bool) -> Part | str:
         declared = [declaration for buffer in operands for declaration in views.declarations(buffer)]
         body = sequence([*declared, body])
     used = {*collect(body, ir.Var), *(var for b in operands for extent in b.shape for var in collect(extent, ir.Var))}
-    scalars = [var for var in _scalars(nest.func) if var in used]
+    scalars = [var for var in scalars_of(nest.func) if var in used]
     func = tirx.PrimFunc([*operands, *scalars], body)
     positions = [next(i for i, other in enumerate(known) if other.same_as(buffer)) for buffer in operands]
     return Part(func, tuple(positions), len(written))
@@ -92,12 +91,3 @@ def threads(stage: Stage) -> Any:
     alone = replace(stage, axes=())
     body = substitute(sequence(plain(alone)), units)
     return collapsed(axes, body) if axes else body
-
-
-def _scalars(func: tirx.PrimFunc) -> Sequence[ir.Var]:
-    """Integer parameters, and the variables of the shapes."""
-    plain_params = [param for param in func.params if not tirx.is_buffer_var(param)]
-    shapes = [
-        var for p in func.params if tirx.is_buffer_var(p) for extent in p.shape for var in collect(extent, ir.Var)
-    ]
-    return list(dict.fromkeys([*plain_params, *shapes]))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LANES = 4
+"""Elements of a vector."""
+
 
 @dataclass(frozen=True)
 class Gpu:

@@ -20,7 +20,8 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, sym, tirx
 
-from deploykit.compiler.schedules.access import Views, analyse, fuse, offset_of, pinned, values_of
+from deploykit.compiler.schedules.access import Views, analyse, fuse, offset_of, pinned, static_stride, values_of
+from deploykit.compiler.schedules.gpu.limits import LANES
 from deploykit.compiler.schedules.loops import (
     Code,
     as_index,
@@ -35,9 +36,6 @@ from deploykit.compiler.schedules.loops import (
     without_units,
 )
 from deploykit.compiler.schedules.nest import Buffer, Expr, Stage, call_name, collect, sequence, substitute
-
-LANES = 4
-"""Elements of a vector."""
 
 WIDTHS = (8, 4)
 """Columns of a tile, the best first."""
@@ -78,10 +76,7 @@ def _flat(stage: Stage, views: Views) -> Any | None:
     fused = fuse(axes, found, pinned([store.value], axes))
     if len(fused) != 1 or static(fused[0].axis.extent) is not None:
         return None
-    strides = [
-        static(access.strides[fused[0].inner]) if access.strides[fused[0].inner] is not None else None
-        for access in found
-    ]
+    strides = [static_stride(access.strides[fused[0].inner]) for access in found]
     if strides[0] != 1 or any(stride not in (0, 1) for stride in strides):
         return None
     values = values_of(fused, axes)
