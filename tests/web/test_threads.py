@@ -125,7 +125,7 @@ def test_a_smaller_maximum_where_the_engine_gives_no_larger_one(package: Path) -
     before += "constructor(wanted) { if (wanted.shared) asked.push(wanted.maximum); "
     before += "if (wanted.maximum > 20000) throw new RangeError('full'); return new Memory(wanted); } } }"
     script = """
-    const { memoryFor } = await import(`${base}runtime/memory.mjs`);
+    const { memoryFor } = await import(`${base}runtime/model.mjs`);
     const code = await (await import('node:fs/promises')).readFile(new URL(`${base}model.wasm`));
     const needs = { inputs: [], outputs: [], dims: [], peak_memory: { weights: WEIGHTS, at_bounds: null } };
     asked.length = 0;

@@ -49,16 +49,18 @@ const { y, moved } = await model.run({ x, shift: new BigInt64Array(1) });
 const shape: [number, 10] = y.shape;
 const first: number = y.data[0];
 const sum: bigint = moved.data[0] + 1n;
+const why: string = `${model.device}, ${model.deviceReason}`;
 const { runs, steps } = await model.profile({ x, shift: new BigInt64Array(1) }, { seconds: 1 });
 for (const { name, ms } of steps) console.log(name, ms / runs);
 const bytes: number = model.memory({ n: 1, h: 2 }).total;
 try {
+  await dk.load({ sample: { x, shift: new BigInt64Array(1) } });
   await dk.load({ device: 'wasm', onProgress: ({ loaded, total }) => console.log(loaded / total), cache: false });
 } catch (error) {
   if (error instanceof dk.MemoryError) console.log(error.bytes);
   if (error instanceof dk.NetworkError) console.log(error.status);
 }
-console.log(shape, first, sum, bytes);
+console.log(shape, first, sum, bytes, why);
 """
 
 
@@ -76,6 +78,7 @@ def test_right_use_of_a_model_is_accepted(project: Path) -> None:
         ("const { z } = await model.run({ x, shift: new BigInt64Array(1) });", "'z' does not exist"),
         ("model.memory({ n: 1 });", '"h"\' is missing'),
         ("await dk.load({ device: 'gpu' });", '"gpu"'),
+        ("await dk.load({ sample: { x } });", '"shift"\' is missing'),
     ],
 )
 def test_wrong_use_of_a_model_is_refused(project: Path, program: str, words: str) -> None:
@@ -87,8 +90,10 @@ SAME = """
 import { load, LoadOptions } from './small/index.mjs';
 import * as modules from '%s';
 
-const options = {} as LoadOptions satisfies modules.LoadOptions;
-const back = {} as modules.LoadOptions satisfies LoadOptions;
+// Of a sample, only this model's declarations know the names.
+const options = {} as Omit<LoadOptions, 'sample'> satisfies modules.LoadOptions;
+const back = {} as Omit<modules.LoadOptions, 'sample'> satisfies LoadOptions;
+const names = {} as keyof modules.LoadOptions satisfies keyof LoadOptions;
 type Model = Awaited<ReturnType<typeof load>>;
 const members = {} as keyof Model satisfies keyof modules.Model;
 """

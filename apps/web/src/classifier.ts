@@ -21,13 +21,12 @@ export class Classifier {
 
   /**
    * Load the model for a device: `auto`, or one that the package knows. Rejects with the package's errors.
-   * The service worker keeps the files, so the package need not; so small a model is no work for several threads.
+   * So small a model is no work for several threads.
    */
   static async load(device: string, signal: AbortSignal, onProgress: (part: number) => void): Promise<Classifier> {
     const start = performance.now();
     const model = await load({
       device: device as NonNullable<LoadOptions['device']>,
-      cache: false,
       threads: 1,
       signal,
       onProgress: ({ loaded, total }) => onProgress(loaded / total),
@@ -40,6 +39,11 @@ export class Classifier {
   /** What the model runs on. */
   get device(): string {
     return this.#model.device;
+  }
+
+  /** Why it runs there. */
+  get reason(): string {
+    return this.#model.deviceReason;
   }
 
   /** Bytes that a run needs. */

@@ -123,8 +123,9 @@ function report(what: string, error: unknown): void {
   problem.hidden = false;
 }
 
-function showDevice({ device, loading, memory }: Classifier): void {
+function showDevice({ device, reason, loading, memory }: Classifier): void {
   show('device', nameOf(device));
+  element('fact-device', HTMLElement).title = reason;
   show('loading', milliseconds(loading));
   show('memory', kilobytes(memory.total));
   show('weights', kilobytes(memory.weights));

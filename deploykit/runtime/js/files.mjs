@@ -223,7 +223,7 @@ async function isIntact(bytes, entry) {
 }
 
 /** Where files are kept, or null where pages have no such place. */
-async function openCache() {
+export async function openCache() {
   try {
     return (await globalThis.caches?.open('deploykit')) ?? null;
   } catch {

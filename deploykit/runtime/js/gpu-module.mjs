@@ -1,16 +1,16 @@
 // A model's WebAssembly module whose kernels run on a GPU: the steps, and what a GPU cannot do, are in the module.
 
 import { DeviceLostError, MemoryError } from './errors.mjs';
-import { GpuDriver } from './gpu.mjs';
-import { ModelModule, MOST_RUNS } from './module.mjs';
+import { FAILED, GpuDriver, openDevice, PENDING } from './gpu.mjs';
+import { ModelModule, MOST_RUNS, OK } from './module.mjs';
 
 /** @typedef {import('./module.mjs').Tensor} Tensor */
 /** @typedef {import('./module.mjs').Port} Port */
 
-const OK = 0;
-const FAILED = 10;
-const PENDING = 11;
+/** What comes before each shader. */
+const SHADER = /^\/\/ shader .*\n/m;
 
+/** Buffers by number. */
 const ARENA = 0;
 const WEIGHTS = 1;
 const PORTS = 2;
@@ -20,32 +20,57 @@ const HOST_ARENA = 1;
 const HOST_WEIGHTS = 2;
 
 export class GpuModule extends ModelModule {
-  /** @type {GpuDriver} */
   #driver;
+  #compiled;
 
   /**
    * @param {any} exports
    * @param {WebAssembly.Memory} memory
    * @param {import('./model.mjs').Manifest} manifest
    * @param {GpuDriver} driver
+   * @param {Promise<void>} compiled when its shaders are there
    */
-  constructor(exports, memory, { inputs, outputs, dims }, driver) {
+  constructor(exports, memory, { inputs, outputs, dims }, driver, compiled) {
     super(exports, memory, inputs, outputs, dims.length);
     this.#driver = driver;
+    this.#compiled = compiled;
     /** What the host needs memory for. */
     this.onHost = 0;
     driver.memory = memory;
   }
 
   /**
-   * @param {Uint8Array<ArrayBuffer>} code
+   * A module with a device, whose shaders are compiled until it is opened.
    * @param {import('./model.mjs').Manifest} manifest
-   * @param {GpuDriver} driver
+   * @param {Promise<Uint8Array<ArrayBuffer>>} code
+   * @param {Promise<Uint8Array<ArrayBuffer>>} shaders
+   * @param {(by: { compiled?: number, shaders?: number }) => void} advance told of shaders
+   * @throws {UnsupportedError}
    */
-  static async compileFor(code, manifest, driver) {
-    return ModelModule.instantiate(code, manifest, 1, { gpu: driver.imports() }, (exports, memory) => {
-      return new GpuModule(exports, memory, manifest, driver);
+  static async make(manifest, code, shaders, advance) {
+    const driver = new GpuDriver(await openDevice());
+    const compiled = shaders.then((text) => {
+      const sources = new TextDecoder().decode(text).split(SHADER).slice(1);
+      advance({ shaders: sources.length });
+      return driver.compile(sources, () => advance({ compiled: 1 }));
     });
+    // It is waited for when all else is there.
+    compiled.catch(() => {});
+    try {
+      const more = { gpu: driver.imports() };
+      return await ModelModule.instantiate(await code, manifest, 1, more, (exports, memory) => {
+        return new GpuModule(exports, memory, manifest, driver, compiled);
+      });
+    } catch (error) {
+      driver.destroy();
+      throw error;
+    }
+  }
+
+  /** @override */
+  async open() {
+    await this.#compiled;
+    return super.open();
   }
 
   /**

@@ -2,12 +2,12 @@
 // for. Commands are recorded and submitted together; the host waits only where it reads.
 
 import { DeviceLostError, MemoryError, UnsupportedError } from './errors.mjs';
+import { OK } from './module.mjs';
 
 /** @typedef {{ buffer: number, offset: number, bytes: number }} Slice */
 
-const OK = 0;
-const FAILED = 10;
-const PENDING = 11;
+export const FAILED = 10;
+export const PENDING = 11;
 
 const WORKGROUP = 64;
 const MOST_GROUPS = 65535;
@@ -31,9 +31,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 }
 `;
 
-/** Whether this engine has WebGPU at all; an adapter is another question. */
-export function hasGpu() {
-  return typeof navigator !== 'undefined' && 'gpu' in navigator;
+/** The fastest GPU that there is. */
+export async function findAdapter() {
+  return (await globalThis.navigator?.gpu?.requestAdapter({ powerPreference: 'high-performance' })) ?? null;
 }
 
 /**
@@ -42,7 +42,7 @@ export function hasGpu() {
  * @throws {UnsupportedError}
  */
 export async function openDevice() {
-  const adapter = hasGpu() ? await navigator.gpu.requestAdapter({ powerPreference: 'high-performance' }) : null;
+  const adapter = await findAdapter();
   if (!adapter) {
     throw new UnsupportedError("this engine has no WebGPU adapter: load with device 'wasm'");
   }
@@ -100,18 +100,15 @@ export class GpuDriver {
   /**
    * Compile the shaders.
    * @param {readonly string[]} sources
-   * @param {(compiled: number) => void} [onCompiled]
+   * @param {() => void} [onCompiled] called for each
    */
-  async compile(sources, onCompiled = () => {}) {
-    let compiled = 0;
-    this.pipelines = await Promise.all(
-      [...sources, COPY].map(async (code) => {
-        const pipeline = await this.pipeline(code);
-        compiled += 1;
-        onCompiled(compiled);
-        return pipeline;
-      }),
-    );
+  async compile(sources, onCompiled) {
+    const pipelines = sources.map(async (code) => {
+      const pipeline = await this.pipeline(code);
+      onCompiled?.();
+      return pipeline;
+    });
+    this.pipelines = await Promise.all([...pipelines, this.pipeline(COPY)]);
   }
 
   /** @param {string} code */

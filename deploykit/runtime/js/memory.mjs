@@ -10,7 +10,7 @@ export const PAGE = 65536;
 export const MOST_BYTES = 2 ** 32 - PAGE;
 
 export const ALIGNMENT = 64;
-const MOST = MOST_BYTES / PAGE;
+const MOST_PAGES = MOST_BYTES / PAGE;
 /** Pages: room for the stacks of as many workers as there may be. Unused, they take addresses only. */
 const STACKS = 512;
 const IMPORTS = 2;
@@ -31,11 +31,11 @@ export function memoryFor(code, shared, needs) {
   if (shared) {
     const least = initial + pages(needs.peak_memory.weights) + STACKS;
     const most = least + pages(boundOf(needs));
-    return { memory: sharedMemory(initial, Math.min(most, MOST), Math.min(least, MOST)), code };
+    return { memory: sharedMemory(initial, Math.min(most, MOST_PAGES), Math.min(least, MOST_PAGES)), code };
   }
   const own = code.slice();
   own[flags] = BOUNDED;
-  return { memory: new WebAssembly.Memory({ initial, maximum: MOST }), code: own };
+  return { memory: new WebAssembly.Memory({ initial, maximum: MOST_PAGES }), code: own };
 }
 
 /**

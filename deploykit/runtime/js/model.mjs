@@ -1,8 +1,8 @@
 // `load`: from the folder of an artifact to a model that runs.
 
-import { DTYPES } from './dtypes.mjs';
-import { IntegrityError, ShapeError, UnsupportedError, UsageError } from './errors.mjs';
+import { IntegrityError, UnsupportedError, UsageError } from './errors.mjs';
 import { fetchFile, fetchJson } from './files.mjs';
+import { tensorsOf, valuesOf } from './inputs.mjs';
 import { checkSize, FEATURES, ModelModule } from './module.mjs';
 import { threadCount } from './pool.mjs';
 
@@ -10,10 +10,10 @@ export * from './errors.mjs';
 
 /** @typedef {import('./module.mjs').Tensor} Tensor */
 /** @typedef {import('./module.mjs').Port} Port */
-/** @typedef {import('./dtypes.mjs').Elements} Elements */
-/** @typedef {{ name: string, minimum: number, maximum: number | null, capacity_of: string | null }} Dim */
+/** @typedef {import('./inputs.mjs').Dim} Dim */
+/** @typedef {import('./inputs.mjs').Input} Input */
 /** @typedef {import('./files.mjs').FileEntry} FileEntry */
-/** @typedef {Elements | { data: Elements, shape: readonly number[] }} Input */
+/** @typedef {'webgpu' | 'wasm'} Device */
 
 /**
  * @typedef {object} Manifest
@@ -29,12 +29,18 @@ export * from './errors.mjs';
 
 /**
  * @typedef {object} LoadOptions
- * @property {'auto' | 'webgpu' | 'wasm'} [device] `auto` is WebAssembly
- * @property {(progress: { loaded: number, total: number }) => void} [onProgress] bytes so far and in all
+ * @property {'auto' | Device} [device] `auto`, the default, is the fastest of those that there are
+ * @property {Record<string, Input>} [sample] inputs that `auto` measures with; by default zeros of moderate sizes
+ * @property {(progress: Progress) => void} [onProgress]
  * @property {AbortSignal} [signal] ends the loading
  * @property {number} [threads] for parallel loops, where a page is cross-origin isolated; by default up to 4
- * @property {boolean} [cache] keep the files in Cache Storage, where there is one; by default true
+ * @property {boolean} [cache] keep files, and what `auto` chose, in Cache Storage, where there is one; by default true
  */
+
+/** @typedef {{ loaded: number, total: number, compiled: number, shaders: number }} Progress bytes, then shaders */
+/** @typedef {{ device: Device, module: ModelModule, reason: string }} Choice a device, and why it is this one */
+/** @typedef {(name: string) => URL} Locate where a file of the artifact is */
+/** @typedef {(device: Device) => Promise<ModelModule>} Open */
 
 const DEVICES = ['auto', 'webgpu', 'wasm'];
 const SCHEMA_VERSION = 1;
@@ -44,10 +50,7 @@ const WEIGHTS = 'weights/';
 const OF_WASM = 'weights/wasm-';
 const OF_GPU = 'weights/gpu-';
 const GPU_MODULE = 'model-gpu.wasm';
-/** What comes before each shader of `shaders.wgsl`. */
-const SHADER = /^\/\/ shader .*\n/m;
-
-/** @typedef {(name: string) => URL} Locate where a file of the artifact is */
+const SHADERS = 'shaders.wgsl';
 
 /**
  * Load an artifact.
@@ -77,18 +80,12 @@ export async function load(locate, options = {}) {
   signal?.addEventListener('abort', forward);
   try {
     signal?.throwIfAborted();
-    if (device === 'webgpu' && !manifest.files.some((file) => file.name === GPU_MODULE)) {
-      throw new UnsupportedError("this model has no kernels for a GPU: load with device 'wasm'");
-    }
-    const driver = device === 'webgpu' ? await openDriver() : null;
-    try {
-      const module = await loadModule(locate, manifest, driver, stop.signal, options);
-      const plan = driver ? 'plan_webgpu.json' : 'plan.json';
-      return new Model(manifest, module, driver ? 'webgpu' : 'wasm', () => fetchPlan(locate, manifest, plan));
-    } catch (error) {
-      driver?.destroy();
-      throw error;
-    }
+    const open = opener(locate, manifest, stop.signal, options);
+    const choice =
+      device === 'auto'
+        ? await choose(open, manifest, locate, options)
+        : { device, module: await open(device), reason: 'asked for' };
+    return new Model(manifest, choice, () => fetchPlan(locate, manifest, choice.device));
   } catch (error) {
     // What else is on its way is not waited for.
     stop.abort(error);
@@ -98,69 +95,104 @@ export async function load(locate, options = {}) {
   }
 }
 
-/** The driver of a GPU; its code is loaded where there is to be one only. */
-async function openDriver() {
-  const { GpuDriver, openDevice } = await import('./gpu.mjs');
-  return new GpuDriver(await openDevice());
+/**
+ * The faster device; WebAssembly at once where there is no other.
+ * @param {Open} open
+ * @param {Manifest} manifest
+ * @param {Locate} locate
+ * @param {LoadOptions} options
+ * @returns {Promise<Choice>}
+ */
+async function choose(open, manifest, locate, options) {
+  const wasm = async (/** @type {string} */ reason) => {
+    return { device: /** @type {const} */ ('wasm'), module: await open('wasm'), reason };
+  };
+  if (!hasKernels(manifest)) {
+    return wasm('the model has no kernels for a GPU');
+  }
+  if (!globalThis.navigator?.gpu) {
+    return wasm('this engine has no WebGPU');
+  }
+  const { chooseFaster } = await import('./auto.mjs');
+  return chooseFaster(open, wasm, manifest, locate(MANIFEST), options);
+}
+
+/** @param {Manifest} manifest */
+function hasKernels({ files }) {
+  return files.some((file) => file.name === GPU_MODULE);
 }
 
 /**
- * Code and weights, fetched side by side. Memory is taken before the weights are there.
+ * What opens the model on a device. Two that are opened at the same time share what they fetch.
  * @param {Locate} locate
  * @param {Manifest} manifest
- * @param {import('./gpu.mjs').GpuDriver | null} driver
  * @param {AbortSignal} signal
  * @param {LoadOptions} options
+ * @returns {Open}
  */
-async function loadModule(locate, manifest, driver, signal, { onProgress = () => {}, cache = true, threads }) {
-  const name = FEATURES.relaxed() ? 'model-relaxed.wasm' : 'model.wasm';
-  const code = fileOf(locate, manifest, driver ? GPU_MODULE : name);
-  const shaders = driver ? [fileOf(locate, manifest, 'shaders.wgsl')] : [];
-  const others = driver ? OF_WASM : OF_GPU;
-  const shards = manifest.files.filter((file) => file.name.startsWith(WEIGHTS) && !file.name.startsWith(others));
-  const weights = shards.reduce((sum, file) => sum + file.bytes, 0);
-  checkSize(weights, 'the weights', 'the model is too large for it');
-  const total = [code, ...shaders, ...shards].reduce((sum, file) => sum + file.bytes, 0);
-  let loaded = 0;
-  const onBytes = (/** @type {number} */ bytes) => {
-    loaded += bytes;
-    onProgress({ loaded, total });
+function opener(locate, manifest, signal, { onProgress = () => {}, cache = true, threads }) {
+  const progress = { loaded: 0, total: 0, compiled: 0, shaders: 0 };
+  const advance = (/** @type {Partial<Progress>} */ by) => {
+    for (const [key, count] of Object.entries(by)) {
+      progress[/** @type {keyof Progress} */ (key)] += count;
+    }
+    onProgress({ ...progress });
   };
-  const transfer = { signal, cache, onBytes };
-  const ready = fetchFile(locate(code.name), code, transfer).then((binary) => {
-    return prepare(manifest, binary, weights, driver, threads);
-  });
-  const compiled = shaders.map(async (file) => {
-    const text = new TextDecoder().decode(await fetchFile(locate(file.name), file, transfer));
-    await driver?.compile(text.split(SHADER).slice(1));
-  });
-  let offset = 0;
-  const placed = shards.map(async (shard) => {
-    const at = offset;
-    offset += shard.bytes;
-    const bytes = await fetchFile(locate(shard.name), shard, transfer);
-    (await ready).placeWeights(at, bytes);
-  });
-  try {
-    const [module] = await Promise.all([ready, ...compiled, ...placed]);
-    signal.throwIfAborted();
-    return module.open();
-  } catch (error) {
-    ready.then((module) => module.end()).catch(() => {});
-    throw error;
-  }
+  const transfer = { signal, cache, onBytes: (/** @type {number} */ loaded) => advance({ loaded }) };
+  /** @type {Map<string, Promise<Uint8Array<ArrayBuffer>>>} */
+  const underWay = new Map();
+  const get = (/** @type {FileEntry} */ entry) => {
+    const file = underWay.get(entry.name) ?? fetchFile(locate(entry.name), entry, transfer);
+    if (!underWay.has(entry.name)) {
+      progress.total += entry.bytes;
+      underWay.set(entry.name, file);
+      const done = () => underWay.delete(entry.name);
+      file.then(done, done);
+    }
+    return file;
+  };
+  return async (device) => {
+    const onGpu = device === 'webgpu';
+    if (onGpu && !hasKernels(manifest)) {
+      throw new UnsupportedError("this model has no kernels for a GPU: load with device 'wasm'");
+    }
+    const others = onGpu ? OF_WASM : OF_GPU;
+    const shards = manifest.files.filter(({ name }) => name.startsWith(WEIGHTS) && !name.startsWith(others));
+    const weights = shards.reduce((sum, file) => sum + file.bytes, 0);
+    if (!onGpu) {
+      checkSize(weights, 'the weights', 'the model is too large for it');
+    }
+    const simd = FEATURES.relaxed() ? 'model-relaxed.wasm' : 'model.wasm';
+    const code = get(fileOf(locate, manifest, onGpu ? GPU_MODULE : simd));
+    const made = onGpu
+      ? makeForGpu(manifest, code, get(fileOf(locate, manifest, SHADERS)), advance)
+      : makeForCpu(manifest, code, threads);
+    const ready = made.then((module) => withMemory(module, manifest, weights));
+    let offset = 0;
+    const placed = shards.map(async (shard) => {
+      const at = offset;
+      offset += shard.bytes;
+      const bytes = await get(shard);
+      (await ready).placeWeights(at, bytes);
+    });
+    try {
+      const [module] = await Promise.all([ready, ...placed]);
+      signal.throwIfAborted();
+      return await module.open();
+    } catch (error) {
+      ready.then((module) => module.end()).catch(() => {});
+      throw error;
+    }
+  };
 }
 
 /**
- * The module of a model, with its workers, memory for the weights and for a run with the least dims.
+ * A module with memory for the weights, and for a run with the least dims: before the weights are there.
+ * @param {ModelModule} module
  * @param {Manifest} manifest
- * @param {Uint8Array<ArrayBuffer>} binary
  * @param {number} weights bytes
- * @param {import('./gpu.mjs').GpuDriver | null} driver
- * @param {number} [threads]
  */
-async function prepare(manifest, binary, weights, driver, threads) {
-  const module = driver ? await compileFor(manifest, binary, driver) : await compile(manifest, binary, threads);
+function withMemory(module, manifest, weights) {
   try {
     module.reserveWeights(weights, module.arenaBytes(manifest.dims.map((dim) => dim.minimum)));
     return module;
@@ -172,22 +204,25 @@ async function prepare(manifest, binary, weights, driver, threads) {
 
 /**
  * @param {Manifest} manifest
- * @param {Uint8Array<ArrayBuffer>} binary
- * @param {import('./gpu.mjs').GpuDriver} driver
+ * @param {Promise<Uint8Array<ArrayBuffer>>} code
+ * @param {Promise<Uint8Array<ArrayBuffer>>} shaders
+ * @param {(by: Partial<Progress>) => void} advance
+ * @returns {Promise<ModelModule>}
  */
-async function compileFor(manifest, binary, driver) {
+async function makeForGpu(manifest, code, shaders, advance) {
   const { GpuModule } = await import('./gpu-module.mjs');
-  return GpuModule.compileFor(binary, manifest, driver);
+  return GpuModule.make(manifest, code, shaders, advance);
 }
 
 /**
  * The module with its workers, or without them where they cannot be had and nobody asked for them.
  * @param {Manifest} manifest
- * @param {Uint8Array<ArrayBuffer>} binary
+ * @param {Promise<Uint8Array<ArrayBuffer>>} code
  * @param {number} [threads]
  */
-async function compile(manifest, binary, threads) {
+async function makeForCpu(manifest, code, threads) {
   const count = await threadCount(threads);
+  const binary = await code;
   try {
     return await ModelModule.compile(binary, manifest, count);
   } catch (error) {
@@ -202,10 +237,11 @@ async function compile(manifest, binary, threads) {
  * The names of the steps, for profiles.
  * @param {Locate} locate
  * @param {Manifest} manifest
- * @param {string} name
+ * @param {Device} device
  * @returns {Promise<import('./profile.mjs').Plan>}
  */
-async function fetchPlan(locate, manifest, name) {
+async function fetchPlan(locate, manifest, device) {
+  const name = device === 'webgpu' ? 'plan_webgpu.json' : 'plan.json';
   const bytes = await fetchFile(locate(name), fileOf(locate, manifest, name), { cache: false, onBytes: () => {} });
   return JSON.parse(new TextDecoder().decode(bytes));
 }
@@ -234,13 +270,14 @@ export class Model {
 
   /**
    * @param {Manifest} manifest
-   * @param {ModelModule} module
-   * @param {'webgpu' | 'wasm'} device
+   * @param {Choice} choice
    * @param {() => Promise<import('./profile.mjs').Plan>} readPlan
    */
-  constructor(manifest, module, device, readPlan) {
+  constructor(manifest, { device, module, reason }, readPlan) {
     /** What the model runs on. */
     this.device = device;
+    /** Why it runs there: what was measured, what was missing, or what failed. */
+    this.deviceReason = reason;
     this.name = manifest.name;
     this.inputs = manifest.inputs;
     this.outputs = manifest.outputs;
@@ -291,12 +328,7 @@ export class Model {
    * @throws {ShapeError | UsageError}
    */
   memory(dims = {}) {
-    for (const name of Object.keys(dims)) {
-      if (!this.dims.some((dim) => dim.name === name)) {
-        throw new ShapeError(`there is no dim '${name}': the model has ${listed(this.dims)}`);
-      }
-    }
-    const arena = this.#open().arenaBytes(this.dims.map((dim) => valueOf(dim, dims[dim.name])));
+    const arena = this.#open().arenaBytes(valuesOf(this.dims, dims));
     return { weights: this.weightBytes, arena, total: this.weightBytes + arena };
   }
 
@@ -313,16 +345,6 @@ export class Model {
     return this.#module;
   }
 
-  /** @param {Record<string, Input>} inputs */
-  #tensors(inputs) {
-    for (const name of Object.keys(inputs)) {
-      if (!this.inputs.some((port) => port.name === name)) {
-        throw new ShapeError(`there is no input '${name}': the model has ${listed(this.inputs)}`);
-      }
-    }
-    return this.inputs.map((port) => tensorOf(port, inputs[port.name]));
-  }
-
   /**
    * Check the inputs, and work on them: at once, or when all earlier work is done.
    * @template T
@@ -333,7 +355,7 @@ export class Model {
    */
   #inTurn(inputs, signal, work) {
     this.#open();
-    const given = this.#tensors(inputs);
+    const given = tensorsOf(this.inputs, inputs);
     const earlier = this.#unfinished > 0 ? this.#last : null;
     const tensors = earlier ? given.map((tensor) => ({ ...tensor, data: tensor.data.slice() })) : given;
     const turn = async () => {
@@ -356,7 +378,7 @@ export class Model {
 }
 
 /** The end of all that the engine has to do before. Timers would wait for seconds in a tab in the background. */
-function nextTask() {
+export function nextTask() {
   return new Promise((/** @type {(value?: undefined) => void} */ resolve) => {
     const { port1, port2 } = new MessageChannel();
     port1.onmessage = () => {
@@ -365,64 +387,4 @@ function nextTask() {
     };
     port2.postMessage(null);
   });
-}
-
-/**
- * An input after checks of dtype, rank and number of elements.
- * @param {Port} port
- * @param {Input | undefined} input
- * @returns {Tensor}
- */
-function tensorOf(port, input) {
-  if (input === undefined) {
-    throw new ShapeError(`input '${port.name}' is missing`);
-  }
-  const data = ArrayBuffer.isView(input) ? input : input.data;
-  const { array } = /** @type {{ array: Function }} */ (DTYPES.get(port.dtype));
-  if (!(data instanceof array)) {
-    const found = /** @type {any} */ (data)?.constructor?.name ?? typeof data;
-    throw new ShapeError(`input '${port.name}' is ${port.dtype}: expected ${array.name}, found ${found}`);
-  }
-  const elements = /** @type {Elements} */ (data);
-  const shape = ArrayBuffer.isView(input) ? shapeOf(port, elements.length) : [...input.shape];
-  const count = shape.reduce((product, extent) => product * extent, 1);
-  if (shape.some((extent) => !Number.isInteger(extent) || extent < 0) || count !== elements.length) {
-    throw new ShapeError(`input '${port.name}' has shape [${shape}] and ${elements.length} elements`);
-  }
-  return { dtype: port.dtype, shape, data: elements };
-}
-
-/**
- * The shape of so many elements, where at most one extent is not known.
- * @param {Port} port
- * @param {number} length
- */
-function shapeOf(port, length) {
-  const open = port.shape.filter((extent) => typeof extent !== 'number');
-  const known = port.shape.reduce((/** @type {number} */ n, extent) => (typeof extent === 'number' ? n * extent : n), 1);
-  if (open.length > 1 || (open.length === 1 && (known === 0 || length % known !== 0))) {
-    const want = `[${port.shape.join(', ')}]`;
-    throw new ShapeError(`input '${port.name}' is ${want}, which ${length} elements do not tell: pass { data, shape }`);
-  }
-  return port.shape.map((extent) => (typeof extent === 'number' ? extent : length / known));
-}
-
-/**
- * @param {Dim} dim
- * @param {number | undefined} given
- */
-function valueOf(dim, given) {
-  const value = given ?? (dim.capacity_of === null ? undefined : dim.minimum);
-  if (value === undefined) {
-    throw new ShapeError(`dim '${dim.name}' is missing`);
-  }
-  if (!Number.isInteger(value) || value < dim.minimum || (dim.maximum !== null && value > dim.maximum)) {
-    throw new ShapeError(`dim '${dim.name}' must be in ${dim.minimum}..${dim.maximum ?? ''}, found ${value}`);
-  }
-  return value;
-}
-
-/** @param {readonly { name: string }[]} things */
-function listed(things) {
-  return things.map(({ name }) => `'${name}'`).join(', ') || 'none';
 }

@@ -36,7 +36,7 @@ import { maySleep, Pool } from './pool.mjs';
  * @property {() => number} failures
  */
 
-const OK = 0;
+export const OK = 0;
 const CAPACITY = 5;
 const OF_INPUTS = [1, 2, 7];
 /** A run is repeated after it has said which memory it lacks; each time names another one. */
@@ -157,7 +157,10 @@ export class ModelModule {
     new Uint8Array(this.memory.buffer).set(part, this.weights + offset);
   }
 
-  /** Open the model, whose weights are all there. */
+  /**
+   * Open the model, whose weights are all there.
+   * @returns {this | Promise<this>}
+   */
   open() {
     this.check(this.exports.open(this.weights, this.exports.weights_bytes()));
     if (this.pool) {

@@ -9,7 +9,7 @@ import { UnsupportedError } from './errors.mjs';
 /** A page has other things to do than one model. */
 const USUAL = 4;
 /** So far a module counts. */
-const MOST = 256;
+const MOST_THREADS = 256;
 
 /**
  * How many threads a model runs on.
@@ -21,7 +21,7 @@ export async function threadCount(wanted) {
     return 1;
   }
   const processors = node ? (await import('node:os')).cpus().length : navigator.hardwareConcurrency;
-  return Math.min(wanted ?? Math.min(processors, USUAL), MOST);
+  return Math.min(wanted ?? Math.min(processors, USUAL), MOST_THREADS);
 }
 
 /** Whether this thread may sleep while it waits for others: the main thread of a page may not. */

@@ -10,14 +10,12 @@ demo.html README.md                  a page to try the model on, and how to use 
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deploykit import runtime
 from deploykit.dtypes import logical_dtype
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.manifest import MANIFEST
@@ -25,6 +23,7 @@ from deploykit.plan import PLAN, plan_file
 from deploykit.targets.base import Availability, EngineOptions, PackageOptions
 from deploykit.targets.templates import render
 from deploykit.targets.webgpu.linking import link
+from deploykit.targets.webgpu.scripts import scripts
 from deploykit.toolchain import find_wasm_compiler
 
 if TYPE_CHECKING:
@@ -39,8 +38,6 @@ SHARD_BYTES = 16 << 20
 MODULES = ("model", "model-relaxed")
 GPU_MODULE = "model-gpu"
 SHADERS = "shaders.wgsl"
-
-_COMMENT = re.compile(r"\s*(//|/\*\*|\*)")
 
 PAGES = ("index.mjs", "index.d.mts", "index.d.ts", "package.json", "demo.html", "README.md")
 
@@ -111,16 +108,16 @@ class WebTarget:
         view = interface_view(program, options.version)
         names = [*_link(program, emitted, folder, view["prefix"]), *_write_weights(program, folder)]
         (folder / "runtime").mkdir()
-        for source in runtime.JS_MODULES:
-            text = _without_comments(source.read_text(encoding="utf-8"))
-            (folder / "runtime" / source.name).write_text(text, encoding="utf-8")
+        modules = scripts()
+        for name, text in modules.items():
+            (folder / "runtime" / name).write_text(text, encoding="utf-8")
         view["module_bytes"] = (folder / "model.wasm").stat().st_size
         view["typed"] = _typed
         plans = [PLAN, *(plan_file(part.cpu) for part in program.alternatives)]
         view["fetched"] = [MANIFEST, *names, *plans]
         for name in PAGES:
             (folder / name).write_text(render(__name__, name, view), encoding="utf-8")
-        return [*PAGES, *names, *(f"runtime/{source.name}" for source in runtime.JS_MODULES)]
+        return [*PAGES, *names, *(f"runtime/{name}" for name in modules)]
 
     def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:  # noqa: ARG002
         from deploykit.engines.browser import InBrowser
@@ -171,11 +168,6 @@ def _link(program: Program, emitted: Mapping[str, bytes], folder: Path, prefix: 
         link(place / "gpu", objects, folder / f"{GPU_MODULE}.wasm", macros | {"DK_GPU": 1})
         (folder / SHADERS).write_bytes(emitted[SHADERS])
     return [*(f"{module}.wasm" for module in (*MODULES, GPU_MODULE)), SHADERS]
-
-
-def _without_comments(module: str) -> str:
-    """JavaScript without its lines of comments, a third of what a page would transfer."""
-    return "".join(line for line in module.splitlines(keepends=True) if not _COMMENT.match(line))
 
 
 def _write_weights(program: Program, folder: Path) -> list[str]:
