@@ -53,7 +53,7 @@ def build(
     """
     from deploykit.compiler.pipeline import STAGES, Observer, compile_program
     from deploykit.compiler.program.alternatives import with_alternatives
-    from deploykit.compiler.program.placement import CAPACITY
+    from deploykit.compiler.program.placement import CAPACITY, require_capacities
     from deploykit.frontends.model import ImportedModel
     from deploykit.targets.base import PackageOptions, find_target, profiles_for, write_artifact
 
@@ -78,5 +78,6 @@ def build(
     others = [compile_program(imported, profile, quiet, level=level, capacities=capacities) for profile in profiles[1:]]
     program = with_alternatives(program, [other for other in others if other is not None])
     source = describe_source(Path(model)) if isinstance(model, str | Path) else None
+    require_capacities(program, capacities)
     options = PackageOptions(cpu=cpu, fast_math=fast_math, observer=observer, source=source)
     return write_artifact(program, chosen, Path(output), options)

@@ -53,6 +53,28 @@ def test_elementwise_at_sizes_that_are_no_whole_vectors(tmp_path: Path, device: 
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_sizes_that_depend_on_data_and_differ_between_devices(tmp_path: Path, device: str) -> None:
+    """On wasm the product needs a workspace, whose size is a capacity that shaders do without."""
+    text = """<ir_version: 9, opset_import: ["": 20]>
+    product (float[4, 1] x, int64[2] shape, float[m, 4] w) => (float[a, b] y) {
+        e = Expand(x, shape)
+        y = MatMul(w, e)
+    }"""
+    model = onnx.parser.parse_model(text)
+    deploykit.build(model, "webgpu", {"capacity_y_workspace": (8, 10**6)}, tmp_path / "dist")
+    random = np.random.default_rng(0)
+    with deploykit.open(tmp_path / "dist", device=device) as session:
+        for m, columns in [(1, 1), (5, 7), (33, 300), (2, 3)]:
+            given = {"x": random.standard_normal((4, 1)), "w": random.standard_normal((m, 4))}
+            feeds = {name: value.astype(np.float32) for name, value in given.items()}
+            feeds["shape"] = np.array([4, columns])
+            expected = feeds["w"] @ np.broadcast_to(feeds["x"], (4, columns))
+            np.testing.assert_allclose(session.run(feeds)["y"], expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(deploykit.UsageError, match=r"no dim named capacity_z; its capacity dims are: .*capacity_y_w"):
+        deploykit.build(model, "webgpu", {"capacity_z": 8}, tmp_path / "none")
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_the_command_line_names_a_device(package: Path, device: str) -> None:
     call = ["run", str(package), "-i", "x=random:0", "-i", "shift=random:0", "--dim", "n=2", "--dim", "h=3"]
     result = CliRunner().invoke(app, [*call, "--device", device])

@@ -14,24 +14,15 @@ import numpy as np
 from tvm import tirx
 
 from deploykit.compiler.dims import simplify
-from deploykit.compiler.program.ir import Arena, Constant, ConstantStorage, IntExpr, Program, Tensor
+from deploykit.compiler.program.ir import Arena, Constant, ConstantStorage, Dim, IntExpr, Program, Tensor
 from deploykit.compiler.schedules.nest import substitute
-from deploykit.errors import UsageError
 
 
 def with_alternatives(program: Program, others: Sequence[Program]) -> Program:
-    """`program` with `others` as alternatives; without one for a GPU whose dims differ, which some models' do whose
-    sizes depend on data. Raises `UsageError` where those of another one do.
-    """
+    """`program` with `others` as alternatives. A capacity that one of them needs is a dim of all."""
     if not others:
         return program
-    for other in others:
-        if [dim.name for dim in other.dims] == [dim.name for dim in program.dims]:
-            continue
-        if other.on_gpu:
-            note = f"there are no kernels for the device '{other.cpu}', where the sizes of other tensors depend on data"
-            return replace(program, notes=(*program.notes, note))
-        raise UsageError(f"'{program.name}' has other dims on {other.cpu} than on {program.cpu}: build it for one CPU")
+    program, *others = _with_dims_of_all((program, *others))
     if others[0].on_gpu:
         return _beside(program, others[0])
     constants: dict[tuple[str, bytes], Constant] = {}
@@ -46,6 +37,16 @@ def with_alternatives(program: Program, others: Sequence[Program]) -> Program:
     parts = [_with_constants(part, placed) for part in (program, *others)]
     first, *rest = (replace(part, arena=Arena(part.arena.slots, size)) for part in parts)
     return _noted(first, rest)
+
+
+def _with_dims_of_all(programs: Sequence[Program]) -> list[Program]:
+    """The dims of inputs come first everywhere; which sizes depend on data alone is found for each CPU anew."""
+    every = {dim.name: dim for part in programs for dim in part.dims}
+
+    def dims(part: Program) -> tuple[Dim, ...]:
+        return tuple((every | {dim.name: dim for dim in part.dims}).values())
+
+    return [replace(part, dims=dims(part)) for part in programs]
 
 
 def _beside(program: Program, gpu: Program) -> Program:

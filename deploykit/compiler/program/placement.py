@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -49,9 +49,7 @@ CAPACITY = "capacity_"
 
 def place(model: ImportedModel, trace: Trace, capacities: DimBounds, alignment: int = ALIGNMENT) -> Program:
     """Give every buffer its place and the program its arena. `capacities` pins or bounds capacity dims by name;
-    `alignment`: bytes, of where a buffer begins.
-
-    Raises `UsageError` for a capacity that the program does not have."""
+    `alignment`: bytes, of where a buffer begins."""
     outputs = _assign_outputs(trace)
     alias = alias_in_place(trace, outputs)
     lifetimes = _lifetimes(trace, alias)
@@ -76,7 +74,6 @@ def place(model: ImportedModel, trace: Trace, capacities: DimBounds, alignment: 
         root = _root(alias, index)
         if root in storages:
             storages[index] = storages[root]
-    sizes.require_known()
     dims = (*model.dims, *sizes.dims)
     tensors = tuple(Tensor(t.name, t.dtype, t.shape, storages.get(t.buffer, ArenaStorage(0))) for t in trace.tensors)
     steps = _with_reservations(trace, outputs, sizes, bounds)
@@ -97,6 +94,15 @@ def place(model: ImportedModel, trace: Trace, capacities: DimBounds, alignment: 
         alignment=alignment,
         notes=model.notes,
     )
+
+
+def require_capacities(program: Program, names: Iterable[str]) -> None:
+    """Raises `UsageError` for a name that is no capacity of the program."""
+    own = [dim.name for dim in program.dims if dim.capacity_of is not None]
+    unknown = sorted(set(names) - set(own))
+    if unknown:
+        known = ", ".join(own) or "none"
+        raise UsageError(f"the model has no dim named {', '.join(unknown)}; its capacity dims are: {known}")
 
 
 def _assign_outputs(trace: Trace) -> dict[int, int]:
@@ -175,12 +181,6 @@ class _Sizes:
         self.dims.append(dim)
         self.of_buffer[index] = _Capacity(simplify(dim.var * item), dim)
         return self.of_buffer[index].bytes
-
-    def require_known(self) -> None:
-        unknown = sorted(set(self.capacities) - {d.name for d in self.dims})
-        if unknown:
-            known = ", ".join(d.name for d in self.dims) or "none"
-            raise UsageError(f"the model has no dim named {', '.join(unknown)}; its capacity dims are: {known}")
 
 
 def _with_reservations(

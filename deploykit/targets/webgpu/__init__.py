@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from deploykit.dtypes import logical_dtype
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.manifest import MANIFEST
+from deploykit.parallel import each
 from deploykit.plan import PLAN, plan_file
 from deploykit.targets.base import Availability, EngineOptions, PackageOptions
 from deploykit.targets.templates import render
@@ -160,14 +161,17 @@ def _link(program: Program, emitted: Mapping[str, bytes], folder: Path, prefix: 
             target = place / "gpu" / name.removeprefix("gpu-") if name.startswith("gpu-") else place / name
             target.parent.mkdir(exist_ok=True)
             target.write_bytes(data)
-        for module in MODULES:
-            link(place, sorted(place.glob(f"{module}.*.o")), folder / f"{module}.wasm", macros)
+
+        def module(name: str) -> str:
+            on_gpu = name == GPU_MODULE
+            sources, defined = (place / "gpu", macros | {"DK_GPU": 1}) if on_gpu else (place, macros)
+            link(sources, sorted(place.glob(f"{name}.*.o")), folder / f"{name}.wasm", defined)
+            return f"{name}.wasm"
+
         if SHADERS not in emitted:
-            return [f"{module}.wasm" for module in MODULES]
-        objects = sorted(place.glob(f"{GPU_MODULE}.*.o"))
-        link(place / "gpu", objects, folder / f"{GPU_MODULE}.wasm", macros | {"DK_GPU": 1})
+            return each(module, MODULES)
         (folder / SHADERS).write_bytes(emitted[SHADERS])
-    return [*(f"{module}.wasm" for module in (*MODULES, GPU_MODULE)), SHADERS]
+        return [*each(module, (*MODULES, GPU_MODULE)), SHADERS]
 
 
 def _write_weights(program: Program, folder: Path) -> list[str]:
