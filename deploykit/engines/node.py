@@ -28,7 +28,7 @@ class Node:
         node = find_node()
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         self._process = subprocess.Popen(
-            [node, *_options(node), str(runtime.JS_RUNNER), str(folder.resolve()), str(threads)],
+            [node, *node_options(node), str(runtime.JS_RUNNER), str(folder.resolve()), str(threads)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._words,
@@ -88,7 +88,7 @@ def find_node() -> str:
 
 
 @cache
-def _options(node: str) -> list[str]:
+def node_options(node: str) -> list[str]:
     """What node is to be asked for relaxed SIMD with, which browsers have without being asked."""
     option = "--experimental-wasm-relaxed-simd"
     known = subprocess.run([node, option, "--version"], capture_output=True, check=False)
