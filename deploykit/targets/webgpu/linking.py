@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from deploykit import runtime
-from deploykit.toolchain import find_wasm_compiler
+from deploykit.toolchain import compiled, find_wasm_compiler
 
 STACK_BYTES = 128 << 10
 """Of each thread: kernels keep no more than their profile's limit there."""
@@ -18,15 +18,20 @@ STACK_BYTES = 128 << 10
 MOST_BYTES = (4 << 30) - (64 << 10)
 """Of memory: addresses have 32 bits, and sizes too."""
 
-_OPTIONS = (
+_COMPILER_OPTIONS = (
     *("-O2", "-g0", "-msimd128", "-mbulk-memory", "-matomics", "-DDK_PROFILE"),
     "-fno-builtin",  # no calls of functions that libc.c consists of
-    *(f"-Wl,-z,stack-size={STACK_BYTES}", "-Wl,--export=__heap_base"),
-    *("-Wl,--strip-all", "-Wl,--import-memory", "-Wl,--shared-memory", f"-Wl,--max-memory={MOST_BYTES}"),
     f"-DDK_STACK_BYTES={STACK_BYTES}",
+    *(f"-I{path}" for path in (runtime.INCLUDE, runtime.WASM_INCLUDE)),
 )
 
-_SOURCES = (runtime.CORE, runtime.DRIVER, runtime.WASM_ENTRY, runtime.WASM_THREADS, runtime.WASM_LIBC)
+_LINKER_OPTIONS = (
+    *(f"-Wl,-z,stack-size={STACK_BYTES}", "-Wl,--export=__heap_base"),
+    *("-Wl,--strip-all", "-Wl,--import-memory", "-Wl,--shared-memory", f"-Wl,--max-memory={MOST_BYTES}"),
+)
+
+_SHARED_SOURCES = (runtime.CORE, runtime.DRIVER, runtime.WASM_THREADS, runtime.WASM_LIBC)
+"""They know nothing of the model, and are compiled once."""
 
 
 def link(folder: Path, objects: Iterable[Path], output: Path, macros: Mapping[str, str | int]) -> None:
@@ -34,7 +39,10 @@ def link(folder: Path, objects: Iterable[Path], output: Path, macros: Mapping[st
 
     Raises `ToolchainError` with the linker's words.
     """
+    compiler = find_wasm_compiler()
+    inputs = [folder / "model.c", runtime.WASM_ENTRY, *objects]
+    for source in _SHARED_SOURCES:
+        inputs.append(folder / f"{output.stem}-{source.stem}.o")
+        inputs[-1].write_bytes(compiled(compiler, source, *_COMPILER_OPTIONS))
     defined = [f"-D{name}={value}" for name, value in macros.items()]
-    headers = [f"-I{path}" for path in (folder, runtime.INCLUDE, runtime.WASM_INCLUDE)]
-    inputs = [folder / "model.c", *_SOURCES, *objects]
-    find_wasm_compiler().link_module(inputs, output, *_OPTIONS, *defined, *headers)
+    compiler.link_module(inputs, output, *_COMPILER_OPTIONS, *_LINKER_OPTIONS, *defined, f"-I{folder}")
