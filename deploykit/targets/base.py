@@ -7,10 +7,11 @@ only when they compile, so that artifacts can be listed and run without it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
-from importlib.metadata import entry_points, version
+from functools import cache, partial
+from importlib.metadata import EntryPoint, entry_points, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -106,7 +107,7 @@ class Target(Protocol):
 
 def target_names() -> tuple[str, ...]:
     """The names of the registered targets, sorted."""
-    return tuple(sorted(entry_points(group=GROUP).names))
+    return tuple(sorted(_entries(tuple(sys.path))))
 
 
 def targets() -> dict[str, Target]:
@@ -116,11 +117,17 @@ def targets() -> dict[str, Target]:
 
 def find_target(name: str) -> Target:
     """Raises `UsageError`, with the names there are, for an unknown one."""
-    entries = {entry.name: entry for entry in entry_points(group=GROUP)}
+    entries = _entries(tuple(sys.path))
     if name not in entries:
         raise UsageError(f"there is no target '{name}'; there are {', '.join(sorted(entries)) or 'none'}")
     target: Target = entries[name].load()()
     return target
+
+
+@cache
+def _entries(path: tuple[str, ...]) -> dict[str, EntryPoint]:  # noqa: ARG001
+    """What packages on `path`, which is that of this process, register."""
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
 def profiles_for(target: Target, cpu: str) -> list[Profile]:

@@ -45,9 +45,9 @@ def main() -> int:
         began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
             for device, report in reports(name, devices, Path(folder)).items():
-                error = max(difference.absolute for check in report.checks for difference in check.differences)
+                error = max(difference.relative for check in report.checks for difference in check.differences)
                 outcome = "agrees" if report.within else "IS OUT OF TOLERANCE"
-                results.print(f"{name:16} {device:8} {outcome}, largest error {error:.1e}", highlight=False)
+                results.print(f"{name:16} {device:8} {outcome}, largest relative error {error:.1e}", highlight=False)
                 within = within and report.within
         results.print(f"{name:16} took {time.monotonic() - began:.0f} s", highlight=False)
     return 0 if within else 1

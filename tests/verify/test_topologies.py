@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import onnx
@@ -9,17 +10,29 @@ import pytest
 
 import deploykit
 from bench.models.light import with_random_weights
+from deploykit.engines.chromium import find_chromium
 from deploykit.verify import verify
+
+NEEDS_NODE = pytest.mark.skipif(not shutil.which("node"), reason="needs node")
+NEEDS_CHROMIUM = pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "target"),
-    [("squeezenet", "host"), ("squeezenet", "embedded"), ("shufflenet", "host"), ("resnet50", "host")],
+    ("name", "target", "device"),
+    [
+        ("squeezenet", "host", None),
+        ("squeezenet", "embedded", None),
+        ("shufflenet", "host", None),
+        ("resnet50", "host", None),
+        pytest.param("squeezenet", "webgpu", "wasm", marks=NEEDS_NODE),
+        pytest.param("shufflenet", "webgpu", "webgpu", marks=NEEDS_CHROMIUM),
+    ],
 )
-def test_a_network_agrees_with_onnxruntime(name: str, target: str, tmp_path: Path) -> None:
+def test_a_network_agrees_with_onnxruntime(name: str, target: str, device: str | None, tmp_path: Path) -> None:
+    """`python -m tests.conformance.light` verifies all networks on both devices of the web."""
     onnx.save(with_random_weights(name), tmp_path / "model.onnx")
     deploykit.build(tmp_path / "model.onnx", target=target, output=tmp_path / "dist")
-    with deploykit.open(tmp_path / "dist") as session:
+    with deploykit.open(tmp_path / "dist", device=device) as session:
         report = verify(session, tmp_path / "model.onnx")
     assert report.within, report
