@@ -1,11 +1,16 @@
 """`make bench-web`: web packages next to onnxruntime-web, in one page of headless Chromium, as a table.
 
-    python -m bench.web [--filter NAME] [--device D] [--threads N] [--seconds S] [--output DIR]
+    python -m bench.web [--part PART] [--filter NAME] [--device D] [--threads N] [--seconds S] [--output DIR]
 
-Both sides run by turns of many runs: on WebAssembly with one thread each, then with two, then on WebGPU, which a
-machine without a GPU has in software. `ratio` is onnxruntime-web's median time over ours: above 1 we are faster; `code`
-is what a page transfers besides the weights, with gzip. Needs chromium, and npm for onnxruntime-web. DIR (default
-`build/bench-web`) receives packages, models and `report.json`. Exit code 1 when results differ.
+Part `speed`: both sides run by turns of many runs: on WebAssembly with one thread each, then with two, then on WebGPU,
+which a machine without a GPU has in software. `ratio` is onnxruntime-web's median time over ours: above 1 we are
+faster; `code` is what a page transfers besides the weights, with gzip.
+
+Part `first`: time from navigation to the first result, of each side in a Chromium of its own that has nothing in its
+caches, then once more in the same one; the medians of several, on one thread.
+
+Needs chromium, and npm for onnxruntime-web. DIR (default `build/bench-web`) receives packages, models and
+`report.json`. Exit code 1 when results differ.
 """
 
 from __future__ import annotations
@@ -17,7 +22,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import deploykit
@@ -31,6 +38,13 @@ from deploykit.manifest import Manifest, read_manifest
 PEER = "onnxruntime-web@1.30.0"
 DEVICES = ("wasm", "webgpu")
 THREADS = (1, 2)
+PARTS = ("speed", "first")
+FIRST = ("squeezenet",)
+"""Models whose first result is timed."""
+SIDES = ("ours", "peer")
+BROWSERS = 3
+"""For each of the times to a first result."""
+CACHED = {"Cache-Control": "max-age=3600"}
 TOLERANCE = 1e-3
 """Largest difference of an element, relative to one more than its magnitude."""
 
@@ -42,7 +56,16 @@ def main() -> int:
     if not (folder / "node_modules" / "onnxruntime-web").exists():
         _install_peer(folder)
     jobs = [_job(case, folder) for case in named(given.filter)]
-    (folder / "web.html").write_text(Path(__file__).with_name("web.html").read_text())
+    for page in ("web.html", "first.html"):
+        shutil.copyfile(Path(__file__).with_name(page), folder / page)
+    parts = given.part or PARTS
+    code = _speed(jobs, folder, given) if "speed" in parts else 0
+    if "first" in parts:
+        _first([job for job in jobs if job["name"] in FIRST], folder, given.device or DEVICES)
+    return code
+
+
+def _speed(jobs: Sequence[Mapping[str, Any]], folder: Path, given: argparse.Namespace) -> int:
     models = []
     for job in jobs:
         messages.print(f"{job['name']}: time")
@@ -54,6 +77,24 @@ def main() -> int:
             models += [{**model, "on": place} for model in found["models"]]
             (folder / "report.json").write_text(json.dumps({**found, "models": models}, indent=1) + "\n")
     return _show(models, folder)
+
+
+def _first(jobs: Sequence[Mapping[str, Any]], folder: Path, devices: Sequence[str]) -> None:
+    shown = table("model, to its first result", "on", "cache", "deploykit", "onnxruntime-web", "ratio")
+    for job, device in product(jobs, devices):
+        messages.print(f"{job['name']}: time to the first result on {device}")
+        (folder / "first.json").write_text(json.dumps({"job": job, "device": device}))
+        times: dict[str, list[list[float]]] = {side: [] for side in SIDES}
+        for _, side in product(range(BROWSERS), SIDES):
+            found = in_chromium(folder, f"first.html?side={side}", headers=CACHED, gpu=device == "webgpu")
+            if "failed" in found:
+                raise RuntimeError(f"{job['name']}, {side}: {found['failed']}")
+            times[side].append(found["times"])
+        for index, cache in enumerate(("empty", "full")):
+            ours, peer = (median(found[index] for found in times[side]) for side in SIDES)
+            shown.add_row(job["name"], device, cache, f"{ours:.0f} ms", f"{peer:.0f} ms", f"{peer / ours:.2f}")
+    if jobs:
+        results.print(shown)
 
 
 def _places(given: argparse.Namespace) -> list[tuple[str, int]]:
@@ -140,6 +181,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench.web", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
+    parser.add_argument("--part", action="append", choices=PARTS, help="what to time (default: both)")
     parser.add_argument("--filter", action="append", metavar="NAME", help="models whose name contains this")
     parser.add_argument("--device", action="append", choices=DEVICES, help="what to time on (default: both)")
     parser.add_argument("--threads", action="append", type=int, metavar="N", help="of each side (default: 1 and 2)")

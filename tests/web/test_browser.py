@@ -27,7 +27,8 @@ FILES = {
 def test_a_page_loads_runs_and_loads_again(package: Path, model: onnx.ModelProto, tmp_path: Path, device: str) -> None:
     shutil.copytree(package, tmp_path / "small")
     shutil.copyfile(Path(__file__).with_name("page.html"), tmp_path / "small" / "page.html")
-    found = in_chromium(tmp_path / "small", f"page.html?device={device}", gpu=device == "webgpu")
+    page = f"page.html?device={device}&files={len(FILES[device])}"
+    found = in_chromium(tmp_path / "small", page, gpu=device == "webgpu")
     x = (np.arange(60) % 7 - 3).astype(np.float32).reshape(1, 3, 1, 20)
     expected = ReferenceEvaluator(model).run(None, {"x": x, "shift": np.array([21])})[0]
     assert found["errors"] == []
