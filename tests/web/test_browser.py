@@ -40,6 +40,22 @@ def test_a_page_loads_runs_and_loads_again(package: Path, model: onnx.ModelProto
     assert found["second"] == found["first"]
 
 
+@pytest.mark.parametrize("clock", ["timestamps", "waits"])
+def test_the_steps_of_a_gpu_are_timed(package: Path, tmp_path: Path, clock: str) -> None:
+    shutil.copytree(package, tmp_path / "small")
+    shutil.copyfile(Path(__file__).with_name("profile.html"), tmp_path / "small" / "profile.html")
+    found = in_chromium(tmp_path / "small", f"profile.html?clock={clock}", gpu=True)
+    assert found["errors"] == []
+    assert found["profile"]["clock"] == clock
+    steps = found["profile"]["steps"]
+    plan = json.loads((package / "plan_webgpu.json").read_text())
+    assert [step["name"] for step in steps] == [plan["steps"][entry["step"]] for entry in plan["work"]]
+    assert all(step["calls"] == 1 and step["ms"] > 0 for step in steps)
+    assert max(steps, key=lambda step: float(step["ms"]))["name"] == "fused_conv_relu1"
+    assert found["ms"] / 4 < sum(step["ms"] for step in steps) <= found["profile"]["ms"]
+    assert found["same"]
+
+
 def test_the_demo_on_a_narrow_screen(package: Path, tmp_path: Path) -> None:
     shutil.copytree(package, tmp_path / "small")
     shutil.copyfile(Path(__file__).with_name("demo.html"), tmp_path / "small" / "narrow.html")

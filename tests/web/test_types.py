@@ -50,8 +50,8 @@ const shape: [number, 10] = y.shape;
 const first: number = y.data[0];
 const sum: bigint = moved.data[0] + 1n;
 const why: string = `${model.device}, ${model.deviceReason}`;
-const { runs, steps } = await model.profile({ x, shift: new BigInt64Array(1) }, { seconds: 1 });
-for (const { name, ms } of steps) console.log(name, ms / runs);
+const { runs, clock, steps } = await model.profile({ x, shift: new BigInt64Array(1) }, { seconds: 1 });
+for (const { name, ms } of steps) console.log(name, ms / runs, clock);
 const bytes: number = model.memory({ n: 1, h: 2 }).total;
 try {
   await dk.load({ sample: { x, shift: new BigInt64Array(1) } });

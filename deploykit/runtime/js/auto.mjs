@@ -1,6 +1,6 @@
 // The faster device for a model, found by a short measurement, which is remembered where pages can keep it.
 
-import { DTYPES } from './dtypes.mjs';
+import { dtypeOf } from './dtypes.mjs';
 import { MemoryError } from './errors.mjs';
 import { openCache } from './files.mjs';
 import { findAdapter } from './gpu.mjs';
@@ -36,7 +36,7 @@ export async function chooseFaster(open, wasm, manifest, home, { cache = true, s
     return wasm('this engine has no WebGPU adapter');
   }
   const memory = cache ? await openCache() : null;
-  const key = keyOf(manifest, home, [threads, given?.map(({ shape }) => shape), nameOf(adapter.info)]);
+  const key = keyOf(manifest, home, adapter.info, [threads, given?.map(({ shape }) => shape)]);
   /** @type {Choice | undefined} */
   const known = await (await memory?.match(key))?.json();
   if (known?.device === 'wasm') {
@@ -169,24 +169,21 @@ function* zeros({ inputs, dims }) {
     const extents = new Map(bounded);
     yield inputs.map(({ dtype, shape: axes }) => {
       const shape = axes.map((axis) => (typeof axis === 'number' ? axis : (extents.get(axis) ?? 1)));
-      const { array } = /** @type {{ array: import('./dtypes.mjs').Constructor }} */ (DTYPES.get(dtype));
+      const { array } = dtypeOf(dtype);
       return { dtype, shape, data: new array(shape.reduce((product, extent) => product * extent, 1)) };
     });
   }
 }
 
 /**
- * Where a choice is kept: it is that of one build of a model.
+ * Where a choice is kept: that of one build of a model, on one GPU.
  * @param {Manifest} manifest
  * @param {URL} home
- * @param {unknown} circumstances that may change it
+ * @param {GPUAdapterInfo} info
+ * @param {unknown} given what else may change it
  */
-function keyOf({ files }, home, circumstances) {
+function keyOf({ files }, home, { vendor, architecture, device, description }, given) {
   const code = files.filter(({ name }) => /\.(wasm|wgsl)$/.test(name)).map(({ sha256 }) => sha256.slice(0, 16));
-  return `${home.origin}${home.pathname}?device=${encodeURIComponent(JSON.stringify([code, circumstances]))}`;
-}
-
-/** @param {GPUAdapterInfo} info */
-function nameOf({ vendor, architecture, device, description }) {
-  return [vendor, architecture, device, description];
+  const key = JSON.stringify([code, vendor, architecture, device, description, given]);
+  return `${home.origin}${home.pathname}?device=${encodeURIComponent(key)}`;
 }

@@ -1,6 +1,8 @@
 // Element types by name: the code in the C interface, and the typed array that holds their elements in memory.
 // Formats that JavaScript has no array for are raw bits: float16 and bfloat16 in 16 of them, the others in 8.
 
+import { DeploykitError } from './errors.mjs';
+
 /**
  * @typedef {Float32Array | Float64Array | Int8Array | Int16Array | Int32Array | BigInt64Array | Uint8Array
  *   | Uint16Array | Uint32Array | BigUint64Array} Elements
@@ -39,3 +41,15 @@ const TABLE = [
 export const DTYPES = new Map(
   TABLE.map(([name, array], code) => [name, { code, array: /** @type {Constructor} */ (array) }]),
 );
+
+/**
+ * @param {string} name
+ * @throws {DeploykitError}
+ */
+export function dtypeOf(name) {
+  const found = DTYPES.get(name);
+  if (!found) {
+    throw new DeploykitError(`unknown dtype ${name}: build the model again`);
+  }
+  return found;
+}

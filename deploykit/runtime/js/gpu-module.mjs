@@ -20,7 +20,6 @@ const HOST_ARENA = 1;
 const HOST_WEIGHTS = 2;
 
 export class GpuModule extends ModelModule {
-  #driver;
   #compiled;
 
   /**
@@ -32,7 +31,8 @@ export class GpuModule extends ModelModule {
    */
   constructor(exports, memory, { inputs, outputs, dims }, driver, compiled) {
     super(exports, memory, inputs, outputs, dims.length);
-    this.#driver = driver;
+    /** @override */
+    this.driver = driver;
     this.#compiled = compiled;
     /** What the host needs memory for. */
     this.onHost = 0;
@@ -83,7 +83,7 @@ export class GpuModule extends ModelModule {
     const hosted = this.onHost & HOST_WEIGHTS ? bytes : 0;
     super.reserveWeights(hosted, this.onHost & HOST_ARENA ? arena : 0);
     this.weightBytes = bytes;
-    this.#driver.provide(WEIGHTS, bytes, 'the weights');
+    this.driver.provide(WEIGHTS, bytes, 'the weights');
   }
 
   /**
@@ -95,7 +95,7 @@ export class GpuModule extends ModelModule {
     if (this.onHost & HOST_WEIGHTS) {
       super.placeWeights(offset, part);
     }
-    this.#driver.write(WEIGHTS, offset, part);
+    this.driver.write(WEIGHTS, offset, part);
   }
 
   /**
@@ -120,15 +120,15 @@ export class GpuModule extends ModelModule {
   async provided(tensors) {
     for (let runs = 0; runs < MOST_RUNS; runs += 1) {
       const results = this.begin(tensors);
-      this.#driver.restart();
+      this.driver.restart();
       this.exports.restart();
       let status = this.exports.run();
       while (status === PENDING) {
-        await this.#driver.settle();
+        await this.driver.settle();
         status = this.exports.run();
       }
       if (status === FAILED) {
-        this.#driver.raise();
+        this.driver.raise();
         throw new DeviceLostError('the GPU device failed: load the model again');
       }
       if (status === OK) {
@@ -146,14 +146,14 @@ export class GpuModule extends ModelModule {
    */
   layOut(top) {
     const places = super.layOut(top);
-    this.#driver.provide(ARENA, this.exports.arena_bytes(), 'intermediate results');
+    this.driver.provide(ARENA, this.exports.arena_bytes(), 'intermediate results');
     const view = this.view();
     this.inputs.forEach(({ name }, index) => {
-      this.#driver.provide(PORTS + index, view.getUint32(this.exports.input(index) + 4, true), `input '${name}'`);
+      this.driver.provide(PORTS + index, view.getUint32(this.exports.input(index) + 4, true), `input '${name}'`);
     });
     this.outputs.forEach(({ name }, index) => {
       const number = PORTS + this.inputs.length + index;
-      this.#driver.provide(number, view.getUint32(this.exports.output(index) + 4, true), `output '${name}'`);
+      this.driver.provide(number, view.getUint32(this.exports.output(index) + 4, true), `output '${name}'`);
     });
     return places;
   }
@@ -166,6 +166,6 @@ export class GpuModule extends ModelModule {
   /** @override */
   end() {
     super.end();
-    this.#driver.destroy();
+    this.driver.destroy();
   }
 }

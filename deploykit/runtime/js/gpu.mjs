@@ -19,6 +19,12 @@ const SLICE_BYTES = 24;
 /** Bytes of the largest element of an array: a vector. */
 const MOST_ELEMENT = 16;
 
+/**
+ * What a device has where its adapter does.
+ * @type {GPUFeatureName[]}
+ */
+const WANTED = ['timestamp-query'];
+
 const COPY = `struct Scalars { first: i32, place: i32, threads: i32 }
 @group(0) @binding(0) var<uniform> scalars: Scalars;
 @group(0) @binding(1) var<storage, read_write> source: array<u32>;
@@ -47,8 +53,12 @@ export async function openDevice() {
     throw new UnsupportedError("this engine has no WebGPU adapter: load with device 'wasm'");
   }
   const { maxBufferSize, maxStorageBufferBindingSize } = adapter.limits;
+  const requiredFeatures = WANTED.filter((feature) => adapter.features.has(feature));
   try {
-    return await adapter.requestDevice({ requiredLimits: { maxBufferSize, maxStorageBufferBindingSize } });
+    return await adapter.requestDevice({
+      requiredFeatures,
+      requiredLimits: { maxBufferSize, maxStorageBufferBindingSize },
+    });
   } catch (cause) {
     throw new UnsupportedError("the WebGPU adapter gives no device: load with device 'wasm'", { cause });
   }
@@ -85,6 +95,11 @@ export class GpuDriver {
     this.staging = null;
     this.dispatches = 0;
     this.done = true;
+    /**
+     * Times what is done, while somebody wants to know.
+     * @type {import('./clocks.mjs').GpuClock | null}
+     */
+    this.clock = null;
     device.lost.then((info) => {
       this.lost = new DeviceLostError(`the GPU device is lost (${info.reason}): ${info.message || 'load the model again'}`);
     });
@@ -172,17 +187,13 @@ export class GpuDriver {
   }
 
   /**
-   * Copy bytes to a buffer.
+   * Copy bytes, a multiple of 4 of them, to a buffer.
    * @param {number} number
    * @param {number} offset
    * @param {Uint8Array<ArrayBuffer>} data
    */
   write(number, offset, data) {
-    const whole = data.length - (data.length % 4);
-    const rest = new Uint8Array(4);
-    rest.set(data.subarray(whole));
-    this.device.queue.writeBuffer(this.buffer(number), offset, data, 0, whole);
-    this.device.queue.writeBuffer(this.buffer(number), offset + whole, rest, 0, whole < data.length ? 4 : 0);
+    this.device.queue.writeBuffer(this.buffer(number), offset, data);
   }
 
   /** The functions that the model's WebAssembly imports. */
@@ -211,7 +222,7 @@ export class GpuDriver {
        */
       dispatch: (kernel, slices, count, scalars, scalarCount, invocations) =>
         guarded(() => {
-          const values = new Int32Array(this.bytes(), scalars, scalarCount);
+          const values = new Int32Array(this.bytes(), scalars, scalarCount).slice();
           const places = Array.from({ length: count }, (_, index) => this.slice(slices + index * SLICE_BYTES));
           this.dispatch(kernel, places, values, invocations);
         }),
@@ -246,8 +257,7 @@ export class GpuDriver {
 
   /** Begin a run: nothing of one before is left. */
   restart() {
-    this.pass?.end();
-    this.pass = null;
+    this.endPass();
     this.encoder = null;
     this.blockCount = 0;
     this.downloads = [];
@@ -269,7 +279,7 @@ export class GpuDriver {
    */
   slice(address) {
     const view = new DataView(this.bytes(), address, SLICE_BYTES);
-    const long = (/** @type {number} */ at) => view.getUint32(at, true) + view.getInt32(at + 4, true) * 2 ** 32;
+    const long = (/** @type {number} */ at) => Number(view.getBigInt64(at, true));
     return { buffer: view.getInt32(0, true), offset: long(8), bytes: long(16) };
   }
 
@@ -280,6 +290,9 @@ export class GpuDriver {
    * @param {number} invocations
    */
   dispatch(kernel, places, values, invocations) {
+    if (this.clock?.defer(() => this.dispatch(kernel, places, values, invocations))) {
+      return;
+    }
     if (this.blockCount === MOST_BLOCKS) {
       this.submit();
     }
@@ -352,9 +365,20 @@ export class GpuDriver {
    * @param {number} address
    */
   upload({ buffer, offset, bytes }, address) {
-    this.submit();
-    const size = Math.ceil(bytes / 4) * 4;
-    this.device.queue.writeBuffer(this.buffer(buffer), offset, this.bytes(), address, size);
+    const data = new Uint8Array(this.bytes(), address, Math.ceil(bytes / 4) * 4);
+    this.put(this.buffer(buffer), offset, this.clock ? data.slice() : data);
+  }
+
+  /**
+   * @param {GPUBuffer} buffer
+   * @param {number} offset
+   * @param {Uint8Array<ArrayBuffer>} data
+   */
+  put(buffer, offset, data) {
+    if (!this.clock?.defer(() => this.put(buffer, offset, data))) {
+      this.submit();
+      this.device.queue.writeBuffer(buffer, offset, data);
+    }
   }
 
   /**
@@ -371,8 +395,13 @@ export class GpuDriver {
 
   open() {
     this.encoder ??= this.device.createCommandEncoder();
-    this.pass ??= this.encoder.beginComputePass();
+    this.pass ??= this.encoder.beginComputePass(this.clock?.pass());
     return this.pass;
+  }
+
+  endPass() {
+    this.pass?.end();
+    this.pass = null;
   }
 
   /** Hand over what is recorded. */
@@ -380,16 +409,16 @@ export class GpuDriver {
     if (!this.encoder) {
       return;
     }
-    this.pass?.end();
+    this.endPass();
     this.device.queue.writeBuffer(this.uniforms, 0, this.blocks, 0, (this.blockCount * BLOCK) / 4);
     this.device.queue.submit([this.encoder.finish()]);
     this.encoder = null;
-    this.pass = null;
     this.blockCount = 0;
   }
 
   /** Wait for the device, and put what was asked for into the host's memory. */
   async settle() {
+    await this.clock?.settle();
     this.submit();
     if (this.downloads.length === 0) {
       await this.device.queue.onSubmittedWorkDone();

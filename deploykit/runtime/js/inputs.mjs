@@ -1,6 +1,6 @@
 // The inputs of a call, checked: their names, dtypes, ranks and numbers of elements. The module checks their extents.
 
-import { DTYPES } from './dtypes.mjs';
+import { dtypeOf } from './dtypes.mjs';
 import { ShapeError } from './errors.mjs';
 
 /** @typedef {import('./module.mjs').Tensor} Tensor */
@@ -55,7 +55,7 @@ function tensorOf(port, input) {
     throw new ShapeError(`input '${port.name}' is missing`);
   }
   const data = ArrayBuffer.isView(input) ? input : input.data;
-  const { array } = /** @type {{ array: Function }} */ (DTYPES.get(port.dtype));
+  const { array } = dtypeOf(port.dtype);
   if (!(data instanceof array)) {
     const found = /** @type {any} */ (data)?.constructor?.name ?? typeof data;
     throw new ShapeError(`input '${port.name}' is ${port.dtype}: expected ${array.name}, found ${found}`);

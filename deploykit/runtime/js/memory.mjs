@@ -13,10 +13,9 @@ export const ALIGNMENT = 64;
 const MOST_PAGES = MOST_BYTES / PAGE;
 /** Pages: room for the stacks of as many workers as there may be. Unused, they take addresses only. */
 const STACKS = 512;
-const IMPORTS = 2;
-const MEMORY = 2;
 const BOUNDED = 1;
-const SHARED = 3;
+/** The import in a module: names with their lengths, the kind, and the flags of a shared memory with a maximum. */
+const IMPORT = Array.from('\x03env\x06memory\x02\x03', (byte) => byte.charCodeAt(0));
 
 /**
  * Memory for a module, and the module's code for such a memory.
@@ -76,37 +75,18 @@ function sharedMemory(initial, most, least) {
  * @param {Uint8Array} code
  */
 function memoryImport(code) {
-  let at = 8;
-  const number = () => {
-    let value = 0;
-    for (let scale = 1; ; scale *= 128) {
-      const byte = code[at];
-      at += 1;
-      value += (byte & 127) * scale;
-      if (!(byte & 128)) {
-        return value;
-      }
-    }
-  };
-  const skip = () => {
-    const count = number();
-    at += count;
-  };
-  while (at < code.length && code[at] !== IMPORTS) {
-    at += 1;
-    skip();
-  }
-  at += 1;
-  number(); // bytes
-  number(); // imports
-  skip(); // name of the module
-  skip(); // name of the memory
-  const flags = at + 1;
-  if (code[at] !== MEMORY || code[flags] !== SHARED) {
+  const start = code.findIndex((_, at) => IMPORT.every((byte, index) => code[at + index] === byte));
+  if (start < 0) {
     throw new IntegrityError('the module does not import its memory: build the model again');
   }
-  at += 2;
-  return { flags, initial: number() };
+  const flags = start + IMPORT.length - 1;
+  let initial = 0;
+  for (let at = flags + 1, scale = 1; ; at += 1, scale *= 128) {
+    initial += (code[at] & 127) * scale;
+    if (code[at] < 128) {
+      return { flags, initial };
+    }
+  }
 }
 
 /** @param {number} bytes */

@@ -317,9 +317,7 @@ export class Model {
     const pause = () => nextTask().then(() => signal?.throwIfAborted());
     const work = (/** @type {ModelModule} */ module, /** @type {Tensor[]} */ tensors) =>
       profileRuns(module, tensors, plan, seconds, pause);
-    const profile = await this.#inTurn(inputs, signal, work);
-    // A GPU is told of steps before it does them.
-    return this.device === 'webgpu' ? { ...profile, steps: [] } : profile;
+    return this.#inTurn(inputs, signal, work);
   }
 
   /**

@@ -2,7 +2,7 @@
 //
 // Addresses are those of `dk_tensor` and `dk_need` of deploykit.h where pointers have 32 bits.
 
-import { DTYPES } from './dtypes.mjs';
+import { dtypeOf } from './dtypes.mjs';
 import { DeploykitError, MemoryError, ShapeError, UnsupportedError, WorkerError } from './errors.mjs';
 import { MATH } from './math.mjs';
 import { ALIGNMENT, MOST_BYTES, memoryFor, PAGE } from './memory.mjs';
@@ -72,6 +72,11 @@ export class ModelModule {
     this.memory = memory;
     /** @type {Pool | null} */
     this.pool = null;
+    /**
+     * Of a GPU, where kernels run on one.
+     * @type {import('./gpu.mjs').GpuDriver | null}
+     */
+    this.driver = null;
     this.inputs = inputs;
     this.outputs = outputs;
     this.dimCount = dims;
@@ -411,15 +416,6 @@ export function checkSize(bytes, what, advice) {
   if (bytes > MOST_BYTES) {
     throw new MemoryError(`${what} need ${bytes} bytes, and WebAssembly has ${MOST_BYTES}: ${advice}`, bytes);
   }
-}
-
-/** @param {string} name */
-function dtypeOf(name) {
-  const found = DTYPES.get(name);
-  if (!found) {
-    throw new DeploykitError(`unknown dtype ${name}: build the model again`);
-  }
-  return found;
 }
 
 /** @param {number} address */

@@ -1,9 +1,12 @@
 // Where the time of a run goes: its steps, timed run by run.
 
+import { clockOf, HostClock } from './clocks.mjs';
+
 /** @typedef {import('./module.mjs').ModelModule} ModelModule */
 /** @typedef {import('./module.mjs').Tensor} Tensor */
 /** @typedef {{ steps: string[], work: { step: number, result: string }[] }} Plan */
-/** @typedef {{ runs: number, ms: number, steps: Step[] }} Profile calls and milliseconds are the mean of all runs */
+/** @typedef {import('./clocks.mjs').Kind} Clock */
+/** @typedef {{ runs: number, ms: number, clock: Clock, steps: Step[] }} Profile calls and ms are the mean of all runs */
 /** @typedef {{ step: number, name: string, result: string, calls: number, ms: number }} Step */
 
 /**
@@ -18,22 +21,24 @@
 export async function profileRuns(module, tensors, plan, seconds, pause) {
   const calls = plan.steps.map(() => 0);
   const times = plan.steps.map(() => 0);
-  let current = -1;
-  let since = 0;
-  module.onStep = (step) => {
-    const now = performance.now();
-    if (current >= 0) {
-      calls[current] += 1;
-      times[current] += now - since;
-    }
-    current = step;
-    since = performance.now();
+  const add = (/** @type {number} */ step, /** @type {number} */ ms) => {
+    times[step] += ms;
   };
+  const { driver } = module;
   let runs = 0;
   let total = 0;
   await module.run(tensors);
+  const gpuClock = driver && clockOf(add, driver);
+  const clock = gpuClock ?? new HostClock(add);
+  module.onStep = (step) => {
+    calls[step] += 1;
+    clock.begin(step);
+  };
   try {
     module.exports.profile(1);
+    if (driver) {
+      driver.clock = gpuClock;
+    }
     for (const end = performance.now() + 1000 * seconds; runs === 0 || performance.now() < end; runs += 1) {
       await pause();
       const start = performance.now();
@@ -42,9 +47,12 @@ export async function profileRuns(module, tensors, plan, seconds, pause) {
     }
   } finally {
     module.exports.profile(0);
+    if (driver) {
+      driver.clock = null;
+    }
   }
   const steps = plan.work.map(({ step, result }) => {
     return { step, name: plan.steps[step], result, calls: calls[step] / runs, ms: times[step] / runs };
   });
-  return { runs, ms: total / runs, steps: steps.filter((step) => step.calls > 0) };
+  return { runs, ms: total / runs, clock: clock.kind, steps: steps.filter((step) => step.calls > 0) };
 }

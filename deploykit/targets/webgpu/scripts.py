@@ -15,11 +15,13 @@ from deploykit import runtime
 _JOINED = {
     "model": ("errors", "dtypes", "files", "inputs", "memory", "pool", "module", "model"),
     "gpu": ("gpu", "gpu-module", "auto"),
+    "profile": ("clocks", "profile"),
 }
 """Modules by the one that they become part of, what is imported before what imports it."""
 
 _HOME = {part: name for name, parts in _JOINED.items() for part in parts}
 _COMMENT = re.compile(r"\s*(//|/\*\*|\*)")
+_INLINE = re.compile(r"/\*\*.*?\*/ ?")
 _IMPORT = re.compile(r"^import \{ ([^}]*) \} from '\./([\w-]+)\.mjs';\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export \* from .*\n", re.MULTILINE)
 _DYNAMIC = re.compile(r"\bimport\('\./([\w-]+)\.mjs'\)")
@@ -48,6 +50,6 @@ def _join(name: str, parts: list[Path]) -> str:
 
 
 def _plain(module: str) -> str:
-    """Without lines of comments, empty lines and indentation."""
-    lines = (line.strip() for line in module.splitlines() if not _COMMENT.match(line))
+    """Without comments, empty lines and indentation."""
+    lines = (_INLINE.sub("", line).strip() for line in module.splitlines() if not _COMMENT.match(line))
     return "".join(f"{line}\n" for line in lines if line)
