@@ -45,7 +45,7 @@ def texts(func: tirx.PrimFunc) -> list[str]:
     found = []
     for part in lower_shaders(divided(func), "k").parts:
         count = len(part.operands)
-        found.append(emit_wgsl(part.kernel.kernel, Sharing(tuple(range(count)), (True,) * count)))
+        found.append(emit_wgsl(part.kernel.kernel, Sharing(tuple(range(count)), (True,) * count)).text())
     return found
 
 
@@ -53,10 +53,10 @@ def sample(shape: Sequence[int]) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
-def run(func: tirx.PrimFunc, inputs: Sequence[np.ndarray], expected: np.ndarray) -> None:
+def run(func: tirx.PrimFunc, inputs: Sequence[np.ndarray], expected: np.ndarray, rtol: float = 1e-4) -> None:
     out = fenced(np.full(expected.shape, 7, expected.dtype))
     Compiled(func, VECTORS, single).bind([*map(fenced, inputs), out])()
-    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(out, expected, rtol=rtol, atol=1e-5)
 
 
 @pytest.mark.parametrize("rows", ROWS)
@@ -103,6 +103,19 @@ def test_depthwise_convolutions(rows: int) -> None:
     expected = sum(padded[:, y : y + rows, x : x + 6] * weight[y, x] for y in range(3) for x in range(3))
     run(func, [data, weight], np.asarray(expected))
     assert "sums_0" in texts(func)[0]
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_tiles_of_float16_are_summed_in_float32(rows: int) -> None:
+    a, b = sample((rows, 33)).astype(np.float16), sample((33, 40)).astype(np.float16)
+    panels = pack_array(b, 8)
+    func = kernel(
+        [(N, 33), panels.shape], lambda x, p: topi.nn.relu(packed_matmul(x, p, 40, "float16")), dtype="float16"
+    )
+    run(func, [a, panels], np.maximum(a.astype(np.float32) @ b.astype(np.float32), 0).astype(np.float16), rtol=1e-3)
+    (text,) = texts(func)
+    assert "var sums_7: vec4<f32>;" in text
+    assert "atomic" not in text
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 7), (5, 33)])

@@ -18,12 +18,14 @@ const MOST_BLOCKS = 1024;
 const SLICE_BYTES = 24;
 /** Bytes of the largest element of an array: a vector. */
 const MOST_ELEMENT = 16;
+/** The feature of devices that have float16. */
+export const F16 = 'shader-f16';
 
 /**
  * What a device has where its adapter does.
  * @type {GPUFeatureName[]}
  */
-const WANTED = ['timestamp-query'];
+const WANTED = ['timestamp-query', F16];
 
 const COPY = `struct Scalars { first: i32, place: i32, threads: i32 }
 @group(0) @binding(0) var<uniform> scalars: Scalars;

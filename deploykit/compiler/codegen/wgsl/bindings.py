@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deploykit.compiler.codegen.wgsl.shader import Sharing, emit_wgsl
+from deploykit.compiler.codegen.wgsl.shader import Shader, Sharing, emit_wgsl
 from deploykit.compiler.program.ir import ArenaStorage, Launch, OutputStorage, Program, Storage
 from deploykit.compiler.program.steps import number_steps
 
@@ -32,8 +32,8 @@ def shaders_of(program: Program) -> dict[tuple[int, Sharing], int]:
     return found
 
 
-def emit_shaders(program: Program) -> list[str]:
-    """The text of each shader, by its number."""
+def emit_shaders(program: Program) -> list[Shader]:
+    """Each shader, by its number."""
     return [emit_wgsl(program.kernels[kernel], sharing) for kernel, sharing in shaders_of(program)]
 
 

@@ -103,8 +103,10 @@ class ExpressionPrinter:
         text = self.print(expr)
         return text[1:-1] if _enclosed(text) else text
 
-    def stored(self, expr: Expr) -> str:
-        """A value as an element of a buffer."""
+    def stored(self, expr: Expr, *, rounded: bool = False) -> str:
+        """A value as an element of a buffer. `rounded`: the store rounds to float16."""
+        if rounded and isinstance(expr, prim.Cast) and dtype_of(expr.value) == "float32":
+            return self.value(expr.value)
         return self._as_wide(expr) if dtype_of(expr) == "int64" else self.value(expr)
 
     def index(self, expr: Expr) -> str:
@@ -262,13 +264,16 @@ class ExpressionPrinter:
         if target == "int64":
             return self._widened(source, operand) if self.wide(expr) else f"i32({operand})"
         if target == "float16" and source != "float16":
-            return f"half_to_float(float_to_half({self._to(source, 'float32', expr.value, operand)}))"
+            return f"rounded({self._to(source, 'float32', expr.value, operand)})"
         return _wrapped(target, self._to(source, target, expr.value, operand))
 
     def _cast_vector(self, source: str, target: str, operand: str) -> str:
-        if any(dtype not in ("float32", "int32", "uint32", "int64") for dtype in (source, target)):
+        if any(dtype not in ("float32", "float16", "int32", "uint32", "int64") for dtype in (source, target)):
             raise ValueError(f"no WGSL for vectors of {source} as {target}")
-        return f"vec4<{value_type(target)}>({operand})"
+        if is_float(source) and is_float(target):
+            return f"rounded_4({operand})" if target == "float16" else operand
+        text = f"vec4<{value_type(target)}>({operand})"
+        return f"rounded_4({text})" if target == "float16" else text
 
     def _truth(self, value: Expr, operand: str) -> str:
         if self.wide(value):

@@ -4,8 +4,9 @@ Each invocation runs one iteration of the loop. Binding 0 is a uniform with the 
 loop, the others are the kernel's pointers in order; operands that lie in the same memory share a binding. Bindings that
 are written to, and those of memory that others write to, are `read_write`.
 
-8- and 16-bit elements are parts of words. They are read by a shift and written by two atomic operations, which leave
-the other elements of the word alone, so neighbours may be written by different invocations.
+A shader with float16 tensors has two variants: their arrays consist of `f16` where the device has the feature
+`shader-f16`, else of words (`arrays`). All else is common to both: values are `f32`, so sums have the accuracy of the
+other targets, and what ONNX computes in float16 is rounded after each operator.
 """
 
 from __future__ import annotations
@@ -16,10 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import tvm
-import tvm_ffi
 from tvm import tirx
 from tvm.ir import Call, PointerType, Range, TensorLoad, Var
-from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.codegen.c.names import Scopes
 from deploykit.compiler.codegen.c.statements import DIM_LIMIT
@@ -27,8 +26,10 @@ from deploykit.compiler.codegen.c.uses import used_variables, written_buffers
 from deploykit.compiler.codegen.memory import depends_on_memory
 from deploykit.compiler.codegen.rewrite import variables
 from deploykit.compiler.codegen.wgsl import support
+from deploykit.compiler.codegen.wgsl.accesses import Accesses
+from deploykit.compiler.codegen.wgsl.arrays import VECTORS, Array
 from deploykit.compiler.codegen.wgsl.expressions import ExpressionPrinter
-from deploykit.compiler.codegen.wgsl.types import WIDE, dtype_of, element_type, packed, value_type
+from deploykit.compiler.codegen.wgsl.types import WIDE, dtype_of, value_type
 from deploykit.compiler.codegen.wgsl.words import WORDS
 from deploykit.compiler.schedules.gpu.limits import LANES
 
@@ -57,65 +58,29 @@ class Sharing:
     written: tuple[bool, ...]
 
 
-def emit_wgsl(kernel: Kernel, sharing: Sharing) -> str:
-    """The text of a kernel's shader. Raises `ValueError` for what a shader cannot do: 64-bit floats and the like."""
-    return _Shader(kernel, sharing).text()
+@dataclass(frozen=True)
+class Shader:
+    """The text of a shader: `common`, and before it `f16` where the device has this feature, else `words`; both are
+    empty for a shader without float16 tensors."""
+
+    common: str
+    f16: str = ""
+    words: str = ""
+
+    def text(self, *, f16: bool = False) -> str:
+        """All of it for a device with the feature `shader-f16`, or for one without."""
+        return (self.f16 if f16 else self.words) + self.common
+
+    def choice(self) -> str:
+        """Both variants, as gpu-module.mjs reads them: f16, words and common, each after a line that says so."""
+        if not self.f16:
+            return self.common
+        return f"// f16\n{self.f16}// words\n{self.words}// common\n{self.common}"
 
 
-class Accesses:
-    """How the buffers of a kernel are accessed: as a whole in aligned vectors, or at constant places."""
-
-    def __init__(self, func: tirx.PrimFunc) -> None:
-        self._indices: dict[Var, list[Expr]] = {}
-        known = tvm.sym.Analyzer()
-        origins: dict[Var, Var] = {}
-
-        def declare(stmt: tirx.DeclBuffer) -> None:
-            data = stmt.data
-            source = data if isinstance(data, Var) else data.args[0]
-            if isinstance(source, Var):
-                origins[stmt.buffer] = origins.get(source, source)
-
-        def bind(stmt: tirx.Bind) -> None:
-            if dtype_of(stmt.var) in ("int32", "int64") and not depends_on_memory(stmt.value, set()):
-                known.bind(stmt.var, stmt.value, allow_override=True)
-
-        tvm_ffi.structural_walk(func.body, [(tirx.DeclBuffer, declare), (tirx.Bind, bind)], order="pre")
-
-        def note(buffer: Var, index: Expr) -> None:
-            self._indices.setdefault(origins.get(buffer, buffer), []).append(index)
-
-        tvm_ffi.structural_walk(
-            func.body,
-            [
-                (TensorLoad, lambda load: note(load.source, load.indices[0])),
-                (tirx.BufferStore, lambda store: note(store.buffer, store.indices[0])),
-            ],
-        )
-        self._known = known
-
-    def in_vectors(self, buffer: Var) -> bool:
-        """Whether all accesses are aligned vectors."""
-        return all(self._aligned(index) for index in self._indices.get(buffer, [None]))
-
-    def _aligned(self, index: Expr | None) -> bool:
-        if not isinstance(index, tirx.Ramp) or not isinstance(index.stride, prim.IntImm) or int(index.stride) != 1:
-            return False
-        found = self._known.modular_set(index.base)
-        return int(found.coeff) % LANES == 0 and int(found.base) % LANES == 0
-
-    def has_vectors(self, buffer: Var) -> bool:
-        return any(isinstance(index, tirx.Ramp) for index in self._indices.get(buffer, []))
-
-    def constant(self, buffer: Var) -> bool:
-        """Whether every access is at a constant place, vectors at a multiple of their length."""
-
-        def known(index: Expr) -> bool:
-            if isinstance(index, tirx.Ramp):
-                return self._aligned(index) and isinstance(index.base, prim.IntImm)
-            return isinstance(index, prim.IntImm)
-
-        return all(map(known, self._indices.get(buffer, [])))
+def emit_wgsl(kernel: Kernel, sharing: Sharing) -> Shader:
+    """A kernel's shader. Raises `ValueError` for what a shader cannot do: 64-bit floats and the like."""
+    return _Shader(kernel, sharing).emit()
 
 
 class _Shader:
@@ -123,7 +88,7 @@ class _Shader:
         self.kernel, self.func, self.sharing = kernel, kernel.func, sharing
         self.scopes = Scopes((*support.NAMES, *WORDS))
         self.names: dict[Var, str] = {}
-        self.arrays: dict[Var, str] = {}
+        self.arrays: dict[Var, Array] = {}
         self.analyzer = tvm.sym.Analyzer()
         self.expressions = ExpressionPrinter(self.names.__getitem__, self._element, self.analyzer)
         self.lines: list[str] = []
@@ -131,14 +96,13 @@ class _Shader:
         self.written = written_buffers(self.func.body)
         self.used = used_variables(self.func.body)
         self.pointers = [p for p in self.func.params if isinstance(p.ty, PointerType)]
-        self.accessors: dict[str, str] = {}
         self.accesses = Accesses(self.func)
-        self.vectors: set[str] = set()
-        """Arrays of vectors."""
+        self.memory: dict[str, Array] = {}
+        """The arrays by their names."""
         self.cells: dict[Var, tuple[str, bool]] = {}
         """Local buffers whose elements, or vectors, are variables of their own."""
 
-    def text(self) -> str:
+    def emit(self) -> Shader:
         scalars = [p for p in self.func.params if not isinstance(p.ty, PointerType)]
         parallel = self.kernel.parallel_extent is not None
         self.span = tuple(scalars[-2:]) if parallel else ()
@@ -148,83 +112,64 @@ class _Shader:
             self.names[scalar] = f"scalars.{field}"
         if self.span:
             self.names[self.span[0]] = "thread"
-        bindings = self._bindings()
+        self._bindings()
         self._statement(self.func.body)
         members = ", ".join(f"{field}: i32" for field in (*fields, "threads"))
-        head = f"struct Scalars {{ {members} }}\n@group(0) @binding(0) var<uniform> scalars: Scalars;\n{bindings}"
+        head = f"struct Scalars {{ {members} }}\n@group(0) @binding(0) var<uniform> scalars: Scalars;\n"
         main = (
             f"@compute @workgroup_size({WORKGROUP})\n"
             "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {\n"
             f"    let thread = i32((group.x + group.y * {MOST_GROUPS}u) * {WORKGROUP}u + lane);\n"
             "    if (thread >= scalars.threads) { return; }\n" + "\n".join(self.lines) + "\n}\n"
         )
-        accessors = "".join(self.accessors.values())
-        return f"{head}{support.definitions(accessors + main)}{accessors}{main}"
+        return self._variants(head, main)
+
+    def _variants(self, head: str, main: str) -> Shader:
+        """The declarations of the arrays with both, or between them where they are always the same."""
+        arrays = list(self.memory.values())
+        words, f16 = ("".join(array.declaration(f16=has) for array in arrays) for has in (False, True))
+        parts, halves = ("".join(array.functions(main, f16=has) for array in arrays) for has in (False, True))
+        if words == f16:
+            return Shader(f"{head}{words}{support.definitions(parts + main)}{parts}{main}")
+        halves += support.conversions(main)
+        common = f"{head}{support.definitions(main, known=halves)}{main}"
+        return Shader(
+            common,
+            f16=f"enable f16;\n{f16}{halves}",
+            words=f"{words}{support.definitions(parts + main, known=common)}{parts}",
+        )
 
     # Memory
 
-    def _bindings(self) -> str:
-        """Declarations of the arrays; operands in one binding must be of one dtype."""
-        lines: list[str] = []
+    def _bindings(self) -> None:
+        """The arrays; operands in one binding must be of one dtype."""
         for group in range(len(self.sharing.written)):
             members = [p for p, g in zip(self.pointers, self.sharing.groups, strict=True) if g == group]
             dtypes = {str(p.ty.element_type.dtype) for p in members}
             if len(dtypes) > 1:
                 raise ValueError(f"operands of {' and '.join(sorted(dtypes))} share their memory")
             dtype, name = dtypes.pop(), self.scopes.fresh(members[0].name)
-            for member in members:
-                self.arrays[member] = name
             stored = any(member in self.written for member in members)
-            element = element_type(dtype)
-            if dtype == "float32" and all(self.accesses.in_vectors(member) for member in members):
-                element = f"vec4<{element}>"
-                self.vectors.add(name)
-            if stored and packed(dtype) > 1:
-                element = "atomic<u32>"
             access = "read_write" if stored or self.sharing.written[group] else "read"
-            lines.append(f"@group(0) @binding({group + 1}) var<storage, {access}> {name}: array<{element}>;\n")
-            if packed(dtype) > 1:
-                self._accessors(name, dtype, atomic=stored)
-        return "".join(lines)
-
-    def _accessors(self, name: str, dtype: str, *, atomic: bool) -> None:
-        count = packed(dtype)
-        width, shift, mask = 32 // count, {4: 2, 2: 1}[count], count - 1
-        place = f"i >> {shift}u"
-        word = f"atomicLoad(&{name}[{place}])" if atomic else f"{name}[{place}]"
-        part = f"extractBits({word}, u32(i & {mask}) * {width}u, {width}u)"
-        value = {
-            "bool": f"({part} != 0u)",
-            "float16": f"half_to_float({part})",
-        }.get(dtype, part if dtype.startswith("uint") else f"extractBits(i32({part}), 0u, {width}u)")
-        result = value_type(dtype)
-        self.accessors[f"load_{name}"] = f"fn load_{name}(i: i32) -> {result} {{ return {value}; }}\n"
-        if not atomic:
-            return
-        bits = {"bool": "select(0u, 1u, value)", "float16": "float_to_half(value)"}.get(dtype, "u32(value)")
-        full = (1 << width) - 1
-        self.accessors[f"store_{name}"] = (
-            f"fn store_{name}(i: i32, value: {result}) {{\n"
-            f"    let at = u32(i & {mask}) * {width}u;\n"
-            f"    atomicAnd(&{name}[{place}], ~({full}u << at));\n"
-            f"    atomicOr(&{name}[{place}], ({bits} & {full}u) << at);\n}}\n"
-        )
+            vectors = dtype in VECTORS and all(self.accesses.in_vectors(member) for member in members)
+            self.memory[name] = Array(name, dtype, group + 1, access, stored, vectors)
+            self.arrays |= dict.fromkeys(members, self.memory[name])
 
     def _element(self, load: TensorLoad) -> str:
         index = load.indices[0]
         if load.source in self.cells:
             return self._cell(load.source, index)
         name = self.names[load.source]
+        array = self.memory.get(name)
         if not isinstance(index, tirx.Ramp):
             place = self.expressions.position(load.indices)
-            return f"load_{name}({place})" if f"load_{name}" in self.accessors else f"{name}[{place}]"
-        if name in self.vectors:
-            return f"{name}[{self._vector_place(index)}]"
+            return array.load(place) if array else f"{name}[{place}]"
+        if array and array.vectors:
+            return array.load(self._vector_place(index))
         first, stride = self.expressions.index(index.base), self.expressions.index(index.stride)
-        places = (f"({first}) + {lane} * {stride}" for lane in range(LANES))
-        pattern = "load_{}({})" if f"load_{name}" in self.accessors else "{}[{}]"
+        places = [f"({first}) + {lane} * {stride}" for lane in range(LANES)]
         kind = value_type(dtype_of(load))
-        return f"vec4<{kind}>({', '.join(pattern.format(name, place) for place in places)})"
+        return f"vec4<{kind}>({', '.join(array.load(at) if array else f'{name}[{at}]' for at in places)})"
 
     def _vector_place(self, index: tirx.Ramp) -> str:
         """The number of an aligned vector."""
@@ -271,7 +216,7 @@ class _Shader:
         source = data if isinstance(data, Var) else data.args[0]
         if not isinstance(source, Var):
             raise ValueError("no WGSL for a pointer into a buffer")  # noqa: TRY004 - of the kernel, not of the caller
-        name = self.arrays.get(source) or self.names[source]
+        name = self.arrays[source].name if source in self.arrays else self.names[source]
         before = source.ty.element_type.dtype if isinstance(source.ty, PointerType) else source.ty.dtype
         if str(before) != str(stmt.buffer.ty.dtype):
             raise ValueError("a buffer is seen with two element types")
@@ -338,32 +283,28 @@ class _Shader:
                 self._statement(stmt.else_case)
 
     def _store(self, stmt: tirx.BufferStore) -> None:
-        name, value = self.names[stmt.buffer], self.expressions.stored(stmt.value)
-        place = stmt.indices[0]
+        name, place = self.names[stmt.buffer], stmt.indices[0]
+        array = self.memory.get(name)
+        value = self.expressions.stored(stmt.value, rounded=array is not None and array.half)
         if stmt.buffer in self.cells:
             self._line(f"{self._cell(stmt.buffer, place)} = {value};")
-            return
-        if isinstance(place, tirx.Ramp):
-            self._store_vector(name, place, value)
-            return
-        index = self.expressions.position(stmt.indices)
-        if f"store_{name}" in self.accessors:
-            self._line(f"store_{name}({index}, {value});")
+        elif isinstance(place, tirx.Ramp):
+            self._store_vector(name, array, place, value)
         else:
-            self._line(f"{name}[{index}] = {value};")
+            index = self.expressions.position(stmt.indices)
+            self._line(array.store(index, value) if array else f"{name}[{index}] = {value};")
 
-    def _store_vector(self, name: str, place: tirx.Ramp, value: str) -> None:
-        if name in self.vectors:
-            self._line(f"{name}[{self._vector_place(place)}] = {value};")
+    def _store_vector(self, name: str, array: Array | None, place: tirx.Ramp, value: str) -> None:
+        if array and array.vectors:
+            self._line(array.store(self._vector_place(place), value))
             return
         first, stride = self.expressions.index(place.base), self.expressions.index(place.stride)
         with self.scopes.nested():
             whole = self.scopes.fresh("vector")
             self._line(f"let {whole} = {value};")
             for number, lane in enumerate("xyzw"):
-                at = f"({first}) + {number} * {stride}"
-                target = f"store_{name}({at}, {whole}.{lane});" if f"store_{name}" in self.accessors else None
-                self._line(target or f"{name}[{at}] = {whole}.{lane};")
+                at, element = f"({first}) + {number} * {stride}", f"{whole}.{lane}"
+                self._line(array.store(at, element) if array else f"{name}[{at}] = {element};")
 
     def _evaluate(self, stmt: tirx.Evaluate) -> None:
         value = stmt.value

@@ -39,6 +39,7 @@ fn logarithm(a: f32) -> f32 {
 }
 fn float_mod(a: f32, b: f32) -> f32 {
     let size = abs(b);
+    if (is_inf(b) && is_finite(a)) { return a; }
     var rest = abs(a) - size * trunc(abs(a) / size);
     if (rest < 0.0) { rest += size; }
     if (rest >= size) { rest -= size; }
@@ -92,23 +93,35 @@ fn error_function(x: f32) -> f32 {
 fn with_sign(x: f32, y: f32) -> f32 {
     return bitcast<f32>((bitcast<u32>(x) & 0x7fffffffu) | (bitcast<u32>(y) & 0x80000000u));
 }
-fn half_to_float(bits: u32) -> f32 {
-    if ((bits & 0x7c00u) == 0x7c00u) {
-        return bitcast<f32>(((bits & 0x8000u) << 16u) | 0x7f800000u | ((bits & 0x3ffu) << 13u));
-    }
-    return unpack2x16float(bits & 0xffffu).x;
+fn half_to_float(bits: u32) -> f32 { return unpack2x16float(bits).x; }
+fn floats_of_halves(words: vec2<u32>) -> vec4<f32> {
+    return vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y));
 }
 fn float_to_half(x: f32) -> u32 {
     let bits = bitcast<u32>(x);
-    let sign = (bits >> 16u) & 0x8000u;
     let size = bits & 0x7fffffffu;
-    if (size > 0x7f800000u) { return sign | 0x7e00u; }
-    if (size >= 0x477ff000u) { return sign | 0x7c00u; }
-    if (size < 0x38800000u) {
-        return sign | u32(round(bitcast<f32>(size) * 16777216.0));
-    }
-    return sign | ((size - 0x38000000u + 0xfffu + ((size >> 13u) & 1u)) >> 13u);
+    let normal = (size - 0x38000000u + 0xfffu + ((size >> 13u) & 1u)) >> 13u;
+    let small = bitcast<u32>(bitcast<f32>(size) + 0.5) - 0x3f000000u;
+    let finite = select(normal, small, size < 0x38800000u);
+    let half = select(finite, select(0x7c00u, 0x7e00u, size > 0x7f800000u), size >= 0x477ff000u);
+    return half | ((bits >> 16u) & 0x8000u);
 }
+fn float_to_half_4(x: vec4<f32>) -> vec4<u32> {
+    let bits = bitcast<vec4<u32>>(x);
+    let size = bits & vec4<u32>(0x7fffffffu);
+    let normal = (size - 0x38000000u + 0xfffu + ((size >> vec4<u32>(13u)) & vec4<u32>(1u))) >> vec4<u32>(13u);
+    let small = bitcast<vec4<u32>>(bitcast<vec4<f32>>(size) + 0.5) - 0x3f000000u;
+    let finite = select(normal, small, size < vec4<u32>(0x38800000u));
+    let large = select(vec4<u32>(0x7c00u), vec4<u32>(0x7e00u), size > vec4<u32>(0x7f800000u));
+    let half = select(finite, large, size >= vec4<u32>(0x477ff000u));
+    return half | ((bits >> vec4<u32>(16u)) & vec4<u32>(0x8000u));
+}
+fn halves_of_floats(x: vec4<f32>) -> vec2<u32> {
+    let halves = float_to_half_4(x);
+    return halves.xz | (halves.yw << vec2<u32>(16u));
+}
+fn rounded(x: f32) -> f32 { return half_to_float(float_to_half(x)); }
+fn rounded_4(x: vec4<f32>) -> vec4<f32> { return floats_of_halves(halves_of_floats(x)); }
 fn div_i32(a: i32, b: i32) -> i32 { return select(a / select(b, 1, b == 0), 0, b == 0); }
 fn mod_i32(a: i32, b: i32) -> i32 { return select(a % select(b, 1, b == 0), 0, b == 0); }
 fn floordiv_i32(a: i32, b: i32) -> i32 {
@@ -219,22 +232,33 @@ fn shr_wide(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
 }
 """
 
+_CONVERSIONS = {
+    "rounded": "fn rounded(x: f32) -> f32 { return f32(f16(x)); }",
+    "rounded_4": "fn rounded_4(x: vec4<f32>) -> vec4<f32> { return vec4<f32>(vec4<f16>(x)); }",
+}
+
 _FUNCTIONS = {text[: text.index("(")]: f"fn {text.rstrip()}" for text in _SOURCE.split("\nfn ")[1:]}
 
 NAMES = frozenset(_FUNCTIONS)
 
 
-def definitions(text: str) -> str:
-    """The functions that `text` calls."""
+def definitions(text: str, *, known: str = "") -> str:
+    """The functions that `text` calls, but for those that `known` defines."""
+    there = set(re.findall(r"^fn (\w+)\(", known, re.MULTILINE))
     needed: dict[str, str] = {}
     pending = [text]
     while pending:
         for name in re.findall(r"\b(\w+)\(", pending.pop()):
             found = _FUNCTIONS.get(name) or _of_vectors(name)
-            if found and name not in needed:
+            if found and name not in needed and name not in there:
                 needed[name] = found
                 pending.append(found)
     return "".join(f"{needed[name]}\n" for name in sorted(needed))
+
+
+def conversions(text: str) -> str:
+    """Functions that `text` calls, as they are on a device with `f16`."""
+    return "".join(f"{function}\n" for name, function in _CONVERSIONS.items() if f"{name}(" in text)
 
 
 def _of_vectors(name: str) -> str | None:

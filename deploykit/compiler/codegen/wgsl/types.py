@@ -1,9 +1,9 @@
-"""How TIR dtypes are spelled in WGSL, which has `f32`, `i32`, `u32` and `bool` only.
+"""How TIR dtypes are spelled in WGSL, which has `f32`, `i32`, `u32` and `bool`, and on some devices `f16`.
 
 | TIR | in memory | as a value |
 |---|---|---|
 | float32 | `f32` | `f32` |
-| float16 | half of a `u32` | `f32` that is rounded where it is stored |
+| float16 | `f16`, or half of a `u32` | `f32` that is rounded where it is stored |
 | int32, uint32 | `i32`, `u32` | the same |
 | 8 and 16 bits, bool | part of a `u32` | `i32`, `u32`, `bool` |
 | int64 from memory | `vec2<u32>`, the low half first | the same |

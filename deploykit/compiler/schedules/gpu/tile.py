@@ -1,7 +1,8 @@
 """Tiles: an invocation computes several rows of a few vectors of four elements.
 
-Takes stages over float32 whose last axis is a whole number of vectors and along which every load stands still or moves
-by one: matrix products with packed panels, convolutions and pooling with the channels last, and what is elementwise.
+Takes stages over float32 and float16 whose last axis is a whole number of vectors and along which every load stands
+still or moves by one: matrix products with packed panels, convolutions and pooling with the channels last, and what is
+elementwise.
 Sums stay in registers; a factor of the summed product that does not depend on the row is loaded once for all rows, one
 that does not depend on the column once for all columns, and four at a time along the innermost reduced axis where that
 is contiguous. Rows that do not fill a tile are computed one by one.
@@ -37,6 +38,9 @@ from deploykit.compiler.schedules.loops import (
 )
 from deploykit.compiler.schedules.nest import Buffer, Expr, Stage, call_name, collect, sequence, substitute
 
+DTYPES = ("float32", "float16")
+"""What there are vectors of."""
+
 WIDTHS = (8, 4)
 """Columns of a tile, the best first."""
 
@@ -47,8 +51,8 @@ ROWS = (4, 7, 5, 6, 3, 2)
 def tile(stage: Stage, views: Views) -> Any | str:
     """A statement that computes `stage`, or why it is not done in tiles."""
     buffers = {*stage.touched, *stage.outputs}
-    if any(dtype_of(buffer) != "float32" for buffer in buffers):
-        return "not over float32"
+    if any(dtype_of(buffer) not in DTYPES for buffer in buffers):
+        return f"not over {' and '.join(DTYPES)}"
     if stage.store is None:
         return "several results"
     if stage.reduce and stage.combine is None:
@@ -261,7 +265,7 @@ class _Tiles:
                 return self.views.store(at(stage.store, 0, 0, lane))
 
             return vectorized(LANES, store_at)
-        sums = local("sums", rows * self.width, "float32")
+        sums = local("sums", rows * self.width, dtype_of(combine.identity))
         spots = [(row, vector) for row in range(rows) for vector in range(vectors)]
 
         def every(body: Callable[[int, int, Expr], Any]) -> list[Any]:
@@ -326,7 +330,7 @@ class _Tiles:
         many = rows if factor.by_row else 1
         wide = vectors * LANES if factor.by_column else 1
         size = many * wide * steps
-        cell = local("factor", size, "float32")
+        cell = local("factor", size, dtype_of(factor.value))
         code.append(tirx.AllocBuffer(cell))
 
         def value(row: int, vector: int, lane: Expr, k: Expr | int) -> Expr:

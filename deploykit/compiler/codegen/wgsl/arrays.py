@@ -1,0 +1,110 @@
+"""The arrays of a shader, one a binding, and the functions by which elements are loaded and stored that have no type of
+their own in memory.
+
+| elements | array | loaded | stored |
+|---|---|---|---|
+| of 32 bits, int64 | of these | | |
+| float32, all accesses aligned vectors | `vec4<f32>` | | |
+| float16, with the feature `shader-f16` | `f16` | converted | converted |
+| the same, all accesses aligned vectors | `vec4<f16>` | converted | converted |
+| float16 without the feature, all accesses aligned vectors | `vec2<u32>` | unpacked | rounded and packed |
+| other parts of words, that are only read | `u32` | by a shift | |
+| other parts of words | `atomic<u32>` | by a shift | by two atomic operations |
+
+The atomic operations leave the other elements of a word alone, so neighbours may be written by different invocations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deploykit.compiler.codegen.wgsl.types import element_type, packed, value_type
+
+VECTORS = ("float32", "float16")
+"""What there are arrays of vectors of."""
+
+
+@dataclass(frozen=True)
+class Array:
+    """The array `name` at a binding. `access`: as WGSL has it; `stored`: whether this shader writes to it; `vectors`:
+    whether it consists of vectors of four elements."""
+
+    name: str
+    dtype: str
+    binding: int
+    access: str
+    stored: bool
+    vectors: bool
+
+    @property
+    def called(self) -> bool:
+        """Whether elements are loaded by `load_<name>(place)` and stored by `store_<name>(place, value)`."""
+        return packed(self.dtype) > 1
+
+    @property
+    def half(self) -> bool:
+        return self.dtype == "float16"
+
+    def load(self, place: str) -> str:
+        """An element, or a vector."""
+        return f"load_{self.name}({place})" if self.called else f"{self.name}[{place}]"
+
+    def store(self, place: str, value: str) -> str:
+        return f"store_{self.name}({place}, {value});" if self.called else f"{self.name}[{place}] = {value};"
+
+    def declaration(self, *, f16: bool) -> str:
+        """`f16`: whether the device has the feature."""
+        head = f"@group(0) @binding({self.binding}) var<storage, {self.access}> {self.name}"
+        return f"{head}: array<{self._element(f16=f16)}>;\n"
+
+    def _element(self, *, f16: bool) -> str:
+        if self.half and f16:
+            return "vec4<f16>" if self.vectors else "f16"
+        if self.half and self.vectors:
+            return "vec2<u32>"
+        if self.vectors:
+            return f"vec4<{element_type(self.dtype)}>"
+        return "atomic<u32>" if self.stored and self.called else element_type(self.dtype)
+
+    def functions(self, text: str, *, f16: bool) -> str:
+        """The definitions of the functions for elements that `text` calls."""
+        if not self.called:
+            return ""
+        kind = value_type(self.dtype)
+        kind = f"vec4<{kind}>" if self.vectors else kind
+        if self.half and (f16 or self.vectors):
+            element = f"{self.name}[i]"
+            loaded = f"{kind}({element})" if f16 else f"floats_of_halves({element})"
+            value = f"{kind.replace('32', '16')}(value)" if f16 else "halves_of_floats(value)"
+            stored = f" {element} = {value}; "
+        else:
+            loaded, stored = self._part(), self._atomic()
+        load = f"fn load_{self.name}(i: i32) -> {kind} {{ return {loaded}; }}\n"
+        store = f"fn store_{self.name}(i: i32, value: {kind}) {{{stored}}}\n"
+        calls = {f"load_{self.name}(": load, f"store_{self.name}(": store}
+        return "".join(function for call, function in calls.items() if call in text)
+
+    def _layout(self) -> tuple[str, str, int]:
+        """The word of element `i`, the number of its first bit, and its bits."""
+        count = packed(self.dtype)
+        shift = {4: 2, 2: 1}[count]
+        return f"{self.name}[i >> {shift}u]", f"u32(i & {count - 1}) * {32 // count}u", 32 // count
+
+    def _part(self) -> str:
+        word, first, width = self._layout()
+        word = f"atomicLoad(&{word})" if self.stored else word
+        if self.half:
+            return f"half_to_float({word} >> ({first}))"
+        part = f"extractBits({word}, {first}, {width}u)"
+        if self.dtype == "bool":
+            return f"({part} != 0u)"
+        return part if self.dtype.startswith("uint") else f"extractBits(i32({part}), 0u, {width}u)"
+
+    def _atomic(self) -> str:
+        word, first, width = self._layout()
+        bits = {"bool": "select(0u, 1u, value)", "float16": "float_to_half(value)"}.get(self.dtype, "u32(value)")
+        full = (1 << width) - 1
+        return (
+            f"\n    let at = {first};\n    atomicAnd(&{word}, ~({full}u << at));\n"
+            f"    atomicOr(&{word}, ({bits} & {full}u) << at);\n"
+        )

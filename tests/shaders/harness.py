@@ -1,0 +1,142 @@
+"""Runs models for GPUs through wgpu: their shaders on an adapter with float16, as a device without it would see them or
+one with it. What is no shader is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+from tvm import ir
+
+import deploykit
+from deploykit.compiler.codegen.wgsl.bindings import emit_shaders, shaders_of, sharing_of
+from deploykit.compiler.codegen.wgsl.shader import MOST_GROUPS, WORKGROUP, Shader
+from deploykit.compiler.pipeline import Observer, compile_program
+from deploykit.compiler.profile import WEB
+from deploykit.compiler.program.ir import (
+    ConstantStorage,
+    InputStorage,
+    Launch,
+    OutputStorage,
+    Program,
+    Tensor,
+    Transfer,
+)
+from tests.schedules.harness import evaluate
+
+FEATURES = ("shader-f16", "subgroup")
+VECTOR_BYTES = 16
+
+
+@cache
+def find_device() -> Any | None:
+    """A device of the first adapter that has the features, if there is one."""
+    try:
+        import wgpu
+    except ImportError:
+        return None
+    for adapter in wgpu.gpu.enumerate_adapters_sync():
+        if adapter.features >= set(FEATURES):
+            return adapter.request_device_sync(required_features=list(FEATURES))
+    return None
+
+
+def program_of(model: onnx.ModelProto) -> tuple[Program, list[Shader]]:
+    """A model for a GPU, and its shaders."""
+    (profile,) = WEB.companions
+    program = compile_program(deploykit.load(model), profile, Observer(), 2, {})
+    assert program is not None
+    return program, emit_shaders(program)
+
+
+class Shaders:
+    """A model's shaders, compiled with or without `f16`."""
+
+    def __init__(self, model: onnx.ModelProto, *, f16: bool) -> None:
+        self.program, shaders = program_of(model)
+        self.device = find_device()
+        self.numbers = shaders_of(self.program)
+        self.texts = [shader.text(f16=f16) for shader in shaders]
+        self.pipelines = [self._pipeline(text) for text in self.texts]
+
+    def _pipeline(self, text: str) -> Any:
+        accesses = re.findall(r"var<storage, (\w+)>", text)
+        kinds = ["uniform", *("storage" if access == "read_write" else "read-only-storage" for access in accesses)]
+        entries = [{"binding": i, "visibility": "COMPUTE", "buffer": {"type": kind}} for i, kind in enumerate(kinds)]
+        layout = self.device.create_bind_group_layout(entries=entries)
+        module = self.device.create_shader_module(code=text)
+        return self.device.create_compute_pipeline(
+            layout=self.device.create_pipeline_layout(bind_group_layouts=[layout]), compute={"module": module}
+        )
+
+    def __call__(self, *inputs: np.ndarray) -> list[np.ndarray]:
+        program = self.program
+        values = {
+            extent: size
+            for port, array in zip(program.inputs, inputs, strict=True)
+            for extent, size in zip(port.shape, array.shape, strict=True)
+            if isinstance(extent, ir.Var)
+        }
+        shapes = [[evaluate(extent, values) for extent in tensor.shape] for tensor in program.tensors]
+        contents: dict[Any, np.ndarray] = {}
+        for tensor, shape in zip(program.tensors, shapes, strict=True):
+            data = self._contents(tensor, shape, inputs)
+            contents[tensor.storage] = max(data, contents.get(tensor.storage, data), key=lambda array: array.nbytes)
+        buffers = {storage: self._buffer(data) for storage, data in contents.items()}
+        for step in program.steps:
+            if isinstance(step, Launch):
+                self._launch(step, values, buffers)
+            else:
+                assert isinstance(step, Transfer), f"nothing runs a {type(step).__name__} here"
+        results = {
+            tensor.storage.index: self._read(buffers[tensor.storage], shape, tensor.dtype)
+            for tensor, shape in zip(program.tensors, shapes, strict=True)
+            if isinstance(tensor.storage, OutputStorage)
+        }
+        return [results[index] for index in range(len(program.outputs))]
+
+    def _contents(self, tensor: Tensor, shape: Sequence[int], inputs: Sequence[np.ndarray]) -> np.ndarray:
+        """What a tensor holds before the run; ones where that must not matter."""
+        if isinstance(tensor.storage, InputStorage):
+            return inputs[tensor.storage.index]
+        if isinstance(tensor.storage, ConstantStorage):
+            return self.program.constants[tensor.storage.index].data
+        return np.ones(shape, tensor.dtype)
+
+    def _buffer(self, data: np.ndarray, usage: str = "STORAGE|COPY_SRC") -> Any:
+        """A buffer of whole vectors."""
+        contents = data.tobytes()
+        room = -len(contents) % VECTOR_BYTES if contents else VECTOR_BYTES
+        return self.device.create_buffer_with_data(data=contents + bytes(room), usage=usage)
+
+    def _read(self, buffer: Any, shape: Sequence[int], dtype: str) -> np.ndarray:
+        count = int(np.prod(shape))
+        return np.frombuffer(self.device.queue.read_buffer(buffer), dtype, count).reshape(shape)
+
+    def _launch(self, step: Launch, values: Mapping[Any, int], buffers: Mapping[Any, Any]) -> None:
+        kernel = self.program.kernels[step.kernel]
+        assert kernel.gpu, f"{kernel.name} is no shader"
+        sharing = sharing_of(self.program, step)
+        scalars = [evaluate(value, values) for value in step.scalars]
+        params = [param for param in kernel.func.params if not isinstance(param.ty, ir.PointerType)]
+        extent = 1 if kernel.parallel_extent is None else kernel.parallel_extent
+        threads = evaluate(extent, dict(zip(params, scalars, strict=False)))
+        bound = [self._buffer(np.array([*scalars, threads], np.int32), "UNIFORM")]
+        for group in range(len(sharing.written)):
+            tensor = step.tensors[sharing.groups.index(group)]
+            bound.append(buffers[self.program.tensors[tensor].storage])
+        pipeline = self.pipelines[self.numbers[step.kernel, sharing]]
+        entries = [{"binding": i, "resource": {"buffer": buffer}} for i, buffer in enumerate(bound)]
+        group = self.device.create_bind_group(layout=pipeline.get_bind_group_layout(0), entries=entries)
+        encoder = self.device.create_command_encoder()
+        work = encoder.begin_compute_pass()
+        work.set_pipeline(pipeline)
+        work.set_bind_group(0, group)
+        groups = -(-threads // WORKGROUP)
+        work.dispatch_workgroups(min(groups, MOST_GROUPS), -(-groups // MOST_GROUPS))
+        work.end()
+        self.device.queue.submit([encoder.finish()])
