@@ -6,8 +6,8 @@
 * `host/cpu.{h,c}`: what the CPU can do, for kernels that need a certain one.
 * `host/runner.c`: a program that runs a model under sanitizers; it does not ship.
 * `host/profile.c`: the clock of a model that is compiled for profiling; it does not ship.
-* `wasm/entry.c`: the exports of a WebAssembly module; `wasm/threads.c`: its pool for parallel loops; `wasm/libc.c` and
-  `wasm/include`: what it needs of the C library.
+* `wasm/entry.c`: the exports of a WebAssembly module; `wasm/threads.c`: its pool for parallel loops; `wasm/gpu.c`: a
+  driver through imports; `wasm/libc.c` and `wasm/include`: what it needs of the C library.
 * `js/*.mjs`: the modules that load and run such a module; `js/runner.mjs` runs one for Python in node, `js/page.mjs` in
   a page, with `js/jobs.mjs`; these three do not ship.
 """
@@ -31,6 +31,7 @@ PROFILE = _ROOT / "host" / "profile.c"
 
 WASM_ENTRY = _ROOT / "wasm" / "entry.c"
 WASM_THREADS = _ROOT / "wasm" / "threads.c"
+WASM_GPU = _ROOT / "wasm" / "gpu.c"
 WASM_LIBC = _ROOT / "wasm" / "libc.c"
 WASM_INCLUDE = _ROOT / "wasm" / "include"
 JS_RUNNER = _ROOT / "js" / "runner.mjs"

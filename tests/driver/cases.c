@@ -4,7 +4,7 @@
 
    A case asks the driver for work, waits as driver.h says, and then tells whether the host's memory holds the result.
  */
-#include "driver.h"
+#include "gpu.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -156,53 +156,7 @@ static const driver_case cases[] = {
     {"large grid", large_ask, large_holds}, {"chain", chain_ask, chain_holds},
 };
 
-#ifdef __wasm__
 #define EXPORT(name) __attribute__((export_name(#name)))
-#define IMPORT(name) __attribute__((import_module("gpu"), import_name(#name)))
-#else
-#define EXPORT(name)
-#define IMPORT(name)
-#endif
-
-IMPORT(dispatch)
-int32_t host_dispatch(
-    int32_t kernel, const dk_slice* slices, int32_t slice_count, const int32_t* scalars, int32_t scalar_count,
-    int32_t invocations
-);
-IMPORT(copy) int32_t host_copy(const dk_slice* target, double offset, const dk_slice* source);
-IMPORT(upload) int32_t host_upload(const dk_slice* target, const void* source);
-IMPORT(download) int32_t host_download(void* target, const dk_slice* source);
-IMPORT(wait) int32_t host_wait(void);
-
-static dk_status dispatch(
-    dk_driver* self, int32_t kernel, const dk_slice* slices, int32_t slice_count, const int32_t* scalars,
-    int32_t scalar_count, int32_t invocations
-) {
-    (void)self;
-    return host_dispatch(kernel, slices, slice_count, scalars, scalar_count, invocations);
-}
-
-static dk_status copy(dk_driver* self, const dk_slice* target, int64_t offset, const dk_slice* source) {
-    (void)self;
-    return host_copy(target, (double)offset, source);
-}
-
-static dk_status upload(dk_driver* self, const dk_slice* target, const void* source) {
-    (void)self;
-    return host_upload(target, source);
-}
-
-static dk_status download(dk_driver* self, void* target, const dk_slice* source) {
-    (void)self;
-    return host_download(target, source);
-}
-
-static dk_status wait(dk_driver* self) {
-    (void)self;
-    return host_wait();
-}
-
-static dk_driver driver = {dispatch, copy, upload, download, wait};
 
 EXPORT(count) int32_t count(void) {
     return (int32_t)(sizeof cases / sizeof *cases);
@@ -217,11 +171,11 @@ EXPORT(buffer_bytes) int32_t buffer_bytes(void) {
 }
 
 EXPORT(ask) int32_t ask(int32_t index) {
-    return cases[index].ask(&driver);
+    return cases[index].ask(&dk_web_driver);
 }
 
 EXPORT(wait) int32_t wait_for(void) {
-    return driver.wait(&driver);
+    return dk_web_driver.wait(&dk_web_driver);
 }
 
 EXPORT(holds) int32_t holds(int32_t index) {

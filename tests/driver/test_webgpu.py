@@ -19,7 +19,8 @@ OPTIONS = ("-O2", "-fno-builtin", "-Wl,--import-memory", "-Wl,--initial-memory=6
 @pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
 def test_the_driver_does_what_the_interface_says(tmp_path: Path) -> None:
     headers = (f"-I{runtime.INCLUDE}", f"-I{runtime.WASM_INCLUDE}")
-    find_wasm_compiler().link_module([HERE / "cases.c", runtime.WASM_LIBC], tmp_path / "cases.wasm", *OPTIONS, *headers)
+    sources = [HERE / "cases.c", runtime.WASM_GPU, runtime.WASM_LIBC]
+    find_wasm_compiler().link_module(sources, tmp_path / "cases.wasm", *OPTIONS, *headers)
     (tmp_path / "runtime").mkdir()
     for module in runtime.JS_MODULES:
         shutil.copyfile(module, tmp_path / "runtime" / module.name)

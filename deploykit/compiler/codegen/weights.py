@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,23 +31,28 @@ def write_weights(program: Program, path: Path) -> None:
         file.truncate(weights_bytes(program))
 
 
-def weights_of(constants: Sequence[Constant], alignment: int, most: int) -> Iterator[bytes]:
-    """Constants that lie side by side, as they are stored, up to a multiple of `alignment`; pieces of `most` bytes."""
-    if not constants:
-        return
+def weights_of(constants: Sequence[Constant], alignment: int, most: int) -> Iterator[tuple[bool, bytes]]:
+    """Constants that lie side by side, as they are stored, up to a multiple of `alignment`: pieces of at most `most`
+    bytes, itself such a multiple. A constant lies in two pieces only where it is larger than one; those that go on with
+    one are `True`.
+    """
     ordered = sorted(constants, key=lambda constant: constant.offset)
-    start, piece = ordered[0].offset, bytearray()
-    done = 0
-    for constant in ordered:
+    ends = [constant.offset for constant in ordered[1:]]
+    piece, goes_on = bytearray(), False
+    for constant, end in zip_longest(ordered, ends):
         data = little_endian(constant.data)
-        piece += bytes(constant.offset - start - done - len(piece))
+        room = -(-data.nbytes // alignment) * alignment if end is None else end - constant.offset
+        if piece and len(piece) + room > most:
+            yield goes_on, bytes(piece)
+            piece, goes_on = bytearray(), False
         piece += data.data
-        while len(piece) >= most:
-            yield bytes(piece[:most])
+        piece += bytes(room - data.nbytes)
+        while len(piece) > most:
+            yield goes_on, bytes(piece[:most])
             del piece[:most]
-            done += most
-    piece += bytes(-(done + len(piece)) % alignment)
-    yield from (bytes(piece[at : at + most]) for at in range(0, len(piece), most))
+            goes_on = True
+    if piece:
+        yield goes_on, bytes(piece)
 
 
 def little_endian(data: np.ndarray) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -25,9 +25,8 @@ export function shadersOf(text, f16) {
   });
 }
 
-/** Buffers by number. */
+/** Buffers by number; 1 are the weights. */
 const ARENA = 0;
-const WEIGHTS = 1;
 const PORTS = 2;
 
 /** Bits of `host_memory`. */
@@ -90,15 +89,13 @@ export class GpuModule extends ModelModule {
 
   /**
    * @override
-   * @param {number} bytes
+   * @param {readonly import('./module.mjs').Piece[]} pieces
    * @param {number} arena
    */
-  reserveWeights(bytes, arena) {
+  reserveWeights(pieces, arena) {
     this.onHost = this.exports.host_memory();
-    const hosted = this.onHost & HOST_WEIGHTS ? bytes : 0;
-    super.reserveWeights(hosted, this.onHost & HOST_ARENA ? arena : 0);
-    this.weightBytes = bytes;
-    this.driver.provide(WEIGHTS, bytes, 'the weights');
+    super.reserveWeights(this.onHost & HOST_WEIGHTS ? pieces : [], this.onHost & HOST_ARENA ? arena : 0);
+    this.weightBytes = this.driver.provideWeights(pieces);
   }
 
   /**
@@ -110,7 +107,7 @@ export class GpuModule extends ModelModule {
     if (this.onHost & HOST_WEIGHTS) {
       super.placeWeights(offset, part);
     }
-    this.driver.write(WEIGHTS, offset, part);
+    this.driver.writeWeights(offset, part);
   }
 
   /**

@@ -11,6 +11,8 @@ export const PENDING = 11;
 
 const WORKGROUP = 64;
 const MOST_GROUPS = 65535;
+/** The buffer that is several where a GPU gives none so large: -1, -2 and so on. */
+const WEIGHTS = 1;
 /** Bytes from one block of scalars to the next. */
 const BLOCK = 256;
 /** Blocks written before a submission. */
@@ -76,6 +78,8 @@ export class GpuDriver {
     this.pipelines = [];
     /** @type {Map<number, GPUBuffer>} */
     this.buffers = new Map();
+    /** Where in the weights each of their buffers begins. */
+    this.starts = [0];
     /** @type {Map<string, GPUBindGroup>} */
     this.groups = new Map();
     this.blocks = new Int32Array((MOST_BLOCKS * BLOCK) / 4);
@@ -189,13 +193,46 @@ export class GpuDriver {
   }
 
   /**
-   * Copy bytes, a multiple of 4 of them, to a buffer.
-   * @param {number} number
-   * @param {number} offset
-   * @param {Uint8Array<ArrayBuffer>} data
+   * As few buffers for the weights as the GPU can make, no tensor in two of them; how many bytes there are.
+   * @param {readonly import('./module.mjs').Piece[]} pieces
    */
-  write(number, offset, data) {
-    this.device.queue.writeBuffer(this.buffer(number), offset, data);
+  provideWeights(pieces) {
+    const most = this.device.limits.maxBufferSize;
+    const starts = [0];
+    let tensor = 0;
+    let end = 0;
+    for (const { bytes, goesOn } of pieces) {
+      tensor = goesOn ? tensor : end;
+      end += bytes;
+      if (end - /** @type {number} */ (starts.at(-1)) > most && tensor > /** @type {number} */ (starts.at(-1))) {
+        starts.push(tensor);
+      }
+    }
+    this.starts = starts;
+    starts.forEach((start, index) => this.provide(-1 - index, (starts[index + 1] ?? end) - start, 'the weights'));
+    return end;
+  }
+
+  /**
+   * @param {number} offset
+   * @param {Uint8Array<ArrayBuffer>} data a piece: a multiple of 4 bytes
+   */
+  writeWeights(offset, data) {
+    const place = this.placed({ buffer: WEIGHTS, offset, bytes: data.length });
+    this.device.queue.writeBuffer(this.buffer(place.buffer), place.offset, data);
+  }
+
+  /**
+   * Where a slice really lies.
+   * @param {Slice} slice
+   * @returns {Slice}
+   */
+  placed({ buffer, offset, bytes }) {
+    if (buffer !== WEIGHTS) {
+      return { buffer, offset, bytes };
+    }
+    const index = this.starts.findLastIndex((start) => start <= offset);
+    return { buffer: -1 - index, offset: offset - this.starts[index], bytes };
   }
 
   /** The functions that the model's WebAssembly imports. */
@@ -282,7 +319,7 @@ export class GpuDriver {
   slice(address) {
     const view = new DataView(this.bytes(), address, SLICE_BYTES);
     const long = (/** @type {number} */ at) => Number(view.getBigInt64(at, true));
-    return { buffer: view.getInt32(0, true), offset: long(8), bytes: long(16) };
+    return this.placed({ buffer: view.getInt32(0, true), offset: long(8), bytes: long(16) });
   }
 
   /**

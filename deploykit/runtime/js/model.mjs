@@ -167,7 +167,7 @@ function opener(locate, manifest, signal, { onProgress = () => {}, cache = true,
     const made = onGpu
       ? makeForGpu(manifest, code, get(fileOf(locate, manifest, SHADERS)), advance)
       : makeForCpu(manifest, code, threads);
-    const ready = made.then((module) => withMemory(module, manifest, weights));
+    const ready = made.then((module) => withMemory(module, manifest, shards));
     let offset = 0;
     const placed = shards.map(async (shard) => {
       const at = offset;
@@ -190,11 +190,12 @@ function opener(locate, manifest, signal, { onProgress = () => {}, cache = true,
  * A module with memory for the weights, and for a run with the least dims: before the weights are there.
  * @param {ModelModule} module
  * @param {Manifest} manifest
- * @param {number} weights bytes
+ * @param {readonly FileEntry[]} shards the files of the weights
  */
-function withMemory(module, manifest, weights) {
+function withMemory(module, manifest, shards) {
   try {
-    module.reserveWeights(weights, module.arenaBytes(manifest.dims.map((dim) => dim.minimum)));
+    const pieces = shards.map(({ name, bytes }) => ({ bytes, goesOn: name.endsWith('-more.bin') }));
+    module.reserveWeights(pieces, module.arenaBytes(manifest.dims.map((dim) => dim.minimum)));
     return module;
   } catch (error) {
     module.end();

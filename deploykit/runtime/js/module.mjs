@@ -11,6 +11,7 @@ import { maySleep, Pool } from './pool.mjs';
 /** @typedef {import('./dtypes.mjs').Elements} Elements */
 /** @typedef {{ dtype: string, shape: readonly number[], data: Elements }} Tensor */
 /** @typedef {{ name: string, dtype: string, shape: readonly (number | string)[] }} Port */
+/** @typedef {{ bytes: number, goesOn: boolean }} Piece of the weights: whether it goes on with a tensor of the last one */
 
 /**
  * @typedef {object} Exports
@@ -144,13 +145,13 @@ export class ModelModule {
 
   /**
    * Take memory for the weights, and as much for runs.
-   * @param {number} bytes of weights
+   * @param {readonly Piece[]} pieces of the weights
    * @param {number} arena bytes that every run needs
    */
-  reserveWeights(bytes, arena) {
-    this.weightBytes = bytes;
+  reserveWeights(pieces, arena) {
+    this.weightBytes = pieces.reduce((sum, { bytes }) => sum + bytes, 0);
     this.weights = this.top;
-    this.top = align(this.weights + bytes);
+    this.top = align(this.weights + this.weightBytes);
     this.reserve(this.top + arena, 'the weights and intermediate results', 'the model is too large for it');
   }
 

@@ -5,6 +5,9 @@
    JavaScript fills the inputs (`dk_web_input`), asks for `dk_web_bind` and `dk_web_arena_bytes`, gives the arena and
    the outputs memory, and calls `dk_web_run`. Statuses are those of dk_status. A worker calls `dk_web_work` only. */
 #include "model.h"
+#ifdef DK_GPU
+#include "gpu.h"
+#endif
 #include "threads.h"
 
 #define JOIN(a, b) a##b
@@ -21,51 +24,9 @@ static int32_t profiled;
 __attribute__((import_module("profile"), import_name("step"))) void dk_js_step(int32_t step);
 
 #ifdef DK_GPU
-#define IMPORT(name) __attribute__((import_module("gpu"), import_name(#name)))
-
-IMPORT(dispatch)
-int32_t dk_web_dispatch(
-    int32_t kernel, const dk_slice* slices, int32_t slice_count, const int32_t* scalars, int32_t scalar_count,
-    int32_t invocations
-);
-IMPORT(copy) int32_t dk_web_copy(const dk_slice* target, double offset, const dk_slice* source);
-IMPORT(upload) int32_t dk_web_upload(const dk_slice* target, const void* source);
-IMPORT(download) int32_t dk_web_download(void* target, const dk_slice* source);
-IMPORT(wait) int32_t dk_web_wait(void);
-
-static dk_status dispatch(
-    dk_driver* self, int32_t kernel, const dk_slice* slices, int32_t slice_count, const int32_t* scalars,
-    int32_t scalar_count, int32_t invocations
-) {
-    (void)self;
-    return dk_web_dispatch(kernel, slices, slice_count, scalars, scalar_count, invocations);
-}
-
-static dk_status copy(dk_driver* self, const dk_slice* target, int64_t offset, const dk_slice* source) {
-    (void)self;
-    return dk_web_copy(target, (double)offset, source);
-}
-
-static dk_status upload(dk_driver* self, const dk_slice* target, const void* source) {
-    (void)self;
-    return dk_web_upload(target, source);
-}
-
-static dk_status download(dk_driver* self, void* target, const dk_slice* source) {
-    (void)self;
-    return dk_web_download(target, source);
-}
-
-static dk_status wait(dk_driver* self) {
-    (void)self;
-    return dk_web_wait();
-}
-
-static dk_driver driver = {dispatch, copy, upload, download, wait};
-
 /* Begin a run from its first step, also where one before did not come to its end. */
 EXPORT(restart) void dk_web_restart(void) {
-    model.driver = &driver;
+    model.driver = &dk_web_driver;
     model.resume = 0;
 }
 

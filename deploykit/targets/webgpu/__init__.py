@@ -186,8 +186,8 @@ def _write_weights(program: Program, folder: Path) -> list[str]:
     names: list[str] = []
     for prefix, (part, group) in groups.items():
         constants = [constant for constant in part.constants if id(constant.data) in group]
-        for number, data in enumerate(weights_of(constants, parts[-1].alignment, SHARD_BYTES)):
-            names.append(f"weights/{prefix}{number:03}.bin")
+        for number, (goes_on, data) in enumerate(weights_of(constants, parts[-1].alignment, SHARD_BYTES)):
+            names.append(f"weights/{prefix}{number:03}{'-more' if goes_on else ''}.bin")
             (folder / names[-1]).write_bytes(data)
     return names
 

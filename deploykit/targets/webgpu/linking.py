@@ -30,7 +30,7 @@ _LINKER_OPTIONS = (
     *("-Wl,--strip-all", "-Wl,--import-memory", "-Wl,--shared-memory", f"-Wl,--max-memory={MOST_BYTES}"),
 )
 
-_SHARED_SOURCES = (runtime.CORE, runtime.DRIVER, runtime.WASM_THREADS, runtime.WASM_LIBC)
+_SHARED_SOURCES = (runtime.CORE, runtime.DRIVER, runtime.WASM_THREADS, runtime.WASM_GPU, runtime.WASM_LIBC)
 """They know nothing of the model, and are compiled once."""
 
 

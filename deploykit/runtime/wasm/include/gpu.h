@@ -1,0 +1,9 @@
+/* The driver of a GPU that JavaScript has. */
+#ifndef DEPLOYKIT_WASM_GPU_H
+#define DEPLOYKIT_WASM_GPU_H
+
+#include "driver.h"
+
+extern dk_driver dk_web_driver;
+
+#endif
