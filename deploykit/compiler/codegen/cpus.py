@@ -22,7 +22,8 @@ class Cpu:
     `requires` are the features that the host code looks for before it runs a kernel, names of `CHECKED`.
 
     Of LLVM's code for it, `halves`: it may compute in float16; `saturates`: an operation makes float32 an integer of 32
-    bits, the nearest that there is; `scalarizes`: vectors are taken apart where their integers become bytes."""
+    bits, the nearest that there is; `scalarizes`: vectors are taken apart where their integers become bytes; `offsets`:
+    a load adds a constant to an address without wrapping around."""
 
     name: str
     triple: str
@@ -33,6 +34,7 @@ class Cpu:
     halves: bool = True
     saturates: bool = False
     scalarizes: bool = False
+    offsets: bool = False
 
 
 _X86 = "x86_64-unknown-linux"
@@ -67,7 +69,16 @@ CPUS = {
 
 _WASM = ("+simd128", "+atomics", "+bulk-memory", "+mutable-globals", "+nontrapping-fptoint", "+sign-ext")
 
-WASM_SIMD = Cpu("wasm32", "wasm32-unknown-unknown", "generic", _WASM, halves=False, saturates=True, scalarizes=True)
+WASM_SIMD = Cpu(
+    "wasm32",
+    "wasm32-unknown-unknown",
+    "generic",
+    _WASM,
+    halves=False,
+    saturates=True,
+    scalarizes=True,
+    offsets=True,
+)
 WASM_RELAXED = replace(WASM_SIMD, name="wasm32+relaxed-simd", features=(*_WASM, "+relaxed-simd"))
 """WebAssembly with vectors, and with those operations on them whose last bits an engine may choose: fused
 multiply-add above all."""

@@ -16,7 +16,7 @@ from tvm import tirx
 from tvm.ir import IRModule
 from tvm.target import Target
 
-from deploykit.compiler.codegen import native_rules
+from deploykit.compiler.codegen import native_rules, native_views
 from deploykit.compiler.codegen.c_kernels import symbol
 from deploykit.compiler.codegen.cpus import CPUS, Cpu, find_cpu, host_cpu
 from deploykit.compiler.codegen.elf import join
@@ -51,9 +51,20 @@ def emit_objects(kernels: Iterable[Kernel], prefix: str, cpu: Cpu, *, fast_math:
     prepared = {
         symbol(kernel, prefix): native_rules.prepare(kernel.func, cpu, fast_math=fast_math) for kernel in kernels
     }
-    count = max(1, min(len(prepared), FEW_PARTS), len(prepared) // PART)
-    parts = [dict(list(prepared.items())[first::count]) for first in range(count)]
-    return list(each(lambda part: _compile(part, target), parts))
+    if cpu.offsets:
+        prepared = {name: native_views.viewed(func) for name, func in prepared.items()}
+    return list(each(lambda part: _compile(part, target), _parts(prepared)))
+
+
+def _parts(prepared: Mapping[str, tirx.PrimFunc]) -> list[dict[str, tirx.PrimFunc]]:
+    """Functions that are compiled together: the pointers of all functions of a part may overlap, or of none: the
+    code generator takes for all what the last one says."""
+    parts: list[dict[str, tirx.PrimFunc]] = []
+    for apart in (True, False):
+        alike = [(name, func) for name, func in prepared.items() if bool(func.attrs.get("tirx.noalias")) == apart]
+        count = max(1, min(len(alike), FEW_PARTS), len(alike) // PART)
+        parts += [dict(alike[first::count]) for first in range(count) if alike]
+    return parts or [{}]
 
 
 def _compile(functions: Mapping[str, tirx.PrimFunc], target: Target) -> bytes:
