@@ -29,10 +29,14 @@ def test_a_page_loads_runs_and_loads_again(package: Path, model: onnx.ModelProto
     shutil.copyfile(Path(__file__).with_name("page.html"), tmp_path / "small" / "page.html")
     page = f"page.html?device={device}&files={len(FILES[device])}"
     found = in_chromium(tmp_path / "small", page, gpu=device == "webgpu")
+    shaders = (package / "shaders.wgsl").read_text().count("// shader ")
     x = (np.arange(60) % 7 - 3).astype(np.float32).reshape(1, 3, 1, 20)
     expected = ReferenceEvaluator(model).run(None, {"x": x, "shift": np.array([21])})[0]
     assert found["errors"] == []
     assert found["device"] == device
+    progress = found["progress"]
+    assert progress["loaded"] == progress["total"] > 0
+    assert progress["compiled"] == progress["shaders"] == (device == "webgpu") * shaders
     np.testing.assert_allclose([found["first"]], expected, rtol=1e-4, atol=1e-6)
     assert found["refused"]
     assert (found["shape"], found["moved"]) == ([3, 10], [42] * 3)

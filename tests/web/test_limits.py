@@ -1,4 +1,4 @@
-"""Weights that are larger than the buffers that a GPU makes."""
+"""Weights that are larger than the buffers that a GPU makes, or than its memory."""
 
 from __future__ import annotations
 
@@ -52,6 +52,12 @@ def test_weights_lie_in_several_buffers(heavy: Path, model: onnx.ModelProto, mos
     x = (np.arange(600) % 7 - 3).astype(np.float32).reshape(2, 300)
     expected = ReferenceEvaluator(model).run(None, {"x": x})[0]
     np.testing.assert_allclose(np.reshape(found["y"], (2, 300)), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_gpu_without_memory_says_so_when_the_model_is_loaded(heavy: Path) -> None:
+    found = in_chromium(heavy, "limits.html?most=1000000000&room=600000", gpu=True)
+    assert found["error"] == "MemoryError: the GPU has not enough memory: full"
+    assert "loaded" not in found
 
 
 def test_a_tensor_that_no_buffer_holds(heavy: Path) -> None:

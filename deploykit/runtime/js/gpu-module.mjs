@@ -84,6 +84,8 @@ export class GpuModule extends ModelModule {
   /** @override */
   async open() {
     await this.#compiled;
+    // What the GPU could not do so far is known then.
+    await this.driver.settle();
     return super.open();
   }
 
