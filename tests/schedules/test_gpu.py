@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from tvm import te, tirx, topi
+import tvm_ffi
+from tvm import ir, te, tirx, topi
 
 from deploykit.compiler.codegen.wgsl.lowering import lower_shaders
 from deploykit.compiler.codegen.wgsl.shader import Sharing, emit_wgsl
@@ -14,6 +15,7 @@ from deploykit.compiler.schedules.anchors.channels_last import conv_last, depthw
 from deploykit.compiler.schedules.anchors.conv import ConvShape
 from deploykit.compiler.schedules.anchors.matmul import matmul, pack_array, packed_matmul
 from deploykit.compiler.schedules.gpu import WEBGPU, Divided, divide
+from deploykit.compiler.schedules.gpu.team import AGREED, LANE, SIZE
 from tests.schedules.harness import VECTORS, Compiled, fenced
 
 N, M = (tirx.Var(name, "int64") for name in "nm")
@@ -37,7 +39,16 @@ def divided(func: tirx.PrimFunc) -> Divided:
 def single(func: tirx.PrimFunc, _device: object = None) -> tirx.PrimFunc:
     """The only part of a kernel, whose sizes follow from its tensors."""
     (part,) = divided(func).parts
-    return tirx.PrimFunc([param for param in part.func.params if tirx.is_buffer_var(param)], part.func.body)
+    body = tvm_ffi.structural_map(part.func.body, (ir.Call, alone)) if part.team else part.func.body
+    return tirx.PrimFunc([param for param in part.func.params if tirx.is_buffer_var(param)], body)
+
+
+def alone(call: ir.Call) -> object:
+    """What an operator of teams is in a team of one."""
+    name = str(getattr(call.op, "name", ""))
+    if name in (LANE, SIZE):
+        return tirx.const(int(name == SIZE), "int64")
+    return call.args[0] if name in AGREED.values() else call
 
 
 def texts(func: tirx.PrimFunc) -> list[str]:
@@ -138,11 +149,39 @@ def test_products_of_two_tensors_are_computed_element_by_element(size: tuple[int
     run(kernel([(N, depth), (depth, M)], lambda x, y: matmul(x, y, "float32")), [a, b], a @ b)
 
 
-def test_stages_that_wait_for_each_other_are_kernels_of_their_own() -> None:
-    func = kernel([(N, M)], lambda x: topi.nn.softmax(x, axis=-1))
-    found = divided(func)
-    assert len(found.parts) > 1
-    assert len(texts(func)) == len(found.parts)
+@pytest.mark.parametrize("size", [(1, 1), (3, 7), (5, 130)])
+@pytest.mark.parametrize("axis", [-1, 0])
+def test_softmax_is_one_shader_where_its_rows_lie_contiguous(size: tuple[int, int], axis: int) -> None:
+    func = kernel([(N, M)], lambda x: topi.nn.softmax(x, axis=axis))
+    parts = divided(func).parts
+    assert len(texts(func)) == len(parts)
+    if axis == 0:
+        assert len(parts) > 1
+        assert not any(part.team for part in parts)
+        return
+    powers = np.exp(sample(size) - sample(size).max(axis, keepdims=True))
+    run(func, [sample(size)], powers / powers.sum(axis, keepdims=True))
+    assert "team_max(found_0)" in texts(func)[0]
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 40)])
+def test_reductions_to_one_value_are_done_by_a_team(size: tuple[int, int]) -> None:
+    x = sample(size)
+    func = kernel([(N, M)], topi.sum)
+    run(func, [x], x.sum())
+    assert "work(i32(group.x" in texts(func)[0]
+    assert not divided(kernel([(N, 7)], lambda x: topi.sum(x, axis=1))).parts[0].team
+
+
+def test_rows_whose_elements_others_need_are_no_work_of_a_team() -> None:
+    def flipped(x: te.Tensor) -> te.Tensor:
+        powers = te.compute(x.shape, lambda i, j: tirx.exp(x[i, j] - x[i, 0]), name="powers")
+        along = te.reduce_axis((0, M))
+        total = te.compute((N,), lambda i: te.sum(powers[i, along], axis=along), name="total")
+        return te.compute(x.shape, lambda i, j: powers[i, M - 1 - j] / total[i] + powers[i, j])
+
+    parts = divided(kernel([(N, M)], flipped)).parts
+    assert len(parts) > 1
 
 
 @pytest.mark.parametrize(("dtype", "words"), [("float64", "tensors of float64"), ("uint64", "tensors of uint64")])

@@ -14,7 +14,8 @@ from tvm import ir
 
 import deploykit
 from deploykit.compiler.codegen.wgsl.bindings import emit_shaders, shaders_of, sharing_of
-from deploykit.compiler.codegen.wgsl.shader import MOST_GROUPS, WORKGROUP, Shader
+from deploykit.compiler.codegen.wgsl.teams import MOST_GROUPS
+from deploykit.compiler.codegen.wgsl.variants import F16, Shader
 from deploykit.compiler.pipeline import Observer, compile_program
 from deploykit.compiler.profile import WEB
 from deploykit.compiler.program.ir import (
@@ -26,6 +27,7 @@ from deploykit.compiler.program.ir import (
     Tensor,
     Transfer,
 )
+from deploykit.compiler.schedules.gpu.limits import WORKGROUP
 from tests.schedules.harness import evaluate
 
 FEATURES = ("shader-f16", "subgroup")
@@ -60,7 +62,7 @@ class Shaders:
         self.program, shaders = program_of(model)
         self.device = find_device()
         self.numbers = shaders_of(self.program)
-        self.texts = [shader.text(f16=f16) for shader in shaders]
+        self.texts = [shader.text([F16] if f16 else []) for shader in shaders]
         self.pipelines = [self._pipeline(text) for text in self.texts]
 
     def _pipeline(self, text: str) -> Any:
@@ -124,7 +126,7 @@ class Shaders:
         scalars = [evaluate(value, values) for value in step.scalars]
         params = [param for param in kernel.func.params if not isinstance(param.ty, ir.PointerType)]
         extent = 1 if kernel.parallel_extent is None else kernel.parallel_extent
-        threads = evaluate(extent, dict(zip(params, scalars, strict=False)))
+        threads = evaluate(extent, dict(zip(params, scalars, strict=False))) * (WORKGROUP if kernel.team else 1)
         bound = [self._buffer(np.array([*scalars, threads], np.int32), "UNIFORM")]
         for group in range(len(sharing.written)):
             tensor = step.tensors[sharing.groups.index(group)]

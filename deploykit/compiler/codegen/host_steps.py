@@ -43,6 +43,7 @@ from deploykit.compiler.program.ir import (
 )
 from deploykit.compiler.program.steps import number_steps, reads_and_writes
 from deploykit.compiler.program.trace import substitute
+from deploykit.compiler.schedules.gpu.limits import WORKGROUP
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import IntExpr
@@ -184,6 +185,8 @@ def _dispatch(scope: Scope, step: Launch, number: int) -> Lines:
     values = [scope.expr(value) for value in step.scalars]
     body += statement(f"const int64_t scalars[] = {{{', '.join(values) or '0'}}};")
     extent: IntExpr = 1 if kernel.parallel_extent is None else kernel.parallel_extent
+    if kernel.team:
+        extent = extent * WORKGROUP
     params = [param for param in kernel.func.params if not isinstance(param.ty, PointerType)]
     threads = substitute(extent, dict(zip(params, step.scalars, strict=False)))
     shader = scope.shaders[step.kernel, sharing]

@@ -141,6 +141,8 @@ class Kernel:
     effort: IntExpr = 0
     gpu: bool = False
     """Whether it is a shader: the loop's iterations are its invocations, its tensors lie on the device."""
+    team: bool = False
+    """Whether it is a shader of which a workgroup runs an iteration."""
 
 
 @dataclass(frozen=True)

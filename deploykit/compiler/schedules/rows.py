@@ -108,10 +108,17 @@ def _moved(node: Any, old: Buffer, new: Buffer, skipped: int) -> Any:
     return tvm_ffi.structural_map(node, [(ir.TensorLoad, load), (tirx.BufferStore, store)])
 
 
-def rows_of(stages: Sequence[Stage], temporaries: Sequence[Buffer], others: Sequence[Stage | Opaque]) -> Rows | None:
-    """The stages under their shared leading axes, if there are any. `others` are all further stages of the kernel."""
+def rows_of(
+    stages: Sequence[Stage],
+    temporaries: Sequence[Buffer],
+    others: Sequence[Stage | Opaque],
+    longest: int | None = None,
+    least: int = 1,
+) -> Rows | None:
+    """The stages under their shared leading axes, if there are at least so many. `others` are all further stages of
+    the kernel; rows with more elements than the `longest` are no locals."""
     depth = _shared(stages)
-    if depth == 0 or any(ANCHOR in stage.annotations for stage in stages):
+    if depth < least or any(ANCHOR in stage.annotations for stage in stages):
         return None
     shared = stages[0].axes[:depth]
     outer = tuple(Axis(ir.Var(axis.var.name, dtype_of(axis.var)), axis.extent) for axis in shared)
@@ -122,7 +129,7 @@ def rows_of(stages: Sequence[Stage], temporaries: Sequence[Buffer], others: Sequ
         if not any(b.same_as(buffer) for stage in stages for b in stage.outputs) or _used(buffer, others):
             continue
         size = _row_size(buffer, depth)
-        if size is None or size * bits_of(dtype_of(buffer)) // 8 > LOCAL_BYTES:
+        if size is None or size > (longest or size) or size * bits_of(dtype_of(buffer)) // 8 > LOCAL_BYTES:
             continue
         row = _row(buffer, depth)
         locals_.append(row)

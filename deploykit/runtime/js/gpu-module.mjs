@@ -1,7 +1,7 @@
 // A model's WebAssembly module whose kernels run on a GPU: the steps, and what a GPU cannot do, are in the module.
 
 import { DeviceLostError, MemoryError } from './errors.mjs';
-import { F16, FAILED, GpuDriver, openDevice, PENDING } from './gpu.mjs';
+import { FAILED, GpuDriver, openDevice, PENDING } from './gpu.mjs';
 import { ModelModule, MOST_RUNS, OK } from './module.mjs';
 
 /** @typedef {import('./module.mjs').Tensor} Tensor */
@@ -9,19 +9,26 @@ import { ModelModule, MOST_RUNS, OK } from './module.mjs';
 
 /** What comes before each shader. */
 const SHADER = /^\/\/ shader .*\n/m;
-/** What separates the variants of a shader with float16 tensors, and what they have in common. */
-const VARIANTS = /^\/\/ (?:f16|words|common)\n/m;
+/** What comes before a part of a shader that is for some devices, or for all again. */
+const SECTION = /^\/\/ (?:if (!?)(\S+)|always)\n/m;
+/** What must come first in a shader. */
+const DIRECTIVE = /^(?:enable|diagnostic).*\n/gm;
 
 /**
  * The shaders of a model.
  * @param {string} text what shaders.wgsl holds
- * @param {boolean} f16 whether the device has float16
+ * @param {ReadonlySet<string>} features those of the device
  */
-export function shadersOf(text, f16) {
+export function shadersOf(text, features) {
   const sources = text.split(SHADER).slice(1);
   return sources.map((source) => {
-    const [whole, halves, words, common] = source.split(VARIANTS);
-    return whole || (f16 ? halves : words) + common;
+    const [start, ...parts] = source.split(SECTION);
+    let whole = start;
+    for (let i = 0; i < parts.length; i += 3) {
+      const [not, feature, section] = parts.slice(i);
+      whole += !feature || features.has(feature) !== (not === '!') ? section : '';
+    }
+    return (whole.match(DIRECTIVE) ?? []).join('') + whole.replace(DIRECTIVE, '');
   });
 }
 
@@ -64,7 +71,7 @@ export class GpuModule extends ModelModule {
   static async make(manifest, code, shaders, advance) {
     const driver = new GpuDriver(await openDevice());
     const compiled = shaders.then((text) => {
-      const sources = shadersOf(new TextDecoder().decode(text), driver.device.features.has(F16));
+      const sources = shadersOf(new TextDecoder().decode(text), driver.device.features);
       advance({ shaders: sources.length });
       return driver.compile(sources, () => advance({ compiled: 1 }));
     });

@@ -20,14 +20,15 @@ const MOST_BLOCKS = 1024;
 const SLICE_BYTES = 24;
 /** Bytes of the largest element of an array: a vector. */
 const MOST_ELEMENT = 16;
-/** The feature of devices that have float16. */
-export const F16 = 'shader-f16';
-
 /**
  * What a device has where its adapter does.
  * @type {GPUFeatureName[]}
  */
-const WANTED = ['timestamp-query', F16];
+const WANTED = ['timestamp-query', 'shader-f16', 'subgroups'];
+/** What shaders for teams call. */
+const TEAM = 'team_';
+/** The largest subgroup there may be. */
+const MOST_LANES = 128;
 
 const COPY = `struct Scalars { first: i32, place: i32, threads: i32 }
 @group(0) @binding(0) var<uniform> scalars: Scalars;
@@ -76,6 +77,11 @@ export class GpuDriver {
     this.lost = null;
     /** @type {GPUComputePipeline[]} */
     this.pipelines = [];
+    /**
+     * Invocations of those that are asked for which a workgroup has, by shader: where a team has a subgroup, several.
+     * @type {number[]}
+     */
+    this.strides = [];
     /** @type {Map<number, GPUBuffer>} */
     this.buffers = new Map();
     /** Where in the weights each of their buffers begins. */
@@ -124,6 +130,9 @@ export class GpuDriver {
    * @param {() => void} [onCompiled] called for each
    */
   async compile(sources, onCompiled) {
+    const { features, adapterInfo } = this.device;
+    const lanes = features.has('subgroups') ? (adapterInfo?.subgroupMaxSize ?? MOST_LANES) : WORKGROUP;
+    this.strides = sources.map((code) => WORKGROUP * (code.includes(TEAM) ? Math.max(1, WORKGROUP / lanes) : 1));
     const pipelines = sources.map(async (code) => {
       const pipeline = await this.pipeline(code);
       onCompiled?.();
@@ -342,7 +351,7 @@ export class GpuDriver {
     this.blocks[at + values.length] = invocations;
     const pipeline = this.pipelines[kernel];
     const pass = this.open();
-    const groups = Math.ceil(invocations / WORKGROUP);
+    const groups = Math.ceil(invocations / (this.strides[kernel] ?? WORKGROUP));
     pass.setPipeline(pipeline);
     pass.setBindGroup(0, this.group(kernel, pipeline, places), [block * BLOCK]);
     pass.dispatchWorkgroups(Math.min(groups, MOST_GROUPS), Math.ceil(groups / MOST_GROUPS));

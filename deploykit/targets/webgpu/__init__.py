@@ -97,7 +97,7 @@ class WebTarget:
         for part in program.alternatives:
             emitted |= {f"gpu-{name}": text.encode() for name, text in emit_host(part, options.version).items()}
             emitted |= _objects(part, "model-gpu", WASM_SIMD, fast_math=options.fast_math)
-            shaders = (f"// shader {number}\n{shader.choice()}" for number, shader in enumerate(emit_shaders(part)))
+            shaders = (f"// shader {number}\n{shader.packaged()}" for number, shader in enumerate(emit_shaders(part)))
             emitted[SHADERS] = "".join(shaders).encode()
         return emitted
 

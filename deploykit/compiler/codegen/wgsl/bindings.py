@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deploykit.compiler.codegen.wgsl.shader import Shader, Sharing, emit_wgsl
+from deploykit.compiler.codegen.wgsl.shader import Sharing, emit_wgsl
+from deploykit.compiler.codegen.wgsl.variants import Shader
 from deploykit.compiler.program.ir import ArenaStorage, Launch, OutputStorage, Program, Storage
 from deploykit.compiler.program.steps import number_steps
 

@@ -24,6 +24,7 @@ from tvm.ir.prim import expr as prim
 from deploykit.compiler.codegen.c.types import bits, is_float, is_unsigned
 from deploykit.compiler.codegen.memory import depends_on_memory
 from deploykit.compiler.codegen.wgsl import support
+from deploykit.compiler.codegen.wgsl.teams import TYPES
 from deploykit.compiler.codegen.wgsl.types import dtype_of, lanes_of, value_type
 
 if TYPE_CHECKING:
@@ -306,6 +307,8 @@ class ExpressionPrinter:
             return self._choice(expr, *expr.args)
         if name == "reinterpret":
             return self._reinterpret(expr)
+        if name.startswith("team_"):
+            return self._of_team(name, expr)
         operand_type = dtype_of(expr.args[0]) if expr.args else ""
         if name in _MATH and is_float(operand_type):
             if operand_type == "float64":
@@ -316,6 +319,14 @@ class ExpressionPrinter:
         if name == "popcount" and bits(operand_type) == 32:
             return f"countOneBits({self.value(expr.args[0])})"
         raise ValueError(f"no WGSL for {name or 'a call'} of {operand_type}")
+
+    def _of_team(self, name: str, expr: Call) -> str:
+        if not expr.args:
+            return name
+        end = next((end for end, kind in TYPES.items() if kind == self.type_of(expr)), None)
+        if end is None or self.wide(expr):
+            raise ValueError(f"a team cannot agree on {dtype_of(expr)}")
+        return f"{name}{end}({self.value(expr.args[0])})"
 
     def _function(self, pattern: str, expr: Call) -> str:
         function = pattern.partition("(")[0]

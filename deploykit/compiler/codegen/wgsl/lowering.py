@@ -46,7 +46,7 @@ def lower_shaders(divided: Divided, name: str) -> LoweredParts:
     parts = []
     for index, part in enumerate(divided.parts):
         lowered = lower(part.func, name if single else f"{name}_{index}", vectorize=True, stack_limit=STACK_LIMIT)
-        shader = replace(lowered, kernel=replace(lowered.kernel, gpu=True))
+        shader = replace(lowered, kernel=replace(lowered.kernel, gpu=True, team=part.team))
         parts.append(LoweredPart(shader, part.operands, part.outputs))
     temporaries = tuple(Workspace(str(b.ty.dtype), tuple(b.ty.shape)) for b in divided.temporaries)
     return LoweredParts(temporaries, tuple(parts))

@@ -1,8 +1,9 @@
 """One lowered kernel with a parallel loop as one WGSL compute shader.
 
-Each invocation runs one iteration of the loop. Binding 0 is a uniform with the kernel's scalars and the extent of the
-loop, the others are the kernel's pointers in order; operands that lie in the same memory share a binding. Bindings that
-are written to, and those of memory that others write to, are `read_write`.
+Each invocation runs one iteration of the loop, or each team does, see `teams`. Binding 0 is a uniform with the kernel's
+scalars and the extent of the loop in invocations, the others are the kernel's pointers in order; operands that lie in
+the same memory share a binding. Bindings that are written to, and those of memory that others write to, are
+`read_write`.
 
 A shader with float16 tensors has two variants: their arrays consist of `f16` where the device has the feature
 `shader-f16`, else of words (`arrays`). All else is common to both: values are `f32`, so sums have the accuracy of the
@@ -25,13 +26,14 @@ from deploykit.compiler.codegen.c.statements import DIM_LIMIT
 from deploykit.compiler.codegen.c.uses import used_variables, written_buffers
 from deploykit.compiler.codegen.memory import depends_on_memory
 from deploykit.compiler.codegen.rewrite import variables
-from deploykit.compiler.codegen.wgsl import support
+from deploykit.compiler.codegen.wgsl import support, teams
 from deploykit.compiler.codegen.wgsl.accesses import Accesses
 from deploykit.compiler.codegen.wgsl.arrays import VECTORS, Array
 from deploykit.compiler.codegen.wgsl.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.wgsl.types import WIDE, dtype_of, value_type
+from deploykit.compiler.codegen.wgsl.variants import F16, Section, Shader
 from deploykit.compiler.codegen.wgsl.words import WORDS
-from deploykit.compiler.schedules.gpu.limits import LANES
+from deploykit.compiler.schedules.gpu.limits import LANES, WORKGROUP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,12 +41,6 @@ if TYPE_CHECKING:
     from tvm.ir import Expr
 
     from deploykit.compiler.program.ir import Kernel
-
-WORKGROUP = 64
-"""Invocations of a workgroup."""
-
-MOST_GROUPS = 65535
-"""Workgroups along one axis of a grid; more of them are folded into a second axis."""
 
 _JUMPS = {"tirx.break_loop": "break;", "tirx.continue_loop": "continue;"}
 
@@ -56,26 +52,6 @@ class Sharing:
 
     groups: tuple[int, ...]
     written: tuple[bool, ...]
-
-
-@dataclass(frozen=True)
-class Shader:
-    """The text of a shader: `common`, and before it `f16` where the device has this feature, else `words`; both are
-    empty for a shader without float16 tensors."""
-
-    common: str
-    f16: str = ""
-    words: str = ""
-
-    def text(self, *, f16: bool = False) -> str:
-        """All of it for a device with the feature `shader-f16`, or for one without."""
-        return (self.f16 if f16 else self.words) + self.common
-
-    def choice(self) -> str:
-        """Both variants, as gpu-module.mjs reads them: f16, words and common, each after a line that says so."""
-        if not self.f16:
-            return self.common
-        return f"// f16\n{self.f16}// words\n{self.words}// common\n{self.common}"
 
 
 def emit_wgsl(kernel: Kernel, sharing: Sharing) -> Shader:
@@ -99,6 +75,8 @@ class _Shader:
         self.accesses = Accesses(self.func)
         self.memory: dict[str, Array] = {}
         """The arrays by their names."""
+        self.place = "task" if kernel.team else "thread"
+        """The number of the iteration."""
         self.cells: dict[Var, tuple[str, bool]] = {}
         """Local buffers whose elements, or vectors, are variables of their own."""
 
@@ -111,32 +89,41 @@ class _Shader:
         for scalar, field in zip(own, fields, strict=True):
             self.names[scalar] = f"scalars.{field}"
         if self.span:
-            self.names[self.span[0]] = "thread"
+            self.names[self.span[0]] = self.place
         self._bindings()
         self._statement(self.func.body)
         members = ", ".join(f"{field}: i32" for field in (*fields, "threads"))
         head = f"struct Scalars {{ {members} }}\n@group(0) @binding(0) var<uniform> scalars: Scalars;\n"
-        main = (
-            f"@compute @workgroup_size({WORKGROUP})\n"
-            "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {\n"
-            f"    let thread = i32((group.x + group.y * {MOST_GROUPS}u) * {WORKGROUP}u + lane);\n"
-            "    if (thread >= scalars.threads) { return; }\n" + "\n".join(self.lines) + "\n}\n"
-        )
-        return self._variants(head, main)
+        main = self._main()
+        before = teams.sections(main) if self.kernel.team else ()
+        return Shader((*before, *self._sections(head, main, "".join(section.text for section in before))))
 
-    def _variants(self, head: str, main: str) -> Shader:
-        """The declarations of the arrays with both, or between them where they are always the same."""
+    def _main(self) -> str:
+        if self.kernel.team:
+            lines = ["fn work(task: i32) {", f"    if (task * {WORKGROUP} >= scalars.threads) {{ return; }}"]
+        else:
+            group = f"i32(group.x + group.y * {teams.MOST_GROUPS}u)"
+            lines = [
+                f"@compute @workgroup_size({WORKGROUP})",
+                "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) number: u32) {",
+                f"    let thread = {group} * {WORKGROUP} + i32(number);",
+                "    if (thread >= scalars.threads) { return; }",
+            ]
+        return "\n".join([*lines, *self.lines, "}"]) + "\n"
+
+    def _sections(self, head: str, main: str, before: str) -> tuple[Section, ...]:
+        """Everything with the declarations of the arrays, which may differ; `before` calls functions as well."""
         arrays = list(self.memory.values())
         words, f16 = ("".join(array.declaration(f16=has) for array in arrays) for has in (False, True))
         parts, halves = ("".join(array.functions(main, f16=has) for array in arrays) for has in (False, True))
         if words == f16:
-            return Shader(f"{head}{words}{support.definitions(parts + main)}{parts}{main}")
+            return (Section(f"{head}{words}{support.definitions(before + parts + main)}{parts}{main}"),)
         halves += support.conversions(main)
-        common = f"{head}{support.definitions(main, known=halves)}{main}"
-        return Shader(
-            common,
-            f16=f"enable f16;\n{f16}{halves}",
-            words=f"{words}{support.definitions(parts + main, known=common)}{parts}",
+        common = f"{head}{support.definitions(before + main, known=halves)}{main}"
+        return (
+            Section(f"enable f16;\n{f16}{halves}", F16),
+            Section(f"{words}{support.definitions(parts + main, known=common)}{parts}", F16, present=False),
+            Section(common),
         )
 
     # Memory
@@ -257,7 +244,7 @@ class _Shader:
 
     def _for(self, loop: tirx.For) -> None:
         if self.span and isinstance(loop.min, Var) and loop.min.same_as(self.span[0]):
-            self.names[loop.loop_var] = "thread"
+            self.names[loop.loop_var] = self.place
             self.analyzer.bind(loop.loop_var, Range(0, DIM_LIMIT), allow_override=True)
             self._statement(loop.body)
             return
@@ -265,6 +252,10 @@ class _Shader:
         end = tvm.sym.Analyzer().simplify(loop.min + loop.extent)
         first, last = self.expressions.index(loop.min), self.expressions.index(end)
         step = "1" if loop.step is None else self.expressions.index(loop.step)
+        if not last.removeprefix("scalars.").isalnum():
+            bound = self.scopes.fresh("end")
+            self._line(f"let {bound} = {last};")
+            last = bound
         with self.scopes.nested():
             name = self.scopes.fresh(loop.loop_var.name)
             self.names[loop.loop_var] = name
@@ -299,12 +290,11 @@ class _Shader:
             self._line(array.store(self._vector_place(place), value))
             return
         first, stride = self.expressions.index(place.base), self.expressions.index(place.stride)
-        with self.scopes.nested():
-            whole = self.scopes.fresh("vector")
-            self._line(f"let {whole} = {value};")
-            for number, lane in enumerate("xyzw"):
-                at, element = f"({first}) + {number} * {stride}", f"{whole}.{lane}"
-                self._line(array.store(at, element) if array else f"{name}[{at}] = {element};")
+        whole = self.scopes.fresh("vector")
+        self._line(f"let {whole} = {value};")
+        for number, lane in enumerate("xyzw"):
+            at, element = f"({first}) + {number} * {stride}", f"{whole}.{lane}"
+            self._line(array.store(at, element) if array else f"{name}[{at}] = {element};")
 
     def _evaluate(self, stmt: tirx.Evaluate) -> None:
         value = stmt.value

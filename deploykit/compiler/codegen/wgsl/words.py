@@ -44,7 +44,7 @@ _FUNCTIONS = (
 )
 """Functions, which shaders call."""
 
-_OWN = "main group lane thread scalars threads Scalars"
+_OWN = "main group number thread task work team_lane team_size scalars threads Scalars"
 """What every shader declares."""
 
 WORDS = frozenset(f"{_KEYWORDS} {_RESERVED} {_TYPES} {_FUNCTIONS} {_OWN}".split())

@@ -41,6 +41,12 @@ LOCAL_BYTES = 16384
 
 def attention(stages: Sequence[Stage | Opaque], views: Views, device: Device) -> list[Any] | str:
     """Statements that compute all of `stages`, or why they are not attention."""
+    problem = problem_of(stages, views)
+    return problem if isinstance(problem, str) else [_tasks(problem, device)]
+
+
+def problem_of(stages: Sequence[Stage | Opaque], views: Views) -> Problem | str:
+    """What `stages` compute, or why they are not attention."""
     named = [stage for stage in stages if isinstance(stage, Stage)]
     if tuple(stage.annotations.get(ROLE) for stage in named) != ROLES or len(named) != len(stages):
         return "not the stages of attention"
@@ -50,7 +56,7 @@ def attention(stages: Sequence[Stage | Opaque], views: Views, device: Device) ->
         return f"heads are not of a constant size up to {WIDEST_HEAD}"
     if any(dtype_of(stage.outputs[0]) != "float32" for stage in (scores, total)):
         return "its softmax is not in float32"
-    return [_tasks(Problem(scores, total, weighted, views), device)]
+    return Problem(scores, total, weighted, views)
 
 
 def _tasks(problem: Problem, device: Device) -> Any:

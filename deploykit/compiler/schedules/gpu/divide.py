@@ -1,4 +1,4 @@
-"""A kernel as shaders: one a stage.
+"""A kernel as shaders: one a stage, or one for several stages of the same rows.
 
 Declines what a shader cannot do, with the reason: imperative blocks, tensors of dtypes that a GPU does not have, stages
 that touch more tensors than there are bindings.
@@ -6,14 +6,18 @@ that touch more tensors than there are bindings.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import ir, tirx
 
 from deploykit.compiler.schedules.access import Views
+from deploykit.compiler.schedules.anchors.attention import ROLES
 from deploykit.compiler.schedules.driver import prepared
+from deploykit.compiler.schedules.gpu.attention import attention
 from deploykit.compiler.schedules.gpu.limits import Gpu
+from deploykit.compiler.schedules.gpu.team import team, team_rows
 from deploykit.compiler.schedules.gpu.tile import tile
 from deploykit.compiler.schedules.loops import collapsed, dtype_of, without_units
 from deploykit.compiler.schedules.nest import Buffer, Nest, Opaque, Stage, collect, scalars_of, sequence, substitute
@@ -22,13 +26,15 @@ from deploykit.compiler.schedules.plain import plain
 
 @dataclass(frozen=True)
 class Part:
-    """A stage as a function of its own. Its buffers are, in order, those it reads and those it writes; `operands` are
+    """Stages as a function of its own. Its buffers are, in order, those it reads and those it writes; `operands` are
     their positions among the buffers of the kernel followed by its temporaries, the last `outputs` of them written.
-    The variables of the kernel that it needs are integer parameters."""
+    The variables of the kernel that it needs are integer parameters. `team`: a workgroup runs an iteration of its
+    parallel loop, else an invocation does."""
 
     func: tirx.PrimFunc
     operands: tuple[int, ...]
     outputs: int
+    team: bool
 
 
 @dataclass(frozen=True)
@@ -39,50 +45,105 @@ class Divided:
     parts: tuple[Part, ...]
 
 
+@dataclass(frozen=True)
+class _Piece:
+    """What becomes a part: a statement and its buffers, the last `outputs` of them written."""
+
+    body: Any
+    buffers: tuple[Buffer, ...]
+    outputs: int
+    team: bool
+
+
 def divide(func: tirx.PrimFunc, gpu: Gpu, *, tiled: bool = True) -> Divided | str:
     """`func` in parts, each with one parallel loop, or why it cannot run on `gpu`. Not `tiled`: an invocation for each
     element everywhere."""
     nest = prepared(func)
     if isinstance(nest, str):
         return nest
-    parts: list[Part] = []
-    for stage in nest.stages:
-        if isinstance(stage, Opaque):
-            return "it holds an imperative block"
-        part = _part(nest, stage, gpu, tiled)
-        if isinstance(part, str):
-            return part
-        parts.append(part)
-    return Divided(nest.temporaries, tuple(parts))
-
-
-def _part(nest: Nest, stage: Stage, gpu: Gpu, tiled: bool) -> Part | str:
-    buffers = [param for param in nest.func.params if tirx.is_buffer_var(param)]
-    known = [*buffers, *nest.temporaries]
-    written = list(stage.outputs)
-    touched = {*stage.touched, *written}
-    if stage.epilogue is not None:
-        # The reduced value stays in the invocation.
-        touched -= {store.buffer for store in collect(stage.body, tirx.BufferStore)} - set(written)
-    read = [buffer for buffer in known if buffer in touched and buffer not in written]
-    operands = [*read, *written]
-    if len(operands) > gpu.bindings:
-        return f"it reads and writes {len(operands)} tensors at once, more than {gpu.bindings}"
-    for buffer in operands:
+    stages = [stage for stage in nest.stages if isinstance(stage, Stage)]
+    if len(stages) < len(nest.stages):
+        return "it holds an imperative block"
+    params = [param for param in func.params if tirx.is_buffer_var(param)]
+    for buffer in dict.fromkeys(buffer for stage in stages for buffer in stage.touched):
         if dtype_of(buffer) not in gpu.dtypes:
             return f"it has tensors of {dtype_of(buffer)}"
+    pieces: list[_Piece] = []
+    position = 0
+    while position < len(stages):
+        found, count = (_together(nest, position) if tiled else None) or ([], 1)
+        if not found or any(len(piece.buffers) > gpu.bindings for piece in found):
+            found, count = [_alone(nest, stages[position], tiled)], 1
+        if len(found[0].buffers) > gpu.bindings:
+            return f"it reads and writes {len(found[0].buffers)} tensors at once, more than {gpu.bindings}"
+        pieces += found
+        position += count
+    used = {buffer for piece in pieces for buffer in piece.buffers}
+    temporaries = tuple(buffer for buffer in nest.temporaries if buffer in used)
+    known = [*params, *temporaries]
+    return Divided(temporaries, tuple(_part(nest, piece, known) for piece in pieces))
+
+
+def _together(nest: Nest, position: int) -> tuple[list[_Piece], int] | None:
+    """What computes several stages from `position` on, and how many these are."""
+    views = Views()
+    stages = nest.stages[position : position + len(ROLES)]
+    ways = attention(stages, views)
+    if not isinstance(ways, str):
+        gone = [buffer for stage in stages[:-1] if isinstance(stage, Stage) for buffer in stage.outputs]
+        return [_piece(nest, stages, views, way.body, team=way.team, gone=gone) for way in ways], len(stages)
+    rows = team_rows(nest, position)
+    if rows is None:
+        return None
+    views = Views()
+    stages = nest.stages[position : position + len(rows.stages)]
+    return [_piece(nest, stages, views, team(rows, views), team=True, gone=rows.shrunk)], len(stages)
+
+
+def _alone(nest: Nest, stage: Stage, tiled: bool) -> _Piece:
+    """A stage in tiles, or with an invocation for each element."""
     views = Views()
     body = tile(stage, views) if tiled else "not asked for"
-    if isinstance(body, str):
-        body = threads(stage)
-    else:
-        declared = [declaration for buffer in operands for declaration in views.declarations(buffer)]
-        body = sequence([*declared, body])
-    used = {*collect(body, ir.Var), *(var for b in operands for extent in b.shape for var in collect(extent, ir.Var))}
+    return _piece(nest, [stage], views, threads(stage) if isinstance(body, str) else body)
+
+
+def _piece(
+    nest: Nest,
+    stages: Sequence[Stage | Opaque],
+    views: Views,
+    body: Any,
+    *,
+    team: bool = False,
+    gone: Sequence[Buffer] = (),
+) -> _Piece:
+    """`body`, which computes `stages` without the temporaries that are `gone`."""
+    buffers, outputs = _buffers(nest, [stage for stage in stages if isinstance(stage, Stage)], gone)
+    declared = [view for buffer in buffers for view in views.declarations(buffer)]
+    return _Piece(sequence([*declared, body]), buffers, outputs, team)
+
+
+def _buffers(nest: Nest, stages: Sequence[Stage], gone: Sequence[Buffer]) -> tuple[tuple[Buffer, ...], int]:
+    """What stages read from memory and do not write, then what they write, and how much that is."""
+    written: dict[Buffer, None] = {}
+    touched: set[Buffer] = set()
+    for stage in stages:
+        written |= dict.fromkeys(buffer for buffer in stage.outputs if buffer not in gone)
+        own = {store.buffer for store in collect(stage.body, tirx.BufferStore)} - set(stage.outputs)
+        # With an epilogue, the reduced value stays in the invocation.
+        touched |= {*stage.touched} - own
+    params = [param for param in nest.func.params if tirx.is_buffer_var(param)]
+    known = (*params, *nest.temporaries)
+    read = [b for b in known if b in touched and b not in written and b not in gone]
+    return (*read, *written), len(written)
+
+
+def _part(nest: Nest, piece: _Piece, known: Sequence[Buffer]) -> Part:
+    shapes = [extent for buffer in piece.buffers for extent in buffer.shape]
+    used = {var for node in (piece.body, *shapes) for var in collect(node, ir.Var)}
     scalars = [var for var in scalars_of(nest.func) if var in used]
-    func = tirx.PrimFunc([*operands, *scalars], body)
-    positions = [next(i for i, other in enumerate(known) if other.same_as(buffer)) for buffer in operands]
-    return Part(func, tuple(positions), len(written))
+    func = tirx.PrimFunc([*piece.buffers, *scalars], piece.body)
+    positions = [next(i for i, other in enumerate(known) if other.same_as(buffer)) for buffer in piece.buffers]
+    return Part(func, tuple(positions), piece.outputs, piece.team)
 
 
 def threads(stage: Stage) -> Any:

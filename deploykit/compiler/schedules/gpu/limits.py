@@ -7,6 +7,9 @@ from dataclasses import dataclass
 LANES = 4
 """Elements of a vector."""
 
+WORKGROUP = 64
+"""Invocations of a workgroup."""
+
 
 @dataclass(frozen=True)
 class Gpu:

@@ -1,0 +1,163 @@
+"""Attention on GPUs, without a matrix of scores: the softmax is computed online, key by key.
+
+With many query rows, an invocation has a row: its query and its sums stay in registers, and its neighbours, which have
+rows of the same head, read the same keys and values at the same time. With up to `FEW` rows, as in a step of decoding,
+a team has a row: its invocations share out the keys, and add up their sums at the end. Where the number of rows is
+symbolic there is a shader for either case, and one of them has nothing to do. See `schedules.attention` for the
+formulas and their sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+
+from deploykit.compiler.schedules.access import Views
+from deploykit.compiler.schedules.attention import problem_of
+from deploykit.compiler.schedules.attention.problem import Problem
+from deploykit.compiler.schedules.gpu.limits import LANES
+from deploykit.compiler.schedules.gpu.team import agreed, first, shared_out
+from deploykit.compiler.schedules.loops import Code, as_index, const, local, loop, static, unravel, vectorized
+from deploykit.compiler.schedules.nest import Buffer, Expr, Opaque, Stage, sequence
+
+FEW = 16
+"""Query rows that have a team each."""
+
+WIDEST = 128
+"""Elements of the largest head that stays in registers."""
+
+DTYPE = "float32"
+
+
+@dataclass(frozen=True)
+class Way:
+    """A statement that computes an attention, for some numbers of rows; `team`: a team has a row."""
+
+    body: Any
+    team: bool
+
+
+def attention(stages: Sequence[Stage | Opaque], views: Views) -> list[Way] | str:
+    """What computes all of `stages`, or why they are not attention."""
+    problem = problem_of(stages, views)
+    if isinstance(problem, str):
+        return problem
+    if max(problem.depth, problem.width) > WIDEST:
+        return f"heads are larger than {WIDEST}"
+    rows = as_index(problem.rows.extent)
+    lead = [as_index(axis.extent) for axis in problem.lead]
+    total = rows
+    for extent in lead:
+        total = total * extent
+    count = static(rows)
+    if count is None:
+        few, none = rows <= FEW, const(0)
+        extents = {True: tirx.Select(few, total, none), False: tirx.Select(few, none, total)}
+    else:
+        extents = {count <= FEW: total}
+
+    def way(team: bool, extent: Expr) -> Way:
+        def at(index: Expr) -> Any:
+            code = Code()
+            *places, row = (code.let("place", place) for place in unravel(index, [*lead, rows]))
+            code.add(_Row(problem, places, row, team).statement())
+            return code.statement()
+
+        return Way(loop("task", extent, at, tirx.ForKind.PARALLEL), team)
+
+    return [way(team, extent) for team, extent in extents.items()]
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of a head, computed by an invocation or by a `team`."""
+
+    problem: Problem
+    lead: Sequence[Expr]
+    row: Expr
+    team: bool
+
+    def statement(self) -> Any:
+        problem, lead, row = self.problem, self.lead, self.row
+        code = Code()
+        queries, sums = local("queries", problem.depth, DTYPE), local("sums", problem.width, DTYPE)
+        peak, total, score, power = (local(name, 1, DTYPE) for name in ("peak", "total", "score", "power"))
+        code.add(*map(tirx.AllocBuffer, (queries, sums, peak, total, score, power)))
+        code.add(*_each(problem.depth, lambda d: _set(queries, problem.query(lead, row, d), d)))
+        code.add(*_each(problem.width, lambda w: _set(sums, tirx.const(0, DTYPE), w)))
+        code.add(_set(peak, tirx.min_value(DTYPE)), _set(total, tirx.const(0, DTYPE)))
+
+        def weaker() -> list[Any]:
+            """What was added up before shrinks by the power."""
+            return [
+                _set(total, total[0] * power[0]),
+                *_each(problem.width, lambda w: _set(sums, sums[w] * power[0], w)),
+            ]
+
+        def added(key: Expr, w: Expr) -> Expr:
+            return sums[w] + power[0] * problem.value(lead, key, w)
+
+        def at_key(key: Expr) -> Any:
+            inner = Code()
+            inner.add(_set(score, problem.score(lead, row, key, self._product(queries, key, inner))))
+            rise = [_set(power, tirx.exp(peak[0] - score[0])), *weaker(), _set(peak, score[0])]
+            inner.add(tirx.IfThenElse(score[0] > peak[0], sequence(rise), None))
+            inner.add(_set(power, tirx.exp(score[0] - peak[0])), _set(total, total[0] + power[0]))
+            inner.add(*_each(problem.width, lambda w: _set(sums, added(key, w), w)))
+            return inner.statement()
+
+        start, stop = problem.visited(lead, row, row)
+        start = code.let("start", start)
+        keys = tirx.max(stop - start, const(0))
+        if not self.team:
+            code.add(loop("key", keys, lambda key: at_key(start + key)))
+        else:
+            code.add(shared_out(keys, lambda key: at_key(start + key)))
+            code.add(_set(score, agreed(tirx.Max, peak[0])), _set(power, tirx.exp(peak[0] - score[0])), *weaker())
+            code.add(_set(total, agreed(tirx.Add, total[0])))
+            code.add(*_each(problem.width, lambda w: _set(sums, agreed(tirx.Add, sums[w]), w)))
+        code.add(_set(power, problem.share(lead, row, total[0])))
+        stores = _each(problem.width, lambda w: problem.store(lead, row, w, sums[w], power[0]))
+        code.add(first(sequence(stores)) if self.team else sequence(stores))
+        return code.statement()
+
+    def _product(self, queries: Buffer, key: Expr, code: Code) -> Expr:
+        """The product of the query with a key."""
+        count, lanes = _vectors(self.problem.depth)
+        sums = local("products", lanes, DTYPE)
+        code.add(tirx.AllocBuffer(sums))
+        for index in range(count):
+
+            def add(lane: Expr, index: int = index) -> Any:
+                place = const(index * lanes) + lane
+                product = queries[place] * self.problem.key(self.lead, key, place)
+                return _set(sums, product if index == 0 else sums[lane] + product, lane)
+
+            code.add(vectorized(lanes, add))
+        total: Expr = sums[const(0)]
+        for lane in range(1, lanes):
+            total = total + sums[const(lane)]
+        return total
+
+
+def _vectors(size: int) -> tuple[int, int]:
+    """How many vectors a head is, and their length."""
+    lanes = LANES if size % LANES == 0 else 1
+    return size // lanes, lanes
+
+
+def _each(size: int, body: Callable[[Expr], Any]) -> list[Any]:
+    """`body(place)` for all places of a head, spelled out in vectors."""
+    count, lanes = _vectors(size)
+
+    def vector(index: int) -> Any:
+        return vectorized(lanes, lambda lane: body(const(index * lanes) + lane))
+
+    return [vector(index) for index in range(count)]
+
+
+def _set(cell: Buffer, value: Expr, index: Expr | None = None) -> Any:
+    return tirx.BufferStore(cell, value, [const(0) if index is None else index])

@@ -1,0 +1,209 @@
+"""Teams: invocations that compute a row together.
+
+A team is a subgroup where the device has these, else a workgroup: how many invocations that are (`size`) is known only
+when the shader runs. They share out the elements of a row, `size` neighbours at a time, and agree on sums and the like
+(`agreed`), after which all of them have the value. They cannot see what others of them store.
+
+`team_rows` takes consecutive stages that share their leading axes (softmax, normalisations, reductions along what lies
+contiguous), where at least one of them reduces a whole row to one value and no invocation reads elements that others
+have stored. Temporaries with one value a row stay in the invocations, others lie in the memory of the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tvm import ir, sym, tirx
+
+from deploykit.compiler.schedules.access import Views, analyse, fuse, pinned, static_stride, values_of
+from deploykit.compiler.schedules.finish import finish_of
+from deploykit.compiler.schedules.loops import (
+    Code,
+    as_index,
+    collapsed,
+    const,
+    dtype_of,
+    index_of,
+    local,
+    loop,
+    unravel,
+    without_units,
+)
+from deploykit.compiler.schedules.nest import Axis, Expr, Nest, Stage, is_zero, sequence, substitute
+from deploykit.compiler.schedules.plain import plain
+from deploykit.compiler.schedules.rows import Rows, rows_of
+
+LANE, SIZE = "tirx.team_lane", "tirx.team_size"
+"""Operators without operands: the number of an invocation in its team, and how many there are."""
+
+AGREED = {tirx.Add: "tirx.team_add", tirx.Mul: "tirx.team_mul", tirx.Max: "tirx.team_max", tirx.Min: "tirx.team_min"}
+"""Operators that give all invocations of a team what their operands come to together."""
+
+_PURE, _READS_STATE = 1, 2
+"""TVM's `CallEffectKind`: what others compute is a state that an agreement reads."""
+
+for _operator, _effect in {LANE: _PURE, SIZE: _PURE, **dict.fromkeys(AGREED.values(), _READS_STATE)}.items():
+    ir.register_op_attr(_operator, "TCallEffectKind", _effect)
+    ir.register_op_attr(_operator, "TVectorizable", value=True)
+
+SHORT = 32
+"""Elements that one invocation reduces as well."""
+
+DTYPES = ("float32", "float16", "int32")
+"""What a team can agree on."""
+
+
+def lane() -> Expr:
+    """The number of the invocation in its team."""
+    return tirx.call_intrin("int64", LANE)
+
+
+def agreed(operator: Any, value: Expr) -> Expr:
+    """What `value` of all invocations comes to."""
+    return tirx.call_intrin(str(value.ty), AGREED[operator], value)
+
+
+def shared_out(count: Expr, body: Callable[[Expr], Any]) -> Any:
+    """`body(index)` for all of `count`, neighbours by neighbours."""
+    code = Code()
+    own, size = code.let("own", lane()), code.let("size", tirx.call_intrin("int64", SIZE))
+    steps = tirx.truncdiv(count + (size - 1) - own, size)
+    code.add(loop("step", steps, lambda step: body(step * size + own)))
+    return code.statement()
+
+
+def first(statement: Any) -> Any:
+    """What one invocation does for all."""
+    return tirx.IfThenElse(lane() < 1, statement, None)
+
+
+def team_rows(nest: Nest, position: int) -> Rows | None:
+    """The longest run of stages from `position` on that a team takes."""
+    for stop in range(len(nest.stages), position, -1):
+        run = nest.stages[position:stop]
+        stages = [stage for stage in run if isinstance(stage, Stage)]
+        if len(stages) < len(run) or not any(map(_reduces_a_row, stages)):
+            continue
+        others = (*nest.stages[:position], *nest.stages[stop:])
+        rows = rows_of(stages, nest.temporaries, others, longest=1, least=0)
+        if rows is not None and all(_agreeable(stage) for stage in rows.stages) and _apart(rows):
+            return rows
+    return None
+
+
+def team(rows: Rows, views: Views) -> Any:
+    """A statement that computes `rows`, a row an iteration of the parallel loop."""
+    own = set(rows.locals)
+    body = [_stage(stage, views, stage.outputs[0] in own) for stage in rows.stages]
+    declared = [s for buffer in rows.locals for s in (tirx.AllocBuffer(buffer), *views.declarations(buffer))]
+    axes, units = without_units(rows.axes)
+    statement = substitute(sequence([*declared, *body]), units)
+    return collapsed(axes, statement) if axes else statement
+
+
+def _reduces_a_row(stage: Stage) -> bool:
+    """Whether a stage reduces enough of what lies side by side."""
+    reduce, units = without_units(stage.reduce)
+    if stage.combine is None or not reduce or (reduce[-1].static or SHORT) < SHORT:
+        return False
+    found = analyse([substitute(stage.combine.source, units)], reduce)
+    return any(static_stride(access.strides[-1]) == 1 for access in found)
+
+
+def _whole(stage: Stage) -> bool:
+    """Whether a stage of a row reduces it to one value."""
+    return stage.combine is not None and not without_units(stage.axes)[0]
+
+
+def _agreeable(stage: Stage) -> bool:
+    return stage.store is not None and (not _whole(stage) or dtype_of(stage.store.buffer) in DTYPES)
+
+
+def _apart(rows: Rows) -> bool:
+    """Whether every invocation reads only what it has stored, among the elements that the stages store."""
+    depth = len(rows.axes)
+    stored = {buffer for stage in rows.stages for buffer in stage.outputs} - set(rows.locals)
+    reduced = {stage.outputs[0] for stage in rows.stages if _whole(stage)} & stored
+    for stage in rows.stages:
+        accumulated = stage.store.buffer if stage.combine is not None and stage.store is not None else None
+        loads = [load for load in stage.loads if not load.source.same_as(accumulated)]
+        if any(load.source in reduced for load in loads):
+            return False
+        places = [load.indices for load in loads if load.source in stored]
+        if not _whole(stage):
+            places += [store.indices for store in stage.stores if store.buffer in stored]
+        if any(not _in_order(indices[depth:], stage.reduce if _whole(stage) else stage.axes) for indices in places):
+            return False
+    return True
+
+
+def _in_order(indices: Sequence[Expr], axes: Sequence[Axis]) -> bool:
+    """Whether an element is at the place that the loop over `axes` has come to."""
+    loops, units = without_units(axes)
+    used = [index for index in indices if not is_zero(index) and index not in units]
+    return len(used) == len(loops) and all(i.same_as(a.var) for i, a in zip(used, loops, strict=True))
+
+
+def _stage(stage: Stage, views: Views, own: bool) -> Any:
+    """A stage of a row; `own`: every invocation has its result, else one stores it."""
+    if _whole(stage):
+        return _reduced(stage, views, own)
+    if stage.store is not None and not stage.reduce:
+        axes, body = _fused(stage.axes, stage.store, [stage.store.value], views)
+    else:
+        axes, units = without_units(stage.axes)
+        body = substitute(sequence(plain(replace(stage, axes=()))), units)
+    if not axes:
+        return body if own else first(body)
+    return _over(axes, lambda values: substitute(body, values))
+
+
+def _over(axes: Sequence[Axis], body: Callable[[dict[ir.Var, Expr]], Any]) -> Any:
+    """`body(values)` for all values of `axes`, shared out."""
+    extents = [as_index(axis.extent) for axis in axes]
+    count: Expr = const(1)
+    for extent in extents:
+        count = count * extent
+
+    def at(index: Expr) -> Any:
+        places = unravel(index, extents)
+        return body({axis.var: index_of(axis, place) for axis, place in zip(axes, places, strict=True)})
+
+    return shared_out(sym.Analyzer().simplify(count), at)
+
+
+def _fused(axes: Sequence[Axis], node: Any, values: Sequence[Expr], views: Views) -> tuple[tuple[Axis, ...], Any]:
+    """The fewest loops over `axes`, and `node` under them."""
+    found = analyse([node], axes)
+    fused = fuse(axes, found, pinned(values, axes))
+    flat = views.store(node) if isinstance(node, tirx.BufferStore) else views.value(node)
+    return tuple(one.axis for one in fused), substitute(flat, values_of(fused, axes))
+
+
+def _reduced(stage: Stage, views: Views, own: bool) -> Any:
+    """The value of a row: each invocation reduces its elements, then they agree."""
+    combine = stage.combine
+    assert combine is not None
+    assert stage.store is not None
+    cell = local("found", 1, dtype_of(stage.store.buffer))
+    _, units = without_units(stage.axes)
+    summand = substitute(combine.source, units)
+    axes, source = _fused(stage.reduce, summand, [summand], views)
+
+    def take(values: dict[ir.Var, Expr]) -> Any:
+        value = combine.operator(cell[0], substitute(source, values))
+        return tirx.BufferStore(cell, value, [const(0)])
+
+    operator = type(combine.operator(cell[0], cell[0]))
+    store = finish_of(stage, views)(cell[0], units)
+    return sequence(
+        [
+            tirx.AllocBuffer(cell),
+            tirx.BufferStore(cell, combine.identity, [const(0)]),
+            _over(axes, take),
+            tirx.BufferStore(cell, agreed(operator, cell[0]), [const(0)]),
+            store if own else first(store),
+        ]
+    )
