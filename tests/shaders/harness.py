@@ -1,5 +1,5 @@
-"""Runs models for GPUs through wgpu: their shaders on an adapter with float16, as a device without it would see them or
-one with it. What is no shader is refused."""
+"""Runs models for GPUs through wgpu: their shaders on an adapter with float16 and subgroups, as devices with or without
+them see them. What is no shader is refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tvm import ir
 import deploykit
 from deploykit.compiler.codegen.wgsl.bindings import emit_shaders, shaders_of, sharing_of
 from deploykit.compiler.codegen.wgsl.teams import MOST_GROUPS
-from deploykit.compiler.codegen.wgsl.variants import F16, Shader
+from deploykit.compiler.codegen.wgsl.variants import F16, SUBGROUPS, Shader
 from deploykit.compiler.pipeline import Observer, compile_program
 from deploykit.compiler.profile import WEB
 from deploykit.compiler.program.ir import (
@@ -30,7 +30,12 @@ from deploykit.compiler.program.ir import (
 from deploykit.compiler.schedules.gpu.limits import WORKGROUP
 from tests.schedules.harness import evaluate
 
-FEATURES = ("shader-f16", "subgroup")
+FEATURES = {F16: "shader-f16", SUBGROUPS: "subgroup"}
+"""Features and what wgpu calls them."""
+
+SUBGROUP_DIRECTIVES = re.compile(r"^(?:enable subgroups|diagnostic).*\n", re.MULTILINE)
+"""wgpu has subgroups without them, and refuses them."""
+
 VECTOR_BYTES = 16
 
 
@@ -42,8 +47,8 @@ def find_device() -> Any | None:
     except ImportError:
         return None
     for adapter in wgpu.gpu.enumerate_adapters_sync():
-        if adapter.features >= set(FEATURES):
-            return adapter.request_device_sync(required_features=list(FEATURES))
+        if adapter.features >= set(FEATURES.values()):
+            return adapter.request_device_sync(required_features=list(FEATURES.values()))
     return None
 
 
@@ -56,13 +61,13 @@ def program_of(model: onnx.ModelProto) -> tuple[Program, list[Shader]]:
 
 
 class Shaders:
-    """A model's shaders, compiled with or without `f16`."""
+    """A model's shaders, compiled as for a device with these features."""
 
-    def __init__(self, model: onnx.ModelProto, *, f16: bool) -> None:
+    def __init__(self, model: onnx.ModelProto, *features: str) -> None:
         self.program, shaders = program_of(model)
         self.device = find_device()
         self.numbers = shaders_of(self.program)
-        self.texts = [shader.text([F16] if f16 else []) for shader in shaders]
+        self.texts = [shader.text(features) for shader in shaders]
         self.pipelines = [self._pipeline(text) for text in self.texts]
 
     def _pipeline(self, text: str) -> Any:
@@ -70,7 +75,7 @@ class Shaders:
         kinds = ["uniform", *("storage" if access == "read_write" else "read-only-storage" for access in accesses)]
         entries = [{"binding": i, "visibility": "COMPUTE", "buffer": {"type": kind}} for i, kind in enumerate(kinds)]
         layout = self.device.create_bind_group_layout(entries=entries)
-        module = self.device.create_shader_module(code=text)
+        module = self.device.create_shader_module(code=SUBGROUP_DIRECTIVES.sub("", text))
         return self.device.create_compute_pipeline(
             layout=self.device.create_pipeline_layout(bind_group_layouts=[layout]), compute={"module": module}
         )
@@ -94,12 +99,12 @@ class Shaders:
                 self._launch(step, values, buffers)
             else:
                 assert isinstance(step, Transfer), f"nothing runs a {type(step).__name__} here"
-        results = {
-            tensor.storage.index: self._read(buffers[tensor.storage], shape, tensor.dtype)
-            for tensor, shape in zip(program.tensors, shapes, strict=True)
-            if isinstance(tensor.storage, OutputStorage)
-        }
-        return [results[index] for index in range(len(program.outputs))]
+        results = []
+        for index, port in enumerate(program.outputs):
+            dtype = next(tensor.dtype for tensor in program.tensors if tensor.storage == OutputStorage(index))
+            shape = [evaluate(extent, values) for extent in port.shape]
+            results.append(self._read(buffers[OutputStorage(index)], shape, dtype))
+        return results
 
     def _contents(self, tensor: Tensor, shape: Sequence[int], inputs: Sequence[np.ndarray]) -> np.ndarray:
         """What a tensor holds before the run; ones where that must not matter."""

@@ -1,5 +1,5 @@
-"""float16 in shaders, on an adapter with the feature `shader-f16`: with it, and as without it. Against ONNX Runtime, at
-sizes of 1, odd ones and larger ones."""
+"""float16 in shaders, on an adapter with the features `shader-f16` and `subgroups`: with either, with both, and as
+without. Against ONNX Runtime, at sizes of 1, odd ones and larger ones."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from deploykit.compiler.codegen.wgsl.variants import F16, SUBGROUPS
 from tests.seeded import seeded
 from tests.shaders.harness import Shaders, find_device
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 HEAD = '<ir_version: 9, opset_import: ["": 20]>\n'
-VARIANTS = {"f16": True, "words": False}
+VARIANTS = {"f16": [F16], "words": [], "both": [F16, SUBGROUPS], "subgroups": [SUBGROUPS]}
 
 Shape = tuple[int, ...]
 
@@ -66,13 +67,14 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("f16", VARIANTS.values(), ids=VARIANTS)
+@pytest.mark.parametrize("features", VARIANTS.values(), ids=VARIANTS)
 @pytest.mark.parametrize("name", CASES)
-def test_operators(name: str, f16: bool) -> None:
+def test_operators(name: str, features: Sequence[str]) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     case, random = CASES[name], np.random.default_rng(0)
     model = seeded(HEAD + case.text, case.weights, np.float16)
-    shaders = Shaders(model, f16=f16)
+    shaders = Shaders(model, *features)
+    f16 = F16 in features
     assert all(("array<f16>" in text or "array<vec4<f16>>" in text) == f16 for text in shaders.texts if "load_" in text)
     assert f16 or case.tiled == ("atomic" not in "".join(shaders.texts))
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -102,11 +104,11 @@ CONVERSIONS = {
 }
 
 
-@pytest.mark.parametrize("f16", VARIANTS.values(), ids=VARIANTS)
+@pytest.mark.parametrize("features", [[F16], []], ids=["f16", "words"])
 @pytest.mark.parametrize("name", CONVERSIONS)
-def test_conversions_are_exact(name: str, f16: bool) -> None:
+def test_conversions_are_exact(name: str, features: Sequence[str]) -> None:
     text, x = CONVERSIONS[name]
-    (found,) = Shaders(seeded(HEAD + text, {}), f16=f16)(x)
+    (found,) = Shaders(seeded(HEAD + text, {}), *features)(x)
     with np.errstate(over="ignore"):
         expected = (x.T if "moved" in name else x).astype(found.dtype)
     np.testing.assert_array_equal(found, expected)
