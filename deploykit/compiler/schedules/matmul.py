@@ -324,7 +324,8 @@ class _Emitter:
         return sequence([*steps, resumed, body, done])
 
     def sums(self, strip: _Strip, panel: Expr, parts: Tile, sums: Buffer) -> Any:
-        """Add the products of a chunk of the depth to the sums of a tile, or to `parts` of those of a single row."""
+        """Add the products of a chunk of the depth to the sums of a tile, or to `parts` of those of a single row, for
+        as many stretches of the depth side by side: a panel comes from memory faster in several streams than in one."""
         tile = strip.tile
 
         def left(i: Expr, k: Expr) -> Expr:
@@ -345,9 +346,11 @@ class _Emitter:
             return loop("k", strip.steps, single)
 
         def several(index: Expr) -> Any:
-            k = index * parts.rows
-            asked = [prefetch for part in range(parts.rows) for prefetch in self.ahead(strip, panel, k + part)]
-            added = products(parts, sums, lambda i, column: left(const(0), k + i) * right(k + i, column))
+            def at(part: Expr) -> Expr:
+                return part * whole + index
+
+            asked = [prefetch for part in range(parts.rows) for prefetch in self.ahead(strip, panel, at(const(part)))]
+            added = products(parts, sums, lambda i, column: left(const(0), at(i)) * right(at(i), column))
             return sequence([*asked, added])
 
         whole = tirx.truncdiv(strip.steps, const(parts.rows))

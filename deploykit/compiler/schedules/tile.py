@@ -126,7 +126,7 @@ def products(tile: Tile, sums: Buffer, product: Callable[[Expr, Expr], Expr]) ->
 
 
 def part_sums(tile: Tile) -> Tile:
-    """The sums of a tile of one row, kept apart for every so many steps of the depth, a row for each."""
+    """The sums of a tile of one row, kept apart for so many stretches of the depth, a row for each."""
     return replace(tile, rows=-(-CHAINS // tile.vectors)) if tile.rows == 1 < tile.lanes else tile
 
 
