@@ -81,6 +81,19 @@ def test_products_with_packed_panels(rows: int, depth: int, columns: int) -> Non
 
 
 @pytest.mark.parametrize("rows", ROWS)
+def test_few_tiles_of_long_sums_are_done_by_teams(rows: int) -> None:
+    a, b = sample((rows, 300)), sample((300, 40))
+    panels = pack_array(b, 8)
+
+    def product(x: te.Tensor, p: te.Tensor) -> te.Tensor:
+        return packed_matmul(x, p, 40, "float32")
+
+    run(kernel([(rows, 300), panels.shape], product), [a, panels], a @ b)
+    assert [part.team for part in divided(kernel([(rows, 300), panels.shape], product)).parts] == [True]
+    assert [part.team for part in divided(kernel([(N, 300), panels.shape], product)).parts] == [False, True]
+
+
+@pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("stride", [1, 2])
 def test_convolutions_with_the_channels_last(rows: int, stride: int) -> None:
     data, weight = sample((2, rows, 11, 3)), sample((16, 3, 3, 3))

@@ -19,7 +19,7 @@ from deploykit.compiler.schedules.access import Views
 from deploykit.compiler.schedules.attention import problem_of
 from deploykit.compiler.schedules.attention.problem import Problem
 from deploykit.compiler.schedules.gpu.limits import LANES
-from deploykit.compiler.schedules.gpu.team import agreed, first, shared_out
+from deploykit.compiler.schedules.gpu.team import Way, agreed, once, shared_out
 from deploykit.compiler.schedules.loops import Code, as_index, const, local, loop, static, unravel, vectorized
 from deploykit.compiler.schedules.nest import Buffer, Expr, Opaque, Stage, sequence
 
@@ -30,14 +30,6 @@ WIDEST = 128
 """Elements of the largest head that stays in registers."""
 
 DTYPE = "float32"
-
-
-@dataclass(frozen=True)
-class Way:
-    """A statement that computes an attention, for some numbers of rows; `team`: a team has a row."""
-
-    body: Any
-    team: bool
 
 
 def attention(stages: Sequence[Stage | Opaque], views: Views) -> list[Way] | str:
@@ -121,7 +113,7 @@ class _Row:
             code.add(*_each(problem.width, lambda w: _set(sums, agreed(tirx.Add, sums[w]), w)))
         code.add(_set(power, problem.share(lead, row, total[0])))
         stores = _each(problem.width, lambda w: problem.store(lead, row, w, sums[w], power[0]))
-        code.add(first(sequence(stores)) if self.team else sequence(stores))
+        code.add(once(sequence(stores)) if self.team else sequence(stores))
         return code.statement()
 
     def _product(self, queries: Buffer, key: Expr, code: Code) -> Expr:

@@ -17,7 +17,7 @@ from deploykit.compiler.schedules.anchors.attention import ROLES
 from deploykit.compiler.schedules.driver import prepared
 from deploykit.compiler.schedules.gpu.attention import attention
 from deploykit.compiler.schedules.gpu.limits import Gpu
-from deploykit.compiler.schedules.gpu.team import team, team_rows
+from deploykit.compiler.schedules.gpu.team import Way, team, team_rows
 from deploykit.compiler.schedules.gpu.tile import tile
 from deploykit.compiler.schedules.loops import collapsed, dtype_of, without_units
 from deploykit.compiler.schedules.nest import Buffer, Nest, Opaque, Stage, collect, scalars_of, sequence, substitute
@@ -73,7 +73,7 @@ def divide(func: tirx.PrimFunc, gpu: Gpu, *, tiled: bool = True) -> Divided | st
     while position < len(stages):
         found, count = (_together(nest, position) if tiled else None) or ([], 1)
         if not found or any(len(piece.buffers) > gpu.bindings for piece in found):
-            found, count = [_alone(nest, stages[position], tiled)], 1
+            found, count = _alone(nest, stages[position], tiled), 1
         if len(found[0].buffers) > gpu.bindings:
             return f"it reads and writes {len(found[0].buffers)} tensors at once, more than {gpu.bindings}"
         pieces += found
@@ -91,35 +91,35 @@ def _together(nest: Nest, position: int) -> tuple[list[_Piece], int] | None:
     ways = attention(stages, views)
     if not isinstance(ways, str):
         gone = [buffer for stage in stages[:-1] if isinstance(stage, Stage) for buffer in stage.outputs]
-        return [_piece(nest, stages, views, way.body, team=way.team, gone=gone) for way in ways], len(stages)
+        return [_piece(nest, stages, views, way, gone) for way in ways], len(stages)
     rows = team_rows(nest, position)
     if rows is None:
         return None
     views = Views()
     stages = nest.stages[position : position + len(rows.stages)]
-    return [_piece(nest, stages, views, team(rows, views), team=True, gone=rows.shrunk)], len(stages)
+    return [_piece(nest, stages, views, Way(team(rows, views), team=True), rows.shrunk)], len(stages)
 
 
-def _alone(nest: Nest, stage: Stage, tiled: bool) -> _Piece:
+def _alone(nest: Nest, stage: Stage, tiled: bool) -> list[_Piece]:
     """A stage in tiles, or with an invocation for each element."""
     views = Views()
-    body = tile(stage, views) if tiled else "not asked for"
-    return _piece(nest, [stage], views, threads(stage) if isinstance(body, str) else body)
+    ways = tile(stage, views) if tiled else "not asked for"
+    if isinstance(ways, str):
+        ways = [Way(threads(stage))]
+    return [_piece(nest, [stage], views, way) for way in ways]
 
 
 def _piece(
     nest: Nest,
     stages: Sequence[Stage | Opaque],
     views: Views,
-    body: Any,
-    *,
-    team: bool = False,
+    way: Way,
     gone: Sequence[Buffer] = (),
 ) -> _Piece:
-    """`body`, which computes `stages` without the temporaries that are `gone`."""
+    """A way that computes `stages` without the temporaries that are `gone`."""
     buffers, outputs = _buffers(nest, [stage for stage in stages if isinstance(stage, Stage)], gone)
     declared = [view for buffer in buffers for view in views.declarations(buffer)]
-    return _Piece(sequence([*declared, body]), buffers, outputs, team)
+    return _Piece(sequence([*declared, way.body]), buffers, outputs, way.team)
 
 
 def _buffers(nest: Nest, stages: Sequence[Stage], gone: Sequence[Buffer]) -> tuple[tuple[Buffer, ...], int]:

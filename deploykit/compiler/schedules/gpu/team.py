@@ -12,7 +12,7 @@ have stored. Temporaries with one value a row stay in the invocations, others li
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import ir, sym, tirx
@@ -46,6 +46,7 @@ _PURE, _READS_STATE = 1, 2
 
 for _operator, _effect in {LANE: _PURE, SIZE: _PURE, **dict.fromkeys(AGREED.values(), _READS_STATE)}.items():
     ir.register_op_attr(_operator, "TCallEffectKind", _effect)
+    ir.register_op_attr(_operator, "TScriptPrinterName", _operator.removeprefix("tirx."))
     ir.register_op_attr(_operator, "TVectorizable", value=True)
 
 SHORT = 32
@@ -53,6 +54,15 @@ SHORT = 32
 
 DTYPES = ("float32", "float16", "int32")
 """What a team can agree on."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A statement that computes something, at least for some sizes; `team`: an iteration of its parallel loop is for a
+    team, else for an invocation."""
+
+    body: Any
+    team: bool = False
 
 
 def lane() -> Expr:
@@ -74,7 +84,7 @@ def shared_out(count: Expr, body: Callable[[Expr], Any]) -> Any:
     return code.statement()
 
 
-def first(statement: Any) -> Any:
+def once(statement: Any) -> Any:
     """What one invocation does for all."""
     return tirx.IfThenElse(lane() < 1, statement, None)
 
@@ -156,7 +166,7 @@ def _stage(stage: Stage, views: Views, own: bool) -> Any:
         axes, units = without_units(stage.axes)
         body = substitute(sequence(plain(replace(stage, axes=()))), units)
     if not axes:
-        return body if own else first(body)
+        return body if own else once(body)
     return _over(axes, lambda values: substitute(body, values))
 
 
@@ -204,6 +214,6 @@ def _reduced(stage: Stage, views: Views, own: bool) -> Any:
             tirx.BufferStore(cell, combine.identity, [const(0)]),
             _over(axes, take),
             tirx.BufferStore(cell, agreed(operator, cell[0]), [const(0)]),
-            store if own else first(store),
+            store if own else once(store),
         ]
     )

@@ -5,7 +5,8 @@ still or moves by one: matrix products with packed panels, convolutions and pool
 elementwise.
 Sums stay in registers; a factor of the summed product that does not depend on the row is loaded once for all rows, one
 that does not depend on the column once for all columns, and four at a time along the innermost reduced axis where that
-is contiguous. Rows that do not fill a tile are computed one by one.
+is contiguous. Rows that do not fill a tile are computed one by one. Where there are few tiles of long sums, as in a
+step of decoding, the invocations of a team share out the sums of a tile.
 
 Elementwise stages whose tensors are all walked through alike are one row of vectors, whatever their shapes: the last
 vector may reach beyond the tensors, into the padding that every tensor has.
@@ -23,6 +24,7 @@ from tvm import ir, sym, tirx
 
 from deploykit.compiler.schedules.access import Views, analyse, fuse, offset_of, pinned, static_stride, values_of
 from deploykit.compiler.schedules.gpu.limits import LANES
+from deploykit.compiler.schedules.gpu.team import Way, agreed, once, shared_out
 from deploykit.compiler.schedules.loops import (
     Code,
     as_index,
@@ -36,7 +38,7 @@ from deploykit.compiler.schedules.loops import (
     vectorized,
     without_units,
 )
-from deploykit.compiler.schedules.nest import Buffer, Expr, Stage, call_name, collect, sequence, substitute
+from deploykit.compiler.schedules.nest import Axis, Buffer, Expr, Stage, call_name, collect, sequence, substitute
 
 DTYPES = ("float32", "float16")
 """What there are vectors of."""
@@ -44,12 +46,18 @@ DTYPES = ("float32", "float16")
 WIDTHS = (8, 4)
 """Columns of a tile, the best first."""
 
+FEW_TILES = 512
+"""Tiles that are too few for an invocation each."""
+
+LONG = 256
+"""Products of a sum that are enough to share out."""
+
 ROWS = (4, 7, 5, 6, 3, 2)
 """Rows of a tile, the best first among those that divide how many there are."""
 
 
-def tile(stage: Stage, views: Views) -> Any | str:
-    """A statement that computes `stage`, or why it is not done in tiles."""
+def tile(stage: Stage, views: Views) -> list[Way] | str:
+    """What computes `stage`, or why it is not done in tiles."""
     buffers = {*stage.touched, *stage.outputs}
     if any(dtype_of(buffer) not in DTYPES for buffer in buffers):
         return f"not over {' and '.join(DTYPES)}"
@@ -59,14 +67,14 @@ def tile(stage: Stage, views: Views) -> Any | str:
         return "no plain reduction"
     whole = _flat(stage, views)
     if whole is not None:
-        return whole
+        return [Way(whole)]
     axes, _ = without_units(stage.axes)
     columns = axes[-1].static if axes else None
     width = next((width for width in WIDTHS if columns is not None and columns % width == 0), None)
     if width is None:
         return "no whole vectors of columns"
     tiles = _Tiles(stage, views, width if stage.reduce else LANES)
-    return tiles.refusal() or tiles.statement()
+    return tiles.refusal() or tiles.ways()
 
 
 def _flat(stage: Stage, views: Views) -> Any | None:
@@ -106,11 +114,11 @@ class _Factor:
 
 
 class _Tiles:
-    """A stage in tiles of `width` columns. `row` is the axis along which a tile has several rows: where a factor is the
-    same for all of them."""
+    """A stage in tiles of `width` columns, each of an invocation or a `team`. `row` is the axis along which a tile has
+    several rows: where a factor is the same for all of them."""
 
-    def __init__(self, stage: Stage, views: Views, width: int) -> None:
-        self.stage, self.views, self.width = stage, views, width
+    def __init__(self, stage: Stage, views: Views, width: int, *, team: bool = False) -> None:
+        self.stage, self.views, self.width, self.team = stage, views, width, team
         self.axes, units = without_units(stage.axes)
         self.reduce, reduced = without_units(stage.reduce)
         self.units = units | reduced
@@ -196,22 +204,48 @@ class _Tiles:
 
     # Emission
 
-    def statement(self) -> Any:
-        """The parallel loop over outer axes, blocks of rows and chunks of columns."""
+    def ways(self) -> list[Way]:
+        """The parallel loop over outer axes, blocks of rows and chunks of columns. A team has a tile, whose sums its
+        invocations share out, where there are few tiles of long sums."""
         outer = [axis for axis in self.axes[:-1] if self.row is None or axis is not self.row]
-        chunks = (self.column.static or 0) // self.width
         rows = 1 if self.row is None else self._rows()
         extents = [as_index(axis.extent) for axis in outer]
         blocks: Expr = const(1)
         if self.row is not None:
-            blocks = sym.Analyzer().simplify(tirx.floordiv(as_index(self.row.extent) + (rows - 1), const(rows)))
-        total: Expr = const(chunks)
+            blocks = tirx.floordiv(as_index(self.row.extent) + (rows - 1), const(rows))
+        total: Expr = const((self.column.static or 0) // self.width)
         for extent in (blocks, *reversed(extents)):
             total = total * extent
+        known = sym.Analyzer()
+        for var in dict.fromkeys(collect(total, ir.Var)):
+            known.bind(var, ir.Range(tirx.IntImm(dtype_of(var), 1), tirx.IntImm(dtype_of(var), 1 << 30)))
+        total = known.simplify(total)
+        few = total < FEW_TILES
+        if not self._long() or known.can_prove(total >= FEW_TILES):
+            return [Way(self._loop(outer, rows, total))]
+        shared = _Tiles(self.stage, self.views, self.width, team=True)
+        if known.can_prove(few):
+            return [Way(shared._loop(outer, rows, total), team=True)]
+        return [
+            Way(self._loop(outer, rows, tirx.Select(few, const(0), total))),
+            Way(shared._loop(outer, rows, tirx.Select(few, total, const(0))), team=True),
+        ]
+
+    def _long(self) -> bool:
+        """Whether what is summed is worth a team."""
+        combine = self.stage.combine
+        if combine is None or combine.operator is not tirx.Add or len(self.reduce) != 1:
+            return False
+        return self.reduce[0].static is None or self.reduce[0].static >= LONG
+
+    def _loop(self, outer: Sequence[Axis], rows: int, total: Expr) -> Any:
+        extents = [as_index(axis.extent) for axis in outer]
+        chunks = const((self.column.static or 0) // self.width)
+        blocks = const(1) if self.row is None else tirx.floordiv(as_index(self.row.extent) + (rows - 1), const(rows))
 
         def at(index: Expr) -> Any:
             code = Code()
-            *places, block, chunk = unravel(index, [*extents, blocks, const(chunks)])
+            *places, block, chunk = unravel(index, [*extents, blocks, chunks])
             values: dict[ir.Var, Expr] = {}
             for axis, place in zip(outer, places, strict=True):
                 values[axis.var] = index_of(axis, code.let(axis.var.name.removeprefix("v_"), place))
@@ -219,8 +253,8 @@ class _Tiles:
             if self.row is None:
                 code.add(self._body(1, None, chosen, values))
             else:
-                first = code.let("first", block * rows)
-                code.add(self._by_rows(rows, first, chosen, values))
+                start = code.let("first", block * rows)
+                code.add(self._by_rows(rows, start, chosen, values))
             return code.statement()
 
         return loop("task", total, at, tirx.ForKind.PARALLEL)
@@ -285,7 +319,12 @@ class _Tiles:
                 return self.views.store(at(moved, row, vector, lane))
             return _with_value(self.views.store(at(store, row, vector, lane)), self.views, target, total)
 
-        return sequence([tirx.AllocBuffer(sums), *start, update, *every(finish)])
+        if not self.team:
+            return sequence([tirx.AllocBuffer(sums), *start, update, *every(finish)])
+        agree = every(
+            lambda r, v, lane: tirx.BufferStore(sums, agreed(tirx.Add, sums[place(r, v, lane)]), [place(r, v, lane)])
+        )
+        return sequence([tirx.AllocBuffer(sums), *start, update, *agree, once(sequence(every(finish)))])
 
     def _update(self, rows: int, vectors: int, sums: Buffer, at: Any, place: Any) -> Any:
         """The loops over reduced axes that add to the sums."""
@@ -315,7 +354,9 @@ class _Tiles:
         if inner is None:
             return step(None)
         extent = inner.extent if steps == 1 else const((inner.static or 0) // steps)
-        result = loop(inner.var.name.removeprefix("v_"), extent, step)
+        result = (
+            shared_out(as_index(extent), step) if self.team else loop(inner.var.name.removeprefix("v_"), extent, step)
+        )
         for axis in reversed(self.reduce[:-1]):
             var = ir.Var(axis.var.name.removeprefix("v_"), dtype_of(axis.var))
             inside = substitute(result, {axis.var: var})
