@@ -1,9 +1,9 @@
 // The faster device for a model, found by a short measurement, which is remembered where pages can keep it.
 
+import { findAdapter } from './device.mjs';
 import { dtypeOf } from './dtypes.mjs';
 import { MemoryError } from './errors.mjs';
 import { openCache } from './files.mjs';
-import { findAdapter } from './gpu.mjs';
 import { tensorsOf } from './inputs.mjs';
 import { nextTask } from './model.mjs';
 

@@ -1,7 +1,8 @@
 // A model's WebAssembly module whose kernels run on a GPU: the steps, and what a GPU cannot do, are in the module.
 
+import { openDevice } from './device.mjs';
 import { DeviceLostError, MemoryError } from './errors.mjs';
-import { FAILED, GpuDriver, openDevice, PENDING } from './gpu.mjs';
+import { FAILED, GpuDriver, PENDING } from './gpu.mjs';
 import { ModelModule, MOST_RUNS, OK } from './module.mjs';
 
 /** @typedef {import('./module.mjs').Tensor} Tensor */

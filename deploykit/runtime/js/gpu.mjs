@@ -1,7 +1,8 @@
 // The WebGPU driver of the runtime's device interface (driver.h): buffers, shaders, and what the steps of a model ask
 // for. Commands are recorded and submitted together; the host waits only where it reads.
 
-import { DeviceLostError, MemoryError, UnsupportedError } from './errors.mjs';
+import { pipelineOf } from './device.mjs';
+import { DeviceLostError, MemoryError } from './errors.mjs';
 import { OK } from './module.mjs';
 
 /** @typedef {{ buffer: number, offset: number, bytes: number }} Slice */
@@ -20,11 +21,6 @@ const MOST_BLOCKS = 1024;
 const SLICE_BYTES = 24;
 /** Bytes of the largest element of an array: a vector. */
 const MOST_ELEMENT = 16;
-/**
- * What a device has where its adapter does.
- * @type {GPUFeatureName[]}
- */
-const WANTED = ['timestamp-query', 'shader-f16', 'subgroups'];
 /** What shaders for teams call. */
 const TEAM = 'team_';
 /** The largest subgroup there may be. */
@@ -32,42 +28,14 @@ const MOST_LANES = 128;
 
 const COPY = `struct Scalars { first: i32, place: i32, threads: i32 }
 @group(0) @binding(0) var<uniform> scalars: Scalars;
-@group(0) @binding(1) var<storage, read_write> source: array<u32>;
-@group(0) @binding(2) var<storage, read_write> target_words: array<u32>;
+@group(0) @binding(1) var<storage, read_write> words: array<u32>;
+@group(0) @binding(2) var<storage, read_write> copied: array<u32>;
 @compute @workgroup_size(64)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
-    let thread = i32((group.x + group.y * 65535u) * 64u + lane);
-    if (thread >= scalars.threads) { return; }
-    target_words[scalars.place + thread] = source[scalars.first + thread];
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) number: u32) {
+let thread = i32((group.x + group.y * 65535u) * 64u + number);
+if (thread < scalars.threads) { copied[scalars.place + thread] = words[scalars.first + thread]; }
 }
 `;
-
-/** The fastest GPU that there is. */
-export async function findAdapter() {
-  return (await globalThis.navigator?.gpu?.requestAdapter({ powerPreference: 'high-performance' })) ?? null;
-}
-
-/**
- * A device with the most that its adapter gives.
- * @returns {Promise<GPUDevice>}
- * @throws {UnsupportedError}
- */
-export async function openDevice() {
-  const adapter = await findAdapter();
-  if (!adapter) {
-    throw new UnsupportedError("this engine has no WebGPU adapter: load with device 'wasm'");
-  }
-  const { maxBufferSize, maxStorageBufferBindingSize } = adapter.limits;
-  const requiredFeatures = WANTED.filter((feature) => adapter.features.has(feature));
-  try {
-    return await adapter.requestDevice({
-      requiredFeatures,
-      requiredLimits: { maxBufferSize, maxStorageBufferBindingSize },
-    });
-  } catch (cause) {
-    throw new UnsupportedError("the WebGPU adapter gives no device: load with device 'wasm'", { cause });
-  }
-}
 
 export class GpuDriver {
   /** @param {GPUDevice} device */
@@ -105,7 +73,6 @@ export class GpuDriver {
     this.downloadBytes = 0;
     /** @type {GPUBuffer | null} */
     this.staging = null;
-    this.dispatches = 0;
     this.done = true;
     /**
      * Times what is done, while somebody wants to know.
@@ -134,38 +101,11 @@ export class GpuDriver {
     const lanes = features.has('subgroups') ? (adapterInfo?.subgroupMaxSize ?? MOST_LANES) : WORKGROUP;
     this.strides = sources.map((code) => WORKGROUP * (code.includes(TEAM) ? Math.max(1, WORKGROUP / lanes) : 1));
     const pipelines = sources.map(async (code) => {
-      const pipeline = await this.pipeline(code);
+      const pipeline = await pipelineOf(this.device, code);
       onCompiled?.();
       return pipeline;
     });
-    this.pipelines = await Promise.all([...pipelines, this.pipeline(COPY)]);
-  }
-
-  /** @param {string} code */
-  async pipeline(code) {
-    const accesses = [...code.matchAll(/var<storage, (read|read_write)>/g)].map(([, access]) => access);
-    /** @type {GPUBindGroupLayoutEntry[]} */
-    const entries = accesses.map((access, index) => ({
-      binding: index + 1,
-      visibility: GPUShaderStage.COMPUTE,
-      buffer: { type: access === 'read' ? 'read-only-storage' : 'storage' },
-    }));
-    entries.unshift({
-      binding: 0,
-      visibility: GPUShaderStage.COMPUTE,
-      buffer: { type: 'uniform', hasDynamicOffset: true },
-    });
-    const layout = this.device.createPipelineLayout({
-      bindGroupLayouts: [this.device.createBindGroupLayout({ entries })],
-    });
-    const module = this.device.createShaderModule({ code });
-    try {
-      return await this.device.createComputePipelineAsync({ layout, compute: { module, entryPoint: 'main' } });
-    } catch (cause) {
-      const { messages } = await module.getCompilationInfo();
-      const words = messages.map(({ lineNum, message }) => `${lineNum}: ${message}`).join('\n') || cause;
-      throw new UnsupportedError(`the GPU cannot compile a shader of this model: ${words}`, { cause });
-    }
+    this.pipelines = await Promise.all([...pipelines, pipelineOf(this.device, COPY)]);
   }
 
   /**
@@ -174,8 +114,8 @@ export class GpuDriver {
    * @param {string} label
    */
   makeBuffer(size, usage, label) {
-    if (size > this.device.limits.maxBufferSize) {
-      const { maxBufferSize } = this.device.limits;
+    const { maxBufferSize } = this.device.limits;
+    if (size > maxBufferSize) {
       throw new MemoryError(`${label} would take ${size} bytes of the GPU, which gives at most ${maxBufferSize}`, size);
     }
     return this.device.createBuffer({ size, usage, label });
@@ -310,7 +250,6 @@ export class GpuDriver {
     this.blockCount = 0;
     this.downloads = [];
     this.downloadBytes = 0;
-    this.dispatches = 0;
     this.done = false;
     this.thrown = undefined;
     this.failure = undefined;
@@ -355,7 +294,6 @@ export class GpuDriver {
     pass.setPipeline(pipeline);
     pass.setBindGroup(0, this.group(kernel, pipeline, places), [block * BLOCK]);
     pass.dispatchWorkgroups(Math.min(groups, MOST_GROUPS), Math.ceil(groups / MOST_GROUPS));
-    this.dispatches += 1;
   }
 
   /**
@@ -377,8 +315,8 @@ export class GpuDriver {
         return { binding: index + 1, resource: { buffer: this.nothing[index] } };
       }
       const size = Math.ceil(bytes / MOST_ELEMENT) * MOST_ELEMENT;
-      if (size > this.device.limits.maxStorageBufferBindingSize) {
-        const most = this.device.limits.maxStorageBufferBindingSize;
+      const most = this.device.limits.maxStorageBufferBindingSize;
+      if (size > most) {
         throw new MemoryError(`a tensor of ${size} bytes is larger than the ${most} that this GPU can bind`, size);
       }
       return { binding: index + 1, resource: { buffer: this.buffer(buffer), offset, size } };

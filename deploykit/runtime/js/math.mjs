@@ -33,27 +33,10 @@ function erf(x) {
   return Math.sign(x) * (1 - scale / fraction);
 }
 
-export const MATH = {
-  acos: Math.acos,
-  acosh: Math.acosh,
-  asin: Math.asin,
-  asinh: Math.asinh,
-  atan: Math.atan,
-  atan2: Math.atan2,
-  atanh: Math.atanh,
-  cos: Math.cos,
-  cosh: Math.cosh,
+/** JavaScript's functions, which are C's but for these. */
+export const MATH = Object.assign(Object.create(Math), {
   erf,
-  exp: Math.exp,
   exp2: (/** @type {number} */ x) => Math.pow(2, x),
   fmod: (/** @type {number} */ x, /** @type {number} */ y) => x % y,
-  log: Math.log,
-  log10: Math.log10,
-  log1p: Math.log1p,
-  log2: Math.log2,
   pow,
-  sin: Math.sin,
-  sinh: Math.sinh,
-  tan: Math.tan,
-  tanh: Math.tanh,
-};
+});
