@@ -175,6 +175,23 @@ def test_softmax_is_one_shader_where_its_rows_lie_contiguous(size: tuple[int, in
     powers = np.exp(sample(size) - sample(size).max(axis, keepdims=True))
     run(func, [sample(size)], powers / powers.sum(axis, keepdims=True))
     assert "team_max(found_0)" in texts(func)[0]
+    assert "array<f32>" in texts(func)[0]
+
+
+@pytest.mark.parametrize("rows", [1, 3, 70])
+def test_rows_of_whole_vectors_are_computed_in_vectors(rows: int) -> None:
+    def normal(x: te.Tensor, scale: te.Tensor) -> te.Tensor:
+        mean = topi.divide(topi.sum(x, axis=1, keepdims=True), 40)
+        away = topi.subtract(x, mean)
+        spread = topi.divide(topi.sum(topi.multiply(away, away), axis=1, keepdims=True), 40)
+        return topi.multiply(topi.divide(away, topi.sqrt(topi.add(spread, 0.5))), scale)
+
+    x, scale = sample((rows, 40)), sample((40,))
+    func = kernel([(N, 40), (40,)], normal)
+    run(func, [x, scale], (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 0.5) * scale)
+    (text,) = texts(func)
+    assert "array<f32>" not in text
+    assert text.count("array<vec4<f32>>") == 3
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 40)])

@@ -63,6 +63,7 @@ CASES = {
         "g (float16[n, 32] x) => (float16[n, 32] z) { z = LayerNormalization(x, w, v) }",
         [[(1, 32)], [(3, 32)], [(65, 32)]],
         {"w": (32,), "v": (32,)},
+        tiled=True,
     ),
 }
 

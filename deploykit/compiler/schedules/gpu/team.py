@@ -19,6 +19,7 @@ from tvm import ir, sym, tirx
 
 from deploykit.compiler.schedules.access import Views, analyse, fuse, pinned, static_stride, values_of
 from deploykit.compiler.schedules.finish import finish_of
+from deploykit.compiler.schedules.gpu.limits import LANES
 from deploykit.compiler.schedules.loops import (
     Code,
     as_index,
@@ -29,9 +30,10 @@ from deploykit.compiler.schedules.loops import (
     local,
     loop,
     unravel,
+    vectorized,
     without_units,
 )
-from deploykit.compiler.schedules.nest import Axis, Expr, Nest, Stage, is_zero, sequence, substitute
+from deploykit.compiler.schedules.nest import Axis, Expr, Nest, Stage, call_name, collect, is_zero, sequence, substitute
 from deploykit.compiler.schedules.plain import plain
 from deploykit.compiler.schedules.rows import Rows, rows_of
 
@@ -52,7 +54,10 @@ for _operator, _effect in {LANE: _PURE, SIZE: _PURE, **dict.fromkeys(AGREED.valu
 SHORT = 32
 """Elements that one invocation reduces as well."""
 
-DTYPES = ("float32", "float16", "int32")
+FLOATS = ("float32", "float16")
+"""What vectors are of."""
+
+DTYPES = (*FLOATS, "int32")
 """What a team can agree on."""
 
 
@@ -106,7 +111,8 @@ def team_rows(nest: Nest, position: int) -> Rows | None:
 def team(rows: Rows, views: Views) -> Any:
     """A statement that computes `rows`, a row an iteration of the parallel loop."""
     own = set(rows.locals)
-    body = [_stage(stage, views, stage.outputs[0] in own) for stage in rows.stages]
+    lanes = LANES if all(map(_in_vectors, rows.stages)) else 1
+    body = [_stage(stage, views, stage.outputs[0] in own, lanes) for stage in rows.stages]
     declared = [s for buffer in rows.locals for s in (tirx.AllocBuffer(buffer), *views.declarations(buffer))]
     axes, units = without_units(rows.axes)
     statement = substitute(sequence([*declared, *body]), units)
@@ -156,10 +162,31 @@ def _in_order(indices: Sequence[Expr], axes: Sequence[Axis]) -> bool:
     return len(used) == len(loops) and all(i.same_as(a.var) for i, a in zip(used, loops, strict=True))
 
 
-def _stage(stage: Stage, views: Views, own: bool) -> Any:
-    """A stage of a row; `own`: every invocation has its result, else one stores it."""
+def _in_vectors(stage: Stage) -> bool:
+    """Whether a stage of a row is a whole number of vectors along which every access stands still or moves by one."""
+    whole = _whole(stage)
+    if stage.store is None or (stage.reduce and not whole):
+        return False
+    axes = stage.reduce if whole else stage.axes
+    node = stage.store if stage.combine is None else substitute(stage.combine.source, without_units(stage.axes)[1])
+    found = analyse([node], axes)
+    fixed = pinned([node.value if stage.combine is None else node], axes)
+    fused = fuse(axes, found, fixed)
+    if not fused:
+        return True
+    choices = [call for call in collect(node, ir.Call) if call_name(call) == "if_then_else"]
+    nested = [load for outer in stage.loads for index in outer.indices for load in collect(index, ir.TensorLoad)]
+    if len(fused) > 1 or (fused[0].axis.static or 1) % LANES or fixed or choices or nested:
+        return False
+    strides = [static_stride(access.strides[fused[0].inner]) for access in found]
+    kept = stage.combine is not None or strides[0] == 1
+    return kept and all(s in (0, 1) for s in strides) and all(dtype_of(a.buffer) in FLOATS for a in found)
+
+
+def _stage(stage: Stage, views: Views, own: bool, lanes: int) -> Any:
+    """A stage of a row in vectors of `lanes`; `own`: every invocation has its result, else one stores it."""
     if _whole(stage):
-        return _reduced(stage, views, own)
+        return _reduced(stage, views, own, lanes)
     if stage.store is not None and not stage.reduce:
         axes, body = _fused(stage.axes, stage.store, [stage.store.value], views)
     else:
@@ -167,21 +194,22 @@ def _stage(stage: Stage, views: Views, own: bool) -> Any:
         body = substitute(sequence(plain(replace(stage, axes=()))), units)
     if not axes:
         return body if own else once(body)
-    return _over(axes, lambda values: substitute(body, values))
+    return _over(axes, lanes, lambda values, _: substitute(body, values))
 
 
-def _over(axes: Sequence[Axis], body: Callable[[dict[ir.Var, Expr]], Any]) -> Any:
-    """`body(values)` for all values of `axes`, shared out."""
+def _over(axes: Sequence[Axis], lanes: int, body: Callable[[dict[ir.Var, Expr], Expr], Any]) -> Any:
+    """`body(values, lane)` for all values of `axes`, shared out in vectors of `lanes`."""
     extents = [as_index(axis.extent) for axis in axes]
     count: Expr = const(1)
     for extent in extents:
         count = count * extent
 
-    def at(index: Expr) -> Any:
-        places = unravel(index, extents)
-        return body({axis.var: index_of(axis, place) for axis, place in zip(axes, places, strict=True)})
+    def at(index: Expr, lane: Expr) -> Any:
+        places = unravel(index * lanes + lane, extents)
+        return body({axis.var: index_of(axis, place) for axis, place in zip(axes, places, strict=True)}, lane)
 
-    return shared_out(sym.Analyzer().simplify(count), at)
+    vectors = sym.Analyzer().simplify(tirx.truncdiv(count, const(lanes)))
+    return shared_out(vectors, lambda index: vectorized(lanes, lambda lane: at(index, lane)))
 
 
 def _fused(axes: Sequence[Axis], node: Any, values: Sequence[Expr], views: Views) -> tuple[tuple[Axis, ...], Any]:
@@ -192,28 +220,31 @@ def _fused(axes: Sequence[Axis], node: Any, values: Sequence[Expr], views: Views
     return tuple(one.axis for one in fused), substitute(flat, values_of(fused, axes))
 
 
-def _reduced(stage: Stage, views: Views, own: bool) -> Any:
+def _reduced(stage: Stage, views: Views, own: bool, lanes: int) -> Any:
     """The value of a row: each invocation reduces its elements, then they agree."""
     combine = stage.combine
     assert combine is not None
     assert stage.store is not None
-    cell = local("found", 1, dtype_of(stage.store.buffer))
+    cells, total = (local(name, n, dtype_of(stage.store.buffer)) for name, n in (("found", lanes), ("all", 1)))
     _, units = without_units(stage.axes)
     summand = substitute(combine.source, units)
     axes, source = _fused(stage.reduce, summand, [summand], views)
 
-    def take(values: dict[ir.Var, Expr]) -> Any:
-        value = combine.operator(cell[0], substitute(source, values))
-        return tirx.BufferStore(cell, value, [const(0)])
+    def take(values: dict[ir.Var, Expr], lane: Expr) -> Any:
+        return tirx.BufferStore(cells, combine.operator(cells[lane], substitute(source, values)), [lane])
 
-    operator = type(combine.operator(cell[0], cell[0]))
-    store = finish_of(stage, views)(cell[0], units)
+    found: Expr = cells[const(0)]
+    for lane in range(1, lanes):
+        found = combine.operator(found, cells[const(lane)])
+    operator = type(combine.operator(found, found))
+    store = finish_of(stage, views)(total[const(0)], units)
     return sequence(
         [
-            tirx.AllocBuffer(cell),
-            tirx.BufferStore(cell, combine.identity, [const(0)]),
-            _over(axes, take),
-            tirx.BufferStore(cell, agreed(operator, cell[0]), [const(0)]),
+            tirx.AllocBuffer(cells),
+            tirx.AllocBuffer(total),
+            vectorized(lanes, lambda lane: tirx.BufferStore(cells, combine.identity, [lane])),
+            _over(axes, lanes, take),
+            tirx.BufferStore(total, agreed(operator, found), [const(0)]),
             store if own else once(store),
         ]
     )
