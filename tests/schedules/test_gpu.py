@@ -203,6 +203,18 @@ def test_reductions_to_one_value_are_done_by_a_team(size: tuple[int, int]) -> No
     assert not divided(kernel([(N, 7)], lambda x: topi.sum(x, axis=1))).parts[0].team
 
 
+def test_a_value_of_a_row_is_one_variable_whatever_its_shape() -> None:
+    def scaled(x: te.Tensor) -> te.Tensor:
+        return topi.divide(x, topi.sqrt(topi.sum(topi.multiply(x, x), axis=[0, 1], keepdims=True)))
+
+    x = sample((3, 40))
+    func = kernel([(N, M)], scaled)
+    run(func, [x], x / np.sqrt((x * x).sum()))
+    (text,) = texts(func)
+    assert "_row_0 = " in text
+    assert "_row[" not in text
+
+
 def test_rows_whose_elements_others_need_are_no_work_of_a_team() -> None:
     def flipped(x: te.Tensor) -> te.Tensor:
         powers = te.compute(x.shape, lambda i, j: tirx.exp(x[i, j] - x[i, 0]), name="powers")

@@ -208,6 +208,8 @@ class _Shader:
         if str(before) != str(stmt.buffer.ty.dtype):
             raise ValueError("a buffer is seen with two element types")
         self.names[stmt.buffer] = name
+        if source in self.cells:
+            self.cells[stmt.buffer] = self.cells[source]
 
     def _allocate(self, stmt: tirx.AllocBuffer) -> None:
         size = 1
