@@ -98,8 +98,9 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("far") / "far"
     deploykit.build(onnx.parser.parse_model(text), "webgpu", {"n": (1, 64)}, folder)
     worker = folder / "runtime" / "worker.mjs"
-    broken = "math: { ...MATH, acos: () => { throw new Error('broken'); } }"
-    worker.write_text(worker.read_text().replace("math: MATH", broken))
+    code = worker.read_text()
+    assert "math:MATH" in code
+    worker.write_text(code.replace("math:MATH", "math:{...MATH,acos:()=>{throw new Error('broken')}}"))
     return folder
 
 
