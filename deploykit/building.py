@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import onnx
 
     from deploykit.frontends.model import DimBounds, ImportedModel
+    from deploykit.targets.base import Target
 
 OPTIMISATION_LEVELS = {"O0": 0, "O1": 1, "O2": 2, "O3": 3}
 """`O0`: one kernel an operator; from `O1` on operators are fused. `O2` is the default; `O3` does the same today."""
@@ -32,7 +33,7 @@ def load(source: str | Path | onnx.ModelProto, dims: DimBounds | None = None) ->
 
 def build(
     model: str | Path | onnx.ModelProto | ImportedModel,
-    target: str = "host",
+    target: str | Target = "host",
     dims: DimBounds | None = None,
     output: str | Path = "dist",
     *,
@@ -43,7 +44,7 @@ def build(
     stop_after: str | None = None,
     on_stage: Callable[[str], None] = lambda _: None,
 ) -> Artifact | None:
-    """Compile a model for a target and write its artifact folder at `output`, whole or not at all.
+    """Compile a model for a target, by its name, and write its artifact folder at `output`, whole or not at all.
 
     `on_stage(name)` is called when each stage of `deploykit.compiler.pipeline.STAGES` begins; `dump_dir` receives what
     each produced as text; `stop_after` ends the build after a stage, and the result is then `None`. `fast_math` takes
@@ -61,7 +62,7 @@ def build(
         raise UsageError(f"there is no optimisation level '{opt}'; there are {', '.join(OPTIMISATION_LEVELS)}")
     if stop_after is not None and stop_after not in STAGES:
         raise UsageError(f"there is no stage '{stop_after}'; there are {', '.join(STAGES)}")
-    chosen = find_target(target)
+    chosen = find_target(target) if isinstance(target, str) else target
     profiles = profiles_for(chosen, cpu)
     if stop_after is None:
         check_output(Path(output))

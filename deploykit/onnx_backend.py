@@ -17,8 +17,9 @@ from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 
 import deploykit
 from deploykit.session import Session
+from deploykit.targets.base import Target
 
-TARGET = "host"
+TARGET: str | Target = "host"
 CPU = "native"
 SANITIZE = False
 DEVICE: str | None = None

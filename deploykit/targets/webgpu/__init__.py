@@ -11,7 +11,7 @@ demo.html README.md                  a page to try the model on, and how to use 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 SHARD_BYTES = 16 << 20
 
-MODULES = ("model", "model-relaxed")
+CPU_MODULES = ("model", "model-relaxed")
 GPU_MODULE = "model-gpu"
 SHADERS = "shaders.wgsl"
 
@@ -63,9 +63,14 @@ ARRAYS = {
 
 
 class WebTarget:
+    """`modules`: those to make; what loads another one finds none."""
+
     name = "webgpu"
     description = "a package for web pages and node: WebAssembly with vectors, loaded by plain JavaScript"
     native = False
+
+    def __init__(self, modules: Iterable[str] = (*CPU_MODULES, GPU_MODULE)) -> None:
+        self.modules = tuple(modules)
 
     def check(self) -> Availability:
         from deploykit.engines.node import find_node
@@ -81,9 +86,9 @@ class WebTarget:
             return Availability(build=True, run=False, detail=str(error))
 
     def profile(self, cpu: str) -> Profile:  # noqa: ARG002 - a module is for every CPU
-        from deploykit.compiler.profile import WEB
+        from deploykit.compiler.profile import WASM, WEB
 
-        return WEB
+        return WEB if GPU_MODULE in self.modules else WASM
 
     def emit(self, program: Program, options: PackageOptions) -> dict[str, bytes]:
         from deploykit.compiler.codegen.cpus import WASM_RELAXED, WASM_SIMD
@@ -92,11 +97,12 @@ class WebTarget:
 
         on_host = replace(program, alternatives=())
         emitted = {name: text.encode() for name, text in emit_host(on_host, options.version).items()}
-        for module, cpu in zip(MODULES, (WASM_SIMD, WASM_RELAXED), strict=True):
-            emitted |= _objects(program, module, cpu, fast_math=options.fast_math)
+        for module, cpu in zip(CPU_MODULES, (WASM_SIMD, WASM_RELAXED), strict=True):
+            if module in self.modules:
+                emitted |= _objects(program, module, cpu, fast_math=options.fast_math)
         for part in program.alternatives:
             emitted |= {f"gpu-{name}": text.encode() for name, text in emit_host(part, options.version).items()}
-            emitted |= _objects(part, "model-gpu", WASM_SIMD, fast_math=options.fast_math)
+            emitted |= _objects(part, GPU_MODULE, WASM_SIMD, fast_math=options.fast_math)
             shaders = (f"// shader {number}\n{shader.packaged()}" for number, shader in enumerate(emit_shaders(part)))
             emitted[SHADERS] = "".join(shaders).encode()
         return emitted
@@ -107,18 +113,19 @@ class WebTarget:
         from deploykit.compiler.codegen.host_c import interface_view
 
         view = interface_view(program, options.version)
-        names = [*_link(program, emitted, folder, view["prefix"]), *_write_weights(program, folder)]
+        modules = [module for module in self.modules if module != GPU_MODULE or SHADERS in emitted]
+        names = [*_link(program, modules, emitted, folder, view["prefix"]), *_write_weights(program, folder)]
         (folder / "runtime").mkdir()
-        modules = scripts()
-        for name, text in modules.items():
+        javascript = scripts()
+        for name, text in javascript.items():
             (folder / "runtime" / name).write_text(text, encoding="utf-8")
-        view["module_bytes"] = (folder / "model.wasm").stat().st_size
+        view["module_bytes"] = (folder / names[0]).stat().st_size
         view["typed"] = _typed
         plans = [PLAN, *(plan_file(part.cpu) for part in program.alternatives)]
         view["fetched"] = [MANIFEST, *names, *plans]
         for name in PAGES:
             (folder / name).write_text(render(__name__, name, view), encoding="utf-8")
-        return [*PAGES, *names, *(f"runtime/{name}" for name in modules)]
+        return [*PAGES, *names, *(f"runtime/{name}" for name in javascript)]
 
     def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:  # noqa: ARG002
         from deploykit.engines.browser import InBrowser
@@ -148,8 +155,10 @@ def _objects(program: Program, name: str, cpu: Cpu, *, fast_math: bool) -> dict[
     return {f"{name}.{index}.o": data for index, data in enumerate(objects)}
 
 
-def _link(program: Program, emitted: Mapping[str, bytes], folder: Path, prefix: str) -> list[str]:
-    """Link the modules; their names."""
+def _link(
+    program: Program, modules: Sequence[str], emitted: Mapping[str, bytes], folder: Path, prefix: str
+) -> list[str]:
+    """Link the modules and write the shaders; the names of the files."""
     macros: dict[str, str | int] = {
         "DK_PREFIX": prefix,
         "DK_INPUTS": len(program.inputs),
@@ -168,10 +177,11 @@ def _link(program: Program, emitted: Mapping[str, bytes], folder: Path, prefix: 
             link(sources, sorted(place.glob(f"{name}.*.o")), folder / f"{name}.wasm", defined)
             return f"{name}.wasm"
 
-        if SHADERS not in emitted:
-            return each(module, MODULES)
+        names = each(module, modules)
+    if SHADERS in emitted:
         (folder / SHADERS).write_bytes(emitted[SHADERS])
-        return [*each(module, (*MODULES, GPU_MODULE)), SHADERS]
+        names.append(SHADERS)
+    return names
 
 
 def _write_weights(program: Program, folder: Path) -> list[str]:
