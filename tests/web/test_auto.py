@@ -66,6 +66,12 @@ def test_without_webgpu(package: Path) -> None:
     assert report["value"] == ["wasm", "this engine has no WebGPU"]
 
 
+def test_a_wrong_sample_is_wrong_without_webgpu_too(package: Path) -> None:
+    report = in_node(package, package.as_uri() + "/", "load((name) => new URL(name, base), { sample: {} })")
+    assert report["error"] == "ShapeError"
+    assert report["message"].startswith("input 'x' is missing")
+
+
 def test_without_kernels_for_a_gpu(package: Path, tmp_path: Path) -> None:
     shutil.copytree(package, tmp_path / "small")
     manifest = tmp_path / "small" / "manifest.json"

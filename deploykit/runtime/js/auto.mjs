@@ -4,7 +4,6 @@ import { findAdapter } from './device.mjs';
 import { dtypeOf } from './dtypes.mjs';
 import { MemoryError } from './errors.mjs';
 import { openCache } from './files.mjs';
-import { tensorsOf } from './inputs.mjs';
 import { nextTask } from './model.mjs';
 
 /** @typedef {import('./model.mjs').Choice} Choice */
@@ -26,11 +25,11 @@ const PROBLEM = 'WebGPU failed: ';
  * @param {(reason: string) => Promise<Choice>} wasm that device, for a reason
  * @param {Manifest} manifest
  * @param {URL} home where the manifest is
+ * @param {readonly Tensor[] | undefined} given inputs to measure with
  * @param {LoadOptions} options
  * @returns {Promise<Choice>}
  */
-export async function chooseFaster(open, wasm, manifest, home, { cache = true, sample, signal, threads }) {
-  const given = sample && tensorsOf(manifest.inputs, sample);
+export async function chooseFaster(open, wasm, manifest, home, given, { cache = true, signal, threads }) {
   const adapter = await findAdapter().catch(() => null);
   if (!adapter) {
     return wasm('this engine has no WebGPU adapter');

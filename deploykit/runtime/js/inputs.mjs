@@ -16,21 +16,26 @@ import { ShapeError } from './errors.mjs';
  * @throws {ShapeError}
  */
 export function tensorsOf(ports, inputs) {
-  checkNames(ports, inputs, 'input');
-  return ports.map((port) => tensorOf(port, inputs[port.name]));
+  const given = byName(ports, inputs, 'input');
+  return ports.map((port) => tensorOf(port, given[port.name]));
 }
 
 /**
+ * What is given, none of it under an unknown name. Who gives nothing at all is told what is missing.
+ * @template T
  * @param {readonly { name: string }[]} known
- * @param {object} given by name
+ * @param {Record<string, T> | null | undefined} given
  * @param {string} what
+ * @returns {Record<string, T>}
  */
-function checkNames(known, given, what) {
-  const stranger = Object.keys(given).find((name) => !known.some((thing) => thing.name === name));
+function byName(known, given, what) {
+  const found = given ?? {};
+  const stranger = Object.keys(found).find((name) => !known.some((thing) => thing.name === name));
   if (stranger !== undefined) {
     const names = known.map(({ name }) => `'${name}'`).join(', ') || 'none';
     throw new ShapeError(`there is no ${what} '${stranger}': the model has ${names}`);
   }
+  return found;
 }
 
 /**
@@ -40,8 +45,8 @@ function checkNames(known, given, what) {
  * @throws {ShapeError}
  */
 export function valuesOf(dims, given) {
-  checkNames(dims, given, 'dim');
-  return dims.map((dim) => valueOf(dim, given[dim.name]));
+  const found = byName(dims, given, 'dim');
+  return dims.map((dim) => valueOf(dim, found[dim.name]));
 }
 
 /**
@@ -51,20 +56,22 @@ export function valuesOf(dims, given) {
  * @returns {Tensor}
  */
 function tensorOf(port, input) {
-  if (input === undefined) {
-    throw new ShapeError(`input '${port.name}' is missing`);
+  const { array } = dtypeOf(port.dtype);
+  if (input === undefined || input === null) {
+    throw new ShapeError(`input '${port.name}' is missing: pass ${array.name} of shape ${textOf(port)}`);
   }
   const data = ArrayBuffer.isView(input) ? input : input.data;
-  const { array } = dtypeOf(port.dtype);
   if (!(data instanceof array)) {
-    const found = /** @type {any} */ (data)?.constructor?.name ?? typeof data;
+    const found = /** @type {any} */ (data ?? input).constructor?.name;
     throw new ShapeError(`input '${port.name}' is ${port.dtype}: expected ${array.name}, found ${found}`);
   }
   const elements = /** @type {Elements} */ (data);
-  const shape = ArrayBuffer.isView(input) ? shapeOf(port, elements.length) : [...input.shape];
-  const count = shape.reduce((product, extent) => product * extent, 1);
-  if (shape.some((extent) => !Number.isInteger(extent) || extent < 0) || count !== elements.length) {
-    throw new ShapeError(`input '${port.name}' has shape [${shape}] and ${elements.length} elements`);
+  // What is no list at all is an empty one.
+  const shape = ArrayBuffer.isView(input) ? shapeOf(port, elements.length) : Array.from(Object(input.shape));
+  const whole = shape.every((extent) => Number.isInteger(extent) && extent >= 0);
+  if (!whole || shape.reduce((product, extent) => product * extent, 1) !== elements.length) {
+    const found = `has shape [${shape}] and ${elements.length} elements`;
+    throw new ShapeError(`input '${port.name}' ${found}: pass whole numbers whose product is the number of elements`);
   }
   return { dtype: port.dtype, shape, data: elements };
 }
@@ -78,10 +85,15 @@ function shapeOf(port, length) {
   const open = port.shape.filter((extent) => typeof extent !== 'number');
   const known = port.shape.reduce((/** @type {number} */ n, extent) => (typeof extent === 'number' ? n * extent : n), 1);
   if (open.length > 1 || (open.length === 1 && (known === 0 || length % known !== 0))) {
-    const want = `[${port.shape.join(', ')}]`;
-    throw new ShapeError(`input '${port.name}' is ${want}, which ${length} elements do not tell: pass { data, shape }`);
+    const want = `is ${textOf(port)}, which ${length} elements do not tell`;
+    throw new ShapeError(`input '${port.name}' ${want}: pass { data, shape }`);
   }
   return port.shape.map((extent) => (typeof extent === 'number' ? extent : length / known));
+}
+
+/** @param {Port} port */
+function textOf({ shape }) {
+  return `[${shape.join(', ')}]`;
 }
 
 /**
@@ -90,11 +102,12 @@ function shapeOf(port, length) {
  */
 function valueOf(dim, given) {
   const value = given ?? (dim.capacity_of === null ? undefined : dim.minimum);
+  const want = `a number in ${dim.minimum}..${dim.maximum ?? ''}`;
   if (value === undefined) {
-    throw new ShapeError(`dim '${dim.name}' is missing`);
+    throw new ShapeError(`dim '${dim.name}' is missing: pass ${want}`);
   }
   if (!Number.isInteger(value) || value < dim.minimum || (dim.maximum !== null && value > dim.maximum)) {
-    throw new ShapeError(`dim '${dim.name}' must be in ${dim.minimum}..${dim.maximum ?? ''}, found ${value}`);
+    throw new ShapeError(`dim '${dim.name}' must be ${want}, found ${typeof value} ${value}`);
   }
   return value;
 }

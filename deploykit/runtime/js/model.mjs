@@ -57,7 +57,7 @@ const SHADERS = 'shaders.wgsl';
  * @param {Locate} locate
  * @param {LoadOptions} [options]
  * @returns {Promise<Model>}
- * @throws {NetworkError | IntegrityError | MemoryError | UnsupportedError | UsageError}
+ * @throws {NetworkError | IntegrityError | MemoryError | UnsupportedError | ShapeError | UsageError}
  */
 export async function load(locate, options = {}) {
   const { device = 'auto', signal, threads } = options;
@@ -104,6 +104,8 @@ export async function load(locate, options = {}) {
  * @returns {Promise<Choice>}
  */
 async function choose(open, manifest, locate, options) {
+  const { sample } = options;
+  const given = sample && tensorsOf(manifest.inputs, sample);
   const wasm = async (/** @type {string} */ reason) => {
     return { device: /** @type {const} */ ('wasm'), module: await open('wasm'), reason };
   };
@@ -114,7 +116,7 @@ async function choose(open, manifest, locate, options) {
     return wasm('this engine has no WebGPU');
   }
   const { chooseFaster } = await import('./auto.mjs');
-  return chooseFaster(open, wasm, manifest, locate(MANIFEST), options);
+  return chooseFaster(open, wasm, manifest, locate(MANIFEST), given, options);
 }
 
 /** @param {Manifest} manifest */
