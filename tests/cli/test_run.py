@@ -6,6 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
+
+from deploykit import build
 
 
 def test_a_run_writes_its_outputs(deploykit, model: Path, artifact: Path, tmp_path: Path) -> None:
@@ -53,6 +56,14 @@ def test_wrong_inputs_are_exit_code_2(deploykit, artifact: Path, arguments: list
     assert result.code == 2
     assert message in result.err
     assert "Traceback" not in result.err
+
+
+def test_a_dim_is_called_what_the_model_calls_it(deploykit, tmp_path: Path) -> None:
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["past-keys + 1"]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Exp", ["x"], ["y"])], "names", ports[:1], ports[1:])
+    build(helper.make_model(graph, ir_version=9), "host", {}, tmp_path / "names")
+    call = ("run", tmp_path / "names", "--input", "x=random:1", "--dim", "past-keys + 1=3", "--json")
+    assert deploykit(*call).document["dims"] == {"past-keys + 1": 3}
 
 
 def test_inputs_of_another_dtype_or_rank_are_exit_code_2(deploykit, artifact: Path, tmp_path: Path) -> None:

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tvm import tirx
+
 from deploykit.compiler.codegen.host_c import arena_bytes_at_bounds, prefix_of
 from deploykit.compiler.codegen.weights import weights_bytes
 from deploykit.compiler.dims import evaluate, free_vars, to_text
 from deploykit.manifest import DimEntry, MemoryEntry, PortEntry
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from deploykit.compiler.program.ir import IntExpr, Port, Program
 
 
 def describe(program: Program) -> dict[str, Any]:
     """The fields of `Manifest` that follow from the program alone."""
+    names = {dim.var: dim.name for dim in program.dims}
     return {
         "name": program.name,
         "prefix": prefix_of(program),
-        "inputs": tuple(map(_port, program.inputs)),
-        "outputs": tuple(map(_port, program.outputs)),
+        "inputs": tuple(_port(port, names) for port in program.inputs),
+        "outputs": tuple(_port(port, names) for port in program.outputs),
         "dims": tuple(
             DimEntry(name=dim.name, minimum=dim.minimum, maximum=dim.maximum, capacity_of=dim.capacity_of)
             for dim in program.dims
@@ -33,9 +38,12 @@ def describe(program: Program) -> dict[str, Any]:
     }
 
 
-def _port(port: Port) -> PortEntry:
-    return PortEntry(name=port.name, dtype=port.dtype, shape=tuple(map(_extent, port.shape)))
+def _port(port: Port, names: Mapping[tirx.Var, str]) -> PortEntry:
+    return PortEntry(name=port.name, dtype=port.dtype, shape=tuple(_extent(extent, names) for extent in port.shape))
 
 
-def _extent(extent: IntExpr) -> int | str:
+def _extent(extent: IntExpr, names: Mapping[tirx.Var, str]) -> int | str:
+    """A number, a dim under the name that the model gives it, or a formula over variables."""
+    if isinstance(extent, tirx.Var) and extent in names:
+        return names[extent]
     return to_text(extent) if free_vars(extent) else evaluate(extent, {})
