@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+import deploykit
 from bench.browser import find_chromium, in_chromium
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
@@ -65,8 +66,24 @@ def test_the_demo_on_a_narrow_screen(package: Path, tmp_path: Path) -> None:
     shutil.copyfile(Path(__file__).with_name("demo.html"), tmp_path / "small" / "narrow.html")
     found = in_chromium(tmp_path / "small", "narrow.html")
     assert found["errors"] == []
-    assert " ms on wasm, the mean of " in found["state"]
+    assert " ms on WebAssembly, the mean of " in found["state"]
     assert found["outputs"] == ["y", "[1, 10]", "moved", "[1]"]
     assert sorted(found["steps"]) == sorted(json.loads((package / "plan.json").read_text())["steps"])
     assert found["again"] == ["[3, 10]", "[3]"]
     assert not found["wide"]
+
+
+def test_the_demo_of_a_model_without_bounds(tmp_path: Path) -> None:
+    text = '<ir_version: 9, opset_import: ["": 20]> halves (float16[device] x) => (float16[device] y) { y = Abs(x) }'
+    deploykit.build(onnx.parser.parse_model(text), "webgpu", {}, tmp_path / "halves")
+    shutil.copyfile(Path(__file__).with_name("sizes.html"), tmp_path / "halves" / "sizes.html")
+    found = in_chromium(tmp_path / "halves", "sizes.html")
+    assert found["errors"] == []
+    assert found["labels"] == ["deviceat least 1"]
+    (immense, _), (large, _), (error, visible) = found["refused"]
+    assert immense == "MemoryError: input 'x' would have 2,000,000,000,000 bytes: choose smaller sizes"
+    assert large.startswith("MemoryError: input 'x' would have 4,400,000,000 bytes")
+    assert (error, visible) == ("", True)
+    name, shape, elements = found["cells"]
+    assert (name, shape) == ("y", "[3]")
+    assert all(0.25 <= float(element) < 1 for element in elements.split())
