@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -75,6 +76,13 @@ def test_code_is_small_and_imports_nothing_that_is_not_used(package: Path) -> No
     call = ["node", "-e", script, str(package / "model.wasm")]
     found = json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
     assert [(entry["module"], entry["name"]) for entry in found] == [("env", "memory"), ("profile", "step")]
+
+
+def test_what_only_node_has_is_left_out_by_bundlers(package: Path) -> None:
+    scripts = "".join(path.read_text() for path in (package / "runtime").iterdir())
+    foreign = set(re.findall(r"import\('([^.'][^']*)'\)", scripts))
+    assert {"fs/promises", "os", "worker_threads"} == foreign
+    assert json.loads((package / "package.json").read_text())["browser"] == dict.fromkeys(foreign, False)
 
 
 def test_javascript_knows_every_dtype_by_its_code() -> None:

@@ -15,6 +15,7 @@ import deploykit
 from bench.browser import ISOLATED, FolderHandler, find_chromium, in_chromium, served
 from tests.web.conftest import in_node
 from tests.web.test_package import values
+from tests.web.tools import run_tool
 
 HERE = Path(__file__).parent
 
@@ -137,6 +138,21 @@ def test_a_smaller_maximum_where_the_engine_gives_no_larger_one(package: Path) -
     assert found["value"] == [[65535, 32767, 16383], "SharedArrayBuffer"]
     found = run_in_node(package, script.replace("WEIGHTS", "2 ** 31"), before)
     assert (found["error"], found["known"]) == ("MemoryError", True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
+def test_in_a_page_that_vite_builds(package: Path, tmp_path: Path) -> None:
+    shutil.copytree(package, tmp_path / "small")
+    (tmp_path / "index.html").write_text('<!doctype html><script type="module" src="./main.js"></script>')
+    (tmp_path / "main.js").write_text("""import { load } from './small/index.mjs';
+    const found = await load({ threads: 2 }).then(({ threads }) => threads, String);
+    await fetch('/result', { method: 'POST', body: JSON.stringify(found) });""")
+    built = run_tool("vite", "build", "--base", "./", folder=tmp_path)
+    assert (built.returncode, built.stderr) == (0, "")
+    assert "browser compatibility" not in built.stdout
+    shutil.rmtree(tmp_path / "small")
+    assert in_chromium(tmp_path / "dist", "index.html", headers=ISOLATED) == 2
 
 
 @pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")

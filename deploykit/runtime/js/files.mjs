@@ -199,7 +199,7 @@ async function readLocal(url, entry, transfer) {
  * @returns {Promise<Uint8Array<ArrayBuffer>>}
  */
 async function readFile(url) {
-  const { readFile: read } = await import('node:fs/promises');
+  const { readFile: read } = await import('fs/promises');
   try {
     return new Uint8Array(await read(url));
   } catch (cause) {

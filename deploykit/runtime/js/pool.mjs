@@ -20,7 +20,7 @@ export async function threadCount(wanted) {
   if (!node && !globalThis.crossOriginIsolated) {
     return 1;
   }
-  const processors = node ? (await import('node:os')).cpus().length : navigator.hardwareConcurrency;
+  const processors = node ? (await import('os')).cpus().length : navigator.hardwareConcurrency;
   return Math.min(wanted ?? Math.min(processors, USUAL), MOST_THREADS);
 }
 
@@ -96,7 +96,7 @@ export class Pool {
  */
 async function spawn(listen) {
   if (isNode()) {
-    const { Worker: NodeWorker } = await import('node:worker_threads');
+    const { Worker: NodeWorker } = await import('worker_threads');
     const worker = new NodeWorker(new URL('./worker.mjs', import.meta.url));
     return worker.on('message', listen).on('error', (error) => listen({ failed: String(error) }));
   }
@@ -106,10 +106,13 @@ async function spawn(listen) {
   return worker;
 }
 
-/** A worker of this page, also where the package comes from another origin, from where a page takes only modules. */
+/**
+ * A worker of this page, also where the package comes from another origin, from where a page takes only modules.
+ * Bundlers replace both expressions, the first one also by a `data:` URL.
+ */
 function newWorker() {
   const url = new URL('./worker.mjs', import.meta.url);
-  if (url.origin === location.origin) {
+  if (url.protocol === 'data:' || url.origin === location.origin) {
     return new Worker(new URL('./worker.mjs', import.meta.url), { type: 'module' });
   }
   const script = new Blob([`import ${JSON.stringify(url)};`], { type: 'text/javascript' });

@@ -29,7 +29,7 @@ if (typeof addEventListener === 'function') {
   addEventListener('message', ({ data }) => work(data, (message) => postMessage(message)), { once: true });
 } else {
   // Bundlers make classic scripts of workers, which have no `await` outside of functions.
-  import('node:worker_threads').then(({ parentPort: port }) => {
+  import('worker_threads').then(({ parentPort: port }) => {
     port?.once('message', (task) => work(task, (message) => port.postMessage(message)));
   });
 }
