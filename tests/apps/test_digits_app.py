@@ -156,6 +156,13 @@ def test_times_and_memory_are_shown(page: Page) -> None:
     assert 140 < float(facts["Weights"].split()[0]) < float(facts["Memory"].split()[0])
 
 
+def test_why_a_device_was_chosen_is_shown(page: Page) -> None:
+    assert page.evaluate("reason.innerText").startswith("Auto is WebAssembly: this engine has no WebGPU")
+    page.evaluate("document.querySelector('[value=wasm]').click()")
+    page.wait("devices.ariaBusy === 'false'")
+    assert page.evaluate("reason.hidden")
+
+
 def test_a_digit_is_drawn_with_keys(page: Page) -> None:
     page.evaluate("pad.focus()")
     page.key(*["ArrowLeft"] * 4, " ", *["ArrowRight"] * 9)

@@ -19,6 +19,7 @@ const status = element('status', HTMLElement);
 const progress = element('progress', HTMLProgressElement);
 const problem = element('problem', HTMLElement);
 const devices = element('devices', HTMLFormElement);
+const why = element('reason', HTMLElement);
 const bars = element('bars', HTMLElement);
 const result = new Result(element('digit', HTMLElement), bars, element('picture', HTMLCanvasElement));
 
@@ -125,7 +126,8 @@ function report(what: string, error: unknown): void {
 
 function showDevice({ device, reason, loading, memory }: Classifier): void {
   show('device', nameOf(device));
-  element('fact-device', HTMLElement).title = reason;
+  why.textContent = `Auto is ${nameOf(device)}: ${reason}.`;
+  why.hidden = chosen !== 'auto';
   show('loading', milliseconds(loading));
   show('memory', kilobytes(memory.total));
   show('weights', kilobytes(memory.weights));
