@@ -180,21 +180,22 @@ def compile_program(
         return None
     with observer.stage("program"):
         result = program(model, scheduled, profile, capacities)
-        result = replace(result, notes=(*result.notes, *_kept_notes(scheduled)))
+        result = replace(result, notes=(*result.notes, *_kept_notes(scheduled, profile)))
     observer.dump("program", lambda: listing(result), "txt")
     return result
 
 
-def _kept_notes(scheduled: KernelModule) -> list[str]:
+def _kept_notes(scheduled: KernelModule, profile: Profile) -> list[str]:
     """What a user should know of kernels that do not run on the GPU."""
-    if not scheduled.kept:
+    if profile.gpu is None or not scheduled.kept:
         return []
     names: dict[str, list[str]] = {}
     for name, reason in scheduled.kept.items():
         names.setdefault(reason, []).append(name)
     reasons = "; ".join(f"{reason} ({', '.join(found[:NAMES_SHOWN])})" for reason, found in names.items())
     count = len(scheduled.kept)
-    return [f"with the device 'webgpu', {count} of {count + len(scheduled.shaders)} kernels run on wasm: {reasons}"]
+    kernels = f"{count} of {count + len(scheduled.shaders)} kernels"
+    return [f"with the device '{profile.gpu.name}', {kernels} run on the CPU: {reasons}"]
 
 
 def _entries(module: ir.IRModule) -> list[str]:

@@ -10,11 +10,11 @@ from deploykit.compiler.pipeline import Observer, compile_program
 from deploykit.compiler.profile import WEB
 from deploykit.compiler.program.alternatives import with_alternatives
 
-NOTE = "with the device 'webgpu', 1 of 2 kernels run on wasm: it has tensors of float64"
+NOTE = "with the device 'webgpu', 1 of 2 kernels run on the CPU: it has tensors of float64"
 
 
 @pytest.mark.parametrize(("dtype", "noted"), [("float", False), ("double", True)])
-def test_kernels_on_wasm_are_named_with_the_reason(dtype: str, noted: bool) -> None:
+def test_kernels_on_the_cpu_are_named_with_the_reason(dtype: str, noted: bool) -> None:
     text = f"""<ir_version: 9, opset_import: ["": 20]>
     f (float[n] x, {dtype}[n] y) => (float[n] z, float[n] w) {{
         z = Sqrt(x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import deploykit
-from bench.browser import find_chromium, in_chromium
+from bench.browser import FolderHandler, find_chromium, in_chromium, served
+from tests.apps.devtools import chromium
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
 
@@ -59,6 +61,39 @@ def test_the_steps_of_a_gpu_are_timed(package: Path, tmp_path: Path, clock: str)
     assert max(steps, key=lambda step: float(step["ms"]))["name"] == "fused_conv_relu1"
     assert found["ms"] / 4 < sum(step["ms"] for step in steps) <= found["profile"]["ms"]
     assert found["same"]
+
+
+ENDS = """import('./index.mjs').then(async ({{ load }}) => {{
+  const request = GPUAdapter.prototype.requestDevice;
+  let device;
+  GPUAdapter.prototype.requestDevice = async function (...given) {{
+    return (device = await request.apply(this, given));
+  }};
+  const model = await load({{ device: 'webgpu', cache: false }});
+  const x = {{ data: new Float32Array(60), shape: [1, 3, 1, 20] }};
+  const run = model.run({{ x, shift: new BigInt64Array(1) }});
+  {};
+  return run.then(() => 'done', String);
+}})"""
+
+
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        ("model.dispose()", "UsageError: the model 'small' is disposed of: load it again"),
+        ("device.destroy()", "DeviceLostError: the GPU device is lost, load the model again: "),
+    ],
+)
+def test_what_ends_in_the_middle_of_a_run(package: Path, end: str, message: str) -> None:
+    with served(partial(FolderHandler, directory=str(package))) as address, chromium("--enable-unsafe-webgpu") as page:
+        page.open(f"{address}/README.md")
+        assert page.evaluate(ENDS.format(end)).startswith(message)
+
+
+def test_the_demo_opened_as_a_file_says_what_to_do(package: Path) -> None:
+    with chromium() as page:
+        page.open((package / "demo.html").as_uri())
+        assert page.evaluate("state.textContent").startswith("Browsers load no modules from files. Serve this folder")
 
 
 def test_the_demo_on_a_narrow_screen(package: Path, tmp_path: Path) -> None:

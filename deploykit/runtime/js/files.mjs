@@ -56,16 +56,12 @@ export async function fetchJson(url, signal) {
   if (url.protocol === 'file:') {
     text = new TextDecoder().decode(await readFile(url));
   } else {
-    const response = await request(url, {}, signal);
-    if (!response.ok) {
-      throw new NetworkError(`${url} cannot be fetched: HTTP ${response.status}`, response.status);
-    }
-    text = await response.text();
+    text = await (await request(url, {}, signal)).text();
   }
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new IntegrityError(`${url} is damaged: it is no JSON`, { cause });
+    throw new IntegrityError(`${url} is no JSON: upload the artifact again, all of its folder`, { cause });
   }
 }
 
@@ -112,9 +108,6 @@ function mayPass(error) {
  */
 async function receive(url, bytes, progress, transfer) {
   const response = await request(url, progress.at ? { Range: `bytes=${progress.at}-` } : {}, transfer.signal);
-  if (!response.ok) {
-    throw new NetworkError(`${url} cannot be fetched: HTTP ${response.status}`, response.status);
-  }
   if (response.status !== 206 && progress.at) {
     // A server without ranges sends all of it again.
     transfer.onBytes(-progress.at);
@@ -128,7 +121,7 @@ async function receive(url, bytes, progress, transfer) {
         return;
       }
       if (progress.at + value.length > bytes.length) {
-        throw new IntegrityError(`${url} is longer than the ${bytes.length} bytes that were built`);
+        throw new IntegrityError(`${url} is longer than the ${bytes.length} bytes built: upload the artifact again`);
       }
       bytes.set(value, progress.at);
       progress.at += value.length;
@@ -146,17 +139,24 @@ async function receive(url, bytes, progress, transfer) {
 }
 
 /**
+ * The answer of a server that has what it is asked for.
  * @param {URL} url
  * @param {Record<string, string>} headers
  * @param {AbortSignal} [signal]
  */
 async function request(url, headers, signal) {
+  let response;
   try {
-    return await spoken(fetch(url, { headers, signal }));
+    response = await spoken(fetch(url, { headers, signal }));
   } catch (cause) {
     signal?.throwIfAborted();
     throw new NetworkError(`${url} cannot be fetched: ${cause instanceof Error ? cause.message : cause}`, 0, { cause });
   }
+  if (!response.ok) {
+    const { status } = response;
+    throw new NetworkError(`${url} cannot be fetched: HTTP ${status}; is all of the folder there?`, status);
+  }
+  return response;
 }
 
 /**

@@ -80,7 +80,7 @@ export class GpuDriver {
      */
     this.clock = null;
     device.lost.then((info) => {
-      this.lost = new DeviceLostError(`the GPU device is lost (${info.reason}): ${info.message || 'load the model again'}`);
+      this.lost = new DeviceLostError(`the GPU device is lost, load the model again: ${info.message || info.reason}`);
     });
     device.addEventListener('uncapturederror', (event) => {
       this.failure ??= /** @type {GPUUncapturedErrorEvent} */ (event).error;
@@ -419,7 +419,7 @@ export class GpuDriver {
         await staging.mapAsync(GPUMapMode.READ, 0, this.downloadBytes);
       } catch (cause) {
         await Promise.race([this.device.lost, new Promise((resolve) => setTimeout(resolve, 100))]);
-        throw this.lost ?? new DeviceLostError(`the GPU device did not end its work: ${cause}`, { cause });
+        throw this.lost ?? new DeviceLostError(`the GPU device did not end its work, load the model again: ${cause}`, { cause });
       }
       const data = new Uint8Array(staging.getMappedRange(0, this.downloadBytes));
       for (const { address, bytes, at } of this.downloads) {
@@ -445,7 +445,7 @@ export class GpuDriver {
       const { message } = this.failure;
       throw this.failure instanceof GPUOutOfMemoryError
         ? new MemoryError(`the GPU has not enough memory: ${message}`, 0)
-        : new DeviceLostError(`the GPU refused a command: ${message}`);
+        : new DeviceLostError(`the GPU refused a command, load the model again: ${message}`);
     }
   }
 

@@ -368,6 +368,10 @@ export class Model {
         }
         signal?.throwIfAborted();
         return await work(this.#open(), tensors);
+      } catch (error) {
+        // A GPU fails when it is disposed of in the middle of a run.
+        this.#open();
+        throw error;
       } finally {
         this.#unfinished -= 1;
       }
