@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import tvm_ffi
 from tvm import ir, relax, tirx, topi
 
 from deploykit.compiler.schedules import DEVICES, Device
@@ -141,3 +144,28 @@ def test_several_panels_are_packed_at_a_time(device: Device) -> None:
     for n, m in [(1, 300), (2, 64), (30, 333), (13, 5)]:
         a, b = sample(n, 40), sample(40, m)
         np.testing.assert_allclose(model(a, b), a.astype("float64") @ b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("device", [VECTORS, DEVICES["wasm-simd128"]], ids=lambda device: device.name)
+def test_few_rows_read_a_large_operand_in_several_streams(device: Device) -> None:
+    def model(weight: np.ndarray, streams: int) -> Model:
+        body = module(
+            [("a", (N, len(weight)), "float32")], lambda bb, a: bb.emit(relax.op.matmul(a, relax.const(weight)))
+        )
+        return Model(body, replace(device, streams=streams))
+
+    def same(weight: np.ndarray) -> bool:
+        one, several = ([k.func for k in model(weight, streams).kernels.values()] for streams in (1, 4))
+        return all(tvm_ffi.structural_equal(a, b) for a, b in zip(one, several, strict=True))
+
+    large, small = sample(521, 267), sample(65, 267)
+    assert same(small)
+    assert not same(large)
+    product = model(large, 4)
+    for rows in (1, 2, 3, 4, 5, 7, 16, 17):
+        a = sample(rows, 521)
+        np.testing.assert_allclose(product(a), a @ large, rtol=1e-4, atol=1e-4)
+
+
+def test_memory_is_read_in_streams_where_nothing_asks_for_it_ahead() -> None:
+    assert {device.name for device in DEVICES.values() if device.streams > 1} == {"wasm-simd128"}

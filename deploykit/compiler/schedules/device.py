@@ -15,7 +15,8 @@ class Device:
     keep in constant-size local buffers at a time; `parallel` says whether outer loops may be run by several threads.
     `dots` are the instructions for dot products of 8-bit integers (names of `dot.DOTS`), best first; the last one is
     exact for all factors. `transforms`: convolutions may be done in transformed tiles. `halves`: there are instructions
-    for float16. `features` are those that a CPU must have beyond its level, in LLVM's spelling.
+    for float16. `streams`: as many places at a time memory is read fastest from, where no instruction asks for lines
+    ahead; 1 where there is one. `features` are those that a CPU must have beyond its level, in LLVM's spelling.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Device:
     dots: tuple[str, ...] = ("widened",)
     transforms: bool = True
     halves: bool = True
+    streams: int = 1
     features: tuple[str, ...] = ()
 
     def lanes(self, dtype_bits: int) -> int:
@@ -97,6 +99,7 @@ WASM_SIMD128 = Device(
     parallel=True,
     dots=("dot_i16x8",),
     halves=False,
+    streams=4,
 )
 
 DEVICES = {

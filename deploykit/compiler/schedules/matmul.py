@@ -116,13 +116,14 @@ class _Unit:
 @dataclass(frozen=True)
 class _Strip:
     """A tile's rows for a chunk of the depth: values of the batch loops, the first row and the last one of the unit of
-    work, the chunk, its first step and how many there are. `base` is the first panel that is packed; with `direct`, the
-    right operand is read in place."""
+    work, how many rows that has, the chunk, its first step and how many there are. `base` is the first panel that is
+    packed; with `direct`, the right operand is read in place."""
 
     tile: Tile
     batch: dict[ir.Var, Expr]
     row: Expr
     last: Expr
+    rows: Expr
     chunk: Expr
     first: Expr
     steps: Expr
@@ -172,7 +173,7 @@ def matmul(stage: Stage, views: Views, device: Device) -> list[Any] | str:
         right.buffer if packed else None,
         width,
     )
-    return [_Emitter(product, results, tile, blocking, views, device.parallel).units()]
+    return [_Emitter(product, results, tile, blocking, views, device).units()]
 
 
 def _by_columns(stage: Stage, left: Access, right: Access) -> bool:
@@ -187,10 +188,11 @@ class _Emitter:
     """Emits the loops of one product."""
 
     def __init__(
-        self, product: _Product, results: Results, tile: Tile, blocking: Blocking, views: Views, parallel: bool
+        self, product: _Product, results: Results, tile: Tile, blocking: Blocking, views: Views, device: Device
     ) -> None:
         self.product, self.results, self.tile, self.blocking, self.views = product, results, tile, blocking, views
-        self.kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
+        self.device = device
+        self.kind = tirx.ForKind.PARALLEL if device.parallel else tirx.ForKind.SERIAL
         steps = static(blocking.depth) or 0
         self.copied = local("copied", tile.rows * blocking.pitch, tile.dtype) if blocking.pitch else None
         size = blocking.panels * steps * tile.columns
@@ -231,7 +233,9 @@ class _Emitter:
             first = inner.let("first", chunk * self.blocking.depth)
             steps = inner.let("steps", self.blocking.length(chunk))
             last = unit.row + unit.rows - 1
-            strip = _Strip(self.tile, unit.batch, unit.row, last, chunk, first, steps, const(0), direct=False)
+            strip = _Strip(
+                self.tile, unit.batch, unit.row, last, unit.rows, chunk, first, steps, const(0), direct=False
+            )
             if self.packed is not None:
                 groups = ceil_div(unit.panels, const(self.blocking.panels))
                 inner.add(loop("group", groups, lambda g: self.group(strip, unit, counts, g)))
@@ -342,20 +346,36 @@ class _Emitter:
             outer = step(tile, sums, lambda i: left(i, k), partial(right, k))
             return sequence([*self.ahead(strip, panel, k), outer])
 
-        if parts is tile:
+        def one() -> Any:
             return loop("k", strip.steps, single)
 
-        def several(index: Expr) -> Any:
-            def at(part: Expr) -> Expr:
-                return part * whole + index
+        def split(streams: int, together: Callable[[Callable[[Expr], Expr]], Any]) -> Any:
+            whole = tirx.truncdiv(strip.steps, const(streams))
+            rest = loop("k", strip.steps - whole * streams, lambda k: single(whole * streams + k))
+            return sequence([loop("k", whole, lambda k: together(lambda part: part * whole + k)), rest])
 
+        def several(at: Callable[[Expr], Expr]) -> Any:
             asked = [prefetch for part in range(parts.rows) for prefetch in self.ahead(strip, panel, at(const(part)))]
             added = products(parts, sums, lambda i, column: left(const(0), at(i)) * right(at(i), column))
             return sequence([*asked, added])
 
-        whole = tirx.truncdiv(strip.steps, const(parts.rows))
-        rest = loop("k", strip.steps - whole * parts.rows, lambda k: single(whole * parts.rows + k))
-        return sequence([loop("k", whole, several), rest, gather(tile, sums, parts.rows)])
+        if parts is not tile:
+            return sequence([split(parts.rows, several), gather(tile, sums, parts.rows)])
+        streams = self.streams(tile)
+        if streams == 1:
+            return one()
+        spread = split(streams, lambda at: sequence([single(at(const(part))) for part in range(streams)]))
+        return tirx.IfThenElse(strip.rows <= tile.rows, spread, one())
+
+    def streams(self, tile: Tile) -> int:
+        """In how many streams a tile of several rows reads its panel, where they are all that there are: in several
+        where the operand comes from memory, and nothing can ask for it ahead."""
+        depth, columns = static(self.product.depth.extent), static(self.product.columns.extent)
+        if self.product.panels is None or depth is None or columns is None:
+            return 1
+        large = depth * columns * bits_of(tile.dtype) // 8 > self.device.l2_bytes
+        few = tile.rows == min((height for height in self.heights.menu if height > 1), default=1)
+        return self.device.streams if large and few else 1
 
     def ahead(self, strip: _Strip, panel: Expr, k: Expr) -> list[Any]:
         """Asks for the cache lines that are read of the right operand some steps later."""
