@@ -158,7 +158,7 @@ def program(model: ImportedModel, scheduled: KernelModule, profile: Profile, cap
     ready = dict(zip(functions, each(lowered, functions.items()), strict=True))
     traced = trace(model, scheduled.module, ready, scheduled.in_place, scheduled.work)
     alignment = ALIGNMENT if profile.gpu is None else profile.gpu.alignment
-    return replace(place(model, traced, capacities, alignment), cpu=profile.cpu, on_gpu=profile.gpu is not None)
+    return replace(place(model, traced, capacities, alignment), cpu=profile.cpu, gpu=profile.gpu)
 
 
 def compile_program(

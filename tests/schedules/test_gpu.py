@@ -56,7 +56,7 @@ def texts(func: tirx.PrimFunc) -> list[str]:
     found = []
     for part in lower_shaders(divided(func), "k").parts:
         count = len(part.operands)
-        found.append(emit_wgsl(part.kernel.kernel, Sharing(tuple(range(count)), (True,) * count)).text())
+        found.append(emit_wgsl(part.kernel.kernel, Sharing(tuple(range(count)), (True,) * count, ((),) * count)).text())
     return found
 
 

@@ -1,8 +1,10 @@
-"""Weights that are larger than the buffers that a GPU makes, or than its memory."""
+"""Weights that are larger than what a GPU binds, than the buffers that it makes, or than its memory."""
 
 from __future__ import annotations
 
+import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,10 @@ from onnx.reference import ReferenceEvaluator
 
 import deploykit
 from bench.browser import find_chromium, in_chromium
+from deploykit.compiler.codegen.wgsl.bindings import emit_shaders
+from deploykit.compiler.pipeline import Observer, compile_program
+from deploykit.compiler.profile import WEB, Profile
+from deploykit.targets.webgpu import WebTarget
 from tests.seeded import seeded
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
@@ -63,3 +69,62 @@ def test_a_gpu_without_memory_says_so_when_the_model_is_loaded(heavy: Path) -> N
 def test_a_tensor_that_no_buffer_holds(heavy: Path) -> None:
     found = in_chromium(heavy, "limits.html?most=300000", gpu=True)
     assert found["error"].startswith("MemoryError: the weights would take ")
+
+
+TIED = """<ir_version: 9, opset_import: ["": 20]>
+spread (int64[batch, seq] ids) => (float[batch, seq, 3040] tied, float[batch, seq, 3041] odd) {
+    x = Gather(table, ids)
+    t = Transpose<perm = [1, 0]>(table)
+    y = MatMul(x, t)
+    z = MatMul(x, w)
+    tied = Cast<to = 1>(y)
+    odd = Cast<to = 1>(z)
+}"""
+"""The table is read by rows and as panels of vectors, the other weight by elements."""
+
+PART = 128 << 10
+
+
+class Small(WebTarget):
+    """Constants of more than `PART` bytes have several bindings."""
+
+    def profile(self, cpu: str) -> Profile:  # noqa: ARG002 - as for its base
+        (gpu,) = (part for part in WEB.companions if part.gpu)
+        assert gpu.gpu is not None
+        return replace(WEB, companions=(replace(gpu, gpu=replace(gpu.gpu, binding_bytes=PART)),))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_constants_that_are_larger_than_a_binding(tmp_path: Path, dtype: type) -> None:
+    model = seeded(TIED, {"table": (3040, 64), "w": (64, 3041)}, dtype)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("deploykit.targets.webgpu.SHARD_BYTES", PART // 4)
+        deploykit.build(model, Small(), output=tmp_path / "dist")
+    size = 3040 * 64 * np.dtype(dtype).itemsize
+    text = (tmp_path / "dist" / "shaders.wgsl").read_text()
+    assert len(re.findall(r"^// if [0-9]+$", text, re.MULTILINE)) == 3
+    shutil.copyfile(Path(__file__).with_name("spread.html"), tmp_path / "dist" / "spread.html")
+    # As little as the shaders are made for, in buffers that hold no constant; then enough for all.
+    found = in_chromium(tmp_path / "dist", f"spread.html?bound={PART},{1 << 26}&most={2 * PART},{1 << 26}", gpu=True)
+    assert "error" not in found, found
+    assert len(found["differences"]) == 2 * 2 * 3 * 2
+    assert max(found["differences"]) < {np.float32: 1e-5, np.float16: 2e-3}[dtype]
+    assert [len(buffers) for buffers in found["weights"]] == 3 * [3 * -(-size // (2 * PART))] + 3 * [1]
+    assert max(max(buffers) for buffers in found["weights"][:3]) == 2 * PART
+    words = f"output 'tied' would take {3 * 40 * 3040 * 4} bytes of the GPU, which gives at most {2 * PART}"
+    assert found["large"] == [f"MemoryError: {words}"] * 2 + [[3, 40, 3040]] * 2
+    assert found["after"] == [[1, 1, 3040]] * 4
+    assert found["chosen"][0] == ["wasm", f"WebGPU failed: {words}", [3, 40, 3040]]
+    assert found["chosen"][1][1].startswith("measured with [3, 40]: ")
+
+
+@pytest.mark.parametrize(("columns", "parts"), [(3040, 6), (4096, 0)])
+def test_constants_with_more_parts_than_bindings_have_one(columns: int, parts: int) -> None:
+    text = f"""<ir_version: 9, opset_import: ["": 20]>
+    g (float[n, 64] x) => (float[n, {columns}] y) {{ y = MatMul(x, w) }}"""
+    (profile,) = Small().profile("").companions
+    program = compile_program(deploykit.load(seeded(text, {"w": (64, columns)})), profile, Observer(), 2, {})
+    assert program is not None
+    (shader, *_) = emit_shaders(program)
+    assert len(re.findall("var<storage, read> ", shader.packaged())) == 1 + max(parts, 1)
+    assert len(re.findall("^// if [0-9]+$", shader.packaged(), re.MULTILINE)) == bool(parts)

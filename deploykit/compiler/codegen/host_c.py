@@ -75,8 +75,8 @@ def emit_host(program: Program, version: str) -> dict[str, str]:
     for part in parts:
         require_order(part)
     view = interface_view(program, version) | _functions(Scope(program)) | {"parts": [], "levels": _levels(parts)}
-    view |= {"storage": "static ", "steps_name": "steps", "gpu": program.on_gpu}
-    view |= {"host_memory": view["steps"]["host_memory"]}
+    view |= {"storage": "static ", "steps_name": "steps", "gpu": program.gpu}
+    view |= {"host_memory": view["steps"]["host_memory"], "part_bytes": program.gpu and program.gpu.binding_bytes}
     texts = {"model.h": _render("model.h.j2", view)}
     if len(parts) > 1:
         names = [f"{view['prefix']}_steps_{identifier(part.cpu)}" for part in parts]
@@ -94,7 +94,7 @@ def _render(template: str, view: dict[str, Any]) -> str:
 
 def _levels(parts: Sequence[Program]) -> list[Lines]:
     """Entries of the table of CPUs; none for kernels that any CPU runs."""
-    if not parts[0].cpu or parts[0].on_gpu:
+    if not parts[0].cpu or parts[0].gpu:
         return []
     entries = []
     for part in parts:
@@ -326,7 +326,7 @@ def _steps(scope: Scope) -> dict[str, Any]:
 
     found, dims = _with_locals(scope, "model->dims.", everything)
     data_dims = [name for name in scope.data_dims if name in scope.read_variables]
-    gpu = scope.program.on_gpu
+    gpu = scope.program.gpu is not None
     values = [f"model->saved[{index}]" if gpu else "0" for index in range(len(data_dims))]
     declared = [f"int64_t {name} = {value};" for name, value in zip(data_dims, values, strict=True)]
     kinds = _kinds(scope)

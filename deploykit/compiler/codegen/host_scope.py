@@ -105,6 +105,12 @@ class Scope:
         """The numbers of the program's shaders."""
         return shaders_of(self.program)
 
+    def part(self, index: int, first: int, size: int | str) -> str:
+        """Where `size` bytes of a constant lie on the GPU, from byte `first` on."""
+        storage = self.program.tensors[index].storage
+        assert isinstance(storage, ConstantStorage)
+        return f"{{DK_BUFFER_WEIGHTS, {self.program.constants[storage.index].offset + first}, {size}}}"
+
     def slice(self, index: int) -> str:
         """Where a tensor lies on the GPU, as the initialiser of a `dk_slice`."""
         tensor = self.program.tensors[index]

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from tvm.ir import PointerType
 
 from deploykit.compiler.codegen.host_scope import Scope, element_count, item_bytes, tensor_bytes
-from deploykit.compiler.codegen.wgsl.bindings import sharing_of
+from deploykit.compiler.codegen.wgsl.bindings import parts_of, sharing_of
 from deploykit.compiler.dims import to_text
 from deploykit.compiler.program.ir import (
     BindDim,
@@ -181,7 +182,8 @@ def _dispatch(scope: Scope, step: Launch, number: int) -> Lines:
     lines = [line for index in written for line in _room(scope, index)]
     described = ", ".join(_described(scope.program.tensors[index]) for index in written)
     lines.append(f"{_marked(number)} /* {kernel.name}: {described} */")
-    body = statement(f"const dk_slice slices[] = {{{', '.join(map(scope.slice, firsts))}}};")
+    places = [place for bound in zip(firsts, sharing.parts, strict=True) for place in _bindings(scope, *bound)]
+    body = statement(f"const dk_slice slices[] = {{{', '.join(places)}}};")
     values = [scope.expr(value) for value in step.scalars]
     body += statement(f"const int64_t scalars[] = {{{', '.join(values) or '0'}}};")
     extent: IntExpr = 1 if kernel.parallel_extent is None else kernel.parallel_extent
@@ -190,9 +192,18 @@ def _dispatch(scope: Scope, step: Launch, number: int) -> Lines:
     params = [param for param in kernel.func.params if not isinstance(param.ty, PointerType)]
     threads = substitute(extent, dict(zip(params, step.scalars, strict=False)))
     shader = scope.shaders[step.kernel, sharing]
-    operands = f"{shader}, slices, {len(firsts)}, scalars, {len(values)}, {scope.size(threads)}"
+    operands = f"{shader}, slices, {len(places)}, scalars, {len(values)}, {scope.size(threads)}"
     call = f"dk_dispatch(base, driver, {operands})"
     return [*lines, "{", *indented([*body, *checked(call)]), "}"]
+
+
+def _bindings(scope: Scope, tensor: int, parts: Sequence[int]) -> list[str]:
+    """The slices of a tensor that has a binding for each of its `parts`: the first one is all of it where possible."""
+    if not parts:
+        return [scope.slice(tensor)]
+    whole = sum(parts)
+    first = scope.part(tensor, 0, f"driver->binding_bytes < {whole} ? {parts[0]} : {whole}")
+    return [first, *(scope.part(tensor, at, size) for at, size in zip(accumulate(parts), parts[1:], strict=False))]
 
 
 def _transfer(scope: Scope, step: Transfer, _unread: frozenset[str], number: int) -> Lines:
@@ -220,12 +231,18 @@ def _transfer(scope: Scope, step: Transfer, _unread: frozenset[str], number: int
 
 
 def _gpu_copy(scope: Scope, target: int, source: int, offset: str) -> Lines:
-    body = [
-        *statement(f"const dk_slice from = {scope.slice(source)};"),
-        *statement(f"const dk_slice to = {scope.slice(target)};"),
-        *checked(f"dk_check_driver(base, driver->copy(driver, &to, {offset}, &from))"),
-    ]
-    return ["{", *indented(body), "}"]
+    lines: Lines = []
+    parts = parts_of(scope.program, scope.program.tensors[source].storage)
+    for first, size in zip(accumulate(parts, initial=0), parts or (0,), strict=False):
+        place = scope.part(source, first, size) if parts else scope.slice(source)
+        at = f"{offset} + {first}" if first else offset
+        body = [
+            *statement(f"const dk_slice from = {place};"),
+            *statement(f"const dk_slice to = {scope.slice(target)};"),
+            *checked(f"dk_check_driver(base, driver->copy(driver, &to, {at}, &from))"),
+        ]
+        lines += ["{", *indented(body), "}"]
+    return lines
 
 
 def _marked(number: int) -> str:

@@ -31,10 +31,12 @@ def write_weights(program: Program, path: Path) -> None:
         file.truncate(weights_bytes(program))
 
 
-def weights_of(constants: Sequence[Constant], alignment: int, most: int) -> Iterator[tuple[bool, bytes]]:
+def weights_of(
+    constants: Sequence[Constant], alignment: int, most: int, alone: int | None = None
+) -> Iterator[tuple[bool, bytes]]:
     """Constants that lie side by side, as they are stored, up to a multiple of `alignment`: pieces of at most `most`
     bytes, itself such a multiple. A constant lies in two pieces only where it is larger than one; those that go on with
-    one are `True`.
+    one are `True`. In the pieces of a constant of more than `alone` bytes there is nothing else.
     """
     ordered = sorted(constants, key=lambda constant: constant.offset)
     ends = [constant.offset for constant in ordered[1:]]
@@ -42,7 +44,8 @@ def weights_of(constants: Sequence[Constant], alignment: int, most: int) -> Iter
     for constant, end in zip_longest(ordered, ends):
         data = little_endian(constant.data)
         room = -(-data.nbytes // alignment) * alignment if end is None else end - constant.offset
-        if piece and len(piece) + room > most:
+        large = alone is not None and data.nbytes > alone
+        if piece and (large or len(piece) + room > most):
             yield goes_on, bytes(piece)
             piece, goes_on = bytearray(), False
         piece += data.data
@@ -51,6 +54,9 @@ def weights_of(constants: Sequence[Constant], alignment: int, most: int) -> Iter
             yield goes_on, bytes(piece[:most])
             del piece[:most]
             goes_on = True
+        if large:
+            yield goes_on, bytes(piece)
+            piece, goes_on = bytearray(), False
     if piece:
         yield goes_on, bytes(piece)
 

@@ -23,7 +23,7 @@ def with_alternatives(program: Program, others: Sequence[Program]) -> Program:
     if not others:
         return program
     program, *others = _with_dims_of_all((program, *others))
-    if others[0].on_gpu:
+    if others[0].gpu:
         return _beside(program, others[0])
     constants: dict[tuple[str, bytes], Constant] = {}
     for part in (program, *others):

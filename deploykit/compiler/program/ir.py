@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import numpy as np
     from tvm import ir, tirx
 
+    from deploykit.compiler.schedules.gpu.limits import Gpu
+
 IntExpr: TypeAlias = "int | ir.Expr"
 
 ALIGNMENT = 64
@@ -276,5 +278,5 @@ class Program:
     alternatives: tuple[Program, ...] = ()
     """The same model with kernels for lesser CPUs, best first: the same interface, constants and size of the arena. Or
     for a GPU, with an arena of its own."""
-    on_gpu: bool = False
-    """Whether it is for a GPU, which runs those of its kernels that it can."""
+    gpu: Gpu | None = None
+    """What runs those of its kernels that it can, where there is one."""

@@ -27,6 +27,8 @@ typedef struct dk_slice {
 } dk_slice;
 
 typedef struct dk_driver {
+    /* The most bytes of a tensor that a kernel can read and write. */
+    int64_t binding_bytes;
     /* Run a kernel with so many invocations. */
     dk_status (*dispatch)(
         struct dk_driver* self, int32_t kernel, const dk_slice* slices, int32_t slice_count, const int32_t* scalars,

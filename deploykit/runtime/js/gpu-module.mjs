@@ -19,15 +19,17 @@ const DIRECTIVE = /^(?:enable|diagnostic).*\n/gm;
  * The shaders of a model.
  * @param {string} text what shaders.wgsl holds
  * @param {ReadonlySet<string>} features those of the device
+ * @param {number} bindable the most bytes that it binds at once
  */
-export function shadersOf(text, features) {
+export function shadersOf(text, features, bindable) {
   const sources = text.split(SHADER).slice(1);
   return sources.map((source) => {
     const [start, ...parts] = source.split(SECTION);
     let whole = start;
     for (let i = 0; i < parts.length; i += 3) {
       const [not, feature, section] = parts.slice(i);
-      whole += !feature || features.has(feature) !== (not === '!') ? section : '';
+      const has = bindable >= +feature || features.has(feature);
+      whole += !feature || has !== (not === '!') ? section : '';
     }
     return (whole.match(DIRECTIVE) ?? []).join('') + whole.replace(DIRECTIVE, '');
   });
@@ -72,7 +74,7 @@ export class GpuModule extends ModelModule {
   static async make(manifest, code, shaders, advance) {
     const driver = new GpuDriver(await openDevice());
     const compiled = shaders.then((text) => {
-      const sources = shadersOf(new TextDecoder().decode(text), driver.device.features);
+      const sources = shadersOf(new TextDecoder().decode(text), driver.device.features, driver.bindable);
       advance({ shaders: sources.length });
       return driver.compile(sources, () => advance({ compiled: 1 }));
     });
@@ -105,7 +107,7 @@ export class GpuModule extends ModelModule {
   reserveWeights(pieces, arena) {
     this.onHost = this.exports.host_memory();
     super.reserveWeights(this.onHost & HOST_WEIGHTS ? pieces : [], this.onHost & HOST_ARENA ? arena : 0);
-    this.weightBytes = this.driver.provideWeights(pieces);
+    this.weightBytes = this.driver.provideWeights(pieces, this.exports.part_bytes());
   }
 
   /**
@@ -143,7 +145,7 @@ export class GpuModule extends ModelModule {
     for (let runs = 0; runs < MOST_RUNS; runs += 1) {
       const results = this.begin(tensors);
       this.driver.restart();
-      this.exports.restart();
+      this.exports.restart(this.driver.bindable);
       let status = this.exports.run();
       while (status === PENDING) {
         await this.driver.settle();

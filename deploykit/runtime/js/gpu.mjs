@@ -41,6 +41,9 @@ export class GpuDriver {
   /** @param {GPUDevice} device */
   constructor(device) {
     this.device = device;
+    const { maxBufferSize, maxStorageBufferBindingSize } = device.limits;
+    /** The most bytes that it binds at once. */
+    this.bindable = Math.min(maxBufferSize, maxStorageBufferBindingSize);
     /** @type {Error | null} */
     this.lost = null;
     /** @type {GPUComputePipeline[]} */
@@ -134,6 +137,8 @@ export class GpuDriver {
       return before;
     }
     before?.destroy();
+    // There may be no other one.
+    this.buffers.delete(number);
     this.groups.clear();
     const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
     const buffer = this.makeBuffer(size, usage, label);
@@ -142,19 +147,23 @@ export class GpuDriver {
   }
 
   /**
-   * As few buffers for the weights as the GPU can make, no tensor in two of them; how many bytes there are.
+   * As few buffers for the weights as the GPU can make, no tensor in two of them unless none is large enough; how many
+   * bytes there are.
    * @param {readonly import('./module.mjs').Piece[]} pieces
+   * @param {number} part bytes of a tensor that are in one buffer even then
    */
-  provideWeights(pieces) {
+  provideWeights(pieces, part) {
     const most = this.device.limits.maxBufferSize;
     const starts = [0];
+    let start = 0;
     let tensor = 0;
     let end = 0;
     for (const { bytes, goesOn } of pieces) {
       tensor = goesOn ? tensor : end;
+      const fits = tensor > start ? tensor : end - ((end - start) % part);
       end += bytes;
-      if (end - /** @type {number} */ (starts.at(-1)) > most && tensor > /** @type {number} */ (starts.at(-1))) {
-        starts.push(tensor);
+      if (end - start > most && fits > start) {
+        starts.push((start = fits));
       }
     }
     this.starts = starts;
@@ -315,9 +324,8 @@ export class GpuDriver {
         return { binding: index + 1, resource: { buffer: this.nothing[index] } };
       }
       const size = Math.ceil(bytes / MOST_ELEMENT) * MOST_ELEMENT;
-      const most = this.device.limits.maxStorageBufferBindingSize;
-      if (size > most) {
-        throw new MemoryError(`a tensor of ${size} bytes is larger than the ${most} that this GPU can bind`, size);
+      if (size > this.bindable) {
+        throw new MemoryError(`a tensor of ${size} bytes is larger than the ${this.bindable} that this GPU can bind`, size);
       }
       return { binding: index + 1, resource: { buffer: this.buffer(buffer), offset, size } };
     });
@@ -453,6 +461,7 @@ export class GpuDriver {
   stagingOf(bytes) {
     if (!this.staging || this.staging.size < bytes) {
       this.staging?.destroy();
+      this.staging = null;
       this.staging = this.makeBuffer(
         Math.max(BLOCK, 2 ** Math.ceil(Math.log2(bytes))),
         GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,

@@ -28,8 +28,9 @@ import { maySleep, Pool } from './pool.mjs';
  * @property {(index: number) => number} output_shape
  * @property {() => number} run
  * @property {(on: number) => void} profile
- * @property {() => void} restart where kernels run on a GPU, as is the next one
+ * @property {(bindable: number) => void} restart where kernels run on a GPU, as are the next two
  * @property {() => number} host_memory
+ * @property {() => number} part_bytes
  * @property {() => number} need
  * @property {() => number} error
  * @property {(threads: number, patient: number) => void} share

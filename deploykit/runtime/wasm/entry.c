@@ -24,8 +24,9 @@ static int32_t profiled;
 __attribute__((import_module("profile"), import_name("step"))) void dk_js_step(int32_t step);
 
 #ifdef DK_GPU
-/* Begin a run from its first step, also where one before did not come to its end. */
-EXPORT(restart) void dk_web_restart(void) {
+/* Begin a run from its first step, also where one before did not come to its end. `binding_bytes`: see dk_driver. */
+EXPORT(restart) void dk_web_restart(double binding_bytes) {
+    dk_web_driver.binding_bytes = (int64_t)binding_bytes;
     model.driver = &dk_web_driver;
     model.resume = 0;
 }
@@ -33,6 +34,10 @@ EXPORT(restart) void dk_web_restart(void) {
 /* What the host needs memory for beside the inputs and outputs: 1 the arena, 2 the weights. */
 EXPORT(host_memory) int32_t dk_web_host_memory(void) {
     return DK_HOST_MEMORY;
+}
+
+EXPORT(part_bytes) int32_t dk_web_part_bytes(void) {
+    return DK_PART_BYTES;
 }
 #endif
 

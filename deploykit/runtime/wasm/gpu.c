@@ -41,4 +41,4 @@ static dk_status wait(dk_driver* self) {
     return dk_web_wait();
 }
 
-dk_driver dk_web_driver = {dispatch, copy, upload, download, wait};
+dk_driver dk_web_driver = {0, dispatch, copy, upload, download, wait};

@@ -192,11 +192,12 @@ def _write_weights(program: Program, folder: Path) -> list[str]:
     needed = [{id(constant.data) for constant in part.constants} for part in parts]
     both = needed[0].intersection(*needed[1:])
     groups = {"wasm-": (program, needed[0] - both), "": (parts[-1], both), "gpu-": (parts[-1], needed[-1] - both)}
+    alone = None if parts[-1].gpu is None else parts[-1].gpu.binding_bytes
     (folder / "weights").mkdir()
     names: list[str] = []
     for prefix, (part, group) in groups.items():
         constants = [constant for constant in part.constants if id(constant.data) in group]
-        for number, (goes_on, data) in enumerate(weights_of(constants, parts[-1].alignment, SHARD_BYTES)):
+        for number, (goes_on, data) in enumerate(weights_of(constants, parts[-1].alignment, SHARD_BYTES, alone)):
             names.append(f"weights/{prefix}{number:03}{'-more' if goes_on else ''}.bin")
             (folder / names[-1]).write_bytes(data)
     return names

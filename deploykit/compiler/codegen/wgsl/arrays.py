@@ -12,13 +12,21 @@ their own in memory.
 | other parts of words | `atomic<u32>` | by a shift | by two atomic operations |
 
 The atomic operations leave the other elements of a word alone, so neighbours may be written by different invocations.
+
+A constant that is larger than some devices bind has several bindings, each an array of its own. On a device that binds
+all of it, it is bound to the first, and its elements are all loaded from there; else from the one that they lie in.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from deploykit.compiler.codegen.wgsl.types import element_type, packed, value_type
+import numpy as np
+
+from deploykit.compiler.codegen.wgsl.types import WIDE, element_type, packed, value_type
+from deploykit.compiler.codegen.wgsl.variants import Section
+from deploykit.compiler.schedules.gpu.limits import LANES
 
 VECTORS = ("float32", "float16")
 """What there are arrays of vectors of."""
@@ -27,7 +35,8 @@ VECTORS = ("float32", "float16")
 @dataclass(frozen=True)
 class Array:
     """The array `name` at a binding. `access`: as WGSL has it; `stored`: whether this shader writes to it; `vectors`:
-    whether it consists of vectors of four elements."""
+    whether it consists of vectors of four elements. `parts`: the arrays that a constant of `size` bytes consists of,
+    where it has several bindings, of `length` elements, or vectors, each."""
 
     name: str
     dtype: str
@@ -35,11 +44,14 @@ class Array:
     access: str
     stored: bool
     vectors: bool
+    parts: tuple[Array, ...] = ()
+    length: int = 0
+    size: int = 0
 
     @property
     def called(self) -> bool:
         """Whether elements are loaded by `load_<name>(place)` and stored by `store_<name>(place, value)`."""
-        return packed(self.dtype) > 1
+        return packed(self.dtype) > 1 or bool(self.parts)
 
     @property
     def half(self) -> bool:
@@ -54,6 +66,8 @@ class Array:
 
     def declaration(self, *, f16: bool) -> str:
         """`f16`: whether the device has the feature."""
+        if self.parts:
+            return "".join(part.declaration(f16=f16) for part in self.parts)
         head = f"@group(0) @binding({self.binding}) var<storage, {self.access}> {self.name}"
         return f"{head}: array<{self._element(f16=f16)}>;\n"
 
@@ -70,8 +84,9 @@ class Array:
         """The definitions of the functions for elements that `text` calls."""
         if not self.called:
             return ""
-        kind = value_type(self.dtype)
-        kind = f"vec4<{kind}>" if self.vectors else kind
+        if self.parts:
+            return "".join(part.functions(part.load(""), f16=f16) for part in self.parts)
+        kind = self._kind
         if self.half and (f16 or self.vectors):
             element = f"{self.name}[i]"
             loaded = f"{kind}({element})" if f16 else f"floats_of_halves({element})"
@@ -83,6 +98,28 @@ class Array:
         store = f"fn store_{self.name}(i: i32, value: {kind}) {{{stored}}}\n"
         calls = {f"load_{self.name}(": load, f"store_{self.name}(": store}
         return "".join(function for call, function in calls.items() if call in text)
+
+    def sections(self) -> tuple[Section, ...]:
+        """The function that loads from the parts, where there are some."""
+        if not self.parts:
+            return ()
+        firsts = range(0, len(self.parts) * self.length, self.length)
+        places = (f"i - {first}" if first else "i" for first in firsts)
+        whole, *others = (f"return {part.load(place)};" for part, place in zip(self.parts, places, strict=True))
+        last_first = zip(firsts[:0:-1], others[::-1], strict=True)
+        picks = (f"    if (i >= {first}) {{ {load} }}\n" for first, load in last_first)
+        head = f"fn load_{self.name}(i: i32) -> {self._kind} {{\n"
+        holds = str(self.size)
+        return (
+            Section(f"{head}    {whole}\n}}\n", holds),
+            Section(f"{head}{''.join(picks)}    {whole}\n}}\n", holds, present=False),
+        )
+
+    @property
+    def _kind(self) -> str:
+        """The type of what is loaded."""
+        kind = WIDE if self.dtype == "int64" else value_type(self.dtype)
+        return f"vec4<{kind}>" if self.vectors else kind
 
     def _layout(self) -> tuple[str, str, int]:
         """The word of element `i`, the number of its first bit, and its bits."""
@@ -108,3 +145,10 @@ class Array:
             f"\n    let at = {first};\n    atomicAnd(&{word}, ~({full}u << at));\n"
             f"    atomicOr(&{word}, ({bits} & {full}u) << at);\n"
         )
+
+
+def joined(name: str, arrays: Sequence[Array], sizes: Sequence[int]) -> Array:
+    """Arrays of so many bytes as one."""
+    first = arrays[0]
+    width = np.dtype(first.dtype).itemsize * (LANES if first.vectors else 1)
+    return replace(first, name=name, parts=tuple(arrays), length=sizes[0] // width, size=sum(sizes))

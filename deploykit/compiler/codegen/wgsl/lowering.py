@@ -37,7 +37,7 @@ def _require_wgsl(lowered: LoweredParts) -> None:
         if part.kernel.workspaces:
             raise ValueError("it needs a large workspace for each invocation")
         count = len(part.operands)
-        emit_wgsl(part.kernel.kernel, Sharing(tuple(range(count)), (True,) * count))
+        emit_wgsl(part.kernel.kernel, Sharing(tuple(range(count)), (True,) * count, ((),) * count))
 
 
 def lower_shaders(divided: Divided, name: str) -> LoweredParts:

@@ -2,8 +2,8 @@
 
 Each invocation runs one iteration of the loop, or each team does, see `teams`. Binding 0 is a uniform with the kernel's
 scalars and the extent of the loop in invocations, the others are the kernel's pointers in order; operands that lie in
-the same memory share a binding. Bindings that are written to, and those of memory that others write to, are
-`read_write`.
+the same memory share a binding, and large constants have several. Bindings that are written to, and those of memory
+that others write to, are `read_write`.
 
 A shader with float16 tensors has two variants: their arrays consist of `f16` where the device has the feature
 `shader-f16`, else of words (`arrays`). All else is common to both: values are `f32`, so sums have the accuracy of the
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import tvm
@@ -28,7 +29,7 @@ from deploykit.compiler.codegen.memory import depends_on_memory
 from deploykit.compiler.codegen.rewrite import variables
 from deploykit.compiler.codegen.wgsl import support, teams
 from deploykit.compiler.codegen.wgsl.accesses import Accesses
-from deploykit.compiler.codegen.wgsl.arrays import VECTORS, Array
+from deploykit.compiler.codegen.wgsl.arrays import VECTORS, Array, joined
 from deploykit.compiler.codegen.wgsl.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.wgsl.types import WIDE, dtype_of, value_type
 from deploykit.compiler.codegen.wgsl.variants import F16, Section, Shader
@@ -47,11 +48,13 @@ _JUMPS = {"tirx.break_loop": "break;", "tirx.continue_loop": "continue;"}
 
 @dataclass(frozen=True)
 class Sharing:
-    """Where the operands of a launch lie: `groups[i]` is the number of operand `i`'s binding, and `written[g]` whether
-    binding `g` may be written to by this launch or lies in memory that may."""
+    """Where the operands of a launch lie: `groups[i]` is the number of operand `i`'s memory, and `written[g]` whether
+    memory `g` may be written to by this launch or lies in memory that may. `parts[g]` are the bytes of each of its
+    bindings where it has several: the last one may have fewer."""
 
     groups: tuple[int, ...]
     written: tuple[bool, ...]
+    parts: tuple[tuple[int, ...], ...]
 
 
 def emit_wgsl(kernel: Kernel, sharing: Sharing) -> Shader:
@@ -96,7 +99,8 @@ class _Shader:
         head = f"struct Scalars {{ {members} }}\n@group(0) @binding(0) var<uniform> scalars: Scalars;\n"
         main = self._main()
         before = teams.sections(main) if self.kernel.team else ()
-        return Shader((*before, *self._sections(head, main, "".join(section.text for section in before))))
+        picks = [section for array in self.memory.values() for section in array.sections()]
+        return Shader((*before, *picks, *self._sections(head, main, "".join(section.text for section in before))))
 
     def _main(self) -> str:
         if self.kernel.team:
@@ -130,7 +134,8 @@ class _Shader:
 
     def _bindings(self) -> None:
         """The arrays; operands in one binding must be of one dtype."""
-        for group in range(len(self.sharing.written)):
+        bindings = count(1)
+        for group, parts in enumerate(self.sharing.parts):
             members = [p for p, g in zip(self.pointers, self.sharing.groups, strict=True) if g == group]
             dtypes = {str(p.ty.element_type.dtype) for p in members}
             if len(dtypes) > 1:
@@ -139,7 +144,9 @@ class _Shader:
             stored = any(member in self.written for member in members)
             access = "read_write" if stored or self.sharing.written[group] else "read"
             vectors = dtype in VECTORS and all(self.accesses.in_vectors(member) for member in members)
-            self.memory[name] = Array(name, dtype, group + 1, access, stored, vectors)
+            names = [self.scopes.fresh(f"{name}_{number}") for number in range(len(parts))] or [name]
+            arrays = [Array(own, dtype, next(bindings), access, stored, vectors) for own in names]
+            self.memory[name] = joined(name, arrays, parts) if parts else arrays[0]
             self.arrays |= dict.fromkeys(members, self.memory[name])
 
     def _element(self, load: TensorLoad) -> str:

@@ -1,7 +1,8 @@
 """A shader's text with what differs from device to device.
 
 In a package, a section for some devices begins with `// if FEATURE` or `// if !FEATURE`, what is for all with
-`// always`; gpu-module.mjs puts the text together. Directives come before everything else.
+`// always`; gpu-module.mjs puts the text together. A number is the feature of binding so many bytes at once. Directives
+come before everything else.
 """
 
 from __future__ import annotations

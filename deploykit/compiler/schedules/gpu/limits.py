@@ -13,11 +13,12 @@ WORKGROUP = 64
 
 @dataclass(frozen=True)
 class Gpu:
-    """One class of GPU. `bindings`: tensors that a shader may touch; `alignment`: bytes, of where a tensor begins;
-    `dtypes`: those of the tensors."""
+    """One class of GPU. `bindings`: of tensors in a shader; `binding_bytes`: what one holds, a multiple of `alignment`;
+    `alignment`: bytes, of where a tensor begins; `dtypes`: those of the tensors."""
 
     name: str
     bindings: int
+    binding_bytes: int
     alignment: int
     dtypes: frozenset[str]
 
@@ -25,6 +26,7 @@ class Gpu:
 WEBGPU = Gpu(
     "webgpu",
     bindings=8,
+    binding_bytes=128 << 20,
     alignment=256,
     dtypes=frozenset(
         ("float32", "float16", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
