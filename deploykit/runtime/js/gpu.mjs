@@ -18,6 +18,8 @@ const WEIGHTS = 1;
 const BLOCK = 256;
 /** Blocks written before a submission. */
 const MOST_BLOCKS = 1024;
+/** Bind groups that are kept: each size of the inputs has some of its own. */
+const MOST_KEPT = 4096;
 const SLICE_BYTES = 24;
 /** Bytes of the largest element of an array: a vector. */
 const MOST_ELEMENT = 16;
@@ -331,6 +333,9 @@ export class GpuDriver {
     });
     const scalars = { binding: 0, resource: { buffer: this.uniforms, size: BLOCK } };
     const made = this.device.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries: [scalars, ...entries] });
+    if (this.groups.size === MOST_KEPT) {
+      this.groups.clear();
+    }
     this.groups.set(key, made);
     return made;
   }
