@@ -4,7 +4,7 @@ import { IntegrityError, UnsupportedError, UsageError } from './errors.mjs';
 import { fetchFile, fetchJson } from './files.mjs';
 import { tensorsOf, valuesOf } from './inputs.mjs';
 import { checkSize, FEATURES, ModelModule } from './module.mjs';
-import { threadCount } from './pool.mjs';
+import { threadCount } from './threads.mjs';
 
 export * from './errors.mjs';
 
@@ -225,6 +225,10 @@ async function makeForGpu(manifest, code, shaders, advance) {
  */
 async function makeForCpu(manifest, code, threads) {
   const count = await threadCount(threads);
+  if (count > 1) {
+    // It is there when the code is; whether it cannot be loaded is found out then.
+    import('./pool.mjs').catch(() => {});
+  }
   const binary = await code;
   try {
     return await ModelModule.compile(binary, manifest, count);

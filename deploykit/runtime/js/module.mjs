@@ -6,7 +6,6 @@ import { dtypeOf } from './dtypes.mjs';
 import { DeploykitError, MemoryError, ShapeError, UnsupportedError, WorkerError } from './errors.mjs';
 import { MATH } from './math.mjs';
 import { ALIGNMENT, MOST_BYTES, memoryFor, PAGE } from './memory.mjs';
-import { maySleep, Pool } from './pool.mjs';
 
 /** @typedef {import('./dtypes.mjs').Elements} Elements */
 /** @typedef {{ dtype: string, shape: readonly number[], data: Elements }} Tensor */
@@ -72,7 +71,7 @@ export class ModelModule {
   constructor(exports, memory, inputs, outputs, dims) {
     this.exports = exports;
     this.memory = memory;
-    /** @type {Pool | null} */
+    /** @type {import('./pool.mjs').Pool | null} */
     this.pool = null;
     /**
      * Of a GPU, where kernels run on one.
@@ -118,6 +117,7 @@ export class ModelModule {
       const { instance, module } = await WebAssembly.instantiate(fitting, imports);
       const opened = make(instance.exports, memory);
       if (threads > 1) {
+        const { Pool } = await import('./pool.mjs');
         opened.pool = await Pool.start(opened.tasks(module, threads - 1));
       }
       return opened;
@@ -171,7 +171,7 @@ export class ModelModule {
   open() {
     this.check(this.exports.open(this.weights, this.exports.weights_bytes()));
     if (this.pool) {
-      this.exports.share(1 + this.pool.size, Number(maySleep()));
+      this.exports.share(1 + this.pool.size, Number(this.pool.patient));
     }
     return this;
   }

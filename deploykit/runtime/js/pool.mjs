@@ -1,38 +1,11 @@
 // The workers of a model. They share its memory and take part in its parallel loops.
 
 import { UnsupportedError } from './errors.mjs';
+import { isNode } from './threads.mjs';
 
 /** @typedef {import('./worker.mjs').Task} Task */
 /** @typedef {import('./worker.mjs').Message} Message */
 /** @typedef {{ postMessage: (task: Task) => void, terminate: () => unknown, unref?: () => void }} Thread */
-
-/** A page has other things to do than one model. */
-const USUAL = 4;
-/** So far a module counts. */
-const MOST_THREADS = 256;
-
-/**
- * How many threads a model runs on.
- * @param {number} [wanted] by default a few, as far as there are processors
- */
-export async function threadCount(wanted) {
-  const node = isNode();
-  if (!node && !globalThis.crossOriginIsolated) {
-    return 1;
-  }
-  const processors = node ? (await import('os')).cpus().length : navigator.hardwareConcurrency;
-  return Math.min(wanted ?? Math.min(processors, USUAL), MOST_THREADS);
-}
-
-/** Whether this thread may sleep while it waits for others: the main thread of a page may not. */
-export function maySleep() {
-  try {
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 1);
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 export class Pool {
   /** @type {Set<Thread>} */
@@ -58,6 +31,16 @@ export class Pool {
   /** How many workers there are; one that failed is none. */
   get size() {
     return this.#threads.size;
+  }
+
+  /** Whether this thread may sleep while it waits for others: the main thread of a page may not. */
+  get patient() {
+    try {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 1);
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   end() {
@@ -118,8 +101,4 @@ function newWorker() {
   const script = new Blob([`import ${JSON.stringify(url)};`], { type: 'text/javascript' });
   const address = URL.createObjectURL(script);
   return new Worker(address, { type: 'module' });
-}
-
-function isNode() {
-  return Boolean(globalThis.process?.versions?.node);
 }
