@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
+from deploykit.compiler.codegen.interface import port_entry
 from deploykit.compiler.cost import cost
 from deploykit.compiler.dims import to_text
 from deploykit.errors import Problem, UnsupportedModelError
@@ -22,7 +23,7 @@ from deploykit.frontends.onnx.registry import Unsupported, normalise_domain
 from deploykit.manifest import DimEntry, PortEntry
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import Dim, Port
+    from deploykit.compiler.program.ir import Dim
     from deploykit.frontends.model import DimBounds
 
 
@@ -78,8 +79,8 @@ def inspect_model(path: Path, dims: DimBounds | None = None) -> ModelReport:
     price = cost(model)
     return replace(
         report,
-        inputs=tuple(_port(port) for port in model.inputs),
-        outputs=tuple(_port(port) for port in model.outputs),
+        inputs=tuple(port_entry(port, model.dims) for port in model.inputs),
+        outputs=tuple(port_entry(port, model.dims) for port in model.outputs),
         dims=tuple(_dim(dim) for dim in model.dims),
         flops=to_text(price.flops),
         traffic=to_text(price.traffic),
@@ -111,11 +112,6 @@ def _declared(value: ir.Value) -> PortEntry:
     except Unsupported:
         dtype = "unsupported"
     return PortEntry(name=value.name or "", dtype=dtype, shape=extents)
-
-
-def _port(port: Port) -> PortEntry:
-    shape = tuple(extent if isinstance(extent, int) else to_text(extent) for extent in port.shape)
-    return PortEntry(name=port.name, dtype=port.dtype, shape=shape)
 
 
 def _dim(dim: Dim) -> DimEntry:

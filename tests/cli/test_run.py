@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -61,7 +62,10 @@ def test_wrong_inputs_are_exit_code_2(deploykit, artifact: Path, arguments: list
 def test_a_dim_is_called_what_the_model_calls_it(deploykit, tmp_path: Path) -> None:
     ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["past-keys + 1"]) for name in "xy"]
     graph = helper.make_graph([helper.make_node("Exp", ["x"], ["y"])], "names", ports[:1], ports[1:])
-    build(helper.make_model(graph, ir_version=9), "host", {}, tmp_path / "names")
+    onnx.save(helper.make_model(graph, ir_version=9), tmp_path / "names.onnx")
+    described = deploykit("inspect", tmp_path / "names.onnx", "--json").document
+    assert described["inputs"][0]["shape"] == [described["dims"][0]["name"]] == ["past-keys + 1"]
+    build(tmp_path / "names.onnx", "host", {}, tmp_path / "names")
     call = ("run", tmp_path / "names", "--input", "x=random:1", "--dim", "past-keys + 1=3", "--json")
     assert deploykit(*call).document["dims"] == {"past-keys + 1": 3}
 

@@ -12,19 +12,18 @@ from deploykit.compiler.dims import evaluate, free_vars, to_text
 from deploykit.manifest import DimEntry, MemoryEntry, PortEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from deploykit.compiler.program.ir import IntExpr, Port, Program
+    from deploykit.compiler.program.ir import Dim, IntExpr, Port, Program
 
 
 def describe(program: Program) -> dict[str, Any]:
     """The fields of `Manifest` that follow from the program alone."""
-    names = {dim.var: dim.name for dim in program.dims}
     return {
         "name": program.name,
         "prefix": prefix_of(program),
-        "inputs": tuple(_port(port, names) for port in program.inputs),
-        "outputs": tuple(_port(port, names) for port in program.outputs),
+        "inputs": tuple(port_entry(port, program.dims) for port in program.inputs),
+        "outputs": tuple(port_entry(port, program.dims) for port in program.outputs),
         "dims": tuple(
             DimEntry(name=dim.name, minimum=dim.minimum, maximum=dim.maximum, capacity_of=dim.capacity_of)
             for dim in program.dims
@@ -38,12 +37,13 @@ def describe(program: Program) -> dict[str, Any]:
     }
 
 
-def _port(port: Port, names: Mapping[tirx.Var, str]) -> PortEntry:
+def port_entry(port: Port, dims: Sequence[Dim]) -> PortEntry:
+    """A port whose extents are numbers, dims under the names that the model gives them, or formulas over variables."""
+    names = {dim.var: dim.name for dim in dims}
     return PortEntry(name=port.name, dtype=port.dtype, shape=tuple(_extent(extent, names) for extent in port.shape))
 
 
 def _extent(extent: IntExpr, names: Mapping[tirx.Var, str]) -> int | str:
-    """A number, a dim under the name that the model gives it, or a formula over variables."""
     if isinstance(extent, tirx.Var) and extent in names:
         return names[extent]
     return to_text(extent) if free_vars(extent) else evaluate(extent, {})
