@@ -62,6 +62,35 @@ def test_inputs_may_be_changed_after_the_call(package: Path) -> None:
     assert value(package, script) == [[2], [4], [6], [8]]
 
 
+def test_results_go_into_given_arrays(package: Path) -> None:
+    script = "const y = new Float32Array(50); const twice = new BigInt64Array(new SharedArrayBuffer(40));"
+    script += "const { y: own } = await model.run(feed(5));"
+    script += "const into = await model.run(feed(5), { outputs: { y, moved: twice } });"
+    script += "return [y.join() === own.data.join(), into.y.data === y, own.data === y, into.y.shape,"
+    script += "into.moved.data === twice, moved(into)];"
+    assert value(package, script) == [True, True, False, [5, 10], True, [10] * 5]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "words"),
+    [
+        ("{ y: new Float64Array(10) }", "output 'y' is float32: expected Float32Array, found Float64Array"),
+        ("{ y: 1 }", "output 'y' is float32: expected Float32Array, found Number"),
+        ("{ y: new Float32Array(9) }", "output 'y' has 10 elements, and its array 9"),
+        ("{ moved: new BigInt64Array(1), y: new Float32Array(0) }", "output 'y' has 10 elements, and its array 0"),
+        ("{ z: new Float32Array(10) }", "there is no output 'z'"),
+    ],
+)
+def test_arrays_that_do_not_take_the_outputs(package: Path, outputs: str, words: str) -> None:
+    script = f"const given = {outputs}; const wrong = model.run(feed(1), {{ outputs: given }});"
+    script += "const found = await wrong.catch((e) => [e.name, e.message]);"
+    name, message, untouched, after = value(
+        package, f"{script} return [...found, !given.moved?.[0], moved(await model.run(feed(1)))];"
+    )
+    assert (name, untouched, after) == ("ShapeError", True, [2])
+    assert words in message
+
+
 def test_a_call_that_fails_does_not_disturb_those_behind_it(package: Path) -> None:
     script = "const calls = [model.run(feed(1)), model.run(feed(9)), model.run({}), model.run(feed(2))];"
     script += "return (await Promise.allSettled(calls)).map((r) => r.reason?.name ?? moved(r.value));"

@@ -50,6 +50,8 @@ const shape: [number, 10] = y.shape;
 const first: number = y.data[0];
 const sum: bigint = moved.data[0] + 1n;
 const why: string = `${model.device}, ${model.deviceReason}`;
+const into = { y: new Float32Array(10) };
+await model.run({ x, shift: new BigInt64Array(1) }, { outputs: into });
 const { runs, clock, steps } = await model.profile({ x, shift: new BigInt64Array(1) }, { seconds: 1 });
 for (const { name, ms } of steps) console.log(name, ms / runs, clock);
 const bytes: number = model.memory({ n: 1, h: 2 }).total;
@@ -76,6 +78,10 @@ def test_right_use_of_a_model_is_accepted(project: Path) -> None:
         ("await model.run({ x, shift: new Int32Array(1) });", "Int32Array"),
         ("await model.run({ x: { ...x, shape: [1, 4, 1, 20] }, shift: new BigInt64Array(1) });", "'4'"),
         ("const { z } = await model.run({ x, shift: new BigInt64Array(1) });", "'z' does not exist"),
+        (
+            "await model.run({ x, shift: new BigInt64Array(1) }, { outputs: { y: new BigInt64Array(1) } });",
+            "BigInt64Array",
+        ),
         ("model.memory({ n: 1 });", '"h"\' is missing'),
         ("await dk.load({ device: 'gpu' });", '"gpu"'),
         ("await dk.load({ sample: { x } });", '"shift"\' is missing'),

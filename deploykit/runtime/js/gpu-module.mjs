@@ -125,23 +125,9 @@ export class GpuModule extends ModelModule {
   /**
    * @override
    * @param {readonly Tensor[]} tensors
-   * @returns {Promise<Tensor[]>}
+   * @param {import('./module.mjs').Arrays} [arrays]
    */
-  async run(tensors) {
-    const before = this.demands();
-    try {
-      return await this.provided(tensors);
-    } catch (error) {
-      this.restore(before);
-      throw error;
-    }
-  }
-
-  /**
-   * @override
-   * @param {readonly Tensor[]} tensors
-   */
-  async provided(tensors) {
+  async provided(tensors, arrays) {
     for (let runs = 0; runs < MOST_RUNS; runs += 1) {
       const results = this.begin(tensors);
       this.driver.restart();
@@ -156,7 +142,7 @@ export class GpuModule extends ModelModule {
         throw new DeviceLostError('the GPU device failed: load the model again');
       }
       if (status === OK) {
-        return results.map((address, index) => this.result(index, address));
+        return this.results(results, arrays);
       }
       this.provide(status);
     }

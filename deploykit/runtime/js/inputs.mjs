@@ -1,4 +1,5 @@
 // The inputs of a call, checked: their names, dtypes, ranks and numbers of elements. The module checks their extents.
+// Also arrays for outputs: their names and dtypes.
 
 import { dtypeOf } from './dtypes.mjs';
 import { ShapeError } from './errors.mjs';
@@ -18,6 +19,17 @@ import { ShapeError } from './errors.mjs';
 export function tensorsOf(ports, inputs) {
   const given = byName(ports, inputs, 'input');
   return ports.map((port) => tensorOf(port, given[port.name]));
+}
+
+/**
+ * The arrays that take outputs, in the order of the ports.
+ * @param {readonly Port[]} ports
+ * @param {Record<string, Elements | undefined>} [outputs] by name
+ * @throws {ShapeError}
+ */
+export function arraysOf(ports, outputs) {
+  const given = byName(ports, outputs, 'output');
+  return ports.map((port) => given[port.name] && elementsOf(port, given[port.name], 'output'));
 }
 
 /**
@@ -60,12 +72,7 @@ function tensorOf(port, input) {
   if (input === undefined || input === null) {
     throw new ShapeError(`input '${port.name}' is missing: pass ${array.name} of shape ${textOf(port)}`);
   }
-  const data = ArrayBuffer.isView(input) ? input : input.data;
-  if (!(data instanceof array)) {
-    const found = /** @type {any} */ (data ?? input).constructor?.name;
-    throw new ShapeError(`input '${port.name}' is ${port.dtype}: expected ${array.name}, found ${found}`);
-  }
-  const elements = /** @type {Elements} */ (data);
+  const elements = elementsOf(port, ArrayBuffer.isView(input) ? input : (input.data ?? input), 'input');
   // What is no list at all is an empty one.
   const shape = ArrayBuffer.isView(input) ? shapeOf(port, elements.length) : Array.from(Object(input.shape));
   const whole = shape.every((extent) => Number.isInteger(extent) && extent >= 0);
@@ -74,6 +81,21 @@ function tensorOf(port, input) {
     throw new ShapeError(`input '${port.name}' ${found}: pass whole numbers whose product is the number of elements`);
   }
   return { dtype: port.dtype, shape, data: elements };
+}
+
+/**
+ * Data of the port's dtype.
+ * @param {Port} port
+ * @param {unknown} data
+ * @param {string} what
+ */
+function elementsOf({ name, dtype }, data, what) {
+  const { array } = dtypeOf(dtype);
+  if (!(data instanceof array)) {
+    const found = /** @type {any} */ (data).constructor?.name;
+    throw new ShapeError(`${what} '${name}' is ${dtype}: expected ${array.name}, found ${found}`);
+  }
+  return /** @type {Elements} */ (data);
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import { IntegrityError, UnsupportedError, UsageError } from './errors.mjs';
 import { fetchFile, fetchJson } from './files.mjs';
-import { tensorsOf, valuesOf } from './inputs.mjs';
+import { arraysOf, tensorsOf, valuesOf } from './inputs.mjs';
 import { checkSize, FEATURES, ModelModule } from './module.mjs';
 import { threadCount } from './threads.mjs';
 
@@ -12,6 +12,7 @@ export * from './errors.mjs';
 /** @typedef {import('./module.mjs').Port} Port */
 /** @typedef {import('./inputs.mjs').Dim} Dim */
 /** @typedef {import('./inputs.mjs').Input} Input */
+/** @typedef {import('./dtypes.mjs').Elements} Elements */
 /** @typedef {import('./files.mjs').FileEntry} FileEntry */
 /** @typedef {'webgpu' | 'wasm'} Device */
 
@@ -303,12 +304,14 @@ export class Model {
    * Run the model. An input is a typed array where its shape follows from its length, else `{ data, shape }`; it may be
    * changed as soon as this returns.
    * @param {Record<string, Input>} inputs by name
-   * @param {{ signal?: AbortSignal }} [options] `signal` ends the wait for earlier calls
+   * @param {{ signal?: AbortSignal, outputs?: Record<string, Elements | undefined> }} [options] `signal` ends the wait
+   *   for earlier calls; `outputs` are arrays to put outputs into, as long as these are, which saves making new ones
    * @returns {Promise<Record<string, Tensor>>} the outputs by name
    * @throws {ShapeError | MemoryError | WorkerError | UsageError}
    */
-  async run(inputs, { signal } = {}) {
-    const results = await this.#inTurn(inputs, signal, (module, tensors) => module.run(tensors));
+  async run(inputs, { signal, outputs } = {}) {
+    const arrays = arraysOf(this.outputs, outputs);
+    const results = await this.#inTurn(inputs, signal, (module, tensors) => module.run(tensors, arrays));
     return Object.fromEntries(this.outputs.map((port, index) => [port.name, results[index]]));
   }
 

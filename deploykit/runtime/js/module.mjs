@@ -9,6 +9,7 @@ import { ALIGNMENT, MOST_BYTES, memoryFor, PAGE } from './memory.mjs';
 
 /** @typedef {import('./dtypes.mjs').Elements} Elements */
 /** @typedef {{ dtype: string, shape: readonly number[], data: Elements }} Tensor */
+/** @typedef {readonly (Elements | undefined)[]} Arrays */
 /** @typedef {{ name: string, dtype: string, shape: readonly (number | string)[] }} Port */
 /** @typedef {{ bytes: number, goesOn: boolean }} Piece of the weights: whether it goes on with a tensor of the last one */
 
@@ -183,12 +184,13 @@ export class ModelModule {
 
   /**
    * @param {readonly Tensor[]} tensors the inputs in order
-   * @returns {Tensor[] | Promise<Tensor[]>} the outputs in order
+   * @param {Arrays} [arrays] that take the outputs, in order
+   * @returns {Promise<Tensor[]>} the outputs in order
    */
-  run(tensors) {
+  async run(tensors, arrays) {
     const before = this.demands();
     try {
-      return this.provided(tensors);
+      return await this.provided(tensors, arrays);
     } catch (error) {
       this.restore(before);
       throw error;
@@ -212,14 +214,15 @@ export class ModelModule {
   /**
    * A run that is given the memory it asks for.
    * @param {readonly Tensor[]} tensors
+   * @param {Arrays} [arrays]
    * @returns {Tensor[] | Promise<Tensor[]>}
    */
-  provided(tensors) {
+  provided(tensors, arrays) {
     for (let runs = 0; runs < MOST_RUNS; runs += 1) {
       const results = this.begin(tensors);
       const status = this.execute();
       if (status === OK) {
-        return results.map((address, index) => this.result(index, address));
+        return this.results(results, arrays);
       }
       this.provide(status);
     }
@@ -343,17 +346,28 @@ export class ModelModule {
   }
 
   /**
-   * A copy of an output.
-   * @param {number} index
-   * @param {number} address
-   * @returns {Tensor}
+   * Copies of the outputs, in these arrays or in new ones. Nothing is copied where one of the arrays does not fit.
+   * @param {readonly number[]} addresses
+   * @param {Arrays} [arrays]
+   * @returns {Tensor[]}
    */
-  result(index, address) {
-    const { dtype } = this.outputs[index];
-    const tensor = this.exports.output(index);
-    const shape = this.shape(tensor, this.view().getInt32(tensor + 12, true));
-    const length = shape.reduce((product, extent) => product * extent, 1);
-    return { dtype, shape, data: this.elements(dtype, address, length).slice() };
+  results(addresses, arrays = []) {
+    const found = addresses.map((address, index) => {
+      const { name, dtype } = this.outputs[index];
+      const tensor = this.exports.output(index);
+      const shape = this.shape(tensor, this.view().getInt32(tensor + 12, true));
+      const length = shape.reduce((product, extent) => product * extent, 1);
+      const own = arrays[index];
+      if (own && own.length !== length) {
+        throw new ShapeError(`output '${name}' has ${length} elements, and its array ${own.length} elements`);
+      }
+      return { dtype, shape, data: this.elements(dtype, address, length) };
+    });
+    return found.map((tensor, index) => {
+      const own = arrays[index];
+      own?.set(/** @type {any} */ (tensor.data));
+      return { ...tensor, data: own ?? tensor.data.slice() };
+    });
   }
 
   /**
