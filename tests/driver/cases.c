@@ -21,7 +21,7 @@ static int32_t data[COUNT];
 static int32_t result[COUNT + 1];
 
 static dk_slice at(int32_t buffer, int64_t offset, int64_t bytes) {
-    const dk_slice slice = {buffer, offset, bytes};
+    const dk_slice slice = {buffer, "tensor", offset, bytes};
     return slice;
 }
 

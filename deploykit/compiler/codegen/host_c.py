@@ -31,14 +31,13 @@ from deploykit.compiler.codegen.cpus import find_cpu
 from deploykit.compiler.codegen.host_scope import Scope, element_count
 from deploykit.compiler.codegen.host_steps import (
     Lines,
-    c_string,
     field_name,
     in_comment,
     shape_text,
     statement,
     step_lines,
 )
-from deploykit.compiler.codegen.names import Names, identifier
+from deploykit.compiler.codegen.names import Names, c_string, identifier
 from deploykit.compiler.codegen.order import require_order
 from deploykit.compiler.codegen.weights import weights_bytes
 from deploykit.compiler.dims import evaluate, free_vars, to_text

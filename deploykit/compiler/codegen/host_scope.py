@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deploykit.compiler.codegen.c_kernels import c_expression, emit_prototypes, symbol
-from deploykit.compiler.codegen.names import Names, identifier
+from deploykit.compiler.codegen.names import Names, c_string, identifier
 from deploykit.compiler.codegen.wgsl.bindings import shaders_of
 from deploykit.compiler.dims import free_vars, interval
 from deploykit.compiler.program.ir import (
@@ -109,7 +109,8 @@ class Scope:
         """Where `size` bytes of a constant lie on the GPU, from byte `first` on."""
         storage = self.program.tensors[index].storage
         assert isinstance(storage, ConstantStorage)
-        return f"{{DK_BUFFER_WEIGHTS, {self.program.constants[storage.index].offset + first}, {size}}}"
+        offset = self.program.constants[storage.index].offset + first
+        return f"{{DK_BUFFER_WEIGHTS, {_quoted(self.program.tensors[index])}, {offset}, {size}}}"
 
     def slice(self, index: int) -> str:
         """Where a tensor lies on the GPU, as the initialiser of a `dk_slice`."""
@@ -123,7 +124,7 @@ class Scope:
                 buffer, offset = f"DK_BUFFER_PORTS + {port}", "0"
             case OutputStorage(port):
                 buffer, offset = f"DK_BUFFER_PORTS + {len(self.program.inputs) + port}", "0"
-        return f"{{{buffer}, {offset}, {self.expr(tensor_bytes(tensor))}}}"
+        return f"{{{buffer}, {_quoted(tensor)}, {offset}, {self.expr(tensor_bytes(tensor))}}}"
 
     def kernel(self, index: int) -> str:
         """The C function of a kernel."""
@@ -150,6 +151,11 @@ class Scope:
         name = self._variables[var]
         self.read_variables.add(name)
         return name
+
+
+def _quoted(tensor: Tensor) -> str:
+    """The name of a tensor as a C string without spaces, where a line may end."""
+    return c_string(tensor.name).replace(" ", r"\040")
 
 
 def tensor_bytes(tensor: Tensor) -> IntExpr:

@@ -16,7 +16,6 @@ DK_STEP comes before those that take time. Statements stand in a function with `
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from textwrap import wrap
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from tvm.ir import PointerType
 
 from deploykit.compiler.codegen.host_scope import Scope, element_count, item_bytes, tensor_bytes
+from deploykit.compiler.codegen.names import c_string
 from deploykit.compiler.codegen.wgsl.bindings import parts_of, sharing_of
 from deploykit.compiler.dims import to_text
 from deploykit.compiler.program.ir import (
@@ -65,14 +65,6 @@ def step_lines(scope: Scope, steps: Sequence[Step], unread: frozenset[str] = fro
             rule = _RULES[type(numbered.step)]
             lines += rule(scope, numbered.step, unread, numbered.number)
     return lines
-
-
-def c_string(text: str) -> str:
-    """A C string literal. Anything but printable ASCII is written as octal escapes of its UTF-8 bytes."""
-    if text.isascii() and text.isprintable():
-        return json.dumps(text).replace("??", '?""?')
-    pieces = (chr(b) if 32 <= b < 127 and b not in b'"\\?' else f"\\{b:03o}" for b in text.encode())
-    return f'"{"".join(pieces)}"'
 
 
 def shape_text(shape: Iterable[IntExpr]) -> str:

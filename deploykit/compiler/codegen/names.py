@@ -1,10 +1,11 @@
-"""C identifiers for the names of a model, which may hold any text.
+"""C identifiers and strings for the names of a model, which may hold any text.
 
 Characters that C does not allow become `_`; a name that is taken, or means something in C or C++, gets a number.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 
@@ -24,6 +25,14 @@ def identifier(text: str) -> str:
     """`text` as a C identifier: letters, digits and single `_`, starting with a letter. `x.1` becomes `x_1`."""
     word = re.sub(r"_+", "_", re.sub(r"[^0-9A-Za-z]", "_", text)).strip("_")
     return word if word[:1].isalpha() else f"v{word}"
+
+
+def c_string(text: str) -> str:
+    """A C string literal. Anything but printable ASCII is written as octal escapes of its UTF-8 bytes."""
+    if text.isascii() and text.isprintable():
+        return json.dumps(text).replace("??", '?""?')
+    pieces = (chr(b) if 32 <= b < 127 and b not in b'"\\?' else f"\\{b:03o}" for b in text.encode())
+    return f'"{"".join(pieces)}"'
 
 
 class Names:

@@ -4,6 +4,22 @@
 #include <stdint.h>
 #include <string.h>
 
+/* A tensor that is larger than what the device binds. */
+static dk_status fail_size(dk_model* model, const dk_slice* slice, int64_t most) {
+    static const char advice[] = " that this GPU binds at once: use smaller inputs, or run without the GPU";
+    const dk_status status = dk_fail_capacity(model, slice->name, slice->bytes, most, -1, 0);
+    size_t length = 0;
+    while (model->error[length] != '\0') {
+        ++length;
+    }
+    for (size_t i = 0; advice[i] != '\0' && length + 1 < sizeof model->error; ++i) {
+        model->error[length] = advice[i];
+        model->error[++length] = '\0';
+    }
+    model->need.bytes = slice->bytes;
+    return status;
+}
+
 static int countable(int64_t value) {
     return value >= INT32_MIN && value <= INT32_MAX;
 }
@@ -33,6 +49,9 @@ dk_status dk_dispatch(
     for (int32_t i = 0; i < slice_count; ++i) {
         if (!countable(slices[i].bytes)) {
             return dk_fail_shape(model, "a tensor of {} bytes is more than a GPU can count", &slices[i].bytes);
+        }
+        if (slices[i].bytes > driver->binding_bytes) {
+            return fail_size(model, &slices[i], driver->binding_bytes);
         }
     }
     if (!countable(invocations)) {

@@ -22,7 +22,8 @@ extern "C" {
    nobody's. */
 typedef struct dk_slice {
     int32_t buffer;
-    int64_t offset; /* bytes, a multiple of what the model was built for */
+    const char* name; /* of the tensor, for errors */
+    int64_t offset;   /* bytes, a multiple of what the model was built for */
     int64_t bytes;
 } dk_slice;
 

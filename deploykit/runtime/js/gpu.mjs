@@ -121,7 +121,8 @@ export class GpuDriver {
   makeBuffer(size, usage, label) {
     const { maxBufferSize } = this.device.limits;
     if (size > maxBufferSize) {
-      throw new MemoryError(`${label} would take ${size} bytes of the GPU, which gives at most ${maxBufferSize}`, size);
+      const words = `${label} would take ${size} bytes of the GPU, which gives at most ${maxBufferSize}`;
+      throw new MemoryError(`${words}: load with device 'wasm'`, size);
     }
     return this.device.createBuffer({ size, usage, label });
   }

@@ -326,7 +326,7 @@ export class ModelModule {
     } else if (status === CAPACITY && dim >= 0) {
       this.capacities()[dim] = view.getBigInt64(need + 16, true);
     } else {
-      this.check(status);
+      this.check(status, Number(view.getBigInt64(need, true)));
     }
   }
 
@@ -411,13 +411,16 @@ export class ModelModule {
     }
   }
 
-  /** @param {number} status */
-  check(status) {
+  /** @param {number} status @param {number} [needed] bytes that there is no room for */
+  check(status, needed = 0) {
     if (status === OK) {
       return;
     }
     const bytes = new Uint8Array(this.memory.buffer, this.exports.error(), 256);
     const text = new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0)));
+    if (status === CAPACITY) {
+      throw new MemoryError(text, needed);
+    }
     throw OF_INPUTS.includes(status) ? new ShapeError(text) : new DeploykitError(text);
   }
 }
