@@ -34,7 +34,9 @@ PORTABLE_C = Profile(SCALAR_C, vectorize=False, stack_limit=STACK_LIMIT)
 WASM = Profile(WASM_SIMD128, vectorize=True, stack_limit=8 << 10)
 """Kernels through LLVM for WebAssembly, where any CPU that loads a module can run it."""
 
-_SHADERS = replace(WASM, cpu=WEBGPU.name, gpu=WEBGPU, layout=replace(WASM_SIMD128, transforms=False))
+_SHADERS = replace(WASM, cpu=WEBGPU.name, gpu=WEBGPU, layout=replace(WASM_SIMD128, transforms=False, dots=("widened",)))
+"""Kernels as shaders, those that cannot be one as above. Weights lie as for WebAssembly, but where it has transformed
+or grouped them for its instructions."""
 
 WEB = replace(WASM, companions=(_SHADERS,))
 """The same, and with the same weights shaders for a GPU."""

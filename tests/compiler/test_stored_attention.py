@@ -98,3 +98,36 @@ def test_the_operator(stored: int, tmp_path: Path) -> None:
                 np.testing.assert_allclose(
                     got.astype("float64"), wanted, rtol=error, atol=error, err_msg=f"{form} {shape}"
                 )
+
+
+def test_keys_of_before(tmp_path: Path) -> None:
+    """The rows of scores are as long as what was there and what is new together."""
+    dtype, error = DTYPES[TensorProto.FLOAT16]
+    given = operator_model(TensorProto.FLOAT16).graph
+    groups = HEADS // SHARED
+    past = [("old_k", ["b", groups, "p", SIZE]), ("old_v", ["b", groups, "p", SIZE])]
+    attributes = {"q_num_heads": HEADS, "kv_num_heads": groups}
+    node = helper.make_node("Attention", ["q", "k", "v", "", "old_k", "old_v"], ["y", "new_k", "new_v"], **attributes)
+    results = [
+        ("y", ["b", "s", HEADS * SIZE]),
+        ("new_k", ["b", groups, "u", SIZE]),
+        ("new_v", ["b", groups, "u", SIZE]),
+    ]
+    values = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT16, shape) for name, shape in past + results}
+    inputs = [*given.input[:3], *(values[name] for name, _ in past)]
+    body = helper.make_graph([node], "g", inputs, [values[name] for name, _ in results])
+    model = helper.make_model(body, opset_imports=[helper.make_opsetid("", 23)], ir_version=11)
+    assert "attention" in kernel_names(model)
+    deploykit.build(model, output=tmp_path / "d", dims={"b": (1, 2)})
+    with deploykit.open(tmp_path / "d") as session:
+        for batch, rows, before in ((1, 1, 1), (2, 3, 9)):
+            feeds = feeds_of(dtype, batch, rows, before + rows)
+            split = {
+                name: feeds[name].reshape(batch, before + rows, groups, SIZE).transpose(0, 2, 1, 3) for name in "kv"
+            }
+            new = {name: feeds[name][:, before:] for name in "kv"}
+            old = {f"old_{name}": np.ascontiguousarray(split[name][:, :, :before]) for name in "kv"}
+            found = session.run({"q": feeds["q"], **new, **old})
+            np.testing.assert_allclose(found["y"], expected("plain", feeds), rtol=error, atol=error)
+            for name in "kv":
+                np.testing.assert_array_equal(found[f"new_{name}"], split[name])

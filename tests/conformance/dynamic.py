@@ -135,6 +135,6 @@ def _agrees(
 def _compare(case: Case, actual: list[Any], expected: list[Any]) -> None:
     """At the tolerances of the case, or of the accuracy of what is returned where that is coarser."""
     given = [np.asarray(e) for e in expected]
-    units = [np.finfo(e.dtype).eps for e in given if e.dtype.kind == "f"]
+    units = [np.finfo(e.dtype).eps for e in given if np.issubdtype(e.dtype, np.floating)]
     rtol = max([case.source.rtol, RTOL, *(UNITS * float(unit) for unit in units)])
     Runner.assert_similar_outputs(given, actual, rtol, max(case.source.atol, ATOL))

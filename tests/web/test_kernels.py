@@ -1,13 +1,15 @@
-"""Kernels of integers in WebAssembly: exact at every size, and made of the instructions that there are for them."""
+"""Kernels of integers in WebAssembly and on a GPU: exact at every size, and made of the instructions for them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import deploykit
+from bench.browser import find_chromium
 from tests.seeded import seeded
 
 MODEL = """<ir_version: 9, opset_import: ["": 20]>
@@ -17,6 +19,24 @@ quantized (uint8[n, 70] x, float[n, k] f) => (int32[n, 37] p, uint8[n, 37] q, in
     wide = Cast<to=1>(p)
     q = QuantizeLinear(wide, s, z)
     r = QuantizeLinear(f, t, i)
+}"""
+
+VECTORS = """<ir_version: 9, opset_import: ["": 20]>
+vectors (uint8[n, 72] x, int8[n, k] a, uint8[n, k] b)
+    => (int32[n, 40] p, uint8[n, 40] q, bool[n, k] m, int8[n, k] c, float[n, k] d, uint8[n, k] e, float[n, 16] g)
+<float s = {256.0}, uint8 z = {100}, float t = {0.5}, int8 i = {-3}> {
+    p = MatMulInteger(x, w)
+    wide = Cast<to=1>(p)
+    q = QuantizeLinear(wide, s, z)
+    wider = Cast<to=3>(b)
+    above = Greater(a, wider)
+    upon = Cast<to=9>(b)
+    m = Xor(above, upon)
+    c = Where(m, a, wider)
+    d = DequantizeLinear(a, t, i)
+    e = Max(b, b)
+    q16 = MatMulInteger(x, v)
+    g = Cast<to=1>(q16)
 }"""
 
 INSTRUCTIONS = {
@@ -34,11 +54,20 @@ def quantized(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def weights_of(model: onnx.ModelProto) -> list[np.ndarray]:
+    """As int32, those that `seeded` made."""
+    arrays = map(onnx.numpy_helper.to_array, model.graph.initializer)
+    return [array.astype(np.int32) for array in arrays if array.ndim > 1]
+
+
 def test_integers_are_exact(quantized: Path) -> None:
-    weight = next(t for t in seeded(MODEL, {"w": (70, 37)}, np.int8).graph.initializer if t.name == "w")
-    w = np.frombuffer(weight.raw_data, np.int8).reshape(70, 37).astype(np.int32)
+    check_quantized(quantized)
+
+
+def check_quantized(folder: Path, device: str | None = None) -> None:
+    (w,) = weights_of(seeded(MODEL, {"w": (70, 37)}, np.int8))
     rng = np.random.default_rng(0)
-    with deploykit.open(quantized) as session:
+    with deploykit.open(folder, device=device) as session:
         for n, k in ((1, 1), (3, 7), (29, 64)):
             x = rng.integers(0, 256, (n, 70)).astype(np.uint8)
             f = (rng.integers(-600, 600, (n, k)) / 4).astype(np.float32)
@@ -54,3 +83,32 @@ def test_integers_are_exact(quantized: Path) -> None:
 def test_vectors_are_not_taken_apart(quantized: Path, name: str) -> None:
     for module in ("model.wasm", "model-relaxed.wasm"):
         assert INSTRUCTIONS[name] in (quantized / module).read_bytes()
+
+
+@pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
+def test_integers_on_a_gpu(quantized: Path) -> None:
+    check_quantized(quantized, "webgpu")
+
+
+@pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
+def test_vectors_of_bytes_on_a_gpu(tmp_path: Path) -> None:
+    model = seeded(VECTORS, {"w": (72, 40), "v": (72, 16)}, np.int8)
+    deploykit.build(model, "webgpu", output=tmp_path / "vectors")
+    shaders = (tmp_path / "vectors" / "shaders.wgsl").read_text()
+    assert "sums_0: vec4<i32>" in shaders
+    assert "atomic" not in shaders
+    w, v = weights_of(model)
+    rng = np.random.default_rng(0)
+    with deploykit.open(tmp_path / "vectors", device="webgpu") as session:
+        for n, k in ((1, 1), (3, 7), (29, 64)):
+            x = rng.integers(0, 256, (n, 72)).astype(np.uint8)
+            a, b = rng.integers(-128, 128, (n, k)).astype(np.int8), rng.integers(0, 3, (n, k)).astype(np.uint8)
+            found = session.run({"x": x, "a": a, "b": b})
+            p, m = x.astype(np.int32) @ w, (a > b) ^ (b > 0)
+            np.testing.assert_array_equal(found["p"], p)
+            np.testing.assert_array_equal(found["q"], np.clip(np.rint(p / 256) + 100, 0, 255))
+            np.testing.assert_array_equal(found["m"], m)
+            np.testing.assert_array_equal(found["c"], np.where(m, a, b))
+            np.testing.assert_array_equal(found["d"], (a.astype(np.float32) + 3) / 2)
+            np.testing.assert_array_equal(found["e"], b)
+            np.testing.assert_array_equal(found["g"], x.astype(np.int32) @ v)

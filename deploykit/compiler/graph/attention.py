@@ -102,7 +102,7 @@ class _Block:
         rounded: list[relax.Var] = []
         while self.is_rounded(weights) and self.single(weights):
             rounded.append(weights)
-            (weights,) = arguments_of(self.values[weights])
+            weights = arguments_of(self.values[weights])[0]
         empty = self.softmax(weights)
         if empty is None or not self.single(weights):
             return None

@@ -4,7 +4,8 @@ their own in memory.
 | elements | array | loaded | stored |
 |---|---|---|---|
 | of 32 bits, int64 | of these | | |
-| float32, all accesses aligned vectors | `vec4<f32>` | | |
+| float32, int32 and uint32, all accesses aligned vectors | `vec4` of these | | |
+| of 8 bits, all accesses aligned vectors | `u32` | unpacked | packed |
 | float16, with the feature `shader-f16` | `f16` | converted | converted |
 | the same, all accesses aligned vectors | `vec4<f16>` | converted | converted |
 | float16 without the feature, all accesses aligned vectors | `vec2<u32>` | unpacked | rounded and packed |
@@ -28,8 +29,10 @@ from deploykit.compiler.codegen.wgsl.types import WIDE, element_type, packed, va
 from deploykit.compiler.codegen.wgsl.variants import Section
 from deploykit.compiler.schedules.gpu.limits import LANES
 
-VECTORS = ("float32", "float16")
+VECTORS = ("float32", "float16", "int32", "uint32", "int8", "uint8", "bool")
 """What there are arrays of vectors of."""
+
+_BITS_OF_BYTES = "vec4<u32>(0u, 8u, 16u, 24u)"
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ class Array:
         if self.half and self.vectors:
             return "vec2<u32>"
         if self.vectors:
-            return f"vec4<{element_type(self.dtype)}>"
+            return "u32" if self.called else f"vec4<{element_type(self.dtype)}>"
         return "atomic<u32>" if self.stored and self.called else element_type(self.dtype)
 
     def functions(self, text: str, *, f16: bool) -> str:
@@ -92,6 +95,8 @@ class Array:
             loaded = f"{kind}({element})" if f16 else f"floats_of_halves({element})"
             value = f"{kind.replace('32', '16')}(value)" if f16 else "halves_of_floats(value)"
             stored = f" {element} = {value}; "
+        elif self.vectors:
+            loaded, stored = self._bytes()
         else:
             loaded, stored = self._part(), self._atomic()
         load = f"fn load_{self.name}(i: i32) -> {kind} {{ return {loaded}; }}\n"
@@ -136,6 +141,18 @@ class Array:
         if self.dtype == "bool":
             return f"({part} != 0u)"
         return part if self.dtype.startswith("uint") else f"extractBits(i32({part}), 0u, {width}u)"
+
+    def _bytes(self) -> tuple[str, str]:
+        """How a word becomes a vector of four elements, and is stored from one."""
+        word = f"{self.name}[i]"
+        if self.dtype == "int8":
+            loaded = f"((vec4<i32>(i32({word})) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u))"
+        else:
+            loaded = f"((vec4<u32>({word}) >> {_BITS_OF_BYTES}) & vec4<u32>(255u))"
+        if self.dtype == "bool":
+            loaded = f"({loaded} != vec4<u32>(0u))"
+        parts = f"(vec4<u32>(value) & vec4<u32>(255u)) << {_BITS_OF_BYTES}"
+        return loaded, f"\n    let parts = {parts};\n    {word} = parts.x | parts.y | parts.z | parts.w;\n"
 
     def _atomic(self) -> str:
         word, first, width = self._layout()

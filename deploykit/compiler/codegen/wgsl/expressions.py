@@ -70,6 +70,7 @@ _MATH = {
 }
 """Functions of floats by TVM's name."""
 
+_WORD = 32
 _LARGEST = 2**31 - 1
 _LARGE = 3.4e38
 
@@ -128,6 +129,10 @@ class ExpressionPrinter:
             raise ValueError(f"no WGSL for the expression {type(expr).__name__}")
         return handler(self, expr)
 
+    def _no_vectors(self, expr: Expr, what: str) -> None:
+        if lanes_of(expr) > 1:
+            raise ValueError(f"no WGSL for vectors of {what}")
+
     def _as_wide(self, expr: Expr) -> str:
         if isinstance(expr, prim.IntImm):
             number = int(expr.value)
@@ -172,6 +177,7 @@ class ExpressionPrinter:
         if dtype_of(expr.a) == "int64" and (self.wide(expr.a) or self.wide(expr.b)):
             return wide.format(a=self._as_wide(expr.a), b=self._as_wide(expr.b))
         if dtype_of(expr.a) == "bool" and symbol not in ("==", "!="):
+            self._no_vectors(expr, "comparisons of truths")
             return f"(u32({self.print(expr.a)}) {symbol} u32({self.print(expr.b)}))"
         return f"({self.print(expr.a)} {symbol} {self.print(expr.b)})"
 
@@ -184,6 +190,7 @@ class ExpressionPrinter:
         if is_float(dtype):
             return f"({left} {symbol} {right})"
         if is_unsigned(dtype):
+            self._no_vectors(expr, "divisions")
             return f"{name.removeprefix('floor')}_u32({left}, {right})"
         literal = int(expr.b.value) if isinstance(expr.b, prim.IntImm) else 0
         known = literal > 0 or not depends_on_memory(expr.b, self.from_memory)
@@ -192,6 +199,7 @@ class ExpressionPrinter:
         if literal > 0 and literal & (literal - 1) == 0 and lanes_of(expr) == 1:
             whole = f"({left} >> {literal.bit_length() - 1}u)"
             return whole if symbol == "/" else f"({left} & {literal - 1})"
+        self._no_vectors(expr, "divisions")
         return _wrapped(dtype, f"{name}_i32({left}, {right})")
 
     def _at_least(self, expr: Expr, bound: int) -> bool:
@@ -212,6 +220,7 @@ class ExpressionPrinter:
         name = "shl" if isinstance(expr, prim.LShift) else "shr"
         if self.wide(expr):
             return f"{name}_wide({self._as_wide(expr.a)}, {self._as_wide(expr.b)})"
+        self._no_vectors(expr, "shifts")
         dtype = dtype_of(expr)
         kind = "u32" if is_unsigned(dtype) else "i32"
         return _wrapped(dtype, f"{name}_{kind}({self.value(expr.a)}, {self.value(expr.b)})")
@@ -224,7 +233,7 @@ class ExpressionPrinter:
         if is_float(dtype_of(expr)) and lanes_of(expr) == 1 and not _has_literal(expr):
             return f"{'larger' if name == 'max' else 'smaller'}({a}, {b})"
         if dtype_of(expr) == "bool":
-            return f"({a} {'||' if name == 'max' else '&&'} {b})"
+            return f"({a} {'|' if name == 'max' else '&'} {b})"
         return f"{name}({a}, {b})"
 
     def _and(self, expr: prim.And) -> str:
@@ -269,11 +278,14 @@ class ExpressionPrinter:
         return _wrapped(target, self._to(source, target, expr.value, operand))
 
     def _cast_vector(self, source: str, target: str, operand: str) -> str:
-        if any(dtype not in ("float32", "float16", "int32", "uint32", "int64") for dtype in (source, target)):
-            raise ValueError(f"no WGSL for vectors of {source} as {target}")
         if is_float(source) and is_float(target):
             return f"rounded_4({operand})" if target == "float16" else operand
-        text = f"vec4<{value_type(target)}>({operand})"
+        kind = f"vec4<{value_type(target)}>"
+        if target == "bool":
+            return f"({operand} != vec4<{value_type(source)}>())"
+        if is_float(source) and is_unsigned(target) and bits(target) < _WORD:
+            operand = f"vec4<i32>({operand})"
+        text = _wrapped(target, f"{kind}({operand})")
         return f"rounded_4({text})" if target == "float16" else text
 
     def _truth(self, value: Expr, operand: str) -> str:
@@ -295,7 +307,7 @@ class ExpressionPrinter:
             return f"({operand}).x" if is_unsigned(target) else f"i32(({operand}).x)"
         if is_float(source) and is_float(target):
             return operand
-        if is_float(source) and is_unsigned(target) and bits(target) < 32:
+        if is_float(source) and is_unsigned(target) and bits(target) < _WORD:
             return f"u32(i32({operand}))"
         return f"{value_type(target)}({operand})"
 
@@ -316,7 +328,7 @@ class ExpressionPrinter:
             return self._function(_MATH[name], expr)
         if name == "fabs" and not self.wide(expr):
             return f"abs({self.value(expr.args[0])})"
-        if name == "popcount" and bits(operand_type) == 32:
+        if name == "popcount" and bits(operand_type) == _WORD:
             return f"countOneBits({self.value(expr.args[0])})"
         raise ValueError(f"no WGSL for {name or 'a call'} of {operand_type}")
 
@@ -341,13 +353,15 @@ class ExpressionPrinter:
         operand = self.value(expr.args[0])
         if source == target:
             return self.print(expr.args[0])
+        if bits(source) != _WORD:
+            self._no_vectors(expr, f"{source} seen as {target}")
         if source == "float16" and bits(target) == 16:
             return _wrapped(target, f"{value_type(target)}(float_to_half({operand}))")
         if target == "float16" and bits(source) == 16:
             return f"half_to_float(u32({operand}) & 0xffffu)"
-        if bits(source) == bits(target) == 32:
-            return f"bitcast<{value_type(target)}>({operand})"
-        if bits(source) == bits(target) < 32:
+        if bits(source) == bits(target) == _WORD:
+            return f"bitcast<{self.type_of(expr)}>({operand})"
+        if bits(source) == bits(target) < _WORD:
             return _wrapped(target, f"{value_type(target)}({operand})")
         raise ValueError(f"no WGSL to see {source} as {target}")
 
@@ -383,7 +397,7 @@ def _has_literal(expr: prim.BinaryOpExpr) -> bool:
 
 def _wrapped(dtype: str, text: str) -> str:
     """Cut back to 8 or 16 bits; floats and larger integers as they are."""
-    if dtype in ("bool", "float16", "float32") or bits(dtype) >= 32:
+    if dtype in ("bool", "float16", "float32") or bits(dtype) >= _WORD:
         return text
     return f"extractBits({text}, 0u, {bits(dtype)}u)"
 

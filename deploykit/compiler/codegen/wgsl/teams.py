@@ -17,7 +17,7 @@ from deploykit.compiler.schedules.gpu.limits import WORKGROUP
 MOST_GROUPS = 65535
 """Workgroups along one axis of a grid; more of them are folded into a second axis."""
 
-TYPES = {"": "f32", "_4": "vec4<f32>", "_i32": "i32"}
+TYPES = {"": "f32", "_4": "vec4<f32>", "_i32": "i32", "_i32_4": "vec4<i32>"}
 """Types of what a team agrees on, by the end of the function's name."""
 
 PARTS = 8
@@ -26,8 +26,8 @@ PARTS = 8
 _OPERATORS = {
     "add": dict.fromkeys(TYPES, "a + b"),
     "mul": dict.fromkeys(TYPES, "a * b"),
-    "max": {"": "larger(a, b)", "_4": "larger_4(a, b)", "_i32": "max(a, b)"},
-    "min": {"": "smaller(a, b)", "_4": "smaller_4(a, b)", "_i32": "min(a, b)"},
+    "max": {"": "larger(a, b)", "_4": "larger_4(a, b)", "_i32": "max(a, b)", "_i32_4": "max(a, b)"},
+    "min": {"": "smaller(a, b)", "_4": "smaller_4(a, b)", "_i32": "min(a, b)", "_i32_4": "min(a, b)"},
 }
 
 _PRIVATE = "var<private> team_lane: i32;\nvar<private> team_size: i32;\n"
@@ -95,7 +95,7 @@ fn {{name}}(mine: {{kind}}) -> {{kind}} {{{{
 
 def sections(text: str) -> tuple[Section, ...]:
     """What comes before `text`, a shader for teams."""
-    names = sorted(set(re.findall(r"\bteam_(add|mul|max|min)(_4|_i32|)\(", text)))
+    names = sorted(set(re.findall(r"\bteam_(add|mul|max|min)(_4|_i32_4|_i32|)\(", text)))
     return (
         Section(_SUBGROUPS + _functions(names, _SUBGROUP_FUNCTION), SUBGROUPS),
         Section(_WORKGROUPS + _functions(names, _WORKGROUP_FUNCTION), SUBGROUPS, present=False),

@@ -1,8 +1,8 @@
 """Tiles: an invocation computes several rows of a few vectors of four elements.
 
-Takes stages over float32 and float16 whose last axis is a whole number of vectors and along which every load stands
-still or moves by one: matrix products with packed panels, convolutions and pooling with the channels last, and what is
-elementwise.
+Takes stages over elements of 8 and 32 bits and float16 whose last axis is a whole number of vectors and along which
+every load stands still or moves by one: matrix products with packed panels, convolutions and pooling with the channels
+last, and what is elementwise.
 Sums stay in registers; a factor of the summed product that does not depend on the row is loaded once for all rows, one
 that does not depend on the column once for all columns, and four at a time along the innermost reduced axis where that
 is contiguous. Rows that do not fill a tile are computed one by one. Where there are few tiles of long sums, as in a
@@ -40,7 +40,7 @@ from deploykit.compiler.schedules.loops import (
 )
 from deploykit.compiler.schedules.nest import Axis, Buffer, Expr, Stage, call_name, collect, sequence, substitute
 
-DTYPES = ("float32", "float16")
+DTYPES = ("float32", "float16", "int32", "uint32", "int8", "uint8", "bool")
 """What there are vectors of."""
 
 WIDTHS = (8, 4)
