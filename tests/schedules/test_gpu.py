@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -9,12 +10,16 @@ import pytest
 import tvm_ffi
 from tvm import ir, te, tirx, topi
 
-from deploykit.compiler.codegen.wgsl.lowering import lower_shaders
+from deploykit.compiler.codegen.lower import LoweredParts
+from deploykit.compiler.codegen.wgsl import teams
+from deploykit.compiler.codegen.wgsl.lowering import lower_shaders, shaders
 from deploykit.compiler.codegen.wgsl.shader import Sharing, emit_wgsl
+from deploykit.compiler.codegen.wgsl.variants import Shader
 from deploykit.compiler.schedules.anchors.channels_last import conv_last, depthwise_last, pack_panels_array
 from deploykit.compiler.schedules.anchors.conv import ConvShape
 from deploykit.compiler.schedules.anchors.matmul import matmul, pack_array, packed_matmul
 from deploykit.compiler.schedules.gpu import WEBGPU, Divided, divide
+from deploykit.compiler.schedules.gpu.limits import WORKGROUP
 from deploykit.compiler.schedules.gpu.team import AGREED, LANE, SIZE
 from tests.schedules.harness import VECTORS, Compiled, fenced
 
@@ -231,6 +236,27 @@ def test_dtypes_that_a_gpu_has_not_are_declined(dtype: str, words: str) -> None:
     reason = divide(kernel([(N, M)], lambda x: topi.add(x, x), dtype), WEBGPU)
     assert isinstance(reason, str)
     assert words in reason
+
+
+@pytest.mark.parametrize(("ranks", "taken"), [((21, 21, 20), True), ((21, 21, 21), False)])
+def test_more_sizes_than_a_block_of_scalars_holds_are_declined(ranks: tuple[int, ...], taken: bool) -> None:
+    shapes = [[tirx.Var(f"n{i}_{axis}", "int64") for axis in range(rank)] for i, rank in enumerate(ranks)]
+
+    def firsts(*inputs: te.Tensor) -> te.Tensor:
+        return te.compute((8,), lambda i: sum(x(*[0] * len(x.shape)) for x in inputs[1:]) + inputs[0](*[i] * ranks[0]))
+
+    found = shaders(kernel(shapes, firsts), "k", WEBGPU)
+    assert isinstance(found, LoweredParts) if taken else found == "it takes 63 sizes, more than 62"
+
+
+def test_teams_stay_within_the_limits_that_every_adapter_has() -> None:
+    calls = "".join(f"team_{name}{end}(" for name in ("add", "mul", "max", "min") for end in teams.TYPES)
+    text = Shader(teams.sections(calls)).text()
+    cells = re.findall(r"var<workgroup> \w+: array<([^,]+), (\d+)>", text)
+    assert len(cells) == 12
+    # W3C, "WebGPU", section 3.6.2: maxComputeWorkgroupStorageSize, maxComputeInvocationsPerWorkgroup.
+    assert sum((16 if "vec4" in kind else 4) * int(count) for kind, count in cells) <= 16384
+    assert WORKGROUP <= 256
 
 
 def test_more_tensors_than_bindings_are_declined() -> None:

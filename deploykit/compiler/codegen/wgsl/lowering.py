@@ -9,6 +9,7 @@ from tvm import tirx
 from deploykit.compiler.codegen.lower import LoweredPart, LoweredParts, Workspace, lower
 from deploykit.compiler.codegen.wgsl.shader import Sharing, emit_wgsl
 from deploykit.compiler.schedules.gpu import Divided, Gpu, divide
+from deploykit.compiler.schedules.gpu.limits import SCALARS
 
 STACK_LIMIT = 4096
 """Bytes: what an invocation may keep to itself."""
@@ -36,6 +37,8 @@ def _require_wgsl(lowered: LoweredParts) -> None:
     for part in lowered.parts:
         if part.kernel.workspaces:
             raise ValueError("it needs a large workspace for each invocation")
+        if len(part.kernel.scalars) > SCALARS:
+            raise ValueError(f"it takes {len(part.kernel.scalars)} sizes, more than {SCALARS}")
         count = len(part.operands)
         emit_wgsl(part.kernel.kernel, Sharing(tuple(range(count)), (True,) * count, ((),) * count))
 

@@ -11,6 +11,11 @@ WORKGROUP = 64
 """Invocations of a workgroup."""
 
 
+SCALARS = 62
+"""Sizes that a shader may take: with the number of its invocations they fit in 256 bytes of uniforms, the alignment
+that suits every adapter. `DK_MAX_SCALARS` of driver.h."""
+
+
 @dataclass(frozen=True)
 class Gpu:
     """One class of GPU. `bindings`: of tensors in a shader; `binding_bytes`: what one holds, a multiple of `alignment`;
