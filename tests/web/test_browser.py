@@ -6,6 +6,7 @@ import json
 import shutil
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -96,10 +97,16 @@ def test_the_demo_opened_as_a_file_says_what_to_do(package: Path) -> None:
         assert page.evaluate("state.textContent").startswith("Browsers load no modules from files. Serve this folder")
 
 
+def used_demo(folder: Path, page: str) -> dict[str, Any]:
+    """What a page reports that uses the package's demo."""
+    for name in ("frame.mjs", page):
+        shutil.copyfile(Path(__file__).with_name(name), folder / name)
+    return in_chromium(folder, page)
+
+
 def test_the_demo_on_a_narrow_screen(package: Path, tmp_path: Path) -> None:
     shutil.copytree(package, tmp_path / "small")
-    shutil.copyfile(Path(__file__).with_name("demo.html"), tmp_path / "small" / "narrow.html")
-    found = in_chromium(tmp_path / "small", "narrow.html")
+    found = used_demo(tmp_path / "small", "narrow.html")
     assert found["errors"] == []
     assert " ms on WebAssembly, the mean of " in found["state"]
     assert found["outputs"] == ["y", "[1, 10]", "moved", "[1]"]
@@ -111,8 +118,7 @@ def test_the_demo_on_a_narrow_screen(package: Path, tmp_path: Path) -> None:
 def test_the_demo_of_a_model_without_bounds(tmp_path: Path) -> None:
     text = '<ir_version: 9, opset_import: ["": 20]> halves (float16[device] x) => (float16[device] y) { y = Abs(x) }'
     deploykit.build(onnx.parser.parse_model(text), "webgpu", {}, tmp_path / "halves")
-    shutil.copyfile(Path(__file__).with_name("sizes.html"), tmp_path / "halves" / "sizes.html")
-    found = in_chromium(tmp_path / "halves", "sizes.html")
+    found = used_demo(tmp_path / "halves", "sizes.html")
     assert found["errors"] == []
     assert found["labels"] == ["deviceat least 1"]
     (immense, _), (large, _), (error, visible) = found["refused"]

@@ -46,7 +46,7 @@ const char* dk_dtype_name(dk_dtype dtype) {
 
 /* Error texts: appended piece by piece, cut at the end of the buffer. */
 
-static void add_text(dk_model* model, const char* text) {
+void dk_add_text(dk_model* model, const char* text) {
     size_t used = strlen(model->error);
     size_t count = strlen(text);
     if (count > DK_ERROR_TEXT - 1 - used) {
@@ -68,7 +68,7 @@ static void add_number(dk_model* model, int64_t value) {
     if (value < 0) {
         digits[--at] = '-';
     }
-    add_text(model, digits + at);
+    dk_add_text(model, digits + at);
 }
 
 static void start_error(dk_model* model) {
@@ -82,10 +82,10 @@ static void start_error(dk_model* model) {
 /* "input 'x' " */
 static void start_port_error(dk_model* model, const char* kind, const char* name) {
     start_error(model);
-    add_text(model, kind);
-    add_text(model, " '");
-    add_text(model, name);
-    add_text(model, "'");
+    dk_add_text(model, kind);
+    dk_add_text(model, " '");
+    dk_add_text(model, name);
+    dk_add_text(model, "'");
 }
 
 /* "input 'x' axis 1 (dim 'batch')" */
@@ -93,32 +93,32 @@ static void start_axis_error(dk_model* model, int32_t input, int32_t axis) {
     const dk_port* port = &model->descriptor->inputs[input];
     const dk_axis* extent = &port->shape[axis];
     start_port_error(model, "input", port->name);
-    add_text(model, " axis ");
+    dk_add_text(model, " axis ");
     add_number(model, axis);
     if (extent->dim != DK_AXIS_FIXED) {
-        add_text(model, extent->dim == DK_AXIS_FORMULA ? " (formula '" : " (dim '");
-        add_text(model, extent->text);
-        add_text(model, "')");
+        dk_add_text(model, extent->dim == DK_AXIS_FORMULA ? " (formula '" : " (dim '");
+        dk_add_text(model, extent->text);
+        dk_add_text(model, "')");
     }
 }
 
 static void add_expected(dk_model* model, const char* expected, const char* found) {
-    add_text(model, ": expected ");
-    add_text(model, expected);
-    add_text(model, ", found ");
-    add_text(model, found);
+    dk_add_text(model, ": expected ");
+    dk_add_text(model, expected);
+    dk_add_text(model, ", found ");
+    dk_add_text(model, found);
 }
 
 static void add_bounds(dk_model* model, int64_t minimum, int64_t maximum) {
     if (maximum == INT64_MAX) {
-        add_text(model, "at least ");
+        dk_add_text(model, "at least ");
         add_number(model, minimum);
     } else if (minimum == INT64_MIN) {
-        add_text(model, "at most ");
+        dk_add_text(model, "at most ");
         add_number(model, maximum);
     } else {
         add_number(model, minimum);
-        add_text(model, "..");
+        dk_add_text(model, "..");
         add_number(model, maximum);
     }
 }
@@ -132,7 +132,7 @@ static int aligned(const void* address, size_t alignment) {
 dk_status dk_set_arena(dk_model* model, void* arena, size_t bytes) {
     start_error(model);
     if (bytes > 0 && !aligned(arena, DK_ALIGNMENT)) {
-        add_text(model, "the arena must start at a multiple of 64 bytes");
+        dk_add_text(model, "the arena must start at a multiple of 64 bytes");
         return DK_ERROR_ARENA;
     }
     model->arena = arena;
@@ -148,14 +148,14 @@ dk_status dk_init(
     start_error(model);
     model->descriptor = descriptor;
     if (weights_bytes != descriptor->weights_bytes || (weights == NULL && weights_bytes != 0)) {
-        add_text(model, "weights: expected ");
+        dk_add_text(model, "weights: expected ");
         add_number(model, (int64_t)descriptor->weights_bytes);
-        add_text(model, " bytes, found ");
+        dk_add_text(model, " bytes, found ");
         add_number(model, weights == NULL ? 0 : (int64_t)weights_bytes);
         return DK_ERROR_WEIGHTS;
     }
     if (weights_bytes > 0 && !aligned(weights, DK_ALIGNMENT)) {
-        add_text(model, "the weights must start at a multiple of 64 bytes");
+        dk_add_text(model, "the weights must start at a multiple of 64 bytes");
         return DK_ERROR_WEIGHTS;
     }
     model->weights = weights;
@@ -169,9 +169,9 @@ dk_status dk_choose_level(dk_model* model, const dk_level* levels, int32_t count
         }
     }
     start_error(model);
-    add_text(model, "the model is compiled for CPU ");
-    add_text(model, levels[count - 1].cpu);
-    add_text(model, ", and this one lacks some of its instructions: build it with --cpu portable, or for this CPU");
+    dk_add_text(model, "the model is compiled for CPU ");
+    dk_add_text(model, levels[count - 1].cpu);
+    dk_add_text(model, ", and this one lacks some of its instructions: build it with --cpu portable, or for this CPU");
     return DK_ERROR_CPU;
 }
 
@@ -198,13 +198,13 @@ static dk_status
 check_memory(dk_model* model, const char* kind, const char* name, const dk_tensor* tensor, int64_t bytes) {
     if (bytes > 0 && tensor->data == NULL) {
         start_port_error(model, kind, name);
-        add_text(model, " has no data");
+        dk_add_text(model, " has no data");
         return DK_ERROR_BUFFER;
     }
     if (bytes > 0 && !aligned(tensor->data, dk_dtype_bytes(tensor->dtype))) {
         start_port_error(model, kind, name);
-        add_text(model, " is not aligned for ");
-        add_text(model, dk_dtype_name(tensor->dtype));
+        dk_add_text(model, " is not aligned for ");
+        dk_add_text(model, dk_dtype_name(tensor->dtype));
         return DK_ERROR_BUFFER;
     }
     return DK_OK;
@@ -221,23 +221,23 @@ static dk_status check_input(dk_model* model, const dk_port* port, const dk_tens
     }
     if (tensor->rank != port->rank) {
         start_port_error(model, "input", port->name);
-        add_text(model, ": expected rank ");
+        dk_add_text(model, ": expected rank ");
         add_number(model, port->rank);
-        add_text(model, " [");
+        dk_add_text(model, " [");
         for (axis = 0; axis < port->rank; ++axis) {
-            add_text(model, axis == 0 ? "" : ", ");
-            add_text(model, port->shape[axis].text);
+            dk_add_text(model, axis == 0 ? "" : ", ");
+            dk_add_text(model, port->shape[axis].text);
         }
-        add_text(model, "], found rank ");
+        dk_add_text(model, "], found rank ");
         add_number(model, tensor->rank);
         return DK_ERROR_SHAPE;
     }
     for (axis = 0; axis < tensor->rank; ++axis) {
         if (tensor->shape[axis] < 0 || tensor->shape[axis] > DK_MAX_EXTENT) {
             start_port_error(model, "input", port->name);
-            add_text(model, " axis ");
+            dk_add_text(model, " axis ");
             add_number(model, axis);
-            add_text(model, ": no tensor has extent ");
+            dk_add_text(model, ": no tensor has extent ");
             add_number(model, tensor->shape[axis]);
             return DK_ERROR_SHAPE;
         }
@@ -245,9 +245,9 @@ static dk_status check_input(dk_model* model, const dk_port* port, const dk_tens
     bytes = dk_tensor_bytes(tensor);
     if ((uint64_t)bytes > tensor->bytes) {
         start_port_error(model, "input", port->name);
-        add_text(model, ": its shape needs ");
+        dk_add_text(model, ": its shape needs ");
         add_number(model, bytes);
-        add_text(model, " bytes, found ");
+        dk_add_text(model, " bytes, found ");
         add_number(model, (int64_t)tensor->bytes);
         return DK_ERROR_BUFFER;
     }
@@ -263,11 +263,11 @@ static void add_first_use(dk_model* model, int32_t dim, int64_t value) {
         const dk_port* port = &descriptor->inputs[input];
         for (axis = 0; axis < port->rank; ++axis) {
             if (port->shape[axis].dim == dim) {
-                add_text(model, ", but is ");
+                dk_add_text(model, ", but is ");
                 add_number(model, value);
-                add_text(model, " in input '");
-                add_text(model, port->name);
-                add_text(model, "' axis ");
+                dk_add_text(model, " in input '");
+                dk_add_text(model, port->name);
+                dk_add_text(model, "' axis ");
                 add_number(model, axis);
                 return;
             }
@@ -281,9 +281,9 @@ dk_status dk_check_axis(dk_model* model, const dk_tensor* inputs, int32_t input,
         return DK_OK;
     }
     start_axis_error(model, input, axis);
-    add_text(model, ": expected ");
+    dk_add_text(model, ": expected ");
     add_number(model, expected);
-    add_text(model, ", found ");
+    dk_add_text(model, ", found ");
     add_number(model, found);
     return DK_ERROR_SHAPE;
 }
@@ -297,16 +297,16 @@ static dk_status bind_axis(dk_model* model, int32_t input, int32_t axis, int64_t
             return DK_OK;
         }
         start_axis_error(model, input, axis);
-        add_text(model, " is ");
+        dk_add_text(model, " is ");
         add_number(model, found);
         add_first_use(model, index, *value);
         return DK_ERROR_SHAPE;
     }
     if (found < dim->minimum || (dim->maximum >= 0 && found > dim->maximum)) {
         start_axis_error(model, input, axis);
-        add_text(model, ": expected ");
+        dk_add_text(model, ": expected ");
         add_bounds(model, dim->minimum, dim->maximum < 0 ? INT64_MAX : dim->maximum);
-        add_text(model, ", found ");
+        dk_add_text(model, ", found ");
         add_number(model, found);
         return DK_ERROR_SHAPE;
     }
@@ -334,9 +334,9 @@ static dk_status check_capacity_dim(dk_model* model, const dk_dim* dim, int64_t 
         return DK_OK;
     }
     start_port_error(model, "capacity dim", dim->name);
-    add_text(model, ": expected ");
+    dk_add_text(model, ": expected ");
     add_bounds(model, dim->minimum, dim->maximum < 0 ? INT64_MAX : dim->maximum);
-    add_text(model, ", found ");
+    dk_add_text(model, ", found ");
     add_number(model, value);
     return DK_ERROR_SHAPE;
 }
@@ -367,9 +367,9 @@ dk_status dk_check_arena(dk_model* model, int64_t bytes) {
     }
     start_error(model);
     model->need.bytes = bytes;
-    add_text(model, "arena: needs ");
+    dk_add_text(model, "arena: needs ");
     add_number(model, bytes);
-    add_text(model, " bytes, found ");
+    dk_add_text(model, " bytes, found ");
     add_number(model, (int64_t)model->arena_bytes);
     return DK_ERROR_ARENA;
 }
@@ -380,9 +380,9 @@ dk_status dk_check_output(dk_model* model, const dk_tensor* outputs, int32_t out
         start_port_error(model, "output", port->name);
         model->need.bytes = bytes;
         model->need.output = output;
-        add_text(model, ": needs ");
+        dk_add_text(model, ": needs ");
         add_number(model, bytes);
-        add_text(model, " bytes, found ");
+        dk_add_text(model, " bytes, found ");
         add_number(model, (int64_t)outputs[output].bytes);
         return DK_ERROR_CAPACITY;
     }
@@ -394,11 +394,11 @@ dk_status dk_check_data(dk_model* model, const char* what, int64_t value, int64_
         return DK_OK;
     }
     start_error(model);
-    add_text(model, "the value of '");
-    add_text(model, what);
-    add_text(model, "' must be ");
+    dk_add_text(model, "the value of '");
+    dk_add_text(model, what);
+    dk_add_text(model, "' must be ");
     add_bounds(model, minimum, maximum);
-    add_text(model, ", found ");
+    dk_add_text(model, ", found ");
     add_number(model, value);
     return DK_ERROR_DATA;
 }
@@ -419,18 +419,18 @@ static int64_t scaled_extent(int64_t extent, int64_t needed, int64_t available) 
 dk_status
 dk_fail_capacity(dk_model* model, const char* what, int64_t needed, int64_t available, int32_t dim, int64_t extent) {
     start_error(model);
-    add_text(model, "'");
-    add_text(model, what);
-    add_text(model, "' needs ");
+    dk_add_text(model, "'");
+    dk_add_text(model, what);
+    dk_add_text(model, "' needs ");
     add_number(model, needed);
-    add_text(model, " bytes, found ");
+    dk_add_text(model, " bytes, found ");
     add_number(model, available);
     if (dim >= 0) {
         model->need.dim = dim;
         model->need.extent = scaled_extent(extent, needed, available);
-        add_text(model, "; set capacity dim '");
-        add_text(model, model->descriptor->dims[dim].name);
-        add_text(model, "' to ");
+        dk_add_text(model, "; set capacity dim '");
+        dk_add_text(model, model->descriptor->dims[dim].name);
+        dk_add_text(model, "' to ");
         add_number(model, model->need.extent);
     }
     return DK_ERROR_CAPACITY;
@@ -445,7 +445,7 @@ dk_status dk_fail_shape(dk_model* model, const char* message, const int64_t* val
             ++message;
         } else {
             piece[0] = *message;
-            add_text(model, piece);
+            dk_add_text(model, piece);
         }
     }
     return DK_ERROR_SHAPE;

@@ -6,16 +6,8 @@
 
 /* A tensor that is larger than what the device binds. */
 static dk_status fail_size(dk_model* model, const dk_slice* slice, int64_t most) {
-    static const char advice[] = " that this GPU binds at once: use smaller inputs, or run without the GPU";
     const dk_status status = dk_fail_capacity(model, slice->name, slice->bytes, most, -1, 0);
-    size_t length = 0;
-    while (model->error[length] != '\0') {
-        ++length;
-    }
-    for (size_t i = 0; advice[i] != '\0' && length + 1 < sizeof model->error; ++i) {
-        model->error[length] = advice[i];
-        model->error[++length] = '\0';
-    }
+    dk_add_text(model, " that this GPU binds at once: use smaller inputs, or run without the GPU");
     model->need.bytes = slice->bytes;
     return status;
 }

@@ -198,6 +198,9 @@ dk_fail_capacity(dk_model* model, const char* what, int64_t needed, int64_t avai
 /* Report DK_ERROR_SHAPE. Each `{}` of `message` stands for the next of `values`. */
 dk_status dk_fail_shape(dk_model* model, const char* message, const int64_t* values);
 
+/* Add to the text of the error that was reported last. */
+void dk_add_text(dk_model* model, const char* text);
+
 /* Before each step that computes or copies, by its number in plan.json, and with -1 behind the last: nothing, unless
    the model is compiled with -DDK_PROFILE and linked with a profiler. */
 #ifdef DK_PROFILE

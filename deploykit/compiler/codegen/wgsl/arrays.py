@@ -29,9 +29,6 @@ from deploykit.compiler.codegen.wgsl.types import WIDE, element_type, packed, va
 from deploykit.compiler.codegen.wgsl.variants import Section
 from deploykit.compiler.schedules.gpu.limits import LANES
 
-VECTORS = ("float32", "float16", "int32", "uint32", "int8", "uint8", "bool")
-"""What there are arrays of vectors of."""
-
 _BITS_OF_BYTES = "vec4<u32>(0u, 8u, 16u, 24u)"
 
 

@@ -29,12 +29,12 @@ from deploykit.compiler.codegen.memory import depends_on_memory
 from deploykit.compiler.codegen.rewrite import variables
 from deploykit.compiler.codegen.wgsl import support, teams
 from deploykit.compiler.codegen.wgsl.accesses import Accesses
-from deploykit.compiler.codegen.wgsl.arrays import VECTORS, Array, joined
+from deploykit.compiler.codegen.wgsl.arrays import Array, joined
 from deploykit.compiler.codegen.wgsl.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.wgsl.types import WIDE, dtype_of, value_type
 from deploykit.compiler.codegen.wgsl.variants import F16, Section, Shader
 from deploykit.compiler.codegen.wgsl.words import WORDS
-from deploykit.compiler.schedules.gpu.limits import LANES, WORKGROUP
+from deploykit.compiler.schedules.gpu.limits import LANES, VECTORS, WORKGROUP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

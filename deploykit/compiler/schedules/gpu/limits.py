@@ -7,6 +7,9 @@ from dataclasses import dataclass
 LANES = 4
 """Elements of a vector."""
 
+VECTORS = ("float32", "float16", "int32", "uint32", "int8", "uint8", "bool")
+"""What there are vectors of."""
+
 WORKGROUP = 64
 """Invocations of a workgroup."""
 

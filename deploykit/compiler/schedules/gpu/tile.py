@@ -23,7 +23,7 @@ import tvm_ffi
 from tvm import ir, sym, tirx
 
 from deploykit.compiler.schedules.access import Views, analyse, fuse, offset_of, pinned, static_stride, values_of
-from deploykit.compiler.schedules.gpu.limits import LANES
+from deploykit.compiler.schedules.gpu.limits import LANES, VECTORS
 from deploykit.compiler.schedules.gpu.team import Way, agreed, once, shared_out
 from deploykit.compiler.schedules.loops import (
     Code,
@@ -39,9 +39,6 @@ from deploykit.compiler.schedules.loops import (
     without_units,
 )
 from deploykit.compiler.schedules.nest import Axis, Buffer, Expr, Stage, call_name, collect, sequence, substitute
-
-DTYPES = ("float32", "float16", "int32", "uint32", "int8", "uint8", "bool")
-"""What there are vectors of."""
 
 WIDTHS = (8, 4)
 """Columns of a tile, the best first."""
@@ -59,8 +56,8 @@ ROWS = (4, 7, 5, 6, 3, 2)
 def tile(stage: Stage, views: Views) -> list[Way] | str:
     """What computes `stage`, or why it is not done in tiles."""
     buffers = {*stage.touched, *stage.outputs}
-    if any(dtype_of(buffer) not in DTYPES for buffer in buffers):
-        return f"not over {' and '.join(DTYPES)}"
+    if any(dtype_of(buffer) not in VECTORS for buffer in buffers):
+        return f"not over {' and '.join(VECTORS)}"
     if stage.store is None:
         return "several results"
     if stage.reduce and stage.combine is None:
@@ -209,12 +206,9 @@ class _Tiles:
         invocations share out, where there are few tiles of long sums."""
         outer = [axis for axis in self.axes[:-1] if self.row is None or axis is not self.row]
         rows = 1 if self.row is None else self._rows()
-        extents = [as_index(axis.extent) for axis in outer]
-        blocks: Expr = const(1)
-        if self.row is not None:
-            blocks = tirx.floordiv(as_index(self.row.extent) + (rows - 1), const(rows))
-        total: Expr = const((self.column.static or 0) // self.width)
-        for extent in (blocks, *reversed(extents)):
+        extents = self._extents(outer, rows)
+        total = extents[-1]
+        for extent in reversed(extents[:-1]):
             total = total * extent
         known = sym.Analyzer()
         for var in dict.fromkeys(collect(total, ir.Var)):
@@ -238,14 +232,17 @@ class _Tiles:
             return False
         return self.reduce[0].static is None or self.reduce[0].static >= LONG
 
-    def _loop(self, outer: Sequence[Axis], rows: int, total: Expr) -> Any:
-        extents = [as_index(axis.extent) for axis in outer]
-        chunks = const((self.column.static or 0) // self.width)
+    def _extents(self, outer: Sequence[Axis], rows: int) -> list[Expr]:
+        """Of the outer axes, then how many blocks of rows and chunks of columns there are."""
         blocks = const(1) if self.row is None else tirx.floordiv(as_index(self.row.extent) + (rows - 1), const(rows))
+        return [*(as_index(axis.extent) for axis in outer), blocks, const((self.column.static or 0) // self.width)]
+
+    def _loop(self, outer: Sequence[Axis], rows: int, total: Expr) -> Any:
+        extents = self._extents(outer, rows)
 
         def at(index: Expr) -> Any:
             code = Code()
-            *places, block, chunk = unravel(index, [*extents, blocks, chunks])
+            *places, block, chunk = unravel(index, extents)
             values: dict[ir.Var, Expr] = {}
             for axis, place in zip(outer, places, strict=True):
                 values[axis.var] = index_of(axis, code.let(axis.var.name.removeprefix("v_"), place))
