@@ -17,7 +17,7 @@ import deploykit
 from deploykit.dtypes import DTYPES
 from deploykit.errors import ShapeError, ToolchainError, UsageError
 from deploykit.runtime import JS_RUNNER
-from deploykit.targets.webgpu import ARRAYS
+from deploykit.targets.webgpu import ARRAYS, WebTarget
 from tests.web.conftest import in_node
 
 
@@ -123,3 +123,19 @@ def test_a_failing_linker_leaves_nothing_behind(
     with pytest.raises(ToolchainError, match="pip install ziglang"):
         deploykit.build(model, "webgpu", {"n": 1, "h": 4}, tmp_path / "dist")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_package_of_one_module(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 20]> f (float[n] x) => (float[n] y) { y = Abs(x) }'
+    )
+    artifact = deploykit.build(model, WebTarget(["model-relaxed"]), output=tmp_path / "one")
+    assert artifact is not None
+    found = {file.name for file in artifact.manifest.files}
+    assert found & {"model.wasm", "model-relaxed.wasm", "model-gpu.wasm", "shaders.wgsl"} == {"model-relaxed.wasm"}
+
+
+@pytest.mark.parametrize("modules", [[], ["model", "relaxed"]])
+def test_modules_that_there_are_not(modules: list[str]) -> None:
+    with pytest.raises(UsageError, match=r"are not one or more of model, model-relaxed, model-gpu"):
+        WebTarget(modules)

@@ -38,6 +38,7 @@ SHARD_BYTES = 16 << 20
 
 CPU_MODULES = ("model", "model-relaxed")
 GPU_MODULE = "model-gpu"
+MODULES = (*CPU_MODULES, GPU_MODULE)
 SHADERS = "shaders.wgsl"
 
 PAGES = ("index.mjs", "index.d.mts", "index.d.ts", "package.json", "demo.html", "README.md")
@@ -63,14 +64,16 @@ ARRAYS = {
 
 
 class WebTarget:
-    """`modules`: those to make; what loads another one finds none."""
+    """`modules`: those to make; what loads another one finds none. Raises `UsageError` for one that there is not."""
 
     name = "webgpu"
     description = "a package for web pages and node: WebAssembly with vectors, loaded by plain JavaScript"
     native = False
 
-    def __init__(self, modules: Iterable[str] = (*CPU_MODULES, GPU_MODULE)) -> None:
+    def __init__(self, modules: Iterable[str] = MODULES) -> None:
         self.modules = tuple(modules)
+        if not self.modules or not set(self.modules) <= set(MODULES):
+            raise UsageError(f"the modules {list(self.modules)} are not one or more of {', '.join(MODULES)}")
 
     def check(self) -> Availability:
         from deploykit.engines.node import find_node
