@@ -7,7 +7,7 @@ JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist=worksteal -q
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo packages test test-fast lint format bench bench-web lock clean
+.PHONY: help setup demo packages test test-all test-fast lint format bench bench-web zoo lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -21,12 +21,16 @@ $(VENV)/ready: pyproject.toml requirements.lock tools/prepare.sh
 demo: setup ## Build real models for every target, run them, compare, and print a table
 	$(BIN)/python -m bench.demo
 
-bench: setup ## Time models next to ONNX Runtime, and PyTorch and IREE where they are installed; see build/bench
+bench: setup ## Time models next to ONNX Runtime, and OpenVINO, PyTorch and IREE where they are installed; see build/bench
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.roofline
 
 bench-web: setup ## Time web packages next to onnxruntime-web in Chromium; see build/bench-web
 	$(BIN)/python -m bench.web
+
+ZOO ?=
+zoo: setup ## Export models with PyTorch and others, build and compare them, and write docs/models.md; options in ZOO
+	$(BIN)/python -m tests.zoo --jobs $(JOBS) $(ZOO)
 
 NPM_CI := $(BIN)/npm ci --no-audit --no-fund --loglevel=error
 packages: node_modules/.package-lock.json apps/web/node_modules/.package-lock.json ## Install JavaScript for some tests
@@ -37,7 +41,11 @@ node_modules/.package-lock.json: package.json package-lock.json | setup
 apps/web/node_modules/.package-lock.json: apps/web/package.json apps/web/package-lock.json | setup
 	$(NPM_CI) --prefix apps/web
 
-test: setup ## Run all tests
+SLICE ?= $(shell git rev-parse HEAD 2>/dev/null || echo all)
+test: setup ## Run the tests, of long suites a slice that the commit selects (SLICE=... for another one)
+	$(PYTEST) --slice $(SLICE)
+
+test-all: setup ## Run all tests, which takes hours
 	$(PYTEST)
 
 test-fast: setup ## Run the tests that take seconds

@@ -5,9 +5,10 @@
 
 A line is a model at one choice of sizes and threads: median times with deploykit and each peer of `bench.peers` that is
 installed, measured by turns, after their results were compared. `ratio` is the peer's time over ours: above 1 we are
-faster. `dynamic / static` is our time over that of an artifact that is built for exactly these sizes. Each model also
-has the growth of peak resident memory of each side in a process of its own, the time of the build and the bytes of the
-artifact. DIR (default `build/bench`) receives the table as `report.md`, `report.json` and `report.png`.
+faster; `best` is the ratio to the fastest of the peers whose results are right, and which one that is. `dynamic /
+static` is our time over that of an artifact that is built for exactly these sizes. Each model also has the growth of
+peak resident memory of each side in a process of its own, the time of the build and the bytes of the artifact. DIR
+(default `build/bench`) receives the table as `report.md`, `report.json` and `report.png`.
 
 Exit code 1 when results differ from those of ONNX Runtime.
 """

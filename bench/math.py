@@ -110,20 +110,30 @@ def covered(function: Function, operands: Sequence[np.ndarray], exact: np.ndarra
     return inside
 
 
+def distance(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """How far results are from exact ones, in units of the last place; infinitely far where a NaN, an infinity or
+    the sign of a zero differs."""
+    with np.errstate(all="ignore"):
+        expected = exact.astype("float32")
+        apart = np.abs(got.astype("float64") - exact) / np.spacing(np.abs(expected)).astype("float64")
+    special = ~np.isfinite(expected) | (expected == 0)
+    same = (got == expected) & (np.signbit(got) == np.signbit(expected)) | (np.isnan(got) & np.isnan(expected))
+    nearly = (expected == 0) & (np.abs(got) < 2e-45)
+    found: np.ndarray = np.where(
+        special, np.where(same | nearly, 0.0, np.inf), np.where(np.isnan(apart), np.inf, apart)
+    )
+    return found
+
+
 def error(call: Callable[..., None], function: Function, *, fast: bool) -> tuple[float, str]:
-    """The largest error and where it is; a NaN, an infinity or a sign of zero that differs counts as infinite."""
+    """The largest error and where it is."""
     operands = arguments(function.operands)
     got = np.empty_like(operands[0])
     call(*operands, got)
     with np.errstate(all="ignore"):
         exact = function.exact(*(x.astype("float64") for x in operands))
-        expected = exact.astype("float32")
-        counts = covered(function, operands, exact) if fast else np.full(got.shape, fill_value=True)
-        distance = np.abs(got.astype("float64") - exact) / np.spacing(np.abs(expected)).astype("float64")
-    special = ~np.isfinite(expected) | (expected == 0)
-    same = (got == expected) & (np.signbit(got) == np.signbit(expected)) | (np.isnan(got) & np.isnan(expected))
-    nearly = (expected == 0) & (np.abs(got) < 2e-45)
-    wrong = np.where(counts, np.where(special, np.where(same | nearly, 0.0, np.inf), distance), 0.0)
+    counts = covered(function, operands, exact) if fast else np.full(got.shape, fill_value=True)
+    wrong = np.where(counts, distance(got, exact), 0.0)
     worst = int(np.argmax(wrong))
     return float(wrong[worst]), ", ".join(f"{x[worst]:.9g}" for x in operands)
 

@@ -1,12 +1,13 @@
 """What a benchmark found, as JSON, as one table for people, and as a picture.
 
-`ratio` is always the peer's median time over ours: above 1 we are faster.
+`ratio` is always the peer's median time over ours: above 1 we are faster. `best` is the ratio to the fastest peer of a
+row, where there are several.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from math import exp, log, log2
@@ -18,7 +19,7 @@ from bench.worker import OURS, STATIC
 from deploykit.benchmark import Timing
 from deploykit.cli.console import text_bytes, text_seconds
 
-_PACKAGES = ("deploykit", "onnxruntime", "torch", "iree-base-compiler")
+_PACKAGES = ("deploykit", "onnxruntime", "openvino", "torch", "iree-base-compiler")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,11 @@ class Row:
     def ratio(self, side: str) -> float | None:
         """The side's time over ours."""
         return self.times[side].median / self.times[OURS].median if side in self.times else None
+
+    def best(self) -> str | None:
+        """The fastest of the peers whose results are right."""
+        peers = [side for side in PEERS if side in self.times and side not in self.wrong]
+        return min(peers, key=lambda side: self.times[side].median, default=None)
 
     @property
     def label(self) -> str:
@@ -73,6 +79,7 @@ class Report:
                 {
                     **asdict(row),
                     "ratios": {side: row.ratio(side) for side in row.times if side in PEERS},
+                    "best": row.best(),
                     "dynamic_to_static": _inverse(row.ratio(STATIC)),
                 }
                 for row in self.rows
@@ -83,12 +90,16 @@ class Report:
         """Sentences over all rows."""
         lines = []
         for threads in sorted({row.threads for row in self.rows}):
-            for side, peer in PEERS.items():
-                ratios = [r for row in self.rows if row.threads == threads and (r := row.ratio(side)) is not None]
+            rows = [row for row in self.rows if row.threads == threads]
+            opponents = [(peer.title, [row.ratio(side) for row in rows]) for side, peer in PEERS.items()]
+            if len(self._sides()) > 1:
+                opponents.append(("the best peer of each line", [_best_ratio(row) for row in rows]))
+            for title, found in opponents:
+                ratios = [ratio for ratio in found if ratio is not None]
                 if ratios:
                     ahead = f"{sum(ratio >= 1 for ratio in ratios)} of {len(ratios)}"
                     lines.append(
-                        f"{threads} thread(s), against {peer.title}: geometric mean {mean(ratios):.2f}, at least as "
+                        f"{threads} thread(s), against {title}: geometric mean {mean(ratios):.2f}, at least as "
                         f"fast in {ahead} lines, least {min(ratios):.2f}"
                     )
         dynamic = [1 / r for row in self.rows if (r := row.ratio(STATIC)) is not None]
@@ -101,14 +112,19 @@ class Report:
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Columns, those aligned to the right with `>` before the name, and rows of text."""
-        sides = [side for side in PEERS if any(side in row.times for row in self.rows)]
+        sides = self._sides()
         columns = ["model", *(f">{name}" for name in ("sizes", "threads", "deploykit", "dynamic/static"))]
         columns += [name for side in sides for name in (f">{PEERS[side].short}", ">ratio")]
+        columns += [">best"] * (len(sides) > 1)
         columns += [">memory", ">memory of ORT", ">build", ">artifact"]
         models = {model.name: model for model in self.models}
         return columns, [self._cells(row, models[row.model], sides) for row in self.rows]
 
-    def _cells(self, row: Row, model: Model, sides: Iterable[str]) -> list[str]:
+    def _sides(self) -> list[str]:
+        """The peers that took part."""
+        return [side for side in PEERS if any(side in row.times for row in self.rows)]
+
+    def _cells(self, row: Row, model: Model, sides: Sequence[str]) -> list[str]:
         sizes = " ".join(map(str, row.sizes.values()))
         cells = [row.model, sizes, str(row.threads), text_seconds(row.times[OURS].median)]
         cells.append(_number(_inverse(row.ratio(STATIC))))
@@ -116,6 +132,9 @@ class Report:
             found = row.times.get(side)
             wrong = " WRONG" if side in row.wrong else ""
             cells += [text_seconds(found.median) if found else "", _number(row.ratio(side)) + wrong]
+        if len(sides) > 1:
+            best = row.best()
+            cells.append("" if best is None else f"{_number(row.ratio(best))} {PEERS[best].short}")
         cells += [_bytes(model.memory.get(side)) for side in (OURS, "onnxruntime")]
         return [*cells, text_seconds(model.build_seconds), text_bytes(model.artifact_bytes)]
 
@@ -174,6 +193,11 @@ def _versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+def _best_ratio(row: Row) -> float | None:
+    best = row.best()
+    return None if best is None else row.ratio(best)
 
 
 def _number(value: float | None) -> str:

@@ -63,7 +63,7 @@ def _time(job: Job, report: Callable[[Any], None]) -> None:
     peers: dict[str, Runner] = {}
     for name in job.peers:
         try:
-            peers[name] = PEERS[name].load(Path(job.model), job.threads)
+            peers[name] = PEERS[name].load(Path(job.model), job.threads, case.dims)
         except Exception as error:  # noqa: BLE001 - each peer raises exceptions of its own
             report({"skipped": name, "reason": _first_line(error)})
     with deploykit.open(job.artifact, threads=job.threads) as session:
@@ -110,7 +110,7 @@ def _memory(job: Job, report: Callable[[Any], None]) -> None:
     run = (
         deploykit.open(job.artifact, threads=job.threads).run
         if side == OURS
-        else PEERS[side].load(Path(job.model), job.threads)
+        else PEERS[side].load(Path(job.model), job.threads, case.dims)
     )
     for arrays in inputs:
         run(arrays)

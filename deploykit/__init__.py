@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from deploykit.errors import (
     ArtifactError,
+    DataError,
     DeploykitError,
     MismatchError,
     ShapeError,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Artifact",
     "ArtifactError",
+    "DataError",
     "DeploykitError",
     "MismatchError",
     "Session",

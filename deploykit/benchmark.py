@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
-
-import numpy as np
+from typing import Any
 
 from deploykit import reference as references
 from deploykit.session import Session
@@ -50,7 +49,7 @@ class Benchmark:
 
 def benchmark(
     session: Session,
-    inputs: Mapping[str, np.ndarray],
+    inputs: Mapping[str, Any],
     *,
     against: str | None = None,
     model: str | Path | None = None,

@@ -1,36 +1,47 @@
-"""`load` and `build`: from a model file to an artifact folder."""
+"""`load` and `build`: from a model file to an artifact folder.
+
+A signal ends both at once, also in native code: what its handler raises, they raise, and leave nothing behind. In the
+command line that is the end of the process. In another one, a thread may compute on until its native code returns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploykit.artifact import Artifact, check_output
 from deploykit.errors import UsageError
 from deploykit.manifest import describe_source
+from deploykit.parallel import interruptible
 
 if TYPE_CHECKING:
     import onnx
 
     from deploykit.frontends.model import DimBounds, ImportedModel
+    from deploykit.samples import Source
     from deploykit.targets.base import Target
 
 OPTIMISATION_LEVELS = {"O0": 0, "O1": 1, "O2": 2, "O3": 3}
 """`O0`: one kernel an operator; from `O1` on operators are fused. `O2` is the default; `O3` does the same today."""
 
 
-def load(source: str | Path | onnx.ModelProto, dims: DimBounds | None = None) -> ImportedModel:
+@interruptible
+def load(
+    source: str | Path | onnx.ModelProto, dims: DimBounds | None = None, *, seed_input: str | None = None
+) -> ImportedModel:
     """Import a model: a path of an ONNX file, or an `onnx.ModelProto`.
 
-    `dims` pins symbolic dims (`{"seq": 128}`) or bounds them (`{"batch": (1, 64)}`). Raises `UsageError` and
-    `UnsupportedModelError`.
+    `dims` pins symbolic dims (`{"seq": 128}`) or bounds them (`{"batch": (1, 64)}`). `seed_input` names a further
+    input, an int64 scalar, that random numbers depend on. Raises `UsageError` and `UnsupportedModelError`.
     """
     from deploykit.frontends.onnx import load_onnx
 
-    return load_onnx(source, dims)
+    return load_onnx(source, dims, seed_input=seed_input)
 
 
+@interruptible
 def build(
     model: str | Path | onnx.ModelProto | ImportedModel,
     target: str | Target = "host",
@@ -39,22 +50,33 @@ def build(
     *,
     opt: str = "O2",
     cpu: str = "native",
+    seed_input: str | None = None,
     fast_math: bool = False,
+    index_checks: bool = True,
     dump_dir: str | Path | None = None,
     stop_after: str | None = None,
+    check: bool = False,
+    check_inputs: Mapping[str, Source] | None = None,
     on_stage: Callable[[str], None] = lambda _: None,
 ) -> Artifact | None:
     """Compile a model for a target, by its name, and write its artifact folder at `output`, whole or not at all.
 
     `on_stage(name)` is called when each stage of `deploykit.compiler.pipeline.STAGES` begins; `dump_dir` receives what
     each produced as text; `stop_after` ends the build after a stage, and the result is then `None`. `fast_math` takes
-    shorter forms of exp, tanh and the like, with errors up to 4 instead of 2 units in the last place.
+    shorter forms of exp, tanh and the like, with errors up to 4 instead of 2 units in the last place. Without
+    `index_checks` a run with indices out of range, say of a token that is not in a vocabulary, is not refused: the
+    nearest element is taken. `seed_input` is that of `load`.
 
-    Raises `UsageError`, `UnsupportedModelError` and `ToolchainError`.
+    With `check` the artifact is run at both ends of the bounds of its dims and compared with ONNX Runtime before it is
+    put at `output`. Its inputs are those of `check_inputs` by name, the others random.
+
+    Raises `UsageError`, `UnsupportedModelError` and `ToolchainError`, and `MismatchError` when `check` finds that a
+    result differs; nothing is left at `output` then.
     """
     from deploykit.compiler.pipeline import STAGES, Observer, compile_program
     from deploykit.compiler.program.alternatives import with_alternatives
     from deploykit.compiler.program.placement import CAPACITY, require_capacities
+    from deploykit.final_check import check_artifact, require_checkable
     from deploykit.frontends.model import ImportedModel
     from deploykit.targets.base import PackageOptions, find_target, profiles_for, write_artifact
 
@@ -66,19 +88,28 @@ def build(
     profiles = profiles_for(chosen, cpu)
     if stop_after is None:
         check_output(Path(output))
+        if check:
+            require_checkable(model, chosen)
     observer = Observer(on_stage, Path(dump_dir) if dump_dir else None, stop_after)
     given = dict(dims or {})
     capacities = {name: given.pop(name) for name in list(given) if name.startswith(CAPACITY)}
     with observer.stage("import"):
-        imported = model.with_dims(given) if isinstance(model, ImportedModel) else load(model, given)
+        if isinstance(model, ImportedModel):
+            if seed_input is not None:
+                raise UsageError("the model is loaded already: give seed_input to deploykit.load")
+            imported = model.with_dims(given)
+        else:
+            imported = load(model, given, seed_input=seed_input)
     level = OPTIMISATION_LEVELS[opt]
-    program = compile_program(imported, profiles[0], observer, level=level, capacities=capacities)
+    compiled = partial(compile_program, imported, level=level, capacities=capacities, index_checks=index_checks)
+    program = compiled(profiles[0], observer)
     if program is None or stop_after == "program":
         return None
     quiet = Observer(seconds=observer.seconds)
-    others = [compile_program(imported, profile, quiet, level=level, capacities=capacities) for profile in profiles[1:]]
+    others = [compiled(profile, quiet) for profile in profiles[1:]]
     program = with_alternatives(program, [other for other in others if other is not None])
     source = describe_source(Path(model)) if isinstance(model, str | Path) else None
     require_capacities(program, capacities)
-    options = PackageOptions(cpu=cpu, fast_math=fast_math, observer=observer, source=source)
+    compare = partial(check_artifact, model=model, sources=check_inputs) if check else None
+    options = PackageOptions(cpu=cpu, fast_math=fast_math, observer=observer, source=source, check=compare)
     return write_artifact(program, chosen, Path(output), options)

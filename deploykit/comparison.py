@@ -1,16 +1,23 @@
 """How far one array is from another: absolute, relative and ULP error.
 
 An element is within tolerance when `|actual - expected| <= atol + rtol * |expected|`, both are NaN, or both are the
-same infinity. Relative and ULP errors are taken over elements whose expected magnitude is at least `atol`: near zero
-they say nothing. A ULP is the distance between neighbouring numbers of the expected dtype.
+same infinity; strings when they are the same. Relative and ULP errors are taken over elements whose expected magnitude
+is at least `atol`: near zero they say nothing. A ULP is the distance between neighbouring numbers of a dtype.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from deploykit.structure import Structure
+
+STRING = "string"
+ABSENT = "absent"
+"""The dtypes in a `Difference` of strings, and of an optional that is absent."""
 
 _WIDE = {2: np.uint16, 4: np.uint32, 8: np.uint64}
 
@@ -53,15 +60,43 @@ class Difference:
         return self.problem is None and self.outside == 0
 
 
+def compare_values(
+    structure: Structure, actual: Any, expected: Any, tolerance: Tolerance | None = None
+) -> Iterator[Difference]:
+    """The errors of an output that may be a sequence or absent, one for each array that it consists of."""
+    if (actual is None) != (expected is None):
+        found, wanted = ("absent" if value is None else "present" for value in (actual, expected))
+        yield Difference(structure.name, "", (), problem=f"it is {found}, expected {wanted}")
+    elif actual is None:
+        yield Difference(structure.name, ABSENT, ())
+    elif structure.kind == "sequence":
+        if len(actual) != len(expected):
+            problem = f"it has {len(actual)} items, expected {len(expected)}"
+            yield Difference(structure.name, "", (len(expected),), problem=problem)
+            return
+        for item, ours, theirs in zip(structure.items, actual, expected, strict=True):
+            yield from compare_values(item, ours, theirs, tolerance)
+    elif structure.kind == "optional":
+        yield from compare_values(structure.items[0], actual, expected, tolerance)
+    else:
+        yield compare(structure.name, np.asarray(actual), np.asarray(expected), tolerance)
+
+
 def compare(name: str, actual: np.ndarray, expected: np.ndarray, tolerance: Tolerance | None = None) -> Difference:
     """The errors of `actual` against `expected`. The default tolerance is that of the expected dtype."""
     dtype, shape = str(expected.dtype), tuple(expected.shape)
+    if expected.dtype.kind in "OUT":
+        dtype, actual, expected = STRING, actual.astype(object), expected.astype(object)
     if actual.shape != expected.shape:
         return Difference(name, dtype, shape, problem=f"shape is {actual.shape}, expected {expected.shape}")
     if actual.dtype != expected.dtype:
         return Difference(name, dtype, shape, problem=f"dtype is {actual.dtype}, expected {expected.dtype}")
     if expected.size == 0:
         return Difference(name, dtype, shape)
+    if dtype == STRING:
+        others = np.argwhere(np.asarray(actual != expected))
+        first = tuple(map(int, others[0])) if len(others) else None
+        return Difference(name, dtype, shape, outside=len(others), worst=first)
     allowed = tolerance or tolerance_of(expected.dtype)
     error = _distance(actual, expected)
     e = expected.astype(np.float64)

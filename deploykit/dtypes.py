@@ -1,7 +1,8 @@
 """The dtypes of a model's interface: what users call them, how they lie in memory, what NumPy calls them.
 
 Types below one byte take one byte an element: integers sign- or zero-extended, `float4_e2m1` in the low four bits.
-bfloat16 and the 8-bit floats lie in memory as in NumPy (package ml_dtypes). `code` is `dk_dtype` of `deploykit.h`.
+bfloat16 and the 8-bit floats lie in memory as in NumPy (package ml_dtypes). A `string` is a span of bytes, which are in
+a tensor of their own (see `structure`). `code` is `dk_dtype` of `deploykit.h`.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ _PACKED = (
     *(("float8_e4m3fn", ml_dtypes.float8_e4m3fn, "uint8"), ("float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz, "uint8")),
     *(("float8_e5m2", ml_dtypes.float8_e5m2, "uint8"), ("float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz, "uint8")),
     *(("float8_e8m0", ml_dtypes.float8_e8m0fnu, "uint8"), ("float4_e2m1", ml_dtypes.float4_e2m1fn, "uint8")),
+    ("string", object, "int64"),
 )
 _ROWS = (*((name, None, name) for name in _PLAIN), *_PACKED)
 

@@ -32,6 +32,10 @@ class ShapeError(UsageError):
     """An input's rank, dtype or dims do not fit the model."""
 
 
+class DataError(ShapeError):
+    """A value in an input, or computed from the inputs, is out of its range: an index or a size."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """One node that cannot be compiled."""

@@ -9,20 +9,26 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from deploykit.errors import ArtifactError
 from deploykit.parallel import each
+from deploykit.structure import Structure
 
 MANIFEST = "manifest.json"
 SCHEMA_VERSION = 1
 
-_THOROUGH_BELOW = 8 << 20
-"""Bytes: larger files are compressed with gzip's fastest level; weights hardly shrink at any."""
+MEASURED_BELOW = 8 << 20
+"""Bytes: what larger files shrink to is estimated; compression of weights takes longer than the rest of a build."""
+
+_SAMPLES, _SAMPLE_BYTES = 64, 64 << 10
+"""How many pieces of a large file are compressed for that, and how large each is."""
 
 
 class _Entry(BaseModel):
@@ -53,7 +59,8 @@ class MemoryEntry(_Entry):
 
 
 class FileEntry(_Entry):
-    """A file of the folder by its relative path. `gzip_bytes` is what a transfer with gzip takes."""
+    """A file of the folder by its relative path. `gzip_bytes` is what a transfer with gzip takes, for files of
+    `MEASURED_BELOW` bytes and more estimated from samples."""
 
     name: str
     bytes: int
@@ -78,7 +85,8 @@ class SourceEntry(_Entry):
 class Manifest(_Entry):
     """`prefix` starts every public C symbol; `cpu` is what native kernels were compiled for; `levels` are the CPUs, the
     best first, where there are kernels for several; `fast_math`: whether elementwise functions have their shorter
-    forms; `times` are seconds a stage of the build."""
+    forms; `inputs_as` and `outputs_as` are what ports are to the user, empty where each is a tensor; `times` are
+    seconds a stage of the build."""
 
     schema_version: int = SCHEMA_VERSION
     generator: str
@@ -90,6 +98,8 @@ class Manifest(_Entry):
     fast_math: bool = False
     inputs: tuple[PortEntry, ...]
     outputs: tuple[PortEntry, ...]
+    inputs_as: tuple[Structure, ...] = ()
+    outputs_as: tuple[Structure, ...] = ()
     dims: tuple[DimEntry, ...]
     peak_memory: MemoryEntry
     files: tuple[FileEntry, ...]
@@ -103,8 +113,19 @@ class Manifest(_Entry):
         parts = (self.target, self.cpu, "fast math" if self.fast_math else None)
         return ", ".join(part for part in parts if part)
 
+    @property
+    def taken(self) -> tuple[Structure, ...]:
+        """The inputs as the user gives them."""
+        return self.inputs_as or tuple(Structure(port.name, "tensor") for port in self.inputs)
+
+    @property
+    def given(self) -> tuple[Structure, ...]:
+        """The outputs as the user gets them."""
+        return self.outputs_as or tuple(Structure(port.name, "tensor") for port in self.outputs)
+
     def to_json(self) -> str:
-        return self.model_dump_json(indent=2) + "\n"
+        plain = {name for name in ("inputs_as", "outputs_as") if not getattr(self, name)}
+        return self.model_dump_json(indent=2, exclude=plain) + "\n"
 
 
 def generator_version() -> str:
@@ -134,10 +155,15 @@ def read_manifest(folder: Path) -> Manifest:
         raise ArtifactError(f"{path} is damaged: {error}") from error
 
 
+def printable(name: str) -> str:
+    """The name of a file as text: bytes that are no UTF-8 show as replacement characters."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
 def describe_source(path: Path) -> SourceEntry:
     """The entry of a model file. Raises `OSError` as the file system does."""
     with path.open("rb") as file:
-        return SourceEntry(file=path.name, sha256=hashlib.file_digest(file, "sha256").hexdigest())
+        return SourceEntry(file=printable(path.name), sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def describe_files(folder: Path, names: Iterable[str]) -> tuple[FileEntry, ...]:
@@ -146,16 +172,22 @@ def describe_files(folder: Path, names: Iterable[str]) -> tuple[FileEntry, ...]:
 
 
 def _describe(folder: Path, name: str) -> FileEntry:
-    data = (folder / name).read_bytes()
-    return FileEntry(name=name, bytes=len(data), gzip_bytes=_gzip_bytes(data), sha256=hashlib.sha256(data).hexdigest())
+    with (folder / name).open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        size = file.seek(0, os.SEEK_END)
+        return FileEntry(name=name, bytes=size, gzip_bytes=_gzip_bytes(file, size), sha256=digest)
 
 
-def _gzip_bytes(data: bytes) -> int:
-    """The size of a gzip file, which for large data has several members."""
-    if len(data) < _THOROUGH_BELOW:
-        return len(gzip.compress(data, compresslevel=9, mtime=0))
-    members = [memoryview(data)[start : start + _THOROUGH_BELOW] for start in range(0, len(data), _THOROUGH_BELOW)]
-    return sum(each(lambda member: len(gzip.compress(member, compresslevel=1, mtime=0)), members))
+def _gzip_bytes(file: BinaryIO, size: int) -> int:
+    """The size of a gzip file; for large data, of samples at even distances, in proportion."""
+    if size < MEASURED_BELOW:
+        file.seek(0)
+        return len(gzip.compress(file.read(), compresslevel=9, mtime=0))
+    samples = b""
+    for sample in range(_SAMPLES):
+        file.seek((size - _SAMPLE_BYTES) * sample // (_SAMPLES - 1))
+        samples += file.read(_SAMPLE_BYTES)
+    return size * len(gzip.compress(samples, mtime=0)) // len(samples)
 
 
 def verify_files(folder: Path, manifest: Manifest) -> None:

@@ -26,18 +26,55 @@ DEVICE: str | None = None
 
 
 class PreparedModel(BackendRep):
-    """A built model. `run` takes the inputs in order and gives the outputs in order."""
+    """A model, built when it is given its first inputs: lengths of sequences, for one, are fixed when it is built.
+    `run` takes the inputs in order and gives the outputs in order."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="deploykit-")
-        deploykit.build(model, target=TARGET, cpu=CPU, output=f"{self._folder.name}/model")
-        self.session: Session = deploykit.open(f"{self._folder.name}/model", sanitize=SANITIZE, device=DEVICE)
+        self._model = model
+        self._session: Session | None = None
 
-    def run(self, inputs: Any, **kwargs: Any) -> tuple[np.ndarray, ...]:  # noqa: ARG002
-        names = [port.name for port in self.session.manifest.inputs]
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:  # noqa: ARG002
         given: Sequence[Any] = inputs if isinstance(inputs, (list, tuple)) else [inputs]
-        feeds = {name: np.asarray(value) for name, value in zip(names, given, strict=True)}
-        return tuple(self.session(**feeds).values())
+        weights = {tensor.name for tensor in self._model.graph.initializer}
+        declared = [value for value in self._model.graph.input if value.name not in weights]
+        if self._session is None:
+            self._session = self._built(declared, given)
+        values: list[Any] = [
+            value if isinstance(value, list) or value is None else np.asarray(value) for value in given
+        ]
+        return tuple(self._session.run(dict(zip([v.name for v in declared], values, strict=True))).values())
+
+    def _built(self, declared: Sequence[onnx.ValueInfoProto], given: Sequence[Any]) -> Session:
+        dims: dict[str, Any] = {}
+        for value, data in zip(declared, given, strict=True):
+            _describe(value.name, value.type, data, dims)
+        if all(value.type.HasField("tensor_type") for value in declared):
+            dims = {name: bounds for name, bounds in dims.items() if bounds[0] == 0}
+        deploykit.build(self._model, target=TARGET, cpu=CPU, dims=dims, output=f"{self._folder.name}/model")
+        return deploykit.open(f"{self._folder.name}/model", sanitize=SANITIZE, device=DEVICE)
+
+
+def _describe(name: str, type_: onnx.TypeProto, data: Any, dims: dict[str, Any], item: str = "") -> None:
+    """Add to `dims` what an input fixes and the bounds of its sizes, and to its type the rank that it leaves open."""
+    if type_.HasField("optional_type"):
+        dims[f"{name}_present"] = int(data is not None)
+        if data is not None:
+            _describe(name, type_.optional_type.elem_type, data, dims, item)
+    elif type_.HasField("sequence_type"):
+        dims[f"{name}_length"] = len(data)
+        for i, part in enumerate(data):
+            _describe(f"{name}_{i}", type_.sequence_type.elem_type, part, dims, f"{item}_{i}")
+    else:
+        tensor, array = type_.tensor_type, np.asarray(data)
+        if not tensor.HasField("shape"):
+            tensor.shape.dim.extend(onnx.TensorShapeProto.Dimension() for _ in range(array.ndim))
+        for axis, (dim, size) in enumerate(zip(tensor.shape.dim, array.shape, strict=False)):
+            if not dim.HasField("dim_value"):
+                own = f"{dim.dim_param}{item}" if dim.dim_param else f"{name}_dim{axis}"
+                dims[own] = (min(1, size), max(1, size))
+        if tensor.elem_type == onnx.TensorProto.STRING:
+            dims[f"{name}_utf8"] = (0, max(1, sum(len(str(s).encode()) for s in array.flat)))
 
 
 class DeploykitBackend(Backend):

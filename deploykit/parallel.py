@@ -1,14 +1,69 @@
-"""Work that is done side by side by threads: what takes its time outside of Python."""
+"""Work that takes its time outside of Python: side by side by threads, and where signals end the waiting for it.
+
+Native code cannot be stopped from within its process, but nobody has to wait for it. `interruptible` runs a function in
+a thread while the main thread waits. When an exception of a signal handler, such as KeyboardInterrupt, ends the
+waiting, the programs that the function started are killed, and its threads get the exception as soon as they are in
+Python again, which lets them clean up. A thread that is not by then, within a moment, is left behind: it computes on,
+and an orderly end of the process waits for it. A process of our own ends at once (`busy`).
+"""
 
 from __future__ import annotations
 
+import atexit
+import contextvars
+import ctypes
+import functools
 import os
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import ParamSpec, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Parameters = ParamSpec("Parameters")
+
+MOMENT = 0.5
+"""Seconds in which an interrupted function may clean up."""
+
+STACK_BYTES = 64 << 20
+"""What a thread may need: passes over a model call themselves, as deep as expressions are."""
+
+
+@dataclass(frozen=True)
+class _Thread:
+    """A thread that does not keep the process from ending. `done` is set when its work is; waiting for that can be
+    interrupted, where an interrupted `Thread.join` may take the thread for ended."""
+
+    ident: int
+    done: threading.Event
+
+
+@dataclass
+class _Job:
+    """What runs for an interruptible function."""
+
+    threads: list[_Thread] = field(default_factory=list)
+    programs: set[subprocess.Popen[str]] = field(default_factory=set)
+    stopped: bool = False
+
+    def stop(self) -> None:
+        """Kill the programs, and have every thread raise KeyboardInterrupt when it is in Python."""
+        self.stopped = True
+        for program in list(self.programs):
+            _kill(program)
+        for thread in list(self.threads):
+            if not thread.done.is_set():
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt)
+                )
+
+
+_job: contextvars.ContextVar[_Job | None] = contextvars.ContextVar("job", default=None)
+_left_behind: list[_Thread] = []
 
 
 def processors() -> int:
@@ -16,11 +71,139 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def interruptible(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """The function, so that signals end a call of it by the main thread. Other threads get none: they call it."""
+
+    @functools.wraps(function)
+    def called(*args: Parameters.args, **options: Parameters.kwargs) -> Result:
+        if threading.current_thread() is not threading.main_thread():
+            return function(*args, **options)
+        job = _Job()
+        found: list[Result] = []
+        errors: list[BaseException] = []
+
+        def work() -> None:
+            _job.set(job)
+            try:
+                found.append(function(*args, **options))
+            except BaseException as error:  # noqa: BLE001 - it is raised where the function was called
+                errors.append(error)
+
+        thread = _started(work, job)
+        try:
+            thread.done.wait()
+        except BaseException:
+            job.stop()
+            _left_behind.extend(job.threads)
+            thread.done.wait(MOMENT)
+            raise
+        if errors:
+            raise errors[0]
+        return found[0]
+
+    return called
+
+
 def each(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """`function` of every item, in order. The first error ends it."""
     todo = list(items)
-    threads = min(processors(), len(todo))
-    if threads <= 1:
+    count = min(processors(), len(todo))
+    if count <= 1:
         return [function(item) for item in todo]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(function, todo))
+    results: dict[int, Result] = {}
+    errors: dict[int, BaseException] = {}
+    numbers = iter(range(len(todo)))
+    turn = threading.Lock()
+
+    def work() -> None:
+        while not errors:
+            with turn:
+                number = next(numbers, None)
+            if number is None:
+                return
+            try:
+                results[number] = function(todo[number])
+            except BaseException as error:  # noqa: BLE001 - it is raised where the items come from
+                errors[number] = error
+
+    threads = [_started(work, _job.get()) for _ in range(count)]
+    try:
+        for thread in threads:
+            thread.done.wait()
+    except BaseException as error:
+        errors[len(todo)] = error
+        raise
+    if errors:
+        raise errors[min(errors)]
+    return [results[number] for number in range(len(todo))]
+
+
+def _started(work: Callable[[], None], job: _Job | None) -> _Thread:
+    """A thread that works, as a part of `job`."""
+    done = threading.Event()
+
+    def until_done() -> None:
+        try:
+            work()
+        finally:
+            done.set()
+
+    usual = threading.stack_size(STACK_BYTES)
+    try:
+        thread = threading.Thread(
+            target=contextvars.copy_context().run, args=(until_done,), daemon=True, name="deploykit"
+        )
+        thread.start()
+    finally:
+        threading.stack_size(usual)
+    started = _Thread(thread.ident or 0, done)
+    if job is not None:
+        job.threads.append(started)
+    return started
+
+
+def run_program(call: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """What a program prints, and its exit code. Raises `OSError` when it cannot be started."""
+    with subprocess.Popen(
+        call, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    ) as program:
+        try:
+            with _watched(program):
+                out, err = program.communicate()
+        except BaseException:
+            _kill(program)
+            raise
+    return subprocess.CompletedProcess(call, program.returncode, out, err)
+
+
+@contextmanager
+def _watched(program: subprocess.Popen[str]) -> Iterator[None]:
+    job = _job.get()
+    if job is None:
+        yield
+        return
+    job.programs.add(program)
+    if job.stopped:
+        raise KeyboardInterrupt
+    try:
+        yield
+    finally:
+        job.programs.discard(program)
+
+
+def _kill(program: subprocess.Popen[str]) -> None:
+    """Kill a program and those that it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(program.pid, signal.SIGKILL)
+
+
+def busy() -> bool:
+    """Whether a thread of an interrupted function still runs native code."""
+    return not all(thread.done.is_set() for thread in _left_behind)
+
+
+@atexit.register
+def _wait() -> None:
+    """Native code uses what an orderly end of the process destroys."""
+    for thread in _left_behind:
+        thread.done.wait()

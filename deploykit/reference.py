@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from deploykit.errors import ToolchainError, UnsupportedModelError, UsageError
 from deploykit.manifest import SourceEntry, describe_source
 
-Runner: TypeAlias = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
-"""Inputs by name -> outputs by name."""
+Runner: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""Inputs by name -> outputs by name: arrays, lists of arrays, or `None`, as a session takes and gives them."""
 
 
 def load(model: str | Path, reference: str = "onnxruntime", threads: int = 1) -> Runner:
@@ -65,10 +65,10 @@ def _onnxruntime(path: Path, threads: int) -> Runner:
     inputs = {value.name: value.type for value in session.get_inputs()}
     outputs = [value.name for value in session.get_outputs()]
 
-    def run(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        if all(array.dtype.kind in "biuf" for array in arrays.values()):
-            return dict(zip(outputs, session.run(outputs, dict(arrays)), strict=True))
-        values = {name: _ort_value(onnxruntime, arrays[name]) for name in inputs}
+    def run(given: Mapping[str, Any]) -> dict[str, Any]:
+        if not any(isinstance(value, np.ndarray) and value.dtype.kind not in "biufO" for value in given.values()):
+            return dict(zip(outputs, session.run(outputs, dict(given)), strict=True))
+        values = {name: _ort_value(onnxruntime, given[name]) for name in inputs}
         results = session.run_with_ort_values(outputs, values)
         return {name: value.numpy() for name, value in zip(outputs, results, strict=True)}
 
@@ -93,8 +93,13 @@ def _onnx(path: Path, _threads: int) -> Runner:
     except Exception as error:  # the evaluator raises whatever the operator at fault raises
         raise UnsupportedModelError(f"onnx's reference evaluator cannot load {path}: {error}") from error
 
-    def run(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return dict(zip(evaluator.output_names, evaluator.run(None, dict(arrays)), strict=True))
+    optional = [type_.HasField("optional_type") for type_ in evaluator.output_types]
+
+    def run(given: Mapping[str, Any]) -> dict[str, Any]:
+        found = evaluator.run(None, dict(given))
+        # The evaluator has the value of an optional, or None, in a list.
+        values = [v[0] if boxed and isinstance(v, list) else v for boxed, v in zip(optional, found, strict=True)]
+        return dict(zip(evaluator.output_names, values, strict=True))
 
     return run
 

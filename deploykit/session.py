@@ -7,10 +7,10 @@ to an engine. Sessions are independent of each other; one session serves one thr
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,7 @@ from deploykit.dtypes import LogicalDtype, from_storage, logical_dtype, to_stora
 from deploykit.engines import Engine
 from deploykit.errors import ShapeError, UsageError
 from deploykit.manifest import DimEntry, Manifest, PortEntry, read_manifest, verify_files
+from deploykit.structure import put_together, taken_apart
 from deploykit.targets.base import EngineOptions, find_target
 
 if TYPE_CHECKING:
@@ -74,8 +75,9 @@ class Session:
             raise UsageError("the device cannot be chosen in a sanitized or profiled session")
         self.manifest: Manifest = read_manifest(folder)
         verify_files(folder, self.manifest)
-        self._inputs = {port.name: (port, logical_dtype(port.dtype)) for port in self.manifest.inputs}
-        self._outputs = [(port.name, logical_dtype(port.dtype)) for port in self.manifest.outputs]
+        self._inputs = {port.name: (port, _array_dtype(port)) for port in self.manifest.inputs}
+        self._outputs = [(port.name, _array_dtype(port)) for port in self.manifest.outputs]
+        self._inputs_as = {structure.name: structure for structure in self.manifest.inputs_as}
         self._scratch = tempfile.TemporaryDirectory(prefix="deploykit-")
         scratch = Path(self._scratch.name)
         self._engine: Engine
@@ -87,7 +89,7 @@ class Session:
             target = find_target(self.manifest.target)
             self._engine = target.engine(folder, self.manifest, scratch, EngineOptions(threads, cpu, device))
 
-    def __call__(self, **inputs: ArrayLike) -> dict[str, np.ndarray]:
+    def __call__(self, /, **inputs: ArrayLike) -> dict[str, np.ndarray]:
         """Run the model. Arrays must have the dtype of their input; numbers and lists take it.
 
         Raises `ShapeError` when a name, dtype, rank or dim does not fit, and `UsageError` when memory is short.
@@ -97,7 +99,11 @@ class Session:
     def run(self, inputs: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
         """The same, for inputs whose names are no Python identifiers."""
         results = self._engine.run(self._arrays(inputs))
-        return {name: from_storage(r, dtype) for (name, dtype), r in zip(self._outputs, results, strict=True)}
+        arrays = [from_storage(r, dtype) for (_, dtype), r in zip(self._outputs, results, strict=True)]
+        if self.manifest.outputs_as:
+            parts = iter(arrays)
+            return {structure.name: put_together(structure, parts) for structure in self.manifest.outputs_as}
+        return {name: array for (name, _), array in zip(self._outputs, arrays, strict=True)}
 
     def peak_bytes(self, dims: Mapping[str, int]) -> int:
         """Bytes of arena that a run with these dims needs, beside weights, inputs and outputs.
@@ -146,17 +152,26 @@ class Session:
         if hasattr(self, "_engine"):
             self._engine.close()
 
-    def _arrays(self, inputs: Mapping[str, ArrayLike]) -> list[np.ndarray]:
+    def _arrays(self, inputs: Mapping[str, Any]) -> list[np.ndarray]:
+        if self._inputs_as:
+            inputs = self._ports(inputs)
         if inputs.keys() != self._inputs.keys():
-            self._refuse_names(inputs)
+            self._refuse_names(inputs, self._inputs)
         return [_stored(port, dtype, inputs[name]) for name, (port, dtype) in self._inputs.items()]
 
-    def _refuse_names(self, inputs: Mapping[str, ArrayLike]) -> None:
-        listed = ", ".join(f"'{name}'" for name in self._inputs) or "no inputs"
+    def _ports(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """What goes to the ports, of inputs that consist of several."""
+        if inputs.keys() != self._inputs_as.keys():
+            self._refuse_names(inputs, self._inputs_as)
+        parts = [part for name, structure in self._inputs_as.items() for part in taken_apart(structure, inputs[name])]
+        return dict(zip(self._inputs, parts, strict=True))
+
+    def _refuse_names(self, inputs: Mapping[str, Any], known: Iterable[str]) -> None:
+        listed = ", ".join(f"'{name}'" for name in known) or "no inputs"
         for name in inputs:
-            if name not in self._inputs:
+            if name not in known:
                 raise ShapeError(f"there is no input '{name}'; the model has {listed}")
-        for name in self._inputs:
+        for name in known:
             if name not in inputs:
                 raise ShapeError(f"input '{name}' is missing; the model has {listed}")
 
@@ -182,6 +197,11 @@ def _value(dim: DimEntry, given: int | None) -> int:
         upper = "" if dim.maximum is None else dim.maximum
         raise UsageError(f"dim '{dim.name}' must be in {dim.minimum}..{upper}, found {value}")
     return value
+
+
+def _array_dtype(port: PortEntry) -> LogicalDtype:
+    """The dtype of the array for a port; spans of strings are numbers there."""
+    return logical_dtype("int64" if port.dtype == "string" else port.dtype)
 
 
 def _stored(port: PortEntry, dtype: LogicalDtype, value: ArrayLike) -> np.ndarray:

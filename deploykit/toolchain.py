@@ -8,8 +8,10 @@ told not to, and that Emscripten's compiler and linker are called apart.
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -18,13 +20,18 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from deploykit.errors import ToolchainError
+from deploykit.parallel import run_program
 
 INSTALL_HINT = "install one (Debian: `apt-get install gcc`), set CC to one, or `pip install ziglang`"
 
 _PROBE_SECONDS = 60
+_LEAST_ROOM = 1 << 16
+"""Bytes: with less left, a disk counts as full when a compiler fails."""
+_ZIG_CACHE = "ZIG_GLOBAL_CACHE_DIR"
 _ZIG = (sys.executable, "-m", "ziglang", "cc")
 
 
@@ -60,15 +67,27 @@ class Compiler:
 
 
 def _call(call: Sequence[str]) -> str:
-    """What a program prints. Raises `ToolchainError` with its words when it fails."""
+    """What a program prints. Raises `ToolchainError` with its words when it fails, `OSError` when the disk is full."""
     try:
-        result = subprocess.run(call, capture_output=True, text=True, check=False)
+        result = run_program(call)
     except OSError as error:
         raise ToolchainError(f"{call[0]} cannot be started: {error}") from error
     if result.returncode != 0:
         words = result.stderr.strip()[-4000:]
+        if _disk_is_full(call, words):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         raise ToolchainError(f"{shlex.join(call)}\nfailed with exit code {result.returncode}:\n{words}")
     return result.stdout
+
+
+def _disk_is_full(call: Sequence[str], words: str) -> bool:
+    """Whether a program failed because of that. Some crash without a word where there is no room for a file that they
+    have mapped into memory."""
+    if re.search(r"no space left|nospaceleft|enospc", words, re.IGNORECASE):
+        return True
+    outputs = (Path(path).parent for option, path in pairwise(call) if option == "-o")
+    places = [*outputs, Path(tempfile.gettempdir())]
+    return any(place.is_dir() and shutil.disk_usage(place).free < _LEAST_ROOM for place in places)
 
 
 @dataclass(frozen=True)
@@ -151,9 +170,39 @@ def _emscripten(command: tuple[str, ...]) -> Emscripten:
     return Emscripten(command, "emscripten", found[1], linker=str(linker))
 
 
+def _provide_cache() -> None:
+    """See that zig finds a folder for its cache, which it does not start without: as usual in `$XDG_CACHE_HOME`, or in
+    `$HOME`, else among temporary files. Raises `ToolchainError` where none can be written."""
+    if os.environ.get(_ZIG_CACHE):
+        return
+    xdg, home = os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", "")
+    usual = Path(xdg) / "zig" if xdg else Path(home) / ".cache" / "zig" if home else None
+    if usual is not None and _writable(usual):
+        return
+    own = Path(tempfile.gettempdir()) / f"deploykit-zig-{os.getuid()}"
+    if not _writable(own) or own.stat().st_uid != os.getuid():
+        places = " and ".join(str(place) for place in (usual, own) if place is not None)
+        raise ToolchainError(
+            f"ziglang needs a folder for its cache, and cannot write {places}: set {_ZIG_CACHE} to one"
+        )
+    os.environ[_ZIG_CACHE] = str(own)
+
+
+def _writable(folder: Path) -> bool:
+    """Whether files can be written in a folder, which is made if need be."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
 @cache
 def probe(command: tuple[str, ...]) -> tuple[str, str] | None:
     """Family and version of the compiler that `command` starts; None when it starts none."""
+    if "ziglang" in command:
+        _provide_cache()
     try:
         result = subprocess.run(
             [*command, "--version"], capture_output=True, text=True, check=False, timeout=_PROBE_SECONDS

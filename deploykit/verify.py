@@ -1,27 +1,34 @@
 """Does an artifact compute what its model says? Both run on the same inputs at several sizes of each symbolic dim.
 
 Sizes that are not asked for: the smallest, an odd one and a larger one within the bounds, for all dims together and
-crossed (one small, the next large). Where the artifact's own shape checks refuse such sizes, the check is skipped and
-says why; sizes that were asked for must be accepted.
+crossed (one small, the next large); random strings have bytes as `deploykit.samples` says. Where the artifact's own
+shape checks refuse such sizes, the check is skipped and says why; sizes that were asked for must be accepted.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from deploykit import reference as references
 from deploykit import samples
-from deploykit.comparison import Difference, Tolerance, compare
+from deploykit.comparison import STRING, Difference, Tolerance, compare_values
+from deploykit.dtypes import logical_dtype
 from deploykit.errors import ShapeError, UsageError
 from deploykit.manifest import DimEntry, Manifest
 from deploykit.session import Session
 
 _ODD = 7
 _LARGE = 32
+
+END_BYTES = 1 << 30
+"""Memory that a run at the upper ends of the bounds may take in `verify_ends`."""
+
+
+class ReferenceRefusal(UsageError):
+    """The reference does not take inputs that the artifact does."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +79,7 @@ def verify(
     """
     run_reference = references.load(model, reference)
     manifest = session.manifest
-    given = dict(sources or {})
-    for offset, port in enumerate(manifest.inputs):
-        given.setdefault(port.name, samples.RandomSource(seed + offset))
+    given = samples.random_for_others(manifest, sources or {}, seed)
     checks = []
     for sizes, required in _choices(manifest, at or {}):
         check = _check(session, run_reference, given, sizes, tolerance, required=required)
@@ -83,6 +88,86 @@ def verify(
     if all(check.skipped for check in checks):
         raise UsageError(f"the model accepts none of the sizes tried: {checks[-1].skipped}. Give sizes with --at")
     return Report(reference, tuple(checks))
+
+
+def verify_ends(session: Session, model: str | Path, sources: Mapping[str, samples.Source] | None = None) -> Report:
+    """Compare an artifact with ONNX Runtime once with every dim at its lower bound and once at its upper.
+
+    The upper end of a dim without upper bound is the largest of its default sizes. Where a run there takes more than
+    `END_BYTES`, the largest dims are halved until it does not. An end whose sizes do not go together, so that the
+    artifact or ONNX Runtime refuses them, is skipped. Raises what `verify` does, with `UsageError` when both ends are.
+    """
+    run_reference = references.load(model)
+    manifest = session.manifest
+    given = samples.random_for_others(manifest, sources or {})
+    dims = samples.symbolic_dims(manifest)
+    low = {dim.name: dim.minimum for dim in dims}
+    high = {dim.name: default_sizes(dim)[-1] if dim.maximum is None else dim.maximum for dim in dims}
+    high = _affordable(session, low, high)
+    ends = [low] if low == high else [low, high]
+    checks = tuple(_end(session, run_reference, given, sizes) for sizes in ends)
+    if all(check.skipped for check in checks):
+        raise UsageError(f"the model runs at neither end of its bounds: {checks[-1].skipped}. State bounds that fit")
+    return Report("onnxruntime", checks)
+
+
+def _end(
+    session: Session,
+    run_reference: references.Runner,
+    sources: Mapping[str, samples.Source],
+    sizes: Mapping[str, int],
+) -> Check:
+    try:
+        return _check(session, run_reference, sources, sizes, None, required=False)
+    except ReferenceRefusal as error:
+        return Check(dict(sizes), skipped=str(error))
+
+
+def mismatch(report: Report) -> str:
+    """What is out of tolerance: each output with the sizes and the place where it differs most."""
+    faults = [
+        f"output '{difference.name}' at {sizes_text(check)}: {fault(difference)}"
+        for check in report.checks
+        for difference in check.differences
+        if not difference.within
+    ]
+    return "\n".join([f"the artifact differs from {report.reference}:", *(f"  - {line}" for line in faults)])
+
+
+def fault(difference: Difference) -> str:
+    """Why an output is out of tolerance."""
+    if difference.problem:
+        return difference.problem
+    if difference.dtype == STRING:
+        return f"{difference.outside:,} strings differ, the first at {list(difference.worst or ())}"
+    return (
+        f"{difference.outside:,} elements out of tolerance, worst at {list(difference.worst or ())}, "
+        f"largest error {difference.absolute:.3g}"
+    )
+
+
+def sizes_text(check: Check) -> str:
+    return ", ".join(f"{name}={size}" for name, size in check.sizes.items()) or "fixed"
+
+
+def _affordable(session: Session, low: Mapping[str, int], high: Mapping[str, int]) -> dict[str, int]:
+    sizes = dict(high)
+    while sizes and _bytes(session, sizes) > END_BYTES:
+        name = max(sizes, key=lambda key: sizes[key] - low[key])
+        if sizes[name] == low[name]:
+            break
+        sizes[name] = max(low[name], sizes[name] // 2)
+    return sizes
+
+
+def _bytes(session: Session, sizes: Mapping[str, int]) -> int:
+    """Bytes of the arena and of the inputs."""
+    inputs = sum(
+        logical_dtype(port.dtype).array.itemsize
+        * math.prod(sizes.get(str(e), e if isinstance(e, int) else 1) for e in port.shape)
+        for port in session.manifest.inputs
+    )
+    return session.peak_bytes(sizes) + inputs
 
 
 def default_sizes(dim: DimEntry) -> tuple[int, ...]:
@@ -97,7 +182,8 @@ def _choices(manifest: Manifest, at: Mapping[str, Sequence[int]]) -> list[tuple[
     unknown = sorted(set(at) - {dim.name for dim in dims})
     if unknown:
         raise UsageError(f"there is no symbolic dim '{unknown[0]}'; the model has {_names(dims)}")
-    candidates = {dim.name: tuple(at.get(dim.name) or default_sizes(dim)) for dim in dims}
+    texts = samples.text_dims(manifest) - at.keys()
+    candidates = {dim.name: tuple(at.get(dim.name) or default_sizes(dim)) for dim in dims if dim.name not in texts}
     rounds = max((len(sizes) for sizes in candidates.values()), default=1)
     choices: list[tuple[dict[str, int], bool]] = []
     for crossed in (False, True):
@@ -131,10 +217,11 @@ def _check(
     try:
         expected = run_reference(arrays)
     except Exception as error:  # each reference raises exceptions of its own
-        raise UsageError(f"the reference cannot run the model at {dims}: {error}") from error
+        raise ReferenceRefusal(f"the reference cannot run the model at {dims}: {error}") from error
     differences = tuple(
-        compare(port.name, actual[port.name], np.asarray(expected[port.name]), tolerance)
-        for port in session.manifest.outputs
+        difference
+        for structure in session.manifest.given
+        for difference in compare_values(structure, actual[structure.name], expected[structure.name], tolerance)
     )
     return Check(dims, differences)
 

@@ -1,6 +1,7 @@
 """What deploykit is measured against, on the same ONNX file and the same inputs.
 
 onnxruntime    ONNX Runtime, CPU, all optimisations
+openvino       OpenVINO, CPU, floats of 32 bits (`bench.peers.openvino`)
 pytorch        PyTorch in eager mode: the graph operator by operator (`bench.peers.pytorch`)
 iree           IREE, llvm-cpu for this machine (`bench.peers.iree`)
 
@@ -17,17 +18,21 @@ from pathlib import Path
 from deploykit import reference
 from deploykit.reference import Runner
 
+Bounds = Mapping[str, tuple[int, int]]
+"""The least and the largest value of symbolic dims."""
+
 
 @dataclass(frozen=True)
 class Peer:
-    """`load(model file, threads)` gives a function from inputs to outputs, by name; it raises what the peer raises when
-    it cannot run the model. `short`: its name over a column.
+    """`load(model file, threads, bounds)` gives a function from inputs to outputs, by name; it raises what the peer
+    raises when it cannot run the model. Arrays that the function returns may be overwritten by its next run. Not every
+    peer can make use of `bounds`. `short`: its name over a column.
     """
 
     title: str
     short: str
     modules: tuple[str, ...]
-    load: Callable[[Path, int], Runner]
+    load: Callable[[Path, int, Bounds], Runner]
 
     def missing(self) -> str | None:
         """Why the peer does not take part here."""
@@ -39,17 +44,23 @@ class Peer:
         return None
 
 
-def _onnxruntime(model: Path, threads: int) -> Runner:
+def _onnxruntime(model: Path, threads: int, _: Bounds) -> Runner:
     return reference.load(model, "onnxruntime", threads)
 
 
-def _pytorch(model: Path, threads: int) -> Runner:
+def _openvino(model: Path, threads: int, bounds: Bounds) -> Runner:
+    from bench.peers import openvino
+
+    return openvino.load(model, threads, bounds)
+
+
+def _pytorch(model: Path, threads: int, _: Bounds) -> Runner:
     from bench.peers import pytorch
 
     return pytorch.load(model, threads)
 
 
-def _iree(model: Path, threads: int) -> Runner:
+def _iree(model: Path, threads: int, _: Bounds) -> Runner:
     from bench.peers import iree
 
     return iree.load(model, threads)
@@ -57,6 +68,7 @@ def _iree(model: Path, threads: int) -> Runner:
 
 PEERS: Mapping[str, Peer] = {
     "onnxruntime": Peer("ONNX Runtime", "ORT", ("onnxruntime",), _onnxruntime),
+    "openvino": Peer("OpenVINO", "OpenVINO", ("openvino",), _openvino),
     "pytorch": Peer("PyTorch", "PyTorch", ("torch",), _pytorch),
     "iree": Peer("IREE", "IREE", ("iree.compiler.tools.import_onnx", "iree.runtime"), _iree),
 }

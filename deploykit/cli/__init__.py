@@ -5,6 +5,9 @@ Nothing here imports the compiler before a verb needs it, so that `--help` answe
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from typing import Annotated
 
 import typer
@@ -15,7 +18,7 @@ from deploykit.cli.doctor import doctor
 from deploykit.cli.inspect import inspect
 from deploykit.cli.run import run
 from deploykit.cli.targets import targets
-from deploykit.cli.verb import stop_on_signals
+from deploykit.cli.verb import leave, stop_on_signals
 from deploykit.cli.verify import verify
 
 app = typer.Typer(
@@ -50,4 +53,14 @@ def deploykit(
 def main() -> None:
     """The entry point of the `deploykit` command."""
     stop_on_signals()
-    app()
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads, such as `head`, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
+    except SystemExit as done:
+        leave(done.code)
+        raise

@@ -70,15 +70,14 @@ def bench(
     from deploykit.inspection import flame
     from deploykit.profiling import profile as profile_artifact
     from deploykit.reference import find_source
-    from deploykit.samples import RandomSource, parse_sources, sample_inputs
+    from deploykit.samples import parse_sources, random_for_others, sample_inputs
     from deploykit.session import open as open_artifact
 
     if picture is not None and not profile:
         raise UsageError("--picture draws a profile: add --profile")
     sources = parse_sources(inputs or ())
     with open_artifact(artifact, threads=threads, device=device) as session, messages.status("measuring"):
-        for port in session.manifest.inputs:
-            sources.setdefault(port.name, RandomSource())
+        sources = random_for_others(session.manifest, sources)
         arrays, dims = sample_inputs(session.manifest, sources, read_size(dim or ()))
         if against is not None and model is None:
             model = find_source(artifact, session.manifest.source)

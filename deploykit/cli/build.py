@@ -13,13 +13,14 @@ import typer
 from rich.status import Status
 
 from deploykit.cli.console import doubtful, messages, print_json, results, table, text_bytes, text_seconds
-from deploykit.cli.options import Dims, Json, read_dims
+from deploykit.cli.options import Dims, Inputs, Json, read_dims
 from deploykit.cli.verb import verb
+from deploykit.errors import UsageError
 from deploykit.targets.base import target_names
 
 if TYPE_CHECKING:
     from deploykit.artifact import Artifact
-    from deploykit.manifest import Manifest
+    from deploykit.manifest import FileEntry, Manifest
 
 _WIDE = 110
 """Columns from which a checksum is shown in full; `manifest.json` always has it."""
@@ -78,6 +79,23 @@ def build(
             "the last place instead of 2.",
         ),
     ] = False,
+    index_checks: Annotated[
+        bool,
+        typer.Option(
+            "--index-checks/--no-index-checks",
+            help="Refuse runs with indices out of range, such as a token that is not in the vocabulary; without, the "
+            "nearest element is taken.",
+        ),
+    ] = True,
+    seed_input: Annotated[
+        str | None,
+        typer.Option(
+            "--seed-input",
+            metavar="NAME",
+            help="Add an int64 scalar input that random numbers depend on, where the model gives no seed.",
+            show_default=False,
+        ),
+    ] = None,
     dump_dir: Annotated[
         Path | None,
         typer.Option("--dump-dir", metavar="DIR", help="Write what each stage produced.", show_default=False),
@@ -91,6 +109,15 @@ def build(
             show_default=False,
         ),
     ] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Before the folder is put in its place, run it at both ends of the bounds of its dims and compare "
+            "with ONNX Runtime; exit code 1, and no folder, when a result differs.",
+        ),
+    ] = False,
+    inputs: Inputs = None,
     json_output: Json = False,
 ) -> None:
     """Compile a model to a folder that runs without Python.
@@ -100,10 +127,15 @@ def build(
       deploykit build model.onnx -o dist
 
       deploykit build model.onnx --target embedded --dim batch=1 --dim seq=1..128 -o dist
+
+      deploykit build model.onnx --dim batch=1..16 --check -o dist
     """
     with StageProgress() as progress:
         from deploykit.building import build as build_artifact
+        from deploykit.samples import parse_sources
 
+        if inputs and not check:
+            raise UsageError("--input gives values for --check, which is not asked for")
         bounds = read_dims(dim or ())
         artifact = build_artifact(
             model,
@@ -113,8 +145,12 @@ def build(
             opt=opt.value,
             cpu=cpu,
             fast_math=fast_math,
+            index_checks=index_checks,
+            seed_input=seed_input,
             dump_dir=dump_dir,
             stop_after=stop_after.value if stop_after else None,
+            check=check,
+            check_inputs=parse_sources(inputs or ()),
             on_stage=progress.begin,
         )
     if artifact is None:
@@ -169,15 +205,24 @@ def _show(artifact: Artifact) -> None:
 
 
 def files_table(manifest: Manifest, title: str) -> object:
-    """The files of an artifact with bytes, bytes after gzip, and sha256."""
+    """The files of an artifact with bytes, bytes after gzip, and sha256. An estimate has a `~`."""
+    from deploykit.manifest import MEASURED_BELOW
+
     digits = 64 if results.width >= _WIDE else 12
     rows = table("file", ">bytes", ">gzip bytes", "sha256", title=title)
     for file in manifest.files:
-        rows.add_row(file.name, f"{file.bytes:,}", f"{file.gzip_bytes:,}", file.sha256[:digits])
+        rows.add_row(file.name, f"{file.bytes:,}", _gzip_text(file), file.sha256[:digits])
     rows.add_section()
-    total = (sum(file.bytes for file in manifest.files), sum(file.gzip_bytes for file in manifest.files))
-    rows.add_row("total", *(f"{count:,}" for count in total), "")
+    estimated = any(file.bytes >= MEASURED_BELOW for file in manifest.files)
+    packed = f"{'~' if estimated else ''}{sum(file.gzip_bytes for file in manifest.files):,}"
+    rows.add_row("total", f"{sum(file.bytes for file in manifest.files):,}", packed, "")
     return rows
+
+
+def _gzip_text(file: FileEntry) -> str:
+    from deploykit.manifest import MEASURED_BELOW
+
+    return f"{'~' if file.bytes >= MEASURED_BELOW else ''}{file.gzip_bytes:,}"
 
 
 def memory_lines(manifest: Manifest) -> Sequence[str]:
@@ -185,9 +230,10 @@ def memory_lines(manifest: Manifest) -> Sequence[str]:
     memory = manifest.peak_memory
     bounds = ", ".join(f"{dim.name}={dim.maximum}" for dim in manifest.dims if dim.maximum is not None)
     unbounded = [dim.name for dim in manifest.dims if dim.maximum is None]
+    least = "the least capacities, from which a run that needs more goes on"
     lines = [f"Memory  {memory.formula} bytes of arena for intermediate results"]
     if memory.at_bounds is not None and manifest.dims:
-        lines.append(f"        {memory.at_bounds:,} bytes ({text_bytes(memory.at_bounds)}) at {bounds}")
+        lines.append(f"        {memory.at_bounds:,} bytes ({text_bytes(memory.at_bounds)}) at {bounds or least}")
     elif unbounded:
         lines.append(f"        no upper bound while {', '.join(unbounded)} has none (see --dim)")
     lines.append(f"        {memory.weights:,} bytes ({text_bytes(memory.weights)}) of weights")

@@ -6,8 +6,11 @@ as it is, brackets included: it holds names from the user's model.
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import sys
+from pathlib import Path
 from typing import Any, Literal, TextIO
 
 import typer
@@ -24,6 +27,13 @@ def _console(stream: TextIO, *, stderr: bool) -> Console:
     width = None if stream.isatty() else _PIPED_WIDTH
     return Console(stderr=stderr, width=width, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
+
+for _name in ("stdout", "stderr"):
+    if getattr(sys, _name) is None:  # closed by who started the process
+        setattr(sys, _name, Path(os.devnull).open("w"))  # noqa: SIM115  open until the process ends
+for _stream in (sys.stdout, sys.stderr):
+    if isinstance(_stream, io.TextIOWrapper):
+        _stream.reconfigure(errors="backslashreplace")  # names of the user's may have what the terminal has not
 
 results = _console(sys.stdout, stderr=False)
 messages = _console(sys.stderr, stderr=True)

@@ -20,7 +20,7 @@ Dims = Annotated[
         "--dim",
         metavar="NAME=RANGE",
         help="Bounds of a symbolic dim, [b]batch=1..64[/] or [b]n=1..[/] (no maximum), or its size, [b]seq=128[/]. "
-        "May be repeated.",
+        "Several are separated by commas, or the option is repeated.",
         show_default=False,
     ),
 ]
@@ -49,31 +49,55 @@ Inputs = Annotated[
         "--input",
         "-i",
         metavar="NAME=SOURCE",
-        help="Values of an input: [b]x=x.npy[/], [b]x=random:SEED[/] (normal floats, integers 0 and 1) or "
-        "[b]ids=random:SEED:LOW..HIGH[/]. May be repeated.",
+        help="Values of an input: [b]x=x.npy[/], [b]x=random:SEED[/] (normal floats, integers 0 and 1), "
+        "[b]ids=random:SEED:LOW..HIGH[/], or of strings [b]words=cat,dog[/]. May be repeated.",
         show_default=False,
     ),
 ]
 
 
 def read_dims(texts: Sequence[str]) -> dict[str, int | tuple[int, int | None]]:
-    """`["batch=1..64", "seq=128"]` -> `{"batch": (1, 64), "seq": 128}`. Raises `UsageError` for anything else."""
+    """`["batch=1..64", "seq=128"]` or `["batch=1..64,seq=128"]` -> `{"batch": (1, 64), "seq": 128}`.
+
+    Raises `UsageError` for anything else, and for a dim that is given twice."""
     from deploykit.compiler.dims import parse_dim
 
-    ranges = [parse_dim(text) for text in texts]
+    ranges = [parse_dim(part) for text in texts for part in _parts(text)]
+    _require_different([r.name for r in ranges])
     return {r.name: r.minimum if r.minimum == r.maximum else (r.minimum, r.maximum) for r in ranges}
 
 
 def read_sizes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """`["batch=1,3,64"]` -> `{"batch": (1, 3, 64)}`. Raises `UsageError` for anything else."""
+    """`["batch=1,3,64", "seq=2"]` or `["batch=1,3,64,seq=2"]` -> `{"batch": (1, 3, 64), "seq": (2,)}`.
+
+    Raises `UsageError` for anything else, and for a dim that is given twice."""
     sizes: dict[str, tuple[int, ...]] = {}
-    for text in texts:
+    parts = [part for text in texts for part in _parts(text)]
+    _require_different([part.rpartition("=")[0] for part in parts])
+    for text in parts:
         name, _, values = text.rpartition("=")
         numbers = values.split(",")
         if not name or not all(number.isdecimal() for number in numbers):
             raise UsageError(f"cannot read the sizes '{text}': write NAME=SIZE or NAME=SIZE,SIZE,...")
         sizes[name] = tuple(int(number) for number in numbers)
     return sizes
+
+
+def _parts(text: str) -> list[str]:
+    """`batch=1,3,seq=2` -> `batch=1,3` and `seq=2`: a comma in front of another name and its `=` ends a part."""
+    parts: list[str] = []
+    for piece in text.split(","):
+        if parts and "=" not in piece:
+            parts[-1] += f",{piece}"
+        else:
+            parts.append(piece)
+    return parts
+
+
+def _require_different(names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"dim '{name}' is given {names.count(name)} times: give it once")
 
 
 def read_size(texts: Sequence[str]) -> dict[str, int]:

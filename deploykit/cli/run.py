@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from deploykit.cli.console import messages, print_json, results, table
 from deploykit.cli.options import ArtifactFolder, Inputs, Json, OnDevice, Sizes, Threads, read_size
@@ -17,6 +20,10 @@ from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+_SHOWN = 4
+"""Strings of an output in the table."""
 
 
 @verb
@@ -40,40 +47,56 @@ def run(
     deploykit run dist --input x=x.npy --output y.npz
 
     deploykit run dist --input x=random:0 --dim batch=7
+
+    deploykit run dist --input words=cat,dog
     """
     from deploykit.samples import parse_sources, sample_inputs
     from deploykit.session import open as open_artifact
+    from deploykit.structure import flattened
 
     sources, sizes = parse_sources(inputs or ()), read_size(dim or ())
     with open_artifact(artifact, threads=threads, device=device) as session:
         arrays, dims = sample_inputs(session.manifest, sources, sizes)
         outputs = session.run(arrays)
+    results_by_name = dict(part for s in session.manifest.given for part in flattened(s, outputs[s.name]))
     if output is not None:
-        _save(output, outputs)
-    summaries = [_summary(name, array) for name, array in outputs.items()]
+        _save(output, results_by_name)
+    summaries = [_summary(name, array) for name, array in results_by_name.items()]
     if json_output:
         print_json({"dims": dims, "outputs": summaries, "file": output and str(output)})
         return
     if dims:
         messages.print("at " + ", ".join(f"{name}={size}" for name, size in dims.items()))
-    rows = table("output", "dtype", "shape", ">smallest", ">mean", ">largest")
+    texts = ["strings"] if any("strings" in summary for summary in summaries) else []
+    rows = table("output", "dtype", "shape", ">smallest", ">mean", ">largest", *texts)
     for summary in summaries:
-        numbers = (summary[key] for key in ("smallest", "mean", "largest"))
+        numbers = (summary.get(key) for key in ("smallest", "mean", "largest"))
         rows.add_row(
             summary["name"],
             summary["dtype"],
-            str(summary["shape"]),
+            "" if summary["shape"] is None else str(summary["shape"]),
             *("" if number is None else f"{number:.6g}" for number in numbers),
+            *(Text(_line(summary.get("strings", ()))) for _ in texts),
         )
     results.print(rows)
     if output is not None:
         messages.print(f"wrote {output}")
 
 
-def _summary(name: str, array: np.ndarray) -> dict[str, Any]:
-    """What can be said of an output in one line."""
+def _line(strings: Sequence[str]) -> str:
+    """The first strings, quoted."""
+    shown = [json.dumps(string, ensure_ascii=False) for string in strings[:_SHOWN]]
+    return ", ".join(shown + ["..."] * (len(strings) > _SHOWN))
+
+
+def _summary(name: str, array: np.ndarray | None) -> dict[str, Any]:
+    """What can be said of an output in one line; of strings, all of them in order."""
     import numpy as np
 
+    if array is None:
+        return {"name": name, "dtype": "absent", "shape": None}
+    if array.dtype == object:
+        return {"name": name, "dtype": "string", "shape": list(array.shape), "strings": array.reshape(-1).tolist()}
     numbers = array.astype(np.float64)
     known = numbers[~np.isnan(numbers)]
     statistics = (known.min(), known.mean(), known.max()) if known.size else (None, None, None)
@@ -89,16 +112,29 @@ def _summary(name: str, array: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write the file whole or not at all."""
+def _as_text(name: str, array: np.ndarray) -> np.ndarray:
+    """Strings as NumPy has them in files, where each ends before its last NUL characters."""
+    text = array.astype(str)
+    if (text.astype(object) != array).any():
+        raise UsageError(f"output '{name}' has strings that end in NUL, which .npz files do not keep: use --json")
+    return text
+
+
+def _save(path: Path, arrays: Mapping[str, np.ndarray | None]) -> None:
+    """Write the file whole or not at all. Strings have NumPy's dtype `str`; what is absent is left out."""
     import numpy as np
 
     if path.suffix != ".npz":
         raise UsageError(f"cannot write {path}: outputs are written as .npz")
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
+        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+            for key, value in arrays.items():
+                if value is None:
+                    continue
+                array = _as_text(key, value) if value.dtype == object else value
+                with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from deploykit.errors import MismatchError, UsageError
 
 if TYPE_CHECKING:
     from deploykit.comparison import Difference
-    from deploykit.verify import Check, Report
+    from deploykit.verify import Report
 
 
 class Reference(StrEnum):
@@ -76,6 +76,7 @@ def verify(
     from deploykit.reference import find_source
     from deploykit.samples import parse_sources
     from deploykit.session import open as open_artifact
+    from deploykit.verify import mismatch
     from deploykit.verify import verify as verify_artifact
 
     if (rtol is None) != (atol is None):
@@ -96,7 +97,7 @@ def verify(
     else:
         _show(report)
     if not report.within:
-        raise MismatchError(_mismatch(report))
+        raise MismatchError(mismatch(report))
     messages.print(good("All outputs are within tolerance."))
 
 
@@ -114,9 +115,11 @@ def _document(report: Report) -> dict[str, Any]:
 
 
 def _show(report: Report) -> None:
+    from deploykit.verify import sizes_text
+
     rows = table("sizes", "output", "shape", ">max abs", ">max rel", ">max ULP", f"against {report.reference}")
     for check in report.checks:
-        sizes = _sizes(check)
+        sizes = sizes_text(check)
         if check.skipped:
             rows.add_row(sizes, "", "", "", "", "", doubtful(f"skipped: {check.skipped}"))
         for difference in check.differences:
@@ -126,27 +129,9 @@ def _show(report: Report) -> None:
 
 
 def _cells(difference: Difference) -> tuple[str | Text, ...]:
-    verdict = good("within tolerance") if difference.within else bad(_fault(difference))
+    from deploykit.verify import fault
+
+    verdict = good("within tolerance") if difference.within else bad(fault(difference))
     numbers = (f"{difference.absolute:.3g}", f"{difference.relative:.3g}")
     ulp = "" if difference.ulp is None else f"{difference.ulp:,}"
     return (difference.name, str(list(difference.shape)), *numbers, ulp, verdict)
-
-
-def _fault(difference: Difference) -> str:
-    if difference.problem:
-        return difference.problem
-    return f"{difference.outside:,} elements out of tolerance, worst at {list(difference.worst or ())}"
-
-
-def _sizes(check: Check) -> str:
-    return ", ".join(f"{name}={size}" for name, size in check.sizes.items()) or "fixed"
-
-
-def _mismatch(report: Report) -> str:
-    faults = [
-        f"output '{difference.name}' at {_sizes(check)}: {_fault(difference)}"
-        for check in report.checks
-        for difference in check.differences
-        if not difference.within
-    ]
-    return "\n".join([f"the artifact differs from {report.reference}:", *(f"  - {fault}" for fault in faults)])

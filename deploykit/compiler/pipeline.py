@@ -19,19 +19,23 @@ from pathlib import Path
 import tvm
 from tvm import ir, relax, tirx
 
+from deploykit.compiler.codegen.choices import apart_from_choices
 from deploykit.compiler.codegen.lower import LoweredKernel, LoweredParts, lower
 from deploykit.compiler.codegen.wgsl.lowering import shaders
 from deploykit.compiler.cost import Cost, effort, work
 from deploykit.compiler.graph.attention import fuse_attention
+from deploykit.compiler.graph.index_checks import without_checks
 from deploykit.compiler.graph.legalize import legalize
+from deploykit.compiler.graph.merge import merge_kernels
 from deploykit.compiler.graph.moves import fold_reshapes
 from deploykit.compiler.graph.order import bind_dims_first
 from deploykit.compiler.graph.rows import fuse_rows
 from deploykit.compiler.graph.siblings import join_siblings
 from deploykit.compiler.profile import Profile
-from deploykit.compiler.program.inplace import elementwise_inputs
+from deploykit.compiler.program.inplace import InPlace
 from deploykit.compiler.program.ir import ALIGNMENT, Program
 from deploykit.compiler.program.listing import listing
+from deploykit.compiler.program.overwriting import overwritable_inputs, overwritable_operands
 from deploykit.compiler.program.placement import place
 from deploykit.compiler.program.trace import trace
 from deploykit.compiler.schedules import Device, schedule
@@ -93,55 +97,55 @@ class KernelModule:
     kept: dict[str, str] = field(default_factory=dict)
 
 
-def graph(model: ImportedModel, device: Device) -> ir.IRModule:
-    """Simplify and legalise."""
-    clean = [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(_entries(model.module))]
-    module = tvm.ir.transform.Sequential(clean)(model.module)
+def graph(model: ImportedModel, device: Device, *, index_checks: bool = True) -> ir.IRModule:
+    """Simplify and legalise. Without `index_checks` a run does not find out about indices that are out of range."""
+    module = model.module if index_checks else without_checks(model.module)
+    clean = [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(_entries(module))]
+    module = tvm.ir.transform.Sequential(clean)(module)
     return legalize(fuse_attention(fold_reshapes(join_siblings(module))), device)
 
 
-def kernels(module: ir.IRModule, device: Device, level: int, gpu: Gpu | None = None) -> KernelModule:
-    """Fuse (from level 1 on) and schedule; with `gpu`, for it what it can run."""
+def kernels(
+    module: ir.IRModule,
+    device: Device,
+    level: int,
+    gpu: Gpu | None = None,
+    in_place: InPlace = InPlace.WHERE_FREE,
+) -> KernelModule:
+    """Fuse (from level 1 on) and schedule; with `gpu`, for it what it can run. `in_place`: which results may take over
+    their operand's memory."""
     passes = [relax.transform.AnnotateTIROpPattern()]
     if level >= 1:
-        passes += [relax.transform.FuseOps(2), relax.transform.FuseTIR()]
-    passes.append(relax.transform.DeadCodeElimination(_entries(module)))
-    fused = tvm.ir.transform.Sequential(passes)(module)
+        passes.append(relax.transform.FuseOps(2))
+    fused = merge_kernels(tvm.ir.transform.Sequential(passes)(module))
+    unused = relax.transform.DeadCodeElimination(_entries(module))
+    fused = unused(fused)
     if level >= 1:
-        fused = relax.transform.DeadCodeElimination(_entries(module))(fuse_rows(fused))
+        fused = unused(fuse_rows(fused))
     fused = bind_dims_first(fused)
     scheduled = {}
-    in_place = {}
+    overwritable: dict[str, tuple[int, ...]] = {}
     costs = {}
     on_gpu: dict[str, LoweredParts] = {}
     kept: dict[str, str] = {}
     for gvar, func in fused.functions.items():
         if isinstance(func, tirx.PrimFunc):
-            in_place[gvar.name_hint] = elementwise_inputs(func)
+            inputs = () if in_place is InPlace.NEVER else overwritable_inputs(func)
             costs[gvar.name_hint] = work(func)
             parts = None if gpu is None else shaders(func, gvar.name_hint, gpu)
             if isinstance(parts, LoweredParts):
                 on_gpu[gvar.name_hint] = parts
-                in_place[gvar.name_hint] = _in_place(func, in_place[gvar.name_hint], parts)
+                overwritable[gvar.name_hint] = overwritable_operands(func, inputs, parts)
                 scheduled[gvar] = func
                 continue
             if parts is not None:
                 kept[gvar.name_hint] = parts
-            kernel = schedule(func, device)
-            scheduled[gvar] = kernel.without_attr("tirx.noalias") if in_place[gvar.name_hint] else kernel
+            kernel = apart_from_choices(lambda plain: schedule(plain, device), func)
+            overwritable[gvar.name_hint] = inputs
+            scheduled[gvar] = kernel.without_attr("tirx.noalias") if inputs else kernel
         else:
             scheduled[gvar] = func
-    return KernelModule(ir.IRModule(scheduled), in_place, costs, on_gpu, kept)
-
-
-def _in_place(func: tirx.PrimFunc, inputs: tuple[int, ...], lowered: LoweredParts) -> tuple[int, ...]:
-    """Which operands of a shader its result may be written over: as arrays, both must be of one dtype."""
-    if len(lowered.parts) > 1:
-        return ()
-    buffers = [param for param in func.params if tirx.is_buffer_var(param)]
-    same = [i for i in inputs if str(buffers[i].ty.dtype) == str(buffers[-1].ty.dtype)]
-    operands = lowered.parts[0].operands
-    return tuple(operands.index(i) for i in same if i in operands)
+    return KernelModule(ir.IRModule(scheduled), overwritable, costs, on_gpu, kept)
 
 
 def program(model: ImportedModel, scheduled: KernelModule, profile: Profile, capacities: DimBounds) -> Program:
@@ -158,23 +162,30 @@ def program(model: ImportedModel, scheduled: KernelModule, profile: Profile, cap
     ready = dict(zip(functions, each(lowered, functions.items()), strict=True))
     traced = trace(model, scheduled.module, ready, scheduled.in_place, scheduled.work)
     alignment = ALIGNMENT if profile.gpu is None else profile.gpu.alignment
-    return replace(place(model, traced, capacities, alignment), cpu=profile.cpu, gpu=profile.gpu)
+    placed = place(model, traced, capacities, alignment, profile.in_place)
+    return replace(placed, cpu=profile.cpu, gpu=profile.gpu)
 
 
 def compile_program(
-    model: ImportedModel, profile: Profile, observer: Observer, level: int, capacities: DimBounds
+    model: ImportedModel,
+    profile: Profile,
+    observer: Observer,
+    level: int,
+    capacities: DimBounds,
+    *,
+    index_checks: bool = True,
 ) -> Program | None:
     """Run the stages; `None` when the observer stops before the program exists."""
     observer.dump("import", model.module.script)
     if observer.stops_at("import"):
         return None
     with observer.stage("graph"):
-        module = graph(model, profile.layout or profile.device)
+        module = graph(model, profile.layout or profile.device, index_checks=index_checks)
     observer.dump("graph", module.script)
     if observer.stops_at("graph"):
         return None
     with observer.stage("kernels"):
-        scheduled = kernels(module, profile.device, level, profile.gpu)
+        scheduled = kernels(module, profile.device, level, profile.gpu, profile.in_place)
     observer.dump("kernels", scheduled.module.script)
     if observer.stops_at("kernels"):
         return None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from deploykit.compiler.codegen.cpus import Cpu
 from deploykit.compiler.codegen.lower import HOST_STACK_LIMIT, STACK_LIMIT
+from deploykit.compiler.program.inplace import InPlace
 from deploykit.compiler.schedules.device import DEVICES, SCALAR_C, WASM_SIMD128, Device
 from deploykit.compiler.schedules.gpu import WEBGPU, Gpu
 
@@ -16,6 +17,7 @@ class Profile:
     `cpu`: the name of the CPU that kernels are compiled for, empty when they are C; `layout`: the device that decides
     how weights and intermediate results lie in memory, where it is another one. `gpu`: what runs the kernels that it
     can, the others are for `device`. `companions`: those of further programs of the same model in the same artifact.
+    `in_place`: which results are computed over their operand's memory; other than by default it serves tests.
     """
 
     device: Device
@@ -25,6 +27,7 @@ class Profile:
     layout: Device | None = None
     gpu: Gpu | None = None
     companions: tuple[Profile, ...] = ()
+    in_place: InPlace = InPlace.WHERE_FREE
 
 
 PORTABLE_C = Profile(SCALAR_C, vectorize=False, stack_limit=STACK_LIMIT)

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from deploykit.engines import library as native
-from deploykit.errors import DeploykitError, ShapeError, UsageError
+from deploykit.errors import DataError, DeploykitError, ShapeError, UsageError
 
 
 class Engine(Protocol):
@@ -34,6 +34,8 @@ class Engine(Protocol):
 
 def failure(status: int, text: str) -> DeploykitError:
     """The error that stands for a status other than `DK_OK`."""
-    if status in (native.DK_ERROR_SHAPE, native.DK_ERROR_DTYPE, native.DK_ERROR_DATA):
+    if status == native.DK_ERROR_DATA:
+        return DataError(text)
+    if status in (native.DK_ERROR_SHAPE, native.DK_ERROR_DTYPE):
         return ShapeError(text)
     return UsageError(text)

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from deploykit.dtypes import logical_dtype
-from deploykit.errors import DeploykitError, ShapeError, UsageError
+from deploykit.errors import DataError, DeploykitError, ShapeError, UsageError
 from deploykit.manifest import Manifest
 
-_ERRORS: dict[str, type[DeploykitError]] = {"ShapeError": ShapeError, "MemoryError": UsageError}
+_ERRORS: dict[str, type[DeploykitError]] = {"DataError": DataError, "ShapeError": ShapeError, "MemoryError": UsageError}
 
 Read = Callable[[int], bytes]
 """Gives so many bytes of a reply."""

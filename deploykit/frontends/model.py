@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tvm import ir, tirx
 
     from deploykit.compiler.program.ir import Dim, IntExpr, Port
+    from deploykit.structure import Structure
 
 DimBounds: TypeAlias = "Mapping[str, int | tuple[int, int | None]]"
 """By name of a symbolic dim: a size that pins it, or inclusive bounds (`None`: unbounded)."""
@@ -39,8 +40,9 @@ class ImportedModel:
     """A model as Relax functions with named inputs, outputs and symbolic dims.
 
     `module["main"]` takes the inputs in order and returns the tuple of outputs; it holds its weights as constants.
-    Control flow is a `call_pure_packed` of `deploykit.if` or `deploykit.loop` with the functions of its branches or
-    body (see `deploykit.compiler.graph.control_flow`).
+    `inputs_as` and `outputs_as` say what the ports are to the user. Control flow is a `call_pure_packed` of
+    `deploykit.if` or `deploykit.loop` with the functions of its branches or body (see
+    `deploykit.compiler.graph.control_flow`).
     """
 
     name: str
@@ -51,6 +53,8 @@ class ImportedModel:
     data_dims: tuple[DataDim, ...]
     requirements: tuple[Requirement, ...]
     notes: tuple[str, ...]
+    inputs_as: tuple[Structure, ...]
+    outputs_as: tuple[Structure, ...]
     reimport: Callable[[DimBounds], ImportedModel] = field(repr=False, compare=False)
 
     def with_dims(self, dims: DimBounds) -> ImportedModel:

@@ -21,6 +21,7 @@ from deploykit.frontends.onnx.node import dtype_name
 from deploykit.frontends.onnx.reader import read
 from deploykit.frontends.onnx.registry import Unsupported, normalise_domain
 from deploykit.manifest import DimEntry, PortEntry
+from deploykit.parallel import interruptible
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import Dim
@@ -52,6 +53,7 @@ class ModelReport:
         return not self.problems
 
 
+@interruptible
 def inspect_model(path: Path, dims: DimBounds | None = None) -> ModelReport:
     """Describe a model file, with dims pinned or bounded as for a build.
 

@@ -8,7 +8,7 @@ only when they compile, so that artifacts can be listed and run without it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points, version
@@ -41,12 +41,14 @@ class Availability:
 class PackageOptions:
     """`cpu`: what native kernels are compiled for, `native` for this machine. `version`: the version of deploykit that
     generated files name. `source`: the model file, where there is one. `fast_math`: kernels have the shorter forms of
-    elementwise functions."""
+    elementwise functions. `check`: called with the complete folder before it is put in its place, which an exception
+    prevents; its result are notes."""
 
     cpu: str = "native"
     fast_math: bool = False
     observer: Observer | None = None
     source: SourceEntry | None = None
+    check: Callable[[Path], tuple[str, ...]] | None = None
     version: str = field(default_factory=partial(version, "deploykit"))
 
 
@@ -179,6 +181,11 @@ def write_artifact(program: Program, target: Target, output: Path, options: Pack
             **describe(program),
         )
         (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
+        if options.check is not None:
+            with observer.stage("check"):
+                notes = options.check(folder)
+            manifest = manifest.model_copy(update={"notes": (*manifest.notes, *notes)})
+            (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
     return Artifact(output, manifest)
 
 

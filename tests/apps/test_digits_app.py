@@ -157,7 +157,7 @@ def test_times_and_memory_are_shown(page: Page) -> None:
 
 
 def test_why_a_device_was_chosen_is_shown(page: Page) -> None:
-    assert page.evaluate("reason.innerText").startswith("Auto is WebAssembly: this engine has no WebGPU")
+    page.wait("reason.innerText.startsWith('Auto is WebAssembly: this engine has no WebGPU')")
     page.evaluate("document.querySelector('[value=wasm]').click()")
     page.wait("devices.ariaBusy === 'false'")
     assert page.evaluate("reason.hidden")
@@ -261,11 +261,36 @@ def test_it_runs_on_webgpu_and_goes_on_when_the_device_is_lost(dist: Path) -> No
         assert page.errors() == []
 
 
+VALUES = """[...document.querySelectorAll('.value')].map((value) => {
+  const { width, height, right } = value.getBoundingClientRect();
+  return width >= value.scrollWidth && height > 8 && right <= innerWidth && value.textContent.endsWith('%');
+})"""
+"""Whether percentages are seen whole."""
+
+
+@pytest.mark.parametrize("width", [320, 390, 600, 703, 704, 1200])
+def test_percentages_are_seen_at_every_width(page: Page, width: int) -> None:
+    page.resize(width, 844)
+    read(page, strokes(STROKES[1][0]))
+    assert page.evaluate(VALUES) == [True] * 10
+
+
+@pytest.mark.parametrize(("width", "phone", "seen"), [(390, True, False), (390, False, False), (1200, False, True)])
+def test_keys_are_explained_where_there_are_keys(page: Page, width: int, phone: bool, seen: bool) -> None:
+    page.resize(width, 844, phone=phone)
+    page.evaluate("document.activeElement.blur()")
+    assert page.evaluate("keys.getBoundingClientRect().height > 10") == seen
+    page.key("Tab")
+    assert page.evaluate("document.activeElement.id") == "pad"
+    assert page.evaluate("keys.getBoundingClientRect().height > 10"), "for those who come with a key"
+
+
 def test_a_phone_shows_all_of_it_and_is_drawn_on_with_a_finger(page: Page, request: pytest.FixtureRequest) -> None:
     page.resize(390, 844, phone=True)
     assert read(page, strokes(STROKES[5][0]), finger=True) == 5
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert page.evaluate("document.querySelector('dl').getBoundingClientRect().bottom") <= 844
+    assert page.evaluate(VALUES) == [True] * 10
     page.evaluate(
         "document.activeElement.blur(), document.querySelectorAll('dd').forEach((d) => (d.textContent = '8'))"
     )

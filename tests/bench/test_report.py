@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bench.peers import PEERS
 from bench.report import Model, Report, Row, mean
 from deploykit.benchmark import Timing
 
@@ -28,6 +30,7 @@ REPORT = Report(
         row(2, "onnxruntime", deploykit=1e-3, onnxruntime=1e-3, pytorch=2e-3),
     ),
 )
+SEVERAL = replace(REPORT, rows=(row(1, deploykit=1e-3, onnxruntime=4e-3, openvino=3e-3), *REPORT.rows))
 
 
 def test_ratios_are_the_peers_time_over_ours() -> None:
@@ -38,11 +41,37 @@ def test_ratios_are_the_peers_time_over_ours() -> None:
 
 
 def test_the_summary_counts_lines() -> None:
-    one, two, torch, dynamic = REPORT.summary()
+    one, _, two, torch, _, dynamic = REPORT.summary()
     assert "1 thread(s), against ONNX Runtime: geometric mean 4.00, at least as fast in 1 of 1" in one
     assert "2 thread(s), against ONNX Runtime: geometric mean 1.00" in two
     assert "PyTorch: geometric mean 2.00" in torch
     assert "1.250 of the time" in dynamic
+
+
+def test_the_best_is_the_fastest_peer_with_right_results() -> None:
+    assert [found.best() for found in SEVERAL.rows] == ["openvino", "onnxruntime", "pytorch"]
+    assert row(1, "onnxruntime", deploykit=1e-3, onnxruntime=1e-3).best() is None
+    columns, rows = SEVERAL.table()
+    assert [cells[columns.index(">best")] for cells in rows] == ["3.00 OpenVINO", "4.00 ORT", "2.00 PyTorch"]
+    assert [found["best"] for found in SEVERAL.document()["rows"]] == ["openvino", "onnxruntime", "pytorch"]
+    lines = [line for line in SEVERAL.summary() if "best peer" in line]
+    assert [line.split(": ")[1] for line in lines] == [
+        "geometric mean 3.46, at least as fast in 2 of 2 lines, least 3.00",
+        "geometric mean 2.00, at least as fast in 1 of 1 lines, least 2.00",
+    ]
+
+
+def test_one_peer_alone_is_not_called_the_best() -> None:
+    alone = replace(REPORT, rows=REPORT.rows[:1])
+    assert ">best" not in alone.table()[0]
+    assert not any("best" in line for line in alone.summary())
+
+
+def test_a_peer_that_is_not_installed_says_so() -> None:
+    absent = replace(PEERS["openvino"], modules=("openvino_that_nobody_has",))
+    assert absent.missing() == (
+        "openvino_that_nobody_has cannot be imported (No module named 'openvino_that_nobody_has')"
+    )
 
 
 def test_the_table_has_a_line_for_each_row(tmp_path: Path) -> None:
@@ -58,6 +87,7 @@ def test_the_table_has_a_line_for_each_row(tmp_path: Path) -> None:
         "4.00",
         "",
         "",
+        "4.00 ORT",
         "1.0 MB",
         "2.0 MB",
         "2.50 s",
@@ -73,13 +103,19 @@ def test_the_table_has_a_line_for_each_row(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_quick_run(tmp_path: Path) -> None:
-    call = [sys.executable, "-m", "bench", "--quick", "--filter", "mlp", "--peers", "onnxruntime", "--output", tmp_path]
+    peers = ("--peers", "onnxruntime", "--peers", "openvino")
+    call = [sys.executable, "-m", "bench", "--quick", "--filter", "mlp", *peers, "--output", tmp_path]
     result = subprocess.run(call, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert "geometric mean" in result.stdout
     document = json.loads((tmp_path / "report.json").read_text())
     (found,) = document["rows"]
-    assert found["ratios"]["onnxruntime"] > 0
-    assert set(document["models"][0]["memory"]) == {"deploykit", "onnxruntime"}
+    missing = PEERS["openvino"].missing()
+    sides = {"onnxruntime"} if missing else {"onnxruntime", "openvino"}
+    assert found["ratios"].keys() == sides
+    assert min(found["ratios"].values()) > 0
+    assert found["best"] in sides
+    assert set(document["models"][0]["memory"]) == {"deploykit", *sides}
+    assert (f"without OpenVINO: {missing}" in " ".join(result.stderr.split())) == (missing is not None)
     assert (tmp_path / "report.md").exists()
     assert (tmp_path / "report.png").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import signal
@@ -12,6 +13,11 @@ from pathlib import Path
 
 import onnx
 import pytest
+
+from deploykit.artifact import artifact_folder
+from deploykit.cli.build import memory_lines
+from deploykit.errors import UsageError
+from deploykit.manifest import DimEntry, Manifest, MemoryEntry
 
 
 def test_a_build_writes_what_it_lists(deploykit, model: Path, tmp_path: Path) -> None:
@@ -154,3 +160,60 @@ def test_an_interrupted_build_leaves_nothing_behind(
     assert process.wait() == code
     assert "Traceback" not in messages
     assert not any(tmp_path.iterdir())
+
+
+def test_dims_are_separated_by_commas_and_given_once(deploykit, model: Path, tmp_path: Path) -> None:
+    for dims in (["--dim", "batch=1..4,batch=2"], ["--dim", "batch=1", "--dim", "batch=2"]):
+        result = deploykit("build", model, "-o", tmp_path / "dist", *dims)
+        assert (result.code, "dim 'batch' is given 2 times" in result.err) == (2, True)
+    result = deploykit("build", model, "-o", tmp_path / "dist", "--dim", "batch=1..4,seq=2")
+    assert (result.code, "no dim named seq" in result.err) == (2, True)
+
+
+def test_the_folder_that_a_command_runs_in_is_kept(
+    deploykit, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    for output in (".", "..", "/", tmp_path):
+        result = deploykit("build", model, "-o", output)
+        assert (result.code, "choose another output" in result.err) == (2, True)
+    assert (tmp_path / "inner").samefile(".")
+
+
+def test_what_a_killed_build_leaves_is_removed(deploykit, model: Path, tmp_path: Path) -> None:
+    (tmp_path / ".dist.abcdefgh" / "new").mkdir(parents=True)
+    (tmp_path / ".dist.abcdefgh" / "lock").touch()
+    (tmp_path / ".dist.notours1").mkdir()
+    alive = tmp_path / ".dist.alive123"
+    alive.mkdir()
+    with (alive / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert deploykit("build", model, "-o", tmp_path / "dist").code == 0
+    assert sorted(path.name for path in tmp_path.glob(".dist.*")) == [".dist.alive123", ".dist.notours1"]
+
+
+def test_an_artifact_that_a_killed_build_had_put_aside_goes_back(tmp_path: Path) -> None:
+    left = tmp_path / ".dist.abcdefgh"
+    (left / "old").mkdir(parents=True)
+    (left / "lock").touch()
+    (left / "old" / "manifest.json").write_text("{}")
+    with pytest.raises(UsageError), artifact_folder(tmp_path / "dist"):
+        raise UsageError("this build fails")
+    assert (tmp_path / "dist" / "manifest.json").exists()
+    assert not left.exists()
+
+
+@pytest.mark.parametrize("reader", ["head -c 1", "true"])
+def test_a_reader_that_has_enough_sees_no_traceback(reader: str) -> None:
+    command = f"{sys.executable} -m deploykit targets --json | {reader}; {sys.executable} -m deploykit targets >&-"
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert "Traceback" not in result.stderr
+    assert "Exception ignored" not in result.stderr
+
+
+def test_memory_of_a_model_whose_only_dims_are_capacities() -> None:
+    memory = MemoryEntry(formula="64*capacity_a", at_bounds=64, weights=0)
+    dim = DimEntry(name="capacity_a", minimum=1, maximum=None, capacity_of="a")
+    manifest = Manifest.model_construct(dims=(dim,), peak_memory=memory)
+    assert memory_lines(manifest)[1].endswith("at the least capacities, from which a run that needs more goes on")

@@ -16,7 +16,7 @@ from deploykit import runtime
 from deploykit.compiler.codegen.c import support
 from deploykit.compiler.codegen.c.names import Scopes
 from deploykit.compiler.codegen.c.types import float_literal, integer_literal
-from deploykit.compiler.codegen.c_kernels import c_expression, emit_c, emit_prototypes
+from deploykit.compiler.codegen.c_kernels import ESTIMATES, c_expression, emit_c, emit_prototypes
 from deploykit.compiler.codegen.lower import lower
 from deploykit.compiler.dims import evaluate
 from tests.codegen import test_arithmetic, test_intrinsics, test_lower
@@ -159,6 +159,34 @@ def test_host_expressions_mean_the_same_in_c(tmp_path: Path) -> None:
     printed = subprocess.run([program], capture_output=True, text=True, check=True).stdout.split()
     expected = [evaluate(e, {N: n, M: m}) for n, m in points for e in expressions]
     assert [int(value) for value in printed] == expected
+
+
+def test_estimates_are_at_least_what_the_integers_give(tmp_path: Path) -> None:
+    """Remainders of constants are not negative whatever the variable is, so that integers would divide them plainly."""
+    quarter = tirx.floordiv(tirx.floormod(N, 16), 4)
+    padded = tirx.floordiv(N, 4) + tirx.floormod(quarter * 3, 4)
+    expressions = [quarter, padded, tirx.floordiv(padded, 4) * M, tirx.max(padded, M) * 16, tirx.truncdiv(N + M, 3)]
+    points = [(n, m) for n in (0, 1, 7, 64, 97) for m in (0, 3, 64)]
+    bodies = [
+        f'    printf("%.17g\\n", (double)({c_expression(e, lambda v: f"(double){v.name}", functions=ESTIMATES)}));'
+        for e in expressions
+    ]
+    lines = [
+        "#include <stdio.h>",
+        '#include "deploykit.h"',
+        "static void print(int64_t n, int64_t m) {",
+        *bodies,
+        "}",
+        "int main(void) {",
+        *(f"    print({n}, {m});" for n, m in points),
+        "}",
+    ]
+    source, program = tmp_path / "host.c", tmp_path / "host"
+    source.write_text("\n".join([*lines, ""]))
+    subprocess.run(["gcc", *SANITIZERS, f"-I{runtime.INCLUDE}", source, "-o", program], check=True)
+    printed = subprocess.run([program], capture_output=True, text=True, check=True).stdout.split()
+    exact = [evaluate(e, {N: n, M: m}) for n, m in points for e in expressions]
+    assert all(float(text) >= value for text, value in zip(printed, exact, strict=True))
 
 
 def test_division_is_plain_where_nothing_is_negative() -> None:

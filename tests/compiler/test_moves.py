@@ -67,6 +67,15 @@ def test_values(form: str) -> None:
     check(FORMS[form], *runs, expected=by_onnxruntime(FORMS[form], *runs), rtol=2e-5)
 
 
+@pytest.mark.parametrize("axes", ["0", "1"])
+def test_a_place_that_depends_on_a_size(axes: str) -> None:
+    """The last row, without its axis: the index is a size less one."""
+    text = (
+        f"(float[n, m, 6] x) => (float[a, b] y) {{ i = Constant<value_int = -1>()  y = Gather<axis = {axes}>(x, i) }}"
+    )
+    check(text, *({"x": numbers(n, m, 6)} for n, m in ((1, 1), (3, 2), (5, 7))))
+
+
 def test_values_in_c(tmp_path: Path) -> None:
     for form, text in FORMS.items():
         model = parse(text)
@@ -77,6 +86,16 @@ def test_values_in_c(tmp_path: Path) -> None:
             np.testing.assert_allclose(
                 session.run(feeds)["y"], by_onnxruntime(model, feeds)[0][0], rtol=2e-5, atol=2e-6
             )
+
+
+def test_a_place_may_depend_on_a_size() -> None:
+    """A row counted from the end, whose reshape drops an axis."""
+    text = """(float[batch, seq, 4] x) => (float[batch, 4] y, float[batch, 4] z)
+    { a = Relu(x) one = Constant <value = int64 {1}> () last = Constant <value = int64 {-1}> ()
+      b = Gather <axis = 1> (a, one) c = Gather <axis = 1> (a, last)
+      y = Exp(b) z = Add(c, b) }"""
+    runs = [{"x": numbers(b, n, 4)} for b, n in ((1, 2), (3, 5), (2, 33))]
+    check(text, *runs, expected=by_onnxruntime(text, *runs))
 
 
 def test_a_reshape_that_needs_divisions_stays() -> None:

@@ -3,8 +3,9 @@
 Prints the failures with their reasons as they come, a table by kind, and what differs from the lists of known failures;
 the exit code is 1 when something does. `--dynamic` runs the dynamic variants of the cases that are expected to pass.
 `--target embedded` builds C and runs it under the address and undefined behaviour sanitizers, `--target webgpu` builds
-WebAssembly, without shaders, and runs it in node, or with `--device webgpu` shaders, which run in Chromium. `--write`
-rewrites the list of known failures from a whole run.
+WebAssembly, without shaders, and runs it in node, or with `--device webgpu` shaders, which run in Chromium.
+`--in-place` computes no result over an operand's memory, or all that may be. `--write` rewrites the list of known
+failures from a whole run.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from deploykit import onnx_backend
 from deploykit.cli.console import messages, results
+from deploykit.compiler.program.inplace import InPlace
 from tests.conformance import dynamic, web
 from tests.conformance.suite import (
     DEVICE_FAILURES,
@@ -31,6 +33,7 @@ from tests.conformance.suite import (
     dynamic_failures,
     known_failures,
 )
+from tests.placing import placing
 
 LONGEST_REASON = 160
 
@@ -71,6 +74,7 @@ def main() -> int:
     parser.add_argument("--dynamic", action="store_true")
     parser.add_argument("--target", default="host")
     parser.add_argument("--device", choices=tuple(DEVICE_FAILURES), default="wasm", help="of the target webgpu")
+    parser.add_argument("--in-place", choices=[choice.value for choice in InPlace], default=InPlace.WHERE_FREE.value)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("-j", "--jobs", type=int, default=2)
     options = parser.parse_args()
@@ -78,6 +82,7 @@ def main() -> int:
     device = options.device if options.target == "webgpu" else None
     onnx_backend.TARGET, onnx_backend.SANITIZE = options.target, options.target == "embedded"
     with web.on(device) if device else nullcontext():
+        onnx_backend.TARGET = placing(onnx_backend.TARGET, InPlace(options.in_place))
         failures = _failures(names, dynamic_outcome if options.dynamic else outcome, options.jobs)
     _print_table(names, failures)
     path, listed, elsewhere = _lists(device, dynamic=options.dynamic)

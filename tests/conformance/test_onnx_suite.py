@@ -1,4 +1,7 @@
-"""The ONNX backend suite through the host target: what passes must go on passing, what fails must go on failing."""
+"""The ONNX backend suite on every platform: what passes must go on passing, what fails must go on failing.
+
+`make test` runs a part of it, another one for each commit.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ SUPPORTED = sorted(n for n in set(cases()) - set(known_failures()) if cases()[n]
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(part=3)
 @pytest.mark.parametrize("name", sorted(cases()))
 def test_case(name: str) -> None:
     reason = known_failures().get(name)
@@ -27,18 +31,18 @@ def test_case(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SUPPORTED[::16])
+@pytest.mark.sampled(part=32)
+@pytest.mark.parametrize("name", SUPPORTED)
 def test_embedded_case_under_sanitizers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sample; `python -m tests.conformance.report --target embedded` runs all cases."""
     monkeypatch.setattr(onnx_backend, "TARGET", "embedded")
     monkeypatch.setattr(onnx_backend, "SANITIZE", True)
     cases()[name].run()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SUPPORTED[::10])
+@pytest.mark.sampled(part=20)
+@pytest.mark.parametrize("name", SUPPORTED)
 def test_dynamic_variant(name: str) -> None:
-    """A sample; `python -m tests.conformance.report --dynamic` runs all cases."""
     reason = dynamic_failures().get(name)
     try:
         agreed = dynamic.check(cases()[name])
@@ -54,19 +58,19 @@ def test_dynamic_variant(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("node"), reason="needs node")
-@pytest.mark.parametrize("name", SUPPORTED[3::8])
+@pytest.mark.sampled(part=16)
+@pytest.mark.parametrize("name", SUPPORTED)
 def test_case_as_webassembly_in_node(name: str) -> None:
-    """A sample; `python -m tests.conformance.report --target webgpu` runs all cases."""
     with web.on("wasm"), _failing_where(name in device_failures("wasm")):
         cases()[name].run()
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
-@pytest.mark.parametrize("name", SUPPORTED[9::16])
+@pytest.mark.sampled(part=32)
+@pytest.mark.parametrize("name", SUPPORTED)
 def test_case_as_shaders_in_chromium(name: str) -> None:
-    """A sample, and its dynamic variants; `python -m tests.conformance.report --target webgpu --device webgpu` runs all
-    cases."""
+    """With its dynamic variants."""
     with web.on("webgpu"), _failing_where(name in device_failures("webgpu")):
         cases()[name].run()
         if name not in dynamic_failures():
@@ -81,7 +85,8 @@ def _failing_where(known: bool) -> contextlib.AbstractContextManager[object]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="needs qemu-user")
-@pytest.mark.parametrize("name", SUPPORTED[5::80])
+@pytest.mark.sampled(part=160)
+@pytest.mark.parametrize("name", SUPPORTED)
 def test_arm64_case_under_emulation(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_backend, "CPU", "armv8.2-a+dotprod")
     cases()[name].run()

@@ -108,9 +108,10 @@ def test_peak_bytes(session: Session) -> None:
 def test_every_dtype_passes_through(target: str, tmp_path: Path) -> None:
     draft = Draft("pass_all")
     n = draft.dim("n", 0)
-    ports = [(draft.output(f"{name}_out", name, (n, 2)), draft.input(name, name, (n, 2))) for name in DTYPES]
+    numbers = {name: dtype for name, dtype in DTYPES.items() if name != "string"}
+    ports = [(draft.output(f"{name}_out", name, (n, 2)), draft.input(name, name, (n, 2))) for name in numbers]
     program = draft.program(*(Copy(y, x) for y, x in ports))
-    values = {name: np.arange(-4, 4).reshape(4, 2).astype(dtype.array) for name, dtype in DTYPES.items()}
+    values = {name: np.arange(-4, 4).reshape(4, 2).astype(dtype.array) for name, dtype in numbers.items()}
     with deploykit.session.open(build(program, tmp_path / "a", target)) as session:
         results, empty = session.run(values), session.run({name: value[:0] for name, value in values.items()})
     for name, value in values.items():

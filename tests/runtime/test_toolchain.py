@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import pytest
 
 import deploykit.session
 from deploykit import toolchain
-from deploykit.errors import ToolchainError
+from deploykit.artifact import artifact_folder
+from deploykit.errors import ToolchainError, UsageError
 from deploykit.targets.base import PackageOptions, find_target, write_artifact
 from tests.runtime.programs import mlp
 
@@ -81,3 +83,30 @@ def test_the_library_exports_its_interface_only(tmp_path: Path) -> None:
         *("mlp_init", "mlp_bind", "mlp_run", "mlp_arena_bytes", "mlp_output_shape", "mlp_last_error"),
         "mlp_descriptor",
     }
+
+
+@pytest.mark.parametrize("home", [None, "/proc/nothing"])
+def test_a_compiler_without_a_home_keeps_its_cache_elsewhere(home: str | None, tmp_path: Path) -> None:
+    """As in containers: neither HOME nor the folder of caches can be written."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("HOME", "XDG_", "ZIG_", "TMPDIR"))
+    }
+    environment = kept | {"TMPDIR": str(tmp_path)} | ({} if home is None else {"HOME": home})
+    script = "from deploykit.toolchain import find_wasm_compiler as f; print(f().family)"
+    found = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert found.stdout == "zig\n", found.stderr
+    assert list(tmp_path.glob("deploykit-zig-*"))
+    environment["TMPDIR"] = "/proc"
+    script = "import tempfile; tempfile.tempdir = '/proc'; " + script
+    found = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert "set ZIG_GLOBAL_CACHE_DIR to one" in found.stderr
+
+
+def test_a_compiler_that_fails_on_a_full_disk_is_not_to_blame(tmp_path: Path) -> None:
+    script = tmp_path / "cc"
+    script.write_text("#!/bin/sh\necho 'error: unable to write: No space left on device' >&2\nexit 1\n")
+    script.chmod(0o755)
+    compiler = toolchain.Compiler((str(script),), "gcc", "1")
+    with pytest.raises(UsageError, match="the disk is full"), artifact_folder(tmp_path / "dist"):
+        compiler.compile(tmp_path / "a.c", tmp_path / "a.o")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cc"]

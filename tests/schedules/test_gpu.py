@@ -156,7 +156,7 @@ def test_what_walks_through_its_tensors_alike_is_one_row_of_vectors(size: tuple[
     views = [array[: size[0] * size[1]].reshape(size) for array in padded]
     Compiled(func, VECTORS, single).bind(views)()
     np.testing.assert_allclose(views[2], np.tanh(inputs[0] + inputs[1]), rtol=1e-5, atol=1e-6)
-    assert "bounded_tanh_4" in texts(func)[0]
+    assert "hyperbolic_tangent_4" in texts(func)[0]
 
 
 @pytest.mark.parametrize("size", [(1, 1, 1), (3, 5, 7), (2, 0, 3)])

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploykit.comparison import Tolerance, compare
+from deploykit.comparison import Tolerance, compare, compare_values
+from deploykit.structure import Structure
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
@@ -74,3 +75,27 @@ def test_shape_and_dtype_must_agree() -> None:
 
 def test_empty_outputs_agree() -> None:
     assert compare("y", np.zeros((0, 3), np.float32), np.zeros((0, 3), np.float32)).within
+
+
+def test_strings_are_the_same_or_not() -> None:
+    expected = np.array([["a", "b"], ["", "日"]], object)
+    assert compare("y", expected.astype(str), expected).within
+    result = compare("y", np.array([["a", "c"], ["", "x"]], object), expected)
+    assert (result.within, result.dtype, result.outside, result.worst) == (False, "string", 2, (0, 1))
+
+
+def test_sequences_and_absent_values_are_compared_item_by_item() -> None:
+    items = (Structure("y_0", "tensor"), Structure("y_1", "string"))
+    sequence = Structure("y", "sequence", items)
+    words = np.array(["a"], object)
+    results = list(compare_values(sequence, [f32(1), words], [f32(2), words]))
+    assert [(result.name, result.within) for result in results] == [("y_0", False), ("y_1", True)]
+    (result,) = compare_values(sequence, [f32(1), words], [f32(1)])
+    assert result.problem == "it has 2 items, expected 1"
+    optional = Structure("y", "optional", items[:1])
+    (result,) = compare_values(optional, None, None)
+    assert (result.dtype, result.within) == ("absent", True)
+    (result,) = compare_values(optional, None, f32(1))
+    assert result.problem == "it is absent, expected present"
+    (result,) = compare_values(optional, f32(1), f32(2))
+    assert (result.name, result.outside) == ("y_0", 1)

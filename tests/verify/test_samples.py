@@ -6,7 +6,15 @@ import pytest
 
 from deploykit.errors import ShapeError, UsageError
 from deploykit.manifest import DimEntry, Manifest, MemoryEntry, PortEntry
-from deploykit.samples import FileSource, RandomSource, parse_source, parse_sources, sample_inputs
+from deploykit.samples import (
+    FileSource,
+    RandomSource,
+    parse_source,
+    parse_sources,
+    random_for_others,
+    sample_inputs,
+)
+from deploykit.structure import Structure
 
 MODEL = Manifest(
     generator="test",
@@ -101,3 +109,53 @@ def test_raw_bits_take_the_dtype_of_the_input(tmp_path) -> None:
     np.save(tmp_path / "x.npy", array)
     loaded = FileSource(tmp_path / "x.npy").array(np.dtype(ml_dtypes.bfloat16))
     assert np.array_equal(loaded, array)
+
+
+@pytest.mark.parametrize("size", [10**20, 2**39])
+def test_sizes_beyond_memory_are_refused(size: int) -> None:
+    port = PortEntry(name="x", dtype="float32", shape=("batch", 1 << 20))
+    manifest = Manifest.model_construct(
+        inputs=(port,), dims=(DimEntry(name="batch", minimum=1, maximum=None, capacity_of=None),)
+    )
+    with pytest.raises(UsageError, match="there is no memory for"):
+        sample_inputs(manifest, parse_sources(["x=random:0"]), {"batch": size})
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 5), (0,), (2, 0), (100,)])
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 7, 64, 1001])
+def test_random_strings_have_the_bytes_that_are_asked_for(shape: tuple[int, ...], size: int) -> None:
+    strings = RandomSource(size).strings(shape, size)
+    assert strings.shape == shape
+    assert strings.tolist() == RandomSource(size).strings(shape, size).tolist()
+    if strings.size:
+        assert sum(len(text.encode()) for text in strings.reshape(-1)) == size
+    if size > 1000 and strings.size:
+        text = "".join(strings.reshape(-1))
+        assert text != "".join(RandomSource(size + 1).strings(shape, size).reshape(-1))
+        assert {len(letter.encode()) for letter in text} == {1, 2, 3}
+
+
+STRINGS = MODEL.model_copy(
+    update={
+        "inputs": (
+            PortEntry(name="a", dtype="string", shape=("batch",)),
+            PortEntry(name="a_utf8", dtype="uint8", shape=("a_utf8",)),
+        ),
+        "inputs_as": (Structure("a", "string"),),
+        "dims": (DimEntry(name="batch", minimum=1), DimEntry(name="a_utf8", minimum=2, maximum=20)),
+    }
+)
+
+
+def test_random_strings_have_eight_bytes_each_within_the_bounds() -> None:
+    for batch, size in ((1, 8), (2, 16), (3, 20)):
+        arrays, dims = sample_inputs(STRINGS, random_for_others(STRINGS, {}), {"batch": batch})
+        assert dims == {"batch": batch, "a_utf8": size}
+        assert sum(len(text.encode()) for text in arrays["a"]) == size
+    _, dims = sample_inputs(STRINGS, {"a": RandomSource()}, {"a_utf8": 5})
+    assert dims == {"batch": 1, "a_utf8": 5}
+
+
+def test_ranges_wider_than_numbers_are_refused() -> None:
+    with pytest.raises(UsageError, match="wider than numbers are"):
+        parse_sources(["x=random:0:-1e400..1e400"])

@@ -43,6 +43,12 @@ def value(package: Path, script: str, before: str = "") -> Any:
         ("model.memory({ m: 9 })", "ShapeError", "no dim 'm'"),
         ("(model.dispose(), model.run({}))", "UsageError", "disposed of"),
         ("model.profile({})", "ShapeError", "input 'x' is missing"),
+        ("model.run({}, { output: {} })", "UsageError", "run has no option 'output': did you mean 'outputs'?"),
+        ("model.profile({}, { second: 1 })", "UsageError", "profile has no option 'second': did you mean 'seconds'?"),
+        ("load((name) => base + name, { devices: 'wasm' })", "UsageError", "'devices': did you mean 'device'?"),
+        ("load((name) => base + name, { onprogress() {} })", "UsageError", "did you mean 'onProgress'?"),
+        ("load((name) => base + name, { abort: 1, device: 'wasm' })", "UsageError", "load has no option 'abort'"),
+        ("load((name) => base + name, { Thread: 1 })", "UsageError", "did you mean 'threads'?"),
     ],
 )
 def test_a_wrong_call_has_its_error(package: Path, script: str, error: str, words: str) -> None:

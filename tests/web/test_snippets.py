@@ -1,10 +1,12 @@
-"""The programs of docs/targets/webgpu.md: in a page, in a project of Vite, and in a worker, each run in Chromium."""
+"""The programs of docs/targets/webgpu.md, each run in Chromium: in a page, in projects of Vite, webpack and esbuild, in
+a worker."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -89,4 +91,39 @@ def test_a_project_of_vite(project: Path, encoder: Path) -> None:
     built = run_tool("vite", "build", folder=project)
     assert built.returncode == 0, built.stdout + built.stderr
     shutil.rmtree(project / "encoder")
+    report(project / "dist", "index.html", encoder, isolated=True)
+
+
+PAGE = '<!doctype html><script type="module" src="{}"></script>'
+
+
+def test_a_project_of_esbuild(project: Path, encoder: Path) -> None:
+    options = ["--bundle", "--format=esm", "--outdir=dist", "--out-extension:.js=.mjs"]
+    built = run_tool("esbuild", "src/app.mjs", *options, folder=project)
+    assert built.returncode == 0, built.stdout + built.stderr
+    shutil.move(project / "encoder", project / "dist" / "encoder")
+    (project / "dist" / "index.html").write_text(PAGE.format("app.mjs"))
+    report(project / "dist", "index.html", encoder, isolated=True)
+
+
+WEBPACK = """const [modules, folder] = process.argv.slice(1);
+const output = { path: `${folder}/dist`, filename: 'app.js', publicPath: 'auto' };
+const config = { mode: 'production', context: folder, entry: './src/bundled.mjs', output };
+require(`${modules}/webpack`)(config, (error, stats) => {
+  console.log(error ?? stats.toString());
+  process.exit(error || stats.hasErrors() ? 1 : 0);
+});"""
+
+
+def test_a_project_of_webpack(project: Path, encoder: Path) -> None:
+    modules = ROOT / "node_modules"
+    if not (modules / "webpack").exists():
+        pytest.skip("needs webpack: make packages")
+    program = (project / "src" / "app.mjs").read_text()
+    (project / "src" / "bundled.mjs").write_text(program.replace("load({ folder: 'encoder/' })", "load()"))
+    call = ["node", "-e", WEBPACK, str(modules), str(project)]
+    built = subprocess.run(call, capture_output=True, text=True, check=False, timeout=120)
+    assert built.returncode == 0, built.stdout + built.stderr
+    shutil.rmtree(project / "encoder")
+    (project / "dist" / "index.html").write_text(PAGE.format("app.js"))
     report(project / "dist", "index.html", encoder, isolated=True)

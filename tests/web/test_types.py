@@ -50,19 +50,26 @@ const shape: [number, 10] = y.shape;
 const first: number = y.data[0];
 const sum: bigint = moved.data[0] + 1n;
 const why: string = `${model.device}, ${model.deviceReason}`;
+const blob: Blob = new Blob([y.data, moved.data]);
 const into = { y: new Float32Array(10) };
-await model.run({ x, shift: new BigInt64Array(1) }, { outputs: into });
+const filled = await model.run({ x, shift: new BigInt64Array(1) }, { outputs: into });
+new Blob([filled.y.data, filled.moved.data]);
+const shared: { y: Float32Array<SharedArrayBuffer> } = { y: new Float32Array(new SharedArrayBuffer(40)) };
+const inShared = await model.run({ x, shift: new BigInt64Array(1) }, { outputs: shared });
+const there: SharedArrayBuffer = inShared.y.data.buffer;
+const device: 'webgpu' | 'wasm' = await model.chosen;
 const { runs, clock, steps } = await model.profile({ x, shift: new BigInt64Array(1) }, { seconds: 1 });
 for (const { name, ms } of steps) console.log(name, ms / runs, clock);
 const bytes: number = model.memory({ n: 1, h: 2 }).total;
 try {
   await dk.load({ sample: { x, shift: new BigInt64Array(1) } });
+  await dk.load({ folder: new URL('https://example.org/small/') });
   await dk.load({ device: 'wasm', onProgress: ({ loaded, total }) => console.log(loaded / total), cache: false });
 } catch (error) {
   if (error instanceof dk.MemoryError) console.log(error.bytes);
   if (error instanceof dk.NetworkError) console.log(error.status);
 }
-console.log(shape, first, sum, bytes, why);
+console.log(shape, first, sum, bytes, why, blob, there, device);
 """
 
 
@@ -84,6 +91,7 @@ def test_right_use_of_a_model_is_accepted(project: Path) -> None:
         ),
         ("model.memory({ n: 1 });", '"h"\' is missing'),
         ("await dk.load({ device: 'gpu' });", '"gpu"'),
+        ("await dk.load({ devices: 'wasm' });", "'devices' does not exist"),
         ("await dk.load({ sample: { x } });", '"shift"\' is missing'),
     ],
 )

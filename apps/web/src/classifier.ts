@@ -46,6 +46,11 @@ export class Classifier {
     return this.#model.deviceReason;
   }
 
+  /** When it is known what the model stays on. */
+  get chosen(): Promise<unknown> {
+    return this.#model.chosen;
+  }
+
   /** Bytes that a run needs. */
   get memory(): { weights: number; arena: number; total: number } {
     return this.#model.memory({ batch: 1 });

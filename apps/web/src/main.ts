@@ -101,6 +101,7 @@ async function load(device: string, signal: AbortSignal): Promise<void> {
     chosen = device;
     times = [];
     showDevice(found);
+    void found.chosen.then(() => changeDevice(found));
     await refresh();
     before?.dispose();
   } finally {
@@ -122,6 +123,14 @@ function recover(failed: Classifier, error: unknown): void {
 function report(what: string, error: unknown): void {
   problem.textContent = `${what} Reason: ${error instanceof Error ? error.message : String(error)}`;
   problem.hidden = false;
+}
+
+/** The model is on another device, or it is known why it stays. */
+function changeDevice(on: Classifier): void {
+  if (classifier === on) {
+    times = [];
+    showDevice(on);
+  }
 }
 
 function showDevice({ device, reason, loading, memory }: Classifier): void {

@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from tvm.ir import Var
+    from tvm.ir.prim import expr as prim
 
     from deploykit.compiler.program.ir import IntExpr, Kernel
+
+ESTIMATES = "dk_estimate_"
+"""How the functions begin that estimate a size from above, in floating point, which does not overflow."""
 
 _HOST_FUNCTIONS = frozenset({"min", "max", "div", "mod", "floordiv", "floormod"})
 
@@ -51,7 +55,8 @@ def c_expression(
     """An integer or boolean expression over int64 variables, as C.
 
     Division of what is known not to be negative is written plainly; `nonnegative` are the variables to know it of.
-    Other divisions, minimum and maximum are calls of functions of `deploykit.h`, whose names start with `functions`.
+    Other divisions, minimum and maximum are calls of functions of `deploykit.h`, whose names start with `functions`;
+    those of `ESTIMATES` compute in floating point, where every division is a call.
     """
     if isinstance(expr, int):
         return str(expr)
@@ -67,6 +72,9 @@ class _HostExpressions(ExpressionPrinter):
     def __init__(self, name_of: Callable[[Var], str], analyzer: tvm.sym.Analyzer, functions: str) -> None:
         super().__init__(name_of, _no_buffer, analyzer)
         self._functions = functions
+
+    def _divides_plainly(self, expr: prim.BinaryOpExpr) -> bool:
+        return self._functions != ESTIMATES and super()._divides_plainly(expr)
 
     def support(self, function: str, *args: str) -> Text:
         name, _, dtype = function.rpartition("_")

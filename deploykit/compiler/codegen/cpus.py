@@ -23,7 +23,8 @@ class Cpu:
 
     Of LLVM's code for it, `halves`: it may compute in float16; `saturates`: an operation makes float32 an integer of 32
     bits, the nearest that there is; `scalarizes`: vectors are taken apart where their integers become bytes; `offsets`:
-    a load adds a constant to an address without wrapping around."""
+    a load adds a constant to an address without wrapping around; `relaxes`: minima, maxima and choices of vectors may
+    become instructions that give anything where an operand is NaN."""
 
     name: str
     triple: str
@@ -35,6 +36,7 @@ class Cpu:
     saturates: bool = False
     scalarizes: bool = False
     offsets: bool = False
+    relaxes: bool = False
 
 
 _X86 = "x86_64-unknown-linux"
@@ -79,7 +81,7 @@ WASM_SIMD = Cpu(
     scalarizes=True,
     offsets=True,
 )
-WASM_RELAXED = replace(WASM_SIMD, name="wasm32+relaxed-simd", features=(*_WASM, "+relaxed-simd"))
+WASM_RELAXED = replace(WASM_SIMD, name="wasm32+relaxed-simd", features=(*_WASM, "+relaxed-simd"), relaxes=True)
 """WebAssembly with vectors, and with those operations on them whose last bits an engine may choose: fused
 multiply-add above all."""
 

@@ -37,7 +37,7 @@ from deploykit.compiler.codegen.host_steps import (
     statement,
     step_lines,
 )
-from deploykit.compiler.codegen.names import Names, c_string, identifier
+from deploykit.compiler.codegen.names import c_string, constants, identifier
 from deploykit.compiler.codegen.order import require_order
 from deploykit.compiler.codegen.weights import weights_bytes
 from deploykit.compiler.dims import evaluate, free_vars, to_text
@@ -167,10 +167,8 @@ def _require_interface(program: Program) -> None:
 
 def interface_view(program: Program, version: str) -> dict[str, Any]:
     """What the header and the descriptor say, and example programs need, for templates."""
-    scope, constants = Scope(program), Names()
-    inputs = [_port(scope, constants, "input", i, port) for i, port in enumerate(program.inputs)]
-    constants = Names()
-    outputs = [_port(scope, constants, "output", i, port) for i, port in enumerate(program.outputs)]
+    scope = Scope(program)
+    inputs, outputs = _ports(scope, "input", program.inputs), _ports(scope, "output", program.outputs)
     return {
         "version": version,
         "name": in_comment(program.name),
@@ -188,20 +186,25 @@ def interface_view(program: Program, version: str) -> dict[str, Any]:
     }
 
 
-def _port(scope: Scope, constants: Names, kind: str, index: int, port: Port) -> dict[str, Any]:
+def _ports(scope: Scope, kind: str, ports: Sequence[Port]) -> list[dict[str, Any]]:
+    words = constants(port.name for port in ports)
+    return [_port(scope, f"{kind}_{i}", word, port) for i, (word, port) in enumerate(zip(words, ports, strict=True))]
+
+
+def _port(scope: Scope, table: str, constant: str, port: Port) -> dict[str, Any]:
     shape = shape_text(port.shape)
     return {
         "name": port.name,
         "type": f"{port.dtype}{shape}",
         "comment": in_comment(f"{port.name}  {port.dtype}{shape}"),
-        "constant": constants.take(port.name).upper(),
+        "constant": constant,
         "string": c_string(port.name),
         "dtype": logical_dtype(port.dtype).c_name,
         "rank": len(port.shape),
         "shape_at_bounds": at_upper_bounds(scope.program, port.shape),
         "bytes_at_bounds": _bytes_at_bounds(scope.program, port),
         "axes": [_axis(scope, extent) for extent in port.shape],
-        "table": f"{kind}_{index}",
+        "table": table,
     }
 
 
@@ -221,6 +224,7 @@ def _dim(scope: Scope, index: int) -> dict[str, Any]:
     use = "" if dim.capacity_of is None else f", room for elements of {dim.capacity_of}"
     return {
         "index": index,
+        "name": dim.name,
         "field": scope.dims[index],
         "comment": in_comment(f"{dim.name}  {bounds}{use}"),
         "string": c_string(dim.name),
@@ -275,12 +279,12 @@ def _arena_size(scope: Scope) -> Lines:
 
 
 def _output_shape(scope: Scope) -> dict[str, Any]:
-    constants = Names()
+    words = constants(port.name for port in scope.program.outputs)
 
     def cases() -> list[dict[str, Any]]:
         return [
-            {"constant": constants.take(port.name).upper(), "lines": _extents(scope, port, "tensor->", known_only=True)}
-            for port in scope.program.outputs
+            {"constant": word, "lines": _extents(scope, port, "tensor->", known_only=True)}
+            for word, port in zip(words, scope.program.outputs, strict=True)
         ]
 
     found, locals_ = _with_locals(scope, "dims->", cases)

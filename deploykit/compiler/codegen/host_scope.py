@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deploykit.compiler.codegen.c_kernels import c_expression, emit_prototypes, symbol
-from deploykit.compiler.codegen.names import Names, c_string, identifier
+from deploykit.compiler.codegen.c_kernels import ESTIMATES, c_expression, emit_prototypes, symbol
+from deploykit.compiler.codegen.names import Names, c_string, prefix
 from deploykit.compiler.codegen.wgsl.bindings import shaders_of
 from deploykit.compiler.dims import free_vars, interval
 from deploykit.compiler.program.ir import (
@@ -40,9 +40,19 @@ _LARGEST_SIZE = 1 << 62
 
 _RESERVED = (
     *("model", "base", "inputs", "outputs", "arena", "weights", "dims", "status"),
-    *("call", "context", "begin", "end", "needed", "available", "values", "output", "tensor"),
+    *("call", "context", "begin", "end", "needed", "available", "values", "output", "tensor", "what", "bounds"),
+    *("place", "slices", "scalars", "from", "to", "driver", "resume", "levels", "steps", "prepare", "room"),
+    *("arena_size", "output_shape"),
 )
-"""Names that the templates give to parameters and locals."""
+"""Names that the templates give to parameters, locals and functions."""
+
+
+def _tables(program: Program) -> Iterator[str]:
+    """Names of arrays of `model.c`."""
+    for kind, ports in (("input", program.inputs), ("output", program.outputs)):
+        yield from (f"{kind}_{index}" for index in range(len(ports)))
+        yield f"{kind}s_of_{prefix(program.name)}"
+    yield f"dims_of_{prefix(program.name)}"
 
 
 class Scope:
@@ -50,9 +60,9 @@ class Scope:
     other declarations can be written around text that was made before it."""
 
     def __init__(self, program: Program, kernel_prefix: str | None = None) -> None:
-        names = Names(_RESERVED)
         self.program = program
-        self.prefix = identifier(program.name)
+        self.prefix = prefix(program.name)
+        names = Names((*_RESERVED, *_tables(program)), f"{self.prefix}_")
         self.kernel_prefix = kernel_prefix or self.prefix
         self.dims = tuple(names.take(dim.name) for dim in program.dims)
         self.read_variables: set[str] = set()
@@ -81,7 +91,7 @@ class Scope:
         high = interval(value, self._bounds)[1]
         if high is not None and high < _LARGEST_SIZE:
             return exact
-        estimate = c_expression(value, lambda var: f"(double){self._read(var)}", functions="dk_estimate_")
+        estimate = c_expression(value, lambda var: f"(double){self._read(var)}", functions=ESTIMATES)
         return f"DK_SIZE({estimate}, {exact})"
 
     def kernel_expr(self, value: IntExpr, names: Mapping[tirx.Var, str]) -> str:
@@ -90,7 +100,7 @@ class Scope:
 
     def kernel_estimate(self, value: IntExpr, names: Mapping[tirx.Var, str]) -> str:
         """The same in floating point, which does not overflow."""
-        return c_expression(value, lambda var: f"(double){names[var]}", functions="dk_estimate_")
+        return c_expression(value, lambda var: f"(double){names[var]}", functions=ESTIMATES)
 
     def variable(self, var: tirx.Var) -> str:
         """The identifier of a variable that is about to be set."""
@@ -110,7 +120,7 @@ class Scope:
         storage = self.program.tensors[index].storage
         assert isinstance(storage, ConstantStorage)
         offset = self.program.constants[storage.index].offset + first
-        return f"{{DK_BUFFER_WEIGHTS, {_quoted(self.program.tensors[index])}, {offset}, {size}}}"
+        return f"{{DK_BUFFER_WEIGHTS, {quoted(self.program.tensors[index].name)}, {offset}, {size}}}"
 
     def slice(self, index: int) -> str:
         """Where a tensor lies on the GPU, as the initialiser of a `dk_slice`."""
@@ -124,7 +134,7 @@ class Scope:
                 buffer, offset = f"DK_BUFFER_PORTS + {port}", "0"
             case OutputStorage(port):
                 buffer, offset = f"DK_BUFFER_PORTS + {len(self.program.inputs) + port}", "0"
-        return f"{{{buffer}, {_quoted(tensor)}, {offset}, {self.expr(tensor_bytes(tensor))}}}"
+        return f"{{{buffer}, {quoted(tensor.name)}, {offset}, {self.expr(tensor_bytes(tensor))}}}"
 
     def kernel(self, index: int) -> str:
         """The C function of a kernel."""
@@ -153,9 +163,9 @@ class Scope:
         return name
 
 
-def _quoted(tensor: Tensor) -> str:
-    """The name of a tensor as a C string without spaces, where a line may end."""
-    return c_string(tensor.name).replace(" ", r"\040")
+def quoted(name: str) -> str:
+    """A name as a C string without spaces, where a line may end."""
+    return c_string(name).replace(" ", r"\040")
 
 
 def tensor_bytes(tensor: Tensor) -> IntExpr:

@@ -3,6 +3,7 @@
     BindDim     n = count[0]; then dk_check_data
     SetDim      n = expression;
     Check       if (!condition) return dk_fail_shape(...)
+    CheckIndices dk_check_indices
     Reserve     dk_check_output, or a comparison and dk_fail_capacity
     Launch      <prefix>_<kernel>(tensors, scalars); or dk_parallel_for over its outer loop; on a GPU dk_dispatch
     Transfer    driver->upload; or driver->download and a label behind which the run goes on when the data are there
@@ -23,13 +24,14 @@ from typing import TYPE_CHECKING, Any
 
 from tvm.ir import PointerType
 
-from deploykit.compiler.codegen.host_scope import Scope, element_count, item_bytes, tensor_bytes
+from deploykit.compiler.codegen.host_scope import Scope, element_count, item_bytes, quoted, tensor_bytes
 from deploykit.compiler.codegen.names import c_string
 from deploykit.compiler.codegen.wgsl.bindings import parts_of, sharing_of
 from deploykit.compiler.dims import to_text
 from deploykit.compiler.program.ir import (
     BindDim,
     Check,
+    CheckIndices,
     Copy,
     CopySlice,
     If,
@@ -45,6 +47,7 @@ from deploykit.compiler.program.ir import (
 from deploykit.compiler.program.steps import number_steps, reads_and_writes
 from deploykit.compiler.program.trace import substitute
 from deploykit.compiler.schedules.gpu.limits import WORKGROUP
+from deploykit.dtypes import logical_dtype
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import IntExpr
@@ -99,7 +102,7 @@ def _bind_dim(scope: Scope, step: BindDim, unread: frozenset[str], _number: int)
         return [] if name in unread else [f"{name} = {value};"]
     low = "INT64_MIN" if step.minimum is None else scope.expr(step.minimum)
     high = "INT64_MAX" if step.maximum is None else scope.expr(step.maximum)
-    what = c_string(scope.program.tensors[step.tensor].name)
+    what = quoted(scope.program.tensors[step.tensor].name)
     scope.read_variables.add(name)
     return [f"{name} = {value};", *checked(f"dk_check_data(base, {what}, {name}, {low}, {high})")]
 
@@ -115,6 +118,19 @@ def _check(scope: Scope, step: Check, _unread: frozenset[str], _number: int) -> 
     argument = "values" if step.values else "NULL"
     body.append(f"return dk_fail_shape(base, {c_string(step.message)}, {argument});")
     return [*statement(f"if (!({scope.expr(step.condition)})) {{"), *indented(body), "}"]
+
+
+def _check_indices(scope: Scope, step: CheckIndices, _unread: frozenset[str], _number: int) -> Lines:
+    tensor = scope.program.tensors[step.tensor]
+    bounds = ", ".join(f"{scope.expr(low)}, {scope.expr(high)}" for low, high in step.bounds)
+    count, dtype = scope.expr(element_count(tensor.shape)), logical_dtype(tensor.dtype).c_name
+    operands = f"{scope.tensor(step.tensor)}, {dtype}, {count}, bounds, {len(step.bounds)}"
+    body = [
+        f"static const char what[] = {c_string(step.what)};",
+        *statement(f"const int64_t bounds[] = {{{bounds}}};"),
+        *checked(f"dk_check_indices(base, what, {operands})"),
+    ]
+    return ["{", *indented(body), "}"]
 
 
 def _reserve(scope: Scope, step: Reserve, _unread: frozenset[str], _number: int) -> Lines:
@@ -133,7 +149,7 @@ def _reserve(scope: Scope, step: Reserve, _unread: frozenset[str], _number: int)
         *statement(f"const int64_t available = {scope.size(step.bytes_available)};"),
         "if (needed > available) {",
         *indented(
-            statement(f"return dk_fail_capacity(base, {c_string(step.what)}, needed, available, {dim}, {extent});")
+            statement(f"return dk_fail_capacity(base, {quoted(step.what)}, needed, available, {dim}, {extent});")
         ),
         "}",
     ]
@@ -306,6 +322,7 @@ _RULES: dict[type[Any], Callable[[Scope, Any, frozenset[str], int], Lines]] = {
     BindDim: _bind_dim,
     SetDim: _set_dim,
     Check: _check,
+    CheckIndices: _check_indices,
     Reserve: _reserve,
     Launch: _launch,
     Copy: _copy,

@@ -24,6 +24,8 @@ def describe(program: Program) -> dict[str, Any]:
         "prefix": prefix_of(program),
         "inputs": tuple(port_entry(port, program.dims) for port in program.inputs),
         "outputs": tuple(port_entry(port, program.dims) for port in program.outputs),
+        "inputs_as": program.inputs_as,
+        "outputs_as": program.outputs_as,
         "dims": tuple(
             DimEntry(name=dim.name, minimum=dim.minimum, maximum=dim.maximum, capacity_of=dim.capacity_of)
             for dim in program.dims

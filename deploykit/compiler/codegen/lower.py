@@ -12,6 +12,7 @@ What becomes what:
 
 * blocks -> loops, multi-dimensional buffers -> flat ones, vectorised loops -> vector operations (`vectorize=True`)
   or serial loops (`vectorize=False`);
+* float arithmetic that would be taken for that of real numbers -> other forms of it, see `inexact`;
 * a size that depends on a condition over the scalars -> a variable, see `choices`;
 * the initial value of a reduction -> a loop nest before the reduction loops, for an extent of 0 too;
 * the one outermost `parallel` loop of extent `e` -> a serial loop over `[begin, end)` and `parallel_extent = e`;
@@ -32,8 +33,9 @@ from tvm import s_tir, tirx
 from tvm.ir import IRModule, PrimType, Var, register_op_attr
 
 from deploykit.compiler.codegen import rewrite
-from deploykit.compiler.codegen.choices import name_choices
+from deploykit.compiler.codegen.choices import name_choices, opaque
 from deploykit.compiler.codegen.reductions import initialise_first
+from deploykit.compiler.inexact import keep_inexact
 from deploykit.compiler.program.ir import Kernel
 from deploykit.compiler.schedules.nest import scalars_of
 
@@ -96,7 +98,8 @@ def lower(
     Raises `ValueError` for a parameter that is neither a buffer nor an integer.
     """
     scalars = _scalars(func)
-    plain, choices = name_choices(_without_offsets(func), scalars)
+    plain, found = name_choices(keep_inexact(_without_offsets(func)), scalars)
+    choices = opaque(found)
     flat = _run(_flattening(), initialise_first(plain))
     parallel = rewrite.find_parallel(flat.body)
     body, lifted = rewrite.lift_workspaces(flat.body, stack_limit, parallel)

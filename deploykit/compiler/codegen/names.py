@@ -8,23 +8,81 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from zlib import crc32
 
-_WORDS = (
-    "alignas alignof and asm auto bool break case catch char class const continue decltype default delete do double "
-    "else enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept "
-    "not nullptr operator or private protected public register restrict return short signed sizeof static struct "
-    "switch template this throw true try typedef typeid typename union unsigned using virtual void volatile "
-    "while xor errno near far linux unix i386 NULL main"
+_C = (
+    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
+    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while alignas "
+    "alignof bool constexpr false nullptr static_assert thread_local true typeof typeof_unqual asm"
 )
+"""Keywords of C99, C11 and C23."""
 
-KEYWORDS = frozenset(_WORDS.split())
-"""Words of C99 and C++, and macros that compilers and systems are known to define in lower case."""
+_CPP = (
+    "and and_eq bitand bitor catch class compl concept consteval constinit const_cast co_await co_return co_yield "
+    "decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not not_eq operator or or_eq "
+    "private protected public reinterpret_cast requires static_cast template this throw try typeid typename using "
+    "virtual xor xor_eq"
+)
+"""Keywords of C++ besides."""
+
+_MACROS = (
+    "EOF NULL NAN INFINITY HUGE_VAL HUGE_VALF HUGE_VALL I NDEBUG BUFSIZ RAND_MAX EXIT_SUCCESS EXIT_FAILURE CHAR_BIT "
+    "MB_LEN_MAX FOPEN_MAX FILENAME_MAX TMP_MAX L_tmpnam PATH_MAX IOV_MAX NAME_MAX "
+    "assert complex errno imaginary offsetof signbit stderr stdin stdout va_arg va_copy va_end va_list va_start "
+    "EACCES EAGAIN EBUSY EDOM EEXIST EILSEQ EINTR EINVAL EIO ENOENT ENOMEM EPERM ERANGE "
+    "isfinite isinf isnan isnormal fpclassify setjmp i386 linux unix near far major minor min max "
+    "IN OUT OPTIONAL ERROR BOOL TRUE FALSE DELETE CONST VOID interface small hyper main"
+)
+"""Macros of the headers of C, and those of systems that programs are known to include beside a model's; `main`."""
+
+KEYWORDS = frozenset(f"{_C} {_CPP} {_MACROS}".split())
+
+_PATTERNS = re.compile(
+    r"dk_\w*|DK_\w*"  # the core and its headers
+    r"|[a-z]\w*_t"  # types of <stdint.h> and <stddef.h>, and of POSIX
+    r"|(U?INT(_LEAST|_FAST)?\d*|U?INT(PTR|MAX)|[SU]?CHAR|U?SHRT|U?L?LONG|S?SIZE|PTRDIFF|W(CHAR|INT))_(MIN|MAX|C|WIDTH)"
+    r"|(FLT|DBL|LDBL|FP|LC|M|MATH|ATOMIC|SEEK|SIG)_[A-Z0-9_]+|(PRI|SCN)[dioux]\w+|SIG[A-Z]{3,5}"
+)
+"""Other words of the same kinds."""
+
+_LONGEST = 120
+"""Characters of an identifier: file names, which are made of them, have 255 at most."""
+
+
+def means_something(word: str) -> bool:
+    """Whether a word is a keyword of C or C++, a type, or a macro of a header that may be included beside a model's."""
+    return word in KEYWORDS or _PATTERNS.fullmatch(word) is not None
+
+
+def apart(word: str, start: str | None = None) -> str:
+    """`word`, or one close to it that a number behind it makes free: it does not start as whole groups of words do that
+    mean something, nor with `start`."""
+    while means_something(f"{word}_2") or (start is not None and word.startswith(start)):
+        word = f"n{word}"
+    return word
 
 
 def identifier(text: str) -> str:
-    """`text` as a C identifier: letters, digits and single `_`, starting with a letter. `x.1` becomes `x_1`."""
+    """`text` as a C identifier: letters, digits and single `_`, starting with a letter. `x.1` becomes `x_1`. Of a long
+    one the end is replaced by a checksum."""
     word = re.sub(r"_+", "_", re.sub(r"[^0-9A-Za-z]", "_", text)).strip("_")
-    return word if word[:1].isalpha() else f"v{word}"
+    word = word if word[:1].isalpha() else f"v{word}"
+    return word if len(word) <= _LONGEST else f"{word[: _LONGEST - 9]}_{crc32(text.encode()):08x}"
+
+
+_GUARDS = "deploykit driver cpu threads weights kernels"
+_LIBRARIES = "c m rt dl pthread gcc util resolv"
+_GOALS = "all clean example help install package preinstall run test"
+
+_TAKEN_PREFIXES = frozenset(f"{_GUARDS} {_LIBRARIES} {_GOALS}".split())
+"""Guards of headers, libraries that programs are linked with, and goals of make and CMake."""
+
+
+def prefix(text: str) -> str:
+    """What the symbols and files of a model of that name start with."""
+    word = identifier(text)
+    taken = word.lower() in _TAKEN_PREFIXES or re.match(r"dk(_|$)", word, re.IGNORECASE) or means_something(word)
+    return f"model_{word}" if taken else word
 
 
 def c_string(text: str) -> str:
@@ -35,17 +93,33 @@ def c_string(text: str) -> str:
     return f'"{"".join(pieces)}"'
 
 
+def constants(names: Iterable[str]) -> tuple[str, ...]:
+    """A word in capitals for each name, to stand behind what makes it a constant of its own: no two are equal, and none
+    is another one followed by `_BYTES`."""
+    found: dict[str, None] = {}
+    for name in names:
+        word = identifier(name).upper()
+        candidate, number = word, 1
+        while {candidate, f"{candidate}_BYTES", candidate.removesuffix("_BYTES")} & found.keys():
+            number += 1
+            candidate = f"{word}_{number}"
+        found[candidate] = None
+    return tuple(found)
+
+
 class Names:
     """One C scope: gives each thing an identifier that no other thing there has."""
 
-    def __init__(self, reserved: Iterable[str] = ()) -> None:
-        self._taken = {*KEYWORDS, *reserved}
+    def __init__(self, reserved: Iterable[str] = (), start: str | None = None) -> None:
+        """`reserved` are names that things outside of the scope have, and all that start with `start`."""
+        self._taken = set(reserved)
+        self._start = start
 
     def take(self, text: str) -> str:
         """An identifier close to `text` that is not taken, now taken."""
-        word = identifier(text)
+        word = apart(identifier(text), self._start)
         candidate, number = word, 1
-        while candidate in self._taken:
+        while candidate in self._taken or means_something(candidate):
             number += 1
             candidate = f"{word}_{number}"
         self._taken.add(candidate)

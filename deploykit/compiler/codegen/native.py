@@ -16,7 +16,7 @@ from tvm import tirx
 from tvm.ir import IRModule
 from tvm.target import Target
 
-from deploykit.compiler.codegen import native_rules, native_views
+from deploykit.compiler.codegen import native_choice, native_rules, native_values, native_views
 from deploykit.compiler.codegen.c_kernels import symbol
 from deploykit.compiler.codegen.cpus import CPUS, Cpu, find_cpu, host_cpu
 from deploykit.compiler.codegen.elf import join
@@ -33,6 +33,10 @@ OPTIMISATION = 2
 PART = 8
 """Kernels that LLVM compiles together; parts are compiled side by side."""
 
+SCALARS_STAY = {"cl-opt": ["-vectorize-loops:bool=0"]}
+"""LLVM makes no vectors of loops over scalars, whose choices could become relaxed instructions. The option holds for
+the whole process while a part compiles, so that parts are compiled one after the other."""
+
 FEW_PARTS = 4
 """A program with few kernels is cut into so many parts at least, where it has as many kernels."""
 
@@ -47,12 +51,17 @@ def emit_object(kernels: Iterable[Kernel], prefix: str, cpu: Cpu, *, fast_math: 
 
 def emit_objects(kernels: Iterable[Kernel], prefix: str, cpu: Cpu, *, fast_math: bool = False) -> list[bytes]:
     """Objects that hold all kernels between them, in the format that linkers for the CPU take."""
-    target = _target(cpu)
     prepared = {
         symbol(kernel, prefix): native_rules.prepare(kernel.func, cpu, fast_math=fast_math) for kernel in kernels
     }
+    if cpu.relaxes:
+        prepared = {name: native_choice.chosen(func) for name, func in prepared.items()}
     if cpu.offsets:
         prepared = {name: native_views.viewed(func) for name, func in prepared.items()}
+    if cpu.relaxes:
+        scalars = _target(cpu, **SCALARS_STAY)
+        return [_compile(part, scalars) for part in _parts(prepared)]
+    target = _target(cpu)
     return list(each(lambda part: _compile(part, target), _parts(prepared)))
 
 
@@ -70,7 +79,8 @@ def _parts(prepared: Mapping[str, tirx.PrimFunc]) -> list[dict[str, tirx.PrimFun
 def _compile(functions: Mapping[str, tirx.PrimFunc], target: Target) -> bytes:
     """LLVM's object for functions by symbol. Other threads run meanwhile."""
     attrs = {"calling_conv": 0, "target": target}
-    module = IRModule({name: func.with_attrs({"global_symbol": name, **attrs}) for name, func in functions.items()})
+    named = {name: native_values.stored(func).with_attrs({"global_symbol": name}) for name, func in functions.items()}
+    module = IRModule({name: func.with_attrs(attrs) for name, func in named.items()})
     built = tvm.get_global_func("target.build.llvm")(tirx.transform.LowerIntrin()(module), target)
     with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
         path = Path(folder) / "kernels.o"
@@ -78,7 +88,7 @@ def _compile(functions: Mapping[str, tirx.PrimFunc], target: Target) -> bytes:
         return path.read_bytes()
 
 
-def _target(cpu: Cpu) -> Target:
+def _target(cpu: Cpu, **more: list[str]) -> Target:
     return Target(
         {
             "kind": "llvm",
@@ -87,5 +97,6 @@ def _target(cpu: Cpu) -> Target:
             "mattr": list(cpu.features),
             "vector-width": cpu.vector_bits,
             "opt-level": OPTIMISATION,
+            **more,
         }
     )

@@ -25,16 +25,13 @@ from deploykit.compiler.codegen.native_parts import (
     polynomial,
     rounded_sum,
 )
+from deploykit.compiler.codegen.polynomials import LOG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tvm.ir import Expr
 
-_LOG = (
-    *(0.3333333134651184, -0.250008225440979, 0.20001226663589478, -0.16623356938362122),
-    *(0.14201763272285461, -0.1316019892692566, 0.12761545181274414, -0.07634414732456207),
-)
 _LOG2 = (
     *(2.885390081777661, 0.9617966944543658, 0.577077844238983),
     *(0.41221902138350186, 0.31951238905988577, 0.28840364033476645),
@@ -67,7 +64,7 @@ def _log_everywhere(x: Expr, result: Expr) -> Expr:
 def _log_of_positive(x: Expr) -> Expr:
     def sums(n: Expr, f: Expr) -> Expr:
         square = f * f
-        tail = multiply_add(square * f, polynomial(f, _LOG), n * const(_LN2_LOW, x))
+        tail = multiply_add(square * f, polynomial(f, LOG), n * const(_LN2_LOW, x))
         tail = multiply_add(square, const(-0.5, x), tail)
         return multiply_add(n, const(_LN2_HIGH, x), f + tail)
 

@@ -4,7 +4,7 @@ A call of the C library costs a vectorised loop one call a lane. These expansion
 and `erf`, of logarithms and powers (`native_log`) and of `sin` and `cos` (`native_trig`) are plain arithmetic; an
 element has the same result wherever it lies in a tensor. No error exceeds two units in the last place.
 
-Coefficients: minimax in the relative error of the function, by reweighted least squares on 2,000 Chebyshev nodes.
+Coefficients are in `polynomials`.
 
     exp(x)  = 2^n (1 + r + r^2 p(r)),  n = round(x / ln 2),  r = x - n ln 2
     exp2(x) = exp((x - n) ln 2) 2^n
@@ -34,22 +34,12 @@ from deploykit.compiler.codegen.native_parts import (
     rounded_sum,
     with_sign,
 )
+from deploykit.compiler.codegen.polynomials import ERF, EXP, LOG_ERFC, TANH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tvm.ir import Call, Expr
-
-_EXP = (0.4999999403953552, 0.1666652113199234, 0.04166838899254799, 0.0083687175065279, 0.0013814596459269524)
-_TANH = (-0.33333277702331543, 0.13331328332424164, -0.05372922867536545, 0.020601999014616013, -0.00566078070551157)
-_ERF_BELOW_1 = (
-    *(0.12837916612625122, -0.3761262595653534, 0.11283600330352783, -0.026854444295167923),
-    *(0.005189535208046436, -0.0008020841050893068, 7.889119297033176e-05),
-)
-_LOG_ERFC = (
-    *(-0.00032056443160399795, -1.1271716356277466, -0.638012170791626, -0.10321826487779617),
-    *(0.02188967354595661, -0.0029601221904158592, 0.00018760564853437245),
-)
 
 _EXP_RANGE = (-104.0, 89.0)
 """Beyond these exp is 0 and infinity in float32."""
@@ -157,7 +147,7 @@ def _exp_of(x: Expr, shifted: Expr, scaled: Callable[[Expr, Expr], Expr]) -> Exp
 
 def _exp_of_rest(r: Expr) -> Expr:
     """`exp(r)` for `|r| <= ln 2 / 2`."""
-    return multiply_add(r * r, polynomial(r, _EXP), r) + const(1.0, r)
+    return multiply_add(r * r, polynomial(r, EXP), r) + const(1.0, r)
 
 
 def _exp2(x: Expr) -> Expr:
@@ -190,7 +180,7 @@ def _sigmoid(x: Expr) -> Expr:
 
 def _tanh(x: Expr) -> Expr:
     def small(square: Expr) -> Expr:
-        return multiply_add(x * square, polynomial(square, _TANH), x)
+        return multiply_add(x * square, polynomial(square, TANH), x)
 
     one, two = const(1.0, x), const(2.0, x)
     twice = clamped(absolute(x) * two, 0.0, 2 * _TANH_IS_ONE)
@@ -200,10 +190,10 @@ def _tanh(x: Expr) -> Expr:
 
 def _erf(x: Expr) -> Expr:
     def small(square: Expr) -> Expr:
-        return multiply_add(x, polynomial(square, _ERF_BELOW_1), x)
+        return multiply_add(x, polynomial(square, ERF), x)
 
     def large(a: Expr) -> Expr:
-        return const(1.0, x) - named(polynomial(a, _LOG_ERFC), _exp_of_normal)
+        return const(1.0, x) - named(polynomial(a, LOG_ERFC), _exp_of_normal)
 
     bound = const(_ERF_IS_ONE, x)
     beyond = named(tirx.Select(absolute(x) > bound, bound, absolute(x)), large)

@@ -23,12 +23,10 @@ from deploykit.compiler.codegen.native_parts import (
     named,
     polynomial,
 )
+from deploykit.compiler.codegen.polynomials import COS, SIN
 
 if TYPE_CHECKING:
     from tvm.ir import Expr
-
-_SIN = (-0.16666655242443085, 0.008332176133990288, -0.000195169763173908)
-_COS = (0.04166664555668831, -0.0013887364184483886, 2.4438088075839914e-05)
 
 _LARGE = 2.0**20
 _HALF_PI_HIGH = 1.57079632673412561417
@@ -84,8 +82,8 @@ def _wave(x: Expr, phase: int) -> Expr:
 
 def _of_rest(x: Expr, r: Expr, quarters: Expr, phase: int) -> Expr:
     def both(z: Expr) -> Expr:
-        sine = multiply_add(r * z, polynomial(z, _SIN), r)
-        cosine = multiply_add(z * z, polynomial(z, _COS), multiply_add(z, const(-0.5, x), const(1.0, x)))
+        sine = multiply_add(r * z, polynomial(z, SIN), r)
+        cosine = multiply_add(z * z, polynomial(z, COS), multiply_add(z, const(-0.5, x), const(1.0, x)))
         turned = quarters + const(phase, quarters)
         chosen = tirx.Select((turned & const(1, turned)) == const(0, turned), sine, cosine)
         return tirx.Select((turned & const(2, turned)) == const(0, turned), chosen, const(0.0, x) - chosen)

@@ -9,6 +9,7 @@ from deploykit.compiler.dims import free_vars
 from deploykit.compiler.program.ir import (
     BindDim,
     Check,
+    CheckIndices,
     Copy,
     CopySlice,
     If,
@@ -64,6 +65,9 @@ def _reads(program: Program, step: Step) -> Iterator[IntExpr]:
             yield step.value
         case Check():
             yield from (step.condition, *step.values)
+        case CheckIndices():
+            yield from (bound for pair in step.bounds for bound in pair)
+            yield from program.tensors[step.tensor].shape
         case Reserve():
             yield step.bytes_needed
             if step.bytes_available is not None:

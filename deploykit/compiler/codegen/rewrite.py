@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import tvm
 import tvm_ffi
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from tvm.ir import Expr
     from tvm.tirx import Stmt
+
+Node = TypeVar("Node")
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,11 @@ def variables(node: Any) -> list[Var]:
     return found
 
 
-def inline_binds(expr: Expr, binds: Sequence[Bind]) -> Expr:
-    """`expr` with the variables of `binds` replaced by their values; later binds may use earlier ones."""
+def inline_binds(node: Node, binds: Sequence[Bind]) -> Node:
+    """`node` with the variables of `binds` replaced by their values; later binds may use earlier ones."""
     for bind in reversed(binds):
-        expr = tvm_ffi.structural_map(expr, (Var, lambda v, b=bind: b.value if v.same_as(b.var) else v))
-    return expr
+        node = tvm_ffi.structural_map(node, (Var, lambda v, b=bind: b.value if v.same_as(b.var) else v))
+    return node
 
 
 def all_binds(body: Stmt) -> list[Bind]:

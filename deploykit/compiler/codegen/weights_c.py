@@ -15,7 +15,8 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 
 from deploykit.compiler.codegen.c.types import float_literal, integer_literal, storage_type
-from deploykit.compiler.codegen.names import Names, identifier
+from deploykit.compiler.codegen.names import Names
+from deploykit.compiler.codegen.names import prefix as prefix_of
 from deploykit.compiler.codegen.weights import by_offset, little_endian, weights_bytes
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def write_weights_c(program: Program, folder: Path) -> None:
 
     Raises `OSError` as the file system does.
     """
-    prefix = identifier(program.name)
+    prefix = prefix_of(program.name)
     with (folder / "weights.h").open("w", encoding="ascii") as header:
         header.write(_header(program, prefix))
     with (folder / "weights.c").open("wb") as source:

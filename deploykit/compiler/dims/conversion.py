@@ -16,6 +16,20 @@ if TYPE_CHECKING:
     from deploykit.compiler.program.ir import IntExpr
 
 
+MOST_NODES = 100
+"""Of an expression that TVM is asked about: its rules take time exponential in the depth of conditionals."""
+
+
+def is_small(expr: IntExpr, limit: int = MOST_NODES) -> bool:
+    """Whether `expr` has at most `limit` nodes, a shared one counted as often as it occurs."""
+    waiting: list[IntExpr] = [expr]
+    seen = 0
+    while waiting and seen <= limit:
+        waiting.extend(operands(waiting.pop()))
+        seen += 1
+    return seen <= limit
+
+
 def polynomial(expr: IntExpr) -> Polynomial:
     """The normal form of `expr`. What is no integer arithmetic becomes an opaque atom."""
     if isinstance(expr, int):
@@ -25,7 +39,9 @@ def polynomial(expr: IntExpr) -> Polynomial:
 
 
 def simplify(expr: IntExpr) -> IntExpr:
-    """An expression of equal value: an int when constant, else the shorter of the normal form and what TVM finds."""
+    """An expression of equal value: an int when constant, else the shorter of the normal form and what TVM finds.
+
+    TVM is asked about small expressions only."""
     if isinstance(expr, int | tirx.Var):
         return expr
     expr = _as_expr(expr)
@@ -33,7 +49,7 @@ def simplify(expr: IntExpr) -> IntExpr:
     normal = expression(p, boolean=str(expr.ty) == "bool")
     if isinstance(normal, int | tirx.IntImm):
         return int(normal)
-    if all(atom.var is not None for atom in p.atoms):
+    if all(atom.var is not None for atom in p.atoms) or not is_small(expr):
         return normal
     rewritten = sym.Analyzer().simplify(expr)
     if isinstance(rewritten, tirx.IntImm):

@@ -7,7 +7,8 @@ for quotients by a constant, which are normalised so:
 * `floor((c*p + r) / c)` is `p + floor(r / c)`, the constant of `r` lies in `0..c-1`;
 * a common factor of divisor and coefficients is cancelled, a quotient of a quotient is one quotient.
 
-So `(64*n + 63) // 64 * 64` is `64*n`, and `((n + 1) // 2 + 1) // 2` is `(n + 3) // 4`.
+So `(64*n + 63) // 64 * 64` is `64*n`, and `((n + 1) // 2 + 1) // 2` is `(n + 3) // 4`. A conditional whose branches are
+equal where they meet, as `-1 if n == 0 else n - 1`, is one of them.
 """
 
 from __future__ import annotations
@@ -229,10 +230,26 @@ def _flatten(operator: str, argument: Polynomial) -> tuple[Polynomial, ...]:
 
 
 def select(condition: Polynomial, then: Polynomial, otherwise: Polynomial) -> Polynomial:
+    """`then` where `condition` is not 0, else `otherwise`. Where the two differ by a multiple of what the condition
+    compares, they are equal when that is 0: `0 if n == 0 else 4*n` is `4*n`."""
     known = condition.value()
     if known is not None:
         return then if known else otherwise
-    return then if then == otherwise else operation("select", condition, then, otherwise)
+    if then == otherwise:
+        return then
+    atom = condition.atoms[0]
+    if condition.terms == {(atom,): 1} and atom.operator in ("eq", "ne"):
+        compared = atom.operands[0] - atom.operands[1]
+        if _is_multiple(then - otherwise, compared):
+            return otherwise if atom.operator == "eq" else then
+    return operation("select", condition, then, otherwise)
+
+
+def _is_multiple(p: Polynomial, q: Polynomial) -> bool:
+    """Whether `p` is `q` times a number."""
+    monomial, coefficient = next(iter(q.terms.items()))
+    times, rest = divmod(p.terms.get(monomial, 0), coefficient)
+    return not rest and p == q.scaled(times)
 
 
 def round_up(p: Polynomial, multiple: int) -> Polynomial:

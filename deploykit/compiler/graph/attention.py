@@ -8,7 +8,7 @@ is taken where nothing else uses the values on the way, sums and the softmax are
 constants up to `WIDEST_HEAD`. Scores and results may be rounded to narrower floats on the way, weights where
 that is free. Kernels that only rearrange `q`, `k`, `v` or the result, or change the elements of an operand one
 by one, join in, so that heads are read and written where they lie. The softmax is one whose last stage has the
-annotation `anchors.attention.SOFTMAX`. What becomes of it is a function of kernels that `FuseTIR` makes one PrimFunc.
+annotation `anchors.attention.SOFTMAX`. What becomes of it is a function of kernels, merged to one.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from functools import partial
 from tvm import ir, relax
 
 from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
+from deploykit.compiler.graph.kernel_calls import call_te
+from deploykit.compiler.graph.merge import merge_kernels
 from deploykit.compiler.graph.moves import is_move
 from deploykit.compiler.graph.outline import is_tensor, outlined, same_call
 from deploykit.compiler.schedules.anchors.attention import DTYPE, ROUNDED, SOFTMAX, scores, weighted
@@ -37,8 +39,11 @@ SHORT = 64
 def fuse_attention(mod: ir.IRModule) -> ir.IRModule:
     """`mod` with every attention as one kernel."""
     builder = relax.BlockBuilder(mod)
+    entries = [name.name_hint for name, func in mod.functions.items() if isinstance(func, relax.Function)]
     result = rewritten(mod, builder, lambda func: lambda block: _Block(mod, builder, block, func).rewritten())
-    return mod if result is mod else relax.transform.FuseTIR()(result)
+    if result is mod:
+        return mod
+    return merge_kernels(relax.transform.DeadCodeElimination(entries)(result))
 
 
 @dataclass
@@ -75,23 +80,16 @@ class _Block:
         self.values = {b.var: b.value for b in block.bindings if isinstance(b, relax.VarBinding)}
 
     def rewritten(self) -> relax.BindingBlock:
-        """The block with each attention as a call of one function."""
+        """The block with each attention as a call of one function, and what it absorbs still there."""
         matches = [match for var in self.values if (match := self.match(var)) is not None]
         if not matches:
             return self.block
-        gone = {var for match in matches for var in match.absorbed if self.private(var, match)}
         calls = {match.last: self.call(match) for match in matches}
-        bindings = []
-        for binding in self.block.bindings:
-            if binding.var in calls:
-                bindings.append(relax.VarBinding(binding.var, calls[binding.var]))
-            elif binding.var not in gone:
-                bindings.append(binding)
+        bindings = [
+            relax.VarBinding(binding.var, calls[binding.var]) if binding.var in calls else binding
+            for binding in self.block.bindings
+        ]
         return type(self.block)(bindings)
-
-    def private(self, var: relax.Var, match: _Match) -> bool:
-        """Whether `var` is needed for nothing but its attention."""
-        return self.uses[var] == sum(reader in match.absorbed for reader in self.readers.get(var, []))
 
     def match(self, second: relax.Var) -> _Match | None:
         """The attention whose second product is `second`."""
@@ -219,11 +217,11 @@ class _Block:
             return values[arguments_of(value)[0]]
         if binding.var == match.first:
             left, right = (values[operand] for operand in value.args)
-            return builder.emit(builder.call_te(scores, left, right, primfunc_name_hint="scores"))
+            return builder.emit(call_te(builder, scores, left, right, name="scores"))
         if binding.var == match.second:
             left, right = (values[operand] for operand in value.args)
             build = partial(weighted, empty=match.empty)
-            return builder.emit(builder.call_te(build, left, right, primfunc_name_hint="weighted"))
+            return builder.emit(call_te(builder, build, left, right, name="weighted"))
         return same_call(builder, value, values)
 
 

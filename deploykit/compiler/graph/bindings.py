@@ -48,7 +48,9 @@ def arguments_of(value: relax.Expr) -> Sequence[relax.Expr]:
 def rewritten(
     mod: ir.IRModule, builder: relax.BlockBuilder, rewrite: Callable[[relax.Function], Rewrite]
 ) -> ir.IRModule:
-    """`mod`, which `builder` holds, with the blocks that `rewrite` of their function gives; itself where all stay."""
+    """`mod`, which `builder` holds, with the blocks that `rewrite` of their function gives; itself where all stay.
+
+    What is new is normalised: otherwise the next builder changes the function that it finds the module's entry by."""
     found = False
     for name, func in mod.functions.items():
         if isinstance(func, relax.Function):
@@ -57,4 +59,4 @@ def rewritten(
                 found = True
                 body = relax.SeqExpr(blocks, func.body.body)
                 builder.update_func(name, relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs))
-    return builder.get() if found else mod
+    return relax.transform.Normalize()(builder.get()) if found else mod

@@ -22,6 +22,7 @@ from functools import partial
 import numpy as np
 from tvm import ir, relax
 
+from deploykit.compiler.graph.kernel_calls import call_te
 from deploykit.compiler.schedules.anchors.integer import (
     Packing,
     Padding,
@@ -96,16 +97,16 @@ def _product(
     if constant is not None:
         panels = relax.const(packed_array(constant, packing), "int8")
     else:
-        panels = builder.emit(builder.call_te(partial(packed, packing=packing), right, primfunc_name_hint="pack"))
-    total = builder.call_te(build(packing), left, panels, right.ty.shape[-1], primfunc_name_hint="integer_product")
+        panels = builder.emit(call_te(builder, partial(packed, packing=packing), right, name="pack"))
+    total = call_te(builder, build(packing), left, panels, right.ty.shape[-1], name="integer_product")
     if not packing.offset:
         return total
     if constant is not None:
         sums = relax.const(constant.sum(axis=-2, dtype=np.int32, keepdims=True), "int32")
     else:
-        sums = builder.emit(builder.call_te(column_sums, right, primfunc_name_hint="column_sums"))
+        sums = builder.emit(call_te(builder, column_sums, right, name="column_sums"))
     product = builder.emit(total)
-    return builder.call_te(without_offset, product, sums, packing.offset, primfunc_name_hint="without_offset")
+    return call_te(builder, without_offset, product, sums, packing.offset, name="without_offset")
 
 
 def _packing(device: Device, right: np.ndarray | None, left: str, columns: int | None) -> Packing:
@@ -130,11 +131,11 @@ def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> rela
     if geometry.groups > 1:
         own = relax.const(np.ascontiguousarray(np.moveaxis(array[..., 0], 0, -1)), "int8")
         build = partial(integer_depthwise, taps=taps, padding=padding)
-        return builder.call_te(build, data, own, zero, primfunc_name_hint="integer_depthwise")
+        return call_te(builder, build, data, own, zero, name="integer_depthwise")
     if padding.any:
         attributes = {"op_pattern": OPAQUE}
         build = partial(padded, padding=padding)
-        data = builder.emit(builder.call_te(build, data, zero, primfunc_name_hint="padded", primfunc_attrs=attributes))
+        data = builder.emit(call_te(builder, build, data, zero, name="padded", attributes=attributes))
     matrix = relax.const(np.ascontiguousarray(array.reshape(outputs, -1).T), "int8")
     if all(n == 1 for n in (*kernel, *geometry.strides)):
         return _product(builder, data, matrix, device, lambda packing: partial(integer_matmul, packing=packing))

@@ -22,6 +22,7 @@ import numpy as np
 import tvm_ffi
 from tvm import ir, relax, s_tir, sym, tirx
 
+from deploykit.compiler.graph.kernel_calls import call_te
 from deploykit.compiler.schedules.anchors.channels_last import (
     channels_first,
     channels_last,
@@ -47,7 +48,7 @@ def to_last(builder: relax.BlockBuilder, value: relax.Expr, spatial: int) -> rel
     if _is_view(dims, spatial):
         return builder.emit(relax.op.reshape(value, last_order(dims, spatial)))
     build = partial(channels_last, spatial=spatial)
-    return builder.emit(builder.call_te(build, value, primfunc_name_hint="channels_last"))
+    return builder.emit(call_te(builder, build, value, name="channels_last"))
 
 
 def to_first(builder: relax.BlockBuilder, value: relax.Expr, spatial: int) -> relax.Expr:
@@ -56,7 +57,7 @@ def to_first(builder: relax.BlockBuilder, value: relax.Expr, spatial: int) -> re
     if _is_view(dims, spatial):
         return relax.op.reshape(value, dims)
     build = partial(channels_first, spatial=spatial)
-    return builder.call_te(build, value, primfunc_name_hint="channels_first", primfunc_attrs={FIRST: spatial})
+    return call_te(builder, build, value, name="channels_first", attributes={FIRST: spatial})
 
 
 def follow(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr | None:

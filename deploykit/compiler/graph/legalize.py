@@ -14,6 +14,7 @@ import numpy as np
 from tvm import ir, relax, te, tirx
 
 from deploykit.compiler.graph import integer
+from deploykit.compiler.graph.kernel_calls import call_te
 from deploykit.compiler.graph.layout import follow, to_first, to_last
 from deploykit.compiler.graph.unit_axes import name_unit_axes
 from deploykit.compiler.schedules.anchors.channels_last import (
@@ -85,14 +86,14 @@ def _matmul(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> re
     a, b = call.args
     dtype = _dtype(call)
     if len(a.ty.shape) < 2 or len(b.ty.shape) < 2 or not _worth_packing(a, b, device):
-        return builder.call_te(partial(matmul, dtype=dtype), a, b, primfunc_name_hint="matmul")
+        return call_te(builder, partial(matmul, dtype=dtype), a, b, name="matmul")
     width = panel_width(device, accumulator(dtype), b.ty.shape[-1])
     if isinstance(b, ir.GenericConst):
         panels = _constant(pack_array(b.value.numpy(), width))
     else:
-        panels = builder.emit(builder.call_te(pack, b, width, primfunc_name_hint="pack"))
+        panels = builder.emit(call_te(builder, pack, b, width, name="pack"))
     build = partial(packed_matmul, dtype=dtype)
-    return builder.call_te(build, a, panels, b.ty.shape[-1], primfunc_name_hint="matmul")
+    return call_te(builder, build, a, panels, b.ty.shape[-1], name="matmul")
 
 
 def _worth_packing(a: relax.Expr, b: relax.Expr, device: Device) -> bool:
@@ -108,7 +109,7 @@ def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> rela
     data, weight = call.args
     shape, dtype = _conv_shape(call), _dtype(call)
     if _static_shape(weight) is None or static(data.ty.shape[1]) is None:
-        return builder.call_te(partial(conv, shape=shape, dtype=dtype), data, weight, primfunc_name_hint="conv")
+        return call_te(builder, partial(conv, shape=shape, dtype=dtype), data, weight, name="conv")
     spatial = len(shape.strides)
     result = _conv_last(builder, to_last(builder, data, spatial), weight, _Conv(shape, dtype, device))
     return to_first(builder, builder.emit(result), spatial)
@@ -132,19 +133,19 @@ def _conv_last(builder: relax.BlockBuilder, data: relax.Expr, weight: relax.Expr
     if shape.groups > 1 and shape.groups == outputs == int(data.ty.shape[-1]):
         kernels = _rearranged(builder, weight, depthwise_weight, depthwise_weight_array)
         build = partial(depthwise_last, shape=shape, dtype=dtype)
-        return builder.call_te(build, data, kernels, spatial, primfunc_name_hint="depthwise")
+        return call_te(builder, build, data, kernels, spatial, name="depthwise")
     width = _panel_channels(conv_.device, accumulator(dtype), outputs // shape.groups)
     if _takes_winograd(data, weight, conv_, spatial):
         depth = winograd_depth(int(data.ty.shape[-1]), conv_.device.lanes(32))
         turned = _constant(winograd_weight_array(weight.value.numpy(), width, depth))
         turns = [_constant(np.array(matrix, dtype)) for matrix in (INPUT, OUTPUT)]
         build = partial(conv_winograd, shape=shape, channels=outputs)
-        return builder.call_te(build, data, turned, *turns, spatial, primfunc_name_hint="conv")
+        return call_te(builder, build, data, turned, *turns, spatial, name="conv")
     tensor = partial(pack_panels, groups=shape.groups, width=width)
     array = partial(pack_panels_array, groups=shape.groups, width=width)
     panels = _rearranged(builder, weight, tensor, array)
     build = partial(conv_last, shape=shape, channels=outputs, dtype=dtype)
-    return builder.call_te(build, data, panels, spatial, primfunc_name_hint="conv")
+    return call_te(builder, build, data, panels, spatial, name="conv")
 
 
 def _takes_winograd(data: relax.Expr, weight: relax.Expr, conv_: _Conv, spatial: list[tirx.Expr]) -> bool:
@@ -179,7 +180,7 @@ def _rearranged(
     """Weights in another order: now, where they are constant."""
     if isinstance(weight, ir.GenericConst):
         return _constant(array(weight.value.numpy()))
-    return builder.emit(builder.call_te(tensor, weight, primfunc_name_hint="rearranged"))
+    return builder.emit(call_te(builder, tensor, weight, name="rearranged"))
 
 
 def _conv_transpose(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
@@ -189,18 +190,18 @@ def _conv_transpose(builder: relax.BlockBuilder, call: relax.Call, device: Devic
     sizes = _static_shape(weight)
     if sizes is None or any(step > 1 for step in shape.dilation):
         build = partial(conv_transpose, shape=shape, output_padding=extra, dtype=dtype)
-        return builder.call_te(build, data, weight, primfunc_name_hint="conv_transpose")
+        return call_te(builder, build, data, weight, name="conv_transpose")
     triples = enumerate(zip(data.ty.shape.values[2:], sizes[2:], extra, strict=True))
     extents = [transposed_size(size, width, shape, dim, more) for dim, (size, width, more) in triples]
     if isinstance(weight, ir.GenericConst):
         weight = relax.const(phase_weight_array(weight.value.numpy(), shape))
     else:
         build = partial(phase_weight, shape=shape)
-        weight = builder.emit(builder.call_te(build, weight, primfunc_name_hint="phase_weight"))
+        weight = builder.emit(call_te(builder, build, weight, name="phase_weight"))
     phases = _Conv(phase_shape(sizes[2:], extra, shape), dtype, device)
     result = builder.emit(_conv_last(builder, to_last(builder, data, len(extents)), weight, phases))
     build = partial(interleaved, shape=shape)
-    whole = builder.emit(builder.call_te(build, result, extents, primfunc_name_hint="interleaved"))
+    whole = builder.emit(call_te(builder, build, result, extents, name="interleaved"))
     return to_first(builder, whole, len(extents))
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tvm import ir, relax, sym, te, tirx
+from tvm import ir, relax, s_tir, sym, te, tirx
 
 from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
 from deploykit.compiler.schedules.loops import const
@@ -45,16 +45,23 @@ class Move:
         return Move(self.source, tuple(shape), tuple(fresh), indices)
 
     def call(self, builder: relax.BlockBuilder) -> relax.Call:
-        """A call of a kernel that does it."""
+        """A call of a kernel that does it. Dims that are no extent of the source or the result are its parameters."""
+        sizes = list(self.source.ty.shape.values)
+        source = te.placeholder(sizes, str(self.source.ty.dtype), name="x")
 
-        def build(source: te.Tensor) -> te.Tensor:
-            def element(*place: ir.Var) -> Expr:
-                values = dict(zip(self.axes, place, strict=True))
-                return source(*(substitute(index, values) for index in self.indices))
+        def element(*place: ir.Var) -> Expr:
+            values = dict(zip(self.axes, place, strict=True))
+            return source(*(substitute(index, values) for index in self.indices))
 
-            return te.compute(self.shape, element, name="moved")
-
-        return builder.call_te(build, self.source, primfunc_name_hint="moved")
+        moved = te.compute(self.shape, element, name="moved")
+        extents = [*sizes, *self.shape]
+        used = [var for expr in (*extents, *self.indices) for var in collect(expr, ir.Var)]
+        given = {extent for extent in extents if isinstance(extent, ir.Var)}
+        scalars = [var for var in dict.fromkeys(used) if var not in given and var not in self.axes]
+        func = te.create_prim_func([source, *scalars, moved], "int64").without_attr("global_symbol")
+        name = builder.add_func(s_tir.renew_defs(func), "moved")
+        result = relax.TensorType(list(self.shape), str(self.source.ty.dtype))
+        return relax.call_tir(name, relax.Tuple([self.source, *scalars]), result)
 
 
 def is_move(stage: Stage) -> bool:

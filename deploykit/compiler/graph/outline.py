@@ -1,4 +1,4 @@
-"""Outlining: some bindings of a block become a call of one new function, which `FuseTIR` makes one kernel of.
+"""Outlining: some bindings of a block become a call of one new function, which `merge` makes one kernel of.
 
 The function's parameters are the tensors that its bindings read from outside, then the dims that no shape of those
 gives. It has one result, that of its last binding.
@@ -53,7 +53,9 @@ def is_tensor(argument: relax.Expr) -> bool:
 
 
 def _integers(value: relax.Expr) -> Sequence[relax.Expr]:
-    """What a kernel is given besides tensors."""
+    """The extents of what a kernel gives."""
     if operator_of(value) == "relax.call_tir":
-        return [number for shape in value.args[2:] for number in shape.values]
+        types = value.ty_args[0]
+        types = list(types.fields) if isinstance(types, relax.TupleType) else [types]
+        return [extent for tensor in types for extent in tensor.shape.values]
     return []

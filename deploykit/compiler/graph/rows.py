@@ -18,6 +18,7 @@ from collections.abc import Collection, Sequence
 from tvm import ir, relax, tirx
 
 from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
+from deploykit.compiler.graph.merge import merge_kernels, merged_kernel
 from deploykit.compiler.graph.outline import outlined, same_call
 from deploykit.compiler.schedules.driver import prepared
 from deploykit.compiler.schedules.elementwise import guarded
@@ -32,7 +33,7 @@ def fuse_rows(mod: ir.IRModule) -> ir.IRModule:
     """`mod`, whose kernels are fused by class already, with groups of kernels over the same rows as one kernel each."""
     builder, kernels = relax.BlockBuilder(mod), _Kernels(mod)
     result = rewritten(mod, builder, lambda func: lambda block: _Block(kernels, builder, block, func).rewritten())
-    return mod if result is mod else relax.transform.FuseTIR()(result)
+    return merge_kernels(result)
 
 
 class _Kernels:
@@ -62,11 +63,8 @@ class _Kernels:
             return same_call(builder, binding.value, values)
 
         call = outlined(builder, "rows", group, emitted)
-        params = [relax.Var(f"p{position}", argument.ty) for position, argument in enumerate(call.args)]
-        with builder.function("main", params):
-            builder.emit_func_output(builder.emit(relax.Call(call.op, params)))
-        fused = relax.transform.FuseTIR()(builder.get())
-        return any(_by_rows(prepared(func)) for func in fused.functions.values() if isinstance(func, tirx.PrimFunc))
+        mod = builder.get()
+        return bool(_by_rows(prepared(merged_kernel(mod, mod[call.op]).func)))
 
 
 def _by_rows(nest: Nest | str) -> tuple[Stage, ...]:

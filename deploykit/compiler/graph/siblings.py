@@ -21,6 +21,7 @@ import numpy as np
 from tvm import ir, relax, te, tirx
 
 from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
+from deploykit.compiler.graph.kernel_calls import call_te
 from deploykit.compiler.graph.moves import Move
 from deploykit.compiler.schedules.loops import const, static
 from deploykit.compiler.schedules.nest import Expr, Stage, read
@@ -150,7 +151,7 @@ class _Siblings:
             nothing = np.zeros(columns, "float32")
             addends = np.stack([nothing if m.addend is None else m.addend for m in members])
             total = relax.Var("joint_sum", joint.ty)
-            added = self.builder.call_te(_added, joint, relax.const(addends), primfunc_name_hint="add")
+            added = call_te(self.builder, _added, joint, relax.const(addends), name="add")
             bindings.append(relax.VarBinding(total, added))
             joint = total
         parts = [_part(joint, index).call(self.builder) for index in range(len(members))]

@@ -1,11 +1,13 @@
 """Relax calling scheduled kernels -> `Program`.
 
-ir.py          the `Program`
-trace.py       Relax -> steps over tensors
-inplace.py     which results take over their operand's memory
-placement.py   lifetimes, outputs, capacities, the arena
-arena.py       the symbolic planner
-steps.py       walking steps; rewrite.py: changing them
-listing.py     the program as text
-picture.py     the memory plan as data that artifacts carry, and as a picture
+ir.py            the `Program`
+trace.py         Relax -> steps over tensors
+overwriting.py   which inputs of a kernel its result may be written over
+inplace.py       which results take over their operand's memory
+placement.py     lifetimes, outputs, capacities, the arena
+arena.py         the symbolic planner; packing.py: offsets at given sizes; fronts.py: maxima of polynomials
+residence.py     transfers between the host and a GPU
+alternatives.py  one program with kernels for several CPUs
+steps.py         walking steps; rewrite.py: changing them
+listing.py       the program as text; plan.py: its memory plan as data that artifacts carry
 """

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tvm import ir, tirx
 
     from deploykit.compiler.schedules.gpu.limits import Gpu
+    from deploykit.structure import Structure
 
 IntExpr: TypeAlias = "int | ir.Expr"
 
@@ -177,6 +178,16 @@ class Check:
 
 
 @dataclass(frozen=True)
+class CheckIndices:
+    """Fail with `DK_ERROR_DATA`, naming `what`, the element and its bounds, unless every element `i` of an integer
+    tensor lies within `bounds[i % len(bounds)]`, both ends included."""
+
+    tensor: int
+    bounds: tuple[tuple[IntExpr, IntExpr], ...]
+    what: str
+
+
+@dataclass(frozen=True)
 class Reserve:
     """Fail with `DK_ERROR_CAPACITY`, naming `what`, unless `bytes_needed <= bytes_available`. Guards arena tensors
     and outputs whose size depends on data dims. For an output, `output` is its index and the space is what the
@@ -255,7 +266,7 @@ class Loop:
     count: tirx.Var
 
 
-Step: TypeAlias = BindDim | SetDim | Check | Reserve | Launch | Copy | CopySlice | Transfer | If | Loop
+Step: TypeAlias = BindDim | SetDim | Check | CheckIndices | Reserve | Launch | Copy | CopySlice | Transfer | If | Loop
 
 
 @dataclass(frozen=True)
@@ -280,3 +291,6 @@ class Program:
     for a GPU, with an arena of its own."""
     gpu: Gpu | None = None
     """What runs those of its kernels that it can, where there is one."""
+    inputs_as: tuple[Structure, ...] = ()
+    """What the inputs are to the user; empty: each is a tensor."""
+    outputs_as: tuple[Structure, ...] = ()

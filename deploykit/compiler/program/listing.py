@@ -9,6 +9,7 @@ from deploykit.compiler.program.ir import (
     ArenaStorage,
     BindDim,
     Check,
+    CheckIndices,
     ConstantStorage,
     Copy,
     CopySlice,
@@ -90,6 +91,9 @@ def _step(program: Program, step: Step) -> list[str]:
         return [f"set {step.var.name} = {to_text(step.value)}"]
     if isinstance(step, Check):
         return [f"check {to_text(step.condition)}"]
+    if isinstance(step, CheckIndices):
+        bounds = ", ".join(f"{to_text(low)}..{to_text(high)}" for low, high in step.bounds)
+        return [f"check {program.tensors[step.tensor].name} in {bounds}"]
     if isinstance(step, Reserve):
         return [f"reserve {to_text(step.bytes_needed)} bytes for {step.what}"]
     if isinstance(step, If):

@@ -18,7 +18,7 @@ from tvm import tirx
 
 from deploykit.compiler.dims import free_vars, simplify, symbolic_upper_bound
 from deploykit.compiler.program.arena import SlotRequest, plan
-from deploykit.compiler.program.inplace import alias_in_place
+from deploykit.compiler.program.inplace import InPlace, alias_in_place, always_in_place
 from deploykit.compiler.program.ir import (
     ALIGNMENT,
     ArenaStorage,
@@ -42,16 +42,26 @@ from deploykit.compiler.program.steps import number_steps, reads_and_writes
 from deploykit.compiler.program.trace import Trace
 from deploykit.errors import UsageError
 from deploykit.frontends.model import DimBounds, ImportedModel
+from deploykit.structure import Structure
 
 CAPACITY = "capacity_"
 """Names of capacity dims begin with this."""
 
 
-def place(model: ImportedModel, trace: Trace, capacities: DimBounds, alignment: int = ALIGNMENT) -> Program:
+def place(
+    model: ImportedModel,
+    trace: Trace,
+    capacities: DimBounds,
+    alignment: int = ALIGNMENT,
+    in_place: InPlace = InPlace.WHERE_FREE,
+) -> Program:
     """Give every buffer its place and the program its arena. `capacities` pins or bounds capacity dims by name;
-    `alignment`: bytes, of where a buffer begins."""
+    `alignment`: bytes, of where a buffer begins; `in_place`: which results take over their operand's memory."""
     outputs = _assign_outputs(trace)
-    alias = alias_in_place(trace, outputs)
+    trace.steps.extend(trace.last)
+    alias = alias_in_place(trace, outputs) if in_place is InPlace.WHERE_FREE else {}
+    if in_place is InPlace.ALWAYS:
+        always_in_place(trace)
     lifetimes = _lifetimes(trace, alias)
     bounds = {d.var: (d.minimum, d.maximum) for d in model.data_dims}
     sizes = _Sizes(bounds, capacities)
@@ -93,7 +103,13 @@ def place(model: ImportedModel, trace: Trace, capacities: DimBounds, alignment: 
         arena=plan(moved, dims, alignment),
         alignment=alignment,
         notes=model.notes,
+        inputs_as=_unless_plain(model.inputs_as),
+        outputs_as=_unless_plain(model.outputs_as),
     )
+
+
+def _unless_plain(structures: tuple[Structure, ...]) -> tuple[Structure, ...]:
+    return () if all(structure.kind == "tensor" for structure in structures) else structures
 
 
 def require_capacities(program: Program, names: Iterable[str]) -> None:

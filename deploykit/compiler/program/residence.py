@@ -2,17 +2,20 @@
 
 Every tensor has the same place in the arena of the host and in that of the GPU. A value is on one side, or after a
 transfer on both, until a step writes it again. Inputs begin on the host, constants are on both sides, outputs end on
-the host. Launches go where their kernel runs; copies go where their source is, dims and conditions are read on the
-host. Where branches meet, and at both ends of a loop's body, values are on the same sides.
+the host. Launches go where their kernel runs; copies go where their source is, dims and conditions are read and indices
+checked on the host. Where branches meet, and at both ends of a loop's body, values are on the same sides. What the
+checks at the end of a program read comes to the host together with the outputs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from deploykit.compiler.program.ir import (
     BindDim,
+    CheckIndices,
     ConstantStorage,
     Copy,
     CopySlice,
@@ -47,11 +50,14 @@ def with_transfers(steps: Sequence[Step], tensors: Sequence[Tensor], kernels: Se
         elif isinstance(tensor.storage, ConstantStorage):
             state[tensor.storage] = frozenset((HOST, GPU))
     walker = _Walker(tensors, kernels)
-    result = walker.block(steps, state)
+    checks = list(reversed([*takewhile(lambda step: isinstance(step, CheckIndices), reversed(steps))]))
+    result = walker.block(steps[: len(steps) - len(checks)], state)
+    for check in checks:
+        result += walker.fetched(reads_and_writes(check)[0], HOST, state)
     outputs = {t.storage: i for i, t in enumerate(tensors) if isinstance(t.storage, OutputStorage)}
     last_written = walker.last_written
     late = [last_written.get(s, i) for s, i in outputs.items() if HOST not in state.get(s, frozenset((HOST,)))]
-    return merged([*result, *(Transfer((index,), HOST) for index in late)])
+    return merged([*result, *(Transfer((index,), HOST) for index in late), *checks])
 
 
 class _Walker:
@@ -93,7 +99,7 @@ class _Walker:
             return GPU in state[self.tensors[step.source].storage] and self.whole_words(step)
         if isinstance(step, Copy):
             return HOST not in state[self.tensors[step.source].storage]
-        assert isinstance(step, BindDim)
+        assert isinstance(step, BindDim | CheckIndices)
         return HOST
 
     def whole_words(self, step: CopySlice) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from deploykit.compiler.program.ir import BindDim, Copy, CopySlice, If, Launch, Loop, Step, Transfer
+from deploykit.compiler.program.ir import BindDim, CheckIndices, Copy, CopySlice, If, Launch, Loop, Step, Transfer
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def reads_and_writes(step: Step) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return (step.source,), (step.target,)
     if isinstance(step, Transfer):
         return step.tensors, ()
-    if isinstance(step, BindDim):
+    if isinstance(step, (BindDim, CheckIndices)):
         return (step.tensor,), ()
     if isinstance(step, (If, Loop)) and step.condition is not None:
         return (step.condition,), ()

@@ -18,9 +18,11 @@ from tvm import ir, relax, tirx
 from deploykit.compiler.codegen.lower import LoweredKernel, LoweredPart, LoweredParts
 from deploykit.compiler.dims import free_vars, simplify
 from deploykit.compiler.graph import control_flow
+from deploykit.compiler.graph.index_checks import checked_bounds, is_check, shortened
 from deploykit.compiler.program.ir import (
     BindDim,
     Check,
+    CheckIndices,
     Copy,
     CopySlice,
     If,
@@ -58,7 +60,7 @@ class DraftTensor:
 @dataclass
 class Trace:
     """What a walk gives. `results` are tensor indices, one an output of the model; `in_place[k]` the inputs that kernel
-    `k` may write its result over."""
+    `k` may write its result over; `last` the steps that come behind all others."""
 
     tensors: list[DraftTensor] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
@@ -66,6 +68,7 @@ class Trace:
     kernels: list[Kernel] = field(default_factory=list)
     in_place: list[tuple[int, ...]] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
+    last: list[Step] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
 
 
@@ -92,6 +95,7 @@ def trace(
     ]
     walker.flush_requirements()
     results = walker.function(main, params)
+    walker.steps[:0] = walker.first
     walker.result.results = list(results)
     return walker.result
 
@@ -105,6 +109,7 @@ class _Walker:
         in_place: Mapping[str, tuple[int, ...]],
         work: Mapping[str, Cost | None],
     ) -> None:
+        self.inputs = model.inputs
         self.module = module
         self.kernels = kernels
         self.in_place = in_place
@@ -116,6 +121,9 @@ class _Walker:
         self.pending: list[Requirement] = list(model.requirements)
         self.lowered: dict[str, tuple[list[int], tirx.PrimFunc, Lowered]] = {}
         self.constants: dict[int, tuple[object, int]] = {}
+        self.first: list[Step] = []
+        self.made_by_gpu: set[int] = set()
+        """Buffers that shaders write."""
 
     # Tensors
 
@@ -155,8 +163,8 @@ class _Walker:
     # Functions and bindings
 
     def function(self, func: relax.Function, arguments: Sequence[int]) -> list[int]:
-        """Walk a function; `arguments` stand for its first parameters. Returns the tensors of its result tuple."""
-        env: dict[relax.Var, Bound] = dict(zip(func.params, arguments, strict=False))
+        """Walk a function; `arguments` stand for its parameters. Returns the tensors of its result tuple."""
+        env: dict[relax.Var, Bound] = dict(zip(func.params, arguments, strict=True))
         for block in func.body.blocks:
             for binding in block.bindings:
                 self.binding(binding, env)
@@ -174,6 +182,8 @@ class _Walker:
             env[binding.var] = self.branch(value, name, env)
         elif kind == control_flow.LOOP:
             env[binding.var] = self.loop(value, name, env)
+        elif is_check(value):
+            env[binding.var] = self.check_indices(value, env)
         elif isinstance(value, relax.Call):
             env[binding.var] = self.call(value, name, env)
         else:
@@ -205,6 +215,30 @@ class _Walker:
                 self.steps.append(BindDim(var, tensor, index, bounds.minimum, bounds.maximum))
                 self.bound(var)
         return tensor
+
+    def check_indices(self, call: relax.Call, env: Mapping[relax.Var, Bound]) -> Bound:
+        """Outside of control flow, what is known when the run begins is checked before anything is written, and what
+        a GPU computes with the outputs, for which the host waits anyway: kernels stay inside of what they index."""
+        tensor: int = self.value(call.args[1], env)
+        buffer = self.result.tensors[tensor].buffer
+        kind, position = self.result.buffers[buffer].source
+        what = str(call.args[3].value)
+        if kind == "input" and f"'{self.inputs[position or 0].name}'" not in what:
+            what = f"{what} of input '{shortened(self.inputs[position or 0].name)}'"
+        step = CheckIndices(tensor, checked_bounds(call), what)
+        if self.steps is not self.result.steps:
+            self.steps.append(step)
+        elif buffer in self.made_by_gpu:
+            self.result.last.append(step)
+        elif kind == "input" and not self.reads_data_dims(step):
+            self.first.append(step)
+        else:
+            self.steps.append(step)
+        return tensor
+
+    def reads_data_dims(self, step: CheckIndices) -> bool:
+        exprs = [*(n for pair in step.bounds for n in pair), *self.result.tensors[step.tensor].shape]
+        return any(v in self.data_dims for n in exprs for v in free_vars(n))
 
     def bound(self, var: tirx.Var) -> None:
         self.unbound.discard(var)
@@ -240,6 +274,9 @@ class _Walker:
                 self.new_tensor(f"{name}_workspace", w.dtype, [substitute(n, scalars) for n in w.shape])
                 for w in part.kernel.workspaces
             ]
+            if part.kernel.kernel.gpu:
+                written = part.operands[-part.outputs :]
+                self.made_by_gpu.update(self.result.tensors[everything[i]].buffer for i in written)
             self.steps.append(
                 Launch(
                     kernel=index,
@@ -330,7 +367,7 @@ class _Walker:
         self.steps.extend(Copy(t, s) for t, s in zip(state, initial, strict=True))
 
         def walk() -> None:
-            self.unbound.discard(index)
+            self.bound(index)
             results = self.function(self.module[body], [*state, *outer])
             if going is not None:
                 self.steps.append(Copy(going, results.pop(0)))

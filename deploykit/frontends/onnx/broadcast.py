@@ -1,8 +1,9 @@
 """Multidirectional broadcasting with symbolic dims, and elementwise kernels on top of it.
 
 Per axis: equal sizes stay; a 1 gives way to the other size; a constant above 1 wins over a symbolic size, which must
-then be 1 or that constant; of two symbolic sizes the one that is provably not smaller wins, as `n` over `min(n, 512)`;
-of two others, `a` and `b`, the result is `a` unless `a` is 1, then `b`. What cannot be proved is required at run time.
+then be 1 or that constant; of two symbolic sizes one wins that is provably above 1, as `past + seq` over a mask's own
+dim, or not smaller, as `n` over `min(n, 512)`; of two others, `a` and `b`, the result is `a` unless `a` is 1, then `b`.
+What cannot be proved is required at run time.
 (Source: ONNX, Broadcasting.md.)
 """
 
@@ -14,10 +15,13 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, te, tirx
 
+from deploykit.compiler.inexact import inexact
 from deploykit.compiler.schedules.inline import is_heavy
 from deploykit.frontends.dtypes import is_narrow_float, storage_dtype
 from deploykit.frontends.onnx.channels import all_last, first_of
 from deploykit.frontends.onnx.conversion import convert
+from deploykit.frontends.onnx.expressions import compute
+from deploykit.frontends.onnx.integers import both, either, equal, expr, is_plain, less, less_equal, select
 from deploykit.frontends.onnx.narrow import decode
 from deploykit.frontends.onnx.value import Table, Value
 
@@ -26,37 +30,45 @@ if TYPE_CHECKING:
     from deploykit.frontends.onnx.context import Context
 
 
-def broadcast_shapes(ctx: Context, *shapes: Sequence[IntExpr]) -> tuple[IntExpr, ...]:
-    """The common shape. Raises `Unsupported` when sizes can never agree."""
+def broadcast(ctx: Context, *values: Value) -> tuple[IntExpr, ...]:
+    """The common shape of values. Raises `Unsupported` when sizes can never agree."""
+    return broadcast_shapes(ctx, *(v.shape for v in values), names=[ctx.name_of(v) for v in values])
+
+
+def broadcast_shapes(ctx: Context, *shapes: Sequence[IntExpr], names: Sequence[str] = ()) -> tuple[IntExpr, ...]:
+    """The common shape. Raises `Unsupported` when sizes can never agree; `names` are for that message."""
     rank = max((len(s) for s in shapes), default=0)
     result: list[IntExpr] = [1] * rank
-    for shape in shapes:
-        offset = rank - len(shape)
-        for axis, size in enumerate(shape):
-            result[offset + axis] = _join(ctx, result[offset + axis], size)
+    owners = [""] * rank
+    for number, shape in enumerate(shapes):
+        name = names[number] if names else f"operand {number}"
+        for axis, size in enumerate(shape, rank - len(shape)):
+            message = f"axis {axis - rank} has {{}} elements in {owners[axis]}, {{}} in {name}; this does not broadcast"
+            joined = _join(ctx, result[axis], size, message)
+            if not owners[axis] or joined is not result[axis]:
+                result[axis], owners[axis] = joined, name
     return tuple(result)
 
 
-def _join(ctx: Context, a: IntExpr, b: IntExpr) -> IntExpr:
+def _join(ctx: Context, a: IntExpr, b: IntExpr, message: str) -> IntExpr:
     if _is_one(b) or ctx.equal(a, b):
         return a
     if _is_one(a):
         return b
-    if isinstance(a, int) or isinstance(b, int):
-        fixed, free = (a, b) if isinstance(a, int) else (b, a)
-        agree = free == fixed if isinstance(free, int) else tirx.any(free == fixed, free == 1)
-        ctx.require(agree, "sizes {} and {} do not broadcast", a, b)
-        return fixed
+    agree = either(equal(a, b), either(equal(a, 1), equal(b, 1)))
+    if is_plain(a) or is_plain(b):
+        ctx.require(agree, message, a, b)
+        return a if is_plain(a) else b
     for size, other in ((a, b), (b, a)):
-        if ctx.proves(tirx.all(other >= 1, other <= size)):
-            ctx.require(tirx.any(other == size, other == 1), "sizes {} and {} do not broadcast", a, b)
+        if ctx.proves(less(1, size)) or ctx.proves(both(less_equal(1, other), less_equal(other, size))):
+            ctx.require(either(equal(other, size), equal(other, 1)), message, a, b)
             return size
-    ctx.require(tirx.any(a == b, a == 1, b == 1), "sizes {} and {} do not broadcast", a, b)
-    return ctx.simplify(tirx.Select(a == 1, b, a))
+    ctx.require(agree, message, a, b)
+    return ctx.simplify(select(equal(a, 1), b, a))
 
 
 def _is_one(size: IntExpr) -> bool:
-    return isinstance(size, int) and size == 1
+    return is_plain(size) and size == 1
 
 
 def broadcast_index(
@@ -68,11 +80,11 @@ def broadcast_index(
     for axis, size in enumerate(shape):
         i = index[offset + axis]
         if _is_one(size):
-            where.append(tirx.const(0, "int64"))
+            where.append(expr(0))
         elif ctx.equal(size, result[offset + axis]):
             where.append(i)
         else:
-            where.append(tirx.Select(size == 1, tirx.const(0, "int64"), i))
+            where.append(expr(select(equal(size, 1), 0, i)))
     return where
 
 
@@ -114,15 +126,15 @@ def _table(
 def _elementwise(
     ctx: Context, name: str, function: Callable[..., ir.Expr], inputs: Sequence[Value], dtype: str
 ) -> Value:
-    shape = broadcast_shapes(ctx, *(v.shape for v in inputs))
+    shape = broadcast(ctx, *inputs)
 
     def build(*tensors: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:
             pairs = zip(tensors, inputs, strict=True)
             loaded = [load(t, v.dtype, broadcast_index(ctx, v.shape, shape, index)) for t, v in pairs]
-            return store(function(*loaded), dtype)
+            return store(inexact(function)(*loaded), dtype)
 
-        return te.compute(shape, element, name=name)
+        return compute(shape, element, name=name)
 
     return ctx.kernel(name, build, *inputs, dtype=dtype)
 

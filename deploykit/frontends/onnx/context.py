@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 import tvm_ffi
 from tvm import ir, relax, s_tir, te, tirx
-from tvm.sym import Analyzer
 
 from deploykit.compiler.dims import simplify
+from deploykit.compiler.dims.facts import Facts
 from deploykit.frontends.dtypes import storage_dtype, to_storage
 from deploykit.frontends.model import DataDim, Requirement
 from deploykit.frontends.onnx.channels import channels_first
-from deploykit.frontends.onnx.integers import is_plain
+from deploykit.frontends.onnx.expressions import compute
+from deploykit.frontends.onnx.integers import check_shape, is_plain
 from deploykit.frontends.onnx.registry import Unsupported
 from deploykit.frontends.onnx.value import Value, constant, known
 
@@ -43,8 +44,27 @@ class Shared:
     data_dims: list[DataDim] = field(default_factory=list)
     requirements: list[Requirement] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    analyzer: Analyzer = field(default_factory=Analyzer)
+    draws: int = 0
+    """Operators so far that draw random numbers."""
+    facts: Facts = field(default_factory=Facts)
     names: set[str] = field(default_factory=set)
+
+    def mark(self) -> tuple[int, ...]:
+        """Where the lists are; see `forget_since`."""
+        return (*map(len, self._growing()), self.facts.mark())
+
+    def forget_since(self, mark: tuple[int, ...]) -> None:
+        """Drop the functions, data dims, requirements and notes that were added since, to import a subgraph again."""
+        self.facts.forget_since(mark[-1])
+        for kept, grown in zip(mark[:-1], self._growing(), strict=True):
+            if isinstance(grown, dict):
+                for key in list(grown)[kept:]:
+                    del grown[key]
+            else:
+                del grown[kept:]
+
+    def _growing(self) -> tuple[list[Any] | dict[Any, Any], ...]:
+        return (self.functions, self.data_dims, self.requirements, self.notes)
 
     def unique(self, hint: str) -> str:
         """A C identifier not handed out before, close to `hint`."""
@@ -63,12 +83,14 @@ def emit_function(
     name: str,
     params: Sequence[relax.Var],
     body: Callable[[], Sequence[relax.Expr]],
-    private: bool,
-) -> None:
-    """Emit a function of one dataflow block that returns the tuple of `body()`, whose emissions make up the block.
+) -> relax.Function:
+    """Emit, by a builder of its own, a function of one dataflow block that returns the tuple of `body()`, whose
+    emissions make up the block.
 
-    When `body` raises, the builder is left closed."""
-    with builder.function(name, list(params), private=private):
+    When `body` raises, the builder is left closed. The function is public: of a private one, passes drop parameters
+    that it does not use, and leave calls of it from control flow as they are. A variable of that name does not change
+    the name of the function."""
+    with builder.function(name, list(params), private=False):
         try:
             with builder.dataflow():
                 outputs = builder.emit_output(relax.Tuple(list(body())))
@@ -76,15 +98,25 @@ def emit_function(
             builder.emit_func_output(relax.Tuple([]))
             raise
         builder.emit_func_output(outputs)
+    (function,) = (each for each in builder.get().functions.values() if isinstance(each, relax.Function))
+    return function.with_attr("global_symbol", name)
 
 
 class Context:
-    """The builder of one Relax function. `node_name` is the ONNX node at work, for names and messages."""
+    """The builder of one Relax function. For names and messages, `node_name` is the ONNX node at work, and `operands`
+    has the names of its inputs by the identity of their values. `iterations` are the numbers of the iterations of the
+    loops around it, the outermost first."""
 
-    def __init__(self, shared: Shared, builder: relax.BlockBuilder) -> None:
+    def __init__(self, shared: Shared, builder: relax.BlockBuilder, iterations: tuple[tirx.Var, ...] = ()) -> None:
         self.shared = shared
         self.builder = builder
+        self.iterations = iterations
+        self.seed: Value | None = None
+        """What random numbers depend on where the operator has no seed: an int64 scalar of the caller's."""
         self.node_name = ""
+        self.operands: Mapping[int, str] = {}
+        self.checked: dict[tuple[relax.Expr, str], relax.Var] = {}
+        """Tensors of indices, with the text of the bounds that they were checked for, and the results of the checks."""
         self._materialised: dict[int, tuple[Value, relax.Expr]] = {}
 
     # Integer expressions
@@ -92,13 +124,12 @@ class Context:
     def simplify(self, expr: IntExpr) -> IntExpr:
         if isinstance(expr, (int, np.integer)):
             return int(expr)
-        simplified = self.shared.analyzer.simplify(expr)
-        return int(simplified.value) if isinstance(simplified, tirx.IntImm) else simplified
+        return self.shared.facts.simplify(expr)
 
     def proves(self, condition: ir.Expr | bool) -> bool:
         """Whether a condition over dims holds for all dims within bounds."""
         condition = _condition(condition)
-        return condition if isinstance(condition, bool) else bool(self.shared.analyzer.can_prove(condition))
+        return condition if isinstance(condition, bool) else self.shared.facts.proves(condition)
 
     def equal(self, a: IntExpr, b: IntExpr) -> bool:
         """Whether two dims are provably equal."""
@@ -128,15 +159,20 @@ class Context:
         if any(tvm_ffi.structural_equal(condition, known.condition) for known in self.shared.requirements):
             return
         self.shared.requirements.append(Requirement(condition, f"{self.node_name}: {message}", tuple(values)))
+        self.shared.facts.assume(condition)
+
+    def name_of(self, value: Value) -> str:
+        """What a message calls a value of the node at work."""
+        name = self.operands.get(id(value))
+        return "an operand" if name is None else f"'{name}'"
 
     def new_dim(self, hint: str, minimum: IntExpr | None = None, maximum: IntExpr | None = None) -> tirx.Var:
         """A data dim: a fresh integer variable that a step of the program sets."""
         var = tirx.Var(self.shared.unique(hint), "int64")
         self.shared.variables.add(var)
         self.shared.data_dims.append(DataDim(var, minimum, maximum))
-        if isinstance(minimum, int):
-            upper = max(minimum, maximum if isinstance(maximum, int) else 2**40)
-            self.shared.analyzer.bind(var, ir.Range.from_min_extent(minimum, upper + 1 - minimum))
+        ends = (end if isinstance(end, int) else None for end in (minimum, maximum))
+        self.shared.facts.bind(var, *ends)
         return var
 
     def ints(self, value: Value, minimum: Bound = None, maximum: Bound = None, hint: str = "n") -> list[IntExpr]:
@@ -144,7 +180,10 @@ class Context:
 
         A tensor computed at run time is read on the way: each element becomes a data dim with the given bounds."""
         if value.is_known:
-            return [self._as_int(e) for e in value.known_elements().reshape(-1)]
+            known = [self._as_int(e) for e in value.known_elements().reshape(-1)]
+            for position, element in enumerate(known):
+                _check_bounds(hint, element, *(_bound(b, position, known[:position]) for b in (minimum, maximum)))
+            return known
         count = self.product(value.shape)
         if not isinstance(count, int):
             raise Unsupported(f"an operand of unknown length {count} would have to be read as dims")
@@ -171,6 +210,8 @@ class Context:
 
     def tensor(self, value: Value) -> relax.Expr:
         """The Relax expression of a value; constants and known elements are made into tensors, once each."""
+        if value.dtype == "string":
+            raise Unsupported("tensors of strings are not supported by this operator")
         if value.var is not None:
             return value.var
         cached = self._materialised.get(id(value))
@@ -222,6 +263,8 @@ class Context:
         results = [built] if isinstance(built, te.Tensor) else list(built)
         dtypes = [dtype] if isinstance(dtype, str) else list(dtype)
         shapes = [tuple(self.simplify(n) for n in r.shape) for r in results]
+        for shape in shapes:
+            check_shape(shape)
         func, scalars = self._primitive_function(placeholders, results)
         gvar = self.shared.library.add_func(func, re.sub(r"\W+", "_", name))
         types = [relax.TensorType(s, storage_dtype(d)) for s, d in zip(shapes, dtypes, strict=True)]
@@ -258,12 +301,17 @@ class Context:
     def reshape(self, value: Value, shape: Sequence[IntExpr]) -> Value:
         """The same elements in another shape with the same element count (a view, no copy)."""
         shape = tuple(self.simplify(n) for n in shape)
+        check_shape(shape)
         if len(shape) == value.rank and all(_same(a, b) for a, b in zip(shape, value.shape, strict=True)):
             return value
         if value.array is not None and all(isinstance(n, int) for n in shape):
             return constant(value.array.reshape(shape))
         if value.elements is not None and all(isinstance(n, int) for n in shape):
             return known(value.elements.reshape(shape), value.dtype)
+        if any(isinstance(n, int) and n == 0 for n in shape):
+            # To Relax a size of 0 means that of the source.
+            zero = tirx.const(0, storage_dtype(value.dtype))
+            return self.kernel("empty", lambda: te.compute(shape, lambda *_: zero, name="empty"), dtype=value.dtype)
         result = self.bind(relax.op.reshape(self.tensor(value), relax.ShapeExpr(shape)), value.dtype, shape)
         source = None if value.quantized is None else value.quantized.moved(lambda x: self.reshape(x, shape))
         return replace(result, quantized=source, inexact=value.inexact)
@@ -286,6 +334,16 @@ def _bound(bound: Bound, position: int, before: Sequence[IntExpr]) -> IntExpr | 
     if isinstance(bound, list):
         return bound[position]
     return bound if bound is None or isinstance(bound, (int, ir.Expr)) else bound(before)
+
+
+def _check_bounds(hint: str, element: IntExpr, low: IntExpr | None, high: IntExpr | None) -> None:
+    """Raises `Unsupported` where an integer, as far as it is known, is out of bounds."""
+    if not is_plain(element):
+        return
+    if is_plain(low) and element < low:
+        raise Unsupported(f"{hint} is {element}; the least is {low}")
+    if is_plain(high) and element > high:
+        raise Unsupported(f"{hint} is {element}; the largest is {high}")
 
 
 def _same(a: IntExpr, b: IntExpr) -> bool:
@@ -315,4 +373,4 @@ def _store_elements(elements: list[object], value: Value) -> te.Tensor:
             result = tirx.Select(here, chosen, result)
         return result
 
-    return te.compute(shape, element, name="elements")
+    return compute(shape, element, name="elements")

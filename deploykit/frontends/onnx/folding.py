@@ -7,14 +7,17 @@ lowering of their own are expanded through the function body that the operator's
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
+import onnx.shape_inference
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
 from deploykit.frontends.dtypes import numpy_dtype
+from deploykit.frontends.onnx.node import array_of
 from deploykit.frontends.onnx.value import AnyValue, Value, constant
 
 if TYPE_CHECKING:
@@ -36,7 +39,14 @@ _OWN = {"DequantizeLinear"}
 """Operators that fold constants themselves, because their results keep what they came from."""
 
 _MODEST = 1 << 22
+_SMALL = 64
+"""Elements of a constant whose values the inference of shapes is given."""
 _HEAVY = {"Conv", "ConvTranspose", "MatMul", "Gemm"}
+_GROWING = {
+    *("CenterCropPad", "ConstantOfShape", "Expand", "EyeLike", "OneHot", "Pad", "Range", "Resize", "Tile", "Upsample"),
+    *("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix"),
+}
+"""Operators whose results may be larger than all of their operands."""
 
 
 def fold(node: Node, inputs: Sequence[AnyValue | None]) -> tuple[AnyValue | None, ...] | None:
@@ -50,24 +60,65 @@ def fold(node: Node, inputs: Sequence[AnyValue | None]) -> tuple[AnyValue | None
     if node.op_type == "Constant":
         return _constant(node)
     arrays = [i.array for i in inputs if isinstance(i, Value)]
-    if node.op_type == "ConstantOfShape":
-        return (_constant_of_shape(node, arrays[0]),)
     if node.op_type in _HEAVY and max(a.size for a in arrays if a is not None) > _MODEST:
         return None
+    if node.op_type in _GROWING and not _fits(node, inputs):
+        return None
+    if node.op_type == "ConstantOfShape":
+        return (_constant_of_shape(node, arrays[0]),)
     results = evaluate(node, inputs)
-    if results is None or not all(
-        isinstance(r, np.ndarray | np.generic) and r.dtype.kind not in "OUSc" for r in results
-    ):
+    if results is None or not all(isinstance(r, np.ndarray | np.generic) and r.dtype.kind != "c" for r in results):
         return None
     return tuple(constant(r) for r in results)
 
 
+def _fits(node: Node, inputs: Sequence[AnyValue | None]) -> bool:
+    """Whether all results are known to have at most `MAXIMUM_FOLDED_ELEMENTS` elements."""
+    try:
+        found = inferred(node, inputs)
+    except onnx.shape_inference.InferenceError:
+        return False
+    shapes = [[d.dim_value if d.HasField("dim_value") else None for d in t.tensor_type.shape.dim] for t in found]
+    return all(None not in shape and prod(n or 0 for n in shape) <= MAXIMUM_FOLDED_ELEMENTS for shape in shapes)
+
+
+def inferred(node: Node, inputs: Sequence[AnyValue | None]) -> list[onnx.TypeProto]:
+    """Types of a node's results, by ONNX's inference of shapes; none where it cannot say anything.
+
+    Raises `onnx.shape_inference.InferenceError` for a node that makes no sense."""
+    schema = schema_of(node)
+    if schema is None or not all(i is None or isinstance(i, Value) for i in inputs):
+        return []
+    named = [(f"x{position}" if value is not None else "", value) for position, value in enumerate(inputs)]
+    outputs = [f"y{position}" if v.name else "" for position, v in enumerate(node.outputs)]
+    proto = onnx.helper.make_node(node.op_type, [n for n, _ in named], outputs, domain=node.domain)
+    known = {name: value for name, value in named if isinstance(value, Value)}
+    small = {n: v.array for n, v in known.items() if v.array is not None and v.array.size <= _SMALL}
+    try:
+        proto.attribute.extend(ir.to_proto(a) for a in node.attributes.values())
+        types = onnx.shape_inference.infer_node_outputs(
+            schema,
+            proto,
+            {name: _type_proto(value) for name, value in known.items()},
+            {name: onnx.numpy_helper.from_array(array, name) for name, array in small.items()},
+            opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in node.opsets.items()],
+            ir_version=onnx.IR_VERSION,
+        )
+    except onnx.shape_inference.InferenceError:
+        raise
+    except Exception:  # noqa: BLE001  the inference raises anything for what it does not expect
+        return []
+    return list(types.values())
+
+
 def _constant(node: Node) -> tuple[AnyValue, ...] | None:
-    for name in ("value", "value_int", "value_ints", "value_float", "value_floats"):
+    for name in ("value", "value_int", "value_ints", "value_float", "value_floats", "value_string", "value_strings"):
         if node.has(name):
             raw = node.attributes[name].value
             if name == "value":
-                return (constant(raw.numpy()),) if raw.dtype != ir.DataType.STRING else None
+                return (constant(array_of(name, raw)),)
+            if name.startswith("value_string"):
+                return (constant(np.asarray(raw, object)),)
             return (constant(np.asarray(raw, np.int64 if "int" in name else np.float32)),)
     return None
 
@@ -103,13 +154,13 @@ def evaluate(node: Node, inputs: Sequence[AnyValue | None]) -> list[np.ndarray] 
 
 def has_function_body(node: Node) -> bool:
     """Whether the operator's schema defines it by other operators."""
-    schema = _schema(node)
+    schema = schema_of(node)
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
 def function_body(node: Node, inputs: Sequence[AnyValue | None]) -> ir.Function | None:
     """The schema's function body for this node, or `None`."""
-    schema = _schema(node)
+    schema = schema_of(node)
     if schema is None:
         return None
     if schema.has_function:
@@ -145,7 +196,7 @@ def _function(proto: onnx.FunctionProto) -> ir.Function:
     return function
 
 
-def _schema(node: Node) -> Any:
+def schema_of(node: Node) -> Any:
     """The operator's schema at the node's opset, `None` when there is none. Its class carries no types."""
     try:
         return onnx.defs.get_schema(node.op_type, node.opset, node.domain)

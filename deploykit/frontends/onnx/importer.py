@@ -7,8 +7,8 @@ is collected, and the model is refused with the whole list.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -17,16 +17,22 @@ import onnx_ir as ir
 from tvm import ir as tvm_ir
 from tvm import relax, tirx
 
-from deploykit.compiler.program.ir import Dim, Port
-from deploykit.errors import Problem, UnsupportedModelError, UsageError
+from deploykit.compiler.program.ir import Dim, IntExpr, Port
+from deploykit.errors import DeploykitError, Problem, UnsupportedModelError, UsageError
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.model import DimBounds, ImportedModel
 from deploykit.frontends.onnx import folding, ops, registry, symbolic
 from deploykit.frontends.onnx.context import Context, Shared, emit_function
+from deploykit.frontends.onnx.misfit import misfit
 from deploykit.frontends.onnx.node import Node, dtype_name
+from deploykit.frontends.onnx.ranges import with_ranges
 from deploykit.frontends.onnx.reader import read
 from deploykit.frontends.onnx.registry import Unsupported, normalise_domain
-from deploykit.frontends.onnx.value import AnyValue, Value, constant
+from deploykit.frontends.onnx.strings import MOVING, OF_STRINGS, STRING, check_spans, is_string, moved, string_of
+from deploykit.frontends.onnx.structure import leaves, names_of, structure_of, with_leaves
+from deploykit.frontends.onnx.value import AnyValue, OptionalValue, SequenceValue, Value, constant
+from deploykit.manifest import printable
+from deploykit.structure import Structure
 
 ops.load()
 
@@ -34,28 +40,34 @@ Scope = dict[str, "AnyValue | None"]
 
 
 def load_onnx(
-    source: str | Path | bytes | onnx.ModelProto | ir.Model, dims: DimBounds | None = None, name: str | None = None
+    source: str | Path | bytes | onnx.ModelProto | ir.Model,
+    dims: DimBounds | None = None,
+    name: str | None = None,
+    seed_input: str | None = None,
 ) -> ImportedModel:
     """Import an ONNX model.
 
-    `dims` pins symbolic dims or gives their bounds. Raises `UsageError` (no such file or dim) and
-    `UnsupportedModelError` with every problem found.
+    `dims` pins symbolic dims or gives their bounds. With `seed_input` the model has a further input of that name, an
+    int64 scalar that random numbers of operators without a seed depend on. Raises `UsageError` (no such file or dim)
+    and `UnsupportedModelError` with every problem found.
     """
     model = source if isinstance(source, ir.Model) else read(source)
     if name is None:
-        name = Path(source).stem if isinstance(source, (str, Path)) else (model.graph.name or "model")
-    return GraphImporter(model, dict(dims or {}), name).run()
+        name = printable(Path(source).stem) if isinstance(source, (str, Path)) else (model.graph.name or "model")
+    return GraphImporter(model, dict(dims or {}), name, seed_input).run()
 
 
 class GraphImporter:
     """One import of one model."""
 
-    def __init__(self, model: ir.Model, dims: DimBounds, name: str) -> None:
+    def __init__(self, model: ir.Model, dims: DimBounds, name: str, seed_input: str | None = None) -> None:
+        self.seed_input = seed_input
         self.model = model
         self.bounds = dims
         self.name = name
         self.shared = Shared()
         self.problems: list[Problem] = []
+        self.cause: Exception | None = None
         self.dims: dict[str, Dim | int] = {}
         self.opsets = {normalise_domain(d): v for d, v in model.opset_imports.items()}
         self.functions = {(normalise_domain(f.domain), f.name): f for f in model.functions.values()}
@@ -66,8 +78,14 @@ class GraphImporter:
             self._refuse()
         builder = relax.BlockBuilder()
         graph = self.model.graph
-        inputs = [v for v in graph.inputs if v.name not in graph.initializers]
-        ports = tuple(self._port(v) for v in inputs)
+        given = {v.name or "": self._input(v) for v in graph.inputs if v.name not in graph.initializers}
+        if self.seed_input in given:
+            raise UsageError(f"the model has an input '{self.seed_input}'; give the input for the seed another name")
+        if self.seed_input is not None:
+            given[self.seed_input] = Value("int64", ())
+        context = Context(self.shared, builder)
+        inputs_as, ports = self._interface(context, given)
+        declared = [leaf for value in given.values() for leaf in leaves(context, value)]
         unknown = set(self.bounds) - set(self.dims)
         if unknown:
             raise UsageError(
@@ -77,76 +95,128 @@ class GraphImporter:
         params = [
             relax.Var(self.shared.unique(p.name), relax.TensorType(p.shape, storage_dtype(p.dtype))) for p in ports
         ]
-        context = Context(self.shared, builder)
-        scope: Scope = {p.name: Value(p.dtype, p.shape, var=v) for p, v in zip(ports, params, strict=True)}
-        results: list[Value] = []
+        parts = iter([replace(leaf, var=v) for leaf, v in zip(declared, params, strict=True)])
+        scope: Scope = {name: with_leaves(value, parts) for name, value in given.items()}
+        if self.seed_input is not None:
+            context.seed = cast("Value", scope.pop(self.seed_input))
+        results: dict[str, AnyValue | None] = {}
 
         def body() -> list[relax.Expr]:
+            for name in given:
+                if is_string(scope.get(name)):
+                    check_spans(context, name, cast("Value", scope[name]))
             self.graph(context, graph, scope)
-            results.extend(self._results(graph, scope))
-            return [context.tensor(v) for v in results]
+            results.update(self._results(graph, scope))
+            return [context.tensor(leaf) for value in results.values() for leaf in leaves(context, value)]
 
-        emit_function(builder, "main", params, body, private=False)
-        module = builder.get()
-        main = module["main"]
+        main = emit_function(builder, "main", params, body)
+        outputs_as, outputs = self._interface(context, results)
         functions = {**dict(self.shared.library.get().functions), **self.shared.functions}
         functions[tvm_ir.GlobalVar("main")] = main
         return ImportedModel(
             name=self.name,
             module=tvm_ir.IRModule(functions),
             inputs=ports,
-            outputs=tuple(Port(v.name or "", r.dtype, r.shape) for v, r in zip(graph.outputs, results, strict=True)),
+            outputs=outputs,
+            inputs_as=inputs_as,
+            outputs_as=outputs_as,
             dims=tuple(d for d in self.dims.values() if isinstance(d, Dim)),
             data_dims=tuple(self.shared.data_dims),
             requirements=tuple(self.shared.requirements),
             notes=tuple(self.shared.notes),
-            reimport=lambda dims: GraphImporter(self.model, {**self.bounds, **dims}, self.name).run(),
+            reimport=lambda dims: GraphImporter(self.model, {**self.bounds, **dims}, self.name, self.seed_input).run(),
         )
 
     # Interface
 
-    def _port(self, value: ir.Value) -> Port:
-        if not isinstance(value.type, ir.TensorType):
-            raise UnsupportedModelError(f"input '{value.name}' is {value.type}, not a tensor; only tensors can be fed.")
-        if value.shape is None:
-            raise UnsupportedModelError(f"input '{value.name}' has no declared rank. Add its shape to the model.")
-        shape = tuple(self._dim(value.name or "", axis, n) for axis, n in enumerate(value.shape))
-        try:
-            return Port(value.name or "", dtype_name(value.dtype), shape)
-        except Unsupported as error:
-            raise UnsupportedModelError(f"input '{value.name}': {error}") from error
+    def _interface(
+        self, context: Context, values: Mapping[str, AnyValue | None]
+    ) -> tuple[tuple[Structure, ...], tuple[Port, ...]]:
+        """What values are to the user, and the ports that they stand in."""
+        structures = tuple(structure_of(name, value) for name, value in values.items())
+        names = [name for structure in structures for name in names_of(structure)]
+        parts = [leaf for value in values.values() for leaf in leaves(context, value)]
+        for name in names:
+            if names.count(name) > 1:
+                raise UnsupportedModelError(f"two tensors of the interface are called '{name}'; rename one of them")
+        strings = {s.name for s in _all(structures) if s.kind == "string"}
+        dtypes = ["string" if name in strings else part.dtype for name, part in zip(names, parts, strict=True)]
+        return structures, tuple(
+            Port(name, dtype, part.shape) for name, dtype, part in zip(names, dtypes, parts, strict=True)
+        )
 
-    def _dim(self, port: str, axis: int, size: int | ir.SymbolicDim) -> int | tirx.Var:
+    def _input(self, value: ir.Value) -> AnyValue:
+        return self._declared(value.name or "", value.type, value.shape)
+
+    def _declared(self, name: str, type_: object, shape: ir.Shape | None, item: str = "") -> AnyValue:
+        """What stands for an input until its tensors are there; `item` is what the dims of an item's own end with."""
+        match type_:
+            case ir.TensorType() if shape is None:
+                raise UnsupportedModelError(f"input '{name}' has no declared rank. Add its shape to the model.")
+            case ir.TensorType(dtype=dtype):
+                return self._tensor(name, dtype, tuple(self._dim(name, i, n, item) for i, n in enumerate(shape or ())))
+            case ir.SequenceType(elem_type=inner):
+                count = self._pinned(f"{name}_length", f"a sequence: say how many items it has, --dim {name}_length=N")
+                items = [self._declared(f"{name}_{i}", inner, shape, f"{item}_{i}") for i in range(count)]
+                if not all(isinstance(v, Value) for v in items):
+                    raise UnsupportedModelError(f"input '{name}' is {type_}; items must be tensors.")
+                return SequenceValue(tuple(v for v in items if isinstance(v, Value)), _element(inner))
+            case ir.OptionalType(elem_type=inner):
+                there = self._pinned(
+                    f"{name}_present", f"an optional: say whether it is given, --dim {name}_present=1 or =0"
+                )
+                return OptionalValue(cast("Value", self._declared(name, inner, shape, item)) if there else None)
+        raise UnsupportedModelError(f"input '{name}' is {type_}, which cannot be fed.")
+
+    def _tensor(self, name: str, data_type: ir.DataType, shape: tuple[IntExpr, ...]) -> Value:
+        try:
+            dtype = dtype_name(data_type)
+        except Unsupported as error:
+            raise UnsupportedModelError(f"input '{name}': {error}") from error
+        if dtype != STRING:
+            return Value(dtype, shape)
+        size = self._dim(name, 0, ir.SymbolicDim(f"{name}_utf8"), minimum=0)
+        return string_of(Value("int64", shape), Value("uint8", (size,)))
+
+    def _pinned(self, name: str, what: str) -> int:
+        """A number that must be given like the size of a dim."""
+        count = self.bounds.get(name)
+        if not isinstance(count, int) or count < 0:
+            raise UsageError(f"input '{name.rpartition('_')[0]}' is {what}")
+        self.dims[name] = count
+        return count
+
+    def _dim(
+        self, port: str, axis: int, size: int | ir.SymbolicDim, item: str = "", minimum: int = 1
+    ) -> int | tirx.Var:
         if isinstance(size, int):
             return size
-        name = size.value or f"{port}_dim{axis}"
+        name = f"{size.value}{item}" if size.value else f"{port}_dim{axis}"
         if name not in self.dims:
-            self.dims[name] = self._new_dim(name)
+            self.dims[name] = self._new_dim(name, minimum)
         dim = self.dims[name]
         return dim.var if isinstance(dim, Dim) else dim
 
-    def _new_dim(self, name: str) -> Dim | int:
-        bound = self.bounds.get(name, (1, None))
+    def _new_dim(self, name: str, minimum: int = 1) -> Dim | int:
+        bound = self.bounds.get(name, (minimum, None))
         if isinstance(bound, int):
             return bound
         minimum, maximum = bound
         var = tirx.Var(self.shared.unique(name), "int64")
         self.shared.variables.add(var)
-        extent = (maximum if maximum is not None else 2**40) - minimum + 1
-        self.shared.analyzer.bind(var, tvm_ir.Range.from_min_extent(minimum, extent))
+        self.shared.facts.bind(var, minimum, maximum)
         return Dim(name, var, minimum, maximum)
 
-    def _results(self, graph: ir.Graph, scope: Scope) -> list[Value]:
-        results = []
-        for output in graph.outputs:
-            value = scope.get(output.name or "")
-            if not isinstance(value, Value) and not self.problems:
-                reason = "a sequence or optional; only tensors can be returned"
-                self.problems.append(Problem("output", output.name or "", self.opsets.get("", 1), reason))
-            results.append(value)
+    def _results(self, graph: ir.Graph, scope: Scope) -> dict[str, AnyValue | None]:
+        results = {output.name or "": scope.get(output.name or "") for output in graph.outputs}
+        for name, value in () if self.problems else results.items():
+            try:
+                structure_of(name, value)
+            except Unsupported as reason:
+                self.problems.append(Problem("output", name, self.opsets.get("", 1), str(reason)))
         if self.problems:
             self._refuse()
-        return cast("list[Value]", results)
+        return results
 
     # Nodes
 
@@ -165,20 +235,16 @@ class GraphImporter:
             return
         node = self._describe(source, opsets)
         context.node_name = node.name
+        context.operands = {id(v): i.name or "" for v, i in zip(inputs, source.inputs, strict=True) if i is not None}
         try:
-            results = self._import(context, node, inputs, scope)
+            results = with_ranges(context, node, inputs, self._import(context, node, inputs, scope))
         except Unsupported as error:
             results = self._problem(node, str(error))
-        except (
-            ArithmeticError,
-            AssertionError,
-            AttributeError,
-            LookupError,
-            TypeError,
-            ValueError,
-            RuntimeError,
-        ) as error:
-            results = self._problem(node, f"its inputs or attributes make no sense ({type(error).__name__}: {error})")
+        except DeploykitError:
+            raise
+        except Exception as error:  # noqa: BLE001  what operands make an importer raise is told in terms of the model
+            self.cause = self.cause or error
+            results = self._problem(node, misfit(node, inputs, error))
         for value, result in zip(source.outputs, results, strict=False):
             if value.name:
                 scope[value.name] = result
@@ -205,13 +271,20 @@ class GraphImporter:
     def _import(
         self, context: Context, node: Node, inputs: list[AnyValue | None], scope: Scope
     ) -> tuple[AnyValue | None, ...]:
-        folded = folding.fold(node, inputs) or symbolic.evaluate(context, node, inputs)
+        folded = folding.fold(node, inputs)
+        if folded is None and not any(is_string(v) for v in inputs):
+            folded = symbolic.evaluate(context, node, inputs)
         if folded is not None:
             return folded
+        strings = any(map(is_string, inputs))
         importer = registry.find(node.domain, node.op_type, node.opset)
+        if strings and not node.domain:
+            importer = registry.find(OF_STRINGS, node.op_type, node.opset) or importer
         if importer is not None:
             if any(a.type == ir.AttributeType.GRAPH for a in node.attributes.values()):
                 result = importer(context, node, *inputs, importer=self, scope=scope)
+            elif strings and not node.domain and node.op_type in MOVING:
+                return moved(context, inputs, lambda given: importer(context, node, *given))
             else:
                 result = importer(context, node, *inputs)
             return result if isinstance(result, tuple) else (result,)
@@ -253,7 +326,17 @@ class GraphImporter:
     def _refuse(self) -> None:
         problems = tuple(dict.fromkeys(self.problems))
         nodes = "1 node" if len(problems) == 1 else f"{len(problems)} nodes"
-        raise UnsupportedModelError(f"{self.name} cannot be compiled because of {nodes}:", problems)
+        raise UnsupportedModelError(f"{self.name} cannot be compiled because of {nodes}:", problems) from self.cause
+
+
+def _all(structures: Iterable[Structure]) -> Iterator[Structure]:
+    for structure in structures:
+        yield structure
+        yield from _all(structure.items)
+
+
+def _element(type_: object) -> str | None:
+    return dtype_name(type_.dtype) if isinstance(type_, ir.TensorType) else None
 
 
 class _Poison:

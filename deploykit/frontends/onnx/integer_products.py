@@ -24,7 +24,8 @@ from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import broadcast_shapes, elementwise
 from deploykit.frontends.onnx.channels import first_of, last_of
 from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.integers import equal, exprs, is_plain
+from deploykit.frontends.onnx.expressions import compute, reduce_axis
+from deploykit.frontends.onnx.integers import equal, is_plain
 from deploykit.frontends.onnx.value import Value
 from deploykit.frontends.onnx.windows import Windows
 
@@ -162,12 +163,12 @@ def _sums(ctx: Context, x: Value, axis: int) -> Value:
     shape: list[IntExpr] = [1 if i == at else n for i, n in enumerate(x.shape)]
 
     def build(t: te.Tensor) -> te.Tensor:
-        k = te.reduce_axis((0, exprs(x.shape)[at]), name="k")
+        k = reduce_axis(x.shape[at], name="k")
 
         def element(*index: ir.Expr) -> ir.Expr:
             return te.sum(t(*[k if i == at else v for i, v in enumerate(index)]).astype("int32"), axis=k)
 
-        return te.compute(exprs(shape), element, name="sums")
+        return compute(shape, element, name="sums")
 
     return ctx.kernel("sums", build, x, dtype="int32")
 

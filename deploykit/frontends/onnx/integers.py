@@ -8,15 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import reduce
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 from tvm import ir, tirx
 
+from deploykit.frontends.onnx.registry import Unsupported
+
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import IntExpr
 
     Condition: TypeAlias = "bool | ir.Expr"
+
+
+LARGEST_TENSOR = 2**48
+"""Elements of a tensor along its axes of constant size: more than any memory, and few enough to count in 64 bits."""
+
+
+def check_shape(shape: Iterable[object]) -> None:
+    """Raises `Unsupported` for a shape that no tensor has."""
+    sizes = [int(n) for n in shape if is_plain(n)]
+    for size in sizes:
+        if size < 0:
+            raise Unsupported(f"a tensor of size {size} along an axis")
+    if prod(sizes) > LARGEST_TENSOR:
+        raise Unsupported(f"a tensor of {prod(sizes)} elements, more than any memory holds")
 
 
 def is_plain(value: object) -> TypeGuard[int]:
@@ -30,13 +47,13 @@ def all_plain(values: Iterable[object]) -> bool:
 
 def expr(value: Any) -> ir.Expr:
     """The int64 expression of a size or of a loop variable."""
-    if is_plain(value):
+    if is_plain(value) or isinstance(value, tirx.IntImm):
         return tirx.IntImm("int64", int(value))
     return value if str(value.ty.dtype) == "int64" else tirx.Cast("int64", value)
 
 
 def exprs(values: Iterable[IntExpr]) -> list[ir.Expr]:
-    """The int64 expressions of sizes: as a shape or as extents, they make int64 loop variables."""
+    """The int64 expressions of sizes."""
     return [expr(value) for value in values]
 
 

@@ -24,6 +24,7 @@ _DTYPES = {
     ir.DataType.FLOAT8E8M0: "float8_e8m0",
     ir.DataType.FLOAT4E2M1: "float4_e2m1",
     ir.DataType.BOOL: "bool",
+    ir.DataType.STRING: "string",
     **{
         ir.DataType[f"{sign}INT{bits}"]: f"{sign.lower()}int{bits}"
         for sign in ("", "U")
@@ -33,11 +34,36 @@ _DTYPES = {
 
 
 def dtype_name(data_type: ir.DataType | int | None) -> str:
-    """Logical dtype of an ONNX data type. Raises `Unsupported` for strings and complex numbers."""
-    data_type = ir.DataType(data_type or 0)
+    """Logical dtype of an ONNX data type. Raises `Unsupported` for complex numbers."""
+    number = int(data_type or 0)
+    if number not in {known.value for known in ir.DataType}:
+        raise Unsupported(f"ONNX has no tensor type number {number}")
+    data_type = ir.DataType(number)
     if data_type not in _DTYPES:
         raise Unsupported(f"tensors of type {data_type.name} are not supported")
     return _DTYPES[data_type]
+
+
+def _text(attribute: str, value: bytes | str) -> str:
+    """Raises `Unsupported` for bytes that are no text."""
+    try:
+        return value.decode() if isinstance(value, bytes) else str(value)
+    except UnicodeDecodeError as error:
+        raise Unsupported(f"its attribute '{attribute}' is not text in UTF-8") from error
+
+
+def array_of(attribute: str, tensor: ir.TensorProtocol) -> np.ndarray:
+    """The elements of a tensor in an attribute.
+
+    Raises `Unsupported` when it does not hold them, and `OSError` when the file that does cannot be read."""
+    try:
+        return tensor.numpy()
+    except (AssertionError, AttributeError, TypeError, ValueError) as error:
+        shape = ", ".join(map(str, tensor.shape))
+        raise Unsupported(
+            f"the tensor in its attribute '{attribute}' cannot be read: "
+            f"its data are not those of {tensor.dtype.name}[{shape}]"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -70,8 +96,7 @@ class Node:
         return builtins.float(self._get(name, default))
 
     def string(self, name: str, default: str | None = None) -> str:
-        value = self._get(name, default)
-        return value.decode() if isinstance(value, bytes) else str(value)
+        return _text(name, self._get(name, default))
 
     def ints(self, name: str, default: list[builtins.int] | None = None) -> list[builtins.int]:
         return [builtins.int(v) for v in self._get(name, default)]
@@ -80,17 +105,23 @@ class Node:
         return [builtins.float(v) for v in self._get(name, default)]
 
     def strings(self, name: str, default: list[str] | None = None) -> list[str]:
-        return [v.decode() if isinstance(v, bytes) else str(v) for v in self._get(name, default)]
+        return [_text(name, v) for v in self._get(name, default)]
 
     def tensor(self, name: str) -> np.ndarray:
-        array: np.ndarray = self._get(name, None).numpy()
-        return array
+        return array_of(name, self._get(name, None))
 
     def dtype(self, name: str, default: str | None = None) -> str:
         """A data type attribute (`to`, `dtype`) as a logical dtype."""
         if name not in self.attributes and default is not None:
             return default
         return dtype_name(self.int(name))
+
+    def float_dtype(self, name: str, default: str) -> str:
+        """One of a number that has fractions."""
+        dtype = self.dtype(name, default)
+        if not dtype.startswith(("float", "bfloat")):
+            raise Unsupported(f"{name} is {dtype}; it must be a type of floats")
+        return dtype
 
     def graph(self, name: str) -> ir.Graph:
         graph: ir.Graph = self._get(name, None)

@@ -1,24 +1,37 @@
 """Reading an ONNX model: file, bytes or `ModelProto` -> onnx-ir `Model`, with errors that name the file.
 
 External data is memory-mapped by onnx-ir, so models above 2 GB are read without copying. The opset must lie in
-`OPSETS`; the graph must be free of cycles and every name must be defined before it is used.
+`OPSETS`, or be an older one that the converter of the onnx package takes there; the graph must be free of cycles and
+every name must be defined before it is used.
 """
 
 from __future__ import annotations
 
+import mmap
+import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import onnx
 import onnx.shape_inference
+import onnx.version_converter
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.frontends.onnx.extremes import refuse_extremes
 from deploykit.frontends.onnx.registry import normalise_domain
 
 OPSETS = range(6, 29)
 """Opsets of the default domain that the importer knows."""
 
+CONVERTED = 9
+"""What older ones are converted to: the first opset whose constants may be integers, as converted models have them."""
+
+LARGE = 64 << 10
+"""Bytes: what an initializer of that size holds is no shape and no index that a check of the graph computes with."""
 
 LONGEST_REASON = 240
 """Characters of a message of the ONNX checker that are shown."""
@@ -32,9 +45,12 @@ def read(source: str | Path | bytes | onnx.ModelProto) -> ir.Model:
         raise UnsupportedModelError(
             f"{label} is not an ONNX model: it holds no graph. Check that the file is complete."
         )
-    _check_opset(proto, label)
-    _check_form(proto, source, label)
-    _check_types(proto, label)
+    _refuse_maps(proto, label)
+    proto = _of_known_opset(_with_unknown_sizes(proto), label)
+    refuse_extremes(proto, label)
+    light = _without_weights(proto, label, in_file=isinstance(source, (str, Path)))
+    _check_form(light, label)
+    _check_types(light, label)
     try:
         model = ir.from_proto(proto)
     except Exception as error:
@@ -45,12 +61,20 @@ def read(source: str | Path | bytes | onnx.ModelProto) -> ir.Model:
     return model
 
 
+def _mapped(path: Path) -> memoryview:
+    """The bytes of a file, which are read where they are looked at."""
+    with path.open("rb") as file:
+        if not file.seek(0, os.SEEK_END):
+            return memoryview(b"")
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
 def _parse(source: str | Path | bytes, label: str) -> onnx.ModelProto:
     if isinstance(source, bytes):
-        data = source
+        data: bytes | memoryview = source
     else:
         try:
-            data = Path(source).read_bytes()
+            data = _mapped(Path(source))
         except OSError as error:
             raise UsageError(f"cannot read {label}: {error.strerror or error}") from error
     proto = onnx.ModelProto()
@@ -88,22 +112,84 @@ def _check_external(tensor: ir.ExternalTensor, name: str, path: Path) -> None:
         )
 
 
-def _check_opset(proto: onnx.ModelProto, label: str) -> None:
-    for entry in proto.opset_import:
-        if normalise_domain(entry.domain) == "" and entry.version not in OPSETS:
+def _refuse_maps(proto: onnx.ModelProto, label: str) -> None:
+    for node in proto.graph.node:
+        if node.op_type == "ZipMap":
             raise UnsupportedModelError(
-                f"{label} uses opset {entry.version}; deploykit imports opsets {OPSETS.start} to {OPSETS.stop - 1}. "
-                "Convert it with onnx.version_converter.convert_version."
+                f"{label}: ZipMap '{node.name or ', '.join(node.output)}' makes a map of each row, which no tensor "
+                "holds. Convert the classifier with the option zipmap=False, which gives the tensor of probabilities."
             )
 
 
-def _check_form(proto: onnx.ModelProto, source: str | Path | bytes | onnx.ModelProto, label: str) -> None:
+def _of_known_opset(proto: onnx.ModelProto, label: str) -> onnx.ModelProto:
+    """The model, converted where its opset is older than those that the importer knows."""
+    for entry in proto.opset_import:
+        if normalise_domain(entry.domain) != "" or entry.version in OPSETS:
+            continue
+        if 1 <= entry.version < OPSETS.start:
+            return _converted(proto, label, entry.version)
+        raise UnsupportedModelError(
+            f"{label} uses opset {entry.version}; deploykit imports opsets 1 to {OPSETS.stop - 1}. "
+            "Convert it with onnx.version_converter.convert_version."
+        )
+    return proto
+
+
+def _converted(proto: onnx.ModelProto, label: str, version: int) -> onnx.ModelProto:
+    try:
+        return onnx.version_converter.convert_version(proto, CONVERTED)
+    except Exception as error:
+        reason = " ".join(str(error).split())[:LONGEST_REASON]
+        raise UnsupportedModelError(
+            f"{label} uses opset {version}, which cannot be converted to {CONVERTED}: {reason}. "
+            "Export it again with a newer opset."
+        ) from error
+
+
+def _without_weights(proto: onnx.ModelProto, label: str, *, in_file: bool) -> onnx.ModelProto:
+    """A copy in which large initializers, whose values no check of the graph needs, are inputs. They are checked;
+    those in other files than the model's are later."""
+    light = onnx.ModelProto()
+    _check(partial(_copy, proto, light, "graph"), label)
+    _check(partial(_copy, proto.graph, light.graph, "initializer"), label)
+    inputs = {port.name for port in proto.graph.input}
+    for tensor in proto.graph.initializer:
+        external = tensor.data_location == onnx.TensorProto.EXTERNAL
+        if tensor.ByteSize() < LARGE and not (external and in_file):
+            light.graph.initializer.append(tensor)
+            continue
+        if not external:
+            _check(partial(onnx.checker.check_tensor, tensor), label)
+        if tensor.name not in inputs:
+            light.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    return light
+
+
+def _copy(source: Any, target: Any, but: str) -> None:
+    """Set the fields of a protobuf message, all `but` one, to what they are in `source`. Raises `UnicodeDecodeError`
+    for a text that is not UTF-8."""
+    for field, value in source.ListFields():
+        if field.name == but:
+            continue
+        if field.is_repeated:
+            getattr(target, field.name).extend(value)
+        elif field.message_type is not None:
+            getattr(target, field.name).CopyFrom(value)
+        else:
+            setattr(target, field.name, value)
+
+
+def _check_form(proto: onnx.ModelProto, label: str) -> None:
     """What the ONNX checker demands, but for shapes of outputs, which follow from the graph, and operators that it does
     not know, which the importer lists all at once."""
     complete = _with_output_shapes(proto)
-    in_file = complete is proto and isinstance(source, (str, Path))
+    _check(lambda: onnx.checker.check_model(complete), label)
+
+
+def _check(check: Callable[[], None], label: str) -> None:
+    """Raises `UnsupportedModelError` for what a check of onnx finds."""
     try:
-        onnx.checker.check_model(str(source) if in_file else complete)
+        check()
     except onnx.checker.ValidationError as error:
         reason = " ".join(str(error).split())[:LONGEST_REASON]
         if "No Op registered" not in reason and "external" not in reason.lower():
@@ -112,6 +198,22 @@ def _check_form(proto: onnx.ModelProto, source: str | Path | bytes | onnx.ModelP
         raise UnsupportedModelError(
             f"{label} cannot be checked: {error}. It may be corrupt; export it again."
         ) from error
+
+
+def _with_unknown_sizes(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """`proto`, or a copy without sizes below 0, which some exporters write for what is unknown."""
+
+    def negative(model: onnx.ModelProto) -> list[onnx.TensorShapeProto.Dimension]:
+        values = (*model.graph.input, *model.graph.output, *model.graph.value_info)
+        return [dim for value in values for dim in value.type.tensor_type.shape.dim if dim.dim_value < 0]
+
+    if not negative(proto):
+        return proto
+    known = onnx.ModelProto()
+    known.CopyFrom(proto)
+    for dim in negative(known):
+        dim.ClearField("dim_value")
+    return known
 
 
 def _with_output_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tvm import ir, te, tirx
 
 from deploykit.frontends.onnx.broadcast import broadcast_index, load, store
-from deploykit.frontends.onnx.integers import expr
+from deploykit.frontends.onnx.expressions import compute, reduce_axis
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import IntExpr
@@ -80,7 +80,7 @@ def reduce_axes(
     combine = te.comm_reducer(reducer.combine, reducer.identity, name=name)
 
     def build(*tensors: te.Tensor) -> te.Tensor:
-        loops = {i: te.reduce_axis((0, expr(shape[i])), name=f"r{i}") for i in sorted(axes)}
+        loops = {i: reduce_axis(shape[i], name=f"r{i}") for i in sorted(axes)}
 
         def element(*index: ir.Expr) -> ir.Expr:
             position = dict(zip(kept, index, strict=True)) | {i: loop.var for i, loop in loops.items()}
@@ -89,7 +89,7 @@ def reduce_axes(
             value = prepare(*(load(t, v.dtype, broadcast_index(ctx, v.shape, shape, where)) for t, v in pairs))
             return combine(value, axis=list(loops.values())) if loops else value
 
-        total = te.compute(result, element, name=name)
-        return te.compute(result, lambda *index: store(finish(total(*index)), dtype), name=f"{name}_result")
+        total = compute(result, element, name=name)
+        return compute(result, lambda *index: store(finish(total(*index)), dtype), name=f"{name}_result")
 
     return ctx.kernel(name, build, *inputs, dtype=dtype)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, te, tirx
 
+from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.imperative import Array, Code, imperative
 from deploykit.frontends.onnx.integers import ceil_div, clamp, expr, maximum
 
@@ -116,7 +117,7 @@ def taps_of(ctx: Context, axis: Axis, method: Method) -> IntExpr:
 
     def build(scale: te.Tensor) -> te.Tensor:
         reach = tirx.ceil(width / tirx.max(tirx.min(_double(scale(0)), _double(1.0)), _double(1e-9)))
-        return te.compute((1,), lambda _: tirx.min(2 * tirx.Cast("int64", reach), expr(most)), name="taps")
+        return compute((1,), lambda _: tirx.min(2 * tirx.Cast("int64", reach), expr(most)), name="taps")
 
     return ctx.ints(ctx.kernel("taps", build, axis.scale, dtype="int64"), 2 * width, most, "taps")[0]
 

@@ -4,28 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import onnx_ir as ir
 from tvm import ir as tvm_ir
-from tvm import relax
+from tvm import relax, tirx
 
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.context import Context, emit_function
 from deploykit.frontends.onnx.registry import Unsupported
-from deploykit.frontends.onnx.value import AnyValue, Value
+from deploykit.frontends.onnx.structure import leaves, with_leaves
+from deploykit.frontends.onnx.value import AnyValue, OptionalValue, SequenceValue, Value
 
 if TYPE_CHECKING:
+    from deploykit.compiler.program.ir import IntExpr
     from deploykit.frontends.onnx.importer import GraphImporter, Scope
+
+
+SEED = "seed"
+"""What the parameter for the model's seed is called."""
+
+Finish: TypeAlias = "Callable[[Context, Sequence[AnyValue]], Sequence[AnyValue]]"
+"""Gives, inside a function, its results from those of the graph."""
+
+
+def as_they_are(ctx: Context, values: Sequence[AnyValue]) -> Sequence[AnyValue]:  # noqa: ARG001
+    return values
 
 
 @dataclass(frozen=True)
 class Subgraph:
-    """A function of the module. Its parameters are the explicit ones, then `captured` in order."""
+    """A function of the module. Its parameters are the explicit ones, then `captured` in order; it gives the leaves of
+    the `results`."""
 
     function: tvm_ir.GlobalVar
     captured: tuple[relax.Expr, ...]
-    results: tuple[Value, ...]
+    results: tuple[AnyValue, ...]
+
+    @property
+    def tensors(self) -> list[Value]:
+        """The results, each a tensor. Raises `Unsupported` where one is not."""
+        for result in self.results:
+            if not isinstance(result, Value) or result.text is not None:
+                kind = "strings" if isinstance(result, Value) else "a sequence or optional"
+                raise Unsupported(f"a loop whose body gives {kind}; only tensors of numbers can be carried")
+        return [result for result in self.results if isinstance(result, Value)]
 
 
 def free_names(graph: ir.Graph) -> set[str]:
@@ -50,32 +73,37 @@ def build(
     captured: Sequence[str],
     parameters: Sequence[Value],
     arguments: Callable[[Context, Sequence[Value], Scope], Sequence[AnyValue]],
+    finish: Finish = as_they_are,
+    iteration: tirx.Var | None = None,
 ) -> Subgraph:
     """Import `graph` as a function.
 
     `parameters` describe the explicit parameters (only dtype and shape count). `arguments` gives, inside the function,
-    the values of the graph's inputs from them.
+    the values of the graph's inputs from them. `iteration` is the number of the iteration, in a loop.
     """
-    outer = {n: scope[n] for n in captured}
-    tensors = [(n, v) for n, v in outer.items() if isinstance(v, Value) and (v.var is not None or v.last is not None)]
+    outer = {n: leaves(ctx, scope[n]) for n in captured}
+    tensors = [(n, v) for n, parts in outer.items() for v in parts if _computed(v)]
+    tensors += [] if ctx.seed is None else [(SEED, ctx.seed)]
     given = [_parameter(ctx, f"{name}_p{i}", v) for i, v in enumerate(parameters)]
     inner_values = [_parameter(ctx, f"{name}_{n}", v) for n, v in tensors]
     builder = relax.BlockBuilder()
     function_name = ctx.shared.unique(name)
-    results: list[Value] = []
+    results: list[AnyValue] = []
 
     def body() -> list[relax.Expr]:
-        inner = Context(ctx.shared, builder)
+        inner = Context(ctx.shared, builder, ctx.iterations if iteration is None else (*ctx.iterations, iteration))
         inner.node_name = ctx.node_name
-        local: Scope = {**scope, **{n: v for (n, _), v in zip(tensors, inner_values, strict=True)}}
+        inside = iter(inner_values)
+        own = {n: iter([next(inside) if _computed(v) else v for v in parts]) for n, parts in outer.items()}
+        local: Scope = {**scope, **{n: with_leaves(scope[n], own[n]) for n, parts in outer.items() if parts}}
+        inner.seed = None if ctx.seed is None else inner_values[-1]
         values = arguments(inner, given, local)
         local.update({v.name or "": value for v, value in zip(graph.inputs, values, strict=False)})
         importer.graph(inner, graph, local)
-        results.extend(_tensor_result(v, local) for v in graph.outputs)
-        return [inner.tensor(r) for r in results]
+        results.extend(finish(inner, [_result(v, local) for v in graph.outputs]))
+        return [inner.tensor(leaf) for r in results for leaf in leaves(inner, r)]
 
-    emit_function(builder, function_name, [v.var for v in (*given, *inner_values)], body, private=True)
-    function = builder.get()[function_name]
+    function = emit_function(builder, function_name, [v.var for v in (*given, *inner_values)], body)
     gvar = tvm_ir.GlobalVar(function_name)
     relax.expr._update_type(gvar, function.ty)  # noqa: SLF001  a GlobalVar made by hand has no public way to its type
     ctx.shared.functions[gvar] = function
@@ -87,8 +115,23 @@ def _parameter(ctx: Context, name: str, like: Value) -> Value:
     return Value(like.dtype, like.shape, var=var)
 
 
-def _tensor_result(output: ir.Value, scope: Mapping[str, AnyValue | None]) -> Value:
+def _computed(value: Value) -> bool:
+    """Whether a value is a tensor of the function around, rather than known."""
+    return value.var is not None or value.last is not None
+
+
+def _result(output: ir.Value, scope: Mapping[str, AnyValue | None]) -> AnyValue:
     value = scope.get(output.name or "")
-    if not isinstance(value, Value):
-        raise Unsupported(f"the subgraph's output '{output.name}' is not a tensor")
+    if not isinstance(value, Value | SequenceValue | OptionalValue):
+        raise Unsupported(f"the subgraph's output '{output.name}' is not computed")
     return value
+
+
+def unpacked(
+    ctx: Context, call: relax.Call, dtypes: Sequence[str], shapes: Sequence[Sequence[IntExpr]]
+) -> tuple[Value, ...]:
+    """Emit a call that gives tensors."""
+    result = ctx.builder.emit(call)
+    return tuple(
+        ctx.bind(relax.TupleGetItem(result, i), d, s) for i, (d, s) in enumerate(zip(dtypes, shapes, strict=True))
+    )

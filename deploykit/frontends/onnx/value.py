@@ -14,7 +14,13 @@ was computed from such values is `inexact`: its last bits mean nothing. For who 
 the integers that it is made of (`scaled`), what was clipped knows what it was before (`clipped`), and a function of
 8-bit integers knows its result for each of them (`table`).
 
-Sequences and optionals exist at import time only.
+An integer tensor may know between which numbers its elements lie (`extremes`, see `ranges`), and an int64 tensor the
+int32 tensor that it was cast from (`narrow`).
+
+A tensor of strings is a constant, or knows its `text`: two tensors, of spans and of bytes (`strings`).
+
+The length of a sequence is known at import; its items are values. Whether an optional is there is known at import too,
+or a boolean value, and its item is then there to compute with in both cases.
 """
 
 from __future__ import annotations
@@ -34,6 +40,14 @@ if TYPE_CHECKING:
     from deploykit.compiler.program.ir import IntExpr
 
 
+@dataclass(frozen=True)
+class Extremes:
+    """Bounds of the elements of an integer tensor, both inclusive; `None`: unknown."""
+
+    low: IntExpr | None = None
+    high: IntExpr | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Value:
     """A tensor with logical `dtype` and `shape` (ints and int64 expressions)."""
@@ -49,6 +63,9 @@ class Value:
     clipped: Clipped | None = None
     table: Table | None = None
     inexact: bool = False
+    extremes: Extremes = Extremes()
+    narrow: Value | None = None
+    text: Text | None = None
 
     @property
     def rank(self) -> int:
@@ -119,6 +136,14 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
+class Text:
+    """What strings consist of: `spans` of `data`, which has one axis."""
+
+    spans: Value
+    data: Value
+
+
+@dataclass(frozen=True, eq=False)
 class SequenceValue:
     """A sequence whose length and items are known at import."""
 
@@ -128,9 +153,10 @@ class SequenceValue:
 
 @dataclass(frozen=True, eq=False)
 class OptionalValue:
-    """An optional: empty or holding one item."""
+    """An optional: empty or holding one item. With `present`, a boolean scalar, only the run knows whether it does."""
 
     item: Value | SequenceValue | None
+    present: Value | None = None
 
 
 AnyValue: TypeAlias = Value | SequenceValue | OptionalValue
@@ -139,6 +165,10 @@ AnyValue: TypeAlias = Value | SequenceValue | OptionalValue
 def constant(array: np.ndarray | np.generic) -> Value:
     """A constant value; the logical dtype is that of the array."""
     array = np.asarray(array)
+    if array.dtype.kind in "US" or array.dtype == object:
+        array = np.array([e.decode() if isinstance(e, bytes) else str(e) for e in array.flat], object).reshape(
+            array.shape
+        )
     return Value(logical_dtype(array.dtype), tuple(int(n) for n in array.shape), array=array)
 
 

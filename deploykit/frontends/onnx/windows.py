@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from tvm import ir, te, tirx
 
 from deploykit.frontends.dtypes import storage_dtype
+from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.integers import ceil_div, floor_div, maximum, minimum
 from deploykit.frontends.onnx.registry import Unsupported
 from deploykit.frontends.onnx.value import Value
@@ -28,6 +30,13 @@ if TYPE_CHECKING:
     from deploykit.compiler.program.ir import IntExpr
     from deploykit.frontends.onnx.context import Context
     from deploykit.frontends.onnx.node import Node
+
+
+LONGEST_REACH = 2**40
+"""How far strides, dilations and pads may lead along one axis."""
+
+MOST_TAPS = 2**24
+"""Elements of a window of a constant size."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,7 @@ def windows(
         raise Unsupported(f"a window of {len(kernel)} axes over data of {rank} spatial axes")
     strides = axis_attribute(node, "strides", rank, 1)
     dilations = axis_attribute(node, "dilations", rank, 1)
+    _check_reach(kernel, strides, dilations, node.ints("pads", []))
     automatic = node.string("auto_pad", "NOTSET")
     extents = [ctx.simplify((k - 1) * d + 1) for k, d in zip(kernel, dilations, strict=True)]
     if automatic in ("SAME_UPPER", "SAME_LOWER"):
@@ -73,6 +83,26 @@ def windows(
     return Windows(
         tuple(sizes), tuple(kernel), tuple(strides), tuple(dilations), tuple(before), tuple(after), tuple(counts)
     )
+
+
+def _check_reach(
+    kernel: Sequence[IntExpr],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads: list[int],
+) -> None:
+    """Numbers of which no window can be made, or whose products no integer holds."""
+    for name, values, least in (("strides", strides, 1), ("dilations", dilations, 1), ("kernel_shape", kernel, 1)):
+        for value in values:
+            if isinstance(value, int) and value < least:
+                raise Unsupported(f"{name} of {value}; the least is {least}")
+    for name, values in (("strides", strides), ("dilations", dilations), ("pads", pads)):
+        for value in values:
+            if abs(value) > LONGEST_REACH:
+                raise Unsupported(f"{name} of {value} lead beyond every tensor")
+    taps = prod(k for k in kernel if isinstance(k, int))
+    if taps > MOST_TAPS:
+        raise Unsupported(f"a window of {taps} elements; at most {MOST_TAPS} are supported")
 
 
 def axis_attribute(node: Node, name: str, count: int, default: int) -> list[int]:
@@ -119,6 +149,6 @@ def pad(ctx: Context, x: Value, before: Sequence[IntExpr], shape: Sequence[IntEx
             inside = [bound for i, size in zip(source, sizes, strict=True) for bound in (i >= 0, i < size)]
             return tirx.if_then_else(tirx.all(*inside), value, tirx.const(0, storage_dtype(x.dtype)))
 
-        return te.compute((*x.shape[:2], *shape), element, name="pad")
+        return compute((*x.shape[:2], *shape), element, name="pad")
 
     return ctx.kernel("pad", build, x, dtype=x.dtype)

@@ -30,6 +30,7 @@ static const struct {
     {"float8_e5m2fnuz", 1},
     {"float8_e8m0", 1},
     {"float4_e2m1", 1},
+    {"string", 8},
 };
 
 static int known_dtype(dk_dtype dtype) {
@@ -129,7 +130,45 @@ static int aligned(const void* address, size_t alignment) {
     return (uintptr_t)address % alignment == 0;
 }
 
+dk_status dk_check_call(
+    dk_model* model, const dk_model_descriptor* descriptor, const dk_tensor* inputs, const void* result,
+    const char* what
+) {
+    const char* missing = inputs == NULL && descriptor->input_count > 0 ? "inputs" : result == NULL ? what : NULL;
+    if (model == NULL) {
+        return DK_ERROR_USAGE;
+    }
+    if (model->descriptor != descriptor) {
+        start_error(model);
+        dk_add_text(model, "the model is not initialised");
+        return DK_ERROR_USAGE;
+    }
+    if (missing != NULL) {
+        start_error(model);
+        dk_add_text(model, "the ");
+        dk_add_text(model, missing);
+        dk_add_text(model, " are NULL");
+        return DK_ERROR_USAGE;
+    }
+    return DK_OK;
+}
+
+int dk_dims_within(const dk_model_descriptor* descriptor, const int64_t* dims) {
+    int32_t index;
+    for (index = 0; index < descriptor->dim_count; ++index) {
+        const dk_dim* dim = &descriptor->dims[index];
+        const int64_t maximum = dim->maximum < 0 ? DK_MAX_EXTENT : dim->maximum;
+        if (dims == NULL || dims[index] < dim->minimum || dims[index] > maximum) {
+            return 0;
+        }
+    }
+    return dims != NULL;
+}
+
 dk_status dk_set_arena(dk_model* model, void* arena, size_t bytes) {
+    if (model == NULL) {
+        return DK_ERROR_USAGE;
+    }
     start_error(model);
     if (bytes > 0 && !aligned(arena, DK_ALIGNMENT)) {
         dk_add_text(model, "the arena must start at a multiple of 64 bytes");
@@ -401,6 +440,80 @@ dk_status dk_check_data(dk_model* model, const char* what, int64_t value, int64_
     dk_add_text(model, ", found ");
     add_number(model, value);
     return DK_ERROR_DATA;
+}
+
+/* How far above `low` the elements first, first + step, ... lie at most; one below is farther above than any other. No
+   branch depends on an element, and four are looked at in one iteration. */
+
+static uint64_t farther(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+static uint64_t farthest_64(const int64_t* data, int64_t first, int64_t count, int64_t step, uint64_t low) {
+    uint64_t found = 0;
+    int64_t i = first;
+    for (; i < count - 3 * step; i += 4 * step) {
+        found = farther(found, (uint64_t)data[i] - low);
+        found = farther(found, (uint64_t)data[i + step] - low);
+        found = farther(found, (uint64_t)data[i + 2 * step] - low);
+        found = farther(found, (uint64_t)data[i + 3 * step] - low);
+    }
+    for (; i < count; i += step) {
+        found = farther(found, (uint64_t)data[i] - low);
+    }
+    return found;
+}
+
+static uint64_t farthest_32(const int32_t* data, int64_t first, int64_t count, int64_t step, uint64_t low) {
+    uint64_t found = 0;
+    int64_t i = first;
+    for (; i < count - 3 * step; i += 4 * step) {
+        found = farther(found, (uint64_t)data[i] - low);
+        found = farther(found, (uint64_t)data[i + step] - low);
+        found = farther(found, (uint64_t)data[i + 2 * step] - low);
+        found = farther(found, (uint64_t)data[i + 3 * step] - low);
+    }
+    for (; i < count; i += step) {
+        found = farther(found, (uint64_t)data[i] - low);
+    }
+    return found;
+}
+
+static dk_status fail_index(dk_model* model, const char* what, int64_t at, int64_t value, const int64_t* bounds) {
+    start_error(model);
+    dk_add_text(model, what);
+    dk_add_text(model, " must be ");
+    add_bounds(model, bounds[0], bounds[1]);
+    dk_add_text(model, ", found ");
+    add_number(model, value);
+    dk_add_text(model, " at element ");
+    add_number(model, at);
+    return DK_ERROR_DATA;
+}
+
+dk_status dk_check_indices(
+    dk_model* model, const char* what, const void* data, dk_dtype dtype, int64_t count, const int64_t* bounds,
+    int32_t pairs
+) {
+    const int64_t* wide = dtype == DK_INT64 ? data : NULL;
+    const int32_t* narrow = dtype == DK_INT64 ? NULL : data;
+    int32_t pair;
+    int64_t i;
+    for (pair = 0; pair < pairs; ++pair, bounds += 2) {
+        const uint64_t low = (uint64_t)bounds[0];
+        const uint64_t found =
+            wide ? farthest_64(wide, pair, count, pairs, low) : farthest_32(narrow, pair, count, pairs, low);
+        if (bounds[1] >= bounds[0] && found <= (uint64_t)bounds[1] - low) {
+            continue;
+        }
+        for (i = pair; i < count; i += pairs) {
+            int64_t value = wide ? wide[i] : narrow[i];
+            if (value < bounds[0] || value > bounds[1]) {
+                return fail_index(model, what, i, value, bounds);
+            }
+        }
+    }
+    return DK_OK;
 }
 
 /* The least extent that gives `needed` bytes when `extent` gives `available` in proportion. */

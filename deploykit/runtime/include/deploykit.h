@@ -35,14 +35,16 @@ typedef enum dk_status {
     DK_ERROR_ARENA = 4,    /* the arena is misaligned, or too small: `need.bytes` tells its size */
     DK_ERROR_CAPACITY = 5, /* more room is needed: `need` tells where and how much */
     DK_ERROR_WEIGHTS = 6,  /* the weights are missing, misaligned, or of another size */
-    DK_ERROR_DATA = 7,     /* a value inside a tensor, used as a size, is out of its range */
+    DK_ERROR_DATA = 7,     /* a value inside a tensor, used as a size or an index, is out of its range */
     DK_ERROR_USAGE = 8,    /* a call that makes no sense, such as an output that does not exist */
     DK_ERROR_CPU = 9,      /* this CPU lacks instructions that the kernels consist of */
     DK_ERROR_DEVICE = 10,  /* the device that kernels run on failed or is lost */
     DK_PENDING = 11        /* no error: the device is at work; run again when it is done (driver.h) */
 } dk_status;
 
-/* Sub-byte types take one byte an element: the value sign- or zero-extended; float4 in the low four bits. */
+/* Sub-byte types take one byte an element: the value sign- or zero-extended; float4 in the low four bits. An element of
+   DK_STRING is an int64_t, made by dk_string: where the UTF-8 bytes of a string lie in the next tensor of the
+   interface, which has the bytes of all strings of this one, without zeros between or behind them. */
 typedef enum dk_dtype {
     DK_FLOAT32 = 0,
     DK_FLOAT64 = 1,
@@ -66,8 +68,21 @@ typedef enum dk_dtype {
     DK_FLOAT8_E5M2 = 19,
     DK_FLOAT8_E5M2FNUZ = 20,
     DK_FLOAT8_E8M0 = 21,
-    DK_FLOAT4_E2M1 = 22
+    DK_FLOAT4_E2M1 = 22,
+    DK_STRING = 23
 } dk_dtype;
+
+static inline int64_t dk_string(uint32_t offset, uint32_t length) {
+    return (int64_t)((uint64_t)length << 32 | offset);
+}
+
+static inline uint32_t dk_string_offset(int64_t string) {
+    return (uint32_t)((uint64_t)string & 0xffffffffu);
+}
+
+static inline uint32_t dk_string_length(int64_t string) {
+    return (uint32_t)((uint64_t)string >> 32);
+}
 
 /* A dense row-major tensor in the caller's memory; `bytes` is the room at `data`, at least what the shape needs.
    `data` is aligned as one element is. */
@@ -175,6 +190,16 @@ dk_status dk_init(
 /* Choose the first of `levels` that a CPU with `features` can run. */
 dk_status dk_choose_level(dk_model* model, const dk_level* levels, int32_t count, uint64_t features);
 
+/* Check that a call is about an initialised model of this kind, that there are inputs if it has some, and `result`, the
+   `what` of the call. */
+dk_status dk_check_call(
+    dk_model* model, const dk_model_descriptor* descriptor, const dk_tensor* inputs, const void* result,
+    const char* what
+);
+
+/* Whether there are dims, and all are within their bounds. */
+int dk_dims_within(const dk_model_descriptor* descriptor, const int64_t* dims);
+
 /* Check every input against the descriptor and put the dims found into `dims`; capacity dims are left as they are. */
 dk_status dk_bind(dk_model* model, const dk_tensor* inputs, int64_t* dims);
 
@@ -189,6 +214,13 @@ dk_status dk_check_output(dk_model* model, const dk_tensor* outputs, int32_t out
 
 /* Check a value read from the tensor `what`; a missing bound is INT64_MIN or INT64_MAX. */
 dk_status dk_check_data(dk_model* model, const char* what, int64_t value, int64_t minimum, int64_t maximum);
+
+/* Check `count` elements of an int32 or int64 tensor: element i lies within bounds[2 * j]..bounds[2 * j + 1], where j
+   is i % pairs. No bound is further from 0 than DK_MAX_EXTENT. */
+dk_status dk_check_indices(
+    dk_model* model, const char* what, const void* data, dk_dtype dtype, int64_t count, const int64_t* bounds,
+    int32_t pairs
+);
 
 /* Report that `what` needs `needed` bytes where there are `available`; `dim` (-1: none) is the capacity dim that
    gave them, now `extent`. */

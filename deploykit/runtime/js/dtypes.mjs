@@ -35,6 +35,7 @@ const TABLE = [
   ['float8_e5m2fnuz', Uint8Array],
   ['float8_e8m0', Uint8Array],
   ['float4_e2m1', Uint8Array],
+  ['string', BigInt64Array],
 ];
 
 /** @type {ReadonlyMap<string, { code: number, array: Constructor }>} */

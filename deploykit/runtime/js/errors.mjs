@@ -9,8 +9,11 @@ export class DeploykitError extends Error {
   }
 }
 
-/** A name, dtype, rank or extent of an input does not fit the model, or a value in it is out of its range. */
+/** A name, dtype, rank or extent of an input does not fit the model. */
 export class ShapeError extends DeploykitError {}
+
+/** A value in an input, or computed from the inputs, is out of its range: an index or a size. */
+export class DataError extends ShapeError {}
 
 /** The model needs more memory than there is. */
 export class MemoryError extends DeploykitError {
@@ -31,6 +34,18 @@ export class NetworkError extends DeploykitError {
     super(message, options);
     this.status = status;
   }
+}
+
+/**
+ * A module of the package that is loaded when it is needed.
+ * @template T
+ * @param {Promise<T>} loading
+ * @throws {NetworkError}
+ */
+export function partOf(loading) {
+  return loading.catch((cause) => {
+    throw new NetworkError(`a module of the package cannot be loaded, is all of the folder there? ${cause}`, 0, { cause });
+  });
 }
 
 /** This engine lacks what the artifact needs, such as SIMD in WebAssembly. */

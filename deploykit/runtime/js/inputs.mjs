@@ -1,8 +1,8 @@
 // The inputs of a call, checked: their names, dtypes, ranks and numbers of elements. The module checks their extents.
-// Also arrays for outputs: their names and dtypes.
+// Also arrays for outputs: their names and dtypes, and the names of options.
 
 import { dtypeOf } from './dtypes.mjs';
-import { ShapeError } from './errors.mjs';
+import { ShapeError, UsageError } from './errors.mjs';
 
 /** @typedef {import('./module.mjs').Tensor} Tensor */
 /** @typedef {import('./module.mjs').Port} Port */
@@ -18,7 +18,7 @@ import { ShapeError } from './errors.mjs';
  */
 export function tensorsOf(ports, inputs) {
   const given = byName(ports, inputs, 'input');
-  return ports.map((port) => tensorOf(port, given[port.name]));
+  return ports.map((port) => tensorOf(port, own(given, port.name)));
 }
 
 /**
@@ -29,7 +29,10 @@ export function tensorsOf(ports, inputs) {
  */
 export function arraysOf(ports, outputs) {
   const given = byName(ports, outputs, 'output');
-  return ports.map((port) => given[port.name] && elementsOf(port, given[port.name], 'output'));
+  return ports.map((port) => {
+    const array = own(given, port.name);
+    return array && elementsOf(port, array, 'output');
+  });
 }
 
 /**
@@ -51,6 +54,53 @@ function byName(known, given, what) {
 }
 
 /**
+ * The options of a call, none of them unknown.
+ * @template {object} T
+ * @param {T | null | undefined} options
+ * @param {readonly (keyof T & string)[]} known
+ * @param {string} call
+ * @returns {Partial<T>}
+ * @throws {UsageError}
+ */
+export function checkOptions(options, known, call) {
+  for (const name of Object.keys(options ?? {})) {
+    if (!known.some((option) => option === name)) {
+      const [nearest] = [...known].sort((a, b) => editsOf(name, a) - editsOf(name, b));
+      throw new UsageError(`${call} has no option '${name}': did you mean '${nearest}'?`);
+    }
+  }
+  return options ?? {};
+}
+
+/**
+ * How many letters change to make one word of the other.
+ * @param {string} from
+ * @param {string} to
+ */
+function editsOf(from, to) {
+  let row = Array.from({ length: to.length + 1 }, (_, at) => at);
+  for (const letter of from) {
+    const above = row;
+    row = [above[0] + 1];
+    for (let at = 0; at < to.length; at += 1) {
+      row.push(Math.min(above[at] + Number(to[at] !== letter), above[at + 1] + 1, row[at] + 1));
+    }
+  }
+  return row[to.length];
+}
+
+/**
+ * A member of an object that it has itself: what all objects inherit, such as `constructor`, is nothing that was given.
+ * @template T
+ * @param {Record<string, T>} object
+ * @param {string} name
+ * @returns {T | undefined}
+ */
+function own(object, name) {
+  return Object.hasOwn(object, name) ? object[name] : undefined;
+}
+
+/**
  * Values of the dims in the order of the manifest.
  * @param {readonly Dim[]} dims
  * @param {Record<string, number>} given by name
@@ -58,7 +108,7 @@ function byName(known, given, what) {
  */
 export function valuesOf(dims, given) {
   const found = byName(dims, given, 'dim');
-  return dims.map((dim) => valueOf(dim, found[dim.name]));
+  return dims.map((dim) => valueOf(dim, own(found, dim.name)));
 }
 
 /**

@@ -1,13 +1,17 @@
 // `load`: from the folder of an artifact to a model that runs.
 
-import { IntegrityError, UnsupportedError, UsageError } from './errors.mjs';
-import { fetchFile, fetchJson } from './files.mjs';
-import { arraysOf, tensorsOf, valuesOf } from './inputs.mjs';
-import { checkSize, FEATURES, ModelModule } from './module.mjs';
-import { threadCount } from './threads.mjs';
+import { Memory } from './choices.mjs';
+import { IntegrityError, MemoryError, partOf, UnsupportedError, UsageError } from './errors.mjs';
+import { fetchJson } from './files.mjs';
+import { arraysOf, checkOptions, tensorsOf, valuesOf } from './inputs.mjs';
+import { FEATURES } from './module.mjs';
+import { fetchPlan, hasKernels, MANIFEST, opener } from './opening.mjs';
+import { nextTask } from './tasks.mjs';
+import { copiesOf, failed, shapesOf, Trial } from './trial.mjs';
 
 export * from './errors.mjs';
 
+/** @typedef {import('./module.mjs').ModelModule} ModelModule */
 /** @typedef {import('./module.mjs').Tensor} Tensor */
 /** @typedef {import('./module.mjs').Port} Port */
 /** @typedef {import('./inputs.mjs').Dim} Dim */
@@ -30,28 +34,27 @@ export * from './errors.mjs';
 
 /**
  * @typedef {object} LoadOptions
- * @property {'auto' | Device} [device] `auto`, the default, is the fastest of those that there are
- * @property {Record<string, Input>} [sample] inputs that `auto` measures with; by default zeros of moderate sizes
+ * @property {'auto' | Device} [device] `auto`, the default, becomes the faster one of those that there are
+ * @property {Record<string, Input>} [sample] inputs that `auto` measures with; by default those of the first run
  * @property {(progress: Progress) => void} [onProgress]
  * @property {AbortSignal} [signal] ends the loading
  * @property {number} [threads] for parallel loops, where a page is cross-origin isolated; by default up to 4
  * @property {boolean} [cache] keep files, and what `auto` chose, in Cache Storage, where there is one; by default true
+ * @property {string | URL} [folder] where the package is served, which `locate` knows
  */
 
 /** @typedef {{ loaded: number, total: number, compiled: number, shaders: number }} Progress bytes, then shaders */
 /** @typedef {{ device: Device, module: ModelModule, reason: string }} Choice a device, and why it is this one */
 /** @typedef {(name: string) => URL} Locate where a file of the artifact is */
-/** @typedef {(device: Device) => Promise<ModelModule>} Open */
+/**
+ * Opens the model on a device. What `other` holds of the weights is not fetched.
+ * @typedef {(device: Device, other?: ModelModule) => Promise<ModelModule>} Open
+ */
 
 const DEVICES = ['auto', 'webgpu', 'wasm'];
+/** @type {readonly (keyof LoadOptions)[]} */
+const OPTIONS = ['device', 'sample', 'onProgress', 'signal', 'threads', 'cache', 'folder'];
 const SCHEMA_VERSION = 1;
-const MANIFEST = 'manifest.json';
-const WEIGHTS = 'weights/';
-/** Weights that are laid out for one kind of device only. */
-const OF_WASM = 'weights/wasm-';
-const OF_GPU = 'weights/gpu-';
-const GPU_MODULE = 'model-gpu.wasm';
-const SHADERS = 'shaders.wgsl';
 
 /**
  * Load an artifact.
@@ -60,8 +63,9 @@ const SHADERS = 'shaders.wgsl';
  * @returns {Promise<Model>}
  * @throws {NetworkError | IntegrityError | MemoryError | UnsupportedError | ShapeError | UsageError}
  */
-export async function load(locate, options = {}) {
-  const { device = 'auto', signal, threads } = options;
+export async function load(locate, options) {
+  const given = checkOptions(options, OPTIONS, 'load');
+  const { device = 'auto', signal, threads } = given;
   if (!DEVICES.includes(device)) {
     throw new UsageError(`there is no device '${device}': there are ${DEVICES.join(', ')}`);
   }
@@ -81,12 +85,12 @@ export async function load(locate, options = {}) {
   signal?.addEventListener('abort', forward);
   try {
     signal?.throwIfAborted();
-    const open = opener(locate, manifest, stop.signal, options);
-    const choice =
-      device === 'auto'
-        ? await choose(open, manifest, locate, options)
-        : { device, module: await open(device), reason: 'asked for' };
-    return new Model(manifest, choice, () => fetchPlan(locate, manifest, choice.device));
+    const open = opener(locate, manifest, stop.signal, given);
+    const plan = (/** @type {Device} */ name) => fetchPlan(locate, manifest, name);
+    if (device !== 'auto') {
+      return new Model(manifest, { device, module: await open(device), reason: 'asked for' }, plan);
+    }
+    return await chosen(open, manifest, locate, given, plan);
   } catch (error) {
     // What else is on its way is not waited for.
     stop.abort(error);
@@ -97,174 +101,61 @@ export async function load(locate, options = {}) {
 }
 
 /**
- * The faster device; WebAssembly at once where there is no other.
+ * The model on WebAssembly, with a trial of WebGPU where there may be one; at once on WebGPU where it was the faster one
+ * before, and where WebAssembly has no room for the model.
  * @param {Open} open
  * @param {Manifest} manifest
  * @param {Locate} locate
  * @param {LoadOptions} options
- * @returns {Promise<Choice>}
+ * @param {(device: Device) => Promise<import('./profile.mjs').Plan>} plan
+ * @returns {Promise<Model>}
  */
-async function choose(open, manifest, locate, options) {
-  const { sample } = options;
+async function chosen(open, manifest, locate, options, plan) {
+  const { sample, signal, threads, cache = true } = options;
   const given = sample && tensorsOf(manifest.inputs, sample);
-  const wasm = async (/** @type {string} */ reason) => {
-    return { device: /** @type {const} */ ('wasm'), module: await open('wasm'), reason };
+  const on = async (/** @type {Device} */ device, /** @type {string} */ reason) => {
+    return new Model(manifest, { device, module: await open(device), reason }, plan);
   };
   if (!hasKernels(manifest)) {
-    return wasm('the model has no kernels for a GPU');
+    return on('wasm', 'the model has no kernels for a GPU');
   }
   if (!globalThis.navigator?.gpu) {
-    return wasm('this engine has no WebGPU');
+    return on('wasm', 'this engine has no WebGPU');
   }
-  const { chooseFaster } = await import('./auto.mjs');
-  return chooseFaster(open, wasm, manifest, locate(MANIFEST), given, options);
-}
-
-/** @param {Manifest} manifest */
-function hasKernels({ files }) {
-  return files.some((file) => file.name === GPU_MODULE);
-}
-
-/**
- * What opens the model on a device. Two that are opened at the same time share what they fetch.
- * @param {Locate} locate
- * @param {Manifest} manifest
- * @param {AbortSignal} signal
- * @param {LoadOptions} options
- * @returns {Open}
- */
-function opener(locate, manifest, signal, { onProgress = () => {}, cache = true, threads }) {
-  const progress = { loaded: 0, total: 0, compiled: 0, shaders: 0 };
-  const advance = (/** @type {Partial<Progress>} */ by) => {
-    for (const [key, count] of Object.entries(by)) {
-      progress[/** @type {keyof Progress} */ (key)] += count;
-    }
-    onProgress({ ...progress });
-  };
-  const transfer = { signal, cache, onBytes: (/** @type {number} */ loaded) => advance({ loaded }) };
-  /** @type {Map<string, Promise<Uint8Array<ArrayBuffer>>>} */
-  const underWay = new Map();
-  const get = (/** @type {FileEntry} */ entry) => {
-    const file = underWay.get(entry.name) ?? fetchFile(locate(entry.name), entry, transfer);
-    if (!underWay.has(entry.name)) {
-      progress.total += entry.bytes;
-      underWay.set(entry.name, file);
-      const done = () => underWay.delete(entry.name);
-      file.then(done, done);
-    }
-    return file;
-  };
-  return async (device) => {
-    const onGpu = device === 'webgpu';
-    if (onGpu && !hasKernels(manifest)) {
-      throw new UnsupportedError("this model has no kernels for a GPU: load with device 'wasm'");
-    }
-    const others = onGpu ? OF_WASM : OF_GPU;
-    const shards = manifest.files.filter(({ name }) => name.startsWith(WEIGHTS) && !name.startsWith(others));
-    const weights = shards.reduce((sum, file) => sum + file.bytes, 0);
-    if (!onGpu) {
-      checkSize(weights, 'the weights', 'the model is too large for it');
-    }
-    const simd = FEATURES.relaxed() ? 'model-relaxed.wasm' : 'model.wasm';
-    const code = get(fileOf(locate, manifest, onGpu ? GPU_MODULE : simd));
-    const made = onGpu
-      ? makeForGpu(manifest, code, get(fileOf(locate, manifest, SHADERS)), advance)
-      : makeForCpu(manifest, code, threads);
-    const ready = made.then((module) => withMemory(module, manifest, shards));
-    let offset = 0;
-    const placed = shards.map(async (shard) => {
-      const at = offset;
-      offset += shard.bytes;
-      const bytes = await get(shard);
-      (await ready).placeWeights(at, bytes);
-    });
+  const memory = new Memory(cache, manifest, locate(MANIFEST), [threads, shapesOf(given)]);
+  const known = await memory.recall();
+  let reason = 'WebGPU is not measured so far';
+  if (known?.device === 'webgpu') {
     try {
-      const [module] = await Promise.all([ready, ...placed]);
-      signal.throwIfAborted();
-      return await module.open();
+      const { isAdapter } = await partOf(import('./auto.mjs'));
+      if (await isAdapter(known.adapter)) {
+        return await on('webgpu', known.reason);
+      }
     } catch (error) {
-      ready.then((module) => module.end()).catch(() => {});
+      signal?.throwIfAborted();
+      await memory.forget();
+      return on('wasm', failed(error));
+    }
+  } else if (known) {
+    reason = known.reason;
+  }
+  /** @type {ModelModule} */
+  let cpu;
+  try {
+    cpu = await open('wasm');
+  } catch (error) {
+    if (!(error instanceof MemoryError)) {
       throw error;
     }
-  };
-}
-
-/**
- * A module with memory for the weights, and for a run with the least dims: before the weights are there.
- * @param {ModelModule} module
- * @param {Manifest} manifest
- * @param {readonly FileEntry[]} shards the files of the weights
- */
-function withMemory(module, manifest, shards) {
-  try {
-    const pieces = shards.map(({ name, bytes }) => ({ bytes, goesOn: name.endsWith('-more.bin') }));
-    module.reserveWeights(pieces, module.arenaBytes(manifest.dims.map((dim) => dim.minimum)));
-    return module;
-  } catch (error) {
-    module.end();
-    throw error;
+    reason = `WebAssembly failed: ${error.message}`;
+    return on('webgpu', reason).catch(() => Promise.reject(error));
   }
-}
-
-/**
- * @param {Manifest} manifest
- * @param {Promise<Uint8Array<ArrayBuffer>>} code
- * @param {Promise<Uint8Array<ArrayBuffer>>} shaders
- * @param {(by: Partial<Progress>) => void} advance
- * @returns {Promise<ModelModule>}
- */
-async function makeForGpu(manifest, code, shaders, advance) {
-  const { GpuModule } = await import('./gpu-module.mjs');
-  return GpuModule.make(manifest, code, shaders, advance);
-}
-
-/**
- * The module with its workers, or without them where they cannot be had and nobody asked for them.
- * @param {Manifest} manifest
- * @param {Promise<Uint8Array<ArrayBuffer>>} code
- * @param {number} [threads]
- */
-async function makeForCpu(manifest, code, threads) {
-  const count = await threadCount(threads);
-  if (count > 1) {
-    // It is there when the code is; whether it cannot be loaded is found out then.
-    import('./pool.mjs').catch(() => {});
-  }
-  const binary = await code;
-  try {
-    return await ModelModule.compile(binary, manifest, count);
-  } catch (error) {
-    if (threads !== undefined || count === 1) {
-      throw error;
-    }
-    return ModelModule.compile(binary, manifest, 1);
-  }
-}
-
-/**
- * The names of the steps, for profiles.
- * @param {Locate} locate
- * @param {Manifest} manifest
- * @param {Device} device
- * @returns {Promise<import('./profile.mjs').Plan>}
- */
-async function fetchPlan(locate, manifest, device) {
-  const name = device === 'webgpu' ? 'plan_webgpu.json' : 'plan.json';
-  const bytes = await fetchFile(locate(name), fileOf(locate, manifest, name), { cache: false, onBytes: () => {} });
-  return JSON.parse(new TextDecoder().decode(bytes));
-}
-
-/**
- * @param {Locate} locate
- * @param {Manifest} manifest
- * @param {string} name
- */
-function fileOf(locate, manifest, name) {
-  const found = manifest.files.find((file) => file.name === name);
-  if (!found) {
-    throw new IntegrityError(`${locate(MANIFEST)} names no ${name}: build the model again`);
-  }
-  return found;
+  const trial = new Trial(given && copiesOf(given), signal, async ({ stop }, turn) => {
+    const { prove } = await partOf(import('./auto.mjs'));
+    const behind = opener(locate, manifest, stop.signal, { cache });
+    return prove(() => behind('webgpu', cpu), memory, trial, turn);
+  });
+  return new Model(manifest, { device: 'wasm', module: cpu, reason }, plan, trial);
 }
 
 /** A loaded model. Calls of `run` wait for each other. */
@@ -275,17 +166,29 @@ export class Model {
   #last = Promise.resolve();
   #unfinished = 0;
   #readPlan;
+  /** @type {Trial | undefined} */
+  #trial;
+  /** @type {(device: Device) => void} */
+  #settle = () => {};
 
   /**
    * @param {Manifest} manifest
    * @param {Choice} choice
-   * @param {() => Promise<import('./profile.mjs').Plan>} readPlan
+   * @param {(device: Device) => Promise<import('./profile.mjs').Plan>} readPlan
+   * @param {Trial} [trial] of a GPU that may be faster
    */
-  constructor(manifest, { device, module, reason }, readPlan) {
+  constructor(manifest, { device, module, reason }, readPlan, trial) {
     /** What the model runs on. */
     this.device = device;
     /** Why it runs there: what was measured, what was missing, or what failed. */
     this.deviceReason = reason;
+    /**
+     * What the model stays on: known when a GPU has been tried, if one is.
+     * @type {Promise<Device>}
+     */
+    this.chosen = new Promise((resolve) => {
+      this.#settle = resolve;
+    });
     this.name = manifest.name;
     this.inputs = manifest.inputs;
     this.outputs = manifest.outputs;
@@ -293,6 +196,12 @@ export class Model {
     this.weightBytes = module.weightBytes;
     this.#module = module;
     this.#readPlan = readPlan;
+    this.#trial = trial;
+    if (!trial) {
+      this.#settle(device);
+    } else if (trial.sample) {
+      this.#try(trial);
+    }
   }
 
   /** On how many threads parallel loops run: one where threads cannot share memory. */
@@ -309,9 +218,21 @@ export class Model {
    * @returns {Promise<Record<string, Tensor>>} the outputs by name
    * @throws {ShapeError | MemoryError | WorkerError | UsageError}
    */
-  async run(inputs, { signal, outputs } = {}) {
+  async run(inputs, options) {
+    const { signal, outputs } = checkOptions(options, ['signal', 'outputs'], 'run');
     const arrays = arraysOf(this.outputs, outputs);
-    const results = await this.#inTurn(inputs, signal, (module, tensors) => module.run(tensors, arrays));
+    const results = await this.#inTurn(inputs, signal, async (module, tensors) => {
+      const trial = this.#trial;
+      if (!trial) {
+        return module.run(tensors, arrays);
+      }
+      const first = !trial.sample;
+      const made = await trial.timed(module, tensors, arrays);
+      if (first && trial.sample) {
+        this.#try(trial);
+      }
+      return made;
+    });
     return Object.fromEntries(this.outputs.map((port, index) => [port.name, results[index]]));
   }
 
@@ -322,12 +243,13 @@ export class Model {
    * @returns {Promise<import('./profile.mjs').Profile>}
    * @throws {ShapeError | MemoryError | UsageError | NetworkError | IntegrityError}
    */
-  async profile(inputs, { seconds = 0.5, signal } = {}) {
-    const [{ profileRuns }, plan] = await Promise.all([import('./profile.mjs'), this.#readPlan()]);
+  async profile(inputs, options) {
+    const { seconds = 0.5, signal } = checkOptions(options, ['seconds', 'signal'], 'profile');
+    const { profileRuns } = await partOf(import('./profile.mjs'));
     const pause = () => nextTask().then(() => signal?.throwIfAborted());
-    const work = (/** @type {ModelModule} */ module, /** @type {Tensor[]} */ tensors) =>
-      profileRuns(module, tensors, plan, seconds, pause);
-    return this.#inTurn(inputs, signal, work);
+    return this.#inTurn(inputs, signal, async (module, tensors) =>
+      profileRuns(module, tensors, await this.#readPlan(this.device), seconds, pause),
+    );
   }
 
   /**
@@ -342,8 +264,31 @@ export class Model {
 
   /** Give the memory back. The model cannot be used afterwards. */
   dispose() {
+    this.#trial?.stop.abort();
     this.#module?.end();
     this.#module = null;
+    this.#settle(this.device);
+  }
+
+  /**
+   * Find out whether a GPU is faster, and run there from then on.
+   * @param {Trial} trial
+   */
+  async #try(trial) {
+    await nextTask();
+    const { reason, module } = await trial.outcome((work) => this.#turn(undefined, work));
+    const change = (/** @type {ModelModule} */ before) => {
+      this.#trial = undefined;
+      this.deviceReason = reason ?? this.deviceReason;
+      if (module) {
+        before.end();
+        this.#module = module;
+        this.weightBytes = module.weightBytes;
+        this.device = 'webgpu';
+      }
+    };
+    await this.#turn(undefined, change).catch(() => module?.end());
+    this.#settle(this.device);
   }
 
   #open() {
@@ -354,7 +299,7 @@ export class Model {
   }
 
   /**
-   * Check the inputs, and work on them: at once, or when all earlier work is done.
+   * Check the inputs, and work on them in turn.
    * @template T
    * @param {Record<string, Input>} inputs
    * @param {AbortSignal | undefined} signal
@@ -364,8 +309,19 @@ export class Model {
   #inTurn(inputs, signal, work) {
     this.#open();
     const given = tensorsOf(this.inputs, inputs);
+    const tensors = this.#unfinished > 0 ? copiesOf(given) : given;
+    return this.#turn(signal, (module) => work(module, tensors));
+  }
+
+  /**
+   * Work on the module: at once, or when all earlier work is done.
+   * @template T
+   * @param {AbortSignal | undefined} signal
+   * @param {(module: ModelModule) => T | Promise<T>} work
+   * @returns {Promise<T>}
+   */
+  #turn(signal, work) {
     const earlier = this.#unfinished > 0 ? this.#last : null;
-    const tensors = earlier ? given.map((tensor) => ({ ...tensor, data: tensor.data.slice() })) : given;
     const turn = async () => {
       this.#unfinished += 1;
       try {
@@ -374,7 +330,7 @@ export class Model {
           await earlier.then(nextTask);
         }
         signal?.throwIfAborted();
-        return await work(this.#open(), tensors);
+        return await work(this.#open());
       } catch (error) {
         // A GPU fails when it is disposed of in the middle of a run.
         this.#open();
@@ -387,16 +343,4 @@ export class Model {
     this.#last = result.catch(() => {});
     return result;
   }
-}
-
-/** The end of all that the engine has to do before. Timers would wait for seconds in a tab in the background. */
-export function nextTask() {
-  return new Promise((/** @type {(value?: undefined) => void} */ resolve) => {
-    const { port1, port2 } = new MessageChannel();
-    port1.onmessage = () => {
-      port1.close();
-      resolve();
-    };
-    port2.postMessage(null);
-  });
 }

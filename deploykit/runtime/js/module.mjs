@@ -3,7 +3,7 @@
 // Addresses are those of `dk_tensor` and `dk_need` of deploykit.h where pointers have 32 bits.
 
 import { dtypeOf } from './dtypes.mjs';
-import { DeploykitError, MemoryError, ShapeError, UnsupportedError, WorkerError } from './errors.mjs';
+import { DataError, DeploykitError, MemoryError, partOf, ShapeError, UnsupportedError, WorkerError } from './errors.mjs';
 import { MATH } from './math.mjs';
 import { ALIGNMENT, MOST_BYTES, memoryFor, PAGE } from './memory.mjs';
 
@@ -40,7 +40,8 @@ import { ALIGNMENT, MOST_BYTES, memoryFor, PAGE } from './memory.mjs';
 
 export const OK = 0;
 const CAPACITY = 5;
-const OF_INPUTS = [1, 2, 7];
+const OF_INPUTS = [1, 2];
+const DATA = 7;
 /** A run is repeated after it has said which memory it lacks; each time names another one. */
 export const MOST_RUNS = 64;
 /** Bytes given at first to an output whose size only the run can tell. */
@@ -94,12 +95,14 @@ export class ModelModule {
    * @param {Uint8Array<ArrayBuffer>} code
    * @param {import('./model.mjs').Manifest} manifest
    * @param {number} threads
+   * @param {URL} [script] what workers run, where it is not beside this module
    */
-  static async compile(code, manifest, threads) {
+  static async compile(code, manifest, threads, script) {
     const { inputs, outputs, dims } = manifest;
-    return ModelModule.instantiate(code, manifest, threads, {}, (exports, memory) => {
+    const make = (/** @type {Exports} */ exports, /** @type {WebAssembly.Memory} */ memory) => {
       return new ModelModule(exports, memory, inputs, outputs, dims.length);
-    });
+    };
+    return ModelModule.instantiate(code, manifest, threads, {}, make, script);
   }
 
   /**
@@ -109,8 +112,9 @@ export class ModelModule {
    * @param {number} threads
    * @param {WebAssembly.Imports} more beside what every module imports
    * @param {(exports: any, memory: WebAssembly.Memory) => M} make
+   * @param {URL} [script]
    */
-  static async instantiate(code, manifest, threads, more, make) {
+  static async instantiate(code, manifest, threads, more, make, script) {
     const { memory, code: fitting } = memoryFor(code, threads > 1, manifest);
     try {
       const step = (/** @type {number} */ number) => opened.onStep(number);
@@ -118,8 +122,8 @@ export class ModelModule {
       const { instance, module } = await WebAssembly.instantiate(fitting, imports);
       const opened = make(instance.exports, memory);
       if (threads > 1) {
-        const { Pool } = await import('./pool.mjs');
-        opened.pool = await Pool.start(opened.tasks(module, threads - 1));
+        const { Pool } = await partOf(import('./pool.mjs'));
+        opened.pool = await Pool.start(opened.tasks(module, threads - 1), script);
       }
       return opened;
     } catch (cause) {
@@ -163,6 +167,15 @@ export class ModelModule {
    */
   placeWeights(offset, part) {
     new Uint8Array(this.memory.buffer).set(part, this.weights + offset);
+  }
+
+  /**
+   * Part of the weights.
+   * @param {number} offset
+   * @param {number} bytes
+   */
+  weightsAt(offset, bytes) {
+    return new Uint8Array(this.memory.buffer, this.weights + offset, bytes);
   }
 
   /**
@@ -420,6 +433,9 @@ export class ModelModule {
     const text = new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0)));
     if (status === CAPACITY) {
       throw new MemoryError(text, needed);
+    }
+    if (status === DATA) {
+      throw new DataError(text);
     }
     throw OF_INPUTS.includes(status) ? new ShapeError(text) : new DeploykitError(text);
   }

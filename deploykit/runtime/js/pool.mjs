@@ -14,12 +14,13 @@ export class Pool {
   /**
    * A worker for each task; all have begun.
    * @param {readonly Task[]} tasks
+   * @param {URL} [script] what they run, where it is not beside this module
    * @throws {UnsupportedError} when one cannot be started
    */
-  static async start(tasks) {
+  static async start(tasks, script) {
     const pool = new Pool();
     try {
-      await Promise.all(tasks.map((task) => pool.#add(task)));
+      await Promise.all(tasks.map((task) => pool.#add(task, script)));
     } catch (cause) {
       pool.end();
       const words = cause instanceof Error ? cause.message : cause;
@@ -50,11 +51,14 @@ export class Pool {
     this.#threads.clear();
   }
 
-  /** @param {Task} task */
-  async #add(task) {
+  /**
+   * @param {Task} task
+   * @param {URL} [script]
+   */
+  async #add(task, script) {
     /** @type {(message: Message) => void} */
     let listen = () => {};
-    const thread = await spawn((message) => listen(message));
+    const thread = await spawn((message) => listen(message), script);
     this.#threads.add(thread);
     await new Promise((resolve, reject) => {
       listen = ({ ready, failed }) => {
@@ -75,15 +79,17 @@ export class Pool {
 
 /**
  * @param {(message: Message) => void} listen
+ * @param {URL} [script]
  * @returns {Promise<Thread>}
  */
-async function spawn(listen) {
+async function spawn(listen, script) {
   if (isNode()) {
     const { Worker: NodeWorker } = await import('worker_threads');
-    const worker = new NodeWorker(new URL('./worker.mjs', import.meta.url));
+    const local = script?.protocol === 'file:' ? script : new URL('./worker.mjs', import.meta.url);
+    const worker = new NodeWorker(local);
     return worker.on('message', listen).on('error', (error) => listen({ failed: String(error) }));
   }
-  const worker = newWorker();
+  const worker = newWorker(script);
   worker.onmessage = ({ data }) => listen(data);
   worker.onerror = ({ message }) => listen({ failed: message ?? 'worker.mjs cannot be loaded' });
   return worker;
@@ -92,13 +98,13 @@ async function spawn(listen) {
 /**
  * A worker of this page, also where the package comes from another origin, from where a page takes only modules.
  * Bundlers replace both expressions, the first one also by a `data:` URL.
+ * @param {URL} [script]
  */
-function newWorker() {
-  const url = new URL('./worker.mjs', import.meta.url);
-  if (url.protocol === 'data:' || url.origin === location.origin) {
+function newWorker(script) {
+  const url = script ?? new URL('./worker.mjs', import.meta.url);
+  if (!script && (url.protocol === 'data:' || url.origin === location.origin)) {
     return new Worker(new URL('./worker.mjs', import.meta.url), { type: 'module' });
   }
-  const script = new Blob([`import ${JSON.stringify(url)};`], { type: 'text/javascript' });
-  const address = URL.createObjectURL(script);
-  return new Worker(address, { type: 'module' });
+  const code = new Blob([`import ${JSON.stringify(url)};`], { type: 'text/javascript' });
+  return new Worker(URL.createObjectURL(code), { type: 'module' });
 }

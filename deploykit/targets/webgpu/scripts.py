@@ -15,8 +15,11 @@ import rjsmin
 from deploykit import runtime
 
 _JOINED = {
-    "model": ("errors", "dtypes", "files", "inputs", "memory", "threads", "math", "module", "model"),
-    "gpu": ("device", "gpu", "gpu-module", "auto"),
+    "model": (
+        *("errors", "tasks", "dtypes", "files", "inputs", "memory", "threads", "math", "module", "choices", "trial"),
+        *("opening", "model"),
+    ),
+    "gpu": ("device", "gpu", "gpu-module"),
     "profile": ("clocks", "profile"),
     "worker": ("math", "worker"),
 }

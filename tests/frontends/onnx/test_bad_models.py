@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 import deploykit
 from deploykit import DeploykitError, ShapeError, UnsupportedModelError, UsageError
 from deploykit.frontends.onnx import load_onnx
-from tests.frontends.onnx.harness import parse
+from tests.frontends.onnx.harness import check, numbers, parse
 
 TEXT = """(float[batch, 8] x, float[8, 4] w) => (float[batch, 4] y)
 { h = MatMul(x, w)  s = Shape(h)  r = Reshape(h, s)  y = Relu(r) }"""
@@ -171,3 +171,51 @@ def test_session_inputs(session: deploykit.Session, shape: list[int], dtype: typ
         return
     with pytest.raises(ShapeError, match=r"x|'y'|''"):
         session.run({name: np.ones(shape, dtype)})
+
+
+def test_a_size_below_0_is_unknown() -> None:
+    """Some exporters write -1 for what others leave out."""
+    model = parse("(float[b, 4] x, float[c, d] w) => (float[e, f] y) { y = MatMul(x, w) }")
+    for value in (*model.graph.input, *model.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if not dim.dim_value:
+                dim.dim_value = -1
+    loaded = deploykit.load(model)
+    assert [dim.name for dim in loaded.dims] == ["x_dim0", "w_dim0", "w_dim1"]
+    assert model.graph.input[0].type.tensor_type.shape.dim[0].dim_value == -1
+    check(model, {"x": numbers(3, 4), "w": numbers(4, 5)}, {"x": numbers(1, 4), "w": numbers(4, 1)})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            (
+                "(float[n,1,4,4] x, float[m,4] r, int64[m] i) => (float[a,b,c,d] y) "
+                "{ y = RoiAlign <output_height = -2, output_width = 3> (x, r, i) }"
+            ),
+            "-2 by 3 bins",
+        ),
+        (
+            (
+                "(float[n,4] x) => (float[a,b] y) "
+                "{ size = Constant <value_ints = [3, -2]> () y = CenterCropPad (x, size) }"
+            ),
+            "size is -2; the least is 0",
+        ),
+        (
+            "(float[n,1,4,4] x, float[m,5] r) => (float[a,b,c,d] y) { y = MaxRoiPool <pooled_shape = [-3, 2]> (x, r) }",
+            "size -3 along an axis",
+        ),
+    ],
+)
+def test_negative_sizes_of_results_are_refused(text: str, words: str) -> None:
+    with pytest.raises(UnsupportedModelError, match=words):
+        deploykit.load(parse(text))
+
+
+def test_an_output_that_no_node_computes() -> None:
+    proto = parse("(float[n] x) => (float[n] y) { y = Identity(x) }")
+    proto.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, ["n"]))
+    with pytest.raises(UnsupportedModelError, match="output 'z'"):
+        load_onnx(proto)

@@ -35,15 +35,6 @@ def test_gathers() -> None:
     )
 
 
-def test_indices_out_of_range_read_the_nearest_element() -> None:
-    x = numbers(3, 2)
-    check(
-        "(float[a,b] x, int32[c] i) => (float[p,q] y) { y = Gather(x, i) }",
-        {"x": x, "i": np.array([7, -9], np.int32)},
-        expected=[[x[[2, 0]]]],
-    )
-
-
 def test_one_hot() -> None:
     """The depth may be known, a size, or computed by the run; an index out of range has no hot element."""
     check(

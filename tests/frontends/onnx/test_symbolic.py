@@ -8,7 +8,7 @@ import pytest
 
 import deploykit
 from deploykit.compiler.dims import to_text
-from tests.frontends.onnx.harness import check, numbers, parse
+from tests.frontends.onnx.harness import by_onnxruntime, check, numbers, parse
 
 CHAINS = {
     "merge heads": (
@@ -170,3 +170,33 @@ def test_outputs_without_shapes() -> None:
     check(model, *({"x": numbers(n, 3)} for n in (1, 5)))
     with pytest.raises(onnx.checker.ValidationError):
         onnx.checker.check_model(model)
+
+
+FRAMES = """(float[batch, 1, samples] wave) => (float[batch, frames, parts, 2] y, float[batch, frames, 4] z) {
+    one = Constant <value_ints = [1]> ()
+    pooled = AveragePool <kernel_shape = [10], strides = [5]> (wave)
+    four = Concat <axis = 1> (pooled, pooled, pooled, pooled)
+    rows = Transpose <perm = [0, 2, 1]> (four)
+    batch = Shape <start = 0, end = 1> (wave)
+    samples = Shape <start = 2> (wave)
+    five = Constant <value_ints = [5]> ()
+    ten = Constant <value_ints = [10]> ()
+    over = Sub(samples, ten)
+    steps = Div(over, five)
+    frames = Add(steps, one)
+    rest = Constant <value_ints = [-1, 2]> ()
+    shape = Concat <axis = 0> (batch, frames, rest)
+    y = Reshape(rows, shape)
+    minus = Constant <value_ints = [-1]> ()
+    flat = Concat <axis = 0> (batch, frames, minus)
+    again = Reshape(y, flat)
+    z = Add(again, rows)
+}"""
+
+
+def test_a_length_computed_twice_is_one_length() -> None:
+    """By the operator that makes frames of samples, and by the exporter, whose division rounds towards 0."""
+    loaded = deploykit.load(parse(FRAMES), {"samples": (10, None)})
+    assert [str(size) for size in loaded.outputs[0].shape[2:]] == ["2", "2"]
+    runs = [{"wave": numbers(batch, 1, samples)} for batch, samples in ((1, 10), (2, 14), (1, 15), (3, 101))]
+    check(FRAMES, *runs, expected=by_onnxruntime(FRAMES, *runs))

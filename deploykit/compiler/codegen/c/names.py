@@ -6,14 +6,12 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from deploykit.compiler.codegen.names import apart, means_something
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_KEYWORDS = (
-    "auto break case char const continue default do double else enum extern float for goto if inline int long register"
-    " restrict return short signed sizeof static struct switch typedef union unsigned void volatile while"
-    " asm bool main errno NULL INFINITY NAN memcpy memmove memset abs isnan isinf isfinite"
-)
+_FUNCTIONS = ("memcpy", "memmove", "memset", "abs")
 
 
 class Scopes:
@@ -23,13 +21,13 @@ class Scopes:
     """
 
     def __init__(self, reserved: Iterable[str] = ()) -> None:
-        self._open: list[set[str]] = [{*_KEYWORDS.split(), *reserved}]
+        self._open: list[set[str]] = [{*_FUNCTIONS, *reserved}]
 
     def fresh(self, wanted: str) -> str:
         """A legal, unused identifier close to `wanted`."""
-        base = identifier(wanted)
+        base = apart(identifier(wanted))
         name, number = base, 0
-        while any(name in scope for scope in self._open):
+        while means_something(name) or any(name in scope for scope in self._open):
             number += 1
             name = f"{base}_{number}"
         self._open[-1].add(name)

@@ -1,13 +1,12 @@
 """Functions that shaders call, emitted only when used: `definitions(text)` gives those that `text` calls, directly or
-through one another. WGSL takes them in any order.
-
-Source of `error_function` above 1: M. Abramowitz and I. Stegun, "Handbook of Mathematical Functions", 7.1.26; below,
-the series of the function.
+through one another. WGSL takes them in any order. Elementary functions are in `elementary`.
 """
 
 from __future__ import annotations
 
 import re
+
+from deploykit.compiler.codegen.wgsl import elementary
 
 _SOURCE = """
 fn infinity() -> f32 { var bits = 0x7f800000u; return bitcast<f32>(bits); }
@@ -17,79 +16,6 @@ fn is_inf(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000
 fn is_finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u; }
 fn larger(a: f32, b: f32) -> f32 { return select(select(b, a, a > b), a, is_nan(a)); }
 fn smaller(a: f32, b: f32) -> f32 { return select(select(b, a, a < b), a, is_nan(a)); }
-fn sigmoid(x: f32) -> f32 { return 1.0 / (1.0 + exp(-x)); }
-fn bounded_tanh(x: f32) -> f32 {
-    let small = abs(x) < 0.04;
-    let square = x * x;
-    let near = x * (1.0 + square * (-0.33333333 + square * 0.13333333));
-    return select(tanh(clamp(x, -10.0, 10.0)), near, small);
-}
-fn exponential_minus_one(x: f32) -> f32 {
-    let near = x * (1.0 + x * (0.5 + x * (0.16666667 + x * 0.041666667)));
-    return select(exp(x) - 1.0, near, abs(x) < 0.1);
-}
-fn log_of_one_plus(x: f32) -> f32 {
-    let y = 1.0 + x;
-    let rest = y - 1.0;
-    return select(log(y) * (x / rest), x, rest == 0.0);
-}
-fn logarithm(a: f32) -> f32 {
-    if (a == 0.0) { return -infinity(); }
-    return log(a);
-}
-fn float_mod(a: f32, b: f32) -> f32 {
-    let size = abs(b);
-    if (is_inf(b) && is_finite(a)) { return a; }
-    var rest = abs(a) - size * trunc(abs(a) / size);
-    if (rest < 0.0) { rest += size; }
-    if (rest >= size) { rest -= size; }
-    return select(rest, -rest, a < 0.0);
-}
-fn power(x: f32, y: f32) -> f32 {
-    let whole = trunc(y) == y;
-    let odd = whole && abs(y) < 16777216.0 && (i32(y) & 1) != 0;
-    if (y == 0.0 || x == 1.0) { return 1.0; }
-    if (x == 0.0) { return select(0.0, infinity(), y < 0.0); }
-    var base = abs(x);
-    var result = 1.0;
-    if (whole && abs(y) <= 64.0) {
-        for (var left = i32(abs(y)); left > 0; left = left >> 1u) {
-            if ((left & 1) != 0) { result = result * base; }
-            base = base * base;
-        }
-        result = select(result, 1.0 / result, y < 0.0);
-    } else if (y == 0.5) {
-        result = sqrt(base);
-    } else {
-        result = pow(base, y);
-    }
-    if (x < 0.0) { return select(select(not_a_number(), result, whole), -result, odd); }
-    return result;
-}
-fn error_function(x: f32) -> f32 {
-    let a = abs(x);
-    if (a < 1.0) {
-        let z = x * x;
-        var p = 0.0000016462;
-        p = p * z - 0.0000149257;
-        p = p * z + 0.0001205533;
-        p = p * z - 0.0008548327;
-        p = p * z + 0.0052239776;
-        p = p * z - 0.0268661706;
-        p = p * z + 0.1128379167;
-        p = p * z - 0.3761263890;
-        p = p * z + 1.1283791671;
-        return x * p;
-    }
-    let t = 1.0 / (1.0 + 0.3275911 * a);
-    var q = 1.061405429;
-    q = q * t - 1.453152027;
-    q = q * t + 1.421413741;
-    q = q * t - 0.284496736;
-    q = q * t + 0.254829592;
-    let far = 1.0 - q * t * exp(-a * a);
-    return select(far, -far, x < 0.0);
-}
 fn with_sign(x: f32, y: f32) -> f32 {
     return bitcast<f32>((bitcast<u32>(x) & 0x7fffffffu) | (bitcast<u32>(y) & 0x80000000u));
 }
@@ -170,13 +96,7 @@ fn sub_wide(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
     return vec2<u32>(a.x - b.x, a.y - b.y - select(0u, 1u, a.x < b.x));
 }
 fn mul_wide(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
-    let a0 = a.x & 0xffffu; let a1 = a.x >> 16u;
-    let b0 = b.x & 0xffffu; let b1 = b.x >> 16u;
-    let low = a0 * b0;
-    let middle = a1 * b0 + (low >> 16u);
-    let other = a0 * b1 + (middle & 0xffffu);
-    let high = a1 * b1 + (middle >> 16u) + (other >> 16u);
-    return vec2<u32>(a.x * b.x, high + a.x * b.y + a.y * b.x);
+    return vec2<u32>(a.x * b.x, mul_high(a.x, b.x) + a.x * b.y + a.y * b.x);
 }
 fn lt_wide(a: vec2<u32>, b: vec2<u32>) -> bool {
     return select(i32(a.y) < i32(b.y), a.x < b.x, a.y == b.y);
@@ -237,7 +157,9 @@ _CONVERSIONS = {
     "rounded_4": "fn rounded_4(x: vec4<f32>) -> vec4<f32> { return vec4<f32>(vec4<f16>(x)); }",
 }
 
-_FUNCTIONS = {text[: text.index("(")]: f"fn {text.rstrip()}" for text in _SOURCE.split("\nfn ")[1:]}
+_FUNCTIONS = {
+    text[: text.index("(")]: f"fn {text.rstrip()}" for text in (_SOURCE + elementary.SOURCE[1:]).split("\nfn ")[1:]
+}
 
 NAMES = frozenset(_FUNCTIONS)
 

@@ -14,8 +14,9 @@ from functools import reduce
 import numpy as np
 from tvm import ir, te, tirx
 
-from deploykit.frontends.onnx.broadcast import broadcast_index, broadcast_shapes, elementwise
+from deploykit.frontends.onnx.broadcast import broadcast, broadcast_index, elementwise
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.elementwise import is_float, like
 from deploykit.frontends.onnx.registry import operator
@@ -165,13 +166,13 @@ def _single(value: Value) -> float | None:
 
 @operator("Where")
 def where(ctx: Context, node: Node, condition: Value, a: Value, b: Value) -> Value:
-    shape = broadcast_shapes(ctx, condition.shape, a.shape, b.shape)
+    shape = broadcast(ctx, condition, a, b)
 
     def build(*tensors: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:
             pairs = zip(tensors, (condition, a, b), strict=True)
             return tirx.Select(*(t(*broadcast_index(ctx, v.shape, shape, index)) for t, v in pairs))
 
-        return te.compute(shape, element, name="where")
+        return compute(shape, element, name="where")
 
     return ctx.kernel("where", build, condition, a, b, dtype=a.dtype)

@@ -31,6 +31,7 @@ from deploykit.compiler.schedules.anchors.attention import SOFTMAX
 from deploykit.frontends.dtypes import is_narrow_float, storage_dtype
 from deploykit.frontends.onnx.broadcast import broadcast_index, compute_dtype, elementwise, load, store
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute, reduce_axis
 from deploykit.frontends.onnx.integers import all_of, equal, expr, exprs, floor_div, is_plain, truth
 from deploykit.frontends.onnx.narrow import decode
 from deploykit.frontends.onnx.node import Node
@@ -86,7 +87,7 @@ def attention(
     rule = _scores_rule(node, query, past, mask, lengths)
     products = _products(ctx, node, query, key, scaled=rule.scale is None)
     scores = _masked(ctx, products, rule)
-    weights = cast(ctx, _softmax(ctx, scores, node.dtype("softmax_precision", dtype)), dtype, free=True)
+    weights = cast(ctx, _softmax(ctx, scores, node.float_dtype("softmax_precision", dtype)), dtype, free=True)
     y = _weighted(ctx, weights, value)
     if flat:
         batch, count, rows, size = y.shape
@@ -159,7 +160,7 @@ def _shared(ctx: Context, x: Value, q_heads: IntExpr) -> Value:
     shape, count = exprs((batch, q_heads, length, size)), expr(shared)
 
     def build(tensor: te.Tensor) -> te.Tensor:
-        return te.compute(shape, lambda b, h, *place: tensor(b, tirx.floordiv(h, count), *place), name="shared")
+        return compute(shape, lambda b, h, *place: tensor(b, tirx.floordiv(h, count), *place), name="shared")
 
     return ctx.kernel("shared", build, x, dtype=x.dtype)
 
@@ -203,7 +204,7 @@ def _masked(ctx: Context, products: Value, rule: _Scores) -> Value:
             is_open = all_of(conditions)
             return value if is_open is True else tirx.Select(truth(is_open), value, closed)
 
-        return te.compute(exprs(products.shape), score, name="scores")
+        return compute(products.shape, score, name="scores")
 
     return ctx.kernel("attention_scores", build, *operands, dtype=dtype)
 
@@ -255,22 +256,22 @@ def _softmax(ctx: Context, scores: Value, precision: str) -> Value:
     highest_of = te.comm_reducer(MAXIMUM.combine, MAXIMUM.identity, name="highest")
 
     def build(x: te.Tensor) -> te.Tensor:
-        k1, k2 = te.reduce_axis((0, keys), name="k"), te.reduce_axis((0, keys), name="k")
-        highest = te.compute(outer, lambda *i: highest_of(x(*i, k1), axis=k1), name="highest")
+        k1, k2 = reduce_axis(keys, name="k"), reduce_axis(keys, name="k")
+        highest = compute(outer, lambda *i: highest_of(x(*i, k1), axis=k1), name="highest")
 
         def power(*i: ir.Expr) -> ir.Expr:
             top = highest(*i[:-1])
             below = x(*i) - tirx.Select(top == least, tirx.const(0, dtype), top)
             return store(tirx.exp(_rounded(below, precision)), precision)
 
-        powers = te.compute((*outer, keys), power, name="powers")
-        total = te.compute(outer, lambda *i: te.sum(load(powers, precision, [*i, k2]), axis=k2), name="total")
-        divisor = te.compute(outer, lambda *i: store(_not_zero(total(*i)), precision), name="divisor")
+        powers = compute((*outer, keys), power, name="powers")
+        total = compute(outer, lambda *i: te.sum(load(powers, precision, [*i, k2]), axis=k2), name="total")
+        divisor = compute(outer, lambda *i: store(_not_zero(total(*i)), precision), name="divisor")
 
         def weight(*i: ir.Expr) -> ir.Expr:
             return load(powers, precision, i) / load(divisor, precision, i[:-1])
 
-        return te.compute((*outer, keys), weight, name="weights", attrs={SOFTMAX: "zero"})
+        return compute((*outer, keys), weight, name="weights", attrs={SOFTMAX: "zero"})
 
     return ctx.kernel("attention_softmax", build, scores, dtype=dtype)
 

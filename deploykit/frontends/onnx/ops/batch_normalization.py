@@ -12,6 +12,7 @@ from tvm import ir, te, tirx
 
 from deploykit.frontends.onnx.broadcast import compute_dtype, elementwise, load
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute, reduce_axis
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
@@ -69,17 +70,17 @@ def _statistics(ctx: Context, x: Value, dtype: str) -> tuple[Value, Value]:
 
     def build(t: te.Tensor) -> tuple[te.Tensor, te.Tensor]:
         def total(name: str, term: Callable[[ir.Expr, ir.Expr], ir.Expr]) -> te.Tensor:
-            axes = [te.reduce_axis((0, n), name=f"r{i}") for i, n in enumerate(others)]
-            return te.compute(
+            axes = [reduce_axis(n, name=f"r{i}") for i, n in enumerate(others)]
+            return compute(
                 (x.shape[1],),
                 lambda c: te.sum(term(c, tirx.Cast(wide, load(t, x.dtype, [axes[0], c, *axes[1:]]))), axis=axes),
                 name=name,
             )
 
         sums = total("sums", lambda _, value: value)
-        mean = te.compute((x.shape[1],), lambda c: sums(c) / count, name="mean")
+        mean = compute((x.shape[1],), lambda c: sums(c) / count, name="mean")
         squares = total("squares", lambda c, value: (value - mean(c)) * (value - mean(c)))
-        variance = te.compute((x.shape[1],), lambda c: squares(c) / count, name="variance")
+        variance = compute((x.shape[1],), lambda c: squares(c) / count, name="variance")
         return mean, variance
 
     result = ctx.kernel("statistics", build, x, dtype=(dtype, dtype))

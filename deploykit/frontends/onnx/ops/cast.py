@@ -7,6 +7,7 @@ formats. BitCast keeps the bits; both dtypes must have the same width.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 from onnx import numpy_helper
@@ -17,6 +18,7 @@ from deploykit.frontends.dtypes import numpy_dtype, storage_dtype
 from deploykit.frontends.onnx.broadcast import load
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.conversion import convert
+from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value, constant, known
@@ -42,11 +44,12 @@ def cast(
             return convert(load(x, value.dtype, index), dtype, saturate=saturate, round_mode=round_mode)
 
         floats = _is_float(value.dtype) and _is_float(dtype)
-        return te.compute(
+        return compute(
             value.shape, element, name="cast", attrs={ROUNDED: "free" if free else "exact"} if floats else {}
         )
 
-    return ctx.kernel("cast", build, value, dtype=dtype)
+    result = ctx.kernel("cast", build, value, dtype=dtype)
+    return replace(result, narrow=value) if (value.dtype, dtype) == ("int32", "int64") else result
 
 
 def cast_array(array: np.ndarray, dtype: str, *, saturate: bool = True, round_mode: str = "up") -> np.ndarray:
@@ -90,7 +93,7 @@ def bit_cast(ctx: Context, node: Node, x: Value) -> Value:
             target = storage_dtype(dtype)
             return bits if str(bits.ty.dtype) == target else tirx.reinterpret(target, bits)
 
-        return te.compute(x.shape, element, name="bitcast")
+        return compute(x.shape, element, name="bitcast")
 
     return ctx.kernel("bitcast", build, x, dtype=dtype)
 

@@ -7,6 +7,7 @@ from tvm import ir, te, tirx
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute, reduce_axis
 from deploykit.frontends.onnx.integers import clamp, expr, floor_div
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Unsupported, operator
@@ -33,7 +34,7 @@ def col2im(ctx: Context, node: Node, x: Value, image_shape: Value, block_shape: 
     wide = compute_dtype(x.dtype)
 
     def build(t: te.Tensor) -> list[te.Tensor] | te.Tensor:
-        axes = [te.reduce_axis((0, n), name=f"k{i}") for i, n in enumerate(block)]
+        axes = [reduce_axis(n, name=f"k{i}") for i, n in enumerate(block)]
 
         def element(batch: ir.Expr, channel: ir.Expr, *place: ir.Expr) -> ir.Expr:
             row, column, found = expr(channel), expr(0), tirx.const(value=True, dtype="bool")
@@ -46,9 +47,9 @@ def col2im(ctx: Context, node: Node, x: Value, image_shape: Value, block_shape: 
             value = tirx.Cast(wide, load(t, x.dtype, [batch, row, column]))
             return te.sum(tirx.if_then_else(found, value, tirx.const(0, wide)), axis=axes)
 
-        total = te.compute((x.shape[0], channels, *image), element, name="col2im")
+        total = compute((x.shape[0], channels, *image), element, name="col2im")
         if str(total.dtype) == x.dtype:
             return total
-        return te.compute(total.shape, lambda *index: store(total(*index), x.dtype), name="rounded")
+        return compute(total.shape, lambda *index: store(total(*index), x.dtype), name="rounded")
 
     return ctx.kernel("col2im", build, x, dtype=x.dtype)

@@ -1,78 +1,37 @@
-"""If, Loop and Scan.
+"""Loop and Scan.
 
-A condition known at import picks its branch; otherwise branches and bodies become functions that the program runs in
-place (`deploykit.compiler.graph.control_flow`). Inside a body the iteration number is an integer variable, and the
-condition that let the iteration start is true. State tensors must keep their shape.
+Bodies become functions that the program runs in place (`deploykit.compiler.graph.control_flow`). Inside a body the
+iteration number is an integer variable, and the condition that let the iteration start is true. State tensors must keep
+their shape. A loop that carries strings, sequences or optionals is written out, iteration by iteration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
-from tvm import relax, te, tirx
+from tvm import relax, tirx
 
-from deploykit.compiler.dims import symbolic_upper_bound
 from deploykit.compiler.graph import control_flow
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute
+from deploykit.frontends.onnx.integers import equal
 from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops.joining import concat
 from deploykit.frontends.onnx.ops.layout import transpose
 from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.subgraph import Subgraph, build, free_names
+from deploykit.frontends.onnx.sizes import checked_reshape
+from deploykit.frontends.onnx.strings import STRING
+from deploykit.frontends.onnx.subgraph import Subgraph, build, free_names, unpacked
 from deploykit.frontends.onnx.value import AnyValue, Value, constant
 
 if TYPE_CHECKING:
     from deploykit.frontends.onnx.importer import GraphImporter, Scope
-
-
-@operator("If")
-def if_operator(
-    ctx: Context, node: Node, condition: Value, *, importer: GraphImporter, scope: Scope
-) -> tuple[AnyValue | None, ...]:
-    then, otherwise = node.graph("then_branch"), node.graph("else_branch")
-    if condition.array is not None:
-        taken = then if bool(condition.array.reshape(-1)[0]) else otherwise
-        local = dict(scope)
-        importer.graph(ctx, taken, local)
-        return tuple(local.get(v.name or "") for v in taken.outputs)
-    names = sorted(free_names(then) | free_names(otherwise))
-    branches = [
-        build(importer, ctx, f"{node.name}_{side}", graph, scope, names, [], lambda *_: [])
-        for side, graph in (("then", then), ("else", otherwise))
-    ]
-    shapes = [_join(ctx, a, b) for a, b in zip(branches[0].results, branches[1].results, strict=True)]
-    dtypes = [r.dtype for r in branches[0].results]
-    types = [relax.TensorType(s, storage_dtype(d)) for s, d in zip(shapes, dtypes, strict=True)]
-    test = ctx.tensor(ctx.reshape(condition, ()))
-    call = control_flow.branch(test, branches[0].function, branches[1].function, branches[0].captured, types)
-    return _unpack(ctx, call, dtypes, shapes)
-
-
-def _join(ctx: Context, a: Value, b: Value) -> list[IntExpr]:
-    if a.dtype != b.dtype or a.rank != b.rank:
-        raise Unsupported(f"the branches give {a.dtype} of rank {a.rank} and {b.dtype} of rank {b.rank}")
-    return [m if ctx.equal(m, n) else _either(ctx, m, n) for m, n in zip(a.shape, b.shape, strict=True)]
-
-
-def _either(ctx: Context, m: IntExpr, n: IntExpr) -> tirx.Var:
-    bounds = {d.var: (d.minimum, d.maximum) for d in ctx.shared.data_dims}
-    upper = [symbolic_upper_bound(x, bounds) for x in (m, n)]
-    known = [u for u in upper if u is not None]
-    maximum = ctx.simplify(tirx.max(*[tirx.Cast("int64", tirx.convert(u)) for u in known])) if len(known) == 2 else None
-    return ctx.new_dim("branch_dim", 0, maximum)
-
-
-def _unpack(
-    ctx: Context, call: relax.Call, dtypes: Sequence[str], shapes: Sequence[Sequence[IntExpr]]
-) -> tuple[Value, ...]:
-    result = ctx.builder.emit(call)
-    return tuple(
-        ctx.bind(relax.TupleGetItem(result, i), d, s) for i, (d, s) in enumerate(zip(dtypes, shapes, strict=True))
-    )
 
 
 @operator("Loop")
@@ -84,9 +43,9 @@ def loop(
     *initial: AnyValue,
     importer: GraphImporter,
     scope: Scope,
-) -> tuple[Value, ...]:
-    if not all(isinstance(v, Value) for v in initial):
-        raise Unsupported("a loop that carries sequences")
+) -> tuple[AnyValue | None, ...]:
+    if not all(isinstance(v, Value) and v.dtype != STRING for v in initial):
+        return _unrolled(ctx, node, trip_count, condition, initial, importer, scope)
     state = [v for v in initial if isinstance(v, Value)]
     graph = node.graph("body")
     trips = None if trip_count is None else _not_negative(ctx, ctx.ints(trip_count, hint="trips")[0])
@@ -100,8 +59,14 @@ def loop(
         shaped = [inner.reshape(v, _declared(i, v)) for i, v in zip(graph.inputs[2:], given, strict=True)]
         return [number, constant(np.asarray(True)), *shaped]
 
-    body = build(importer, ctx, f"{node.name}_body", graph, scope, sorted(free_names(graph)), state, arguments)
-    going, results = body.results[0], body.results[1:]
+    body = build(
+        importer,
+        ctx,
+        *(f"{node.name}_body", graph, scope, sorted(free_names(graph)), state, arguments),
+        lambda inner, results: _as_declared(inner, graph, results),
+        index,
+    )
+    going, *results = body.tensors
     endless = going.array is not None and bool(going.array.reshape(-1)[0])
     if endless:
         if trips is None:
@@ -111,12 +76,68 @@ def loop(
     return _loop(ctx, body, trips, ctx.reshape(start, ()), state, results, index, drop=0)
 
 
+def _unrolled(
+    ctx: Context,
+    node: Node,
+    trip_count: Value | None,
+    condition: Value | None,
+    initial: Sequence[AnyValue],
+    importer: GraphImporter,
+    scope: Scope,
+) -> tuple[AnyValue | None, ...]:
+    """A loop that carries what is no tensor, as its iterations one after another: their number must be known."""
+    trips = None if trip_count is None else ctx.ints(trip_count)[0]
+    endless = condition is None or (condition.array is not None and bool(condition.array.reshape(-1)[0]))
+    if not isinstance(trips, int) or not endless or trips > MOST_UNROLLED:
+        raise Unsupported(
+            "a loop that carries strings, sequences or optionals, and whose number of iterations "
+            + (f"is {trips}, more than {MOST_UNROLLED}" if isinstance(trips, int) and endless else "is not known")
+        )
+    graph = node.graph("body")
+    state: list[AnyValue | None] = list(initial)
+    rows: list[list[Value]] = []
+    for iteration in range(trips):
+        local = dict(scope)
+        given = [constant(np.asarray(iteration, np.int64)), constant(np.asarray(True)), *state]
+        local.update({v.name or "": value for v, value in zip(graph.inputs, given, strict=True)})
+        importer.graph(ctx, graph, local)
+        going, *results = (local.get(v.name or "") for v in graph.outputs)
+        if not isinstance(going, Value) or going.array is None or not going.array.all():
+            raise Unsupported("a loop that carries strings, sequences or optionals, and whose condition changes")
+        state = results[: len(state)]
+        rows.append([v for v in results[len(state) :] if isinstance(v, Value)])
+    if len(graph.outputs) > 1 + len(state) and not rows:
+        raise Unsupported("a loop without iterations that collects rows")
+    collected = [concat(ctx, [ctx.reshape(v, (1, *v.shape)) for v in column], 0) for column in zip(*rows, strict=True)]
+    return (*state, *collected)
+
+
 def _declared(declared: ir.Value, value: Value) -> tuple[IntExpr, ...]:
     """A state given as `[1]` where the body says scalar, or the reverse, takes the body's rank."""
     rank = None if declared.shape is None else len(declared.shape)
     if rank == 0 and value.shape == (1,):
         return ()
     return (1,) if rank == 1 and value.shape == () else value.shape
+
+
+def _as_declared(ctx: Context, graph: ir.Graph, results: Sequence[AnyValue]) -> list[AnyValue]:
+    """The results of a body, with the sizes that it declares as numbers; what cannot be proved of them is checked in
+    every iteration."""
+    return [
+        _of_declared_sizes(ctx, output, value) if isinstance(value, Value) else value
+        for output, value in zip(graph.outputs, results, strict=True)
+    ]
+
+
+def _of_declared_sizes(ctx: Context, output: ir.Value, value: Value) -> Value:
+    declared = list(output.shape or ())
+    if len(declared) != value.rank:
+        return value
+    pairs = zip(declared, value.shape, strict=True)
+    shape = [n if isinstance(n, int) and not isinstance(m, int) else m for n, m in pairs]
+    for n, m in zip(shape, value.shape, strict=True):
+        ctx.require(equal(m, n), f"'{output.name}' is declared with a size of {{}}, found {{}}", n, m)
+    return checked_reshape(ctx, value, shape)
 
 
 def _not_negative(ctx: Context, count: IntExpr) -> IntExpr:
@@ -152,7 +173,7 @@ def _loop(
     test = None if condition is None else ctx.tensor(condition)
     tensors = [ctx.tensor(v) for v in state]
     call = control_flow.loop(function, trips, test, tensors, body.captured, index, count, types)
-    return _unpack(ctx, call, dtypes, shapes)
+    return unpacked(ctx, call, dtypes, shapes)
 
 
 def _without_first(ctx: Context, body: Subgraph, drop: int) -> relax.GlobalVar:
@@ -171,8 +192,52 @@ def _without_first(ctx: Context, body: Subgraph, drop: int) -> relax.GlobalVar:
     return body.function
 
 
+MOST_UNROLLED = 256
+"""Iterations of a loop that is written out."""
+
+UNBATCHED = "deploykit.scan"
+"""A domain in which Scan means what it does from opset 9 on, whatever the opset."""
+
+
+@operator("Scan")
+def batched_scan(
+    ctx: Context, node: Node, lengths: Value | None, *inputs: Value, importer: GraphImporter, scope: Scope
+) -> tuple[Value, ...]:
+    """Scan of opset 8: states and inputs have a batch axis before all others. It is a Scan over the batch, whose body
+    is the Scan of one element of it."""
+    if lengths is not None:
+        raise Unsupported("sequence_lens: elements of a batch that end early; export with opset 9 or later")
+    count = node.int("num_scan_inputs")
+    given = [ir.Value(name=f"{node.name}.element{i}") for i in range(len(inputs))]
+    inner = ir.Node(
+        UNBATCHED,
+        "Scan",
+        given,
+        name=node.name,
+        num_outputs=len(node.outputs),
+        attributes=[
+            node.attributes["body"],
+            ir.AttrInt64("num_scan_inputs", count),
+            ir.AttrInt64s("scan_input_directions", node.ints("directions", [0] * count)),
+        ],
+    )
+    for i, output in enumerate(inner.outputs):
+        output.name = f"{node.name}.result{i}"
+    body = ir.Graph(given, inner.outputs, nodes=[inner], name=node.name)
+    attributes = [ir.AttrGraph("body", body), ir.AttrInt64("num_scan_inputs", len(inputs))]
+    batched = replace(node, attributes={a.name: a for a in attributes})
+    return _scan(ctx, batched, inputs, importer, scope)
+
+
+@operator("Scan", domain=UNBATCHED)
 @operator("Scan", since=9)
 def scan(ctx: Context, node: Node, *inputs: Value, importer: GraphImporter, scope: Scope) -> tuple[Value, ...]:
+    return _scan(ctx, node, inputs, importer, scope)
+
+
+def _scan(
+    ctx: Context, node: Node, inputs: Sequence[Value], importer: GraphImporter, scope: Scope
+) -> tuple[Value, ...]:
     graph = node.graph("body")
     scanned = node.int("num_scan_inputs")
     state, sources = list(inputs[: len(inputs) - scanned]), list(inputs[len(inputs) - scanned :])
@@ -193,9 +258,15 @@ def scan(ctx: Context, node: Node, *inputs: Value, importer: GraphImporter, scop
         return [*given[: len(state)], *rows]
 
     names = sorted(free_names(graph))
-    body = build(importer, ctx, f"{node.name}_body", graph, scope, names, [*state, *sources], arguments)
+    body = build(
+        importer,
+        ctx,
+        *(f"{node.name}_body", graph, scope, names, [*state, *sources], arguments),
+        lambda inner, results: _as_declared(inner, graph, results),
+        index,
+    )
     with_sources = Subgraph(body.function, (*(ctx.tensor(s) for s in sources), *body.captured), body.results)
-    results = _loop(ctx, with_sources, trips, None, state, body.results, index, drop=0)
+    results = _loop(ctx, with_sources, trips, None, state, body.tensors, index, drop=0)
     collected = results[len(state) :]
     directions = node.ints("scan_output_directions", [0] * len(collected))
     places = node.ints("scan_output_axes", [0] * len(collected))
@@ -217,7 +288,7 @@ def _from_front(ctx: Context, x: Value, axis: int) -> Value:
 
 
 def _row(ctx: Context, x: Value, row: IntExpr) -> Value:
-    result = ctx.kernel("row", lambda t: te.compute(x.shape[1:], lambda *i: t(row, *i), name="row"), x, dtype=x.dtype)
+    result = ctx.kernel("row", lambda t: compute(x.shape[1:], lambda *i: t(row, *i), name="row"), x, dtype=x.dtype)
     assert isinstance(result, Value)
     return result
 
@@ -225,7 +296,7 @@ def _row(ctx: Context, x: Value, row: IntExpr) -> Value:
 def _reversed(ctx: Context, x: Value) -> Value:
     rows = x.shape[0]
     result = ctx.kernel(
-        "reverse", lambda t: te.compute(x.shape, lambda r, *i: t(rows - 1 - r, *i), name="reverse"), x, dtype=x.dtype
+        "reverse", lambda t: compute(x.shape, lambda r, *i: t(rows - 1 - r, *i), name="reverse"), x, dtype=x.dtype
     )
     assert isinstance(result, Value)
     return result

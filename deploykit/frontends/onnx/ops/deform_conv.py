@@ -14,7 +14,8 @@ from tvm import ir, te, tirx
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import load, store
 from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.integers import equal, exprs, floor_div
+from deploykit.frontends.onnx.expressions import compute
+from deploykit.frontends.onnx.integers import equal, floor_div
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.conv import add_bias
 from deploykit.frontends.onnx.ops.matmul import wide_matmul
@@ -76,7 +77,7 @@ def _samples(ctx: Context, shape: Windows, x: Value, offset: Value, mask: Value 
                 value = value * load(factors[0], mask.dtype, (n, number, *at))
             return store(value, x.dtype)
 
-        return te.compute(exprs((*x.shape[:2], *taps, *shape.counts)), sample, name="samples")
+        return compute((*x.shape[:2], *taps, *shape.counts), sample, name="samples")
 
     operands = [v for v in (x, offset, mask) if v is not None]
     return ctx.kernel("deform_samples", build, *operands, dtype=x.dtype)

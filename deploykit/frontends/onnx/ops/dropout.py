@@ -1,7 +1,7 @@
 """Dropout. Without training it passes its input on.
 
-In training mode with a `seed`, the numbers that decide what is dropped are drawn at import, the same ones in every
-run, as ONNX's reference implementation does; without a seed it is not supported.
+In training mode a uniform number for each element decides whether it is dropped. With a `seed` and sizes that are known
+these numbers are drawn at import, the same ones as ONNX's reference implementation draws; else in each run (`random`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.integers import all_plain
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.elementwise import like
-from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.ops.random import drawn
+from deploykit.frontends.onnx.random_bits import unit
+from deploykit.frontends.onnx.registry import operator
 from deploykit.frontends.onnx.value import Value
 
 _MAXIMUM_DRAWN = 1 << 20
@@ -41,9 +43,10 @@ def _may_drop(ratio: Value | None, training: Value) -> bool:
 
 def _drop(ctx: Context, node: Node, x: Value, ratio: Value, training: Value) -> tuple[Value, ...]:
     shape = [n for n in x.shape if isinstance(n, int)]
-    if not node.has("seed") or not all_plain(x.shape) or np.prod(shape) > _MAXIMUM_DRAWN:
-        raise Unsupported("training mode draws random numbers; export the model for inference")
-    drawn = ctx.constant(np.random.RandomState(node.int("seed")).uniform(0, 1, shape), "float32")
+    if node.has("seed") and all_plain(x.shape) and np.prod(shape) <= _MAXIMUM_DRAWN:
+        numbers = ctx.constant(np.random.RandomState(node.int("seed")).uniform(0, 1, shape), "float32")
+    else:
+        numbers = drawn(ctx, node, x.shape, "float32", unit)
 
     def keeps(draw: ir.Expr, probability: ir.Expr, trains: ir.Expr) -> ir.Expr:
         return tirx.any(tirx.Not(trains), draw >= tirx.Cast(draw.ty.dtype, probability))
@@ -52,5 +55,5 @@ def _drop(ctx: Context, node: Node, x: Value, ratio: Value, training: Value) -> 
         grown = v / (like(v, 1) - tirx.Cast(v.ty.dtype, probability))
         return tirx.Select(kept, tirx.Select(trains, grown, v), like(v, 0))
 
-    mask = elementwise(ctx, "keep", keeps, drawn, ratio, training, dtype="bool")
+    mask = elementwise(ctx, "keep", keeps, numbers, ratio, training, dtype="bool")
     return elementwise(ctx, "dropout", scaled, x, mask, ratio, training), mask

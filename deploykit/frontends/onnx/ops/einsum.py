@@ -15,6 +15,7 @@ from tvm import ir, te
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import broadcast_shapes, compute_dtype, elementwise
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute, reduce_axis
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.joining import expand
 from deploykit.frontends.onnx.ops.layout import transpose
@@ -110,7 +111,7 @@ def _diagonal(ctx: Context, term: Term) -> Term:
 
     def build(t: te.Tensor) -> te.Tensor:
         shape = [term.size(label) for label in labels]
-        return te.compute(shape, lambda *i: t(*(i[labels.index(label)] for label in term.labels)), name="diagonal")
+        return compute(shape, lambda *i: t(*(i[labels.index(label)] for label in term.labels)), name="diagonal")
 
     return Term(ctx.kernel("diagonal", build, term.value, dtype=term.value.dtype), labels)
 
@@ -122,13 +123,13 @@ def _sum_away(ctx: Context, term: Term, needed: set[str]) -> Term:
         return term
 
     def build(t: te.Tensor) -> te.Tensor:
-        axes = {label: te.reduce_axis((0, term.size(label)), name="k") for label in term.labels if label not in kept}
+        axes = {label: reduce_axis(term.size(label), name="k") for label in term.labels if label not in kept}
 
         def element(*index: ir.Expr) -> ir.Expr:
             place = dict(zip(kept, index, strict=True)) | {label: axis.var for label, axis in axes.items()}
             return te.sum(t(*(place[label] for label in term.labels)), axis=list(axes.values()))
 
-        return te.compute([term.size(label) for label in kept], element, name="sum")
+        return compute([term.size(label) for label in kept], element, name="sum")
 
     return Term(ctx.kernel("sum", build, term.value, dtype=term.value.dtype), kept)
 

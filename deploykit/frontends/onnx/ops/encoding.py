@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from tvm import ir, te, tirx
@@ -13,8 +14,10 @@ from deploykit.frontends.onnx.broadcast import elementwise
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.imperative import Array, Code, imperative, loops
 from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops.strings import lookup
 from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.strings import string_of, text_of
+from deploykit.frontends.onnx.value import Value, constant
 
 
 @operator("Binarizer", domain="ai.onnx.ml")
@@ -32,19 +35,39 @@ def binarizer(ctx: Context, node: Node, x: Value) -> Value:
 
 @operator("LabelEncoder", domain="ai.onnx.ml", since=2)
 def label_encoder(ctx: Context, node: Node, x: Value) -> Value:
-    """A search by halves in the sorted keys; of equal keys the last one counts, and NaN is a key like any other."""
+    """Of equal keys the last one counts, and NaN is a key like any other."""
     keys, values = _mapping(node, "keys"), _mapping(node, "values")
+    if len(keys) != len(values):
+        raise Unsupported(f"{len(keys)} keys and {len(values)} values")
+    table = dict(zip(keys.tolist(), values.tolist(), strict=True))
     default = _default(node, values.dtype)
-    nameless = np.isnan(keys) if keys.dtype.kind == "f" else np.zeros(len(keys), bool)
-    missing = values[nameless][-1].item() if nameless.any() else default
-    table = dict(zip(keys[~nameless].tolist(), values[~nameless].tolist(), strict=True))
-    ordered = sorted(table)
-    dtype, result_dtype = logical_dtype(keys.dtype), logical_dtype(values.dtype)
-    names = ctx.constant(np.array(ordered, keys.dtype))
-    labels = ctx.constant(np.array([table[k] for k in ordered], values.dtype))
+    labels = ctx.constant(np.array([*table.values(), default], values.dtype))
+    if values.dtype == object:
+        text = text_of(ctx, labels)
+        return string_of(_encoded(ctx, x, keys, table, text.spans), text.data)
+    return _encoded(ctx, x, keys, table, labels)
+
+
+def _encoded(ctx: Context, x: Value, keys: np.ndarray, table: dict[Any, Any], labels: Value) -> Value:
+    """Of `labels` the one at the place of its key for each element, else the last one."""
+    if keys.dtype == object:
+        if x.dtype != "string":
+            raise Unsupported(f"keys that are strings for a tensor of {x.dtype}")
+        return lookup(ctx, x, list(table), labels)
+    return _searched(ctx, x, keys, table, labels)
+
+
+def _searched(ctx: Context, x: Value, keys: np.ndarray, table: dict[Any, Any], labels: Value) -> Value:
+    """A search by halves in the sorted keys."""
+    numbers = list(table)
+    nameless = next((i for i, key in enumerate(numbers) if key != key), None)  # noqa: PLR0124  NaN
+    ordered = sorted((i for i in range(len(numbers)) if i != nameless), key=lambda i: numbers[i])
+    dtype = logical_dtype(keys.dtype)
+    names = ctx.constant(np.array([numbers[i] for i in ordered] or [0], keys.dtype))
+    places = ctx.constant(np.array(ordered or [0], np.int64))
     flat = ctx.reshape(ctx.cast(x, dtype), (ctx.product(x.shape),))
 
-    def write(code: Code, data: Array, names: Array, labels: Array, result: Array) -> None:
+    def write(code: Code, data: Array, names: Array, places: Array, labels: Array, result: Array) -> None:
         with code.loop("i", flat.shape[0]) as i:
             low, high = code.cell("low", 0), code.cell("high", len(ordered))
             with code.repeat(low.value < high.value):
@@ -52,33 +75,41 @@ def label_encoder(ctx: Context, node: Node, x: Value) -> Value:
                 below = code.cell("below", names[middle.value] < data[i])
                 low.value = tirx.Select(below.value, middle.value + 1, low.value)
                 high.value = tirx.Select(below.value, high.value, middle.value)
-            result[i] = tirx.const(default, result_dtype)
-            if dtype.startswith("float"):
+            result[i] = labels[len(numbers)]
+            if nameless is not None:
                 with code.when(tirx.isnan(data[i])):
-                    result[i] = tirx.const(missing, result_dtype)
+                    result[i] = labels[nameless]
             with code.when(low.value < len(ordered)), code.when(tirx.EQ(names[low.value], data[i])):
-                result[i] = labels[low.value]
+                result[i] = labels[places[low.value]]
 
     def build(*tensors: te.Tensor) -> list[te.Tensor]:
-        return imperative("labels", tensors, [((flat.shape[0],), result_dtype)], write)
+        return imperative("labels", tensors, [((flat.shape[0],), tensors[3].dtype)], write)
 
-    return ctx.reshape(ctx.kernel("labels", build, flat, names, labels, dtype=result_dtype), x.shape)
+    return ctx.reshape(ctx.kernel("labels", build, flat, names, places, labels, dtype=labels.dtype), x.shape)
 
 
 def _mapping(node: Node, side: str) -> np.ndarray:
+    if node.has(f"{side}_strings"):
+        return np.array(node.strings(f"{side}_strings"), object)
     if node.has(f"{side}_int64s"):
         return np.array(node.ints(f"{side}_int64s"), np.int64)
     if node.has(f"{side}_floats"):
         return np.array(node.floats(f"{side}_floats"), np.float32)
-    if node.has(f"{side}_tensor") and node.tensor(f"{side}_tensor").dtype.kind in "iuf":
-        return node.tensor(f"{side}_tensor").reshape(-1)
-    raise Unsupported(f"{side} that are strings")
+    if node.has(f"{side}_tensor"):
+        array = constant(node.tensor(f"{side}_tensor")).array
+        assert array is not None
+        return array.reshape(-1)
+    raise Unsupported(f"no {side}: give {side}_strings, {side}_int64s, {side}_floats or {side}_tensor")
 
 
-def _default(node: Node, dtype: np.dtype) -> float | int:
+def _default(node: Node, dtype: np.dtype) -> float | int | str:
     if node.has("default_tensor"):
-        number: float | int = node.tensor("default_tensor").reshape(-1)[0].item()
-        return number
+        number = constant(node.tensor("default_tensor")).array
+        assert number is not None
+        first: float | int | str = number.reshape(-1).tolist()[0]
+        return first
+    if dtype.kind == "O":
+        return node.string("default_string", "_Unused")
     return node.int("default_int64", -1) if dtype.kind in "iu" else node.float("default_float", -0.0)
 
 

@@ -9,6 +9,7 @@ from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.dtypes import numpy_dtype, to_storage
 from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.integers import ceil_div, expr, is_plain, maximum
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Unsupported, operator
@@ -16,6 +17,9 @@ from deploykit.frontends.onnx.value import Value, constant
 
 LONGEST_RANGE = 1 << 40
 """Elements: a Range computed at run time is cut off here, as a dim is."""
+
+FURTHEST_DIAGONAL = 1 << 40
+"""A diagonal further away holds no element of any tensor."""
 
 
 def stored(number: float, dtype: str) -> ir.Expr:
@@ -37,7 +41,7 @@ def constant_of_shape(ctx: Context, node: Node, shape: Value) -> Value:
     sizes = ctx.ints(shape, minimum=0, hint="size")
     if not sizes:
         return fill
-    return ctx.kernel("fill", lambda: te.compute(sizes, lambda *_: element, name="fill"), dtype=fill.dtype)
+    return ctx.kernel("fill", lambda: compute(sizes, lambda *_: element, name="fill"), dtype=fill.dtype)
 
 
 @operator("Range")
@@ -53,7 +57,7 @@ def _known_range(ctx: Context, like: Value, first: IntExpr, end: IntExpr, step: 
     size = ctx.simplify(maximum(ceil_div(end - first, step) if _is_positive(step) else ceil_div(first - end, -step), 0))
 
     def build() -> te.Tensor:
-        return te.compute((size,), lambda i: store(first + expr(i) * step, like.dtype), name="range")
+        return compute((size,), lambda i: store(first + expr(i) * step, like.dtype), name="range")
 
     return ctx.kernel("range", build, dtype=like.dtype)
 
@@ -80,14 +84,14 @@ def _runtime_range(ctx: Context, start: Value, limit: Value, delta: Value) -> Va
             limits = tirx.const(0, exact), tirx.const(LONGEST_RANGE, exact)
             steps = tirx.Cast("int64", tirx.max(tirx.min(ratio, limits[1]), limits[0]))
         bounded = tirx.max(tirx.min(steps, expr(LONGEST_RANGE)), expr(0))
-        return te.compute((1,), lambda _: tirx.Select(step == 0, expr(0), bounded), name="count")
+        return compute((1,), lambda _: tirx.Select(step == 0, expr(0), bounded), name="count")
 
     (size,) = ctx.ints(ctx.kernel("range_count", count, start, limit, delta, dtype="int64"), minimum=0, hint="count")
 
     def build(*tensors: te.Tensor) -> te.Tensor:
         wide = compute_dtype(start.dtype)
         first, step = scalar(tensors[0], wide), scalar(tensors[1], wide)
-        return te.compute((size,), lambda i: store(first + tirx.Cast(wide, i) * step, start.dtype), name="range")
+        return compute((size,), lambda i: store(first + tirx.Cast(wide, i) * step, start.dtype), name="range")
 
     return ctx.kernel("range", build, start, delta, dtype=start.dtype)
 
@@ -100,7 +104,7 @@ def eye_like(ctx: Context, node: Node, x: Value) -> Value:
     one, zero = stored(1, dtype), stored(0, dtype)
 
     def build() -> te.Tensor:
-        return te.compute(x.shape, lambda i, j: tirx.Select(j == i + diagonal, one, zero), name="eye")
+        return compute(x.shape, lambda i, j: tirx.Select(j == i + diagonal, one, zero), name="eye")
 
     return ctx.kernel("eye", build, dtype=dtype)
 
@@ -108,6 +112,8 @@ def eye_like(ctx: Context, node: Node, x: Value) -> Value:
 @operator("Trilu")
 def trilu(ctx: Context, node: Node, x: Value, diagonal: Value | None = None) -> Value:
     (k,) = ctx.ints(diagonal, hint="k") if diagonal is not None else (0,)
+    if is_plain(k):
+        k = max(-FURTHEST_DIAGONAL, min(FURTHEST_DIAGONAL, k))
     upper, zero = bool(node.int("upper", 1)), stored(0, x.dtype)
 
     def build(t: te.Tensor) -> te.Tensor:
@@ -115,6 +121,6 @@ def trilu(ctx: Context, node: Node, x: Value, diagonal: Value | None = None) -> 
             distance = expr(index[-1]) - expr(index[-2])
             return tirx.Select(distance >= expr(k) if upper else distance <= expr(k), t(*index), zero)
 
-        return te.compute(x.shape, element, name="trilu")
+        return compute(x.shape, element, name="trilu")
 
     return ctx.kernel("trilu", build, x, dtype=x.dtype)

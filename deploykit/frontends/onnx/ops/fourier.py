@@ -23,11 +23,11 @@ from tvm import ir, te, tirx
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute, reduce_axis
 from deploykit.frontends.onnx.integers import (
     all_plain,
     equal,
     expr,
-    exprs,
     floor_div,
     from_end,
     is_plain,
@@ -115,8 +115,8 @@ def _along_runtime_axis(ctx: Context, x: Value, transform: _Transform, axis: Int
     shape.append(transform.result_parts)
 
     def build(t: te.Tensor, matrix: te.Tensor) -> te.Tensor:
-        sample = te.reduce_axis((0, expr(transform.samples)), name="sample")
-        part = te.reduce_axis((0, expr(transform.parts)), name="part")
+        sample = reduce_axis(transform.samples, name="sample")
+        part = reduce_axis(transform.parts, name="part")
 
         def element(*index: ir.Expr) -> ir.Expr:
             along = [truth(equal(axis, i)) for i in range(rank - 1)]
@@ -127,8 +127,8 @@ def _along_runtime_axis(ctx: Context, x: Value, transform: _Transform, axis: Int
             factor = load(matrix, x.dtype, (sample, part, frequency, index[-1]))
             return te.sum(load(t, x.dtype, (*where, part)) * factor, axis=[sample, part])
 
-        total = te.compute(exprs(shape), element, name="dft")
-        return te.compute(exprs(shape), lambda *i: store(total(*i), x.dtype), name="dft_result")
+        total = compute(shape, element, name="dft")
+        return compute(shape, lambda *i: store(total(*i), x.dtype), name="dft_result")
 
     return ctx.kernel("dft", build, x, _matrix(ctx, transform, x.dtype), dtype=x.dtype)
 
@@ -147,7 +147,7 @@ def _matrix(ctx: Context, transform: _Transform, dtype: str) -> Value:
         value = tirx.Select(part == result, tirx.cos(angle), sine)
         return store(tirx.Cast(compute_dtype(dtype), value * _weight(transform, sample)), dtype)
 
-    return ctx.kernel("dft_matrix", lambda: te.compute(exprs(shape), element, name="dft_matrix"), dtype=dtype)
+    return ctx.kernel("dft_matrix", lambda: compute(shape, element, name="dft_matrix"), dtype=dtype)
 
 
 def _weight(transform: _Transform, sample: ir.Expr) -> ir.Expr:
@@ -195,7 +195,7 @@ def stft(
             value = load(t, signal.dtype, (b, frame * hop + n, part))
             return store(value * load(weights[0], signal.dtype, (n,)) if weights else value, signal.dtype)
 
-        return te.compute(exprs((batch, frames, size, parts)), element, name="frames")
+        return compute((batch, frames, size, parts), element, name="frames")
 
     operands = [signal] if window is None else [signal, window]
     framed = ctx.kernel("frames", build, *operands, dtype=signal.dtype)

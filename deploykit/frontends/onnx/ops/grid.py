@@ -21,6 +21,7 @@ from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.imperative import Array, Code, imperative
 from deploykit.frontends.onnx.integers import equal, expr, exprs, maximum
 from deploykit.frontends.onnx.node import Node
@@ -183,6 +184,6 @@ def affine_grid(ctx: Context, node: Node, theta: Value, size: Value) -> Value:
                 total = total + load(t, theta.dtype, (n, row, column)) * place(i, count)
             return store(total, theta.dtype)
 
-        return te.compute(exprs((theta.shape[0], *sizes, len(sizes))), element, name="affine_grid")
+        return compute((theta.shape[0], *sizes, len(sizes)), element, name="affine_grid")
 
     return ctx.kernel("affine_grid", build, theta, dtype=theta.dtype)

@@ -1,6 +1,7 @@
 """Operators that pick elements by index: Gather, GatherElements, GatherND, OneHot, ArrayFeatureExtractor.
 
-Negative indices count from the end. An index out of range reads the nearest element; OneHot gives no hot one for it.
+Negative indices count from the end. A run with an index out of range is refused (`indices`), and none is ever read from
+outside of a tensor; OneHot gives no hot element for it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute
+from deploykit.frontends.onnx.indices import checked, checked_indices
 from deploykit.frontends.onnx.integers import expr, inside, is_plain, less, negate
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.slicing import Piece, take
@@ -18,7 +21,7 @@ from deploykit.frontends.onnx.value import Value
 
 
 def gather(ctx: Context, x: Value, indices: Value, axis: int) -> Value:
-    """numpy.take along an axis; one constant index is a slice."""
+    """numpy.take along an axis; one constant index is a slice. Who calls this checks the indices."""
     shape = [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
     require_source(ctx, x.shape[axis], ctx.product(indices.shape))
     if indices.array is not None and indices.array.size == 1:
@@ -34,7 +37,7 @@ def gather(ctx: Context, x: Value, indices: Value, axis: int) -> Value:
             i = i if checked else inside(i, x.shape[axis])
             return data(*index[:axis], i, *index[axis + indices.rank :])
 
-        return te.compute(shape, element, name="gather")
+        return compute(shape, element, name="gather")
 
     return ctx.kernel("gather", build, x, indices, dtype=x.dtype)
 
@@ -47,7 +50,9 @@ def _in_range(indices: Value, size: IntExpr) -> bool:
 
 @operator("Gather")
 def gather_operator(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
-    return gather(ctx, x, indices, node.axis(x.rank, 0))
+    axis = node.axis(x.rank, 0)
+    require_source(ctx, x.shape[axis], ctx.product(indices.shape))
+    return gather(ctx, x, checked_indices(ctx, node, indices, [x.shape[axis]]), axis)
 
 
 @operator("GatherElements")
@@ -60,12 +65,13 @@ def gather_elements(ctx: Context, node: Node, x: Value, indices: Value) -> Value
             ctx.require(negate(less(n, m)), f"axis {i} of the indices has {{}} elements, the data {{}}", m, n)
 
     require_source(ctx, x.shape[axis], ctx.product(indices.shape))
+    indices = checked_indices(ctx, node, indices, [x.shape[axis]])
 
     def build(data: te.Tensor, where: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:
             return data(*index[:axis], inside(expr(where(*index)), x.shape[axis]), *index[axis + 1 :])
 
-        return te.compute(indices.shape, element, name="gather_elements")
+        return compute(indices.shape, element, name="gather_elements")
 
     return ctx.kernel("gather_elements", build, x, indices, dtype=x.dtype)
 
@@ -80,13 +86,14 @@ def gather_nd(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
     tuples = indices.rank - 1
     for size in x.shape[batch : batch + depth]:
         require_source(ctx, size, ctx.product(indices.shape))
+    indices = checked_indices(ctx, node, indices, x.shape[batch : batch + depth])
 
     def build(data: te.Tensor, where: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:
             at = [inside(expr(where(*index[:tuples], k)), x.shape[batch + k]) for k in range(depth)]
             return data(*index[:batch], *at, *index[tuples:])
 
-        return te.compute([*indices.shape[:-1], *x.shape[batch + depth :]], element, name="gather_nd")
+        return compute([*indices.shape[:-1], *x.shape[batch + depth :]], element, name="gather_nd")
 
     return ctx.kernel("gather_nd", build, x, indices, dtype=x.dtype)
 
@@ -105,7 +112,7 @@ def one_hot(ctx: Context, node: Node, indices: Value, depth: Value, values: Valu
             on = tirx.any(index[axis] == i, index[axis] == i + size)
             return pair(tirx.Select(on, expr(1), expr(0)))
 
-        return te.compute(shape, element, name="one_hot")
+        return compute(shape, element, name="one_hot")
 
     return ctx.kernel("one_hot", build, hot, values, dtype=values.dtype)
 
@@ -113,5 +120,6 @@ def one_hot(ctx: Context, node: Node, indices: Value, depth: Value, values: Valu
 @operator("ArrayFeatureExtractor", domain="ai.onnx.ml")
 def array_feature_extractor(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
     count = ctx.product(indices.shape)
-    picked = gather(ctx, x, ctx.reshape(indices, (count,)), x.rank - 1)
+    flat = ctx.reshape(indices, (count,))
+    picked = gather(ctx, x, checked(ctx, node, flat, [(0, x.shape[-1] - 1)]), x.rank - 1)
     return ctx.reshape(picked, (1, count)) if x.rank == 1 else picked

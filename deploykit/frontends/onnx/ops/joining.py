@@ -10,6 +10,7 @@ from tvm import ir, te, tirx
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import broadcast_index, broadcast_shapes
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.integers import is_plain
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Unsupported, operator
@@ -43,7 +44,7 @@ def concat(ctx: Context, inputs: Sequence[Value], axis: int) -> Value:
                 result = tirx.if_then_else(index[axis] < starts[k + 1], source(k), result)
             return result
 
-        return te.compute(shape, element, name="concat")
+        return compute(shape, element, name="concat")
 
     return ctx.kernel("concat", build, *parts, dtype=inputs[0].dtype)
 
@@ -63,7 +64,7 @@ def expand(ctx: Context, x: Value, shape: Sequence[IntExpr]) -> Value:
         return x
 
     def build(t: te.Tensor) -> te.Tensor:
-        return te.compute(target, lambda *i: t(*broadcast_index(ctx, x.shape, target, i)), name="expand")
+        return compute(target, lambda *i: t(*broadcast_index(ctx, x.shape, target, i)), name="expand")
 
     return ctx.kernel("expand", build, x, dtype=x.dtype)
 
@@ -88,7 +89,7 @@ def tile(ctx: Context, node: Node, x: Value, repeats: Value) -> Value:
         return x
 
     def build(t: te.Tensor) -> te.Tensor:
-        return te.compute(shape, lambda *index: t(*(index[p] for p in positions)), name="tile")
+        return compute(shape, lambda *index: t(*(index[p] for p in positions)), name="tile")
 
     tiled = ctx.kernel("tile", build, x, dtype=x.dtype)
     return ctx.reshape(tiled, [ctx.product([count, size]) for count, size in zip(counts, x.shape, strict=True)])

@@ -16,6 +16,7 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.imperative import Array, Cell, Code, imperative
 from deploykit.frontends.onnx.integers import equal, expr, from_end, is_plain, maximum, negate, select
 from deploykit.frontends.onnx.node import Node
@@ -55,7 +56,7 @@ def _transposed(ctx: Context, x: Value, order: Sequence[int]) -> Value:
                 source[axis] = index[position]
             return t(*source)
 
-        return te.compute(shape, element, name="transpose")
+        return compute(shape, element, name="transpose")
 
     return ctx.kernel("transpose", build, x, dtype=x.dtype)
 

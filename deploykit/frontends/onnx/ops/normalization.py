@@ -14,12 +14,14 @@ from tvm import ir, te, tirx
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import compute_dtype, elementwise, load, store
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute, reduce_axis
 from deploykit.frontends.onnx.integers import equal, expr, floor_div, floor_mod
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.elementwise import UNARY, like
 from deploykit.frontends.onnx.reduction import SUM, count_of, reduce_axes
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.windows import MOST_TAPS
 
 
 def _mean(
@@ -90,7 +92,7 @@ def layer_normalization(
     mean = mean_of(ctx, x, axes)
     inverse = inverse_deviation(ctx, x, mean, axes, node.float("epsilon", 1e-5))
     y = _apply(ctx, "layer_normalization", x, mean, inverse, *(v for v in (scale, shift) if v is not None))
-    stash = node.dtype("stash_type", "float32")
+    stash = node.float_dtype("stash_type", "float32")
     return y, ctx.cast(mean, stash), ctx.cast(inverse, stash)
 
 
@@ -173,11 +175,15 @@ def local_response_normalization(ctx: Context, node: Node, x: Value) -> Value:
         node.float("beta", 0.75),
         node.float("bias", 1.0),
     )
+    if not 1 <= size <= MOST_TAPS:
+        raise Unsupported(f"size is {size}; it must be from 1 to {MOST_TAPS}")
+    if x.rank < 3:
+        raise Unsupported(f"data of rank {x.rank}; it must have a batch, channels and at least one spatial axis")
     before = (size - 1) // 2
     channels: IntExpr = x.shape[1]
 
     def build(t: te.Tensor) -> te.Tensor:
-        k = te.reduce_axis((0, expr(size)), name="k")
+        k = reduce_axis(size, name="k")
 
         def square(*index: ir.Expr) -> ir.Expr:
             channel = index[1] + k.var - before
@@ -185,13 +191,13 @@ def local_response_normalization(ctx: Context, node: Node, x: Value) -> Value:
             value = load(t, x.dtype, [index[0], channel, *index[2:]])
             return te.sum(tirx.if_then_else(inside, value * value, like(value, 0)), axis=k)
 
-        total = te.compute(x.shape, square, name="squares")
+        total = compute(x.shape, square, name="squares")
 
         def element(*index: ir.Expr) -> ir.Expr:
             base = total(*index) * like(total(*index), alpha / size) + like(total(*index), bias)
             return store(load(t, x.dtype, index) / _power(base, beta), x.dtype)
 
-        return te.compute(x.shape, element, name="lrn")
+        return compute(x.shape, element, name="lrn")
 
     return ctx.kernel("lrn", build, x, dtype=x.dtype)
 

@@ -11,6 +11,8 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute
+from deploykit.frontends.onnx.imperative import Array, Code, imperative
 from deploykit.frontends.onnx.integers import (
     all_of,
     all_plain,
@@ -27,6 +29,7 @@ from deploykit.frontends.onnx.integers import (
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.filling import element_of, stored
 from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.sizes import require_equal
 from deploykit.frontends.onnx.value import Value
 
 MODES = ("constant", "reflect", "edge", "wrap")
@@ -69,7 +72,7 @@ def pad_to(
             filler = fixed if fixed is not None else fill[0](*([0] * len(fill[0].shape)))
             return source if is_plain(inside) else tirx.if_then_else(inside, source, filler)
 
-        return te.compute(shape, element, name="pad")
+        return compute(shape, element, name="pad")
 
     operands = (x, value) if mode == "constant" and value is not None and fixed is None else (x,)
     return ctx.kernel("pad", build, *operands, dtype=x.dtype)
@@ -119,23 +122,41 @@ def pad_attributes(ctx: Context, node: Node, x: Value) -> Value:
 def pad_operands(
     ctx: Context, node: Node, x: Value, pads: Value, value: Value | None = None, axes: Value | None = None
 ) -> Value:
-    amounts = ctx.ints(pads, hint="pad")
-    where: Sequence[IntExpr] = range(x.rank) if axes is None else ctx.ints(axes, -x.rank, x.rank - 1, "axis")
-    return _pad(ctx, node, x, amounts, where, value)
+    if axes is not None and not axes.is_known:
+        return _pad(ctx, node, x, ctx.ints(_by_axis(ctx, x.rank, pads, axes), hint="pad"), range(x.rank), value)
+    where = [int(n) for n in ctx.ints(axes, -x.rank, x.rank - 1, "axis")] if axes is not None else range(x.rank)
+    return _pad(ctx, node, x, ctx.ints(pads, hint="pad"), where, value)
+
+
+def _by_axis(ctx: Context, rank: int, pads: Value, axes: Value) -> Value:
+    """Amounts before and after every axis of `rank`, from those of axes that are known when the model runs."""
+    amounts, where = (ctx.cast(v, "int64") for v in (pads, axes))
+    count = ctx.product(where.shape)
+    require_equal(ctx, "pads has not two amounts for each axis", ctx.product(amounts.shape), count * 2)
+
+    def write(code: Code, amounts: Array, where: Array, result: Array) -> None:
+        for i in range(2 * rank):
+            result[i] = expr(0)
+        with code.loop("k", count) as k:
+            axis = code.cell("axis", clamp(where[k], -rank, rank - 1))
+            place = code.cell("place", select(axis.value < 0, axis.value + rank, axis.value))
+            result[place.value] = amounts[k]
+            result[place.value + rank] = amounts[k + count]
+
+    flat = [ctx.reshape(v, (ctx.product(v.shape),)) for v in (amounts, where)]
+    shape = ((2 * rank,), "int64")
+    return ctx.kernel("pads_by_axis", lambda *t: imperative("pads_by_axis", t, [shape], write), *flat, dtype="int64")
 
 
 def _pad(
-    ctx: Context, node: Node, x: Value, amounts: Sequence[IntExpr], axes: Sequence[IntExpr], value: Value | None
+    ctx: Context, node: Node, x: Value, amounts: Sequence[IntExpr], axes: Sequence[int], value: Value | None
 ) -> Value:
     if len(amounts) != 2 * len(axes):
         raise Unsupported(f"{len(amounts)} amounts for {len(axes)} axes")
     before: list[IntExpr] = [0] * x.rank
     after: list[IntExpr] = [0] * x.rank
     for axis, front, back in zip(axes, amounts, amounts[len(axes) :], strict=False):
-        for i in [int(axis) % x.rank] if is_plain(axis) else range(x.rank):
-            chosen = True if is_plain(axis) else tirx.any(axis == i, axis == i - x.rank)
-            before[i] = ctx.simplify(select(chosen, front, before[i]))
-            after[i] = ctx.simplify(select(chosen, back, after[i]))
+        before[axis], after[axis] = front, back
     return pad(ctx, x, before, after, node.string("mode", "constant"), value)
 
 

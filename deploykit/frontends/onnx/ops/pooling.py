@@ -19,6 +19,7 @@ from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
 from deploykit.frontends.onnx.channels import first_of
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute, reduce_axis
 from deploykit.frontends.onnx.integers import (
     all_of,
     both,
@@ -35,7 +36,7 @@ from deploykit.frontends.onnx.integers import (
 )
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.reduction import MAXIMUM, lowest
-from deploykit.frontends.onnx.registry import operator
+from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
 from deploykit.frontends.onnx.windows import Windows, windows
 
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from deploykit.frontends.onnx.integers import Condition
 
 Index = Sequence[ir.Expr]
+
+LARGEST_PRODUCT = 8
+"""A greater power of an element is computed by logarithms instead of multiplications."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,12 @@ def _norm(dtype: str, order: int) -> _Pool:
     if order == 2:
         return _Pool("lp_pool", te.sum, zero, lambda v: v * v, lambda total, _: tirx.sqrt(total))
 
+    if order < 1:
+        raise Unsupported(f"p is {order}; it must be at least 1")
+
     def power(v: ir.Expr) -> ir.Expr:
+        if order > LARGEST_PRODUCT:
+            return tirx.exp(tirx.log(tirx.abs(v)) * tirx.const(float(order), wide))
         return reduce(lambda a, b: a * b, [tirx.abs(v)] * order)
 
     return _Pool("lp_pool", te.sum, zero, power, lambda total, _: tirx.power(total, tirx.const(1.0 / order, wide)))
@@ -156,7 +165,7 @@ def _pooled(ctx: Context, x: Value, shape: Windows, pool: _Pool, channel: int) -
         return [index[0], *where[: channel - 1], index[channel], *where[channel - 1 :]]
 
     def build(t: te.Tensor) -> te.Tensor:
-        taps = [te.reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(exprs(shape.kernel))]
+        taps = [reduce_axis(k, name=f"k{i}") for i, k in enumerate(shape.kernel)]
 
         def window(*index: ir.Expr) -> ir.Expr:
             where = _places(shape, spatial(index), taps)
@@ -164,11 +173,9 @@ def _pooled(ctx: Context, x: Value, shape: Windows, pool: _Pool, channel: int) -
             inside = _inside(ctx, shape, where)
             return pool.combine(value if inside is True else tirx.if_then_else(inside, value, pool.nothing), axis=taps)
 
-        out = exprs(around(x.shape, shape.counts))
-        total = te.compute(out, window, name=pool.name)
-        return te.compute(
-            out, lambda *i: store(pool.finish(total(*i), spatial(i)), x.dtype), name=f"{pool.name}_finish"
-        )
+        out = around(x.shape, shape.counts)
+        total = compute(out, window, name=pool.name)
+        return compute(out, lambda *i: store(pool.finish(total(*i), spatial(i)), x.dtype), name=f"{pool.name}_finish")
 
     return ctx.kernel(pool.name, build, x, dtype=x.dtype)
 
@@ -179,7 +186,7 @@ def _positions(ctx: Context, x: Value, y: Value, shape: Windows, *, column_major
     plane = ctx.product(shape.sizes)
 
     def build(data: te.Tensor, found: te.Tensor) -> te.Tensor:
-        taps = [te.reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(exprs(shape.kernel))]
+        taps = [reduce_axis(k, name=f"k{i}") for i, k in enumerate(shape.kernel)]
 
         def window(*index: ir.Expr) -> ir.Expr:
             where = _places(shape, index[2:], taps)
@@ -195,9 +202,9 @@ def _positions(ctx: Context, x: Value, y: Value, shape: Windows, *, column_major
                 flat = _flat(_unflat(flat, shape.sizes)[::-1], shape.sizes[::-1])
             return (n * x.shape[1] + c) * plane + flat
 
-        out = exprs(y.shape)
-        first = te.compute(out, window, name="first_maximum")
-        return te.compute(out, finish, name="position")
+        out = y.shape
+        first = compute(out, window, name="first_maximum")
+        return compute(out, finish, name="position")
 
     return ctx.kernel("max_pool_position", build, x, y, dtype="int64")
 

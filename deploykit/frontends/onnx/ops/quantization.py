@@ -27,6 +27,7 @@ from deploykit.frontends.onnx.broadcast import compute_dtype, elementwise, load,
 from deploykit.frontends.onnx.channels import first_of
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.conversion import convert
+from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.integers import equal, expr, is_plain
 from deploykit.frontends.onnx.narrow import decode
 from deploykit.frontends.onnx.node import Node
@@ -79,7 +80,7 @@ def quantize_linear(ctx: Context, node: Node, x: Value, scale: Value, zero_point
         raise Unsupported(f"{dtype} is not a quantised dtype")
     if x.quantized is not None and _alike(x.quantized, scale, zero_point, dtype):
         return x.quantized.x
-    precision = node.dtype("precision", scale.dtype)
+    precision = node.float_dtype("precision", scale.dtype)
     saturate = node.int("saturate", 1) == 1
     if x.table is not None and x.table.heavy and is_single(scale) and (zero_point is None or is_single(zero_point)):
         entries = quantize_linear(ctx, node, x.table.entries, scale, zero_point)
@@ -107,7 +108,7 @@ def quantize_linear(ctx: Context, node: Node, x: Value, scale: Value, zero_point
             quotient = rounded(value * factor if inverse else value / factor, precision)
             return quantized(quotient, shift, dtype, saturate=saturate)
 
-        return te.compute(x.shape, element, name="quantize")
+        return compute(x.shape, element, name="quantize")
 
     return ctx.kernel("quantize", build, x, *parameters.operands, dtype=dtype)
 
@@ -136,7 +137,7 @@ def dequantize_linear(ctx: Context, node: Node, x: Value, scale: Value, zero_poi
             value = without_zero_point(load(tensors[0], x.dtype, index), shift)
             return store(tirx.Cast(compute_dtype(dtype), value) * step, dtype)
 
-        return te.compute(x.shape, element, name="dequantize")
+        return compute(x.shape, element, name="dequantize")
 
     y = ctx.kernel("dequantize", build, x, *parameters.operands, dtype=dtype)
     if node.int("block_size", 0):
@@ -162,7 +163,7 @@ def _looked_up(ctx: Context, index: Value, entries: Value) -> Value:
     low = RANGES[index.dtype][0]
 
     def build(x: te.Tensor, table: te.Tensor) -> te.Tensor:
-        return te.compute(index.shape, lambda *i: table(tirx.Cast("int64", x(*i)) - low), name="look_up")
+        return compute(index.shape, lambda *i: table(tirx.Cast("int64", x(*i)) - low), name="look_up")
 
     return ctx.kernel("look_up", build, index, entries, dtype=entries.dtype)
 

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tvm import ir, te, tirx
+from tvm import ir, tirx
 
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import load
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.imperative import Array, Code, imperative, loops
 from deploykit.frontends.onnx.integers import equal, expr, is_plain, less_equal
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.indexing import gather
 from deploykit.frontends.onnx.ops.layout import transpose
 from deploykit.frontends.onnx.ops.slicing import Piece, take
-from deploykit.frontends.onnx.registry import operator
+from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.sorting import ascending, descending, merge_sort
 from deploykit.frontends.onnx.value import Value
 
@@ -31,6 +32,8 @@ LARGEST_INSERTION = 32
 
 @operator("TopK")
 def top_k_attribute(ctx: Context, node: Node, x: Value) -> tuple[Value, ...]:
+    if node.int("k") < 0:
+        raise Unsupported(f"k is {node.int('k')}; the least is 0")
     return _top_k(ctx, node, x, node.int("k"))
 
 
@@ -91,7 +94,7 @@ def _join(rest: Sequence[ir.Expr], axis: int, position: IntExpr) -> tuple[IntExp
 
 def _empty(ctx: Context, shape: Sequence[IntExpr], dtype: str) -> Value:
     zero = tirx.const(0, storage_dtype(dtype))
-    return ctx.kernel("empty", lambda: te.compute(shape, lambda *_: zero, name="empty"), dtype=dtype)
+    return ctx.kernel("empty", lambda: compute(shape, lambda *_: zero, name="empty"), dtype=dtype)
 
 
 @operator("Unique")
@@ -109,6 +112,11 @@ def unique(ctx: Context, node: Node, x: Value) -> tuple[Value, ...]:
     return picked, first, inverse, counts
 
 
+def _ordered(element: ir.Expr) -> ir.Expr:
+    """An element as a number: kernels do not compare booleans by size."""
+    return tirx.Cast("int32", element) if str(element.ty.dtype) == "bool" else element
+
+
 def _groups(ctx: Context, rows: Value, *, in_order: bool) -> tuple[Value, ...]:
     """Of the groups of equal rows: first row and size of each, the group of each row, and how many there are. Groups
     are ordered by value, or else by their first row. Arrays over groups are as long as there are rows."""
@@ -118,7 +126,7 @@ def _groups(ctx: Context, rows: Value, *, in_order: bool) -> tuple[Value, ...]:
         """The sign of row `a` less row `b`."""
         sign = code.cell("sign", 0)
         with code.loop("j", width) as j, code.when(sign.value == 0):
-            left, right = load(data, rows.dtype, [a, j]), load(data, rows.dtype, [b, j])
+            left, right = (_ordered(load(data, rows.dtype, [row, j])) for row in (a, b))
             greater = tirx.Select(ascending(right, left), expr(1), expr(0))
             sign.value = tirx.Select(ascending(left, right), expr(-1), greater)
         return sign.value

@@ -24,6 +24,7 @@ from tvm import ir, te, tirx
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import compute_dtype, elementwise
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.imperative import Array, Code, imperative
 from deploykit.frontends.onnx.integers import equal, exprs
 from deploykit.frontends.onnx.node import Node
@@ -226,7 +227,7 @@ def taken(ctx: Context, x: Value, positions: np.ndarray) -> Value:
             at = where(i)
             return tirx.if_then_else(at >= 0, t(d, tirx.max(at, 0), *rest), tirx.const(0, t.dtype))
 
-        return te.compute(exprs(shape), element, name="taken")
+        return compute(shape, element, name="taken")
 
     return ctx.kernel("taken", build, x, ctx.constant(positions.astype(np.int64)), dtype=x.dtype)
 

@@ -18,6 +18,7 @@ from tvm import ir, te, tirx
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import compute_dtype, elementwise, load
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute, reduce_axis
 from deploykit.frontends.onnx.imperative import Array, Code, imperative
 from deploykit.frontends.onnx.integers import expr, is_plain, maximum
 from deploykit.frontends.onnx.node import Node
@@ -186,7 +187,7 @@ def extreme_positions(ctx: Context, x: Value, axis: int, *, largest: bool, last:
     out = [1 if i == axis else n for i, n in enumerate(x.shape)]
 
     def build(values: te.Tensor, extremes: te.Tensor) -> te.Tensor:
-        k = te.reduce_axis((0, size), name="k")
+        k = reduce_axis(size, name="k")
 
         def element(*index: ir.Expr) -> ir.Expr:
             here = [k.var if i == axis else v for i, v in enumerate(index)]
@@ -195,7 +196,7 @@ def extreme_positions(ctx: Context, x: Value, axis: int, *, largest: bool, last:
             position = tirx.Select(found, k.var, nowhere)
             return te.max(position, axis=k) if last else te.min(position, axis=k)
 
-        found = te.compute(out, element, name="position")
-        return te.compute(out, lambda *i: tirx.max(tirx.min(found(*i), size - 1), expr(0)), name="position_inside")
+        found = compute(out, element, name="position")
+        return compute(out, lambda *i: tirx.max(tirx.min(found(*i), size - 1), expr(0)), name="position_inside")
 
     return ctx.kernel("position", build, x, extreme, dtype="int64")

@@ -1,8 +1,9 @@
 """Pooling of regions of interest: RoiAlign, MaxRoiPool. Imperative kernels, as regions have sizes of their own.
 
 RoiAlign averages, or takes the greatest of, samples between the elements: `sampling_ratio` of them an axis of a bin, or
-one for each element that the bin covers. MaxRoiPool rounds regions and bins to whole elements. Indices of images
-outside of the batch are moved into it. (Source: ONNX operators RoiAlign, MaxRoiPool.)
+one for each element that the bin covers. MaxRoiPool rounds regions and bins to whole elements. A run of RoiAlign
+with the index of an image outside of the batch is refused; MaxRoiPool, whose indices are floats, moves it into the
+batch. (Source: ONNX operators RoiAlign, MaxRoiPool.)
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.imperative import Array, Cell, Code, imperative
+from deploykit.frontends.onnx.indices import checked
 from deploykit.frontends.onnx.integers import clamp, equal, expr, exprs
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.reduction import lowest
@@ -53,9 +55,12 @@ def roi_align(ctx: Context, node: Node, x: Value, regions: Value, images: Value)
         malformed=not half,
     )
     bins = node.int("output_height", 1), node.int("output_width", 1)
+    if min(bins) < 1:
+        raise Unsupported(f"a result of {bins[0]} by {bins[1]} bins; both must be positive")
     ctx.require(equal(regions.shape[1], 4), "regions of {} coordinates", regions.shape[1])
     ctx.require(equal(*counts), "{} regions, images of {} are given", *counts)
     shape = exprs((regions.shape[0], x.shape[1], *bins))
+    images = checked(ctx, node, images, [(0, x.shape[0] - 1)], position=2)
 
     def build(*tensors: te.Tensor) -> Sequence[te.Tensor]:
         def body(code: Code, data: Array, boxes: Array, indices: Array, y: Array) -> None:

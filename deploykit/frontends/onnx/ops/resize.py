@@ -18,6 +18,7 @@ from tvm import ir, te, tirx
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import load, store
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute, reduce_axis
 from deploykit.frontends.onnx.imperative import Array, Code, imperative
 from deploykit.frontends.onnx.integers import all_plain, expr, floor_div, is_plain
 from deploykit.frontends.onnx.node import Node
@@ -254,7 +255,7 @@ def _repeat(ctx: Context, x: Value, factors: dict[int, int]) -> Value:
         shape.extend([size, factors[axis]] if axis in factors else [size])
 
     def build(t: te.Tensor) -> te.Tensor:
-        return te.compute(shape, lambda *index: t(*(index[p] for p in positions)), name="repeat")
+        return compute(shape, lambda *index: t(*(index[p] for p in positions)), name="repeat")
 
     repeated = ctx.kernel("repeat", build, x, dtype=x.dtype)
     return ctx.reshape(repeated, [n * factors.get(axis, 1) for axis, n in enumerate(x.shape)])
@@ -277,7 +278,7 @@ def _gather(ctx: Context, x: Value, shape: Sequence[IntExpr], tables: dict[int, 
                 value = tirx.Select(beyond(index[position]) != 0, filler, value)
             return value
 
-        return te.compute(shape, element, name="resize")
+        return compute(shape, element, name="resize")
 
     return ctx.kernel("resize", build, x, *operands, dtype=x.dtype)
 
@@ -304,10 +305,10 @@ def _weighted_pass(
 
         if is_plain(given.taps) and given.taps <= UNROLLED_TAPS:
             taps = [tirx.IntImm("int64", k) for k in range(given.taps)]
-            return te.compute(size, lambda *i: finish(_sum(term(i, k) for k in taps), i), name="resize")
-        k = te.reduce_axis((0, given.taps), name="k")
-        summed = te.compute(size, lambda *i: te.sum(term(i, k.var), axis=k), name="resize")
-        return te.compute(size, lambda *i: finish(summed(*i), i), name="rounded")
+            return compute(size, lambda *i: finish(_sum(term(i, k) for k in taps), i), name="resize")
+        k = reduce_axis(given.taps, name="k")
+        summed = compute(size, lambda *i: te.sum(term(i, k.var), axis=k), name="resize")
+        return compute(size, lambda *i: finish(summed(*i), i), name="rounded")
 
     return ctx.kernel("resize", build, x, *operands, dtype=dtype)
 

@@ -1,8 +1,8 @@
 """Rotary position embedding: RotaryEmbedding, one elementwise kernel over the input in the layout it has.
 
 Each pair of channels of a head is turned by the angle of its position. A pair is two neighbours (`interleaved`) or two
-channels half of `rotary_embedding_dim` apart; channels from `rotary_embedding_dim` on are copied. Positions that do
-not lie in the caches are moved to the nearest that does. (Source: ONNX operator RotaryEmbedding, opset 23.)
+channels half of `rotary_embedding_dim` apart; channels from `rotary_embedding_dim` on are copied. A run with positions
+that do not lie in the caches is refused. (Source: ONNX operator RotaryEmbedding, opset 23.)
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from tvm import ir, te, tirx
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import load, store
 from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.integers import clamp, equal, expr, exprs, floor_div, floor_mod
+from deploykit.frontends.onnx.expressions import compute
+from deploykit.frontends.onnx.indices import checked
+from deploykit.frontends.onnx.integers import clamp, equal, expr, floor_div, floor_mod, minimum
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
@@ -30,6 +32,9 @@ def rotary_embedding(
     ctx.require(equal(half * 2, turned), "an odd number of channels, {}, cannot be turned in pairs", turned)
     for cache in (cosines, sines):
         ctx.require(equal(cache.shape[-1], half), "the caches hold {} angles, {} are needed", cache.shape[-1], half)
+    if positions is not None:
+        last = ctx.simplify(minimum(cosines.shape[0], sines.shape[0]) - 1)
+        positions = checked(ctx, node, positions, [(0, last)], position=3)
     interleaved = node.int("interleaved", 0) == 1
 
     def build(t: te.Tensor, cosine: te.Tensor, sine: te.Tensor, *where: te.Tensor) -> te.Tensor:
@@ -56,7 +61,7 @@ def rotary_embedding(
             return tirx.if_then_else(channel < turned, element(*index), t(*index))
 
         partial = not ctx.equal(turned, size)
-        return te.compute(exprs(x.shape), chosen if partial else element, name="rotary")
+        return compute(x.shape, chosen if partial else element, name="rotary")
 
     operands = [v for v in (x, cosines, sines, positions) if v is not None]
     return ctx.kernel("rotary_embedding", build, *operands, dtype=x.dtype)

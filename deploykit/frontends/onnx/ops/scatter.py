@@ -1,8 +1,9 @@
 """Operators that place elements by index: Scatter, ScatterElements, ScatterND, TensorScatter, MaxUnpool.
 
 The result starts as a copy of the data (zeros for MaxUnpool); updates are then applied in order, so that of several
-to one element the last wins or all are combined by `reduction`. Negative indices count from the end; an index out of
-range goes to the nearest element, and MaxUnpool leaves out what lies outside of its result.
+to one element the last wins or all are combined by `reduction`. Negative indices count from the end. A run with an
+index out of range is refused (`indices`); nothing is ever written outside of a tensor, and MaxUnpool leaves out what
+lies outside of its result.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import load, store
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.imperative import Array, Code, imperative, loops
+from deploykit.frontends.onnx.indices import LARGEST_INDEX, checked, checked_indices
 from deploykit.frontends.onnx.integers import expr, floor_mod, inside, less_equal, maximum
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.filling import stored
@@ -74,6 +77,7 @@ def scatter_elements(ctx: Context, node: Node, x: Value, indices: Value, updates
             ctx.require(less_equal(m, n), f"axis {i} has {{}} updates for {{}} elements", m, n)
 
     require_source(ctx, x.shape[axis], ctx.product(indices.shape))
+    indices = checked_indices(ctx, node, indices, [x.shape[axis]])
 
     def place(where: Array, index: Sequence[ir.Expr]) -> list[ir.Expr]:
         return [*index[:axis], inside(expr(where(*index)), x.shape[axis]), *index[axis + 1 :]]
@@ -91,6 +95,7 @@ def scatter_nd(ctx: Context, node: Node, x: Value, indices: Value, updates: Valu
 
     for size in x.shape[:depth]:
         require_source(ctx, size, ctx.product(indices.shape))
+    indices = checked_indices(ctx, node, indices, x.shape[:depth])
 
     def place(where: Array, index: Sequence[ir.Expr]) -> list[ir.Expr]:
         at = [inside(expr(where(*index[:tuples], k)), x.shape[k]) for k in range(depth)]
@@ -110,6 +115,8 @@ def tensor_scatter(ctx: Context, node: Node, cache: Value, update: Value, starts
     if starts is not None:
         require_equal(ctx, "the write indices do not fit the batch", starts.shape[0], cache.shape[0])
     ctx.require(less_equal(length, size), "an update of {} rows for a cache of {}", length, size)
+    if starts is not None:
+        starts = checked(ctx, node, starts, [(0, size - length if mode == "linear" else LARGEST_INDEX)], position=2)
 
     def build(old: te.Tensor, new: te.Tensor, *first: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:
@@ -119,7 +126,7 @@ def tensor_scatter(ctx: Context, node: Node, cache: Value, update: Value, starts
             source = new(*index[:axis], offset, *index[axis + 1 :])
             return tirx.if_then_else(tirx.all(offset >= 0, offset < length), source, old(*index))
 
-        return te.compute(cache.shape, element, name="tensor_scatter")
+        return compute(cache.shape, element, name="tensor_scatter")
 
     operands = (cache, update) if starts is None else (cache, update, starts)
     return ctx.kernel("tensor_scatter", build, *operands, dtype=cache.dtype)
@@ -133,6 +140,7 @@ def max_unpool(ctx: Context, node: Node, x: Value, indices: Value, output_shape:
     shape = inner if output_shape is None else ctx.ints(output_shape, minimum=0, hint="size")
     for m, n in zip(x.shape, indices.shape, strict=True):
         require_equal(ctx, "values and positions differ in shape", m, n)
+    indices = checked(ctx, node, indices, [(0, ctx.product(inner) - 1)])
     if len(shape) != x.rank:
         raise Unsupported(f"an output shape of {len(shape)} sizes for a tensor of rank {x.rank}")
 

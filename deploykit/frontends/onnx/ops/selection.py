@@ -12,6 +12,7 @@ from tvm import ir, te, tirx
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import load
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute, reduce_axis
 from deploykit.frontends.onnx.imperative import Array, Code, imperative, loops
 from deploykit.frontends.onnx.integers import expr, minimum
 from deploykit.frontends.onnx.node import Node
@@ -24,9 +25,9 @@ def count_nonzero(ctx: Context, x: Value, shape: Sequence[IntExpr]) -> IntExpr:
     """How many elements of the leading part `shape` of `x` are not zero, as a data dim."""
 
     def build(t: te.Tensor) -> te.Tensor:
-        axes = [te.reduce_axis((0, size), name=f"r{i}") for i, size in enumerate(shape)]
+        axes = [reduce_axis(size, name=f"r{i}") for i, size in enumerate(shape)]
         marked = tirx.Cast("int64", _is_nonzero(t, x, [a.var for a in axes]))
-        return te.compute((1,), lambda _: te.sum(marked, axis=axes) if axes else marked, name="count")
+        return compute((1,), lambda _: te.sum(marked, axis=axes) if axes else marked, name="count")
 
     count = ctx.kernel("count_nonzero", build, x, dtype="int64")
     return ctx.ints(count, minimum=0, maximum=ctx.product(shape), hint="count")[0]

@@ -13,7 +13,8 @@ from tvm import ir, te, tirx
 
 from deploykit.frontends.onnx.broadcast import compute_dtype, store
 from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.integers import expr, exprs, floor_div, maximum
+from deploykit.frontends.onnx.expressions import compute
+from deploykit.frontends.onnx.integers import expr, floor_div, maximum
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 from deploykit.frontends.onnx.value import Value
@@ -41,7 +42,7 @@ def window(ctx: Context, node: Node, size: Value) -> Value:
             total = total + (term * tirx.cos(turn * tirx.const(turns, wide)) if turns else term)
         return store(total, dtype)
 
-    return ctx.kernel("window", lambda: te.compute(exprs((count,)), element, name="window"), dtype=dtype)
+    return ctx.kernel("window", lambda: compute((count,), element, name="window"), dtype=dtype)
 
 
 @operator("MelWeightMatrix")
@@ -78,7 +79,7 @@ def mel_weight_matrix(
             value = tirx.Select(tirx.all(center <= frequency, frequency < right), falling, up)
             return store(tirx.Cast(compute_dtype(dtype), value), dtype)
 
-        return te.compute(exprs((floor_div(points, 2) + 1, bands)), element, name="mel")
+        return compute((floor_div(points, 2) + 1, bands), element, name="mel")
 
     edges = [ctx.reshape(edge, ()) for edge in (lower, upper)]
     return ctx.kernel("mel_weight_matrix", build, *edges, dtype=dtype)

@@ -14,6 +14,7 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.imperative import Array, Code, imperative
 from deploykit.frontends.onnx.integers import (
     all_plain,
@@ -55,7 +56,7 @@ def take(ctx: Context, x: Value, pieces: Sequence[Piece]) -> Value:
         def element(*index: ir.Expr) -> ir.Expr:
             return t(*(p.start + i * p.step for p, i in zip(pieces, index, strict=True)))
 
-        return te.compute([p.size for p in pieces], element, name="slice")
+        return compute([p.size for p in pieces], element, name="slice")
 
     return ctx.kernel("slice", build, x, dtype=x.dtype)
 
@@ -221,6 +222,6 @@ def reverse_sequence(ctx: Context, node: Node, x: Value, lengths: Value) -> Valu
             source = select(i < end, end - 1 - i, i)
             return t(*index[:time], source, *index[time + 1 :])
 
-        return te.compute(x.shape, element, name="reverse_sequence")
+        return compute(x.shape, element, name="reverse_sequence")
 
     return ctx.kernel("reverse_sequence", build, x, lengths, dtype=x.dtype)

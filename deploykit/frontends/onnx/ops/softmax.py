@@ -14,6 +14,7 @@ from deploykit.compiler.schedules.inline import ANCHOR
 from deploykit.compiler.schedules.powers import power_of
 from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute, reduce_axis
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 from deploykit.frontends.onnx.value import Value
@@ -43,7 +44,7 @@ def softmax(ctx: Context, x: Value, axis: int) -> Value:
         if not last:
             return rows.result("softmax", lambda *i: powers(*i) / total(*rows.row(i)))
         shape, one = total.shape, tirx.const(1, total.dtype)
-        share = te.compute(shape, lambda *i: one / total(*i), name="share", attrs={ANCHOR: "share"})
+        share = compute(shape, lambda *i: one / total(*i), name="share", attrs={ANCHOR: "share"})
         return rows.result("softmax", lambda *i: powers(*i) * share(*rows.row(i)), {SOFTMAX: "nan"})
 
     return _kernel(ctx, "softmax", x, axis, build)
@@ -91,21 +92,19 @@ class _Rows:
         return (*index[: self.axis], *index[self.axis + 1 :])
 
     def reduce(self, name: str, reducer: Callable[..., ir.Expr], element: Callable[..., ir.Expr]) -> te.Tensor:
-        along = te.reduce_axis((0, self.value.shape[self.axis]), name="along")
+        along = reduce_axis(self.value.shape[self.axis], name="along")
         shape = self.row(tuple(self.value.shape))
-        return te.compute(
+        return compute(
             shape, lambda *i: reducer(element(*i[: self.axis], along.var, *i[self.axis :]), axis=[along]), name=name
         )
 
     def compute(self, name: str, element: Callable[..., ir.Expr]) -> te.Tensor:
-        return te.compute(self.value.shape, element, name=name)
+        return compute(self.value.shape, element, name=name)
 
     def result(
         self, name: str, element: Callable[..., ir.Expr], annotations: dict[str, str] | None = None
     ) -> te.Tensor:
-        return te.compute(
-            self.value.shape, lambda *i: store(element(*i), self.value.dtype), name=name, attrs=annotations
-        )
+        return compute(self.value.shape, lambda *i: store(element(*i), self.value.dtype), name=name, attrs=annotations)
 
 
 def _kernel(ctx: Context, name: str, x: Value, axis: int, build: Callable[[_Rows], te.Tensor]) -> Value:

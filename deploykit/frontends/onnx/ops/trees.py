@@ -1,6 +1,6 @@
-"""Ensembles of decision trees: TreeEnsemble, TreeEnsembleRegressor (ai.onnx.ml).
+"""Ensembles of decision trees: TreeEnsemble, TreeEnsembleRegressor, TreeEnsembleClassifier (ai.onnx.ml).
 
-Both spellings become one `Forest` of constant tables, which one kernel walks for each row and tree. A missing value
+All spellings become one `Forest` of constant tables, which one kernel walks for each row and tree. A missing value
 (NaN) takes the branch that the node names.
 """
 
@@ -17,10 +17,12 @@ from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.imperative import Array, Code, imperative
 from deploykit.frontends.onnx.integers import clamp, expr
 from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops import classes
+from deploykit.frontends.onnx.ops.classes import DOMAIN
+from deploykit.frontends.onnx.ops.slicing import Piece, take
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
 
-DOMAIN = "ai.onnx.ml"
 MEMBER = "BRANCH_MEMBER"
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", MEMBER)
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
@@ -82,7 +84,7 @@ def tree_ensemble(ctx: Context, node: Node, x: Value) -> Value:
     )
     aggregate = AGGREGATES[node.int("aggregate_function", 1)]
     result = _predict(ctx, x, forest, node.int("n_targets"), aggregate)
-    return _transformed(ctx, result, TRANSFORMS[node.int("post_transform", 0)])
+    return classes.transformed(ctx, result, TRANSFORMS[node.int("post_transform", 0)])
 
 
 def _branches(places: Sequence[int], leaf: Sequence[int]) -> np.ndarray:
@@ -91,16 +93,73 @@ def _branches(places: Sequence[int], leaf: Sequence[int]) -> np.ndarray:
 
 @operator("TreeEnsembleRegressor", domain=DOMAIN)
 def tree_ensemble_regressor(ctx: Context, node: Node, x: Value) -> Value:
+    forest = _forest(node, "target")
+    result = _predict(ctx, x, forest, node.int("n_targets"), node.string("aggregate_function", "SUM"))
+    result = _with_base(ctx, node, result)
+    return ctx.cast(classes.transformed(ctx, result, node.string("post_transform", "NONE")), "float32")
+
+
+@operator("TreeEnsembleClassifier", domain=DOMAIN)
+def tree_ensemble_classifier(ctx: Context, node: Node, x: Value) -> tuple[Value, Value]:
+    """Labels and scores. Of two classes whose leaves vote for one only, that score is the second class's; it is a
+    probability, to be compared with a half, when no vote is negative."""
+    labels = classes.integer_labels(node, "classlabels_int64s")
+    forest = _forest(node, "class")
+    transform = node.string("post_transform", "NONE")
+    voted = set(forest.target.tolist())
+    bases = len(_numbers(node, "base_values")) if _has_base(node) else 0
+    if len(labels) == 2 and voted == {0} and bases <= 1:
+        score = ctx.cast(_with_base(ctx, node, _predict(ctx, x, forest, 1, "SUM")), "float32")
+        probability = bool((forest.weight >= 0).all())
+        label = classes.above(ctx, score, 0.5 if probability else 0.0, labels)
+        return label, classes.both_scores(ctx, score, transform, opposite=not probability)
+    if len(labels) == 2 and not (voted == {0, 1} and labels == [0, 1] and not bases):
+        raise Unsupported("two classes with such votes and base values")
+    if len(labels) > 2 and not bases and (forest.weight < 0).any() and not _complete(forest, len(labels)):
+        raise Unsupported("negative votes of leaves that leave classes out")
+    if bases not in {0, len(labels)}:
+        raise Unsupported(f"{bases} base values for {len(labels)} classes")
+    scores = ctx.cast(_with_base(ctx, node, _predict(ctx, x, forest, len(labels), "SUM")), "float32")
+    label = classes.best_label(ctx, scores, labels) if len(labels) > 2 else _second_is_positive(ctx, scores)
+    return label, classes.transformed(ctx, scores, transform)
+
+
+def _second_is_positive(ctx: Context, scores: Value) -> Value:
+    """What ONNX Runtime answers for two classes with a score each: 1 where the second is above 0."""
+    second = take(ctx, scores, [Piece(0, scores.shape[0]), Piece(1, 1)])
+    return classes.above(ctx, second, 0.0, [0, 1])
+
+
+def _complete(forest: Forest, count: int) -> bool:
+    """Whether a row is sure to get a vote for each of `count` classes: from the smallest tree that any row can meet."""
+    sure: set[int] = set()
+    for root in forest.roots:
+        reached, pending = [], [int(root)]
+        while pending:
+            at = pending.pop()
+            if at < 0:
+                votes = forest.target[forest.first_vote[-1 - at] : forest.first_vote[-at]]
+                reached.append(set(votes.tolist()))
+            else:
+                pending += [int(forest.yes[at]), int(forest.no[at])]
+        sure |= set.intersection(*reached)
+    return sure >= set(range(count))
+
+
+def _forest(node: Node, voters: str) -> Forest:
+    """The ensemble of an operator of before TreeEnsemble. `voters`: how the attributes of votes begin."""
     keys = list(zip(node.ints("nodes_treeids"), node.ints("nodes_nodeids"), strict=True))
     names = node.strings("nodes_modes")
     interior = {key: i for i, key in enumerate(k for k, name in zip(keys, names, strict=True) if name != "LEAF")}
     leaves = {key: i for i, key in enumerate(k for k, name in zip(keys, names, strict=True) if name == "LEAF")}
     code = interior | {key: -1 - i for key, i in leaves.items()}
     inner = [i for i, name in enumerate(names) if name != "LEAF"]
-    ends = {side: [code[keys[i][0], node.ints(f"nodes_{side}nodeids")[i]] for i in inner] for side in ("true", "false")}
+    sides = {side: node.ints(f"nodes_{side}nodeids") for side in ("true", "false")}
+    ends = {side: [code[keys[i][0], places[i]] for i in inner] for side, places in sides.items()}
     reached = {*ends["true"], *ends["false"]}
-    votes = _votes(node, leaves)
-    forest = Forest(
+    votes = _votes(node, leaves, voters)
+    order = [i for v in votes for i in v]
+    return Forest(
         feature=np.array(node.ints("nodes_featureids"))[inner],
         mode=np.array([MODES.index(names[i]) for i in inner], np.int64),
         split=_numbers(node, "nodes_values")[inner],
@@ -111,23 +170,29 @@ def tree_ensemble_regressor(ctx: Context, node: Node, x: Value) -> Value:
         members=_numbers(node, "nodes_values")[:0],
         roots=np.array([code[key] for key in keys if code[key] not in reached]),
         first_vote=np.cumsum([0, *(len(v) for v in votes)]),
-        target=np.array([node.ints("target_ids")[i] for v in votes for i in v]),
-        weight=_numbers(node, "target_weights")[[i for v in votes for i in v]],
+        target=np.array(node.ints(f"{voters}_ids"))[order],
+        weight=_numbers(node, f"{voters}_weights")[order],
     )
-    result = _predict(ctx, x, forest, node.int("n_targets"), node.string("aggregate_function", "SUM"))
-    if node.has("base_values") or node.has("base_values_as_tensor"):
-        base = ctx.constant(_numbers(node, "base_values"), result.dtype)
-        result = elementwise(ctx, "base_values", lambda a, b: a + b, result, base)
-    return ctx.cast(_transformed(ctx, result, node.string("post_transform", "NONE")), "float32")
 
 
-def _votes(node: Node, leaves: Mapping[tuple[int, int], int]) -> list[list[int]]:
+def _votes(node: Node, leaves: Mapping[tuple[int, int], int], voters: str) -> list[list[int]]:
     """For each leaf the positions of its votes."""
     votes: list[list[int]] = [[] for _ in leaves]
-    for i, key in enumerate(zip(node.ints("target_treeids"), node.ints("target_nodeids"), strict=True)):
+    for i, key in enumerate(zip(node.ints(f"{voters}_treeids"), node.ints(f"{voters}_nodeids"), strict=True)):
         if key in leaves:
             votes[leaves[key]].append(i)
     return votes
+
+
+def _has_base(node: Node) -> bool:
+    return node.has("base_values") or node.has("base_values_as_tensor")
+
+
+def _with_base(ctx: Context, node: Node, scores: Value) -> Value:
+    if not _has_base(node):
+        return scores
+    base = ctx.constant(_numbers(node, "base_values"), scores.dtype)
+    return elementwise(ctx, "base_values", lambda a, b: a + b, scores, base)
 
 
 def _numbers(node: Node, name: str) -> np.ndarray:
@@ -191,11 +256,3 @@ def _decide(code: Code, forest: Forest, table: Mapping[str, Array], at: ir.Expr,
     if not forest.missing.any():
         return decision
     return tirx.any(decision, tirx.all(table["missing"][at] != 0, tirx.isnan(value)))
-
-
-def _transformed(ctx: Context, x: Value, transform: str) -> Value:
-    if transform == "NONE":
-        return x
-    if transform == "LOGISTIC":
-        return elementwise(ctx, "logistic", lambda v: tirx.const(1, x.dtype) / (tirx.exp(-v) + 1.0), x)
-    raise Unsupported(f"post_transform {transform}")

@@ -53,28 +53,35 @@ const dk_model_descriptor mlp_descriptor = {
 dk_status mlp_init(
     mlp_model* model, const void* weights, size_t weights_bytes, void* arena, size_t arena_bytes
 ) {
+    if (model == NULL) {
+        return DK_ERROR_USAGE;
+    }
     model->dims.batch = 1;
     return dk_init(&model->base, &mlp_descriptor, weights, weights_bytes, arena, arena_bytes);
 }
 
 dk_status mlp_bind(mlp_model* model, const dk_tensor* inputs, mlp_dims* dims) {
     int64_t values[1] = {0};
-    dk_status status;
+    dk_status status = dk_check_call(model == NULL ? NULL : &model->base, &mlp_descriptor, inputs, dims, "dims");
+    if (status != DK_OK) {
+        return status;
+    }
     status = dk_bind(&model->base, inputs, values);
     dims->batch = values[0];
     return status;
 }
 
-int64_t mlp_arena_bytes(const mlp_dims* dims) {
+static int64_t arena_size(const mlp_dims* dims) {
     const int64_t batch = dims->batch;
     return (batch * 16 + 63) / 64 * 64 + (batch * 16 + 63) / 64 * 64;
 }
 
-dk_status mlp_output_shape(const mlp_dims* dims, int32_t output, dk_tensor* tensor) {
+int64_t mlp_arena_bytes(const mlp_dims* dims) {
+    return dk_dims_within(&mlp_descriptor, (const int64_t*)dims) ? arena_size(dims) : INT64_MAX;
+}
+
+static void output_shape(const mlp_dims* dims, int32_t output, dk_tensor* tensor) {
     const int64_t batch = dims->batch;
-    if (dk_describe_output(&mlp_descriptor, output, tensor) != DK_OK) {
-        return DK_ERROR_USAGE;
-    }
     switch (output) {
     case MLP_OUTPUT_Y:
         tensor->shape[0] = batch;
@@ -84,21 +91,36 @@ dk_status mlp_output_shape(const mlp_dims* dims, int32_t output, dk_tensor* tens
         break;
     }
     tensor->bytes = (size_t)dk_tensor_bytes(tensor);
+}
+
+dk_status mlp_output_shape(const mlp_dims* dims, int32_t output, dk_tensor* tensor) {
+    const int within = tensor != NULL && dk_dims_within(&mlp_descriptor, (const int64_t*)dims);
+    if (!within || dk_describe_output(&mlp_descriptor, output, tensor) != DK_OK) {
+        return DK_ERROR_USAGE;
+    }
+    output_shape(dims, output, tensor);
     return DK_OK;
 }
 
-/* Everything that can be checked before the first byte is written. */
-static dk_status prepare(mlp_model* model, const dk_tensor* inputs, const dk_tensor* outputs) {
+/* Room for everything that a run writes. */
+static dk_status room(mlp_model* model, const dk_tensor* outputs) {
     dk_model* base = &model->base;
-    dk_status status = mlp_bind(model, inputs, &model->dims);
+    dk_status status = dk_check_arena(base, arena_size(&model->dims));
     const int64_t batch = model->dims.batch;
-    if (status == DK_OK) {
-        status = dk_check_arena(base, mlp_arena_bytes(&model->dims));
-    }
     if (status == DK_OK) {
         status = dk_check_output(base, outputs, 0, batch * 3 * 4);
     }
     return status;
+}
+
+/* Everything that can be checked before the first byte is written. */
+static dk_status prepare(mlp_model* model, const dk_tensor* inputs, const dk_tensor* outputs) {
+    dk_model* base = model == NULL ? NULL : &model->base;
+    dk_status status = dk_check_call(base, &mlp_descriptor, inputs, outputs, "outputs");
+    if (status == DK_OK) {
+        status = mlp_bind(model, inputs, &model->dims);
+    }
+    return status == DK_OK ? room(model, outputs) : status;
 }
 
 static dk_status steps(mlp_model* model, const dk_tensor* inputs, dk_tensor* outputs) {
@@ -141,5 +163,5 @@ dk_status mlp_run(mlp_model* model, const dk_tensor* inputs, dk_tensor* outputs)
 }
 
 const char* mlp_last_error(const mlp_model* model) {
-    return model->base.error;
+    return model == NULL ? "the model is NULL" : model->base.error;
 }

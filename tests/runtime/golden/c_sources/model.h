@@ -52,19 +52,22 @@ dk_status mlp_init(
 /* Check the inputs' dtypes, ranks and shapes, and find the dims. No data is read. */
 dk_status mlp_bind(mlp_model* model, const dk_tensor* inputs, mlp_dims* dims);
 
-/* Bytes of arena that a run needs. */
+/* Bytes of arena that a run needs; INT64_MAX when a dim is out of its bounds, or the number overflows. */
 int64_t mlp_arena_bytes(const mlp_dims* dims);
 
 /* Fill dtype, rank, shape and `bytes` of `tensor` with what output `output` has. An extent that depends on the
-   contents of the inputs is -1, and `bytes` is then 0. */
+   contents of the inputs is -1, and `bytes` is then 0. DK_ERROR_USAGE for an output that there is not, and for dims out
+   of their bounds. */
 dk_status mlp_output_shape(const mlp_dims* dims, int32_t output, dk_tensor* tensor);
 
 /* Compute the outputs, in the caller's memory: `data` and `bytes` of each are given, the rest is filled. Inputs,
    outputs, arena and weights must not overlap. After DK_ERROR_ARENA and DK_ERROR_CAPACITY, `model->base.need` tells
-   what to provide. */
+   what to provide. After any error the inputs and the weights are as they were, and what is in the memory of the
+   outputs means nothing. */
 dk_status mlp_run(mlp_model* model, const dk_tensor* inputs, dk_tensor* outputs);
 
-/* What went wrong, after a status other than DK_OK. */
+/* What went wrong, after a status other than DK_OK. A model, inputs, outputs or dims that are NULL, and a model that was
+   not initialised, are DK_ERROR_USAGE. */
 const char* mlp_last_error(const mlp_model* model);
 
 #ifdef __cplusplus

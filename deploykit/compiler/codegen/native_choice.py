@@ -1,0 +1,68 @@
+"""Choices between float vectors by instructions of WebAssembly that keep NaN.
+
+With relaxed vectors, LLVM takes a choice that looks like a minimum or a maximum for the relaxed instructions, which may
+give anything when an operand is NaN or when both are zeros. Here
+
+    max(a, b), min(a, b)    ->    pmax(b, a), pmin(b, a), which choose as C's `a > b ? a : b` does
+    select(c, a, b)         ->    bitselect(a, b, mask of c)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tvm_ffi
+from tvm import tirx
+from tvm.ir.prim import expr as prim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tvm.ir import Expr
+
+_REGISTER = {"float32": 4, "float64": 2}
+"""Lanes of a register."""
+
+
+def chosen(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with its choices between float vectors by such instructions."""
+    return func.with_body(
+        tvm_ffi.structural_map(func.body, [((prim.Max, prim.Min), _extremum), (prim.Select, _select)])
+    )
+
+
+def _extremum(expr: prim.Max | prim.Min) -> Expr:
+    name = "llvm.wasm.pmax" if isinstance(expr, prim.Max) else "llvm.wasm.pmin"
+    return _by_registers(expr, lambda a, b: tirx.call_llvm_pure_intrin(str(a.ty.dtype), name, b, a), expr.a, expr.b)
+
+
+def _select(expr: prim.Select) -> Expr:
+    if "x" not in str(expr.condition.ty.dtype):
+        return expr
+    dtype = str(expr.ty.dtype)
+    integers = dtype.replace("float", "int")
+    zero = tirx.const(0, integers.partition("x")[0]).astype(integers)
+    mask = zero - tirx.Cast(integers, expr.condition)
+
+    def choose(true: Expr, false: Expr, mask: Expr) -> Expr:
+        bits = str(mask.ty.dtype)
+        pair = (tirx.reinterpret(bits, value) for value in (true, false))
+        chosen = tirx.call_llvm_pure_intrin(bits, "llvm.wasm.bitselect", *pair, mask)
+        return tirx.reinterpret(str(true.ty.dtype), chosen)
+
+    return _by_registers(expr, choose, expr.true_value, expr.false_value, mask)
+
+
+def _by_registers(expr: Expr, function: Callable[..., Expr], *operands: Expr) -> Expr:
+    """`function` of operands, register by register; `expr` itself where they do not fill registers."""
+    element, _, lanes = str(expr.ty.dtype).partition("x")
+    width = _REGISTER.get(element, 0)
+    if not lanes or width == 0 or int(lanes) % width:
+        return expr
+    if int(lanes) == width:
+        return function(*operands)
+    parts = [
+        function(*(tirx.Shuffle([operand], list(range(first, first + width))) for operand in operands))
+        for first in range(0, int(lanes), width)
+    ]
+    return tirx.Shuffle(parts, list(range(int(lanes))))

@@ -1,0 +1,62 @@
+"""How the check of a tensor of indices stands in Relax.
+
+    deploykit.check_indices(indices, [minimum, maximum, ...], what) -> indices
+
+is a pure packed call that no pass looks into. It gives the indices on to the kernel that picks by them, so that the
+check comes before that kernel, and goes where the kernel goes: into a branch, or away when nobody reads the result.
+Element `i` is held to pair `i % pairs` of the inclusive bounds; a failure names `what`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tvm import ir, relax
+
+if TYPE_CHECKING:
+    from deploykit.compiler.program.ir import IntExpr
+
+CHECK = "deploykit.check_indices"
+
+LONGEST_NAME = 40
+"""Characters: what `what` quotes of a name, so that there is room in an error's text for the numbers behind it."""
+
+
+def check(indices: relax.Expr, bounds: Sequence[tuple[IntExpr, IntExpr]], what: str) -> relax.Call:
+    """The call that checks `indices`."""
+    flat = relax.ShapeExpr([bound for pair in bounds for bound in pair])
+    return relax.call_pure_packed(CHECK, indices, flat, ir.StringImm(what), ty_args=[indices.ty])
+
+
+def shortened(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..."
+
+
+def is_check(value: object) -> bool:
+    """Whether `value` is such a call."""
+    if not isinstance(value, relax.Call) or getattr(value.op, "name", "") != "relax.call_pure_packed":
+        return False
+    return isinstance(value.args[0], relax.ExternFunc) and value.args[0].global_symbol == CHECK
+
+
+def checked_bounds(call: relax.Call) -> tuple[tuple[IntExpr, IntExpr], ...]:
+    """The bounds of a check, pair by pair."""
+    flat = list(call.args[2].values)
+    return tuple(zip(flat[::2], flat[1::2], strict=True))
+
+
+def without_checks(module: ir.IRModule) -> ir.IRModule:
+    """`module` with the indices in the place of every check of them."""
+    functions = {
+        gvar: _Without().visit_expr(func) if isinstance(func, relax.Function) else func
+        for gvar, func in module.functions.items()
+    }
+    return ir.IRModule(functions, attrs=module.attrs)
+
+
+@relax.expr_functor.mutator
+class _Without(relax.PyExprMutator):  # type: ignore[misc]
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = super().visit_call_(call)
+        return call.args[1] if is_check(call) else call

@@ -1,0 +1,74 @@
+"""Indices that must be in range, as the standard demands of Gather, Scatter and their like.
+
+Constant indices are checked when the model is imported, against the dims where the axis is one. Indices of which
+`ranges` tells that they are in range need no check. All others are checked by the run, before the kernel that picks by
+them where that costs nothing (`compiler.graph.index_checks`); that kernel keeps to its tensors by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from deploykit.compiler.graph.index_checks import check, shortened
+from deploykit.frontends.onnx.integers import both, less_equal
+from deploykit.frontends.onnx.ranges import range_of, within
+
+if TYPE_CHECKING:
+    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.frontends.onnx.context import Context
+    from deploykit.frontends.onnx.node import Node
+    from deploykit.frontends.onnx.value import Value
+
+LARGEST_INDEX = (1 << 40) - 1
+"""`DK_MAX_EXTENT`."""
+
+
+def checked_indices(ctx: Context, node: Node, indices: Value, sizes: Sequence[IntExpr], position: int = 1) -> Value:
+    """`indices` into axes of `sizes`, negative ones from the end; with several sizes, element `i` is one into axis
+    `i % len(sizes)`."""
+    return checked(ctx, node, indices, [(0 - size, size - 1) for size in sizes], position)
+
+
+def checked(
+    ctx: Context, node: Node, indices: Value, bounds: Sequence[tuple[IntExpr, IntExpr]], position: int = 1
+) -> Value:
+    """Integers, the operand `position` of a node, that lie within inclusive `bounds`; with several, element `i` within
+    `bounds[i % len(bounds)]`. The result is to be used in their place; it may be of a narrower dtype.
+
+    Raises `Unsupported` for constants that do not."""
+    bounds = [(ctx.simplify(low), ctx.simplify(high)) for low, high in bounds]
+    if indices.is_known:
+        _require_known(ctx, indices, bounds)
+        return indices
+    known = range_of(indices)
+    if all(within(ctx, known, low, high) for low, high in bounds):
+        return indices
+    if len({(str(low), str(high)) for low, high in bounds}) == 1:
+        bounds = bounds[:1]
+    indices = indices.narrow or indices
+    indices = indices if indices.dtype in ("int32", "int64") else ctx.cast(indices, "int64")
+    tensor = ctx.tensor(indices)
+    key = (tensor, str(bounds))
+    if key not in ctx.checked:
+        ctx.checked[key] = ctx.builder.emit(check(tensor, bounds, _described(node, position)), "checked")
+    return replace(indices, var=ctx.checked[key], last=None, narrow=None)
+
+
+def _described(node: Node, position: int) -> str:
+    given = node.inputs[position] if position < len(node.inputs) else None
+    name = (given.name if given is not None else None) or ""
+    return f"{node.op_type} '{shortened(node.name)}': the indices '{shortened(name)}'"
+
+
+def _require_known(ctx: Context, indices: Value, bounds: Sequence[tuple[IntExpr, IntExpr]]) -> None:
+    for column, (low, high) in enumerate(bounds):
+        if indices.array is not None:
+            own = indices.array.reshape(-1)[column :: len(bounds)]
+            elements: Sequence[IntExpr] = [int(own.min()), int(own.max())] if own.size else []
+        else:
+            elements = list(indices.known_elements().reshape(-1)[column :: len(bounds)])
+        for element in dict.fromkeys(elements) if indices.array is not None else elements:
+            within_bounds = both(less_equal(low, element), less_equal(element, high))
+            ctx.require(within_bounds, "index {} is outside of {}..{}", element, low, high)

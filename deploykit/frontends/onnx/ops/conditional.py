@@ -1,0 +1,155 @@
+"""If.
+
+A condition known at import picks its branch; otherwise the branches become functions that the program runs in place
+(`deploykit.compiler.graph.control_flow`), and their results must have a form in common:
+
+    sizes that differ            a size that only the run knows
+    further axes of size 1       in front, in both cases
+    an optional that one has     a boolean value that says so, beside an item that is zeros where there is none
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tvm import relax, te, tirx
+
+from deploykit.compiler.dims import symbolic_upper_bound
+from deploykit.compiler.graph import control_flow
+from deploykit.frontends.dtypes import storage_dtype
+from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.integers import all_plain
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.structure import leaves, with_leaves
+from deploykit.frontends.onnx.subgraph import Finish, as_they_are, build, free_names, unpacked
+from deploykit.frontends.onnx.value import AnyValue, OptionalValue, SequenceValue, Value, constant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.frontends.onnx.importer import GraphImporter, Scope
+
+
+@operator("If")
+def if_operator(
+    ctx: Context, node: Node, condition: Value, *, importer: GraphImporter, scope: Scope
+) -> tuple[AnyValue | None, ...]:
+    graphs = {"then": node.graph("then_branch"), "else": node.graph("else_branch")}
+    if condition.array is not None:
+        taken = graphs["then" if bool(condition.array.reshape(-1)[0]) else "else"]
+        local = dict(scope)
+        importer.graph(ctx, taken, local)
+        return tuple(local.get(v.name or "") for v in taken.outputs)
+    names = sorted(free_names(graphs["then"]) | free_names(graphs["else"]))
+    before = ctx.shared.mark()
+    then, otherwise = (
+        build(importer, ctx, f"{node.name}_{side}", graph, scope, names, [], lambda *_: [])
+        for side, graph in graphs.items()
+    )
+    if any(_differ(a, b) for a, b in zip(then.results, otherwise.results, strict=True)):
+        ctx.shared.forget_since(before)
+        if any(isinstance(a, Value) and _differ(a, b) for a, b in zip(then.results, otherwise.results, strict=True)):
+            ctx.shared.notes.append(
+                f"{node.name}: its branches give results of different ranks; each has the higher one in both cases"
+            )
+        others = {"then": otherwise.results, "else": then.results}
+        then, otherwise = (
+            build(importer, ctx, f"{node.name}_{side}", graph, scope, names, [], lambda *_: [], _like(others[side]))
+            for side, graph in graphs.items()
+        )
+    pairs = [_pair(ctx, a, b) for a, b in zip(then.results, otherwise.results, strict=True)]
+    both = [pair for found in pairs for pair in found]
+    shapes = [_join(ctx, a, b) for a, b in both]
+    dtypes = [a.dtype for a, _ in both]
+    types = [relax.TensorType(s, storage_dtype(d)) for s, d in zip(shapes, dtypes, strict=True)]
+    test = ctx.tensor(ctx.reshape(condition, ()))
+    call = control_flow.branch(test, then.function, otherwise.function, then.captured, types)
+    results = iter(unpacked(ctx, call, dtypes, shapes))
+    return tuple(with_leaves(form, results) for form in then.results)
+
+
+def _differ(a: AnyValue, b: AnyValue) -> bool:
+    """Whether results have to be brought to a common form."""
+    match a, b:
+        case Value(), Value():
+            return a.rank != b.rank and _units(a, b)
+        case SequenceValue(items=one), SequenceValue(items=two) if len(one) == len(two):
+            return any(_differ(x, y) for x, y in zip(one, two, strict=True))
+        case OptionalValue(), OptionalValue():
+            return (a.item is None, a.present is None) != (b.item is None, b.present is None)
+    return False
+
+
+def _units(a: Value, b: Value) -> bool:
+    """Whether the tensor of higher rank has further axes of size 1 in front."""
+    longer = a.shape if a.rank > b.rank else b.shape
+    return all(isinstance(n, int) and n == 1 for n in longer[: abs(a.rank - b.rank)])
+
+
+def _like(others: Sequence[AnyValue]) -> Finish:
+    """Brings the results of a branch to the form that they have in common with those of the other one."""
+
+    def finish(ctx: Context, values: Sequence[AnyValue]) -> list[AnyValue]:
+        return [_formed(ctx, value, other) for value, other in zip(values, others, strict=True)]
+
+    return finish if others else as_they_are
+
+
+def _formed(ctx: Context, value: AnyValue, other: AnyValue) -> AnyValue:
+    match value, other:
+        case Value(), Value() if other.rank > value.rank and _units(value, other):
+            return ctx.reshape(value, (*(1,) * (other.rank - value.rank), *value.shape))
+        case SequenceValue(items, dtype), SequenceValue(items=given) if len(items) == len(given):
+            formed = [_formed(ctx, x, y) for x, y in zip(items, given, strict=True)]
+            return SequenceValue(tuple(v for v in formed if isinstance(v, Value)), dtype)
+        case OptionalValue(item, present), OptionalValue() if _differ(value, other):
+            there = constant(np.asarray(item is not None)) if present is None else present
+            return OptionalValue(_zeros(ctx, other.item) if item is None else item, there)
+    return value
+
+
+def _zeros(ctx: Context, like: Value | SequenceValue | None) -> Value | SequenceValue:
+    """What stands for an item that is not there."""
+
+    def zeros(leaf: Value) -> Value:
+        if not all_plain(leaf.shape):
+            raise Unsupported("an optional that one branch leaves empty, whose sizes are not known")
+        zero = tirx.const(0, storage_dtype(leaf.dtype))
+        return ctx.kernel("absent", lambda: te.compute(leaf.shape, lambda *_: zero, name="absent"), dtype=leaf.dtype)
+
+    found = with_leaves(like, iter([zeros(leaf) for leaf in leaves(ctx, like)]))
+    assert isinstance(found, Value | SequenceValue)
+    return found
+
+
+def _pair(ctx: Context, a: AnyValue, b: AnyValue) -> list[tuple[Value, Value]]:
+    one, two = leaves(ctx, a), leaves(ctx, b)
+    if type(a) is not type(b) or len(one) != len(two):
+        raise Unsupported(f"one branch gives {_described(a)}, the other {_described(b)}")
+    return list(zip(one, two, strict=True))
+
+
+def _described(value: AnyValue) -> str:
+    match value:
+        case Value():
+            return f"{value.dtype} of rank {value.rank}"
+        case SequenceValue(items):
+            return f"a sequence of {len(items)} items"
+    return "an optional"
+
+
+def _join(ctx: Context, a: Value, b: Value) -> list[IntExpr]:
+    if a.dtype != b.dtype or a.rank != b.rank:
+        raise Unsupported(f"the branches give {a.dtype} of rank {a.rank} and {b.dtype} of rank {b.rank}")
+    return [m if ctx.equal(m, n) else _either(ctx, m, n) for m, n in zip(a.shape, b.shape, strict=True)]
+
+
+def _either(ctx: Context, m: IntExpr, n: IntExpr) -> tirx.Var:
+    bounds = {d.var: (d.minimum, d.maximum) for d in ctx.shared.data_dims}
+    upper = [symbolic_upper_bound(x, bounds) for x in (m, n)]
+    known = [u for u in upper if u is not None]
+    maximum = ctx.simplify(tirx.max(*[tirx.Cast("int64", tirx.convert(u)) for u in known])) if len(known) == 2 else None
+    return ctx.new_dim("branch_dim", 0, maximum)

@@ -1,0 +1,83 @@
+// The trial of a GPU behind a model that runs on WebAssembly: with the inputs of its first run, or with a sample.
+
+import { nextTask } from './tasks.mjs';
+
+/** @typedef {import('./module.mjs').ModelModule} ModelModule */
+/** @typedef {import('./module.mjs').Tensor} Tensor */
+/** @typedef {<T>(work: (module: ModelModule) => T | Promise<T>) => Promise<T>} Turn work on the model between its runs */
+/** @typedef {{ reason?: string, module?: ModelModule }} Outcome a module where it is to replace that of the model */
+
+export class Trial {
+  /**
+   * Milliseconds of runs with inputs of the sample's shapes on WebAssembly.
+   * @type {number[]}
+   */
+  times = [];
+  stop = new AbortController();
+  /** Called after a run that counts. */
+  onTime = () => {};
+
+  /**
+   * @param {Tensor[] | undefined} sample
+   * @param {AbortSignal | undefined} signal ends the trial
+   * @param {(trial: Trial, turn: Turn) => Promise<Outcome>} decide
+   */
+  constructor(sample, signal, decide) {
+    this.sample = sample;
+    /** Whether runs of the page's own are not needed. */
+    this.given = Boolean(sample);
+    this.decide = decide;
+    const { stop } = this;
+    signal?.addEventListener('abort', () => stop.abort(signal.reason), { signal: stop.signal });
+  }
+
+  /**
+   * A run on WebAssembly, timed.
+   * @param {ModelModule} module
+   * @param {readonly Tensor[]} tensors
+   * @param {import('./module.mjs').Arrays} [arrays]
+   */
+  async timed(module, tensors, arrays) {
+    const sample = this.sample ?? copiesOf(tensors);
+    const start = performance.now();
+    const results = await module.run(tensors, arrays);
+    const time = performance.now() - start;
+    this.sample = sample;
+    if (shapesOf(sample) === shapesOf(tensors)) {
+      this.times.push(time);
+      this.onTime();
+    }
+    return results;
+  }
+
+  /**
+   * @param {Turn} turn
+   * @returns {Promise<Outcome>}
+   */
+  async outcome(turn) {
+    await nextTask();
+    try {
+      return await this.decide(this, turn);
+    } catch (error) {
+      // What is ended says nothing about the GPU.
+      return this.stop.signal.aborted ? {} : { reason: failed(error) };
+    } finally {
+      this.stop.abort();
+    }
+  }
+}
+
+/** @param {readonly Tensor[]} tensors */
+export function copiesOf(tensors) {
+  return tensors.map((tensor) => ({ ...tensor, data: tensor.data.slice() }));
+}
+
+/** @param {readonly Tensor[]} [tensors] */
+export function shapesOf(tensors) {
+  return tensors?.map(({ shape }) => `[${shape.join(', ')}]`).join(', ');
+}
+
+/** @param {unknown} error */
+export function failed(error) {
+  return `WebGPU failed: ${error instanceof Error ? error.message : error}`;
+}

@@ -1,0 +1,136 @@
+"""`deploykit build --check`: an artifact is let go of only when it computes what ONNX Runtime does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import deploykit as package
+from deploykit.errors import MismatchError, UsageError
+from deploykit.samples import RandomSource
+
+FAULTY_TARGET = '''
+"""The host target with a weight that is off."""
+import numpy as np
+from deploykit.targets.host import HostTarget
+
+
+class Faulty(HostTarget):
+    name = "faulty"
+
+    def package(self, program, emitted, folder, options):
+        names = super().package(program, emitted, folder, options)
+        weights = np.fromfile(folder / "weights.bin", np.float32)
+        weights[-1] += 0.5
+        weights.tofile(folder / "weights.bin")
+        return names
+'''
+
+
+@pytest.fixture
+def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a target that is registered by a package of somebody else and breaks what it packages."""
+    site = tmp_path / "site"
+    metadata = site / "faulty_targets-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty-targets\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[deploykit.targets]\nfaulty = faulty_targets:Faulty\n")
+    (site / "faulty_targets.py").write_text(FAULTY_TARGET)
+    monkeypatch.syspath_prepend(site)
+    return "faulty"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """y[batch, seq, 4] = rows of a table of eight."""
+    rows = np.arange(32, dtype=np.float32).reshape(8, 4)
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["rows", "ids"], ["y"], name="look")],
+        "table",
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, ("batch", "seq"))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ("batch", "seq", 4))],
+        [onnx.numpy_helper.from_array(rows, "rows")],
+    )
+    path = tmp_path / "table.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_a_right_artifact_is_written(deploykit, model: Path, tmp_path: Path) -> None:
+    result = deploykit("build", model, "-o", tmp_path / "dist", "--dim", "batch=1..16", "--check")
+    assert result.code == 0, result.err
+    assert "  check " in result.err
+    assert (tmp_path / "dist" / "manifest.json").is_file()
+
+
+def test_a_wrong_artifact_is_not(deploykit, faulty: str, table: Path, tmp_path: Path) -> None:
+    arguments = ("build", table, "-t", faulty, "--dim", "batch=1..3", "--dim", "seq=1..5", "-o", tmp_path / "dist")
+    before = sorted(tmp_path.iterdir())
+    result = deploykit(*arguments, "--check", "--input", "ids=random:0:6..7")
+    assert result.code == 1
+    text = " ".join(result.err.split())
+    for part in ("output 'y' at batch=3, seq=5:", "worst at [", "largest error 0.5", "Nothing was written"):
+        assert part in text
+    assert sorted(tmp_path.iterdir()) == before
+    assert deploykit(*arguments, "--check").code == 0, "the row that is off is not read by indices of 0 and 1"
+
+
+def test_what_stood_there_stays_when_a_check_fails(deploykit, faulty: str, table: Path, tmp_path: Path) -> None:
+    place = tmp_path / "dist"
+    assert deploykit("build", table, "-o", place).code == 0
+    before = {path: path.read_bytes() for path in place.iterdir()}
+    result = deploykit("build", table, "-t", faulty, "-o", place, "--check", "--input", "ids=random:0:7..7")
+    assert result.code == 1
+    assert {path: path.read_bytes() for path in place.iterdir()} == before
+
+
+def test_python_checks_models_in_memory(faulty: str, table: Path, tmp_path: Path) -> None:
+    proto = onnx.load(table)
+    assert package.build(proto, output=tmp_path / "right", check=True) is not None
+    values = {"ids": RandomSource(0, 7, 7)}
+    with pytest.raises(MismatchError, match="output 'y'"):
+        package.build(proto, target=faulty, output=tmp_path / "wrong", check=True, check_inputs=values)
+    assert not (tmp_path / "wrong").exists()
+
+
+def test_an_imported_model_cannot_be_checked(table: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="give `build` the file"):
+        package.build(package.load(table), output=tmp_path / "dist", check=True)
+
+
+def test_values_without_a_check_are_wrong_use(deploykit, table: Path, tmp_path: Path) -> None:
+    result = deploykit("build", table, "-o", tmp_path / "dist", "--input", "ids=random:0:0..7")
+    assert result.code == 2
+    assert "--check" in result.err
+
+
+def test_an_end_that_cannot_be_run_is_a_note(deploykit, tmp_path: Path) -> None:
+    """The sum of two dims is a dim of its own in the file: its upper bound is not that of the sum."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("Concat", ["a", "b"], ["ab"], axis=0),
+            helper.make_node("Add", ["ab", "c"], ["y"]),
+        ],
+        "sum",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, (name,)) for name in "abc"],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ("n",))],
+    )
+    path = tmp_path / "sum.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    bounds = ("--dim", "a=1..4", "--dim", "b=1..4", "--dim", "c=2..7")
+    result = deploykit("build", path, *bounds, "-o", tmp_path / "dist", "--check")
+    assert result.code == 0, result.err
+    assert "not checked at a=4, b=4, c=7:" in " ".join(result.err.split())
+    result = deploykit("build", path, *bounds[:-1], "c=5..7", "-o", tmp_path / "dist", "--check")
+    assert result.code == 2
+    assert "neither end" in result.err
+
+
+def test_values_that_onnxruntime_refuses_leave_nothing(deploykit, table: Path, tmp_path: Path) -> None:
+    result = deploykit("build", table, "-o", tmp_path / "dist", "--check", "--input", "ids=random:0:90..99")
+    assert result.code == 2
+    assert not (tmp_path / "dist").exists()

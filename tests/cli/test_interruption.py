@@ -1,0 +1,96 @@
+"""Signals while native code runs: who waits for it stops waiting, its programs end, and nothing is left behind."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+SECONDS = 15.0
+"""For what takes a moment on a machine with nothing else to do. What runs natively takes a multiple of it."""
+
+NATIVE = """
+import ctypes, os, signal, threading, time
+from deploykit.parallel import busy, each, interruptible, run_program
+
+sleep = ctypes.CDLL(None).sleep
+cleaned = []
+
+def stopped(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGTERM, stopped)
+
+@interruptible
+def work(function):
+    try:
+        return function()
+    finally:
+        cleaned.append(True)
+
+def interrupted(function):
+    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    start = time.monotonic()
+    try:
+        work(function)
+    except KeyboardInterrupt:
+        return time.monotonic() - start
+"""
+
+
+def run(script: str) -> list[str]:
+    command = [sys.executable, "-c", NATIVE + script + "\nos._exit(0)"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+@pytest.mark.parametrize("call", ["sleep(90)", "each(lambda _: sleep(90), range(4))"])
+def test_nobody_waits_for_native_code(call: str) -> None:
+    seconds, left = run(f"print(interrupted(lambda: {call})); print(busy(), flush=True)")
+    assert float(seconds) < SECONDS
+    assert left == "True"
+
+
+def test_programs_end_and_the_caller_cleans_up() -> None:
+    seconds, left, cleaned = run(
+        "print(interrupted(lambda: run_program(['sh', '-c', 'sleep 90; echo'])))\nprint(busy(), cleaned, flush=True)"
+    )
+    assert float(seconds) < SECONDS
+    assert (left, cleaned) == ("False", "[True]")
+
+
+def test_results_and_errors_are_those_of_the_function() -> None:
+    found = run(
+        "print(work(lambda: sum(each(lambda n: n * n, range(10)))))\n"
+        "try:\n    work(lambda: each(lambda n: 1 // (n - 3), range(9)))\n"
+        "except ZeroDivisionError as error:\n    print(type(error).__name__, flush=True)"
+    )
+    assert found == ["285", "ZeroDivisionError"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_build_stops_while_machine_code_is_made(number: signal.Signals, tmp_path: Path) -> None:
+    operators = ["Sin", "Cos"] * 150
+    names = ["x", *(f"v{k}" for k in range(len(operators) - 1)), "y"]
+    nodes = [helper.make_node(op, [a], [b]) for op, a, b in zip(operators, names, names[1:], strict=False)]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy")
+    graph = helper.make_graph(nodes, "waves", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), tmp_path / "m.onnx")
+    command = [sys.executable, "-m", "deploykit", "build", tmp_path / "m.onnx", "-o", tmp_path / "out"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as build:
+        assert build.stderr is not None
+        for line in build.stderr:
+            if line.split()[:1] == ["program"]:
+                break
+        time.sleep(2)
+        start = time.monotonic()
+        build.send_signal(number)
+        assert build.wait() == 128 + number
+        assert time.monotonic() - start < SECONDS
+    assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]

@@ -1,0 +1,212 @@
+"""Models with edited fields: `python -m tests.fuzz.fields --seed S --loads N --builds M`.
+
+The models of the ONNX backend suite, which are of every operator, get one to four changes (`mutations`) and are loaded;
+of `--builds` more, those that load are built, run and compared with ONNX Runtime, else with ONNX's reference
+implementation. What is allowed is a `DeploykitError` that says what is wrong with the model, or the right result.
+
+    loaded      the model was read and not built
+    right       its results are those of a reference
+    refused     a `DeploykitError`
+    blamed      one that shows an exception of Python or TVM to the user
+    wrong, fault, died, unjudged     as in `judge`
+
+Failing models are saved under build/fuzz. The exit code is 1 when there are any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import random
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+import deploykit
+from tests.conformance.suite import cases, known_failures
+from tests.fuzz.judge import Feeds, Outcome, Way, judge, text_of
+from tests.fuzz.mutations import mutate
+from tests.fuzz.workers import Died, Limits, Say, run
+
+FOLDER = Path("build/fuzz")
+PROGRESS = 500
+CHARACTERS = 300
+LOAD, BUILD = Limits(seconds=20, bytes=6 << 30), Limits(seconds=60, bytes=6 << 30)
+EMBEDDED = 10
+"""One in so many builds is C under sanitizers."""
+SYMBOLIC = (1, 3)
+"""Sizes that symbolic dims are run at."""
+LARGEST_INPUT = 1 << 20
+
+UNKIND = re.compile(
+    r"\b(?:\w*(?:Error|Exception|Interrupt)|StopIteration)\b(?<!ShapeInferenceError)(?<!TypeInferenceError)"
+    r"|Check failed|is false|Traceback|object at 0x|NoneType|tirx?\.|relax\.|tvm|\bT\.\w|internal",
+    re.IGNORECASE,
+)
+"""What no user should read."""
+
+
+FAILURES = ("wrong", "fault", "died", "blamed")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do with the mutation of a seed."""
+
+    seed: int
+    build: bool
+
+
+def seeds() -> list[str]:
+    """Names of the cases whose models are changed."""
+    return [name for name in sorted(cases()) if name not in known_failures() and cases()[name].kind != "real"]
+
+
+def mutated(seed: int, names: list[str]) -> tuple[str, onnx.ModelProto, list[str], dict[str, np.ndarray]]:
+    """The case, its model changed, what was changed, and the inputs that the case stores."""
+    chooser = random.Random(seed)
+    name = chooser.choice(names)
+    case = cases()[name]
+    model = case.model
+    assert model is not None
+    changed, said = mutate(model, chooser, chooser.choice([1, 1, 1, 2, 2, 3, 4]))
+    stored: dict[str, np.ndarray] = {}
+    if case.source.data_sets:
+        for value, array in zip(model.graph.input, case.source.data_sets[0][0], strict=False):
+            if isinstance(array, onnx.TensorProto):
+                stored[value.name] = numpy_helper.to_array(array)
+            elif isinstance(array, np.ndarray | np.generic):
+                stored[value.name] = np.asarray(array)
+    return name, changed, said, stored
+
+
+_NAMES: list[str] = []
+
+
+def outcome(plan: Plan, say: Say) -> Outcome:
+    if not _NAMES:
+        _NAMES.extend(seeds())
+    say("mutate")
+    _, model, _, stored = mutated(plan.seed, _NAMES)
+    say("load")
+    warnings.simplefilter("ignore")
+    try:
+        deploykit.load(model)
+    except deploykit.DeploykitError as error:
+        return Outcome("blamed" if UNKIND.search(_own(str(error))) else "refused", str(error))
+    except Exception as error:  # noqa: BLE001  whatever else a load raises is what is looked for
+        return Outcome("fault", f"load: {type(error).__name__}: {error}")
+    if not plan.build:
+        return Outcome("loaded")
+    runs = list(_runs(model, stored, plan.seed))
+    if not runs:
+        return Outcome("unjudged", "its inputs are too large")
+    return judged(model, runs, _way(plan.seed), say)
+
+
+def _own(message: str) -> str:
+    """A message without what it quotes of the model."""
+    return re.sub(r"'[^']*'", "''", message)
+
+
+def _way(seed: int) -> Way:
+    chooser = random.Random(f"way of {seed}")
+    if chooser.randrange(EMBEDDED) == 0:
+        return Way("embedded", sanitize=True, largest=8)
+    return Way("host", chooser.choice(["O0", "O2", "O2"]))
+
+
+def judged(model: onnx.ModelProto, runs: list[Feeds], way: Way, say: Say) -> Outcome:
+    found = judge(model, runs, None, way, say)
+    if found.kind in ("refused", "no run") and UNKIND.search(_own(found.detail)):
+        return Outcome("blamed", found.detail)
+    return found
+
+
+def _runs(model: onnx.ModelProto, stored: Feeds, seed: int) -> Iterator[dict[str, np.ndarray]]:
+    """Inputs at each size of the symbolic dims: those of the case where they fit, else random ones."""
+    weights = {t.name for t in model.graph.initializer}
+    inputs = [v for v in model.graph.input if v.name not in weights]
+    symbolic = any(d.dim_param or not d.dim_value for v in inputs for d in v.type.tensor_type.shape.dim)
+    generator = np.random.default_rng(seed)
+    for size in SYMBOLIC if symbolic else SYMBOLIC[:1]:
+        feeds = {}
+        for value in inputs:
+            shape = [_size(d, size) for d in value.type.tensor_type.shape.dim]
+            if any(not 0 <= n <= LARGEST_INPUT for n in shape) or np.prod(shape, dtype=float) > LARGEST_INPUT:
+                return
+            element = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+            given = stored.get(value.name)
+            if given is not None and given.shape == tuple(shape) and given.dtype == element:
+                feeds[value.name] = given
+            elif given is not None and given.size and given.dtype.kind in "iub" and element.kind in "iub":
+                feeds[value.name] = np.resize(given, shape).astype(element)
+            else:
+                feeds[value.name] = np.asarray(generator.integers(0, 2, shape)).astype(element)
+                if element.kind == "f":
+                    feeds[value.name] = generator.standard_normal(shape).astype(element)
+        yield feeds
+
+
+def _size(dim: onnx.TensorShapeProto.Dimension, size: int) -> int:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value)
+    return int(dim.dim_param[1:]) + size - 1 if re.fullmatch(r"d\d+", dim.dim_param) else size
+
+
+def settled(answer: Outcome | Died) -> Outcome:
+    """A process that died is a fault, unless a reference was at work."""
+    if isinstance(answer, Outcome):
+        return answer
+    return Outcome(
+        "unjudged" if answer.phase in ("reference", "mutate") else "died", f"{answer.phase}: {answer.reason}"
+    )
+
+
+def save(plan: Plan, found: Outcome) -> Path:
+    """Write the model and what happened."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    path = FOLDER / f"fields-{plan.seed}"
+    name, model, said, _ = mutated(plan.seed, seeds())
+    onnx.save(model, path.with_suffix(".onnx"))
+    changes = "\n".join(f"    {line}" for line in said)
+    path.with_suffix(".txt").write_text(
+        f"{found.kind}: {found.detail}\n{_way(plan.seed)}\n{name}\n{changes}\n{text_of(model)}\n"
+    )
+    return path
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="of the first model")
+    parser.add_argument("--loads", type=int, default=1000, help="models to load")
+    parser.add_argument("--builds", type=int, default=0, help="models to build, run and compare besides")
+    parser.add_argument("--jobs", type=int, default=1)
+    options = parser.parse_args()
+    first = options.seed
+    loads = [Plan(first + i, build=False) for i in range(options.loads)]
+    builds = [Plan(first + options.loads + i, build=True) for i in range(options.builds)]
+    total: collections.Counter[str] = collections.Counter()
+    for plans, limits in ((loads, LOAD), (builds, BUILD)):
+        for plan, answer in run(plans, outcome, limits, options.jobs):
+            found = settled(answer)
+            total[found.kind] += 1
+            if found.kind in FAILURES:
+                words = " ".join(found.detail.split())[:CHARACTERS]
+                print(f"{plan.seed}: {found.kind}: {words} ({save(plan, found)}.onnx)", flush=True)
+            if total.total() % PROGRESS == 0:
+                print(f"{total.total()} of {len(loads) + len(builds)}: {dict(total)}", flush=True)
+    for kind, count in total.most_common():
+        print(f"{kind:10}{count:8}")
+    return int(any(total[kind] for kind in FAILURES))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

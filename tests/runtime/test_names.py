@@ -1,0 +1,155 @@
+"""Any text may be the name of an input, an output, a dim or a model: the C that is written compiles without a warning,
+in C and included in C++, beside the usual headers, and computes the same as under plain names."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import deploykit
+from deploykit.artifact import Artifact
+from deploykit.cli import app
+from deploykit.compiler.codegen.c.names import Scopes
+from deploykit.compiler.codegen.names import Names, constants, identifier, means_something, prefix
+from deploykit.compiler.program.ir import Copy, Program
+from deploykit.session import Session
+from deploykit.targets.base import PackageOptions, find_target, write_artifact
+from tests.frontends.onnx.harness import parse
+from tests.runtime.programs import Draft
+from tests.words import words
+
+HEADERS = {
+    "c": "assert complex ctype errno fenv float inttypes limits locale math setjmp signal stdarg stdbool stdint stdio "
+    "stdlib string time unistd",
+    "c++": "cassert cerrno cfenv cfloat cinttypes climits cmath complex csetjmp csignal cstdio cstdlib cstring ctime "
+    "algorithm string vector",
+}
+STANDARDS = [("c", "c99"), ("c", "gnu17"), ("c++", "c++11"), ("c++", "gnu++20")]
+WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
+
+
+DIMS = 75
+"""Dims of one program: the time to write one grows with their square."""
+
+
+def parts(kind: str) -> list[list[str]]:
+    """All words, in as many lists as there are programs."""
+    step = DIMS if kind == "dims" else len(words())
+    return [words()[first : first + step] for first in range(0, len(words()), step)]
+
+
+def named(title: str, kind: str, part: Sequence[str]) -> Program:
+    """A program whose inputs, outputs or dims are called by words; input `i` is copied to output `i`."""
+    draft = Draft(title)
+    steps = []
+    for index, word in enumerate(part):
+        extent = draft.dim(word, 1, 4) if kind == "dims" else index % 4 + 1
+        source = draft.input(word if kind == "inputs" else f"from{index}", "float32", (extent, 2))
+        target = draft.output(word if kind == "outputs" else f"into{index}", "float32", (extent, 2))
+        steps.append(Copy(target, source))
+    return draft.program(*steps)
+
+
+def written(program: Program, target: str, folder: Path) -> Artifact:
+    return write_artifact(program, find_target(target), folder, PackageOptions())
+
+
+def included(folder: Path) -> None:
+    """Compile a program that includes the model's header behind and in front of all others, as C and as C++."""
+    for language, standard in STANDARDS:
+        others = [f"#include <{name}{'.h' if language == 'c' else ''}>\n" for name in HEADERS[language].split()]
+        for lines in ([*others, '#include "model.h"\n'], ['#include "model.h"\n', *others]):
+            source = "".join([*lines, "int main(void) { return 0; }\n"])
+            command = ["gcc", "-x", language, f"-std={standard}", *WARNINGS, "-fsyntax-only", f"-I{folder}", "-"]
+            result = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+            assert result.returncode == 0, f"{standard}: {result.stderr[:2000]}"
+
+
+def test_there_are_enough_words() -> None:
+    assert len(words()) > 500
+
+
+@pytest.mark.parametrize(
+    ("kind", "part"), [(kind, part) for kind in ("inputs", "outputs", "dims") for part in parts(kind)]
+)
+def test_every_word_names_a_port_or_a_dim(kind: str, part: list[str], tmp_path: Path) -> None:
+    artifact = written(named("words", kind, part), "embedded", tmp_path / "dist")
+    included(artifact.path)
+    flags = f"CFLAGS=-std=c99 -O0 {' '.join(WARNINGS)} -Wno-trigraphs"
+    made = subprocess.run(["make", "-C", artifact.path, "run", flags], capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr[:3000]
+    expected = [[[i, -i]] * (i % 4 + 1) for i in range(len(part))]
+    with Session(artifact.path) as session:
+        assert [thing.name for thing in getattr(session.manifest, kind)] == part
+        results = session.run(dict(zip([port.name for port in session.manifest.inputs], expected, strict=True)))
+        assert [result.tolist() for result in results.values()] == expected
+        if kind == "dims":
+            assert session.peak_bytes(dict.fromkeys(part, 2)) == 0
+
+
+@pytest.mark.parametrize("word", words(), ids=ascii)
+def test_every_word_names_a_model(word: str) -> None:
+    """Several models, under any names, are in one program together with the core."""
+    own = prefix(word)
+    assert identifier(own) == own
+    assert len(own) < 200
+    assert not means_something(f"{own}_model")
+    assert own.lower() not in {"dk", "deploykit", "driver", "c", "m", "all", "clean", "example", "test"}
+    assert not own.lower().startswith("dk_")
+
+
+@pytest.mark.parametrize(
+    "word", ["dk", "DK_model", "m", "example", "deploykit", "int", "main", "test", "名前", "x" * 300]
+)
+def test_models_under_such_names_compile_and_run(word: str, tmp_path: Path) -> None:
+    draft = Draft(word)
+    n = draft.dim("n", 1, 4)
+    source = draft.input("x", "float32", (n,))
+    for target in ("embedded", "host"):
+        artifact = written(draft.program(Copy(draft.output("y", "float32", (n,)), source)), target, tmp_path / target)
+        included(artifact.path)
+        with Session(artifact.path) as session:
+            assert session(x=[3, 4])["y"].tolist() == [3, 4]
+        draft.outputs.clear()
+    subprocess.run(["make", "-C", tmp_path / "embedded", "run"], check=True, capture_output=True)
+
+
+def test_constants_do_not_collide_with_each_other_or_their_sizes() -> None:
+    names = ["x", "X", "x_bytes", "X_BYTES", "x bytes", "x_2", "x_bytes_bytes", *words()]
+    found = constants(names)
+    assert len(set(found)) == len(names)
+    assert not {f"{word}_BYTES" for word in found} & set(found)
+
+
+def test_names_of_a_scope_are_its_own() -> None:
+    names = Names(["taken"], "model_")
+    wanted = ["x", "x", "X", "taken", "model_run", "size_t", "dk_init", "FLT_MAX", "é", "è", "9"]
+    found = ["x", "x_2", "X", "taken_2", "nmodel_run", "size_t_2", "ndk_init", "nFLT_MAX", "v", "v_2", "v9"]
+    assert [names.take(word) for word in wanted] == found
+
+
+def test_names_in_kernels_are_no_words_of_c() -> None:
+    scopes = Scopes()
+    found = [scopes.fresh(word) for word in words()]
+    assert len(set(found)) == len(found)
+    assert not [word for word in found if means_something(word)]
+
+
+def test_names_of_functions_and_parameters_of_python(tmp_path: Path) -> None:
+    """`main` is a function of the compiler, `self` a parameter of a session, `file` one of NumPy's archives."""
+    text = """(float[n] self, float[n] X, float[n] x) => (float[n] main, float[n] file) {
+        main = Add(self, X)  file = Sub(X, x) }"""
+    deploykit.build(parse(text), output=tmp_path / "dist")
+    with deploykit.open(tmp_path / "dist") as session:
+        results = session(self=[1.0], X=[2.0], x=[4.0])
+        assert {name: result.tolist() for name, result in results.items()} == {"main": [3], "file": [-2]}
+    sources = [argument for name in ("self", "X", "x") for argument in ("--input", f"{name}=random:0")]
+    ran = CliRunner().invoke(app, ["run", str(tmp_path / "dist"), *sources, "--output", str(tmp_path / "out.npz")])
+    assert ran.exit_code == 0, ran.output
+    with np.load(tmp_path / "out.npz") as saved:
+        assert sorted(saved) == ["file", "main"]

@@ -1,0 +1,248 @@
+"""Build exported models and compare what they compute: `python -m tests.zoo.check FOLDER TARGET NAME.EXPORTER ...`.
+
+Writes `TARGET.json` into the folder of the export. The `status` in it is
+
+    right      every output agrees at all sizes
+    wrong      some output does not
+    refused    the model, or a size that ONNX Runtime takes, is refused with an error for users
+    crash      any other exception, a signal, or too much time or memory
+    unjudged   ONNX Runtime cannot run the model at some sizes, and what PyTorch computes there is something else
+    invalid    refused or not right, and ONNX Runtime runs it at none of the sizes: the exporter wrote no valid model
+
+Targets are `host`, `embedded`, `wasm` and `webgpu`, which runs in Chromium.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from tests.zoo import forked
+from tests.zoo.case import ROUNDS
+from tests.zoo.judge import Verdict, verdict
+
+TIMED_SECONDS = 0.4
+
+LIMITS = {
+    "host": forked.Limits(420),
+    "embedded": forked.Limits(420),
+    "wasm": forked.Limits(420, None),
+    "webgpu": forked.Limits(600, None),
+}
+"""By target, which are all there are. Engines of JavaScript reserve more memory than there is."""
+
+Arrays = Mapping[str, np.ndarray]
+
+
+def check(folder: Path, target: str, *, timed: bool = True) -> dict[str, Any]:
+    """How the export in `folder` fares on `target`."""
+    import deploykit
+    from deploykit.errors import DeploykitError
+
+    model = folder / "model.onnx"
+    data = np.load(folder / "data.npz")
+    rounds = [part(data, number, "input") for number in range(ROUNDS)]
+    runtime = _runtime(model)
+    expected = [_try(runtime, inputs) for inputs in rounds]
+    found: dict[str, Any] = {"nodes": len(onnx.load(model).graph.node)}
+    if not any(expected):
+        found["onnxruntime"] = "refuses the model at every size"
+    place = folder / f"artifact-{target}"
+    built, device = _platform(target)
+    before = _cpu_seconds()
+    try:
+        found["check"] = _build(model, built, bounds(model, rounds), place, checked=device != "webgpu")
+        found["build"] = round(_cpu_seconds() - before, 2)
+        found["bytes"] = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
+        with deploykit.open(place, device=device) as session:
+            found |= _compare(session, data, rounds, expected)
+            if found["status"] != "right" and not any(expected):
+                found["status"] = "invalid"
+            if timed and found["status"] == "right" and any(expected) and target == "host":
+                largest = max(rounds, key=lambda arrays: sum(array.size for array in arrays.values()))
+                found["ratio"] = _ratio(session, model, largest)
+    except DeploykitError as error:
+        found |= {"status": "refused" if any(expected) else "invalid", "error": str(error)[:2000]}
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    return found
+
+
+def _platform(target: str) -> tuple[Any, str | None]:
+    """What to build for, and the device to run on."""
+    if target not in {"wasm", "webgpu"}:
+        return target, None
+    from deploykit import onnx_backend
+    from tests.conformance import web
+
+    with web.on(target):
+        return onnx_backend.TARGET, target
+
+
+def _compare(session: Any, data: Any, rounds: list[Arrays], expected: list[Arrays | None]) -> dict[str, Any]:
+    from deploykit.errors import ShapeError
+
+    verdicts: list[Verdict] = []
+    for number, (inputs, runtime) in enumerate(zip(rounds, expected, strict=True)):
+        try:
+            actual = session.run(inputs)
+        except ShapeError as error:
+            if runtime is None:
+                continue
+            return {"status": "refused", "error": f"round {number}: {error}"[:2000]}
+        torch, exact = part(data, number, "float32"), part(data, number, "float64")
+        verdicts += [
+            verdict(name, array, (runtime or {}).get(name), torch.get(name), exact.get(name))
+            for name, array in actual.items()
+        ]
+    return summary(verdicts)
+
+
+def summary(verdicts: list[Verdict]) -> dict[str, Any]:
+    wrong = [one for one in verdicts if one.fault]
+    if not verdicts:
+        return {"status": "unjudged", "error": "no sizes were run"}
+    found: dict[str, Any] = {
+        "status": "wrong" if wrong else "right",
+        "error_max": max((one.error for one in verdicts if not one.fault), default=None),
+        "judges": sorted({one.judge for one in verdicts}),
+        "torch_max": max((one.torch for one in verdicts if one.torch is not None), default=None),
+    }
+    if wrong:
+        worst = {one.output: one for one in sorted(wrong, key=lambda one: one.error)}
+        found["error"] = "; ".join(f"{one.output} {one.fault} ({one.judge})" for one in list(worst.values())[:6])
+        found["wrong"] = [asdict(one) for one in wrong[:20]]
+        if all(one.judge == "pytorch" for one in wrong):
+            found["status"] = "unjudged"
+    return found
+
+
+def part(data: Any, number: int, what: str) -> dict[str, np.ndarray]:
+    """The arrays of a round: `input`, `float32` or `float64`."""
+    start = f"{number}/{what}/"
+    return {name.removeprefix(start): data[name] for name in data.files if name.startswith(start)}
+
+
+def bounds(model: Path, rounds: Sequence[Arrays]) -> dict[str, tuple[int, int]]:
+    """The smallest and largest size that each dim of the inputs has in the rounds.
+
+    The inputs are loaded without the graph: sizes of any extent can be formulas that take minutes."""
+    import deploykit
+
+    interface = onnx.load(model, load_external_data=False)
+    weights = {tensor.name for tensor in interface.graph.initializer}
+    inputs = [value for value in interface.graph.input if value.name not in weights]
+    for values in (interface.graph.input, interface.graph.output):
+        del values[:]
+        values.extend(inputs)
+    del interface.graph.node[:], interface.graph.initializer[:], interface.graph.value_info[:]
+    found: dict[str, list[int]] = {}
+    for port in deploykit.load(interface).inputs:
+        for axis, dim in enumerate(port.shape):
+            if not isinstance(dim, int):
+                found.setdefault(dim.name, []).extend(arrays[port.name].shape[axis] for arrays in rounds)
+    return {name: (min(sizes), max(sizes)) for name, sizes in found.items()}
+
+
+def _build(
+    model: Path, target: Any, dims: Mapping[str, tuple[int, int]], place: Path, *, checked: bool = True
+) -> str | None:
+    """Build with a check at the ends of the bounds, or without one where that finds a difference, which may lie within
+    the tolerance of the zoo, or cannot be made, as where sizes depend on each other; what the check found."""
+    import deploykit
+    from deploykit.errors import MismatchError, UsageError
+
+    try:
+        deploykit.build(model, target=target, dims=dims, output=place, check=checked)
+    except (MismatchError, UsageError) as error:
+        deploykit.build(model, target=target, dims=dims, output=place)
+        return str(error)[:500]
+    return "agrees" if checked else None
+
+
+def _runtime(model: Path) -> Any:
+    from deploykit import reference
+
+    try:
+        return reference.load(model)
+    except Exception as error:  # noqa: BLE001  whatever it raises, it is not the judge
+        print("ONNX Runtime:", error)
+        return None
+
+
+def _try(runtime: Any, inputs: Arrays) -> Arrays | None:
+    try:
+        found: Arrays | None = runtime(inputs) if runtime is not None else None
+    except Exception as error:  # noqa: BLE001
+        print("ONNX Runtime:", error)
+        return None
+    return found
+
+
+def _ratio(session: Any, model: Path, inputs: Arrays) -> float:
+    """Time of ONNX Runtime over ours."""
+    from deploykit.benchmark import benchmark
+
+    found = benchmark(session, inputs, against="onnxruntime", model=model, seconds=TIMED_SECONDS)
+    assert found.peer is not None
+    return round(found.peer.fastest / found.ours.fastest, 2)
+
+
+def _cpu_seconds() -> float:
+    """Of this process and those that it waited for."""
+    return sum(
+        usage.ru_utime + usage.ru_stime
+        for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("target")
+    parser.add_argument("exports", nargs="+", metavar="NAME.EXPORTER")
+    options = parser.parse_args()
+    prepare()
+    for name in options.exports:
+        began = time.monotonic()
+        found = run(options.folder / name, options.target)
+        seconds = time.monotonic() - began
+        reason = found.get("error", "")[:200]
+        print(f"{name} {options.target}: {found['status']} {reason!r} {seconds:.0f} s", file=sys.stderr, flush=True)
+
+
+def run(folder: Path, target: str) -> dict[str, Any]:
+    """`check` in a process of its own, its result stored."""
+    found = forked.run(partial(check, folder, target), folder / f"{target}.log", LIMITS[target])
+    if "kind" in found:
+        found["status"] = "crash"
+        shutil.rmtree(folder / f"artifact-{target}", ignore_errors=True)
+    (folder / f"{target}.json").write_text(json.dumps(found, indent=1))
+    return found
+
+
+def prepare() -> None:
+    """Import what every build needs."""
+    import onnxruntime  # noqa: F401
+
+    import deploykit.building
+    import deploykit.compiler.pipeline
+    import deploykit.frontends.onnx
+    import deploykit.session
+    import deploykit.verify  # noqa: F401
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""`docs/models.md`: every export of the zoo with what was measured, from the results of the last runs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from statistics import median
+
+from tests.zoo.architectures import CASES
+from tests.zoo.results import ROOT, Result, exceptions, failed
+
+PAGE = ROOT / "docs" / "models.md"
+TARGETS = ("host", "embedded", "wasm", "webgpu")
+FAMILIES = ("text", "decoder", "encoder-decoder", "vision", "audio", "multimodal", "time series", "tables")
+"""In the order of the page."""
+
+MARKS = {
+    "right": "✓",
+    "wrong": "**wrong**",
+    "refused": "refused",
+    "crash": "crash",
+    "unjudged": "?",
+    "invalid": "-",
+}
+
+INTRODUCTION = """\
+# Models of other makers
+
+What `make zoo` measured: architectures of the `transformers` package in tiny configurations with random weights, as
+PyTorch's two exporters write them, and models of tables as the converters of scikit-learn, XGBoost and LightGBM do.
+Batches, sequences and images have dynamic sizes. Each export is built once for a target and run at four sizes of every
+dim, 1 and odd ones among them; every output is compared with ONNX Runtime and with what PyTorch computes. Where ONNX
+Runtime itself is off, PyTorch in float64 decides.
+
+An error is the largest difference over the largest magnitude of the output; up to 1e-4 is right. *Ratio* is the time of
+ONNX Runtime over that of `host`, one thread, at the largest of the four sizes: above 1 deploykit is faster. *Build* is
+processor time for `host`, the check at the ends of the bounds included. ✓ agrees at every size; - means that ONNX
+Runtime cannot run the export either: the exporter wrote an invalid model. A blank was not run."""
+
+
+def write(results: Mapping[str, Result]) -> None:
+    PAGE.write_text(text(results), encoding="utf-8")
+
+
+def text(results: Mapping[str, Result]) -> str:
+    made = {name: result for name, result in results.items() if result.targets and "error" not in result.export}
+    parts = [INTRODUCTION, *_summary(made)]
+    for family, names in _families(made).items():
+        parts += [f"## {family.capitalize()}", _table(made[name] for name in names)]
+    parts += _exceptions(made)
+    parts += _not_exported(results)
+    return "\n\n".join(parts) + "\n"
+
+
+def _summary(made: Mapping[str, Result]) -> list[str]:
+    rows = [
+        "| target | exports | right | wrong | refused | crash | cannot be judged | invalid exports |",
+        "|---|" + "---:|" * 7,
+    ]
+    for target in TARGETS:
+        count = Counter(r.targets[target]["status"] for r in made.values() if target in r.targets)
+        if count:
+            cells = [count[status] for status in ("right", "wrong", "refused", "crash", "unjudged", "invalid")]
+            rows.append(f"| {target} | {count.total()} | " + " | ".join(map(str, cells)) + " |")
+    architectures = {result.architecture.removesuffix("-past").removesuffix("-static") for result in made.values()}
+    ratios = [r.targets["host"]["ratio"] for r in made.values() if r.targets.get("host", {}).get("ratio")]
+    listed = {name.removesuffix("-past").removesuffix("-static") for name in CASES}
+    tables = len(architectures - listed)
+    measured = f"Measured are {len(made)} exports of {len(architectures)} models: {len(architectures) - tables} of the"
+    lines = [f"{measured} {len(listed)} of `transformers` in the list, and {tables} of tables."]
+    if ratios:
+        lines.append(f"The median ratio of {len(ratios)} exports is {median(ratios):.2f}.")
+    return [" ".join(lines), "\n".join(rows)]
+
+
+def _families(made: Mapping[str, Result]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {family: [] for family in FAMILIES}
+    for name, result in made.items():
+        case = CASES.get(result.architecture)
+        found[case.family if case else "tables"].append(name)
+    return {family: names for family, names in found.items() if names}
+
+
+def _table(results: Iterable[Result]) -> str:
+    rows = [
+        "| architecture | exporter | dims | host | embedded | wasm | webgpu | error | ratio | build |",
+        "|---|---|---|---|---|---|---|---:|---:|---:|",
+    ]
+    for result in results:
+        marks = [MARKS[result.targets[t]["status"]] if t in result.targets else "" for t in TARGETS]
+        errors = [found["error_max"] for found in result.targets.values() if found.get("error_max") is not None]
+        host = result.targets.get("host", {})
+        cells = [
+            result.architecture,
+            result.exporter,
+            ", ".join(result.export.get("dims", ())),
+            *marks,
+            f"{max(errors):.0e}" if errors else "",
+            f"{host['ratio']:.1f}" if host.get("ratio") else "",
+            f"{host['build']:.1f} s" if host.get("build") else "",
+        ]
+        rows.append("| " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
+def _exceptions(made: Mapping[str, Result]) -> list[str]:
+    known = exceptions()
+    lines = [f"- {title}: {known.get(title) or reason}" for title, reason in failed(made).items()]
+    return ["## Exceptions", "\n".join(lines)] if lines else []
+
+
+def _not_exported(results: Mapping[str, Result]) -> list[str]:
+    lines = [
+        f"- {name}: {_plain(result.export['error'])[:160]}"
+        for name, result in results.items()
+        if "error" in result.export
+    ]
+    if not lines:
+        return []
+    return [
+        "## What the exporters refuse",
+        "Nothing was built of these; the reasons are the exporters' own.",
+        "\n".join(lines),
+    ]
+
+
+def _plain(message: object) -> str:
+    """A message on one line, without what colours a terminal."""
+    return " ".join(re.sub(r"\x1b\[\d+m", "", str(message)).split())

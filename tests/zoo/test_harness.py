@@ -1,0 +1,136 @@
+"""The zoo's own parts: who decides what is right, work with limits, the list of cases, the page."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.zoo import forked, page
+from tests.zoo.architectures import CASES
+from tests.zoo.case import ROUNDS, SIZES, Input
+from tests.zoo.check import summary
+from tests.zoo.judge import verdict
+from tests.zoo.results import Result
+
+ONES = np.ones((2, 3), np.float32)
+
+
+def test_there_are_enough_architectures() -> None:
+    names = {name.removesuffix("-past").removesuffix("-static") for name in CASES}
+    assert len(names) >= 120
+    assert {case.family for case in CASES.values()} >= {
+        "text",
+        "vision",
+        "audio",
+        "multimodal",
+        "time series",
+        "decoder",
+    }
+    forms = {case.form for case in CASES.values()}
+    assert forms == {"plain", "past", "static"}
+
+
+def test_every_case_has_sizes_for_its_dims() -> None:
+    for case in CASES.values():
+        for number in range(ROUNDS + 1):
+            arrays = case.samples(number)
+            assert all(array.size for array in arrays.values()), case.name
+    for name, sizes in SIZES.items():
+        assert len(sizes) == ROUNDS + 1, name
+
+
+def test_samples_are_the_same_every_time() -> None:
+    one = Input("x", ("batch", "past+seq"))
+    arrays = [one.sample({"batch": 2, "past": 3, "seq": 4}, np.random.default_rng(1)) for _ in range(2)]
+    assert arrays[0].shape == (2, 7)
+    np.testing.assert_array_equal(*arrays)
+
+
+def test_masks_begin_with_ones() -> None:
+    mask = Input("mask", ("batch", "seq"), "mask").sample({"batch": 9, "seq": 6}, np.random.default_rng(0))
+    assert mask[:, 0].all()
+    assert (np.diff(mask, axis=-1) <= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("runtime", "exact", "fault", "judge"),
+    [
+        (ONES, ONES, False, "onnxruntime"),
+        (ONES, None, False, "onnxruntime"),
+        (ONES, ONES * 2, False, "onnxruntime"),  # the exporter changed the model; the file says what is right
+        (ONES * 2, ONES, False, "pytorch"),  # ONNX Runtime is off
+        (None, ONES, False, "pytorch"),
+        (ONES * 2, ONES * 3, True, "onnxruntime"),
+        (ONES * 2, None, True, "onnxruntime"),
+        (None, ONES * 2, True, "pytorch"),
+        (np.ones((3, 2), np.float32), None, True, "onnxruntime"),
+        (ONES * np.nan, None, True, "onnxruntime"),
+        (None, None, True, "nothing"),
+    ],
+)
+def test_who_decides(runtime: np.ndarray | None, exact: np.ndarray | None, fault: bool, judge: str) -> None:
+    found = verdict("y", ONES, runtime, exact, exact)
+    assert (found.fault is not None, found.judge) == (fault, judge)
+
+
+def test_an_output_may_be_off_by_what_onnxruntime_is() -> None:
+    """Three times as far as ONNX Runtime from the truth, which is itself beyond the tolerance, is rounding."""
+    assert verdict("y", ONES * (1 + 6e-4), ONES * (1 - 2e-4), None, ONES).fault is None
+    assert verdict("y", ONES * (1 + 1e-2), ONES * (1 - 2e-4), None, ONES).fault is not None
+
+
+def test_a_case_is_wrong_when_one_output_is() -> None:
+    verdicts = [verdict("y", ONES, ONES, None, None), verdict("z", ONES, ONES * 2, None, None)]
+    assert summary(verdicts)["status"] == "wrong"
+    assert summary(verdicts[:1])["status"] == "right"
+    assert summary([])["status"] == "unjudged"
+
+
+def test_work_returns_what_it_finds(tmp_path: Path) -> None:
+    assert forked.run(lambda: {"a": 1}, tmp_path / "log", forked.Limits(20)) == {"a": 1}
+
+
+def test_exceptions_are_results(tmp_path: Path) -> None:
+    def work() -> dict[str, object]:
+        raise KeyError("lost")
+
+    found = forked.run(work, tmp_path / "log", forked.Limits(20))
+    assert (found["kind"], found["error"]) == ("KeyError", "'lost'")
+    assert "Traceback" in (tmp_path / "log").read_text()
+
+
+def test_time_is_limited(tmp_path: Path) -> None:
+    began = time.monotonic()
+    found = forked.run(lambda: time.sleep(60) or {}, tmp_path / "log", forked.Limits(1))
+    assert found["kind"] == "Timeout"
+    assert time.monotonic() - began < 30
+
+
+def test_memory_is_limited(tmp_path: Path) -> None:
+    found = forked.run(lambda: {"n": len(bytearray(4 << 30))}, tmp_path / "log", forked.Limits(60, 1 << 30))
+    assert found["kind"] == "MemoryError"
+
+
+def test_a_signal_is_a_result(tmp_path: Path) -> None:
+    found = forked.run(lambda: os.kill(os.getpid(), signal.SIGKILL) or {}, tmp_path / "log", forked.Limits(20))
+    assert found["kind"] == "Killed"
+    assert "SIGKILL" in found["error"]
+
+
+def test_the_page_shows_faults_and_measurements() -> None:
+    right = {"status": "right", "error_max": 3e-7, "ratio": 2.04, "build": 4.44}
+    wrong = {"status": "wrong", "error": "logits off by 0.3 of the scale"}
+    results = {
+        "bert.dynamo": Result("bert.dynamo", {"dims": ["batch", "seq"]}, {"host": right, "wasm": wrong}),
+        "gpt2.legacy": Result("gpt2.legacy", {"error": "cannot be traced"}, {}),
+    }
+    text = page.text(results)
+    assert "| bert | dynamo | batch, seq | ✓ |  | **wrong** |  | 3e-07 | 2.0 | 4.4 s |" in text
+    assert "- bert.dynamo wasm: wrong: logits off by 0.3 of the scale" in text
+    assert "- gpt2.legacy: cannot be traced" in text
+    assert "| host | 1 | 1 | 0 | 0 | 0 | 0 | 0 |" in text

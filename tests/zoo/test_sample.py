@@ -1,0 +1,51 @@
+"""Exported models that are kept in the repository: built once for this machine, right at four sizes of every dim."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import deploykit
+from tests.zoo import sample
+from tests.zoo.check import bounds
+from tests.zoo.judge import TOLERANCE, distance, verdict
+
+MOST_BYTES = 8 << 20
+
+
+def test_the_sample_is_small() -> None:
+    assert len(sample.names()) >= 15
+    assert sum(path.stat().st_size for path in sample.SAMPLE.iterdir()) < MOST_BYTES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sample.names())
+def test_an_export_is_right_at_every_size(name: str, tmp_path: Path) -> None:
+    kept = sample.read(name)
+    path = tmp_path / f"{name}.onnx"
+    path.write_bytes(kept.model)
+    session = onnxruntime.InferenceSession(kept.model, providers=["CPUExecutionProvider"])
+    outputs = [port.name for port in session.get_outputs()]
+    rounds = [dict(one) for one in kept.rounds]
+    deploykit.build(path, dims=bounds(path, rounds), output=tmp_path / "artifact")
+    with deploykit.open(tmp_path / "artifact") as artifact:
+        for number, (inputs, expected) in enumerate(zip(rounds, kept.expected, strict=True)):
+            actual = artifact.run(inputs)
+            runtime = dict(zip(outputs, session.run(outputs, inputs), strict=True))
+            assert list(actual) == outputs == list(expected)
+            for output, array in actual.items():
+                fault = verdict(output, array, runtime[output], None, None).fault
+                assert fault is None, f"{output} in round {number}: {fault}"
+                shape, elements = expected[output]
+                assert array.shape == shape
+                assert_near_pytorch(sample.elements(array), elements, array, f"{output} in round {number}")
+
+
+def assert_near_pytorch(actual: np.ndarray, expected: np.ndarray, whole: np.ndarray, where: str) -> None:
+    """Within the tolerance of the scale of the whole output."""
+    scale = max(float(np.abs(whole[np.isfinite(whole)]).max(initial=0.0)), 1e-3)
+    padded = (np.append(one.astype(np.float64), scale) for one in (actual, expected))
+    assert distance(*padded) <= TOLERANCE, f"{where} is not what PyTorch computes"
