@@ -57,7 +57,8 @@ void dk_add_text(dk_model* model, const char* text) {
     model->error[used + count] = '\0';
 }
 
-static void add_number(dk_model* model, int64_t value) {
+/* A text and a number behind it. */
+static void add_number(dk_model* model, const char* text, int64_t value) {
     char digits[24];
     size_t at = sizeof digits - 1;
     uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
@@ -69,6 +70,7 @@ static void add_number(dk_model* model, int64_t value) {
     if (value < 0) {
         digits[--at] = '-';
     }
+    dk_add_text(model, text);
     dk_add_text(model, digits + at);
 }
 
@@ -94,8 +96,7 @@ static void start_axis_error(dk_model* model, int32_t input, int32_t axis) {
     const dk_port* port = &model->descriptor->inputs[input];
     const dk_axis* extent = &port->shape[axis];
     start_port_error(model, "input", port->name);
-    dk_add_text(model, " axis ");
-    add_number(model, axis);
+    add_number(model, " axis ", axis);
     if (extent->dim != DK_AXIS_FIXED) {
         dk_add_text(model, extent->dim == DK_AXIS_FORMULA ? " (formula '" : " (dim '");
         dk_add_text(model, extent->text);
@@ -110,18 +111,17 @@ static void add_expected(dk_model* model, const char* expected, const char* foun
     dk_add_text(model, found);
 }
 
-static void add_bounds(dk_model* model, int64_t minimum, int64_t maximum) {
+/* "1..5, found 7" */
+static void add_bounds(dk_model* model, int64_t minimum, int64_t maximum, int64_t found) {
     if (maximum == INT64_MAX) {
-        dk_add_text(model, "at least ");
-        add_number(model, minimum);
+        add_number(model, "at least ", minimum);
     } else if (minimum == INT64_MIN) {
-        dk_add_text(model, "at most ");
-        add_number(model, maximum);
+        add_number(model, "at most ", maximum);
     } else {
-        add_number(model, minimum);
-        dk_add_text(model, "..");
-        add_number(model, maximum);
+        add_number(model, "", minimum);
+        add_number(model, "..", maximum);
     }
+    add_number(model, ", found ", found);
 }
 
 /* Setting up */
@@ -187,10 +187,8 @@ dk_status dk_init(
     start_error(model);
     model->descriptor = descriptor;
     if (weights_bytes != descriptor->weights_bytes || (weights == NULL && weights_bytes != 0)) {
-        dk_add_text(model, "weights: expected ");
-        add_number(model, (int64_t)descriptor->weights_bytes);
-        dk_add_text(model, " bytes, found ");
-        add_number(model, weights == NULL ? 0 : (int64_t)weights_bytes);
+        add_number(model, "weights: expected ", (int64_t)descriptor->weights_bytes);
+        add_number(model, " bytes, found ", weights == NULL ? 0 : (int64_t)weights_bytes);
         return DK_ERROR_WEIGHTS;
     }
     if (weights_bytes > 0 && !aligned(weights, DK_ALIGNMENT)) {
@@ -260,34 +258,28 @@ static dk_status check_input(dk_model* model, const dk_port* port, const dk_tens
     }
     if (tensor->rank != port->rank) {
         start_port_error(model, "input", port->name);
-        dk_add_text(model, ": expected rank ");
-        add_number(model, port->rank);
+        add_number(model, ": expected rank ", port->rank);
         dk_add_text(model, " [");
         for (axis = 0; axis < port->rank; ++axis) {
             dk_add_text(model, axis == 0 ? "" : ", ");
             dk_add_text(model, port->shape[axis].text);
         }
-        dk_add_text(model, "], found rank ");
-        add_number(model, tensor->rank);
+        add_number(model, "], found rank ", tensor->rank);
         return DK_ERROR_SHAPE;
     }
     for (axis = 0; axis < tensor->rank; ++axis) {
         if (tensor->shape[axis] < 0 || tensor->shape[axis] > DK_MAX_EXTENT) {
             start_port_error(model, "input", port->name);
-            dk_add_text(model, " axis ");
-            add_number(model, axis);
-            dk_add_text(model, ": no tensor has extent ");
-            add_number(model, tensor->shape[axis]);
+            add_number(model, " axis ", axis);
+            add_number(model, ": no tensor has extent ", tensor->shape[axis]);
             return DK_ERROR_SHAPE;
         }
     }
     bytes = dk_tensor_bytes(tensor);
     if ((uint64_t)bytes > tensor->bytes) {
         start_port_error(model, "input", port->name);
-        dk_add_text(model, ": its shape needs ");
-        add_number(model, bytes);
-        dk_add_text(model, " bytes, found ");
-        add_number(model, (int64_t)tensor->bytes);
+        add_number(model, ": its shape needs ", bytes);
+        add_number(model, " bytes, found ", (int64_t)tensor->bytes);
         return DK_ERROR_BUFFER;
     }
     return check_memory(model, "input", port->name, tensor, bytes);
@@ -302,12 +294,10 @@ static void add_first_use(dk_model* model, int32_t dim, int64_t value) {
         const dk_port* port = &descriptor->inputs[input];
         for (axis = 0; axis < port->rank; ++axis) {
             if (port->shape[axis].dim == dim) {
-                dk_add_text(model, ", but is ");
-                add_number(model, value);
+                add_number(model, ", but is ", value);
                 dk_add_text(model, " in input '");
                 dk_add_text(model, port->name);
-                dk_add_text(model, "' axis ");
-                add_number(model, axis);
+                add_number(model, "' axis ", axis);
                 return;
             }
         }
@@ -320,10 +310,8 @@ dk_status dk_check_axis(dk_model* model, const dk_tensor* inputs, int32_t input,
         return DK_OK;
     }
     start_axis_error(model, input, axis);
-    dk_add_text(model, ": expected ");
-    add_number(model, expected);
-    dk_add_text(model, ", found ");
-    add_number(model, found);
+    add_number(model, ": expected ", expected);
+    add_number(model, ", found ", found);
     return DK_ERROR_SHAPE;
 }
 
@@ -336,17 +324,14 @@ static dk_status bind_axis(dk_model* model, int32_t input, int32_t axis, int64_t
             return DK_OK;
         }
         start_axis_error(model, input, axis);
-        dk_add_text(model, " is ");
-        add_number(model, found);
+        add_number(model, " is ", found);
         add_first_use(model, index, *value);
         return DK_ERROR_SHAPE;
     }
     if (found < dim->minimum || (dim->maximum >= 0 && found > dim->maximum)) {
         start_axis_error(model, input, axis);
         dk_add_text(model, ": expected ");
-        add_bounds(model, dim->minimum, dim->maximum < 0 ? INT64_MAX : dim->maximum);
-        dk_add_text(model, ", found ");
-        add_number(model, found);
+        add_bounds(model, dim->minimum, dim->maximum < 0 ? INT64_MAX : dim->maximum, found);
         return DK_ERROR_SHAPE;
     }
     *value = found;
@@ -374,9 +359,7 @@ static dk_status check_capacity_dim(dk_model* model, const dk_dim* dim, int64_t 
     }
     start_port_error(model, "capacity dim", dim->name);
     dk_add_text(model, ": expected ");
-    add_bounds(model, dim->minimum, dim->maximum < 0 ? INT64_MAX : dim->maximum);
-    dk_add_text(model, ", found ");
-    add_number(model, value);
+    add_bounds(model, dim->minimum, dim->maximum < 0 ? INT64_MAX : dim->maximum, value);
     return DK_ERROR_SHAPE;
 }
 
@@ -406,10 +389,8 @@ dk_status dk_check_arena(dk_model* model, int64_t bytes) {
     }
     start_error(model);
     model->need.bytes = bytes;
-    dk_add_text(model, "arena: needs ");
-    add_number(model, bytes);
-    dk_add_text(model, " bytes, found ");
-    add_number(model, (int64_t)model->arena_bytes);
+    add_number(model, "arena: needs ", bytes);
+    add_number(model, " bytes, found ", (int64_t)model->arena_bytes);
     return DK_ERROR_ARENA;
 }
 
@@ -419,10 +400,8 @@ dk_status dk_check_output(dk_model* model, const dk_tensor* outputs, int32_t out
         start_port_error(model, "output", port->name);
         model->need.bytes = bytes;
         model->need.output = output;
-        dk_add_text(model, ": needs ");
-        add_number(model, bytes);
-        dk_add_text(model, " bytes, found ");
-        add_number(model, (int64_t)outputs[output].bytes);
+        add_number(model, ": needs ", bytes);
+        add_number(model, " bytes, found ", (int64_t)outputs[output].bytes);
         return DK_ERROR_CAPACITY;
     }
     return check_memory(model, "output", port->name, &outputs[output], bytes);
@@ -436,9 +415,7 @@ dk_status dk_check_data(dk_model* model, const char* what, int64_t value, int64_
     dk_add_text(model, "the value of '");
     dk_add_text(model, what);
     dk_add_text(model, "' must be ");
-    add_bounds(model, minimum, maximum);
-    dk_add_text(model, ", found ");
-    add_number(model, value);
+    add_bounds(model, minimum, maximum, value);
     return DK_ERROR_DATA;
 }
 
@@ -449,45 +426,31 @@ static uint64_t farther(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-static uint64_t farthest_64(const int64_t* data, int64_t first, int64_t count, int64_t step, uint64_t low) {
-    uint64_t found = 0;
-    int64_t i = first;
-    for (; i < count - 3 * step; i += 4 * step) {
-        found = farther(found, (uint64_t)data[i] - low);
-        found = farther(found, (uint64_t)data[i + step] - low);
-        found = farther(found, (uint64_t)data[i + 2 * step] - low);
-        found = farther(found, (uint64_t)data[i + 3 * step] - low);
+#define FARTHEST(name, integer)                                                                                        \
+    static uint64_t name(const integer* data, int64_t first, int64_t count, int64_t step, uint64_t low) {              \
+        uint64_t found = 0;                                                                                            \
+        int64_t i = first;                                                                                             \
+        for (; i < count - 3 * step; i += 4 * step) {                                                                  \
+            found = farther(found, (uint64_t)data[i] - low);                                                           \
+            found = farther(found, (uint64_t)data[i + step] - low);                                                    \
+            found = farther(found, (uint64_t)data[i + 2 * step] - low);                                                \
+            found = farther(found, (uint64_t)data[i + 3 * step] - low);                                                \
+        }                                                                                                              \
+        for (; i < count; i += step) {                                                                                 \
+            found = farther(found, (uint64_t)data[i] - low);                                                           \
+        }                                                                                                              \
+        return found;                                                                                                  \
     }
-    for (; i < count; i += step) {
-        found = farther(found, (uint64_t)data[i] - low);
-    }
-    return found;
-}
 
-static uint64_t farthest_32(const int32_t* data, int64_t first, int64_t count, int64_t step, uint64_t low) {
-    uint64_t found = 0;
-    int64_t i = first;
-    for (; i < count - 3 * step; i += 4 * step) {
-        found = farther(found, (uint64_t)data[i] - low);
-        found = farther(found, (uint64_t)data[i + step] - low);
-        found = farther(found, (uint64_t)data[i + 2 * step] - low);
-        found = farther(found, (uint64_t)data[i + 3 * step] - low);
-    }
-    for (; i < count; i += step) {
-        found = farther(found, (uint64_t)data[i] - low);
-    }
-    return found;
-}
+FARTHEST(farthest_64, int64_t)
+FARTHEST(farthest_32, int32_t)
 
 static dk_status fail_index(dk_model* model, const char* what, int64_t at, int64_t value, const int64_t* bounds) {
     start_error(model);
     dk_add_text(model, what);
     dk_add_text(model, " must be ");
-    add_bounds(model, bounds[0], bounds[1]);
-    dk_add_text(model, ", found ");
-    add_number(model, value);
-    dk_add_text(model, " at element ");
-    add_number(model, at);
+    add_bounds(model, bounds[0], bounds[1], value);
+    add_number(model, " at element ", at);
     return DK_ERROR_DATA;
 }
 
@@ -534,17 +497,14 @@ dk_fail_capacity(dk_model* model, const char* what, int64_t needed, int64_t avai
     start_error(model);
     dk_add_text(model, "'");
     dk_add_text(model, what);
-    dk_add_text(model, "' needs ");
-    add_number(model, needed);
-    dk_add_text(model, " bytes, found ");
-    add_number(model, available);
+    add_number(model, "' needs ", needed);
+    add_number(model, " bytes, found ", available);
     if (dim >= 0) {
         model->need.dim = dim;
         model->need.extent = scaled_extent(extent, needed, available);
         dk_add_text(model, "; set capacity dim '");
         dk_add_text(model, model->descriptor->dims[dim].name);
-        dk_add_text(model, "' to ");
-        add_number(model, model->need.extent);
+        add_number(model, "' to ", model->need.extent);
     }
     return DK_ERROR_CAPACITY;
 }
@@ -554,7 +514,7 @@ dk_status dk_fail_shape(dk_model* model, const char* message, const int64_t* val
     start_error(model);
     for (; *message != '\0'; ++message) {
         if (message[0] == '{' && message[1] == '}') {
-            add_number(model, *values++);
+            add_number(model, "", *values++);
             ++message;
         } else {
             piece[0] = *message;
