@@ -1,4 +1,4 @@
-"""Indices that must be in range, as the standard demands of Gather, Scatter and their like.
+"""Indices that must be in range, as the standard demands of Gather, Scatter and their like, and numbers of elements.
 
 Constant indices are checked when the model is imported, against the dims where the axis is one. Indices of which
 `ranges` tells that they are in range need no check. All others are checked by the run, before the kernel that picks by
@@ -32,10 +32,16 @@ def checked_indices(ctx: Context, node: Node, indices: Value, sizes: Sequence[In
 
 
 def checked(
-    ctx: Context, node: Node, indices: Value, bounds: Sequence[tuple[IntExpr, IntExpr]], position: int = 1
+    ctx: Context,
+    node: Node,
+    indices: Value,
+    bounds: Sequence[tuple[IntExpr, IntExpr]],
+    position: int = 1,
+    what: str = "indices",
 ) -> Value:
-    """Integers, the operand `position` of a node, that lie within inclusive `bounds`; with several, element `i` within
-    `bounds[i % len(bounds)]`. The result is to be used in their place; it may be of a narrower dtype.
+    """Integers, the operand `position` of a node or made of it, that lie within inclusive `bounds`; with several,
+    element `i` within `bounds[i % len(bounds)]`. The result is to be used in their place; it may be of a narrower
+    dtype. `what` they are says the error.
 
     Raises `Unsupported` for constants that do not."""
     bounds = [(ctx.simplify(low), ctx.simplify(high)) for low, high in bounds]
@@ -52,14 +58,14 @@ def checked(
     tensor = ctx.tensor(indices)
     key = (tensor, str(bounds))
     if key not in ctx.checked:
-        ctx.checked[key] = ctx.builder.emit(check(tensor, bounds, _described(node, position)), "checked")
+        ctx.checked[key] = ctx.builder.emit(check(tensor, bounds, _described(node, position, what)), "checked")
     return replace(indices, var=ctx.checked[key], last=None, narrow=None)
 
 
-def _described(node: Node, position: int) -> str:
+def _described(node: Node, position: int, what: str) -> str:
     given = node.inputs[position] if position < len(node.inputs) else None
     name = (given.name if given is not None else None) or ""
-    return f"{node.op_type} '{shortened(node.name)}': the indices '{shortened(name)}'"
+    return f"{node.op_type} '{shortened(node.name)}': the {what} '{shortened(name)}'"
 
 
 def _require_known(ctx: Context, indices: Value, bounds: Sequence[tuple[IntExpr, IntExpr]]) -> None:

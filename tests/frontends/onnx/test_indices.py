@@ -14,14 +14,14 @@ from onnx.reference import ReferenceEvaluator
 
 import deploykit
 from deploykit.engines.chromium import find_chromium
-from tests.frontends.onnx.harness import numbers, parse
+from tests.frontends.onnx.harness import by_onnxruntime, numbers, parse
 
 OPERATORS = """(float[v,d] x, int64[a,b] gather, int64[e,d] elements, int64[f,2] tuples, int64[g,1] rows,
         int32[h] narrow, float[n,s,4] cache, float[n,t,4] update, int64[n] starts, float[q,2] angles, int64[n,s] places,
         float[n,1,s,4] image, float[r,4] regions, int64[r] images, float[1,1,2,2] pooled, int64[1,1,2,2] positions,
-        int64[a,b] late)
+        int64[a,b] late, int64[d] lengths)
     => (float[] y0, float[] y1, float[] y2, float[] y3, float[] y4, float[] y5, float[] y6, float[] y7, float[] y8,
-        float[] y9, float[] y10) {
+        float[] y9, float[] y10, float[] y11) {
     y0 = Gather(x, gather)  y1 = GatherElements(x, elements)  y2 = GatherND(x, tuples)
     y3 = ScatterElements(x, elements, y1)
     picked = GatherND(x, rows)  y4 = ScatterND(x, rows, picked)
@@ -30,9 +30,10 @@ OPERATORS = """(float[v,d] x, int64[a,b] gather, int64[e,d] elements, int64[f,2]
     y7 = RotaryEmbedding<num_heads = 1>(cache, angles, angles, places)
     y8 = RoiAlign(image, regions, images)
     y9 = MaxUnpool<kernel_shape = [2, 2], strides = [2, 2]>(pooled, positions)
-    two = Constant<value = int64 {2}>()  twice = Mul(late, two)  half = Div(twice, two)  y10 = Gather(x, half) }"""
+    two = Constant<value = int64 {2}>()  twice = Mul(late, two)  half = Div(twice, two)  y10 = Gather(x, half)
+    y11 = ReverseSequence<time_axis = 0, batch_axis = 1>(x, lengths) }"""
 
-RANKS = (3, 2, 1, 2, 2, 2, 3, 3, 4, 4, 3)
+RANKS = (3, 2, 1, 2, 2, 2, 3, 3, 4, 4, 3, 2)
 
 BAD = {
     "gather": [
@@ -49,6 +50,7 @@ BAD = {
     "images": [(2, "RoiAlign 'y8': the indices 'images' must be 0..1, found 2"), (-1, "found -1")],
     "late": [(5, "Gather 'y10': the indices 'half' must be -5..4, found 5"), (-6, "found -6")],
     "positions": [(16, "MaxUnpool 'y9': the indices 'positions' must be 0..15, found 16"), (-1, "found -1")],
+    "lengths": [(6, "ReverseSequence 'y11': the lengths 'lengths' must be 0..5, found 6"), (-1, "found -1")],
 }
 
 
@@ -72,6 +74,7 @@ def feeds() -> dict[str, np.ndarray]:
         "pooled": numbers(1, 1, 2, 2),
         "positions": np.array([[[[0, 2], [8, 15]]]]),
         "late": np.array([[1, -5], [4, 0]]),
+        "lengths": np.array([0, 5, 2]),
     }
 
 
@@ -129,6 +132,26 @@ def test_runs_with_indices_out_of_range_are_refused(
                 assert message in str(raised.value)
         for found, wanted in zip(session.run(feeds()).values(), expected, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("target", "options"), WAYS)
+def test_regions_of_images_outside_of_the_batch_are_refused(
+    target: str, options: dict[str, object], tmp_path: Path
+) -> None:
+    """Their numbers are floats, which are rounded towards 0."""
+    text = (
+        "(float[n,1,4,4] x, float[r,5] boxes) => (float[r,1,2,2] y) { y = MaxRoiPool<pooled_shape = [2, 2]>(x, boxes) }"
+    )
+    model = parse(text, opset=11)
+    deploykit.build(model, target, {"n": (1, 4), "r": (1, 4)}, tmp_path / "dist", opt="O1")
+    given = {"x": numbers(2, 1, 4, 4), "boxes": np.array([[-0.9, 0, 0, 3, 3], [1.9, 1, 0, 3, 2]], np.float32)}
+    with deploykit.open(tmp_path / "dist", **options) as session:  # type: ignore[arg-type]
+        np.testing.assert_array_equal(session.run(given)["y"], by_onnxruntime(model, given)[0][0])
+        for bad, found in ((2, 2), (-1, -1), (-1e30, -1), (1e30, 2**40), (np.nan, -1)):
+            given["boxes"][1, 0] = bad
+            message = rf"MaxRoiPool 'y': the images of 'boxes' must be 0\.\.1, found {found} at element 1"
+            with pytest.raises(deploykit.DataError, match=message):
+                session.run(given)
 
 
 def test_what_is_known_when_a_run_begins_is_checked_before_anything_is_written(build: Callable[..., Path]) -> None:

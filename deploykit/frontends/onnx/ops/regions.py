@@ -1,9 +1,9 @@
 """Pooling of regions of interest: RoiAlign, MaxRoiPool. Imperative kernels, as regions have sizes of their own.
 
 RoiAlign averages, or takes the greatest of, samples between the elements: `sampling_ratio` of them an axis of a bin, or
-one for each element that the bin covers. MaxRoiPool rounds regions and bins to whole elements. A run of RoiAlign
-with the index of an image outside of the batch is refused; MaxRoiPool, whose indices are floats, moves it into the
-batch. (Source: ONNX operators RoiAlign, MaxRoiPool.)
+one for each element that the bin covers. MaxRoiPool rounds regions and bins to whole elements, and the indices of its
+images, which are floats, towards 0. A run with the index of an image outside of the batch is refused.
+(Source: ONNX operators RoiAlign, MaxRoiPool.)
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from tvm import ir, te, tirx
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.imperative import Array, Cell, Code, imperative
-from deploykit.frontends.onnx.indices import checked
+from deploykit.frontends.onnx.indices import LARGEST_INDEX, checked
 from deploykit.frontends.onnx.integers import clamp, equal, expr, exprs
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.reduction import lowest
@@ -95,13 +96,13 @@ def _axis(code: Code, rule: _Align, ends: tuple[ir.Expr, ir.Expr], bins: int) ->
     size = code.cell("bin", extent / number(extent, bins))
     if rule.ratio > 0:
         return _Axis(start, size, code.cell("samples", rule.ratio))
-    return _Axis(start, size, code.cell("samples", _whole(tirx.ceil(size.value), MAXIMUM_SAMPLES)))
+    return _Axis(start, size, code.cell("samples", _whole(tirx.ceil(size.value), 0, MAXIMUM_SAMPLES)))
 
 
-def _whole(value: ir.Expr, most: int) -> ir.Expr:
-    """A float as an integer from 0 to `most`; NaN becomes 0."""
-    bounded = tirx.max(tirx.min(number(value, most), value), number(value, 0))
-    return tirx.Cast("int64", tirx.Select(tirx.isnan(value), number(value, 0), bounded))
+def _whole(value: ir.Expr, least: int, most: int) -> ir.Expr:
+    """A float as an integer from `least` to `most`; NaN becomes `least`."""
+    bounded = tirx.max(tirx.min(number(value, most), value), number(value, least))
+    return tirx.Cast("int64", tirx.Select(tirx.isnan(value), number(value, least), bounded))
 
 
 def _bin(
@@ -180,13 +181,14 @@ def max_roi_pool(ctx: Context, node: Node, x: Value, regions: Value) -> Value:
     ctx.require(equal(regions.shape[1], 5), "regions of {} numbers", regions.shape[1])
     shape = exprs((regions.shape[0], x.shape[1], *bins))
     wide = compute_dtype(x.dtype)
+    images = checked(ctx, node, _images(ctx, regions), [(0, x.shape[0] - 1)], what="images of")
 
     def build(*tensors: te.Tensor) -> Sequence[te.Tensor]:
-        def body(code: Code, data: Array, boxes: Array, y: Array) -> None:
+        def body(code: Code, data: Array, boxes: Array, indices: Array, y: Array) -> None:
             with code.loop("r", shape[0]) as r:
-                row = [load(boxes, regions.dtype, (r, i)) for i in range(5)]
-                image = code.cell("image", clamp(_whole(row[0], MAXIMUM_SAMPLES), 0, x.shape[0] - 1))
-                ends = [code.cell("end", _rounded(value * number(value, scale))) for value in row[1:]]
+                image = code.cell("image", clamp(expr(indices[r]), 0, x.shape[0] - 1))
+                corners = [load(boxes, regions.dtype, (r, i)) for i in range(1, 5)]
+                ends = [code.cell("end", _rounded(value * number(value, scale))) for value in corners]
                 with code.loop("c", shape[1]) as c, code.loop("i", bins[0]) as i, code.loop("j", bins[1]) as j:
                     spans = [
                         _span(code, (ends[1 - a].value, ends[3 - a].value), at, (bins[a], x.shape[2 + a]))
@@ -203,8 +205,18 @@ def max_roi_pool(ctx: Context, node: Node, x: Value, regions: Value) -> Value:
 
         return imperative("max_roi_pool", tensors, [(shape, str(tensors[0].dtype))], body)
 
-    (y,) = ctx.kernel("max_roi_pool", build, x, regions, dtype=(x.dtype,))
+    (y,) = ctx.kernel("max_roi_pool", build, x, regions, images, dtype=(x.dtype,))
     return y
+
+
+def _images(ctx: Context, regions: Value) -> Value:
+    """The images that regions are of: the first column as integers."""
+
+    def build(boxes: te.Tensor) -> te.Tensor:
+        image = lambda r: _whole(load(boxes, regions.dtype, (r, 0)), -1, LARGEST_INDEX + 1)  # noqa: E731
+        return compute([regions.shape[0]], image, name="images")
+
+    return ctx.kernel("images", build, regions, dtype="int64")
 
 
 def _rounded(value: ir.Expr) -> ir.Expr:

@@ -16,6 +16,7 @@ from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.imperative import Array, Code, imperative
+from deploykit.frontends.onnx.indices import checked
 from deploykit.frontends.onnx.integers import (
     all_plain,
     ceil_div,
@@ -214,6 +215,7 @@ def split_operator(ctx: Context, node: Node, x: Value, sizes: Value | None = Non
 def reverse_sequence(ctx: Context, node: Node, x: Value, lengths: Value) -> Value:
     time, batch = node.axis(x.rank, 0, "time_axis"), node.axis(x.rank, 1, "batch_axis")
     require_equal(ctx, "the lengths do not fit the batch", lengths.shape[0], x.shape[batch])
+    lengths = checked(ctx, node, lengths, [(0, x.shape[time])], what="lengths")
 
     def build(t: te.Tensor, ends: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:
