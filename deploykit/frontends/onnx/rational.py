@@ -48,7 +48,7 @@ def ratio_of(number: Any) -> Ratio | None:
     return None
 
 
-_ROUNDED = {"tirx.floor": floor_div, "tirx.ceil": ceil_div}
+_ROUNDED = {"tirx.floor": floor_div, "prim.ceil": ceil_div}
 
 
 def _combined(operation: type, left: Ratio, right: Ratio) -> Ratio | None:

@@ -151,6 +151,20 @@ def test_sizes_as_floats() -> None:
     )
 
 
+def test_padding_to_whole_strides() -> None:
+    """What audio codecs pad with before a convolution of stride 2: a ceiling of floats is a size as well."""
+    text = """(float[batch,4,samples] x) => (float[a,b,c] y) {
+        s = Shape<start = 2>(x)  f = Cast<to = 1>(s)  two = Constant<value_floats = [2.0]>()
+        ratio = Div(f, two)  steps = Ceil(ratio)  n = Cast<to = 7>(steps)
+        stride = Constant<value_ints = [2]>()  full = Mul(n, stride)  extra = Sub(full, s)
+        none = Constant<value_ints = [0]>()  pads = Concat<axis = 0>(none, none, none, none, none, extra)
+        y = Pad<mode = "reflect">(x, pads) }"""
+    model = deploykit.load(parse(text))
+    assert not model.data_dims
+    assert to_text(model.outputs[0].shape[2]) == "samples - ((samples + 1) % 2) + 1"
+    check(text, {"x": numbers(2, 4, 7)}, {"x": numbers(1, 4, 12)})
+
+
 def test_a_slice_of_a_table_keeps_the_sequence_length() -> None:
     """Position embeddings: `min(seq, 512)` rows are added to `seq` rows, again and again; the result has `seq`."""
     text = """(float[batch,seq,4] x, float[512,4] table) => (float[a,b,c] y, float[d,e,f] z) {
