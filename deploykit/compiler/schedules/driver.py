@@ -26,6 +26,7 @@ from deploykit.compiler.schedules.matmul import matmul
 from deploykit.compiler.schedules.nest import Nest, Opaque, Stage, read, sequence
 from deploykit.compiler.schedules.plain import plain
 from deploykit.compiler.schedules.reduction import reduction
+from deploykit.compiler.schedules.registers import fit_registers
 from deploykit.compiler.schedules.rows import Rows, rows_of, write_through
 from deploykit.compiler.schedules.transpose import transpose
 from deploykit.compiler.schedules.winograd import winograd
@@ -69,7 +70,7 @@ def _run(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple[str,
         device = replace(device, vector_bits=0)
     nest = prepared(func)
     if isinstance(nest, str):
-        return func, (f"kept as it is: {nest}",)
+        return func.with_body(fit_registers(func.body, device)), (f"kept in its order: {nest}",)
     views = Views()
     statements: list[Any] = []
     notes: list[str] = []
@@ -89,8 +90,8 @@ def _run(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple[str,
             notes.append(f"not attention: {done}")
         rows, count = _longest_rows(nest, position)
         if isinstance(stage, Opaque):
-            statements.append(stage.body)
-            notes.append("imperative block: kept as it is")
+            statements.append(fit_registers(stage.body, device))
+            notes.append("imperative block: kept in its order")
         elif rows is not None:
             statements.append(_row_loop(rows, views, device, notes))
             gone.extend(rows.shrunk)

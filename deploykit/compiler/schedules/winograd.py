@@ -53,7 +53,7 @@ SHARES = 8
 """Shares of the work that may run at the same time."""
 
 
-FEWEST_TILES = 36
+FEWEST_TILES = 16
 """Tiles of an image that are worth to be transformed."""
 
 MOST_WEIGHTS = 9 << 16

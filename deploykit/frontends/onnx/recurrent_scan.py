@@ -199,9 +199,9 @@ class _Block:
                         own[run][lane] = tirx.const(0, self.dtype)
         with self._with_a_state(rows[0].step), code.loop("k", layer.hidden) as k:
             base = column * layer.hidden + k * phase.width
-            for row, own in zip(rows, sums, strict=True):
-                state = self._vector(phase.state, row.sequence, now)[k]
-                for run in range(runs):
+            for run in range(runs):
+                for row, own in zip(rows, sums, strict=True):
+                    state = self._vector(phase.state, row.sequence, now)[k]
                     with code.lanes(LANES) as lane:
                         own[run][lane] = own[run][lane] + state * arrays["weights"][d, base + run * LANES + lane]
         for row, own in zip(rows, sums, strict=True):
