@@ -1,8 +1,8 @@
 """Export the zoo, build it, compare it, and write its page: `python -m tests.zoo [OPTIONS]`, or `make zoo`.
 
 What was done lies in `build/zoo`, a folder for each export, and is not done again: a run that was stopped goes on where
-it was. `--fresh` forgets the results of the targets, `--export-again` the exports as well. The exit code is 1 when a
-result is neither right nor in `exceptions.txt`.
+it was. `--fresh` forgets the results of the targets, `--export-again` the exports as well. The page has also what runs
+elsewhere found (`measured.json`). The exit code is 1 when a result is neither right nor in `exceptions.txt`.
 
 Exports need PyTorch and transformers (`pip install -e '.[zoo]'`); `--python` names an interpreter that has them where
 this one does not. Without them what was exported is checked.
@@ -20,7 +20,7 @@ from tests.zoo import page, tabular
 from tests.zoo.architectures import CASES
 from tests.zoo.check import LIMITS
 from tests.zoo.export import EXPORTERS
-from tests.zoo.results import EXCEPTIONS, FOLDER, exceptions, failed, read
+from tests.zoo.results import EXCEPTIONS, FOLDER, exceptions, failed, read, store
 
 CHUNK = 12
 """Exports or checks for one process, which imports the compiler or PyTorch once."""
@@ -50,6 +50,7 @@ def main() -> int:
         for target in targets:
             _check(names, target, options.jobs, fresh=options.fresh or options.export_again)
     results = read()
+    store(results)
     page.write(results)
     known = exceptions()
     bad = {title: reason for title, reason in failed(results).items() if title not in known}

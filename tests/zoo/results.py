@@ -1,4 +1,8 @@
-"""What is known about every export: how it was made and how it fares on each target, as the runs left it in files."""
+"""What is known about every export: how it was made and how it fares on each target.
+
+Runs leave it in `build/zoo`. What the page needs of it is stored in `measured.json` as well, so that a run on another
+machine adds to what is known instead of starting again.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,11 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "zoo"
 EXCEPTIONS = Path(__file__).with_name("exceptions.txt")
 """Lines `NAME.EXPORTER TARGET: REASON`."""
+MEASURED = Path(__file__).with_name("measured.json")
+STORED = ("status", "error_max", "ratio", "build", "error")
+"""What is stored of a target's result."""
+MESSAGE = 400
+"""Characters that are stored of an error."""
 
 GOOD = frozenset({"right", "invalid"})
 """Statuses of `tests.zoo.check` that are no fault of the compiler."""
@@ -34,15 +43,35 @@ class Result:
         return self.name.rpartition(".")[2]
 
 
-def read(folder: Path = FOLDER) -> dict[str, Result]:
-    """By `NAME.EXPORTER`, sorted."""
-    found = {}
-    for file in sorted(folder.glob("*/export.json")):
+def read(folder: Path = FOLDER, measured: Path = MEASURED) -> dict[str, Result]:
+    """By `NAME.EXPORTER`, sorted: what the runs in `folder` found, and for the rest what is stored."""
+    found = {name: Result(name, **known) for name, known in json.loads(measured.read_text()).items()}
+    for file in folder.glob("*/export.json"):
         name = file.parent.name
         others = (path for path in sorted(file.parent.glob("*.json")) if path != file)
         targets = {path.stem: json.loads(path.read_text()) for path in others}
-        found[name] = Result(name, json.loads(file.read_text()), targets)
-    return found
+        before = found[name].targets if name in found else {}
+        found[name] = Result(name, json.loads(file.read_text()), {**before, **targets})
+    return dict(sorted(found.items()))
+
+
+def store(results: Mapping[str, Result], measured: Path = MEASURED) -> None:
+    """Write what `read` is to find where no run has left anything: a line an export."""
+    lines = [f"{json.dumps(name)}: {json.dumps(_stored(result))}" for name, result in results.items()]
+    measured.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _stored(result: Result) -> dict[str, Any]:
+    export = {key: result.export[key] for key in ("dims", "error") if key in result.export}
+    targets = {
+        target: {key: _short(found[key]) for key in STORED if found.get(key) is not None}
+        for target, found in result.targets.items()
+    }
+    return {"export": {key: _short(value) for key, value in export.items()}, "targets": targets}
+
+
+def _short(value: Any) -> Any:
+    return value[:MESSAGE] if isinstance(value, str) else value
 
 
 def exceptions() -> dict[str, str]:

@@ -15,7 +15,7 @@ from tests.zoo.architectures import CASES
 from tests.zoo.case import ROUNDS, SIZES, Input
 from tests.zoo.check import summary
 from tests.zoo.judge import verdict
-from tests.zoo.results import Result
+from tests.zoo.results import Result, read, store
 
 ONES = np.ones((2, 3), np.float32)
 
@@ -134,3 +134,22 @@ def test_the_page_shows_faults_and_measurements() -> None:
     assert "- bert.dynamo wasm: wrong: logits off by 0.3 of the scale" in text
     assert "- gpt2.legacy: cannot be traced" in text
     assert "| host | 1 | 1 | 0 | 0 | 0 | 0 | 0 |" in text
+
+
+def test_a_run_adds_to_what_others_found(tmp_path: Path) -> None:
+    stored, folder = tmp_path / "measured.json", tmp_path / "zoo"
+    right, crash = {"status": "right", "ratio": 2.5}, {"status": "crash", "error": "x" * 9999}
+    elsewhere = {
+        "bert.dynamo": Result("bert.dynamo", {"dims": ["seq"], "seconds": 3}, {"host": crash, "wasm": right}),
+        "vit.legacy": Result("vit.legacy", {"error": "no"}, {}),
+    }
+    store(elsewhere, stored)
+    (folder / "bert.dynamo").mkdir(parents=True)
+    (folder / "bert.dynamo" / "export.json").write_text('{"dims": ["batch"]}')
+    (folder / "bert.dynamo" / "host.json").write_text('{"status": "right", "judges": ["onnxruntime"]}')
+    found = read(folder, stored)
+    assert found["bert.dynamo"].export == {"dims": ["batch"]}
+    assert found["bert.dynamo"].targets["host"]["status"] == "right"
+    assert found["bert.dynamo"].targets["wasm"] == right
+    assert found["vit.legacy"].export == {"error": "no"}
+    assert len(read(tmp_path / "none", stored)["bert.dynamo"].targets["host"]["error"]) < 999
