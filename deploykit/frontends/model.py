@@ -27,12 +27,13 @@ class DataDim:
 
 @dataclass(frozen=True)
 class Requirement:
-    """A condition over dims that must hold for a run to make sense, e.g. two inputs that must broadcast.
-    `{}` in `message` stand for `values`."""
+    """A condition over dims that must hold where `function` runs, the whole model, a branch or the body of a loop, e.g.
+    two inputs that must broadcast. `{}` in `message` stand for `values`."""
 
     condition: ir.Expr
     message: str
     values: tuple[IntExpr, ...] = ()
+    function: str = "main"
 
 
 @dataclass(frozen=True)

@@ -93,8 +93,7 @@ def trace(
         walker.new_tensor(p.name, str(v.ty.dtype), p.shape, ("input", i))
         for i, (p, v) in enumerate(zip(model.inputs, main.params, strict=True))
     ]
-    walker.flush_requirements()
-    results = walker.function(main, params)
+    results = walker.function(module.get_global_var("main"), params)
     walker.steps[:0] = walker.first
     walker.result.results = list(results)
     return walker.result
@@ -119,6 +118,8 @@ class _Walker:
         self.data_dims: dict[tirx.Var, DataDim] = {d.var: d for d in model.data_dims}
         self.unbound = set(self.data_dims)
         self.pending: list[Requirement] = list(model.requirements)
+        self.entered: list[str] = []
+        """The functions that the walk is in."""
         self.lowered: dict[str, tuple[list[int], tirx.PrimFunc, Lowered]] = {}
         self.constants: dict[int, tuple[object, int]] = {}
         self.first: list[Step] = []
@@ -162,13 +163,17 @@ class _Walker:
 
     # Functions and bindings
 
-    def function(self, func: relax.Function, arguments: Sequence[int]) -> list[int]:
+    def function(self, gvar: ir.GlobalVar, arguments: Sequence[int]) -> list[int]:
         """Walk a function; `arguments` stand for its parameters. Returns the tensors of its result tuple."""
+        func = self.module[gvar]
+        self.entered.append(gvar.name_hint)
+        self.flush_requirements()
         env: dict[relax.Var, Bound] = dict(zip(func.params, arguments, strict=True))
         for block in func.body.blocks:
             for binding in block.bindings:
                 self.binding(binding, env)
         result = self.value(func.body.body, env)
+        self.entered.pop()
         return list(result) if isinstance(result, tuple) else [result]
 
     def binding(self, binding: relax.Binding, env: dict[relax.Var, Bound]) -> None:
@@ -245,8 +250,12 @@ class _Walker:
         self.flush_requirements()
 
     def flush_requirements(self) -> None:
-        """Emit the checks whose variables are all bound."""
-        ready = [r for r in self.pending if not any(v in self.unbound for v in _requirement_vars(r))]
+        """Emit the checks of the functions that the walk is in whose variables are all bound."""
+        ready = [
+            r
+            for r in self.pending
+            if r.function in self.entered and not any(v in self.unbound for v in _requirement_vars(r))
+        ]
         self.pending = [r for r in self.pending if r not in ready]
         self.steps.extend(Check(r.condition, r.message, r.values) for r in ready)
 
@@ -330,7 +339,7 @@ class _Walker:
         fresh = self._fresh_dims(results)
 
         def walk(gvar: ir.GlobalVar) -> tuple[Step, ...]:
-            return self.nested(lambda: self._finish(results, self.function(self.module[gvar], arguments), fresh))
+            return self.nested(lambda: self._finish(results, self.function(gvar, arguments), fresh))
 
         self.steps.append(If(test, walk(then), walk(otherwise)))
         for var in fresh:
@@ -368,7 +377,7 @@ class _Walker:
 
         def walk() -> None:
             self.bound(index)
-            results = self.function(self.module[body], [*state, *outer])
+            results = self.function(body, [*state, *outer])
             if going is not None:
                 self.steps.append(Copy(going, results.pop(0)))
             ends, collected = results[: len(state)], results[len(state) :]

@@ -105,12 +105,19 @@ def emit_function(
 class Context:
     """The builder of one Relax function. For names and messages, `node_name` is the ONNX node at work, and `operands`
     has the names of its inputs by the identity of their values. `iterations` are the numbers of the iterations of the
-    loops around it, the outermost first."""
+    loops around it, the outermost first; `functions` the names of the functions around it and its own, likewise."""
 
-    def __init__(self, shared: Shared, builder: relax.BlockBuilder, iterations: tuple[tirx.Var, ...] = ()) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        builder: relax.BlockBuilder,
+        iterations: tuple[tirx.Var, ...] = (),
+        functions: tuple[str, ...] = ("main",),
+    ) -> None:
         self.shared = shared
         self.builder = builder
         self.iterations = iterations
+        self.functions = functions
         self.seed: Value | None = None
         """What random numbers depend on where the operator has no seed: an int64 scalar of the caller's."""
         self.node_name = ""
@@ -147,8 +154,8 @@ class Context:
         return self.simplify(result)
 
     def require(self, condition: ir.Expr | bool, message: str, *values: IntExpr) -> None:
-        """Demand that a condition over dims holds at run time; nothing is emitted when it provably does, or when it
-        has been demanded before.
+        """Demand that a condition over dims holds where the function runs; nothing is emitted when it provably does,
+        or when it has been demanded before, here or around it.
 
         Raises `Unsupported` with the message when it provably does not."""
         condition = _condition(condition)
@@ -156,9 +163,12 @@ class Context:
             return
         if isinstance(condition, bool) or self.proves(tirx.Not(condition)):
             raise Unsupported(message.format(*values))
-        if any(tvm_ffi.structural_equal(condition, known.condition) for known in self.shared.requirements):
+        known = [r.condition for r in self.shared.requirements if r.function in self.functions]
+        if any(tvm_ffi.structural_equal(condition, each) for each in known):
             return
-        self.shared.requirements.append(Requirement(condition, f"{self.node_name}: {message}", tuple(values)))
+        self.shared.requirements.append(
+            Requirement(condition, f"{self.node_name}: {message}", tuple(values), self.functions[-1])
+        )
         self.shared.facts.assume(condition)
 
     def name_of(self, value: Value) -> str:

@@ -79,8 +79,10 @@ def build(
     """Import `graph` as a function.
 
     `parameters` describe the explicit parameters (only dtype and shape count). `arguments` gives, inside the function,
-    the values of the graph's inputs from them. `iteration` is the number of the iteration, in a loop.
+    the values of the graph's inputs from them. `iteration` is the number of the iteration, in a loop. What is required
+    inside of it is checked when it runs, and not assumed outside.
     """
+    assumed = ctx.shared.facts.mark()
     outer = {n: leaves(ctx, scope[n]) for n in captured}
     tensors = [(n, v) for n, parts in outer.items() for v in parts if _computed(v)]
     tensors += [] if ctx.seed is None else [(SEED, ctx.seed)]
@@ -91,7 +93,8 @@ def build(
     results: list[AnyValue] = []
 
     def body() -> list[relax.Expr]:
-        inner = Context(ctx.shared, builder, ctx.iterations if iteration is None else (*ctx.iterations, iteration))
+        iterations = ctx.iterations if iteration is None else (*ctx.iterations, iteration)
+        inner = Context(ctx.shared, builder, iterations, (*ctx.functions, function_name))
         inner.node_name = ctx.node_name
         inside = iter(inner_values)
         own = {n: iter([next(inside) if _computed(v) else v for v in parts]) for n, parts in outer.items()}
@@ -104,6 +107,7 @@ def build(
         return [inner.tensor(leaf) for r in results for leaf in leaves(inner, r)]
 
     function = emit_function(builder, function_name, [v.var for v in (*given, *inner_values)], body)
+    ctx.shared.facts.forget_since(assumed)
     gvar = tvm_ir.GlobalVar(function_name)
     relax.expr._update_type(gvar, function.ty)  # noqa: SLF001  a GlobalVar made by hand has no public way to its type
     ctx.shared.functions[gvar] = function

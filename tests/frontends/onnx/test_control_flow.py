@@ -63,6 +63,44 @@ def test_sizes_that_a_body_declares_are_checked() -> None:
         check(model, {"trips": np.array(6), **feeds}, expected=[[]])
 
 
+def test_what_a_branch_requires_is_checked_where_it_is_taken() -> None:
+    """And is not assumed outside: the Conv makes `n` 4 or more, the Slice has no element of a smaller one."""
+    model = """(float[1,1,n] x, float[m] y, bool t) => (float[1,1,k] z, float[1,1,r] rest, float[1,1,r2] again) {
+        w = Constant<value = float[1,1,4] {1, 1, 1, 1}>()
+        z = If(t) <then_branch = yes () => (float[1,1,k] s) { c = Conv(x, w) s = Add(c, y) },
+                   else_branch = no () => (float[1,1,k] s) { s = Neg(x) }>
+        two = Constant<value_ints = [2]>() end = Constant<value_ints = [100]>()
+        rest = Slice(x, two, end, two)
+        again = Neg(rest)
+    }"""
+    runs = [(1, 3, False), (2, 7, False), (6, 3, True), (7, 4, True), (3, 1, False)]
+    feeds = [{"x": numbers(1, 1, n), "y": numbers(m), "t": np.array(t)} for n, m, t in runs]
+    check(model, *feeds)
+    for n, m, message in ((2, 1, "c: .*2"), (6, 2, "s: .*3 elements in 'c', 2 in 'y'")):
+        with pytest.raises(deploykit.ShapeError, match=message):
+            check(model, {"x": numbers(1, 1, n), "y": numbers(m), "t": np.array(True)}, expected=[[]])
+
+
+def test_what_the_body_of_a_loop_requires_is_checked_where_it_runs() -> None:
+    model = """(int64 trips, float[1,1,n] x, float[m] y) => (float[1,1,n] last, float[k,1,1,l] rows) {
+        go = Constant<value=bool {1}>() w = Constant<value = float[1,1,4] {1, 1, 1, 1}>()
+        last, rows = Loop(trips, go, x) <body = step (int64 i, bool c, float[1,1,n] before)
+                                                     => (bool d, float[1,1,n] after, float[1,1,l] row) {
+            d = Identity(c)
+            after = Neg(before)
+            part = Conv(after, w)
+            row = Add(part, y)
+        }>
+    }"""
+    x, y = numbers(1, 1, 6), numbers(3, seed=1)
+    row = np.convolve(-x[0, 0], np.ones(4), "valid") + y
+    feeds = [{"trips": np.array(2), "x": x, "y": y}, {"trips": np.array(0), "x": numbers(1, 1, 2), "y": numbers(5)}]
+    rows = np.stack([row, np.convolve(x[0, 0], np.ones(4), "valid") + y]).reshape(2, 1, 1, 3).astype(np.float32)
+    check(model, *feeds, expected=[[x, rows], [feeds[1]["x"], np.zeros((0, 1, 1, 0), np.float32)]])
+    with pytest.raises(deploykit.ShapeError):
+        check(model, {"trips": np.array(1), "x": numbers(1, 1, 6), "y": numbers(2)}, expected=[[]])
+
+
 @pytest.mark.parametrize(("batch", "steps"), [(1, 3), (4, 1), (3, 5)])
 @pytest.mark.parametrize("direction", [0, 1])
 def test_scan_over_a_batch(batch: int, steps: int, direction: int) -> None:

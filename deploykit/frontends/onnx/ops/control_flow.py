@@ -7,6 +7,7 @@ their shape. A loop that carries strings, sequences or optionals is written out,
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.integers import equal
+from deploykit.frontends.onnx.integers import equal, maximum
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.joining import concat
 from deploykit.frontends.onnx.ops.layout import transpose
@@ -63,7 +64,7 @@ def loop(
         importer,
         ctx,
         *(f"{node.name}_body", graph, scope, sorted(free_names(graph)), state, arguments),
-        lambda inner, results: _as_declared(inner, graph, results),
+        lambda inner, results: _as_declared(inner, graph, results, [None, *state]),
         index,
     )
     going, *results = body.tensors
@@ -120,13 +121,25 @@ def _declared(declared: ir.Value, value: Value) -> tuple[IntExpr, ...]:
     return (1,) if rank == 1 and value.shape == () else value.shape
 
 
-def _as_declared(ctx: Context, graph: ir.Graph, results: Sequence[AnyValue]) -> list[AnyValue]:
+def _as_declared(
+    ctx: Context, graph: ir.Graph, results: Sequence[AnyValue], before: Sequence[Value | None]
+) -> list[AnyValue]:
     """The results of a body, with the sizes that it declares as numbers; what cannot be proved of them is checked in
-    every iteration."""
+    every iteration. Those of states, of which `before` has what an iteration begins with, are written alike."""
     return [
-        _of_declared_sizes(ctx, output, value) if isinstance(value, Value) else value
-        for output, value in zip(graph.outputs, results, strict=True)
+        _of_state(ctx, state, _of_declared_sizes(ctx, output, value)) if isinstance(value, Value) else value
+        for output, value, state in itertools.zip_longest(graph.outputs, results, before)
     ]
+
+
+def _of_state(ctx: Context, before: Value | None, value: Value) -> Value:
+    if before is None or not _same_sizes(ctx, before, value):
+        return value
+    return ctx.reshape(value, before.shape)
+
+
+def _same_sizes(ctx: Context, a: Value, b: Value) -> bool:
+    return a.rank == b.rank and all(ctx.equal(m, n) for m, n in zip(a.shape, b.shape, strict=True))
 
 
 def _of_declared_sizes(ctx: Context, output: ir.Value, value: Value) -> Value:
@@ -157,16 +170,13 @@ def _loop(
     """Emit a loop. `drop` results at the front of the function are not wanted (a condition that is always true)."""
     ends, rows = results[: len(state)], results[len(state) :]
     for before, after in zip(state, ends, strict=True):
-        same = before.rank == after.rank and all(
-            ctx.equal(m, n) for m, n in zip(before.shape, after.shape, strict=True)
-        )
-        if not same or before.dtype != after.dtype:
+        if not _same_sizes(ctx, before, after) or before.dtype != after.dtype:
             raise Unsupported(
                 f"a loop that changes a state from {before.dtype}{before.shape} to {after.dtype}{after.shape}"
             )
     count = ctx.new_dim("iterations", 0, trips)
     done: IntExpr = count if condition is not None or trips is None else trips
-    shapes = [v.shape for v in state] + [(done, *r.shape) for r in rows]
+    shapes = [v.shape for v in state] + [(done, *(ctx.simplify(maximum(n, 0)) for n in r.shape)) for r in rows]
     dtypes = [r.dtype for r in results]
     types = [relax.TensorType(s, storage_dtype(d)) for s, d in zip(shapes, dtypes, strict=True)]
     function = _without_first(ctx, body, drop)
@@ -262,7 +272,7 @@ def _scan(
         importer,
         ctx,
         *(f"{node.name}_body", graph, scope, names, [*state, *sources], arguments),
-        lambda inner, results: _as_declared(inner, graph, results),
+        lambda inner, results: _as_declared(inner, graph, results, state),
         index,
     )
     with_sources = Subgraph(body.function, (*(ctx.tensor(s) for s in sources), *body.captured), body.results)
