@@ -15,7 +15,7 @@ from tvm import ir, tirx
 from deploykit.frontends.onnx.broadcast import elementwise
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.elementwise import is_float, like, sigmoid
+from deploykit.frontends.onnx.ops.elementwise import factor, is_float, like, sigmoid
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Clipped, Value
 
@@ -25,7 +25,7 @@ def _relu(x: ir.Expr) -> ir.Expr:
 
 
 def _leaky_relu(x: ir.Expr, alpha: float) -> ir.Expr:
-    return tirx.Select(x < like(x, 0), x * like(x, alpha), x)
+    return tirx.Select(x < like(x, 0), x * factor(x, alpha), x)
 
 
 def _thresholded_relu(x: ir.Expr, alpha: float) -> ir.Expr:
@@ -33,11 +33,11 @@ def _thresholded_relu(x: ir.Expr, alpha: float) -> ir.Expr:
 
 
 def _elu(x: ir.Expr, alpha: float) -> ir.Expr:
-    return tirx.Select(x < like(x, 0), like(x, alpha) * (tirx.exp(x) - like(x, 1)), x)
+    return tirx.Select(x < like(x, 0), factor(x, alpha) * (tirx.exp(x) - like(x, 1)), x)
 
 
 def _selu(x: ir.Expr, alpha: float, gamma: float) -> ir.Expr:
-    return like(x, gamma) * _elu(x, alpha)
+    return factor(x, gamma) * _elu(x, alpha)
 
 
 def _celu(x: ir.Expr, alpha: float) -> ir.Expr:
@@ -45,7 +45,7 @@ def _celu(x: ir.Expr, alpha: float) -> ir.Expr:
 
 
 def _hard_sigmoid(x: ir.Expr, alpha: float, beta: float) -> ir.Expr:
-    return tirx.max(like(x, 0), tirx.min(like(x, 1), x * like(x, alpha) + like(x, beta)))
+    return tirx.max(like(x, 0), tirx.min(like(x, 1), _affine(x, alpha, beta)))
 
 
 def _hard_swish(x: ir.Expr) -> ir.Expr:
@@ -69,15 +69,15 @@ def _mish(x: ir.Expr) -> ir.Expr:
 
 
 def _swish(x: ir.Expr, alpha: float) -> ir.Expr:
-    return x * sigmoid(x if alpha == 1 else x * like(x, alpha))
+    return x * sigmoid(x if alpha == 1 else x * factor(x, alpha))
 
 
 def _affine(x: ir.Expr, alpha: float, beta: float) -> ir.Expr:
-    return x * like(x, alpha) + like(x, beta)
+    return x * factor(x, alpha) + like(x, beta)
 
 
 def _scaled_tanh(x: ir.Expr, alpha: float, beta: float) -> ir.Expr:
-    return like(x, alpha) * tirx.tanh(x * like(x, beta))
+    return factor(x, alpha) * tirx.tanh(x * factor(x, beta))
 
 
 def gelu(x: ir.Expr) -> ir.Expr:

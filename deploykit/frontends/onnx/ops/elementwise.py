@@ -6,6 +6,7 @@ neighbour. The sign of zero is zero, that of NaN is NaN; NaN is not clipped.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -28,6 +29,21 @@ def is_float(x: ir.Expr) -> bool:
 def like(x: ir.Expr, value: float) -> ir.Expr:
     """A constant of the dtype of `x`."""
     return tirx.const(value, str(x.ty.dtype))
+
+
+def factor(x: ir.Expr, value: float) -> ir.Expr:
+    """A constant of the dtype of `x` to multiply by. A literal 0 would make the product 0, which that of a NaN or an
+    infinity is not, and which may lack its sign; so this 0 is one by its bits."""
+    return unfolded_zero(str(x.ty.dtype), value) if is_float(x) and value == 0 else like(x, value)
+
+
+def unfolded_zero(dtype: str, value: float = 0.0) -> ir.Expr:
+    """0, or -0, as a float of 16 bits or more by which no product and no quotient is simplified."""
+    if dtype == "float16":
+        return tirx.Cast(dtype, unfolded_zero("float32", value))
+    bits = dtype.replace("float", "uint")
+    negative = tirx.reinterpret(dtype, tirx.const(int(np.array(-0.0, dtype).view(bits)), bits))
+    return negative if math.copysign(1, value) < 0 else tirx.abs(negative)
 
 
 def _is_unsigned(x: ir.Expr) -> bool:

@@ -12,6 +12,7 @@ from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.integers import ceil_div, expr, is_plain, maximum
 from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops.elementwise import unfolded_zero
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value, constant
 
@@ -38,6 +39,8 @@ def constant_of_shape(ctx: Context, node: Node, shape: Value) -> Value:
     fill = constant(node.tensor("value").reshape(-1)[0] if node.has("value") else np.float32(0))
     assert fill.array is not None
     element = element_of(fill.array)
+    if fill.dtype in ("float16", "float32", "float64") and fill.array == 0:
+        element = unfolded_zero(fill.dtype, fill.array.item())
     sizes = ctx.ints(shape, minimum=0, hint="size")
     if not sizes:
         return fill

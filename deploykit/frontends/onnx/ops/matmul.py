@@ -19,6 +19,7 @@ from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.dequantized import quantized_matmul
 from deploykit.frontends.onnx.integers import all_of, either, equal
 from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops.elementwise import factor, like
 from deploykit.frontends.onnx.ops.joining import expand
 from deploykit.frontends.onnx.ops.layout import transpose
 from deploykit.frontends.onnx.registry import Unsupported, operator
@@ -84,15 +85,16 @@ def gemm(ctx: Context, node: Node, a: Value, b: Value, c: Value | None = None) -
 
 
 def _combine(x: ir.Expr, y: ir.Expr | None, alpha: float, beta: float) -> ir.Expr:
-    """`alpha * x + beta * y`; with fractional scales, integers are combined in float64 and truncated."""
+    """`alpha * x + beta * y`, of which a `beta` of 0 leaves `y` out; with fractional scales, integers are combined in
+    float64 and truncated."""
     dtype = str(x.ty.dtype)
     if not dtype.startswith("float") and not (alpha.is_integer() and beta.is_integer()):
         wide = [v if v is None else tirx.Cast("float64", v) for v in (x, y)]
         return tirx.Cast(dtype, _combine(wide[0], wide[1], alpha, beta))
-    scaled = x if alpha == 1.0 else x * tirx.const(alpha, dtype)
-    if y is None:
+    scaled = x if alpha == 1.0 else x * factor(x, alpha)
+    if y is None or beta == 0.0:
         return scaled
-    return scaled + (y if beta == 1.0 else y * tirx.const(beta, dtype))
+    return scaled + (y if beta == 1.0 else y * like(y, beta))
 
 
 def _fits(shape: Sequence[IntExpr], target: Sequence[IntExpr]) -> Condition:

@@ -17,7 +17,7 @@ from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.expressions import compute, reduce_axis
 from deploykit.frontends.onnx.integers import equal, expr, floor_div, floor_mod
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.elementwise import UNARY, like
+from deploykit.frontends.onnx.ops.elementwise import UNARY, factor, like
 from deploykit.frontends.onnx.reduction import SUM, count_of, reduce_axes
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
@@ -194,7 +194,7 @@ def local_response_normalization(ctx: Context, node: Node, x: Value) -> Value:
         total = compute(x.shape, square, name="squares")
 
         def element(*index: ir.Expr) -> ir.Expr:
-            base = total(*index) * like(total(*index), alpha / size) + like(total(*index), bias)
+            base = total(*index) * factor(total(*index), alpha / size) + like(total(*index), bias)
             return store(load(t, x.dtype, index) / _power(base, beta), x.dtype)
 
         return compute(x.shape, element, name="lrn")
