@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -18,12 +18,12 @@ from deploykit.compiler.codegen.c.names import Scopes
 from deploykit.compiler.codegen.c.types import float_literal, integer_literal
 from deploykit.compiler.codegen.c_kernels import ESTIMATES, c_expression, emit_c, emit_prototypes
 from deploykit.compiler.codegen.lower import lower
-from deploykit.compiler.dims import evaluate
+from deploykit.compiler.dims import evaluate, magnitude
 from tests.codegen import test_arithmetic, test_intrinsics, test_lower
 from tests.codegen.harness import SANITIZERS, compile_c, elementwise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 TEXTS: dict[str, Callable[[], tirx.PrimFunc]] = {
@@ -138,27 +138,42 @@ def host_expression(random: Random, depth: int = 3) -> ir.Expr:
     return random.choice(forms)()
 
 
-def test_host_expressions_mean_the_same_in_c(tmp_path: Path) -> None:
-    random = Random(0)
-    expressions = [host_expression(random) for _ in range(300)]
-    points = [(n, m) for n in (-9, 0, 1, 40) for m in (-7, 3, 64)]
-    bodies = [f'    printf("%lld\\n", (long long)({c_expression(e, lambda v: v.name)}));' for e in expressions]
+Points: TypeAlias = "Sequence[tuple[int, int]]"
+
+
+def printed(texts: Sequence[str], form: str, points: Points, folder: Path) -> list[str]:
+    """What C prints, in that form, for expressions over `n` and `m`: at the first point each, then at the next."""
     lines = [
         "#include <stdio.h>",
         '#include "deploykit.h"',
         "static void print(int64_t n, int64_t m) {",
-        *bodies,
+        *(f'    printf("{form}\\n", {text});' for text in texts),
         "}",
         "int main(void) {",
         *(f"    print({n}, {m});" for n, m in points),
         "}",
     ]
-    source, program = tmp_path / "host.c", tmp_path / "host"
+    source, program = folder / "host.c", folder / "host"
     source.write_text("\n".join([*lines, ""]))
     subprocess.run(["gcc", *SANITIZERS, f"-I{runtime.INCLUDE}", source, "-o", program], check=True)
-    printed = subprocess.run([program], capture_output=True, text=True, check=True).stdout.split()
-    expected = [evaluate(e, {N: n, M: m}) for n, m in points for e in expressions]
-    assert [int(value) for value in printed] == expected
+    return subprocess.run([program], capture_output=True, text=True, check=True).stdout.split()
+
+
+def values(expressions: Sequence[ir.Expr], points: Points) -> list[int]:
+    return [evaluate(e, {N: n, M: m}) for n, m in points for e in expressions]
+
+
+def in_floating_point(expressions: Sequence[ir.Expr | int], points: Points, folder: Path) -> list[float]:
+    texts = [f"(double)({c_expression(e, lambda v: f'(double){v.name}', functions=ESTIMATES)})" for e in expressions]
+    return [float(text) for text in printed(texts, "%.17g", points, folder)]
+
+
+def test_host_expressions_mean_the_same_in_c(tmp_path: Path) -> None:
+    random = Random(0)
+    expressions = [host_expression(random) for _ in range(300)]
+    points = [(n, m) for n in (-9, 0, 1, 40) for m in (-7, 3, 64)]
+    texts = [f"(long long)({c_expression(e, lambda v: v.name)})" for e in expressions]
+    assert [int(value) for value in printed(texts, "%lld", points, tmp_path)] == values(expressions, points)
 
 
 def test_estimates_are_at_least_what_the_integers_give(tmp_path: Path) -> None:
@@ -167,26 +182,19 @@ def test_estimates_are_at_least_what_the_integers_give(tmp_path: Path) -> None:
     padded = tirx.floordiv(N, 4) + tirx.floormod(quarter * 3, 4)
     expressions = [quarter, padded, tirx.floordiv(padded, 4) * M, tirx.max(padded, M) * 16, tirx.truncdiv(N + M, 3)]
     points = [(n, m) for n in (0, 1, 7, 64, 97) for m in (0, 3, 64)]
-    bodies = [
-        f'    printf("%.17g\\n", (double)({c_expression(e, lambda v: f"(double){v.name}", functions=ESTIMATES)}));'
-        for e in expressions
-    ]
-    lines = [
-        "#include <stdio.h>",
-        '#include "deploykit.h"',
-        "static void print(int64_t n, int64_t m) {",
-        *bodies,
-        "}",
-        "int main(void) {",
-        *(f"    print({n}, {m});" for n, m in points),
-        "}",
-    ]
-    source, program = tmp_path / "host.c", tmp_path / "host"
-    source.write_text("\n".join([*lines, ""]))
-    subprocess.run(["gcc", *SANITIZERS, f"-I{runtime.INCLUDE}", source, "-o", program], check=True)
-    printed = subprocess.run([program], capture_output=True, text=True, check=True).stdout.split()
-    exact = [evaluate(e, {N: n, M: m}) for n, m in points for e in expressions]
-    assert all(float(text) >= value for text, value in zip(printed, exact, strict=True))
+    found = in_floating_point(expressions, points, tmp_path)
+    assert all(estimate >= value for estimate, value in zip(found, values(expressions, points), strict=True))
+
+
+def test_magnitudes_in_floating_point_are_at_least_what_the_integers_give(tmp_path: Path) -> None:
+    """Save for the rounding, where integers would overflow as elsewhere."""
+    random = Random(1)
+    expressions = [host_expression(random, 4) for _ in range(300)]
+    points = [(n, m) for n in (0, 1, 40, 1 << 40) for m in (-(1 << 40), -7, 3, (1 << 40) - 1)]
+    most = in_floating_point([magnitude(e, [N]) for e in expressions], points, tmp_path)
+    assert all(
+        bound >= abs(value) * (1 - 1e-12) for bound, value in zip(most, values(expressions, points), strict=True)
+    )
 
 
 def test_division_is_plain_where_nothing_is_negative() -> None:

@@ -11,11 +11,13 @@ from deploykit.compiler.dims import (
     evaluate,
     free_vars,
     interval,
+    magnitude,
     parse_dim,
     simplify,
     symbolic_upper_bound,
     to_text,
 )
+from deploykit.compiler.dims.evaluate import operands
 from deploykit.errors import UsageError
 
 BATCH, SEQ, COUNT = (tirx.Var(name, "int64") for name in ("batch", "seq", "count"))
@@ -274,3 +276,22 @@ def test_an_upper_bound_without_data_dims_is_never_exceeded(expr, values, data):
     assert COUNT not in free_vars(bound)
     values = values | {COUNT: data.draw(st.integers(*inside))}
     assert evaluate(expr, values) <= evaluate(bound, values)
+
+
+@settings(deadline=None)
+@given(expressions(), st.fixed_dictionaries({var: st.integers(0, 1 << 40) for var in VARS}))
+def test_a_magnitude_is_nowhere_exceeded(expr, values):
+    """Neither by the value nor by what it is computed from."""
+    most = evaluate(magnitude(expr, (BATCH, SEQ)), values)
+    waiting = [expr]
+    while waiting:
+        part = waiting.pop()
+        assert abs(evaluate(part, values)) <= most
+        waiting.extend(operands(part))
+
+
+def test_a_magnitude_of_what_may_be_negative():
+    assert str(simplify(magnitude(BATCH - SEQ * 2, (BATCH, SEQ)))) == str(BATCH + SEQ * 2)
+    assert evaluate(magnitude(BATCH - COUNT, (BATCH,)), {BATCH: 3, COUNT: -5}) == 8
+    with pytest.raises(TypeError, match="not an integer expression"):
+        magnitude(BATCH & SEQ, VARS)

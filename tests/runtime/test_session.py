@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -275,6 +277,25 @@ def test_sizes_that_overflow_are_refused(tmp_path: Path) -> None:
         session(x=huge, z=huge[: 1 << 21])
     with pytest.raises(ShapeError, match="input 'x' axis 0: no tensor has extent 1099511627776"):
         session(x=np.zeros((1 << 40, 0), np.float32), z=huge)
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        lambda a, b: a * b * (10 - tirx.floormod(a, 10)),
+        lambda a, b: tirx.min(a * b * b, 64),
+        lambda a, b: a * tirx.Select(tirx.floormod(b, 4) > 3, tirx.IntImm("int64", 1), b),
+    ],
+)
+def test_sizes_that_overflow_on_the_way_are_refused(size: Callable[..., Any], tmp_path: Path) -> None:
+    """Where a term is taken away, and where the size itself is small."""
+    draft = Draft("outer")
+    a, b = draft.dim("a", 0, None), draft.dim("b", 0, None)
+    x, y = draft.input("x", "float32", (a, b)), draft.output("y", "float32", (a, b))
+    scratch = draft.scratch("scratch", "float32", (a, b), size(a, b))
+    zero = draft.kernel(elementwise(lambda p: p * 0, "float32"), "zero")
+    session = build(draft.program(Launch(zero, (scratch, y), (a * b,)), Copy(y, x)), tmp_path)
+    assert deploykit.session.open(session).peak_bytes({"a": 1 << 39, "b": 1 << 39}) == (1 << 63) - 1
 
 
 ANY_ARRAY = hnp.arrays(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from deploykit.compiler.program.ir import IntExpr, Kernel
 
 ESTIMATES = "dk_estimate_"
-"""How the functions begin that estimate a size from above, in floating point, which does not overflow."""
+"""How the functions begin that compute roughly the same in floating point, which does not overflow."""
 
 _HOST_FUNCTIONS = frozenset({"min", "max", "div", "mod", "floordiv", "floormod"})
 

@@ -11,7 +11,7 @@ import numpy as np
 from deploykit.compiler.codegen.c_kernels import ESTIMATES, c_expression, emit_prototypes, symbol
 from deploykit.compiler.codegen.names import Names, c_string, prefix
 from deploykit.compiler.codegen.wgsl.bindings import shaders_of
-from deploykit.compiler.dims import free_vars, interval
+from deploykit.compiler.dims import free_vars, interval, magnitude
 from deploykit.compiler.program.ir import (
     ArenaStorage,
     BindDim,
@@ -86,12 +86,13 @@ class Scope:
         return c_expression(value, self._read, self._nonnegative)
 
     def size(self, value: IntExpr) -> str:
-        """C text of a number of bytes, guarded against overflow unless the bounds of the dims rule it out."""
+        """C text of a number of bytes, guarded against overflow on the way unless the bounds of the dims exclude it."""
         exact = self.expr(value)
-        high = interval(value, self._bounds)[1]
+        most = magnitude(value, self._nonnegative)
+        high = interval(most, self._bounds)[1]
         if high is not None and high < _LARGEST_SIZE:
             return exact
-        estimate = c_expression(value, lambda var: f"(double){self._read(var)}", functions=ESTIMATES)
+        estimate = c_expression(most, lambda var: f"(double){self._read(var)}", functions=ESTIMATES)
         return f"DK_SIZE({estimate}, {exact})"
 
     def kernel_expr(self, value: IntExpr, names: Mapping[tirx.Var, str]) -> str:

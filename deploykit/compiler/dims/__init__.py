@@ -5,7 +5,8 @@ An expression is a TVM expression over `Var`s of dtype int64, or a Python int wh
 * `ranges`: what a user says about a dim (`batch=1..64`).
 * `evaluate`: the value of an expression for given dims; the variables it depends on.
 * `polynomial`, `conversion`: the normal form, in which equal expressions are equal values, and `simplify`.
-* `bounds`: the range of an expression; `elimination`: an upper bound without data dims.
+* `bounds`: the range of an expression; `elimination`: an upper bound without data dims; `magnitude`: whether it fits
+  64 bits.
 * `text`: the formula that a person reads.
 """
 
@@ -13,6 +14,7 @@ from deploykit.compiler.dims.bounds import interval
 from deploykit.compiler.dims.conversion import simplify
 from deploykit.compiler.dims.elimination import symbolic_upper_bound
 from deploykit.compiler.dims.evaluate import evaluate, free_vars
+from deploykit.compiler.dims.magnitude import magnitude
 from deploykit.compiler.dims.ranges import DimRange, parse_dim
 from deploykit.compiler.dims.text import to_text
 
@@ -21,6 +23,7 @@ __all__ = [
     "evaluate",
     "free_vars",
     "interval",
+    "magnitude",
     "parse_dim",
     "simplify",
     "symbolic_upper_bound",

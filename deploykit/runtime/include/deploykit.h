@@ -179,8 +179,9 @@ dk_status dk_set_arena(dk_model* model, void* arena, size_t bytes);
 
 /* The rest is for generated code. */
 
-/* A number of bytes, INT64_MAX when it would overflow: `estimate` is the same formula in floating point. */
-#define DK_SIZE(estimate, exact) ((estimate) < 4611686018427387904.0 ? (exact) : INT64_MAX)
+/* A number of bytes, INT64_MAX when it might overflow: nothing on the way to `exact` is further from 0 than `most`, a
+   number in floating point. */
+#define DK_SIZE(most, exact) ((most) < 4611686018427387904.0 ? (exact) : INT64_MAX)
 
 dk_status dk_init(
     dk_model* model, const dk_model_descriptor* descriptor, const void* weights, size_t weights_bytes, void* arena,
@@ -284,7 +285,7 @@ static inline int64_t dk_floormod(int64_t a, int64_t b) {
     return a - dk_floordiv(a, b) * b;
 }
 
-/* The same for estimates: not less than what the integers give, for what is not negative. */
+/* Roughly the same in floating point. */
 
 static inline double dk_estimate_min(double a, double b) {
     return a < b ? a : b;

@@ -1,0 +1,55 @@
+"""How large a number can become while an expression is computed: whether it fits 64 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from tvm import ir, tirx
+
+from deploykit.compiler.dims.evaluate import operands
+
+if TYPE_CHECKING:
+    from deploykit.compiler.program.ir import IntExpr
+
+_SUMS = (tirx.Add, tirx.Sub)
+_TRUTHS = (
+    *(tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.And, tirx.Or, tirx.Not),
+    *(tirx.expr.EqualOp, tirx.expr.NotEqualOp),
+)
+_OTHERS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod, tirx.Min, tirx.Max, tirx.Cast, tirx.Select, ir.Call)
+"""What gives nothing further from 0 than its operands are."""
+
+
+def magnitude(expr: IntExpr, nonnegative: Collection[tirx.Var]) -> IntExpr:
+    """Sums, products and maxima that are nowhere less than the distance from 0 of `expr`, and of all that is computed
+    on the way to it. `nonnegative` are the variables that are known not to be below 0.
+
+    Raises:
+        TypeError: `expr` has shifts, or operations on bits.
+    """
+    if isinstance(expr, (int, tirx.IntImm)):
+        return abs(int(expr))
+    if isinstance(expr, tirx.Var):
+        return expr if expr in nonnegative else _larger(expr, 0 - expr)
+    parts = [magnitude(operand, nonnegative) for operand in operands(expr)]
+    if isinstance(expr, _SUMS):
+        return parts[0] + parts[1]
+    if isinstance(expr, tirx.Mul):
+        return parts[0] * parts[1]
+    if isinstance(expr, _TRUTHS):
+        return reduce(_larger, parts, 1)
+    if isinstance(expr, _OTHERS):
+        return reduce(_larger, parts)
+    raise TypeError(f"not an integer expression over dims: {expr}")
+
+
+def _larger(a: IntExpr, b: IntExpr) -> IntExpr:
+    if isinstance(a, int) and isinstance(b, int):
+        return max(a, b)
+    return tirx.max(*(_expr(x) for x in (a, b)))
+
+
+def _expr(value: IntExpr) -> Any:
+    return tirx.IntImm("int64", value) if isinstance(value, int) else value
