@@ -1,7 +1,7 @@
 """Formulas over dims as artifacts state them, such as `64*ceil(5*batch/8) + max(seq, 2)`: their value at given sizes.
 
-Exact integer arithmetic: `/` occurs under `floor` and `ceil` only, `%` is never negative for a positive divisor,
-`a if c else b` is a conditional. Dim names may hold any character.
+Exact integer arithmetic: `/` occurs under `floor`, `ceil` and `trunc` only, `%` is never negative for a positive
+divisor, `a if c else b` is a conditional. A dim whose name is no plain word is quoted: `4*"seq len"`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import math
 import operator
-import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
@@ -33,6 +32,7 @@ _COMPARISONS: dict[type[ast.AST], Callable[[Fraction, Fraction], bool]] = {
 _FUNCTIONS: dict[str, Callable[..., Fraction]] = {
     "floor": lambda a: Fraction(math.floor(a)),
     "ceil": lambda a: Fraction(math.ceil(a)),
+    "trunc": lambda a: Fraction(math.trunc(a)),
     "max": max,
     "min": min,
 }
@@ -43,14 +43,8 @@ def evaluate(formula: str, sizes: Mapping[str, int]) -> int:
 
     Raises `ArtifactError` when it is no formula over these dims.
     """
-    names = sorted(sizes, key=len, reverse=True)
-    numbered = {f"dim{index}": Fraction(sizes[name]) for index, name in enumerate(names)}
-    text = formula
-    if names:
-        known = re.compile(rf"(?<!\w)(?:{'|'.join(re.escape(name) for name in names)})(?!\w)")
-        text = known.sub(lambda match: f"dim{names.index(match.group())}", formula)
     try:
-        value = _value(ast.parse(text, mode="eval").body, numbered)
+        value = _value(ast.parse(formula, mode="eval").body, {name: Fraction(size) for name, size in sizes.items()})
     except (SyntaxError, ValueError, KeyError, TypeError, ZeroDivisionError, RecursionError) as error:
         raise ArtifactError(f"cannot read '{formula}' as a formula over {', '.join(sizes) or 'no dims'}") from error
     return int(value)
@@ -60,7 +54,7 @@ def _value(node: ast.expr, sizes: Mapping[str, Fraction]) -> Fraction:
     match node:
         case ast.Constant(value=int(number)):
             return Fraction(number)
-        case ast.Name(id=name):
+        case ast.Name(id=name) | ast.Constant(value=str(name)):
             return sizes[name]
         case ast.BinOp(left=left, op=op, right=right):
             return _BINARY[type(op)](_value(left, sizes), _value(right, sizes))

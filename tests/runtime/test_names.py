@@ -3,12 +3,14 @@ in C and included in C++, beside the usual headers, and computes the same as und
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 from typer.testing import CliRunner
 
 import deploykit
@@ -17,6 +19,8 @@ from deploykit.cli import app
 from deploykit.compiler.codegen.c.names import Scopes
 from deploykit.compiler.codegen.names import Names, constants, identifier, means_something, prefix
 from deploykit.compiler.program.ir import Copy, Program
+from deploykit.formula import evaluate
+from deploykit.plan import at_sizes, read_plan
 from deploykit.session import Session
 from deploykit.targets.base import PackageOptions, find_target, write_artifact
 from tests.frontends.onnx.harness import parse
@@ -153,3 +157,38 @@ def test_names_of_functions_and_parameters_of_python(tmp_path: Path) -> None:
     assert ran.exit_code == 0, ran.output
     with np.load(tmp_path / "out.npz") as saved:
         assert sorted(saved) == ["file", "main"]
+
+
+@pytest.mark.parametrize(
+    ("target", "options"),
+    [
+        ("host", {}),
+        pytest.param("webgpu", {}, marks=pytest.mark.skipif(not shutil.which("node"), reason="needs node")),
+    ],
+)
+def test_formulas_name_dims_as_the_model_does(target: str, options: dict[str, object], tmp_path: Path) -> None:
+    names = ["seq len", "seq_len", "seq_len + 1", "3", "max", '"']
+    inputs = [helper.make_tensor_value_info(f"x{i}", TensorProto.FLOAT, [name, 5]) for i, name in enumerate(names)]
+    nodes = [
+        helper.make_node("Concat", [x.name for x in inputs], ["all"], axis=0),
+        helper.make_node("Softmax", ["all"], ["shares"], axis=0),
+        helper.make_node("MatMul", ["shares", "turned"], ["y"]),
+        helper.make_node("Transpose", ["all"], ["turned"]),
+    ]
+    graph = helper.make_graph(
+        [nodes[0], nodes[3], *nodes[1:3]], "names", inputs, [helper.make_tensor_value_info("y", 1, ["rows", "columns"])]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    deploykit.build(model, target, dict.fromkeys(names, (1, 9)), tmp_path / "dist")
+    plan = read_plan(tmp_path / "dist")
+    with deploykit.open(tmp_path / "dist", **options) as session:  # type: ignore[arg-type]
+        assert [dim.name for dim in session.manifest.dims] == names
+        for sizes in ([1, 2, 3, 4, 5, 6], [9, 1, 1, 2, 1, 7]):
+            at = dict(zip(names, sizes, strict=True))
+            rows = sum(sizes)
+            result = session.run({f"x{i}": np.ones((n, 5), np.float32) for i, n in enumerate(sizes)})["y"]
+            assert result.shape == (rows, rows)
+            peak = session.peak_bytes(at)
+            assert peak == evaluate(session.manifest.peak_memory.formula, at) == at_sizes(plan, at).total > 0
+            (shape,) = (port.shape for port in session.manifest.outputs)
+            assert [evaluate(str(extent), at) for extent in shape] == [rows, rows]

@@ -214,7 +214,7 @@ def _axis(scope: Scope, extent: IntExpr) -> dict[str, Any]:
         return {"dim": "DK_AXIS_FIXED", "extent": evaluate(extent, {}), "text": text}
     for index, dim in enumerate(scope.program.dims):
         if isinstance(extent, tirx.Var) and extent.same_as(dim.var):
-            return {"dim": index, "extent": 0, "text": text}
+            return {"dim": index, "extent": 0, "text": c_string(dim.name)}
     return {"dim": "DK_AXIS_FORMULA" if scope.is_static([extent]) else "DK_AXIS_DATA", "extent": 0, "text": text}
 
 

@@ -1,12 +1,15 @@
 """The formula that a person reads: `4*batch*seq + 1024`, `64*ceil(5*n/8)`, `max(batch, 2*seq)`, `n % 4`.
 
-Read as exact arithmetic: `/` occurs only under `floor(...)` and `ceil(...)`, `%` is never negative for a positive
-divisor, `a if c else b` is a conditional. No casts, no types. Of the formula as written and its normal form the
-shorter is given.
+Read as exact arithmetic: `/` occurs only under `floor(...)`, `ceil(...)` and `trunc(...)`, `%` is never negative for a
+positive divisor, `a if c else b` is a conditional. A name that is no plain word is quoted: `4*"seq len"`. No casts, no
+types. Of the formula as written and its normal form the shorter is given.
 """
 
 from __future__ import annotations
 
+import json
+import keyword
+import re
 from typing import TYPE_CHECKING
 
 from deploykit.compiler.dims.conversion import polynomial
@@ -62,6 +65,7 @@ def _term(monomial: Monomial, coefficient: int) -> str:
 
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<="}
 _MIRRORED = {"<": ">", "<=": ">="}
+_FUNCTIONS = ("floor", "ceil", "trunc", "max", "min")
 _LOOSE = (*_COMPARISONS, "and", "or", "not", "select")
 """Operators that bind less tightly than `+`."""
 
@@ -74,11 +78,13 @@ def _factor(atom: Atom) -> str:
 def _atom(atom: Atom) -> str:
     operator, operands = atom.operator, atom.operands
     if atom.var is not None:
-        return str(atom.var.name)
+        return _name(str(atom.var.name))
     if operator == "opaque":
         return str(atom.opaque)
     if operator == "floordiv":
         return _quotient(*operands)
+    if operator == "truncdiv":
+        return f"trunc({'/'.join(_operand(p) for p in operands)})"
     if operator == "floormod":
         return " % ".join(_operand(p) for p in operands)
     if operator == "select":
@@ -91,6 +97,11 @@ def _atom(atom: Atom) -> str:
     if operator == "not":
         return f"not {_within(operands[0], 'and', 'or', 'select')}"
     return f"{operator}({', '.join(polynomial_text(p) for p in operands)})"
+
+
+def _name(name: str) -> str:
+    plain = re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and not keyword.iskeyword(name) and name not in _FUNCTIONS
+    return name if plain else json.dumps(name, ensure_ascii=False)
 
 
 def _within(p: Polynomial, *loose: str) -> str:

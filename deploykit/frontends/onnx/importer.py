@@ -202,7 +202,8 @@ class GraphImporter:
         if isinstance(bound, int):
             return bound
         minimum, maximum = bound
-        var = tirx.Var(self.shared.unique(name), "int64")
+        var = tirx.Var(name, "int64")
+        self.shared.names.add(name)
         self.shared.variables.add(var)
         self.shared.facts.bind(var, minimum, maximum)
         return Dim(name, var, minimum, maximum)
