@@ -321,7 +321,7 @@ class Context:
         if any(isinstance(n, int) and n == 0 for n in shape):
             # To Relax a size of 0 means that of the source.
             zero = tirx.const(0, storage_dtype(value.dtype))
-            return self.kernel("empty", lambda: te.compute(shape, lambda *_: zero, name="empty"), dtype=value.dtype)
+            return self.kernel("empty", lambda: compute(shape, lambda *_: zero, name="empty"), dtype=value.dtype)
         result = self.bind(relax.op.reshape(self.tensor(value), relax.ShapeExpr(shape)), value.dtype, shape)
         source = None if value.quantized is None else value.quantized.moved(lambda x: self.reshape(x, shape))
         return replace(result, quantized=source, inexact=value.inexact)

@@ -13,6 +13,7 @@ import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.integers import equal, from_end, select, truth
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.joining import concat
@@ -86,7 +87,7 @@ def _picked(ctx: Context, where: IntExpr, items: Sequence[Value]) -> Value:
                 result = tirx.if_then_else(truth(equal(where, i)), tensor(*index), result)
             return result
 
-        return te.compute(shape, element, name="picked")
+        return compute(shape, element, name="picked")
 
     return ctx.kernel("picked", build, *items, dtype=items[0].dtype)
 

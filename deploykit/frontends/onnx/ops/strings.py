@@ -17,6 +17,7 @@ from tvm import ir, te, tirx
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import elementwise
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.imperative import Array, Cell, Code, imperative
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Unsupported, operator
@@ -259,7 +260,7 @@ def _without(ctx: Context, x: Value, compared: Value, words: Sequence[str]) -> V
     kept, total = ctx.kernel("kept", build, *operands, dtype=("int64", "int64"))
     (left,) = ctx.ints(total, minimum=0, maximum=count, hint="kept")
     shown: IntExpr = ctx.simplify(tirx.max(left, 1)) if isinstance(left, ir.Expr) else max(left, 1)
-    chosen = ctx.kernel("left", lambda t: te.compute((shown,), t, name="left"), kept, dtype="int64")
+    chosen = ctx.kernel("left", lambda t: compute((shown,), t, name="left"), kept, dtype="int64")
     return string_of(ctx.reshape(chosen, (1,) * (x.rank - 1) + (shown,)), texts[0].data)
 
 

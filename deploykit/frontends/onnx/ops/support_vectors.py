@@ -14,6 +14,7 @@ from tvm import ir, te, tirx
 
 from deploykit.frontends.onnx.broadcast import elementwise
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute, reduce_axis
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.classes import DOMAIN, best_label, integer_labels, transformed
 from deploykit.frontends.onnx.ops.matmul import matmul
@@ -107,13 +108,13 @@ def _squared_distances(ctx: Context, x: Value, vectors: np.ndarray) -> Value:
     count, features = vectors.shape
 
     def build(rows: te.Tensor, points: te.Tensor) -> te.Tensor:
-        k = te.reduce_axis((0, features), name="k")
+        k = reduce_axis(features, "k")
 
         def element(i: ir.Expr, j: ir.Expr) -> ir.Expr:
             gap = rows(i, k.var) - points(j, k.var)
             return te.sum(gap * gap, axis=k)
 
-        return te.compute((x.shape[0], count), element, name="distance")
+        return compute((x.shape[0], count), element, name="distance")
 
     return ctx.kernel("squared_distances", build, x, ctx.constant(vectors), dtype="float32")
 

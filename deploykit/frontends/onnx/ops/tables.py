@@ -11,6 +11,7 @@ from tvm import ir, te, tirx
 
 from deploykit.frontends.onnx.broadcast import elementwise
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.integers import equal
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.classes import DOMAIN
@@ -91,7 +92,7 @@ def one_hot_encoder(ctx: Context, node: Node, x: Value) -> Value:
             hot = tirx.EQ(values(*index[:-1]), names(index[-1]))
             return tirx.Select(hot, tirx.const(1, "float32"), tirx.const(0, "float32"))
 
-        return te.compute(shape, element, name="hot")
+        return compute(shape, element, name="hot")
 
     return ctx.kernel("one_hot_encoder", build, whole, table, dtype="float32")
 
