@@ -16,6 +16,14 @@ static int countable(int64_t value) {
     return value >= INT32_MIN && value <= INT32_MAX;
 }
 
+dk_status dk_require_driver(dk_model* model, const dk_driver* driver) {
+    if (driver != NULL) {
+        return DK_OK;
+    }
+    dk_fail_shape(model, "the driver is NULL: set that of the model behind init", NULL);
+    return DK_ERROR_USAGE;
+}
+
 dk_status dk_check_driver(dk_model* model, dk_status status) {
     if (status == DK_ERROR_DEVICE) {
         static const char text[] = "the device failed";

@@ -55,6 +55,9 @@ dk_status dk_dispatch(
     const int64_t* scalars, int32_t scalar_count, int64_t invocations
 );
 
+/* Check that there is a driver. */
+dk_status dk_require_driver(dk_model* model, const dk_driver* driver);
+
 /* Report a status that a call of the driver gave. */
 dk_status dk_check_driver(dk_model* model, dk_status status);
 
