@@ -14,6 +14,7 @@ An error is one message on standard error, never a traceback unless `--debug` as
 
 from __future__ import annotations
 
+import atexit
 import errno
 import functools
 import inspect
@@ -80,8 +81,11 @@ def stop_on_signals() -> None:
 
 
 def leave(code: object) -> None:
-    """End the process at once where native code goes on that nobody waits for: it uses what an orderly end destroys."""
-    if busy():
+    """End the process at once where native code goes on that nobody waits for: it uses what an orderly end destroys.
+    Where a signal asks for the end, too: to destroy everything takes a while."""
+    if _stopped_by and not busy():
+        atexit._run_exitfuncs()  # noqa: SLF001  what an orderly end begins with
+    if _stopped_by or busy():
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code if isinstance(code, int) else 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -14,6 +15,9 @@ from onnx import TensorProto, helper
 
 SECONDS = 15.0
 """For what takes a moment on a machine with nothing else to do. What runs natively takes a multiple of it."""
+
+CPU_SECONDS = 0.3
+"""For what follows a signal while no native code runs."""
 
 NATIVE = """
 import ctypes, os, signal, threading, time
@@ -73,24 +77,48 @@ def test_results_and_errors_are_those_of_the_function() -> None:
     assert found == ["285", "ZeroDivisionError"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_build_stops_while_machine_code_is_made(number: signal.Signals, tmp_path: Path) -> None:
+def waves(folder: Path) -> list[str | Path]:
+    """The command that builds a model whose machine code takes long to make."""
     operators = ["Sin", "Cos"] * 150
     names = ["x", *(f"v{k}" for k in range(len(operators) - 1)), "y"]
     nodes = [helper.make_node(op, [a], [b]) for op, a, b in zip(operators, names, names[1:], strict=False)]
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy")
     graph = helper.make_graph(nodes, "waves", [x], [y])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), tmp_path / "m.onnx")
-    command = [sys.executable, "-m", "deploykit", "build", tmp_path / "m.onnx", "-o", tmp_path / "out"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as build:
-        assert build.stderr is not None
-        for line in build.stderr:
-            if line.split()[:1] == ["program"]:
-                break
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), folder / "m.onnx")
+    return [sys.executable, "-m", "deploykit", "build", folder / "m.onnx", "-o", folder / "out"]
+
+
+def until(build: subprocess.Popen[str], stage: str) -> None:
+    """Wait until a stage of the build is done."""
+    assert build.stderr is not None
+    for line in build.stderr:
+        if line.split()[:1] == [stage]:
+            break
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_build_stops_while_machine_code_is_made(number: signal.Signals, tmp_path: Path) -> None:
+    with subprocess.Popen(waves(tmp_path), stderr=subprocess.PIPE, text=True) as build:
+        until(build, "program")
         time.sleep(2)
         start = time.monotonic()
         build.send_signal(number)
         assert build.wait() == 128 + number
         assert time.monotonic() - start < SECONDS
+    assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux")
+def test_a_build_that_is_interrupted_computes_no_more(tmp_path: Path) -> None:
+    """Nor does it take everything apart that it has made: seconds of a processor, which no other load changes."""
+    with subprocess.Popen(waves(tmp_path), stderr=subprocess.PIPE, text=True) as build:
+        until(build, "import")
+        fields = Path(f"/proc/{build.pid}/stat").read_text().rpartition(")")[2].split()
+        before = sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+        build.send_signal(signal.SIGTERM)
+        _, status, used = os.wait4(build.pid, 0)
+        build.returncode = os.waitstatus_to_exitcode(status)
+    assert build.returncode == 128 + signal.SIGTERM
+    assert used.ru_utime + used.ru_stime - before < CPU_SECONDS
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
