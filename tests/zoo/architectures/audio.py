@@ -9,6 +9,13 @@ from tests.zoo.architectures.text import TINY
 from tests.zoo.case import Case, Input
 
 WAVE = Input("input_values", ("batch", "samples"))
+SPECTROGRAM = Input("spectrogram", ("batch", "frames", 16))
+HIFIGAN = {
+    "model_in_dim": 16,
+    "upsample_initial_channel": 16,
+    "upsample_rates": [2, 2],
+    "upsample_kernel_sizes": [4, 4],
+}
 CONV = {
     "conv_dim": [16, 16, 16],
     "conv_stride": [5, 2, 2],
@@ -92,8 +99,8 @@ CASES = (
         "fastspeech2-conformer-hifigan",
         "audio",
         "FastSpeech2ConformerHifiGan",
-        {"model_in_dim": 16, "upsample_initial_channel": 16, "upsample_rates": [2, 2], "upsample_kernel_sizes": [4, 4]},
-        (Input("spectrogram", ("batch", "frames", 16)),),
+        HIFIGAN,
+        (SPECTROGRAM,),
     ),
     wave("hubert", "HubertModel"),
     Case(
@@ -144,8 +151,8 @@ CASES = (
         "speecht5-hifigan",
         "audio",
         "SpeechT5HifiGan",
-        {"model_in_dim": 16, "upsample_initial_channel": 16, "upsample_rates": [2, 2], "upsample_kernel_sizes": [4, 4]},
-        (Input("spectrogram", ("batch", "frames", 16)),),
+        HIFIGAN,
+        (SPECTROGRAM,),
     ),
     wave("unispeech", "UniSpeechModel"),
     wave("unispeech-sat", "UniSpeechSatModel"),

@@ -10,6 +10,19 @@ from tests.zoo.case import Case, Form, Input
 
 GROUPED = {"num_key_value_heads": 2, "head_dim": 8}
 EXPERTS = {"num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+LATENT = {
+    **EXPERTS,
+    "kv_lora_rank": 8,
+    "q_lora_rank": 8,
+    "qk_nope_head_dim": 8,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 8,
+    "n_routed_experts": 4,
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 1,
+    "topk_group": 1,
+    "num_key_value_heads": 4,
+}
 PAST_MASK = Input("attention_mask", ("batch", "past+seq"), "mask")
 ALL: tuple[Form, ...] = ("plain", "past", "static")
 GROWING: tuple[Form, ...] = ("plain", "past")
@@ -47,34 +60,14 @@ CASES = (
     *decoder(
         "deepseek-v2",
         "DeepseekV2ForCausalLM",
-        kv_lora_rank=8,
-        q_lora_rank=8,
-        qk_nope_head_dim=8,
-        qk_rope_head_dim=8,
-        v_head_dim=8,
-        n_routed_experts=4,
-        n_shared_experts=1,
-        first_k_dense_replace=1,
         n_group=1,
-        topk_group=1,
-        num_key_value_heads=4,
-        **EXPERTS,
+        **LATENT,
     ),
     *decoder(
         "deepseek-v3",
         "DeepseekV3ForCausalLM",
-        kv_lora_rank=8,
-        q_lora_rank=8,
-        qk_nope_head_dim=8,
-        qk_rope_head_dim=8,
-        v_head_dim=8,
-        n_routed_experts=4,
-        n_shared_experts=1,
-        first_k_dense_replace=1,
         n_group=2,
-        topk_group=1,
-        num_key_value_heads=4,
-        **EXPERTS,
+        **LATENT,
     ),
     *decoder("diffllama", "DiffLlamaForCausalLM"),
     *decoder("doge", "DogeForCausalLM"),

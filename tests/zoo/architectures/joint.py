@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.zoo.architectures.text import IDS, MASK, TINY, UNSET
+from tests.zoo.architectures.text import BOXES, IDS, MASK, TINY, UNSET
 from tests.zoo.architectures.vision import SQUARE
 from tests.zoo.architectures.vision import TINY as VISION
 from tests.zoo.case import Case, Input
 
 LABELS = Input("input_ids", ("images", "seq"), "ids")
 LABEL_MASK = Input("attention_mask", ("images", "seq"), "mask")
+QUERIES = (Input("input_ids", ("batch", 16), "ids"), SQUARE, Input("attention_mask", ("batch", 16), "mask"))
 TOWER = {"hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4}
 TEXT = {**TINY, "projection_dim": 16}
 IMAGE = {**VISION, "projection_dim": 16}
@@ -49,9 +50,9 @@ CASES = (
     joint(
         "clipseg",
         "CLIPSegForImageSegmentation",
-        Input("input_ids", ("batch", "seq"), "ids"),
+        IDS,
         SQUARE,
-        Input("attention_mask", ("batch", "seq"), "mask"),
+        MASK,
         extract_layers=[0, 1],
         reduce_dim=16,
         decoder_num_attention_heads=4,
@@ -89,7 +90,7 @@ CASES = (
         "layoutlmv3-joint",
         "LayoutLMv3Model",
         IDS,
-        Input("bbox", ("batch", "seq", 4), "boxes"),
+        BOXES,
         SQUARE,
         **{
             **TINY,
@@ -125,22 +126,8 @@ CASES = (
         text_config={**TINY, "model_type": "llama", "num_key_value_heads": 2},
     ),
     joint("metaclip-2", "MetaClip2Model"),
-    joint(
-        "owlvit",
-        "OwlViTForObjectDetection",
-        Input("input_ids", ("batch", 16), "ids"),
-        SQUARE,
-        Input("attention_mask", ("batch", 16), "mask"),
-        projection_dim=32,
-    ),
-    joint(
-        "owlv2",
-        "Owlv2ForObjectDetection",
-        Input("input_ids", ("batch", 16), "ids"),
-        SQUARE,
-        Input("attention_mask", ("batch", 16), "mask"),
-        projection_dim=32,
-    ),
+    joint("owlvit", "OwlViTForObjectDetection", *QUERIES, projection_dim=32),
+    joint("owlv2", "Owlv2ForObjectDetection", *QUERIES, projection_dim=32),
     joint("paligemma-vision", "SiglipVisionModel", SQUARE, **VISION),
     joint(
         "trocr",

@@ -21,6 +21,7 @@ TINY: dict[str, Any] = {
 
 IDS = Input("input_ids", ("batch", "seq"), "ids")
 MASK = Input("attention_mask", ("batch", "seq"), "mask")
+BOXES = Input("bbox", ("batch", "seq", 4), "boxes")
 TYPES = Input("token_type_ids", ("batch", "seq"), "ids", 0, 2)
 
 
@@ -101,11 +102,11 @@ CASES = (
         num_decoder_layers=1,
     ),
     encoder("ibert", "IBertModel"),
-    encoder("layoutlm", "LayoutLMModel", Input("bbox", ("batch", "seq", 4), "boxes"), max_2d_position_embeddings=128),
+    encoder("layoutlm", "LayoutLMModel", BOXES, max_2d_position_embeddings=128),
     encoder(
         "layoutlmv3",
         "LayoutLMv3Model",
-        Input("bbox", ("batch", "seq", 4), "boxes"),
+        BOXES,
         max_2d_position_embeddings=128,
         visual_embed=False,
         coordinate_size=6,
@@ -114,7 +115,7 @@ CASES = (
     encoder(
         "lilt",
         "LiltModel",
-        Input("bbox", ("batch", "seq", 4), "boxes"),
+        BOXES,
         max_2d_position_embeddings=128,
         hidden_size=48,
         channel_shrink_ratio=2,

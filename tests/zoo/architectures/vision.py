@@ -51,15 +51,28 @@ STAGES: dict[str, Any] = {
 }
 CONV = {"depths": [1, 1, 1, 1], "hidden_sizes": [8, 16, 16, 32], "num_channels": 3}
 TIMES = {"interpolate_pos_encoding": True}
+PYRAMID: dict[str, Any] = {
+    "hidden_sizes": [8, 16, 16, 32],
+    "depths": [1, 1, 1, 1],
+    "num_attention_heads": [1, 2, 2, 4],
+}
+SWIN: dict[str, Any] = {
+    "model_type": "swin",
+    "embed_dim": 16,
+    "depths": [1, 1, 1, 1],
+    "num_heads": [2, 2, 4, 4],
+    "window_size": 4,
+    "out_features": ["stage1", "stage2", "stage3", "stage4"],
+}
+BASIC: dict[str, Any] = {
+    "embedding_size": 8,
+    "hidden_sizes": [8, 8, 16, 16],
+    "depths": [1, 1, 1, 1],
+    "layer_type": "basic",
+    "out_features": ["stage2", "stage3", "stage4"],
+}
 RESNET: dict[str, Any] = {
-    "backbone_config": {
-        "model_type": "resnet",
-        "embedding_size": 8,
-        "hidden_sizes": [8, 8, 16, 16],
-        "depths": [1, 1, 1, 1],
-        "layer_type": "basic",
-        "out_features": ["stage2", "stage3", "stage4"],
-    },
+    "backbone_config": {"model_type": "resnet", **BASIC},
     "backbone": None,
     "use_pretrained_backbone": False,
     "use_timm_backbone": False,
@@ -169,9 +182,7 @@ CASES = (
     free(
         "glpn",
         "GLPNForDepthEstimation",
-        hidden_sizes=[8, 16, 16, 32],
-        depths=[1, 1, 1, 1],
-        num_attention_heads=[1, 2, 2, 4],
+        **PYRAMID,
         decoder_hidden_size=16,
     ),
     fixed(
@@ -221,39 +232,15 @@ CASES = (
         decoder_layers=2,
         dim_feedforward=40,
         num_queries=5,
-        backbone_config={
-            "model_type": "swin",
-            "embed_dim": 16,
-            "depths": [1, 1, 1, 1],
-            "num_heads": [2, 2, 4, 4],
-            "window_size": 4,
-            "out_features": ["stage1", "stage2", "stage3", "stage4"],
-        },
+        backbone_config=SWIN,
     ),
     free(
         "maskformer",
         "MaskFormerForInstanceSegmentation",
         fpn_feature_size=32,
         mask_feature_size=32,
-        decoder_config={
-            "model_type": "detr",
-            "num_queries": 5,
-            "d_model": 32,
-            "encoder_layers": 1,
-            "decoder_layers": 1,
-            "encoder_attention_heads": 4,
-            "decoder_attention_heads": 4,
-            "encoder_ffn_dim": 40,
-            "decoder_ffn_dim": 40,
-        },
-        backbone_config={
-            "model_type": "swin",
-            "embed_dim": 16,
-            "depths": [1, 1, 1, 1],
-            "num_heads": [2, 2, 4, 4],
-            "window_size": 4,
-            "out_features": ["stage1", "stage2", "stage3", "stage4"],
-        },
+        decoder_config={"model_type": "detr", **DETR},
+        backbone_config=SWIN,
     ),
     convolutions("mobilenet-v1", "MobileNetV1ForImageClassification", depth_multiplier=0.25, min_depth=8),
     convolutions("mobilenet-v2", "MobileNetV2ForImageClassification", depth_multiplier=0.25, min_depth=8),
@@ -276,17 +263,13 @@ CASES = (
     fixed(
         "pvt",
         "PvtForImageClassification",
-        hidden_sizes=[8, 16, 16, 32],
-        depths=[1, 1, 1, 1],
-        num_attention_heads=[1, 2, 2, 4],
+        **PYRAMID,
         mlp_ratios=[2, 2, 2, 2],
     ),
     free(
         "pvt-v2",
         "PvtV2ForImageClassification",
-        hidden_sizes=[8, 16, 16, 32],
-        depths=[1, 1, 1, 1],
-        num_attention_heads=[1, 2, 2, 4],
+        **PYRAMID,
         mlp_ratios=[2, 2, 2, 2],
     ),
     convolutions(
@@ -317,21 +300,12 @@ CASES = (
         encoder_attention_heads=4,
         decoder_attention_heads=4,
         anchor_image_size=None,
-        backbone_config={
-            "model_type": "rt_detr_resnet",
-            "embedding_size": 8,
-            "hidden_sizes": [8, 8, 16, 16],
-            "depths": [1, 1, 1, 1],
-            "layer_type": "basic",
-            "out_features": ["stage2", "stage3", "stage4"],
-        },
+        backbone_config={"model_type": "rt_detr_resnet", **BASIC},
     ),
     free(
         "segformer",
         "SegformerForSemanticSegmentation",
-        hidden_sizes=[8, 16, 16, 32],
-        depths=[1, 1, 1, 1],
-        num_attention_heads=[1, 2, 2, 4],
+        **PYRAMID,
         decoder_hidden_size=16,
     ),
     fixed("siglip-vision", "SiglipVisionModel"),
