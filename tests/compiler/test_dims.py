@@ -90,6 +90,11 @@ def test_a_malformed_dim_is_refused_with_its_reason(text, words):
         (tirx.floordiv(SEQ, 2), "floor(seq/2)"),
         (tirx.floordiv(SEQ + 3, BATCH), "floor((seq + 3)/batch)"),
         (SEQ % 4 + 1, "(seq % 4) + 1"),
+        (SEQ + (8 - SEQ % 8) % 8, "8*ceil(seq/8)"),
+        ((7 - BATCH) % 8, "8*floor(batch/8) - batch + 7"),
+        (SEQ - SEQ % tirx.IntImm("int64", -8), "8*ceil(seq/8)"),
+        ((SEQ % 12 + BATCH) % 4, "(batch + seq) % 4"),
+        (tirx.floordiv(SEQ, -8), "floor(-seq/8)"),
         ((SEQ * 8 + 3) % 8, "3"),
         (tirx.max(tirx.max(BATCH, SEQ * 2), BATCH), "max(batch, 2*seq)"),
         (tirx.min(BATCH, 8) * 4, "4*min(batch, 8)"),
@@ -128,6 +133,7 @@ def test_simplify_gives_ints_where_nothing_varies():
         (tirx.floordiv(SEQ, BATCH), (0, None)),
         (tirx.floordiv(100, BATCH), (1, 100)),
         (SEQ % 8, (0, 7)),
+        ((8 - SEQ % 8) % 8, (0, 7)),
         (BATCH % 100, (1, 64)),
         (tirx.max(BATCH, SEQ), (1, None)),
         (tirx.min(BATCH, SEQ), (0, 64)),
@@ -201,7 +207,8 @@ def test_free_variables_come_once_in_order():
 
 
 BINARY = (lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, tirx.min, tirx.max)
-DIVISIONS = (tirx.floordiv, tirx.floormod, tirx.truncdiv, tirx.truncmod)
+FLOORED = (tirx.floordiv, tirx.floormod)
+DIVISIONS = (*FLOORED, tirx.truncdiv, tirx.truncmod)
 COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
 
@@ -214,7 +221,9 @@ def expressions(draw, depth=4):
     if kind <= 3:
         return draw(st.sampled_from(BINARY))(draw(inner), draw(inner))
     if kind == 4:
-        return draw(st.sampled_from(DIVISIONS))(draw(inner), draw(st.integers(1, 16)))
+        division = draw(st.sampled_from(DIVISIONS))
+        sign = draw(st.sampled_from((1, -1))) if division in FLOORED else 1
+        return division(draw(inner), tirx.IntImm("int64", sign * draw(st.integers(1, 16))))
     condition = draw(conditions(depth - 1))
     if kind == 5:
         return tirx.Cast("int64", condition)

@@ -7,6 +7,8 @@ for quotients by a constant, which are normalised so:
 * `floor((c*p + r) / c)` is `p + floor(r / c)`, the constant of `r` lies in `0..c-1`;
 * a common factor of divisor and coefficients is cancelled, a quotient of a quotient is one quotient.
 
+Of a remainder of `-n`, which is what pads `n` to a multiple, the normal form is `floor((n + c - 1) / c) * c - n`.
+
 So `(64*n + 63) // 64 * 64` is `64*n`, and `((n + 1) // 2 + 1) // 2` is `(n + 3) // 4`. A conditional whose branches are
 equal where they meet, as `-1 if n == 0 else n - 1`, is one of them.
 """
@@ -164,7 +166,9 @@ def operation(operator: str, *arguments: Polynomial) -> Polynomial:
 
 def floordiv(p: Polynomial, q: Polynomial) -> Polynomial:
     divisor = q.value()
-    if divisor is None or divisor <= 0:
+    if divisor is not None and divisor < 0:
+        return floordiv(p.scaled(-1), q.scaled(-1))
+    if not divisor:
         return ONE if divisor is None and p == q else operation("floordiv", p, q)
     whole = Polynomial({m: x // divisor for m, x in p.terms.items() if x // divisor and (not m or not x % divisor)})
     rest = p - whole.scaled(divisor)
@@ -194,10 +198,34 @@ def _proper_quotient(rest: Polynomial, divisor: int) -> Polynomial:
 
 def floormod(p: Polynomial, q: Polynomial) -> Polynomial:
     divisor = q.value()
-    if divisor is None or divisor <= 0:
+    if divisor is not None and divisor < 0:
+        return floormod(p.scaled(-1), q.scaled(-1)).scaled(-1)
+    if not divisor:
         return operation("floormod", p, q)
-    rest = Polynomial({m: x % divisor for m, x in p.terms.items() if x % divisor})
-    return rest if rest.value() is not None else operation("floormod", rest, q)
+    rest = _congruent(p, divisor)
+    if rest.value() is not None:
+        return rest
+    opposite = _congruent(p.scaled(-1), divisor)
+    if _weight(opposite) < _weight(rest):
+        return round_up(opposite, divisor) - opposite
+    return operation("floormod", rest, q)
+
+
+def _congruent(p: Polynomial, divisor: int) -> Polynomial:
+    """What leaves the same remainder as `p`, remainders within it resolved; coefficients lie in `0..divisor-1`."""
+    total = ZERO
+    for monomial, coefficient in p.terms.items():
+        term = Polynomial({monomial: coefficient})
+        if len(monomial) == 1 and monomial[0].operator == "floormod":
+            numerator, modulus = monomial[0].operands
+            if (modulus.value() or 1) % divisor == 0:
+                term = numerator.scaled(coefficient)
+        total += term
+    return Polynomial({m: x % divisor for m, x in total.terms.items() if x % divisor})
+
+
+def _weight(p: Polynomial) -> int:
+    return sum(x for m, x in p.terms.items() if m)
 
 
 def truncdiv(p: Polynomial, q: Polynomial) -> Polynomial:

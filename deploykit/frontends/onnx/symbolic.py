@@ -33,7 +33,7 @@ from deploykit.frontends.onnx.integers import (
 from deploykit.frontends.onnx.rational import ratio_of
 from deploykit.frontends.onnx.registry import Unsupported
 from deploykit.frontends.onnx.sizes import quotient_of_products
-from deploykit.frontends.onnx.symbolic_arrays import ARRAYS, Array
+from deploykit.frontends.onnx.symbolic_arrays import ARRAYS, MAXIMUM_ELEMENTS, Array
 from deploykit.frontends.onnx.value import AnyValue, Value, known
 
 if TYPE_CHECKING:
@@ -50,10 +50,11 @@ def evaluate(ctx: Context, node: Node, inputs: Sequence[AnyValue | None]) -> tup
         results = _results(ctx, node, arrays, floats=any(isinstance(i, Value) and _is_float(i) for i in inputs))
     except (IndexError, ValueError) as error:
         raise Unsupported(str(error)) from error
-    if results is None:
+    found = results if isinstance(results, list) else [results]
+    if results is None or any(np.size(r) > MAXIMUM_ELEMENTS for r in found):
         return None
     dtype = _result_dtype(node, inputs)
-    return tuple(_value(ctx, r, dtype) for r in (results if isinstance(results, list) else [results]))
+    return tuple(_value(ctx, r, dtype) for r in found)
 
 
 def _results(ctx: Context, node: Node, arrays: Sequence[Array | None], *, floats: bool) -> Any:

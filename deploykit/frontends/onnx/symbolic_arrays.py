@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[np.object_]]"
 
-MAXIMUM_ELEMENTS = 1024
-"""A result with more elements is computed by a kernel instead."""
+MAXIMUM_ELEMENTS = 64
+"""A result with more elements is a tensor rather than a shape, and is computed by a kernel."""
 
 
 def _plain(array: Array | None) -> list[int] | None:

@@ -165,6 +165,18 @@ def test_padding_to_whole_strides() -> None:
     check(text, {"x": numbers(2, 4, 7)}, {"x": numbers(1, 4, 12)})
 
 
+def test_a_table_of_sizes_is_a_tensor() -> None:
+    """Relative positions: no kernel chooses among hundreds of formulas, which takes minutes to compile."""
+    text = """(float[seq,3] x) => (int64[18,a] y) {
+        s = Shape<end = 1>(x)  first = Constant<value = int64 {-9}>()  last = Constant<value = int64 {9}>()
+        one = Constant<value = int64 {1}>()  steps = Range(first, last, one)  places = Add(steps, s)
+        axis = Constant<value_ints = [1]>()  column = Unsqueeze(places, axis)
+        shape = Constant<value_ints = [18, 32]>()  y = Expand(column, shape) }"""
+    functions = deploykit.load(parse(text)).module.functions
+    assert max(len(str(function)) for function in functions.values()) < 4000
+    check(text, {"x": numbers(7, 3)}, {"x": numbers(1, 3)})
+
+
 def test_a_slice_of_a_table_keeps_the_sequence_length() -> None:
     """Position embeddings: `min(seq, 512)` rows are added to `seq` rows, again and again; the result has `seq`."""
     text = """(float[batch,seq,4] x, float[512,4] table) => (float[a,b,c] y, float[d,e,f] z) {
