@@ -23,6 +23,9 @@ from tests.zoo.case import Case, Input
 CAPACITY = 40
 """Positions of a static cache."""
 
+EXPERTS = "batched_mm"
+"""How mixtures of experts compute, of the ways that there are the one that exporters can write."""
+
 
 def make(case: Case, attention: str | None = None) -> nn.Module:
     """The model of a case with seeded weights that are large enough for every part to matter."""
@@ -31,6 +34,7 @@ def make(case: Case, attention: str | None = None) -> nn.Module:
     config = kind.config_class(**copy.deepcopy(dict(case.config)))
     if attention:
         config._attn_implementation = attention
+    config._experts_implementation = EXPERTS
     model = kind(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
