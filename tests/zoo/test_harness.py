@@ -13,7 +13,7 @@ import pytest
 from tests.zoo import forked, page
 from tests.zoo.architectures import CASES
 from tests.zoo.case import ROUNDS, SIZES, Input
-from tests.zoo.check import summary
+from tests.zoo.check import largest, summary
 from tests.zoo.judge import verdict
 from tests.zoo.results import Result, read, store
 
@@ -153,3 +153,8 @@ def test_a_run_adds_to_what_others_found(tmp_path: Path) -> None:
     assert found["bert.dynamo"].targets["wasm"] == right
     assert found["vit.legacy"].export == {"error": "no"}
     assert len(read(tmp_path / "none", stored)["bert.dynamo"].targets["host"]["error"]) < 999
+
+
+def test_what_onnxruntime_does_not_run_is_not_timed() -> None:
+    rounds = [{"x": np.ones(n)} for n in (1, 4, 9)]
+    assert largest(rounds, [{"y": ONES}, {"y": ONES}, None]) is rounds[1]
