@@ -97,6 +97,7 @@ def build(
         if isinstance(model, ImportedModel):
             if seed_input is not None:
                 raise UsageError("the model is loaded already: give seed_input to deploykit.load")
+            model.require_unchanged()
             imported = model.with_dims(given)
         else:
             imported = load(model, given, seed_input=seed_input)
@@ -111,5 +112,12 @@ def build(
     source = describe_source(Path(model)) if isinstance(model, str | Path) else None
     require_capacities(program, capacities)
     compare = partial(check_artifact, model=model, sources=check_inputs) if check else None
-    options = PackageOptions(cpu=cpu, fast_math=fast_math, observer=observer, source=source, check=compare)
+    options = PackageOptions(
+        cpu=cpu,
+        fast_math=fast_math,
+        observer=observer,
+        source=source,
+        require_unchanged=imported.require_unchanged,
+        check=compare,
+    )
     return write_artifact(program, chosen, Path(output), options)

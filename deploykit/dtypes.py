@@ -64,14 +64,15 @@ def logical_dtype(name: str) -> LogicalDtype:
     return DTYPES[name]
 
 
-def to_storage(array: np.ndarray, dtype: LogicalDtype) -> np.ndarray:
-    """The elements of `array`, of dtype `dtype.array`, as they lie in memory: dense, aligned, native byte order."""
+def to_storage(array: np.ndarray, dtype: LogicalDtype, *, aligned: bool = True) -> np.ndarray:
+    """The elements of `array`, of dtype `dtype.array`, as they lie in memory: dense, native byte order, and aligned
+    unless that does not matter."""
     if dtype.extended:
         return array.astype(dtype.storage, order="C")
-    if array.dtype == dtype.storage and array.flags.c_contiguous and array.flags.aligned:
+    if array.dtype == dtype.storage and array.flags.c_contiguous and (array.flags.aligned or not aligned):
         return array
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
-    dense = np.require(native, requirements=["C_CONTIGUOUS", "ALIGNED"])
+    dense = np.require(native, requirements=("C_CONTIGUOUS", "ALIGNED") if aligned else "C_CONTIGUOUS")
     return dense.reshape(array.shape).view(dtype.storage)
 
 

@@ -39,6 +39,6 @@ def is_narrow_float(dtype: str) -> bool:
     return is_raw(dtype) and dtype.startswith(("float", "bfloat"))
 
 
-def to_storage(array: np.ndarray) -> np.ndarray:
+def to_storage(array: np.ndarray, *, aligned: bool = True) -> np.ndarray:
     """The elements as kernels see them, contiguous."""
-    return dtypes.to_storage(array, DTYPES[logical_dtype(array.dtype)])
+    return dtypes.to_storage(array, DTYPES[logical_dtype(array.dtype)], aligned=aligned)

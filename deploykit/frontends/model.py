@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tvm import ir, tirx
 
     from deploykit.compiler.program.ir import Dim, IntExpr, Port
+    from deploykit.mapped import MappedFile
     from deploykit.structure import Structure
 
 DimBounds: TypeAlias = "Mapping[str, int | tuple[int, int | None]]"
@@ -57,7 +58,13 @@ class ImportedModel:
     inputs_as: tuple[Structure, ...]
     outputs_as: tuple[Structure, ...]
     reimport: Callable[[DimBounds], ImportedModel] = field(repr=False, compare=False)
+    files: tuple[MappedFile, ...] = field(repr=False, compare=False)
 
     def with_dims(self, dims: DimBounds) -> ImportedModel:
         """The same model with dims pinned or bounded. Raises `UsageError` for a dim the model does not have."""
         return self.reimport(dims) if dims else self
+
+    def require_unchanged(self) -> None:
+        """Raises `UsageError` when a file that weights lie in has changed since the model was loaded."""
+        for file in self.files:
+            file.require_unchanged()

@@ -41,13 +41,14 @@ class Availability:
 class PackageOptions:
     """`cpu`: what native kernels are compiled for, `native` for this machine. `version`: the version of deploykit that
     generated files name. `source`: the model file, where there is one. `fast_math`: kernels have the shorter forms of
-    elementwise functions. `check`: called with the complete folder before it is put in its place, which an exception
-    prevents; its result are notes."""
+    elementwise functions. Before the complete folder is put in its place, which an exception prevents,
+    `require_unchanged` is called, and `check` with the folder; its result are notes."""
 
     cpu: str = "native"
     fast_math: bool = False
     observer: Observer | None = None
     source: SourceEntry | None = None
+    require_unchanged: Callable[[], None] = lambda: None
     check: Callable[[Path], tuple[str, ...]] | None = None
     version: str = field(default_factory=partial(version, "deploykit"))
 
@@ -169,6 +170,7 @@ def write_artifact(program: Program, target: Target, output: Path, options: Pack
         with observer.stage("package"):
             names = [*target.package(program, emitted, folder, options), *write_plan(program, folder)]
             files = describe_files(folder, names)
+            options.require_unchanged()
         manifest = Manifest(
             generator=f"deploykit {options.version}",
             target=target.name,

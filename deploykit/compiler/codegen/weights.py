@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deploykit.mapped import forget
+
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import Constant, Program
 
@@ -27,7 +29,9 @@ def write_weights(program: Program, path: Path) -> None:
     with path.open("wb") as file:
         for constant in by_offset(program):
             file.seek(constant.offset)
-            file.write(little_endian(constant.data).data)
+            data = little_endian(constant.data)
+            file.write(data.data)
+            forget(data)
         file.truncate(weights_bytes(program))
 
 

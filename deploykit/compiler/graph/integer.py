@@ -22,6 +22,7 @@ from functools import partial
 import numpy as np
 from tvm import ir, relax
 
+from deploykit.compiler.constants import array_of, constant
 from deploykit.compiler.graph.kernel_calls import call_te
 from deploykit.compiler.schedules.anchors.integer import (
     Packing,
@@ -92,17 +93,17 @@ def _product(
     build: Callable[[Packing], Callable[..., object]],
 ) -> relax.Expr:
     """A kernel of left factors and panels of `right` `[..., K, N]`, less what an offset of the left ones adds."""
-    constant = right.value.numpy() if isinstance(right, ir.GenericConst) else None
-    packing = _packing(device, constant, str(left.ty.dtype), static(right.ty.shape[-1]))
-    if constant is not None:
-        panels = relax.const(packed_array(constant, packing), "int8")
+    known = array_of(right) if isinstance(right, ir.GenericConst) else None
+    packing = _packing(device, known, str(left.ty.dtype), static(right.ty.shape[-1]))
+    if known is not None:
+        panels = constant(packed_array(known, packing))
     else:
         panels = builder.emit(call_te(builder, partial(packed, packing=packing), right, name="pack"))
     total = call_te(builder, build(packing), left, panels, right.ty.shape[-1], name="integer_product")
     if not packing.offset:
         return total
-    if constant is not None:
-        sums = relax.const(constant.sum(axis=-2, dtype=np.int32, keepdims=True), "int32")
+    if known is not None:
+        sums = constant(known.sum(axis=-2, dtype=np.int32, keepdims=True))
     else:
         sums = builder.emit(call_te(builder, column_sums, right, name="column_sums"))
     product = builder.emit(total)
@@ -125,18 +126,18 @@ def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> rela
     _, data, weight, zero, numbers = call.args
     geometry = _geometry([int(n) for n in numbers.values], len(data.ty.shape) - 2)
     padding = Padding(geometry.before, geometry.after)
-    array = weight.value.numpy()
+    array = array_of(weight)
     outputs, *kernel, _ = array.shape
     taps = Taps(tuple(kernel), geometry.strides, geometry.dilation)
     if geometry.groups > 1:
-        own = relax.const(np.ascontiguousarray(np.moveaxis(array[..., 0], 0, -1)), "int8")
+        own = constant(np.ascontiguousarray(np.moveaxis(array[..., 0], 0, -1)))
         build = partial(integer_depthwise, taps=taps, padding=padding)
         return call_te(builder, build, data, own, zero, name="integer_depthwise")
     if padding.any:
         attributes = {"op_pattern": OPAQUE}
         build = partial(padded, padding=padding)
         data = builder.emit(call_te(builder, build, data, zero, name="padded", attributes=attributes))
-    matrix = relax.const(np.ascontiguousarray(array.reshape(outputs, -1).T), "int8")
+    matrix = constant(np.ascontiguousarray(array.reshape(outputs, -1).T))
     if all(n == 1 for n in (*kernel, *geometry.strides)):
         return _product(builder, data, matrix, device, lambda packing: partial(integer_matmul, packing=packing))
     return _product(builder, data, matrix, device, lambda packing: partial(integer_conv, taps=taps, packing=packing))

@@ -22,6 +22,7 @@ import numpy as np
 import tvm_ffi
 from tvm import ir, relax, s_tir, sym, tirx
 
+from deploykit.compiler.constants import constant, read
 from deploykit.compiler.graph.kernel_calls import call_te
 from deploykit.compiler.schedules.anchors.channels_last import (
     channels_first,
@@ -42,9 +43,9 @@ def to_last(builder: relax.BlockBuilder, value: relax.Expr, spatial: int) -> rel
         return known[0]
     dims = list(value.ty.shape.values)
     if isinstance(value, ir.GenericConst):
-        array = value.value.numpy()
         order = last_order(range(len(dims)), spatial)
-        return relax.const(np.ascontiguousarray(array.transpose(order)), str(array.dtype))
+        with read(value) as array:
+            return constant(np.ascontiguousarray(array.transpose(order)))
     if _is_view(dims, spatial):
         return builder.emit(relax.op.reshape(value, last_order(dims, spatial)))
     build = partial(channels_last, spatial=spatial)

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 from tvm import ir, relax, te, tirx
 
+from deploykit.compiler.constants import constant, read
 from deploykit.compiler.graph import integer
 from deploykit.compiler.graph.kernel_calls import call_te
 from deploykit.compiler.graph.layout import follow, to_first, to_last
@@ -89,7 +90,8 @@ def _matmul(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> re
         return call_te(builder, partial(matmul, dtype=dtype), a, b, name="matmul")
     width = panel_width(device, accumulator(dtype), b.ty.shape[-1])
     if isinstance(b, ir.GenericConst):
-        panels = _constant(pack_array(b.value.numpy(), width))
+        with read(b) as array:
+            panels = constant(pack_array(array, width))
     else:
         panels = builder.emit(call_te(builder, pack, b, width, name="pack"))
     build = partial(packed_matmul, dtype=dtype)
@@ -137,8 +139,9 @@ def _conv_last(builder: relax.BlockBuilder, data: relax.Expr, weight: relax.Expr
     width = _panel_channels(conv_.device, accumulator(dtype), outputs // shape.groups)
     if _takes_winograd(data, weight, conv_, spatial):
         depth = winograd_depth(int(data.ty.shape[-1]), conv_.device.lanes(32))
-        turned = _constant(winograd_weight_array(weight.value.numpy(), width, depth))
-        turns = [_constant(np.array(matrix, dtype)) for matrix in (INPUT, OUTPUT)]
+        with read(weight) as taps:
+            turned = constant(winograd_weight_array(taps, width, depth))
+        turns = [constant(np.array(matrix, dtype)) for matrix in (INPUT, OUTPUT)]
         build = partial(conv_winograd, shape=shape, channels=outputs)
         return call_te(builder, build, data, turned, *turns, spatial, name="conv")
     tensor = partial(pack_panels, groups=shape.groups, width=width)
@@ -179,7 +182,8 @@ def _rearranged(
 ) -> relax.Expr:
     """Weights in another order: now, where they are constant."""
     if isinstance(weight, ir.GenericConst):
-        return _constant(array(weight.value.numpy()))
+        with read(weight) as elements:
+            return constant(array(elements))
     return builder.emit(call_te(builder, tensor, weight, name="rearranged"))
 
 
@@ -194,7 +198,8 @@ def _conv_transpose(builder: relax.BlockBuilder, call: relax.Call, device: Devic
     triples = enumerate(zip(data.ty.shape.values[2:], sizes[2:], extra, strict=True))
     extents = [transposed_size(size, width, shape, dim, more) for dim, (size, width, more) in triples]
     if isinstance(weight, ir.GenericConst):
-        weight = relax.const(phase_weight_array(weight.value.numpy(), shape))
+        with read(weight) as array:
+            weight = constant(phase_weight_array(array, shape))
     else:
         build = partial(phase_weight, shape=shape)
         weight = builder.emit(call_te(builder, build, weight, name="phase_weight"))
@@ -220,11 +225,6 @@ def _conv_shape(call: relax.Call) -> ConvShape:
         tuple(int(n) for n in attrs.dilation),
         int(attrs.groups),
     )
-
-
-def _constant(array: np.ndarray) -> relax.Constant:
-    """A constant of the array's own dtype (by default float64 becomes float32)."""
-    return relax.const(array, str(array.dtype))
 
 
 def _dtype(call: relax.Call) -> str:

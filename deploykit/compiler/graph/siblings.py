@@ -20,11 +20,13 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import ir, relax, te, tirx
 
+from deploykit.compiler.constants import array_of, constant
 from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
 from deploykit.compiler.graph.kernel_calls import call_te
 from deploykit.compiler.graph.moves import Move
 from deploykit.compiler.schedules.loops import const, static
 from deploykit.compiler.schedules.nest import Expr, Stage, read
+from deploykit.mapped import forget
 
 
 def join_siblings(mod: ir.IRModule) -> ir.IRModule:
@@ -81,7 +83,7 @@ class _Siblings:
             return None
         if any(str(x.ty.dtype) != "float32" for x in (left, right, product)):
             return None
-        weight = right.value.numpy()
+        weight = array_of(right)
         readers = self.graph.readers.get(product, [])
         if len(readers) == 1 and self.graph.uses[product] == 1:
             addend = self.addend(product, readers[0])
@@ -103,7 +105,7 @@ class _Siblings:
             given = params.get(other.source)
             exact = params.get(own.source) == product and _same(own.indices, place)
             if exact and isinstance(given, ir.GenericConst) and _same(other.indices, place[-1:]):
-                vector: np.ndarray = given.value.numpy()
+                vector = array_of(given)
                 return vector if static(total.ty.shape[-1]) == vector.size else None
         return None
 
@@ -145,13 +147,15 @@ class _Siblings:
         unit = [1] * (len(lead) - 1)
         weight = np.stack([member.weight for member in members]).reshape(len(members), *unit, depth, columns)
         joint = relax.Var("joint", relax.TensorType([const(len(members)), *lead, const(columns)], "float32"))
-        product = relax.op.matmul(left, relax.const(weight), out_dtype="float32")
+        for member in members:
+            forget(member.weight)
+        product = relax.op.matmul(left, constant(weight), out_dtype="float32")
         bindings: list[relax.Binding] = [relax.VarBinding(joint, product)]
         if any(member.addend is not None for member in members):
             nothing = np.zeros(columns, "float32")
             addends = np.stack([nothing if m.addend is None else m.addend for m in members])
             total = relax.Var("joint_sum", joint.ty)
-            added = call_te(self.builder, _added, joint, relax.const(addends), name="add")
+            added = call_te(self.builder, _added, joint, constant(addends), name="add")
             bindings.append(relax.VarBinding(total, added))
             joint = total
         parts = [_part(joint, index).call(self.builder) for index in range(len(members))]

@@ -16,6 +16,7 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 
 from deploykit.compiler.codegen.lower import LoweredKernel, LoweredPart, LoweredParts
+from deploykit.compiler.constants import array_of
 from deploykit.compiler.dims import free_vars, simplify
 from deploykit.compiler.graph import control_flow
 from deploykit.compiler.graph.index_checks import checked_bounds, is_check, shortened
@@ -153,7 +154,7 @@ class _Walker:
         known = self.constants.get(hash(expr.value))
         if known is not None and known[0].same_as(expr.value):  # type: ignore[attr-defined]
             return known[1]
-        array = expr.value.numpy()
+        array = array_of(expr)
         index = len(self.result.constants)
         name = f"constant_{index}"
         self.result.constants.append((name, array))

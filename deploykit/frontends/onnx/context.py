@@ -11,6 +11,7 @@ import numpy as np
 import tvm_ffi
 from tvm import ir, relax, s_tir, te, tirx
 
+from deploykit.compiler import constants
 from deploykit.compiler.dims import simplify
 from deploykit.compiler.dims.facts import Facts
 from deploykit.frontends.dtypes import storage_dtype, to_storage
@@ -234,7 +235,7 @@ class Context:
         if value.last is not None:
             return self.tensor(channels_first(self, value.last))
         if value.array is not None:
-            return relax.const(to_storage(value.array), storage_dtype(value.dtype))
+            return constants.constant(to_storage(value.array, aligned=False))
         elements = list(value.known_elements().reshape(-1))
         result = self.kernel("known_elements", lambda: _store_elements(elements, value), dtype=value.dtype)
         assert isinstance(result, Value)

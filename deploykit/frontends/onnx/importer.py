@@ -26,7 +26,7 @@ from deploykit.frontends.onnx.context import Context, Shared, emit_function
 from deploykit.frontends.onnx.misfit import misfit
 from deploykit.frontends.onnx.node import Node, dtype_name
 from deploykit.frontends.onnx.ranges import with_ranges
-from deploykit.frontends.onnx.reader import read
+from deploykit.frontends.onnx.reader import FILES, read
 from deploykit.frontends.onnx.registry import Unsupported, normalise_domain
 from deploykit.frontends.onnx.strings import MOVING, OF_STRINGS, STRING, check_spans, is_string, moved, string_of
 from deploykit.frontends.onnx.structure import leaves, names_of, structure_of, with_leaves
@@ -125,6 +125,7 @@ class GraphImporter:
             requirements=tuple(self.shared.requirements),
             notes=tuple(self.shared.notes),
             reimport=lambda dims: GraphImporter(self.model, {**self.bounds, **dims}, self.name, self.seed_input).run(),
+            files=tuple(self.model.meta.get(FILES, ())),
         )
 
     # Interface

@@ -1,15 +1,13 @@
 """Reading an ONNX model: file, bytes or `ModelProto` -> onnx-ir `Model`, with errors that name the file.
 
-External data is memory-mapped by onnx-ir, so models above 2 GB are read without copying. The opset must lie in
-`OPSETS`, or be an older one that the converter of the onnx package takes there; the graph must be free of cycles and
-every name must be defined before it is used.
+Large weights stay in their files, which are memory-mapped, so that models of any size are read without copying.
+The opset must lie in `OPSETS`, or be an older one that the converter of the onnx package takes there; the graph must be
+free of cycles and every name must be defined before it is used.
 """
 
 from __future__ import annotations
 
-import mmap
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,8 @@ from google.protobuf.message import DecodeError
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.onnx.extremes import refuse_extremes
 from deploykit.frontends.onnx.registry import normalise_domain
+from deploykit.frontends.onnx.weights import LARGE, Weights, parse, weight
+from deploykit.mapped import MappedFile, mapped
 
 OPSETS = range(6, 29)
 """Opsets of the default domain that the importer knows."""
@@ -30,8 +30,8 @@ OPSETS = range(6, 29)
 CONVERTED = 9
 """What older ones are converted to: the first opset whose constants may be integers, as converted models have them."""
 
-LARGE = 64 << 10
-"""Bytes: what an initializer of that size holds is no shape and no index that a check of the graph computes with."""
+FILES = "files"
+"""Where in `Model.meta` the `MappedFile`s are that the weights of a model lie in."""
 
 LONGEST_REASON = 240
 """Characters of a message of the ONNX checker that are shown."""
@@ -40,7 +40,7 @@ LONGEST_REASON = 240
 def read(source: str | Path | bytes | onnx.ModelProto) -> ir.Model:
     """Read a model. Raises `UsageError` for a missing file and `UnsupportedModelError` for a broken one."""
     label = str(source) if isinstance(source, (str, Path)) else "the model"
-    proto = source if isinstance(source, onnx.ModelProto) else _parse(source, label)
+    proto, large, file = (source, {}, None) if isinstance(source, onnx.ModelProto) else _parse(source, label)
     if not proto.HasField("graph") or not (proto.graph.node or proto.graph.output):
         raise UnsupportedModelError(
             f"{label} is not an ONNX model: it holds no graph. Check that the file is complete."
@@ -48,55 +48,64 @@ def read(source: str | Path | bytes | onnx.ModelProto) -> ir.Model:
     _refuse_maps(proto, label)
     proto = _of_known_opset(_with_unknown_sizes(proto), label)
     refuse_extremes(proto, label)
-    light = _without_weights(proto, label, in_file=isinstance(source, (str, Path)))
+    light = _without_weights(proto, large, label, in_file=isinstance(source, (str, Path)))
     _check_form(light, label)
     _check_types(light, label)
     try:
         model = ir.from_proto(proto)
     except Exception as error:
         raise UnsupportedModelError(f"{label} is a broken ONNX model: {error}. Export it again.") from error
+    for name, tensor in large.items():
+        model.graph.initializers[name].const_value = tensor
+    model.meta[FILES] = [file] if file else []
     if isinstance(source, (str, Path)):
-        _attach_external_data(model, Path(source))
+        model.meta[FILES] += _attach_external_data(model, Path(source))
     _check_order(model.graph, set(), label)
     return model
 
 
-def _mapped(path: Path) -> memoryview:
-    """The bytes of a file, which are read where they are looked at."""
-    with path.open("rb") as file:
-        if not file.seek(0, os.SEEK_END):
-            return memoryview(b"")
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-
-
-def _parse(source: str | Path | bytes, label: str) -> onnx.ModelProto:
+def _parse(source: str | Path | bytes, label: str) -> tuple[onnx.ModelProto, Weights, MappedFile | None]:
+    """The model without its large weights, these by name, and the file that they lie in."""
+    file = None
     if isinstance(source, bytes):
-        data: bytes | memoryview = source
+        data = memoryview(source)
     else:
         try:
-            data = _mapped(Path(source))
+            file = mapped(Path(source))
         except OSError as error:
             raise UsageError(f"cannot read {label}: {error.strerror or error}") from error
-    proto = onnx.ModelProto()
+        data = file.data
     try:
-        proto.ParseFromString(data)
+        proto, large = parse(data)
+        if _older(proto):
+            large, proto = {}, onnx.ModelProto()
+            proto.ParseFromString(data)
     except (DecodeError, ValueError, RuntimeError) as error:
         raise UnsupportedModelError(
             f"{label} is not a readable ONNX file ({len(data)} bytes): it is corrupt or truncated. "
             "Download or export it again."
         ) from error
-    return proto
+    return proto, large, file if large else None
 
 
-def _attach_external_data(model: ir.Model, path: Path) -> None:
+def _attach_external_data(model: ir.Model, path: Path) -> list[MappedFile]:
+    """Have weights in other files be what lies there; the files."""
     ir.external_data.set_base_dir(model.graph, path.parent)
+    files: dict[Path, MappedFile] = {}
     for value in model.graph.initializers.values():
         tensor = value.const_value
-        if isinstance(tensor, ir.ExternalTensor):
-            _check_external(tensor, value.name or "", path)
+        if not isinstance(tensor, ir.ExternalTensor):
+            continue
+        name = value.name or ""
+        begin, end = _check_external(tensor, name, path)
+        place = Path(tensor.path)
+        file = files[place] = files.get(place) or mapped(place)
+        value.const_value = weight(name, file.data[begin:end], tensor.dtype, list(tensor.shape.numpy())) or tensor
+    return list(files.values())
 
 
-def _check_external(tensor: ir.ExternalTensor, name: str, path: Path) -> None:
+def _check_external(tensor: ir.ExternalTensor, name: str, path: Path) -> tuple[int, int]:
+    """Where the tensor begins and ends in its file."""
     file = Path(tensor.path)
     if path.parent.resolve() not in file.resolve().parents:
         raise UnsupportedModelError(f"{path}: weight '{name}' refers to {file}, outside the model's folder.")
@@ -104,12 +113,14 @@ def _check_external(tensor: ir.ExternalTensor, name: str, path: Path) -> None:
         raise UnsupportedModelError(
             f"{path}: weight '{name}' lies in {file.name}, which is missing. Put the file beside the model."
         )
-    end = (tensor.offset or 0) + (tensor.length if tensor.length is not None else tensor.nbytes)
+    begin = tensor.offset or 0
+    end = begin + (tensor.length if tensor.length is not None else tensor.nbytes)
     if file.stat().st_size < end:
         raise UnsupportedModelError(
             f"{path}: weight '{name}' ends at byte {end} of {file.name}, which has only {file.stat().st_size} bytes. "
             "The file is truncated; copy it again."
         )
+    return begin, end
 
 
 def _refuse_maps(proto: onnx.ModelProto, label: str) -> None:
@@ -135,6 +146,10 @@ def _of_known_opset(proto: onnx.ModelProto, label: str) -> onnx.ModelProto:
     return proto
 
 
+def _older(proto: onnx.ModelProto) -> bool:
+    return any(normalise_domain(e.domain) == "" and 1 <= e.version < OPSETS.start for e in proto.opset_import)
+
+
 def _converted(proto: onnx.ModelProto, label: str, version: int) -> onnx.ModelProto:
     try:
         return onnx.version_converter.convert_version(proto, CONVERTED)
@@ -146,19 +161,19 @@ def _converted(proto: onnx.ModelProto, label: str, version: int) -> onnx.ModelPr
         ) from error
 
 
-def _without_weights(proto: onnx.ModelProto, label: str, *, in_file: bool) -> onnx.ModelProto:
-    """A copy in which large initializers, whose values no check of the graph needs, are inputs. They are checked;
-    those in other files than the model's are later."""
+def _without_weights(proto: onnx.ModelProto, known: Collection[str], label: str, *, in_file: bool) -> onnx.ModelProto:
+    """A copy in which large initializers, whose values no check of the graph needs, are inputs. They are checked, but
+    for those that are `known` to be right; those in other files than the model's are later."""
     light = onnx.ModelProto()
     _check(partial(_copy, proto, light, "graph"), label)
     _check(partial(_copy, proto.graph, light.graph, "initializer"), label)
     inputs = {port.name for port in proto.graph.input}
     for tensor in proto.graph.initializer:
         external = tensor.data_location == onnx.TensorProto.EXTERNAL
-        if tensor.ByteSize() < LARGE and not (external and in_file):
+        if tensor.name not in known and tensor.ByteSize() < LARGE and not (external and in_file):
             light.graph.initializer.append(tensor)
             continue
-        if not external:
+        if not external and tensor.name not in known:
             _check(partial(onnx.checker.check_tensor, tensor), label)
         if tensor.name not in inputs:
             light.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from deploykit.errors import UnsupportedModelError
-from deploykit.frontends.onnx.reader import LARGE, read
+import deploykit
+from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.frontends.onnx.reader import read
+from deploykit.frontends.onnx.weights import LARGE, parse
+from deploykit.mapped import forget, mapped
 
 COLUMNS = LARGE // 32 + 1
 
@@ -29,13 +34,77 @@ def test_they_are_weights_all_the_same(version: int, as_input: bool) -> None:
     assert read_model.graph.initializers["w"].const_value is not None
 
 
-def test_missing_bytes_are_found() -> None:
+@pytest.mark.parametrize("in_file", [False, True])
+def test_missing_bytes_are_found(in_file: bool, tmp_path: Path) -> None:
     damaged = model()
     damaged.graph.initializer[0].raw_data = damaged.graph.initializer[0].raw_data[:-4]
-    with pytest.raises(UnsupportedModelError):
-        read(damaged)
+    with pytest.raises(UnsupportedModelError, match="too small"):
+        read(saved(damaged, tmp_path) if in_file else damaged)
 
 
-def test_their_dtype_is_checked() -> None:
+@pytest.mark.parametrize("in_file", [False, True])
+def test_their_dtype_is_checked(in_file: bool, tmp_path: Path) -> None:
+    wrong = model(np.float64)
     with pytest.raises(UnsupportedModelError, match="dtypes"):
-        read(model(np.float64))
+        read(saved(wrong, tmp_path) if in_file else wrong)
+
+
+def saved(proto: onnx.ModelProto, folder: Path, *, external: bool = False) -> Path:
+    path = folder / "large.onnx"
+    if external:
+        onnx.save(proto, path, save_as_external_data=True, location="large.data", size_threshold=0)
+    else:
+        onnx.save(proto, path)
+    return path
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "bool", "complex64"])
+def test_they_are_what_the_file_holds(dtype: str, tmp_path: Path) -> None:
+    values = (np.arange(64 * COLUMNS) % 2039).reshape(64, COLUMNS).astype(dtype)
+    proto = model()
+    proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(values, "w"))
+    file = mapped(saved(proto, tmp_path))
+    light, large = parse(file.data)
+    assert light.ByteSize() < LARGE < values.nbytes
+    array = large["w"].numpy()
+    np.testing.assert_array_equal(array, values)
+    forget(array)
+    np.testing.assert_array_equal(array, values)
+    light.graph.initializer[0].raw_data = array.tobytes()
+    assert light == proto
+
+
+def test_forgetting_leaves_other_memory_alone() -> None:
+    array = np.ones(LARGE)
+    forget(array)
+    assert array.sum() == LARGE
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_a_file_that_changed_is_not_built_from(external: bool, tmp_path: Path) -> None:
+    path = saved(model(), tmp_path, external=external)
+    loaded = deploykit.load(path)
+    (tmp_path / ("large.data" if external else "large.onnx")).write_bytes(b"something else")
+    with pytest.raises(UsageError, match="has changed since it was loaded"):
+        deploykit.build(loaded, target="embedded", dims={"n": 4}, output=tmp_path / "dist")
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_a_file_that_changes_meanwhile_leaves_no_artifact(external: bool, tmp_path: Path) -> None:
+    path = saved(model(), tmp_path, external=external)
+    file = tmp_path / ("large.data" if external else "large.onnx")
+
+    def change(stage: str) -> None:
+        if stage == "emit":
+            file.write_bytes(file.read_bytes()[::-1])
+
+    with pytest.raises(UsageError, match="has changed since it was loaded"):
+        deploykit.build(path, target="embedded", dims={"n": 4}, output=tmp_path / "dist", on_stage=change)
+    assert not (tmp_path / "dist").exists()
+
+
+def test_a_file_that_is_gone_is_built_from(tmp_path: Path) -> None:
+    path = saved(model(), tmp_path)
+    loaded = deploykit.load(path)
+    path.unlink()
+    assert deploykit.build(loaded, target="embedded", dims={"n": 4}, output=tmp_path / "dist") is not None

@@ -84,8 +84,10 @@ def pack_array(b: np.ndarray, width: int) -> np.ndarray:
     """`pack` of a constant."""
     *lead, depth, columns = b.shape
     panels = -(-columns // width)
-    padded = np.zeros((*lead, depth, panels * width), b.dtype)
-    padded[..., :columns] = b
+    padded = b
+    if columns != panels * width:
+        padded = np.zeros((*lead, depth, panels * width), b.dtype)
+        padded[..., :columns] = b
     return np.ascontiguousarray(np.moveaxis(padded.reshape(*lead, depth, panels, width), -2, -3))
 
 
