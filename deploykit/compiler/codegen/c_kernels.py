@@ -16,9 +16,10 @@ from deploykit.compiler.codegen.c.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.c.names import identifier
 from deploykit.compiler.codegen.c.statements import DIM_LIMIT, KernelPrinter
 from deploykit.compiler.codegen.c.text import Text, call
+from deploykit.compiler.dims import free_vars
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container, Iterable
 
     from tvm.ir import Var
     from tvm.ir.prim import expr as prim
@@ -50,7 +51,7 @@ def emit_prototypes(kernels: Iterable[Kernel], prefix: str) -> str:
 
 
 def c_expression(
-    expr: IntExpr, name_of: Callable[[Var], str], nonnegative: Iterable[Var] = (), functions: str = "dk_"
+    expr: IntExpr, name_of: Callable[[Var], str], nonnegative: Container[Var] = (), functions: str = "dk_"
 ) -> str:
     """An integer or boolean expression over int64 variables, as C.
 
@@ -61,8 +62,9 @@ def c_expression(
     if isinstance(expr, int):
         return str(expr)
     analyzer = tvm.sym.Analyzer()
-    for var in nonnegative:
-        analyzer.bind(var, Range(0, DIM_LIMIT))
+    for var in free_vars(expr):
+        if var in nonnegative:
+            analyzer.bind(var, Range(0, DIM_LIMIT))
     return _HostExpressions(name_of, analyzer, functions).index(expr)
 
 

@@ -78,12 +78,21 @@ class Scope:
         self._bounds = {
             dim.var: (dim.minimum, LARGEST_EXTENT if dim.maximum is None else dim.maximum) for dim in program.dims
         }
-        self._nonnegative = tuple(dim.var for dim in program.dims)
+        self._nonnegative = frozenset(dim.var for dim in program.dims)
+        self._texts: dict[IntExpr, tuple[str, frozenset[str]]] = {}
         self.data_dims = tuple(self._variables.values())[len(self.dims) :]
 
     def expr(self, value: IntExpr) -> str:
         """C text of an integer expression over dims and data dims."""
-        return c_expression(value, self._read, self._nonnegative)
+        if isinstance(value, int):
+            return str(value)
+        if value not in self._texts:
+            before, self.read_variables = self.read_variables, set()
+            self._texts[value] = c_expression(value, self._read, self._nonnegative), frozenset(self.read_variables)
+            self.read_variables = before
+        text, read = self._texts[value]
+        self.read_variables |= read
+        return text
 
     def size(self, value: IntExpr) -> str:
         """C text of a number of bytes, guarded against overflow on the way unless the bounds of the dims exclude it."""

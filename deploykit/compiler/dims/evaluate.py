@@ -49,17 +49,8 @@ def free_vars(expr: IntExpr) -> tuple[tirx.Var, ...]:
 
 def operands(expr: IntExpr) -> tuple[IntExpr, ...]:
     """The direct sub-expressions of `expr`, in order."""
-    if isinstance(expr, (int, tirx.Var, tirx.IntImm)):
-        return ()
-    if isinstance(expr, _OVERLOADED):
-        return operands(expr.asobject())
-    if isinstance(expr, ir.Call):
-        return tuple(expr.args)
-    if isinstance(expr, tirx.Select):
-        return expr.condition, expr.true_value, expr.false_value
-    if isinstance(expr, tirx.Cast):
-        return (expr.value,)
-    return tuple(getattr(expr, name) for name in ("a", "b") if hasattr(expr, name))
+    rule = _OPERANDS.get(type(expr))
+    return tuple(getattr(expr, name) for name in ("a", "b") if hasattr(expr, name)) if rule is None else rule(expr)
 
 
 def condition_and_branches(expr: Any) -> tuple[Any, Any, Any] | None:
@@ -71,9 +62,18 @@ def condition_and_branches(expr: Any) -> tuple[Any, Any, Any] | None:
     return None
 
 
+_OPERANDS: dict[type, Callable[[Any], tuple[IntExpr, ...]]] = {
+    **dict.fromkeys((int, bool, tirx.Var, tirx.IntImm), lambda _: ()),
+    **dict.fromkeys((tirx.expr.EqualOp, tirx.expr.NotEqualOp), lambda expr: operands(expr.asobject())),
+    **dict.fromkeys(
+        (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max), lambda expr: (expr.a, expr.b)
+    ),
+    ir.Call: lambda expr: tuple(expr.args),
+    tirx.Select: lambda expr: (expr.condition, expr.true_value, expr.false_value),
+    tirx.Cast: lambda expr: (expr.value,),
+}
 _CONDITIONAL = ("prim.if_then_else", "tirx.if_then_else")
 _TRANSPARENT = ("prim.likely", "tirx.likely")
-_OVERLOADED = (tirx.expr.EqualOp, tirx.expr.NotEqualOp)
 
 
 def _variable(expr: Any, values: Values) -> int:

@@ -35,10 +35,12 @@ class Facts:
         self.analyzer = Analyzer()
         self.box: dict[tirx.Var, Range] = {}
         self._before: list[tuple[tirx.Var, Range]] = []
+        self._settled = Settled(Bounds(self.box))
 
     def bind(self, var: tirx.Var, minimum: int | None, maximum: int | None) -> None:
         """Note the range of a variable, or that it is within a narrower one."""
         self.box[var] = (minimum, maximum)
+        self._settled = Settled(Bounds(self.box))
         if minimum is not None:
             last = max(minimum, LARGEST if maximum is None else min(maximum, LARGEST))
             # A variable of one value is replaced by it, which must be of the variable's dtype.
@@ -55,14 +57,13 @@ class Facts:
                 return int(expr.value)
             if not _has_cases(expr):
                 return expr
-        return simplify(expression(Settled(Bounds(self.box)).polynomial(polynomial(expr)), boolean=_is_bool(expr)))
+        return simplify(expression(self._settled.polynomial(polynomial(expr)), boolean=_is_bool(expr)))
 
     def proves(self, condition: ir.Expr) -> bool:
         """Whether a condition holds for all values within the ranges."""
         if is_small(condition) and bool(self.analyzer.can_prove(condition)):
             return True
-        bounds = Bounds(self.box)
-        return bounds.least(Settled(bounds).polynomial(polynomial(condition))) > 0
+        return self._settled.bounds.least(self._settled.polynomial(polynomial(condition))) > 0
 
     def assume(self, condition: ir.Expr) -> None:
         """Take a condition as true from here on."""
@@ -133,7 +134,8 @@ def _is_bool(expr: IntExpr) -> bool:
 
 
 class Settled:
-    """Normal forms in which whatever the ranges decide is decided: conditionals, maxima, minima, comparisons."""
+    """Normal forms in which whatever the ranges decide is decided: conditionals, maxima, minima, comparisons. Remembers
+    what it found."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds

@@ -122,7 +122,7 @@ def _strides(
 
 
 def _depends(value: Expr, variables: Sequence[ir.Var]) -> bool:
-    return any(variable in collect(value, ir.Var) for variable in variables)
+    return not set(variables).isdisjoint(collect(value, ir.Var))
 
 
 def pinned(values: Sequence[Expr], axes: Sequence[Axis]) -> frozenset[int]:
