@@ -167,7 +167,7 @@ def test_names_of_functions_and_parameters_of_python(tmp_path: Path) -> None:
     ],
 )
 def test_formulas_name_dims_as_the_model_does(target: str, options: dict[str, object], tmp_path: Path) -> None:
-    names = ["seq len", "seq_len", "seq_len + 1", "3", "max", '"']
+    names = ["seq len", "seq_len", "seq_len + 1", "3", "*/", '"']
     inputs = [helper.make_tensor_value_info(f"x{i}", TensorProto.FLOAT, [name, 5]) for i, name in enumerate(names)]
     nodes = [
         helper.make_node("Concat", [x.name for x in inputs], ["all"], axis=0),

@@ -180,7 +180,7 @@ def interface_view(program: Program, version: str) -> dict[str, Any]:
         "ports": inputs + outputs,
         "dims": [_dim(scope, index) for index in range(len(program.dims))],
         "has_capacity": any(dim.capacity_of is not None for dim in program.dims),
-        "arena_text": to_text(program.arena.size),
+        "arena_text": in_comment(to_text(program.arena.size)),
         "arena_bytes": arena_bytes_at_bounds(program),
         "weights_bytes": weights_bytes(program),
     }
