@@ -95,6 +95,8 @@ def test_a_malformed_dim_is_refused_with_its_reason(text, words):
         (SEQ - SEQ % tirx.IntImm("int64", -8), "8*ceil(seq/8)"),
         ((SEQ % 12 + BATCH) % 4, "(batch + seq) % 4"),
         (tirx.floordiv(SEQ, -8), "floor(-seq/8)"),
+        (tirx.truncdiv(SEQ, tirx.max(BATCH, 1)) + 1, "trunc(seq/max(1, batch)) + 1"),
+        *((divide(SEQ - SEQ, BATCH), "0") for divide in (tirx.floordiv, tirx.floormod, tirx.truncdiv)),
         ((SEQ * 8 + 3) % 8, "3"),
         (tirx.max(tirx.max(BATCH, SEQ * 2), BATCH), "max(batch, 2*seq)"),
         (tirx.min(BATCH, 8) * 4, "4*min(batch, 8)"),
@@ -288,7 +290,7 @@ def test_an_upper_bound_without_data_dims_is_never_exceeded(expr, values, data):
 
 
 @settings(deadline=None)
-@given(expressions(), st.fixed_dictionaries({var: st.integers(0, 1 << 40) for var in VARS}))
+@given(expressions(), st.fixed_dictionaries({var: st.integers(1, 1 << 40) for var in VARS}))
 def test_a_magnitude_is_nowhere_exceeded(expr, values):
     """Neither by the value nor by what it is computed from."""
     most = evaluate(magnitude(expr, (BATCH, SEQ)), values)

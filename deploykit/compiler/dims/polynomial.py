@@ -168,8 +168,10 @@ def floordiv(p: Polynomial, q: Polynomial) -> Polynomial:
     divisor = q.value()
     if divisor is not None and divisor < 0:
         return floordiv(p.scaled(-1), q.scaled(-1))
+    if divisor is None and p in (q, ZERO):
+        return ONE if p == q else ZERO
     if not divisor:
-        return ONE if divisor is None and p == q else operation("floordiv", p, q)
+        return operation("floordiv", p, q)
     whole = Polynomial({m: x // divisor for m, x in p.terms.items() if x // divisor and (not m or not x % divisor)})
     rest = p - whole.scaled(divisor)
     if rest.value() is not None:
@@ -200,6 +202,8 @@ def floormod(p: Polynomial, q: Polynomial) -> Polynomial:
     divisor = q.value()
     if divisor is not None and divisor < 0:
         return floormod(p.scaled(-1), q.scaled(-1)).scaled(-1)
+    if divisor is None and p == ZERO:
+        return ZERO
     if not divisor:
         return operation("floormod", p, q)
     rest = _congruent(p, divisor)
@@ -231,6 +235,8 @@ def _weight(p: Polynomial) -> int:
 def truncdiv(p: Polynomial, q: Polynomial) -> Polynomial:
     """The quotient rounded towards zero, in terms of the one rounded down where the divisor's sign is known."""
     divisor = q.value()
+    if divisor is None and p == ZERO:
+        return ZERO
     if divisor is None or divisor <= 0:
         return operation("truncdiv", p, q)
     return select(compare("le", ZERO, p), floordiv(p, q), floordiv(p.scaled(-1), q).scaled(-1))
