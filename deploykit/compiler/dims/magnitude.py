@@ -24,8 +24,7 @@ _OTHERS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod, tirx.Min, tirx.Max,
 
 def magnitude(expr: IntExpr, nonnegative: Collection[tirx.Var]) -> IntExpr:
     """Sums, products and maxima that are nowhere less than the distance from 0 of `expr`, and of all that is computed
-    on the way to it, save for what is multiplied by a variable that is 0. `nonnegative` are the variables that are never
-    below 0.
+    on the way to it, save for what is multiplied by a variable that is 0. `nonnegative`: variables never below 0.
 
     Raises:
         TypeError: `expr` has shifts, or operations on bits.
