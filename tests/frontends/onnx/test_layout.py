@@ -104,3 +104,24 @@ def test_filling() -> None:
             ]
         ),
     )
+
+
+def halved(times: int) -> str:
+    """Reshapes to half the size of what comes before, which may be 0 as far as bounds say."""
+    steps = "".join(
+        f"""s{i} = Shape(x{i})  h{i} = Gather(s{i}, zero)  q{i} = Div(h{i}, two)
+        c{i} = Constant<value_ints = [{8 << i}]>()  n{i} = Concat<axis = 0>(q{i}, c{i})  x{i + 1} = Reshape(x{i}, n{i})
+        """
+        for i in range(times)
+    )
+    return f"""(float[n,4] x0) => (float[i,j] x{times}) {{
+        zero = Constant<value_ints = [0]>()  two = Constant<value_ints = [2]>()  {steps} }}"""
+
+
+def test_sizes_that_may_be_0_do_not_double_with_each_reshape() -> None:
+    model = deploykit.load(parse(halved(8)))
+    assert len(str(model.outputs[0].shape[0])) < 10_000
+
+
+def test_many_reshapes_to_sizes_that_may_be_0() -> None:
+    check(halved(6), {"x0": numbers(64, 4)}, {"x0": numbers(192, 4)})

@@ -14,11 +14,12 @@ from functools import reduce
 import numpy as np
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dims.conversion import is_small
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.imperative import Array, Cell, Code, imperative
-from deploykit.frontends.onnx.integers import equal, expr, from_end, is_plain, maximum, negate, select
+from deploykit.frontends.onnx.integers import either, equal, expr, from_end, is_plain, maximum, negate, select
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.sizes import checked_reshape, quotient_of_products
@@ -74,7 +75,7 @@ def reshape(ctx: Context, node: Node, x: Value, shape: Value) -> Value:
         return _reshape_at_run_time(ctx, x, shape, copies=copies)
     sizes = ctx.ints(shape)
     if copies:
-        sizes = [ctx.simplify(select(equal(n, 0), x.shape[i], n)) if i < x.rank else n for i, n in enumerate(sizes)]
+        sizes = [_unless(ctx, n, 0, x.shape[i]) if i < x.rank else n for i, n in enumerate(sizes)]
     return checked_reshape(ctx, x, infer_minus_one(ctx, x, sizes))
 
 
@@ -91,7 +92,19 @@ def infer_minus_one(ctx: Context, x: Value, sizes: Sequence[IntExpr]) -> list[In
         return list(sizes)
     known = [maximum(n, 1) if i in maybe else n for i, n in enumerate(sizes)]
     rest = quotient_of_products(ctx, x.shape, known)
-    return [ctx.simplify(select(equal(n, -1), rest, n)) if i in maybe else n for i, n in enumerate(sizes)]
+    return [_unless(ctx, n, -1, rest) if i in maybe else n for i, n in enumerate(sizes)]
+
+
+def _unless(ctx: Context, size: IntExpr, special: int, other: IntExpr) -> IntExpr:
+    """`other` where `size` is `special`, else `size`. Where that is long, as after several reshapes with such sizes,
+    each of which may double it, the special one is no size that a run may have.
+    """
+    chosen = ctx.simplify(select(equal(size, special), other, size))
+    if is_plain(chosen) or is_small(chosen):
+        return chosen
+    harmless = either(negate(equal(size, special)), equal(size, other))
+    ctx.require(harmless, f"a size that must not be {special} is {{}}", size)
+    return size
 
 
 def _reshape_at_run_time(ctx: Context, x: Value, shape: Value, *, copies: bool) -> Value:
