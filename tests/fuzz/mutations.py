@@ -44,7 +44,7 @@ def mutate(model: onnx.ModelProto, chooser: random.Random, count: int) -> tuple[
     for _ in range(20 * count):
         try:
             change = chooser.choices(list(MUTATIONS), list(MUTATIONS.values()))[0](copy, chooser)
-        except (TypeError, ValueError):  # a field does not take the value
+        except (TypeError, ValueError, KeyError, NotImplementedError):  # a field does not take the value
             continue
         if change is not None:
             said.append(change)

@@ -14,6 +14,7 @@ from tvm import ir, relax, s_tir, te, tirx
 from deploykit.compiler import constants
 from deploykit.compiler.dims import simplify
 from deploykit.compiler.dims.facts import Facts
+from deploykit.compiler.dims.text import to_text
 from deploykit.frontends.dtypes import storage_dtype, to_storage
 from deploykit.frontends.model import DataDim, Requirement
 from deploykit.frontends.onnx.channels import channels_first
@@ -163,7 +164,7 @@ class Context:
         if self.proves(condition):
             return
         if isinstance(condition, bool) or self.proves(tirx.Not(condition)):
-            raise Unsupported(message.format(*values))
+            raise Unsupported(message.format(*map(to_text, values)))
         known = [r.condition for r in self.shared.requirements if r.function in self.functions]
         if any(tvm_ffi.structural_equal(condition, each) for each in known):
             return
@@ -197,7 +198,7 @@ class Context:
             return known
         count = self.product(value.shape)
         if not isinstance(count, int):
-            raise Unsupported(f"an operand of unknown length {count} would have to be read as dims")
+            raise Unsupported(f"an operand of unknown length {to_text(count)} would have to be read as dims")
         if count > MAXIMUM_RUNTIME_INTEGERS:
             raise Unsupported(f"an operand of {count} runtime integers would have to be read as dims")
         if count == 0:

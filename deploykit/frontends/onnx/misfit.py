@@ -87,4 +87,4 @@ def _described(value: AnyValue | None) -> str:
         return "(absent)"
     if not isinstance(value, Value):
         return "(not a tensor)"
-    return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+    return str(value)

@@ -54,7 +54,8 @@ def read(source: str | Path | bytes | onnx.ModelProto) -> ir.Model:
     try:
         model = ir.from_proto(proto)
     except Exception as error:
-        raise UnsupportedModelError(f"{label} is a broken ONNX model: {error}. Export it again.") from error
+        reason = " ".join(str(_first(error)).split())[:LONGEST_REASON]
+        raise UnsupportedModelError(f"{label} is a broken ONNX model: {reason}. Export it again.") from error
     for name, tensor in large.items():
         model.graph.initializers[name].const_value = tensor
     model.meta[FILES] = [file] if file else []
@@ -62,6 +63,13 @@ def read(source: str | Path | bytes | onnx.ModelProto) -> ir.Model:
         model.meta[FILES] += _attach_external_data(model, Path(source))
     _check_order(model.graph, set(), label)
     return model
+
+
+def _first(error: BaseException) -> BaseException:
+    """The error that others were raised from."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _parse(source: str | Path | bytes, label: str) -> tuple[onnx.ModelProto, Weights, MappedFile | None]:

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from deploykit.compiler.dims.text import to_text
 from deploykit.frontends.dtypes import logical_dtype
 
 if TYPE_CHECKING:
@@ -66,6 +67,10 @@ class Value:
     extremes: Extremes = Extremes()
     narrow: Value | None = None
     text: Text | None = None
+
+    def __str__(self) -> str:
+        """What messages call it: `float32[n, 2*m]`."""
+        return f"{self.dtype}[{', '.join(map(to_text, self.shape))}]"
 
     @property
     def rank(self) -> int:

@@ -214,6 +214,33 @@ def test_negative_sizes_of_results_are_refused(text: str, words: str) -> None:
         deploykit.load(parse(text))
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "(float[n,3] x) => (float[a] y) { one = Shape(x) twice = Add(one, one) y = Reshape(x, twice) }",
+            r"3\*n elements cannot take a shape of 12\*n elements",
+        ),
+        ("(float[n,3] x, int64[m] axes) => (float[a] y) { y = ReduceSum(x, axes) }", r"axes, m, is not known"),
+        (
+            (
+                "(float[n,3] x, int64 k, bool c) => (float[a,b] y) { y = Loop <body = g(int64 i, bool o, float[n,3] s) "
+                "=> (bool o, float[a,b] t) { t = Concat <axis = 0> (s, s) }> (k, c, x) }"
+            ),
+            r"from float32\[n, 3\] to float32\[2\*n, 3\]",
+        ),
+    ],
+)
+def test_sizes_in_messages_are_formulas(text: str, words: str) -> None:
+    with pytest.raises(UnsupportedModelError, match=words):
+        deploykit.load(parse(text))
+
+
+def test_a_result_of_two_nodes_beside_an_unknown_operator() -> None:
+    with pytest.raises(UnsupportedModelError, match="a broken ONNX model: Output 'y' is redeclared"):
+        deploykit.load(parse("(float[n] x) => (float[n] y) { y = Frobnicate(x) y = Abs(x) }"))
+
+
 def test_an_output_that_no_node_computes() -> None:
     proto = parse("(float[n] x) => (float[n] y) { y = Identity(x) }")
     proto.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, ["n"]))

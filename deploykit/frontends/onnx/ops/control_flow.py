@@ -171,9 +171,7 @@ def _loop(
     ends, rows = results[: len(state)], results[len(state) :]
     for before, after in zip(state, ends, strict=True):
         if not _same_sizes(ctx, before, after) or before.dtype != after.dtype:
-            raise Unsupported(
-                f"a loop that changes a state from {before.dtype}{before.shape} to {after.dtype}{after.shape}"
-            )
+            raise Unsupported(f"a loop that changes a state from {before} to {after}")
     count = ctx.new_dim("iterations", 0, trips)
     done: IntExpr = count if condition is not None or trips is None else trips
     shapes = [v.shape for v in state] + [(done, *(ctx.simplify(maximum(n, 0)) for n in r.shape)) for r in rows]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dims.text import to_text
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.expressions import compute
@@ -80,7 +81,9 @@ def gather_elements(ctx: Context, node: Node, x: Value, indices: Value) -> Value
 def gather_nd(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
     batch, depth = node.int("batch_dims", 0), indices.shape[-1]
     if not isinstance(depth, int) or batch + depth > x.rank or batch >= indices.rank:
-        raise Unsupported(f"index tuples of length {depth} after {batch} batch axes into a tensor of rank {x.rank}")
+        raise Unsupported(
+            f"index tuples of length {to_text(depth)} after {batch} batch axes into a tensor of rank {x.rank}"
+        )
     for i, (m, n) in enumerate(zip(indices.shape[:batch], x.shape, strict=False)):
         require_equal(ctx, f"indices and data differ in batch axis {i}", m, n)
     tuples = indices.rank - 1

@@ -15,6 +15,7 @@ import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.conversion import is_small
+from deploykit.compiler.dims.text import to_text
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.expressions import compute
@@ -112,7 +113,7 @@ def _reshape_at_run_time(ctx: Context, x: Value, shape: Value, *, copies: bool) 
     the element count, so that their product is bounded by it."""
     count = ctx.product(shape.shape)
     if not isinstance(count, int):
-        raise Unsupported(f"the rank of the result, {count}, is not known")
+        raise Unsupported(f"the rank of the result, {to_text(count)}, is not known")
     total = ctx.product(x.shape)
 
     def write(code: Code, given: Array, sizes: Array) -> None:
@@ -186,7 +187,7 @@ def squeeze(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Va
     if axes is not None and not axes.is_known:
         count = ctx.product(axes.shape)
         if not isinstance(count, int):
-            raise Unsupported(f"the number of axes, {count}, is not known")
+            raise Unsupported(f"the number of axes, {to_text(count)}, is not known")
         return _reshape_to(ctx, x, _squeezed_shape(ctx, x, axes, x.rank - count))
     where = axes_operand(ctx, node, axes, x.rank)
     if where is None:
@@ -213,7 +214,7 @@ def _unit_axes(ctx: Context, node: Node, x: Value) -> list[IntExpr]:
 def unsqueeze(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
     count = len(node.ints("axes")) if axes is None else ctx.product(axes.shape)
     if not isinstance(count, int):
-        raise Unsupported(f"the number of axes, {count}, is not known")
+        raise Unsupported(f"the number of axes, {to_text(count)}, is not known")
     rank = x.rank + count
     if axes is not None and not axes.is_known:
         return _reshape_to(ctx, x, _unsqueezed_shape(ctx, x, axes, rank))

@@ -15,6 +15,7 @@ from operator import add
 import numpy as np
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dims.text import to_text
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import load, store
 from deploykit.frontends.onnx.context import Context
@@ -109,7 +110,7 @@ def _resize_by(
     ctx: Context, x: Value, axes: Sequence[int], scales: Value, method: Method, roi: Value | None = None
 ) -> Value:
     if ctx.product(scales.shape) != len(axes):
-        raise Unsupported(f"{ctx.product(scales.shape)} scales for {len(axes)} axes")
+        raise Unsupported(f"{to_text(ctx.product(scales.shape))} scales for {len(axes)} axes")
     if scales.array is None:
         changes = _at_run_time(ctx, x, axes, scales)
     else:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dims.text import to_text
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import load, store
@@ -89,7 +90,9 @@ def scatter_elements(ctx: Context, node: Node, x: Value, indices: Value, updates
 def scatter_nd(ctx: Context, node: Node, x: Value, indices: Value, updates: Value) -> Value:
     depth, tuples = indices.shape[-1], indices.rank - 1
     if not isinstance(depth, int) or depth > x.rank or updates.rank != tuples + x.rank - depth:
-        raise Unsupported(f"index tuples of length {depth} and updates of rank {updates.rank} for rank {x.rank}")
+        raise Unsupported(
+            f"index tuples of length {to_text(depth)} and updates of rank {updates.rank} for rank {x.rank}"
+        )
     for i, (m, n) in enumerate(zip(updates.shape, (*indices.shape[:-1], *x.shape[depth:]), strict=True)):
         require_equal(ctx, f"axis {i} of the updates does not fit", m, n)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dims.text import to_text
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.integers import equal, from_end, select, truth
@@ -125,7 +126,8 @@ def split_to_sequence(ctx: Context, node: Node, x: Value, sizes: Value | None = 
     piece: IntExpr = 1 if sizes is None else ctx.ints(sizes)[0]
     if not isinstance(piece, int) or not isinstance(extent, int) or piece < 1:
         raise Unsupported(
-            f"axis {axis} of size {extent} is split in pieces of {piece}: how many is not known at import"
+            f"axis {axis} of size {to_text(extent)} is split in pieces of {to_text(piece)}: "
+            "how many is not known at import"
         )
     pieces = split(ctx, x, axis, [min(piece, extent - start) for start in range(0, extent, piece)])
     if sizes is None and not node.int("keepdims", 1):

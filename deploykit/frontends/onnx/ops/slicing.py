@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dims.text import to_text
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.expressions import compute
@@ -104,7 +105,7 @@ def slice_operands(
 ) -> Value:
     count = ctx.product(starts.shape)
     if not isinstance(count, int):
-        raise Unsupported(f"the number of starts, {count}, is not known")
+        raise Unsupported(f"the number of starts, {to_text(count)}, is not known")
     axes = axes or ctx.constant(range(count), "int64")
     steps = steps or ctx.constant([1] * count, "int64")
     for operand in (ends, axes, steps):

@@ -216,7 +216,7 @@ def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
 @operator("StringNormalizer")
 def string_normalizer(ctx: Context, node: Node, x: Value) -> Value:
     if x.rank not in (1, 2) or (x.rank == 2 and x.shape[0] != 1):
-        raise Unsupported(f"strings of shape {list(x.shape)}; they must be [C] or [1, C]")
+        raise Unsupported(f"{x}; it must be [C] or [1, C]")
     action = node.string("case_change_action", "NONE")
     stopwords = node.strings("stopwords", [])
     changed = x if action == "NONE" else in_case(ctx, x, upper=action == "UPPER")
