@@ -168,7 +168,7 @@ def save(given: Edited, found: Outcome) -> Path:
     """Write the model and what happened."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"fields-{given.seed}"
-    onnx.save(given.model, path.with_suffix(".onnx"))
+    path.with_suffix(".onnx").write_bytes(given.model.SerializeToString())
     changes = "\n".join(f"    {line}" for line in given.changes)
     path.with_suffix(".txt").write_text(
         f"{found.kind}: {found.detail}\n{_way(given.seed)}\n{given.name}\n{changes}\n{text_of(given.model)}\n"

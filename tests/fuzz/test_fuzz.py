@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pytest
@@ -14,33 +15,49 @@ from tests.fuzz.judge import Outcome, compare
 from tests.fuzz.shrink import shrink
 from tests.fuzz.workers import Died, Limits, Say, run
 
-SLICE = 4
-"""Slices that the seeds below are divided into, so that workers of pytest share them."""
-GRAPHS, LOADS, BUILDS = range(2000, 2032), range(5000, 5160), range(7000, 7024)
+GRAPHS, LOADS, BUILDS = range(300, 400), range(30000, 32000), range(20000, 20150)
+"""Seeds of what is right or refused."""
 
 
-def failures(outcomes: list[tuple[int, Outcome]], kinds: tuple[str, ...]) -> list[str]:
+def chunks(seeds: range, size: int) -> pytest.MarkDecorator:
+    """As many seeds a case as are worth a process of their own."""
+    parts = [seeds[at : at + size] for at in range(0, len(seeds), size)]
+    return pytest.mark.parametrize("seeds", parts, ids=[f"{part[0]}-{part[-1]}" for part in parts])
+
+
+def failures(outcomes: Iterable[tuple[int, Outcome]], kinds: Sequence[str]) -> list[str]:
     return [f"{seed}: {found.kind}: {found.detail}" for seed, found in outcomes if found.kind in kinds]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(SLICE))
-def test_random_graphs(part: int) -> None:
-    cases = [(seed, graphs.way_of(seed)) for seed in GRAPHS[part::SLICE]]
-    outcomes = [(given[0], graphs.settled(answer)) for given, answer in run(cases, graphs.outcome, graphs.LIMITS)]
+@pytest.mark.sampled(part=20)
+@chunks(GRAPHS, 5)
+def test_random_graphs(seeds: range) -> None:
+    answers = run(((seed, graphs.way_of(seed)) for seed in seeds), graphs.outcome, graphs.LIMITS)
+    outcomes = [(given[0], graphs.settled(answer)) for given, answer in answers]
     assert not failures(outcomes, ("wrong", "fault", "died", "refused", "no run"))
-    assert sum(found.kind == "right" for _, found in outcomes) >= len(cases) - 1
+    assert sum(found.kind == "right" for _, found in outcomes) >= len(seeds) - 1
+
+
+def edited_outcomes(seeds: range, build: bool, limits: Limits) -> list[tuple[int, Outcome]]:
+    edited = (fields.edited(seed, build) for seed in seeds)
+    return [(given.seed, fields.settled(answer)) for given, answer in run(edited, fields.outcome, limits)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("build", [False, True])
-@pytest.mark.parametrize("part", range(2))
-def test_edited_fields(part: int, build: bool) -> None:
-    plans = [fields.Plan(seed, build) for seed in (BUILDS if build else LOADS)[part::2]]
-    answers = run(plans, fields.outcome, fields.BUILD if build else fields.LOAD)
-    outcomes = [(plan.seed, fields.settled(answer)) for plan, answer in answers]
+@pytest.mark.sampled(part=20)
+@chunks(LOADS, 100)
+def test_models_with_edited_fields_load_or_are_refused(seeds: range) -> None:
+    outcomes = edited_outcomes(seeds, False, fields.LOAD)
     assert not failures(outcomes, fields.FAILURES)
-    assert {found.kind for _, found in outcomes} >= {"refused", "right" if build else "loaded"}
+    assert {found.kind for _, found in outcomes} >= {"refused", "loaded"}
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(part=20)
+@chunks(BUILDS, 10)
+def test_models_with_edited_fields_are_right_or_refused(seeds: range) -> None:
+    assert not failures(edited_outcomes(seeds, True, fields.BUILD), fields.FAILURES)
 
 
 def test_the_graph_of_a_seed_is_always_the_same() -> None:
