@@ -7,7 +7,8 @@ free of cycles and every name must be defined before it is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import itertools
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,8 @@ def read(source: str | Path | bytes | onnx.ModelProto) -> ir.Model:
     model.meta[FILES] = [file] if file else []
     if isinstance(source, (str, Path)):
         model.meta[FILES] += _attach_external_data(model, Path(source))
+    else:
+        _refuse_external_data(model)
     _check_order(model.graph, set(), label)
     return model
 
@@ -98,7 +101,9 @@ def _parse(source: str | Path | bytes, label: str) -> tuple[onnx.ModelProto, Wei
 
 def _attach_external_data(model: ir.Model, path: Path) -> list[MappedFile]:
     """Have weights in other files be what lies there; the files."""
-    ir.external_data.set_base_dir(model.graph, path.parent)
+    for name, tensor in _external(model):
+        tensor.base_dir = path.parent
+        _check_external(tensor, name, path)
     files: dict[Path, MappedFile] = {}
     for value in model.graph.initializers.values():
         tensor = value.const_value
@@ -110,6 +115,27 @@ def _attach_external_data(model: ir.Model, path: Path) -> list[MappedFile]:
         file = files[place] = files.get(place) or mapped(place)
         value.const_value = weight(name, file.data[begin:end], tensor.dtype, list(tensor.shape.numpy())) or tensor
     return list(files.values())
+
+
+def _refuse_external_data(model: ir.Model) -> None:
+    for name, tensor in _external(model):
+        raise UsageError(
+            f"weight '{name}' lies in the file '{tensor.location}', and the model was given without its folder. "
+            "Give the path of the model."
+        )
+
+
+def _external(model: ir.Model) -> Iterator[tuple[str, ir.ExternalTensor]]:
+    """What lies in files, of initializers and attributes, in the graph, those within it and in functions."""
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            if isinstance(value.const_value, ir.ExternalTensor):
+                yield value.name or "", value.const_value
+    nodes = [model.graph.all_nodes(), *(function.all_nodes() for function in model.functions.values())]
+    for node in itertools.chain(*nodes):
+        for attribute in node.attributes.values():
+            if isinstance(attribute.value, ir.ExternalTensor):
+                yield attribute.value.name or attribute.name, attribute.value
 
 
 def _check_external(tensor: ir.ExternalTensor, name: str, path: Path) -> tuple[int, int]:

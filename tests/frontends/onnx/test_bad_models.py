@@ -81,6 +81,36 @@ def test_external_data_outside_the_folder(tmp_path: Path) -> None:
         deploykit.load(folder / "big.onnx")
 
 
+def external(location: str) -> onnx.TensorProto:
+    tensor = TensorProto(data_type=TensorProto.FLOAT, dims=[4], name="w", data_location=TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value=location)
+    return tensor
+
+
+def constant_of(location: str) -> onnx.ModelProto:
+    """With external data in an attribute of a branch."""
+    text = "(bool c, float[4] x) => (float[4] y) { y = If (c) <then_branch = t() => (float[4] a) { %s }, else_branch = "
+    text += "e() => (float[4] b) { b = Identity(x) }> }"
+    model = parse(text % "a = Constant <value = float[4] {0, 0, 0, 0}> ()")
+    (branch,) = (a.g for a in model.graph.node[0].attribute if a.name == "then_branch")
+    branch.node[0].attribute[0].t.CopyFrom(external(location))
+    return model
+
+
+@pytest.mark.parametrize("weight", [True, False])
+def test_external_data_of_a_model_without_a_folder(
+    tmp_path: Path, weight: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.zeros(4, np.float32).tofile("weights.data")
+    model = constant_of("weights.data")
+    if weight:
+        model = parse("(float[n, 4] x) => (float[n, 4] y) { y = Add(x, w) }")
+        model.graph.initializer.append(external("weights.data"))
+    with pytest.raises(UsageError, match=r"'w' lies in the file 'weights.data', .* Give the path"):
+        deploykit.load(model)
+
+
 def graph_of(*nodes: onnx.NodeProto) -> onnx.ModelProto:
     value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("x", "z")]
     graph = helper.make_graph(list(nodes), "g", value[:1], value[1:])
