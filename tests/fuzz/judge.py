@@ -7,8 +7,9 @@
     fault       any other exception; `died` is for those that end the process
     unjudged    the references cannot tell: none runs the model, or they differ from each other
 
-The references are ONNX Runtime and, where it is given, what was computed in float64. A float result is right when it is
-near one of them, by the size of the largest element and by how far the two are apart.
+The references are ONNX Runtime and, where it is given, what was computed in float64; of a model that neither computes,
+ONNX's reference implementation. A float result is right when it is near one of them, by the size of the largest
+element, by the coarsest floats in the model and by how far the two are apart.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+from onnx import TensorProto
+from onnx.reference import ReferenceEvaluator
 
 import deploykit
 from tests.fuzz.workers import Say, any_memory
@@ -32,6 +35,8 @@ Results = Mapping[str, np.ndarray]
 
 RTOL, SCALED, ATOL = 1e-4, 2e-5, 2e-5
 """Of an element; of the largest element; absolute."""
+ROUNDINGS = 4
+"""Of the coarsest floats in the model: one result may have gone through so many."""
 APART = 20
 """Times the distance between the references."""
 DISAGREE = 1e-3
@@ -83,11 +88,19 @@ def judge(
             return Outcome("no run", str(error))
         except Exception as error:  # noqa: BLE001
             return Outcome("fault", f"run: {type(error).__name__}: {error}")
-    return compare(results, judged, expected)
+    if isinstance(judged, str) and expected is None:
+        say("reference")
+        judged = by_reference(model, runs)
+    return compare(results, judged, expected, epsilon(model))
 
 
-def compare(results: Sequence[Results], judged: Sequence[Results] | str, expected: Sequence[Results] | None) -> Outcome:
-    """`judged` is what ONNX Runtime gives, or why it gives nothing."""
+def compare(
+    results: Sequence[Results],
+    judged: Sequence[Results] | str,
+    expected: Sequence[Results] | None,
+    epsilon: float = 0.0,
+) -> Outcome:
+    """`judged` is what a reference gives, or why it gives nothing."""
     if isinstance(judged, str) and expected is None:
         return Outcome("unjudged", judged)
     for position, got in enumerate(results):
@@ -95,13 +108,29 @@ def compare(results: Sequence[Results], judged: Sequence[Results] | str, expecte
         second = None if expected is None else expected[position]
         for name, actual in got.items():
             references = [r[name] for r in (first, second) if r is not None]
-            outcome = _compare(f"{name} at run {position}", actual, references)
+            outcome = _compare_values(f"{name} at run {position}", actual, references, epsilon)
             if outcome is not None:
                 return outcome
     return Outcome("right")
 
 
-def _compare(name: str, actual: np.ndarray, references: list[np.ndarray]) -> Outcome | None:
+def _compare_values(name: str, actual: Any, references: list[Any], epsilon: float) -> Outcome | None:
+    """Of tensors, sequences and optionals."""
+    if isinstance(actual, list):
+        if any(not isinstance(r, list) or len(r) != len(actual) for r in references):
+            return Outcome("wrong", f"{name}: a sequence of {len(actual)} items")
+        items = (
+            _compare_values(f"item {position} of {name}", item, [r[position] for r in references], epsilon)
+            for position, item in enumerate(actual)
+        )
+        return next((outcome for outcome in items if outcome is not None), None)
+    if actual is None or any(r is None for r in references):
+        same = all((r is None) == (actual is None) for r in references)
+        return None if same else Outcome("wrong", f"{name}: an optional that is there in one place only")
+    return _compare(name, actual, [np.asarray(r) for r in references], epsilon)
+
+
+def _compare(name: str, actual: np.ndarray, references: list[np.ndarray], epsilon: float) -> Outcome | None:
     """`None` when right."""
     shapes = {r.shape for r in references}
     if len(shapes) > 1:
@@ -110,21 +139,22 @@ def _compare(name: str, actual: np.ndarray, references: list[np.ndarray]) -> Out
         return Outcome("wrong", f"{name}: shape {actual.shape}, not {shapes.pop()}")
     if actual.size == 0:
         return None
-    if references[0].dtype.kind in "biu":
+    if references[0].dtype.kind in "biuOSTU":
         differing = [int(np.count_nonzero(actual != r)) for r in references]
         if min(differing) == 0:
             return None
         kind = "wrong" if len(references) == 1 or np.array_equal(*references) else "unjudged"
         return Outcome(kind, f"{name}: {min(differing)} of {actual.size} elements differ")
-    wide = [r.astype(np.float64) for r in references]
+    widest = np.complex128 if "c" in {a.dtype.kind for a in (actual, *references)} else np.float64
+    wide = [r.astype(widest) for r in references]
     apart = _distance(wide[0], wide[-1])
     scale = max(float(np.abs(np.where(np.isfinite(r), r, 0)).max()) for r in wide)
+    rtol, scaled = max(RTOL, ROUNDINGS * epsilon), max(SCALED, epsilon)
     worst = min(
-        float((_distance(actual.astype(np.float64), r) - RTOL * np.abs(np.where(np.isfinite(r), r, 0))).max())
-        for r in wide
+        float((_distance(actual.astype(widest), r) - rtol * np.abs(np.where(np.isfinite(r), r, 0))).max()) for r in wide
     )
     disagree = float(apart.max()) > DISAGREE * scale
-    if worst <= ATOL + SCALED * scale + (0 if disagree else APART * float(apart.max())):
+    if worst <= ATOL + scaled * scale + (0 if disagree else APART * float(apart.max())):
         return None
     if disagree:
         return Outcome("unjudged", f"{name}: the references are {apart.max():.1e} apart")
@@ -154,6 +184,29 @@ def by_onnxruntime(model: onnx.ModelProto, runs: Sequence[Feeds]) -> list[Result
             return [dict(zip(names, session.run(names, dict(feeds)), strict=True)) for feeds in runs]
     except Exception as error:  # noqa: BLE001  its exceptions share no base of their own
         return f"ONNX Runtime: {error}"
+
+
+def by_reference(model: onnx.ModelProto, runs: Sequence[Feeds]) -> list[Results] | str:
+    """What ONNX's reference implementation gives, or why it gives nothing."""
+    names = [o.name for o in model.graph.output]
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            evaluator = ReferenceEvaluator(model)
+            return [dict(zip(names, evaluator.run(None, dict(feeds)), strict=True)) for feeds in runs]
+    except Exception as error:  # noqa: BLE001  operators raise anything
+        return f"ONNX's reference implementation: {error}"
+
+
+COARSE = {TensorProto.FLOAT16: 2.0**-10, TensorProto.BFLOAT16: 2.0**-7}
+
+
+def epsilon(model: onnx.ModelProto) -> float:
+    """From 1 to the next larger number of the coarsest floats that inputs, outputs, weights and casts have."""
+    types = [v.type.tensor_type.elem_type for v in (*model.graph.input, *model.graph.output)]
+    types += [t.data_type for t in model.graph.initializer]
+    types += [a.i for node in model.graph.node for a in node.attribute if a.name in ("to", "dtype")]
+    return max((COARSE.get(t, 0.0) for t in types), default=0.0)
 
 
 def symbols(model: onnx.ModelProto) -> list[str]:

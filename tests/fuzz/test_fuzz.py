@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from deploykit.errors import UnsupportedModelError
+from tests.frontends.onnx.harness import parse
 from tests.fuzz import fields, graphs
 from tests.fuzz.generate import Case, generate
-from tests.fuzz.judge import Outcome, compare
+from tests.fuzz.judge import Outcome, by_onnxruntime, by_reference, compare, epsilon
 from tests.fuzz.shrink import shrink
 from tests.fuzz.workers import Died, Limits, Say, run
 
@@ -85,6 +87,29 @@ def test_results_are_judged() -> None:
     assert compare([{"y": right[0]}], [{"y": right}], None).kind == "wrong"
     assert compare([{"y": wrong}], [{"y": right}], [{"y": right * 2.0}]).kind == "unjudged"
     assert compare([{"y": right}], "no kernel", None).kind == "unjudged"
+    assert compare([{"y": right}], [{"y": right + 1j}], None).kind == "wrong"
+    assert compare([{"y": [right, right]}], [{"y": [right, wrong]}], None).kind == "wrong"
+    assert compare([{"y": None}], [{"y": None}], None).kind == "right"
+    text = np.array(["a", "b"], object)
+    assert compare([{"y": text}], [{"y": text[::-1]}], None).kind == "wrong"
+
+
+def test_results_of_coarse_floats_may_be_further_off() -> None:
+    half = helper.make_tensor_value_info("y", TensorProto.FLOAT16, [2])
+    model = helper.make_model(helper.make_graph([], "g", [], [half]))
+    near, far = np.array([0.84, 0.1]), np.array([0.86, 0.1])
+    right = near + 4.3e-4
+    assert compare([{"y": right}], [{"y": near}], None, epsilon(model)).kind == "right"
+    assert compare([{"y": right}], [{"y": near}], None).kind == "wrong"
+    assert compare([{"y": right}], [{"y": far}], None, epsilon(model)).kind == "wrong"
+
+
+def test_what_onnxruntime_declines_is_held_to_the_reference_implementation() -> None:
+    model = parse("(float[n] x) => (double[n] y) { y = Abs(x) }")
+    feeds = {"x": np.array([-1, 2], np.float32)}
+    assert isinstance(by_onnxruntime(model, [feeds]), str)
+    ((y,),) = (found.values() for found in by_reference(model, [feeds]))
+    assert y.tolist() == [1, 2]
 
 
 def loop_or_die(case: str, say: Say) -> str:
