@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +97,25 @@ class Node:
 
     def string(self, name: str, default: str | None = None) -> str:
         return _text(name, self._get(name, default))
+
+    def choice(self, name: str, choices: Collection[str], default: str | None = None) -> str:
+        """A string attribute that is one of `choices`, in any case.
+
+        Raises `Unsupported` for another one."""
+        given = self.string(name, default)
+        chosen = {choice.lower(): choice for choice in choices}.get(given.lower())
+        if chosen is None:
+            raise Unsupported(f"{name} is '{given}'; it must be one of {', '.join(filter(None, choices))}")
+        return chosen
+
+    def numbered(self, name: str, choices: Sequence[str], default: builtins.int) -> str:
+        """What an integer attribute stands for.
+
+        Raises `Unsupported` for a number beyond `choices`."""
+        number = self.int(name, default)
+        if not 0 <= number < len(choices):
+            raise Unsupported(f"{name} is {number}; it must be from 0 to {len(choices) - 1}")
+        return choices[number]
 
     def ints(self, name: str, default: list[builtins.int] | None = None) -> list[builtins.int]:
         return [builtins.int(v) for v in self._get(name, default)]

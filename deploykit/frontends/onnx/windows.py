@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from deploykit.frontends.onnx.node import Node
 
 
+AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")
 LONGEST_REACH = 2**40
 """How far strides, dilations and pads may lead along one axis."""
 
@@ -67,7 +68,7 @@ def windows(
     strides = axis_attribute(node, "strides", rank, 1)
     dilations = axis_attribute(node, "dilations", rank, 1)
     _check_reach(kernel, strides, dilations, node.ints("pads", []))
-    automatic = node.string("auto_pad", "NOTSET")
+    automatic = node.choice("auto_pad", AUTO_PADS, "NOTSET")
     extents = [ctx.simplify((k - 1) * d + 1) for k, d in zip(kernel, dilations, strict=True)]
     if automatic in ("SAME_UPPER", "SAME_LOWER"):
         counts = [ctx.simplify(ceil_div(n, s)) for n, s in zip(sizes, strides, strict=True)]

@@ -266,6 +266,37 @@ def test_sizes_in_messages_are_formulas(text: str, words: str) -> None:
         deploykit.load(parse(text))
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ('AveragePool <kernel_shape = [2, 2], auto_pad = "SAME"> (x)', "auto_pad is 'SAME'; it must be one of NOTSET"),
+        ('ConvTranspose <auto_pad = "SAME"> (x, w)', "auto_pad is 'SAME'"),
+        ('BitShift <direction = "UP"> (i, i)', "direction is 'UP'; it must be one of LEFT, RIGHT"),
+        ('Cast <to = 24, round_mode = "even"> (x)', "round_mode is 'even'"),
+        ('RoiAlign <coordinate_transformation_mode = "half"> (x, r, n)', "coordinate_transformation_mode is 'half'"),
+        ('TensorScatter <mode = "ring"> (x, x)', "mode is 'ring'; it must be one of linear, circular"),
+        ('StringNormalizer <case_change_action = "TITLE"> (s)', "case_change_action is 'TITLE'"),
+        (
+            (
+                "TfIdfVectorizer <max_gram_length = 1, max_skip_count = 0, min_gram_length = 1, "
+                'mode = "BM25", ngram_counts = [0], ngram_indexes = [0], pool_int64s = [1]> (n)'
+            ),
+            "mode is 'BM25'",
+        ),
+        ('Upsample <mode = "cubic"> (x, f)', "mode is 'cubic'"),
+    ],
+)
+def test_unknown_choices_are_refused(call: str, words: str) -> None:
+    inputs = "float[a,1,4,4] x, float[1,1,2,2] w, uint8[m] i, float[k,4] r, int64[k] n, string[c] s, float[4] f"
+    opset = 9 if call.startswith("Upsample") else 24
+    with pytest.raises(UnsupportedModelError, match=words):
+        deploykit.load(parse(f"({inputs}) => (float[d] y) {{ y = {call} }}", opset))
+
+
+def test_choices_may_be_written_in_any_case() -> None:
+    deploykit.load(parse('(uint8[n] x) => (uint8[n] y) { y = BitShift <direction = "left"> (x, x) }'))
+
+
 def test_a_result_of_two_nodes_beside_an_unknown_operator() -> None:
     with pytest.raises(UnsupportedModelError, match="a broken ONNX model: Output 'y' is redeclared"):
         deploykit.load(parse("(float[n] x) => (float[n] y) { y = Frobnicate(x) y = Abs(x) }"))

@@ -16,7 +16,7 @@ from deploykit.frontends.onnx.broadcast import elementwise
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.elementwise import factor, is_float, like, sigmoid
-from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.registry import operator
 from deploykit.frontends.onnx.value import Clipped, Value
 
 
@@ -135,10 +135,7 @@ def activation(ctx: Context, node: Node, x: Value) -> Value:
 @operator("Gelu")
 def gelu_operator(ctx: Context, node: Node, x: Value) -> Value:
     functions = {"none": gelu, "tanh": gelu_by_tanh}
-    approximate = node.string("approximate", "none")
-    if approximate not in functions:
-        raise Unsupported(f"approximate '{approximate}' is neither 'none' nor 'tanh'")
-    return elementwise(ctx, "gelu", functions[approximate], x)
+    return elementwise(ctx, "gelu", functions[node.choice("approximate", functions, "none")], x)
 
 
 @operator("PRelu")

@@ -119,7 +119,7 @@ def modulo(ctx: Context, node: Node, a: Value, b: Value) -> Value:
 
 @operator("BitShift")
 def bit_shift(ctx: Context, node: Node, a: Value, b: Value) -> Value:
-    left = node.string("direction") == "LEFT"
+    left = node.choice("direction", ("LEFT", "RIGHT")) == "LEFT"
 
     signed = a.dtype.startswith("int")
     bits = int(a.dtype.removeprefix("u").removeprefix("int"))

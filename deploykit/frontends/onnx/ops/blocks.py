@@ -14,10 +14,9 @@ from deploykit.frontends.onnx.value import Value
 
 
 def _mode(node: Node, x: Value) -> str:
-    mode = node.string("mode", "DCR")
-    if x.rank != 4 or mode not in ("DCR", "CRD"):
-        raise Unsupported(f"mode {mode} on a tensor of rank {x.rank}")
-    return mode
+    if x.rank != 4:
+        raise Unsupported(f"a tensor of rank {x.rank}")
+    return node.choice("mode", ("DCR", "CRD"), "DCR")
 
 
 @operator("DepthToSpace")

@@ -74,7 +74,8 @@ def cast_like(ctx: Context, node: Node, x: Value, target: Value) -> Value:
 
 
 def _cast(ctx: Context, node: Node, x: Value, dtype: str) -> Value:
-    return cast(ctx, x, dtype, saturate=bool(node.int("saturate", 1)), round_mode=node.string("round_mode", "up"))
+    round_mode = node.choice("round_mode", ("up", "down", "nearest"), "up")
+    return cast(ctx, x, dtype, saturate=bool(node.int("saturate", 1)), round_mode=round_mode)
 
 
 @operator("BitCast")

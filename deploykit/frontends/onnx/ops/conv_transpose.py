@@ -24,7 +24,7 @@ from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.conv import add_bias
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
-from deploykit.frontends.onnx.windows import axis_attribute, pad, split
+from deploykit.frontends.onnx.windows import AUTO_PADS, axis_attribute, pad, split
 
 _TRANSPOSES = {
     1: relax.op.nn.conv1d_transpose,
@@ -78,7 +78,7 @@ def _stretch(
     """Start and size of the output within the full result, per axis."""
     rank = len(full)
     extra = axis_attribute(node, "output_padding", rank, 0)
-    automatic = node.string("auto_pad", "NOTSET")
+    automatic = node.choice("auto_pad", AUTO_PADS, "NOTSET")
     sizes: list[IntExpr]
     if node.has("output_shape"):
         sizes = list(node.ints("output_shape")[-rank:])

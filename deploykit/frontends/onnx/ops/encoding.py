@@ -121,7 +121,7 @@ def tf_idf(ctx: Context, node: Node, x: Value) -> Value:
     pool, columns = node.ints("pool_int64s"), node.ints("ngram_indexes")
     groups = _groups(len(pool), node.ints("ngram_counts"))
     shortest, longest = node.int("min_gram_length"), node.int("max_gram_length")
-    width, length, mode = max(columns) + 1, x.shape[-1], node.string("mode")
+    width, length, mode = max(columns) + 1, x.shape[-1], node.choice("mode", ("TF", "IDF", "TFIDF"))
     rows: tuple[IntExpr, ...] = x.shape[:-1]
     weights = node.floats("weights") if node.has("weights") else [1.0] * width
     tables = [np.array(pool or [0], np.int64), np.array(columns, np.int64), np.array(weights, np.float32)]

@@ -146,9 +146,8 @@ def _sum(
 
 
 def _sampler(ctx: Context, node: Node, x: Value, grid: Value) -> _Sampler:
-    mode, padding = node.string("mode", "linear"), node.string("padding_mode", "zeros")
-    if mode not in _MODES or padding not in {"zeros", "border", "reflection"}:
-        raise Unsupported(f"mode '{mode}' with padding mode '{padding}'")
+    mode = node.choice("mode", _MODES, "linear")
+    padding = node.choice("padding_mode", ("zeros", "border", "reflection"), "zeros")
     spatial = x.rank - 2
     if grid.rank != x.rank:
         raise Unsupported(f"a grid of rank {grid.rank} for data of rank {x.rank}")

@@ -92,10 +92,7 @@ def lstm_operator(
 def _layer(
     ctx: Context, node: Node, cell: Callable[[int], Cell], defaults: tuple[str, ...], gates: int, r: Value
 ) -> Layer:
-    direction = node.string("direction", "forward").lower()
-    if direction not in _DIRECTIONS:
-        raise Unsupported(f"direction '{direction}'")
-    backwards = _DIRECTIONS[direction]
+    backwards = _DIRECTIONS[node.choice("direction", _DIRECTIONS, "forward")]
     functions = _functions(node, defaults, len(backwards))
     clip = node.float("clip", 0.0) if node.has("clip") else None
     hidden = node.int("hidden_size") if node.has("hidden_size") else r.shape[2]

@@ -42,12 +42,10 @@ class _Align:
 
 @operator("RoiAlign")
 def roi_align(ctx: Context, node: Node, x: Value, regions: Value, images: Value) -> Value:
-    mode = node.string("mode", "avg").lower()
-    if mode not in {"avg", "max"}:
-        raise Unsupported(f"mode '{mode}'")
+    mode = node.choice("mode", ("avg", "max"), "avg")
     default = "half_pixel" if node.opset >= 16 else "output_half_pixel"
     counts = regions.shape[0], images.shape[0]
-    half = node.string("coordinate_transformation_mode", default).lower() == "half_pixel"
+    half = node.choice("coordinate_transformation_mode", ("half_pixel", "output_half_pixel"), default) == "half_pixel"
     rule = _Align(
         scale=node.float("spatial_scale", 1.0),
         offset=0.5 if half else 0.0,

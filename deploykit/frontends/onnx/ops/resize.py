@@ -55,8 +55,8 @@ def resize_simple(ctx: Context, node: Node, x: Value, scales: Value) -> Value:
 
 
 def _simple(node: Node) -> Method:
-    mode = node.string("mode", "nearest")
-    return Method("linear" if mode in ("linear", "bilinear") else mode, "asymmetric", "simple")
+    mode = node.choice("mode", ("nearest", "linear", "bilinear"), "nearest")
+    return Method("nearest" if mode == "nearest" else "linear", "asymmetric", "simple")
 
 
 @operator("Resize", since=11)
@@ -69,37 +69,27 @@ def resize(
     sizes: Value | None = None,
 ) -> Value:
     method = Method(
-        node.string("mode", "nearest"),
-        node.string("coordinate_transformation_mode", "half_pixel"),
-        node.string("nearest_mode", "round_prefer_floor"),
+        node.choice("mode", ("nearest", "linear", "cubic"), "nearest"),
+        node.choice("coordinate_transformation_mode", COORDINATES, "half_pixel"),
+        node.choice("nearest_mode", NEAREST_MODES, "round_prefer_floor"),
         bool(node.int("antialias", 0)),
         bool(node.int("exclude_outside", 0)),
         node.float("cubic_coeff_a", -0.75),
         node.float("extrapolation_value", 0.0),
     )
-    _check(method)
     axes = [axis % x.rank for axis in node.ints("axes", list(range(x.rank)))]
     roi = roi if method.coordinates == "tf_crop_and_resize" else None
     if scales is not None and not _is_empty(scales):
         return _resize_by(ctx, x, axes, scales, method, roi)
     if sizes is None:
         raise Unsupported("neither scales nor sizes are given")
-    policy = node.string("keep_aspect_ratio_policy", "stretch")
+    policy = node.choice("keep_aspect_ratio_policy", ("stretch", "not_larger", "not_smaller"), "stretch")
     wanted = ctx.ints(sizes, minimum=0, hint="size")
     if policy == "stretch":
         changes = [Axis(axis, x.shape[axis], size, None) for axis, size in zip(axes, wanted, strict=True)]
     else:
         changes = _keep_aspect_ratio(ctx, x, axes, wanted, policy)
     return _resample(ctx, x, _with_roi(ctx, changes, roi), method)
-
-
-def _check(method: Method) -> None:
-    if method.mode not in ("nearest", "linear", "cubic"):
-        raise Unsupported(f"mode '{method.mode}'")
-    if method.coordinates not in COORDINATES:
-        raise Unsupported(f"coordinate_transformation_mode '{method.coordinates}'")
-    if method.nearest not in NEAREST_MODES:
-        raise Unsupported(f"nearest_mode '{method.nearest}'")
 
 
 def _is_empty(value: Value) -> bool:
@@ -163,8 +153,6 @@ def _keep_aspect_ratio(
     ctx: Context, x: Value, axes: Sequence[int], wanted: Sequence[IntExpr], policy: str
 ) -> list[Axis]:
     """The least (`not_larger`) or greatest (`not_smaller`) of the scales, for all axes."""
-    if policy not in ("not_larger", "not_smaller"):
-        raise Unsupported(f"keep_aspect_ratio_policy '{policy}'")
     sizes = [x.shape[axis] for axis in axes]
     if all_plain([*wanted, *sizes]):
         ratios = [int(w) / int(n) for w, n in zip(wanted, sizes, strict=True)]

@@ -47,10 +47,8 @@ def _scatter(
     place: Callable[[Array, Sequence[ir.Expr]], list[ir.Expr]],
 ) -> Value:
     """A copy of `x`, into which element `i` of `updates` goes at `place(indices, i)`."""
-    name = node.string("reduction", "none")
-    combine = REDUCTIONS.get(name)
-    if combine is None:
-        raise Unsupported(f"reduction '{name}'; the reductions are {', '.join(REDUCTIONS)}")
+    name = node.choice("reduction", REDUCTIONS, "none")
+    combine = REDUCTIONS[name]
 
     def write(code: Code, data: Array, where: Array, new: Array, result: Array) -> None:
         with loops(code, x.shape) as index:
@@ -110,7 +108,7 @@ def scatter_nd(ctx: Context, node: Node, x: Value, indices: Value, updates: Valu
 @operator("TensorScatter")
 def tensor_scatter(ctx: Context, node: Node, cache: Value, update: Value, starts: Value | None = None) -> Value:
     """A gather: an element of the result comes from the update where its position lies in the written stretch."""
-    axis, mode = node.axis(cache.rank, -2), node.string("mode", "linear")
+    axis, mode = node.axis(cache.rank, -2), node.choice("mode", ("linear", "circular"), "linear")
     size, length = cache.shape[axis], update.shape[axis]
     for i, (m, n) in enumerate(zip(cache.shape, update.shape, strict=True)):
         if i != axis:

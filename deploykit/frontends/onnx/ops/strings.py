@@ -217,7 +217,7 @@ def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
 def string_normalizer(ctx: Context, node: Node, x: Value) -> Value:
     if x.rank not in (1, 2) or (x.rank == 2 and x.shape[0] != 1):
         raise Unsupported(f"{x}; it must be [C] or [1, C]")
-    action = node.string("case_change_action", "NONE")
+    action = node.choice("case_change_action", ("LOWER", "UPPER", "NONE"), "NONE")
     stopwords = node.strings("stopwords", [])
     changed = x if action == "NONE" else in_case(ctx, x, upper=action == "UPPER")
     if stopwords:

@@ -85,7 +85,7 @@ def _kernel(ctx: Context, node: Node, x: Value, vectors: np.ndarray) -> Value:
     """`[n, vectors]`: how similar each row is to each support vector."""
     if x.rank != 2:
         raise Unsupported(f"an input of rank {x.rank}")
-    kind = node.string("kernel_type", "LINEAR")
+    kind = node.choice("kernel_type", ("LINEAR", "POLY", "RBF", "SIGMOID"), "LINEAR")
     gamma, offset, degree = node.floats("kernel_params", [0.0, 0.0, 0.0]) or [0.0, 0.0, 0.0]
     if kind == "RBF":
         distances = _squared_distances(ctx, x, vectors)
@@ -99,9 +99,7 @@ def _kernel(ctx: Context, node: Node, x: Value, vectors: np.ndarray) -> Value:
 
     if kind == "POLY":
         return elementwise(ctx, "poly", lambda v: tirx.pow(scaled(v), tirx.const(degree, "float32")), dots)
-    if kind == "SIGMOID":
-        return elementwise(ctx, "sigmoid", lambda v: tirx.tanh(scaled(v)), dots)
-    raise Unsupported(f"kernel_type {kind}")
+    return elementwise(ctx, "sigmoid", lambda v: tirx.tanh(scaled(v)), dots)
 
 
 def _squared_distances(ctx: Context, x: Value, vectors: np.ndarray) -> Value:

@@ -39,18 +39,16 @@ def normalizer(ctx: Context, node: Node, x: Value) -> Value:
     """Each row over its largest element, the sum of magnitudes, or the root of the sum of squares; a row whose divisor
     is 0 stays."""
     x = ctx.cast(x, "float32")
-    norm = node.string("norm", "MAX")
+    norm = node.choice("norm", ("MAX", "L1", "L2"), "MAX")
     if norm == "MAX":
         divisor = reduce_axes(ctx, "norm", [x], [x.rank - 1], MAXIMUM, dtype="float32")
     elif norm == "L1":
         magnitudes = elementwise(ctx, "magnitudes", tirx.abs, x)
         divisor = reduce_axes(ctx, "norm", [magnitudes], [x.rank - 1], SUM, dtype="float32")
-    elif norm == "L2":
+    else:
         squares = elementwise(ctx, "squares", lambda v: v * v, x)
         divisor = reduce_axes(ctx, "norm", [squares], [x.rank - 1], SUM, dtype="float32")
         divisor = elementwise(ctx, "root", tirx.sqrt, divisor)
-    else:
-        raise Unsupported(f"norm {norm}")
 
     def divided(v: ir.Expr, d: ir.Expr) -> ir.Expr:
         nothing = tirx.EQ(d, tirx.const(0, "float32"))

@@ -78,7 +78,8 @@ def adam(ctx: Context, node: Node, rate: Value, update: Value, *tensors: Value) 
 
 @operator("Momentum", domain=_DOMAIN)
 def momentum(ctx: Context, node: Node, rate: Value, update: Value, *tensors: Value) -> tuple[Value, ...]:
-    alpha, beta, nesterov = node.float("alpha"), node.float("beta"), node.string("mode") == "nesterov"
+    alpha, beta = node.float("alpha"), node.float("beta")
+    nesterov = node.choice("mode", ("standard", "nesterov")) == "nesterov"
 
     def velocity(x: ir.Expr, g: ir.Expr, v: ir.Expr, t: ir.Expr) -> ir.Expr:
         return like(v, alpha) * v + _from_first(t, like(v, beta), like(v, 1)) * _regularised(node, x, g)

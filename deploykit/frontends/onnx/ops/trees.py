@@ -82,9 +82,9 @@ def tree_ensemble(ctx: Context, node: Node, x: Value) -> Value:
         target=np.array(node.ints("leaf_targetids")),
         weight=leaves,
     )
-    aggregate = AGGREGATES[node.int("aggregate_function", 1)]
+    aggregate = node.numbered("aggregate_function", AGGREGATES, 1)
     result = _predict(ctx, x, forest, node.int("n_targets"), aggregate)
-    return classes.transformed(ctx, result, TRANSFORMS[node.int("post_transform", 0)])
+    return classes.transformed(ctx, result, node.numbered("post_transform", TRANSFORMS, 0))
 
 
 def _branches(places: Sequence[int], leaf: Sequence[int]) -> np.ndarray:
@@ -94,7 +94,7 @@ def _branches(places: Sequence[int], leaf: Sequence[int]) -> np.ndarray:
 @operator("TreeEnsembleRegressor", domain=DOMAIN)
 def tree_ensemble_regressor(ctx: Context, node: Node, x: Value) -> Value:
     forest = _forest(node, "target")
-    result = _predict(ctx, x, forest, node.int("n_targets"), node.string("aggregate_function", "SUM"))
+    result = _predict(ctx, x, forest, node.int("n_targets"), node.choice("aggregate_function", AGGREGATES, "SUM"))
     result = _with_base(ctx, node, result)
     return ctx.cast(classes.transformed(ctx, result, node.string("post_transform", "NONE")), "float32")
 
@@ -202,8 +202,8 @@ def _numbers(node: Node, name: str) -> np.ndarray:
 
 
 def _predict(ctx: Context, x: Value, forest: Forest, targets: int, aggregate: str) -> Value:
-    if x.rank != 2 or aggregate not in AGGREGATES:
-        raise Unsupported(f"an input of rank {x.rank}, aggregated by {aggregate}")
+    if x.rank != 2:
+        raise Unsupported(f"an input of rank {x.rank}")
     dtype = str(forest.split.dtype)
     rows, features = x.shape
     trees = len(forest.roots)
