@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import deploykit
+from deploykit import ShapeError, UnsupportedModelError
 from tests.frontends.onnx.harness import check, numbers
 
 
@@ -43,6 +48,69 @@ def test_regression_trees(aggregate: str) -> None:
     check(model(node, "FLOAT", TensorProto.FLOAT, ["n", "k"]), {"x": numbers(9, 3)}, {"x": numbers(1, 3)})
 
 
+STUMPS: dict[str, Any] = {
+    "n_targets": 2,
+    "tree_roots": [0, 1],
+    "nodes_featureids": [0, 2],
+    "nodes_modes": np.array([0, 4], np.uint8),
+    "nodes_splits": np.array([0.5, 1], np.float32),
+    "nodes_truenodeids": [0, 1],
+    "nodes_trueleafs": [1, 1],
+    "nodes_falsenodeids": [1, 0],
+    "nodes_falseleafs": [1, 1],
+    "leaf_targetids": [0, 1],
+    "leaf_weights": np.array([2, 3], np.float32),
+}
+
+
+def stumps(**changes: object) -> onnx.ModelProto:
+    """Two trees of one node each, which share their leaves."""
+    attributes = {
+        name: onnx.numpy_helper.from_array(given) if isinstance(given, np.ndarray) else given
+        for name, given in (STUMPS | changes).items()
+    }
+    node = helper.make_node("TreeEnsemble", ["x"], ["y"], domain="ai.onnx.ml", **attributes)
+    built = model(node, "FLOAT", TensorProto.FLOAT, ["n", "k"])
+    built.opset_import[1].version = 5
+    return built
+
+
+def test_trees_that_share_leaves() -> None:
+    x = np.float32([[0, 0, 1], [2, 0, 0]])
+    check(stumps(), {"x": x}, expected=[[np.float32([[2, 3], [2, 3]])]])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"nodes_truenodeids": [9, 1]}, "node or leaf that no tree has"),
+        ({"nodes_truenodeids": [-1, 1]}, "node or leaf below 0"),
+        ({"tree_roots": [0, 2]}, "node or leaf that no tree has"),
+        ({"nodes_trueleafs": [0, 1]}, "a node with two parents"),
+        (
+            {"nodes_trueleafs": [0, 1], "nodes_truenodeids": [1, 1], "nodes_falseleafs": [1, 0]},
+            "a node with two parents",
+        ),
+        ({"nodes_missing_value_tracks_true": [1]}, "lists of nodes have different lengths"),
+        ({"leaf_targetids": [0]}, "lists of leaves have different lengths"),
+        ({"leaf_targetids": [0, 2**33]}, "none of 2 targets"),
+        ({"nodes_featureids": [-1, 0]}, "a feature below 0"),
+        ({"nodes_modes": np.array([0, 7], np.uint8)}, "a mode of a node"),
+        ({"aggregate_function": -1}, "aggregate_function is -1; it must be from 0 to 3"),
+        ({"post_transform": 5}, "post_transform is 5"),
+    ],
+)
+def test_tables_that_are_no_trees_are_refused(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(UnsupportedModelError, match=words):
+        deploykit.load(stumps(**changes))
+
+
+def test_rows_that_lack_a_feature_are_refused(tmp_path: Path) -> None:
+    deploykit.build(stumps(), output=tmp_path / "trees")
+    with deploykit.open(tmp_path / "trees") as session, pytest.raises(ShapeError, match="read feature 2"):
+        session(x=numbers(3, 2))
+
+
 def test_label_encoder() -> None:
     """The last of equal keys counts; NaN is a key."""
     node = helper.make_node(
@@ -63,20 +131,46 @@ def test_label_encoder() -> None:
     )
 
 
+NGRAMS: dict[str, Any] = {
+    "mode": "TF",
+    "min_gram_length": 1,
+    "max_gram_length": 2,
+    "max_skip_count": 2,
+    "ngram_counts": [0, 2],
+    "ngram_indexes": [2, 0, 1, 3],
+    "pool_int64s": [2, 3, 5, 4, 2, 2],
+    "weights": [0.5, 2.0, 3.0, 4.0],
+}
+
+
+def ngrams(**changes: object) -> onnx.ModelProto:
+    node = helper.make_node("TfIdfVectorizer", ["x"], ["y"], **(NGRAMS | changes))
+    return model(node, "INT64", TensorProto.FLOAT, ["n", "k"])
+
+
 @pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
 def test_ngrams(mode: str) -> None:
-    node = helper.make_node(
-        "TfIdfVectorizer",
-        ["x"],
-        ["y"],
-        mode=mode,
-        min_gram_length=1,
-        max_gram_length=2,
-        max_skip_count=2,
-        ngram_counts=[0, 2],
-        ngram_indexes=[2, 0, 1, 3],
-        pool_int64s=[2, 3, 5, 4, 2, 2],
-        weights=[0.5, 2.0, 3.0, 4.0],
-    )
     x = np.int64([[2, 5, 2, 4, 2], [3, 3, 3, 3, 3]])
-    check(model(node, "INT64", TensorProto.FLOAT, ["n", "k"]), {"x": x}, {"x": x[:1, :1].copy()})
+    check(ngrams(mode=mode), {"x": x}, {"x": x[:1, :1].copy()})
+
+
+def test_more_skips_than_items() -> None:
+    x = np.int64([[2, 5, 2, 4, 2], [5, 3, 3, 3, 4]])
+    check(ngrams(max_skip_count=2**63 - 1), {"x": x}, expected=[[np.float32([[0, 1, 3, 3], [3, 1, 0, 0]])]])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"ngram_indexes": [2, 0, 1]}, "for each n-gram of the pool"),
+        ({"ngram_indexes": [2, 0, 1, -1]}, "for each n-gram of the pool"),
+        ({"ngram_counts": [0, 9]}, "no ascending positions in a pool of 6 items"),
+        ({"weights": [1.0]}, "1 weights for 4 columns"),
+        ({"max_gram_length": 3}, "n-grams of 1 to 3 items and a pool of those of 1 to 2"),
+        ({"min_gram_length": 0}, "n-grams of 0 to 2 items"),
+        ({"max_skip_count": -2}, "max_skip_count is -2"),
+    ],
+)
+def test_ngrams_that_do_not_fit_their_pool_are_refused(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(UnsupportedModelError, match=words):
+        deploykit.load(ngrams(**changes))

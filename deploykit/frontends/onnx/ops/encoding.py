@@ -13,11 +13,15 @@ from deploykit.frontends.dtypes import logical_dtype
 from deploykit.frontends.onnx.broadcast import elementwise
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.imperative import Array, Code, imperative, loops
+from deploykit.frontends.onnx.integers import minimum
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.strings import lookup
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.strings import string_of, text_of
 from deploykit.frontends.onnx.value import Value, constant
+
+MOST_SKIPS = 2**31
+"""More items than any row has."""
 
 
 @operator("Binarizer", domain="ai.onnx.ml")
@@ -121,14 +125,23 @@ def tf_idf(ctx: Context, node: Node, x: Value) -> Value:
     pool, columns = node.ints("pool_int64s"), node.ints("ngram_indexes")
     groups = _groups(len(pool), node.ints("ngram_counts"))
     shortest, longest = node.int("min_gram_length"), node.int("max_gram_length")
+    if not 1 <= shortest <= longest <= len(groups):
+        raise Unsupported(f"n-grams of {shortest} to {longest} items and a pool of those of 1 to {len(groups)}")
+    if sum(group.count for group in groups) != len(columns) or min(columns, default=-1) < 0:
+        raise Unsupported("ngram_indexes must have a number that is not negative for each n-gram of the pool")
     width, length, mode = max(columns) + 1, x.shape[-1], node.choice("mode", ("TF", "IDF", "TFIDF"))
     rows: tuple[IntExpr, ...] = x.shape[:-1]
-    weights = node.floats("weights") if node.has("weights") else [1.0] * width
-    tables = [np.array(pool or [0], np.int64), np.array(columns, np.int64), np.array(weights, np.float32)]
+    weights = node.floats("weights", [])
+    if weights and len(weights) != width:
+        raise Unsupported(f"{len(weights)} weights for {width} columns")
+    skips = node.int("max_skip_count")
+    if skips < 0:
+        raise Unsupported(f"max_skip_count is {skips}; the least is 0")
+    tables = [np.array(pool or [0], np.int64), np.array(columns, np.int64), np.array(weights or [0], np.float32)]
 
     def count_group(code: Code, row: list[ir.Expr], group: _Group, arrays: tuple[Array, ...]) -> None:
         data, items, places, result = arrays
-        strides = 1 if group.size == 1 else node.int("max_skip_count") + 1
+        strides = 1 if group.size == 1 else minimum(min(skips, MOST_SKIPS), length - 1) + 1
         with loops(code, (group.count, strides)) as (gram, skipped):
             stride, first = skipped + 1, group.first_item + gram * group.size
             column = code.cell("column", places[group.number + gram])
@@ -147,7 +160,7 @@ def tf_idf(ctx: Context, node: Node, x: Value) -> Value:
                 with code.loop("j", width) as j:
                     count = result(*row, j)
                     seen = tirx.min(count, tirx.const(1, "float32")) if mode == "IDF" else count
-                    result[(*row, j)] = seen * factors[j]
+                    result[(*row, j)] = seen * factors[j] if weights else seen
 
     def build(*tensors: te.Tensor) -> list[te.Tensor]:
         return imperative("ngrams", tensors, [((*rows, width), "float32")], write)
@@ -167,6 +180,8 @@ class _Group:
 
 def _groups(items: int, firsts: list[int]) -> list[_Group]:
     """The groups of a pool whose n-grams of length 1, 2, ... start at the items `firsts`."""
+    if firsts != sorted(firsts) or (firsts and not 0 <= firsts[0] <= firsts[-1] <= items):
+        raise Unsupported(f"ngram_counts {firsts} are no ascending positions in a pool of {items} items")
     groups: list[_Group] = []
     number = 0
     for size, (first, end) in enumerate(zip(firsts, [*firsts[1:], items], strict=True), start=1):

@@ -7,15 +7,16 @@ All spellings become one `Forest` of constant tables, which one kernel walks for
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.frontends.onnx.broadcast import elementwise
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.forest import MEMBER, MODES, Forest
 from deploykit.frontends.onnx.imperative import Array, Code, imperative
-from deploykit.frontends.onnx.integers import clamp, expr
+from deploykit.frontends.onnx.integers import less
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops import classes
 from deploykit.frontends.onnx.ops.classes import DOMAIN
@@ -23,8 +24,6 @@ from deploykit.frontends.onnx.ops.slicing import Piece, take
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
 
-MEMBER = "BRANCH_MEMBER"
-MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", MEMBER)
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
@@ -36,26 +35,6 @@ COMPARE: Mapping[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
     "BRANCH_EQ": tirx.EQ,
     "BRANCH_NEQ": tirx.NE,
 }
-
-
-@dataclass(frozen=True)
-class Forest:
-    """Tables over nodes (the first seven), trees, leaves and votes. A branch or root that is not negative is a node;
-    `-1 - k` is leaf `k`, whose votes are those from `first_vote[k]` up to `first_vote[k + 1]`; likewise for the members
-    of a node."""
-
-    feature: np.ndarray
-    mode: np.ndarray
-    split: np.ndarray
-    missing: np.ndarray
-    yes: np.ndarray
-    no: np.ndarray
-    first_member: np.ndarray
-    members: np.ndarray
-    roots: np.ndarray
-    first_vote: np.ndarray
-    target: np.ndarray
-    weight: np.ndarray
 
 
 @operator("TreeEnsemble", domain=DOMAIN, since=5)
@@ -88,6 +67,8 @@ def tree_ensemble(ctx: Context, node: Node, x: Value) -> Value:
 
 
 def _branches(places: Sequence[int], leaf: Sequence[int]) -> np.ndarray:
+    if min(places, default=0) < 0:
+        raise Unsupported("a branch to a node or leaf below 0")
     return np.where(np.array(leaf) != 0, -1 - np.array(places), np.array(places))
 
 
@@ -206,6 +187,10 @@ def _predict(ctx: Context, x: Value, forest: Forest, targets: int, aggregate: st
         raise Unsupported(f"an input of rank {x.rank}")
     dtype = str(forest.split.dtype)
     rows, features = x.shape
+    if min(forest.feature, default=0) < 0 or any(not 0 <= target < targets for target in forest.target):
+        raise Unsupported(f"a feature below 0, or a vote that is for none of {targets} targets")
+    most = int(max(forest.feature, default=-1))
+    ctx.require(less(most, features), "the trees read feature {}, and the rows have {} features", most, features)
     trees = len(forest.roots)
     tables = [getattr(forest, field.name) for field in fields(Forest)]
     operands = [ctx.constant(t if t.size else np.zeros(1, t.dtype)) for t in tables]
@@ -221,7 +206,7 @@ def _predict(ctx: Context, x: Value, forest: Forest, targets: int, aggregate: st
             with code.loop("tree", trees) as tree:
                 at = code.cell("at", table["roots"][tree])
                 with code.repeat(at.value >= 0):
-                    value = code.cell("value", data[row, clamp(table["feature"][at.value], 0, expr(features) - 1)])
+                    value = code.cell("value", data[row, table["feature"][at.value]])
                     follow = code.cell("follow", _decide(code, forest, table, at.value, value.value))
                     at.value = tirx.Select(follow.value, table["yes"][at.value], table["no"][at.value])
                 first = table["first_vote"][-1 - at.value]
