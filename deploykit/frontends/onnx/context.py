@@ -130,6 +130,17 @@ class Context:
 
     # Integer expressions
 
+    def length(self, value: Value) -> int:
+        """The number of elements of an operand that holds dims, axes or positions.
+
+        Raises `Unsupported` when import does not know it, or when no tensor has as many axes."""
+        count = self.product(value.shape)
+        if not isinstance(count, int):
+            raise Unsupported(f"an operand of unknown length {to_text(count)} would have to be read as dims")
+        if count > MAXIMUM_RUNTIME_INTEGERS and not value.is_known:
+            raise Unsupported(f"an operand of {count} runtime integers would have to be read as dims")
+        return count
+
     def simplify(self, expr: IntExpr) -> IntExpr:
         if isinstance(expr, (int, np.integer)):
             return int(expr)
@@ -196,11 +207,7 @@ class Context:
             for position, element in enumerate(known):
                 _check_bounds(hint, element, *(_bound(b, position, known[:position]) for b in (minimum, maximum)))
             return known
-        count = self.product(value.shape)
-        if not isinstance(count, int):
-            raise Unsupported(f"an operand of unknown length {to_text(count)} would have to be read as dims")
-        if count > MAXIMUM_RUNTIME_INTEGERS:
-            raise Unsupported(f"an operand of {count} runtime integers would have to be read as dims")
+        count = self.length(value)
         if count == 0:
             return []
         flat = self.tensor(self.reshape(self.cast(value, "int64"), (count,)))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import builtins
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx_ir as ir
 
 from deploykit.frontends.onnx.registry import Unsupported
+
+Choice = TypeVar("Choice")
 
 _DTYPES = {
     ir.DataType.FLOAT: "float32",
@@ -108,7 +110,7 @@ class Node:
             raise Unsupported(f"{name} is '{given}'; it must be one of {', '.join(filter(None, choices))}")
         return chosen
 
-    def numbered(self, name: str, choices: Sequence[str], default: builtins.int) -> str:
+    def numbered(self, name: str, choices: Sequence[Choice], default: builtins.int) -> Choice:
         """What an integer attribute stands for.
 
         Raises `Unsupported` for a number beyond `choices`."""

@@ -20,7 +20,7 @@ between; bfloat16 is only what operands and results are stored in, and scores ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,7 @@ from deploykit.frontends.onnx.ops.layout import transpose
 from deploykit.frontends.onnx.ops.matmul import matmul, wide_matmul
 from deploykit.frontends.onnx.reduction import MAXIMUM, lowest
 from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.sizes import require_equal
 from deploykit.frontends.onnx.value import Value
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def attention(
     past: IntExpr = 0 if past_key is None else past_key.shape[2]
     if past_key is not None and past_value is not None:
         key, value = concat(ctx, [past_key, key], 2), concat(ctx, [past_value, value], 2)
+    if lengths is not None:
+        require_equal(ctx, "the batches of the queries and of the key lengths differ", query.shape[0], lengths.shape[0])
     rule = _scores_rule(node, query, past, mask, lengths)
     products = _products(ctx, node, query, key, scaled=rule.scale is None)
     scores = _masked(ctx, products, rule)
@@ -94,13 +97,13 @@ def attention(
         y = ctx.reshape(transpose(ctx, y, [0, 2, 1, 3]), (batch, rows, count * size))
     if not node.uses_output(3):
         return (y, key, value, None)
-    stages = (
+    stages: tuple[Callable[[], Value], ...] = (
         lambda: elementwise(ctx, "scaled", lambda x: _scaled(x, rule), products),
         lambda: elementwise(ctx, "capped", lambda x: _capped(_scaled(x, rule), rule), products),
         lambda: scores,
         lambda: weights,
     )
-    return (y, key, value, ctx.cast(stages[node.int("qk_matmul_output_mode", 0)](), dtype))
+    return (y, key, value, ctx.cast(node.numbered("qk_matmul_output_mode", stages, 0)(), dtype))
 
 
 def _scores_rule(node: Node, query: Value, past: IntExpr, mask: Value | None, lengths: Value | None) -> _Scores:

@@ -37,6 +37,7 @@ from deploykit.frontends.onnx.sampling import (
     reflected,
     size_as,
 )
+from deploykit.frontends.onnx.sizes import require_equal
 from deploykit.frontends.onnx.value import Value
 
 _MODES = {"nearest": "nearest", "linear": "linear", "cubic": "cubic", "bilinear": "linear", "bicubic": "cubic"}
@@ -152,6 +153,7 @@ def _sampler(ctx: Context, node: Node, x: Value, grid: Value) -> _Sampler:
     if grid.rank != x.rank:
         raise Unsupported(f"a grid of rank {grid.rank} for data of rank {x.rank}")
     ctx.require(equal(grid.shape[-1], spatial), f"positions of {{}} axes for {spatial} spatial axes", grid.shape[-1])
+    require_equal(ctx, "the batches of the data and of the grid differ", x.shape[0], grid.shape[0])
     return _Sampler(tuple(x.shape[2:]), _MODES[mode], padding, node.int("align_corners", 0) == 1)
 
 

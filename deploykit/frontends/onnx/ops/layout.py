@@ -15,7 +15,6 @@ import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.conversion import is_small
-from deploykit.compiler.dims.text import to_text
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.expressions import compute
@@ -111,9 +110,7 @@ def _unless(ctx: Context, size: IntExpr, special: int, other: IntExpr) -> IntExp
 def _reshape_at_run_time(ctx: Context, x: Value, shape: Value, *, copies: bool) -> Value:
     """A shape that a kernel completes (0 copies a size, -1 is what is left) and that is read as dims: each a share of
     the element count, so that their product is bounded by it."""
-    count = ctx.product(shape.shape)
-    if not isinstance(count, int):
-        raise Unsupported(f"the rank of the result, {to_text(count)}, is not known")
+    count = ctx.length(shape)
     total = ctx.product(x.shape)
 
     def write(code: Code, given: Array, sizes: Array) -> None:
@@ -185,10 +182,7 @@ def axes_operand(ctx: Context, node: Node, operand: Value | None, rank: int) -> 
 @operator("Squeeze")
 def squeeze(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
     if axes is not None and not axes.is_known:
-        count = ctx.product(axes.shape)
-        if not isinstance(count, int):
-            raise Unsupported(f"the number of axes, {to_text(count)}, is not known")
-        return _reshape_to(ctx, x, _squeezed_shape(ctx, x, axes, x.rank - count))
+        return _reshape_to(ctx, x, _squeezed_shape(ctx, x, axes, x.rank - ctx.length(axes)))
     where = axes_operand(ctx, node, axes, x.rank)
     if where is None:
         where = _unit_axes(ctx, node, x)
@@ -212,9 +206,7 @@ def _unit_axes(ctx: Context, node: Node, x: Value) -> list[IntExpr]:
 
 @operator("Unsqueeze")
 def unsqueeze(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
-    count = len(node.ints("axes")) if axes is None else ctx.product(axes.shape)
-    if not isinstance(count, int):
-        raise Unsupported(f"the number of axes, {to_text(count)}, is not known")
+    count = len(node.ints("axes")) if axes is None else ctx.length(axes)
     rank = x.rank + count
     if axes is not None and not axes.is_known:
         return _reshape_to(ctx, x, _unsqueezed_shape(ctx, x, axes, rank))

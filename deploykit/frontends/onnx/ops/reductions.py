@@ -15,7 +15,6 @@ from functools import reduce as fold
 
 from tvm import ir, te, tirx
 
-from deploykit.compiler.dims.text import to_text
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import compute_dtype, elementwise, load
 from deploykit.frontends.onnx.context import Context
@@ -128,9 +127,7 @@ def _operand(ctx: Context, node: Node, x: Value, operand: Value | None) -> _Oper
     """The axes of a reduction. For axes that only a run knows, every axis of `x` is seen as two, one of which is
     reduced: the other one or this has size 1."""
     keepdims = node.int("keepdims", 1)
-    count = ctx.product(operand.shape) if operand is not None else len(node.ints("axes", []))
-    if not isinstance(count, int):
-        raise Unsupported(f"the number of axes, {to_text(count)}, is not known")
+    count = ctx.length(operand) if operand is not None else len(node.ints("axes", []))
     if count > 0 and operand is not None and not operand.is_known:
         rank = 0 if keepdims else x.rank - count
         most = fold(maximum, x.shape, 1)

@@ -12,7 +12,6 @@ from itertools import pairwise
 
 from tvm import ir, te, tirx
 
-from deploykit.compiler.dims.text import to_text
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.expressions import compute
@@ -103,9 +102,7 @@ def slice_operands(
     axes: Value | None = None,
     steps: Value | None = None,
 ) -> Value:
-    count = ctx.product(starts.shape)
-    if not isinstance(count, int):
-        raise Unsupported(f"the number of starts, {to_text(count)}, is not known")
+    count = ctx.length(starts)
     axes = axes or ctx.constant(range(count), "int64")
     steps = steps or ctx.constant([1] * count, "int64")
     for operand in (ends, axes, steps):
