@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -68,6 +68,13 @@ def array_of(attribute: str, tensor: ir.TensorProtocol) -> np.ndarray:
         ) from error
 
 
+def from_front(axis: int, rank: int, name: str = "axis") -> int:
+    """An axis of a tensor of `rank`, counted from the front. Raises `Unsupported` when out of range."""
+    if not -rank <= axis < rank:
+        raise Unsupported(f"{name} {axis} is outside of a tensor of rank {rank}")
+    return axis % rank
+
+
 @dataclass(frozen=True)
 class Node:
     """An ONNX node. `attributes` are resolved: references into a function's attributes are replaced."""
@@ -89,10 +96,15 @@ class Node:
 
     def axis(self, rank: builtins.int, default: builtins.int | None = None, name: str = "axis") -> builtins.int:
         """An axis attribute of a tensor of `rank`, counted from the front. Raises `Unsupported` when out of range."""
-        axis = self.int(name, default)
-        if not -rank <= axis < rank:
-            raise Unsupported(f"{name} {axis} is outside of a tensor of rank {rank}")
-        return axis % rank
+        return from_front(self.int(name, default), rank, name)
+
+    def axes(
+        self, rank: builtins.int, default: Iterable[builtins.int] | None = None, name: str = "axes"
+    ) -> list[builtins.int]:
+        """An attribute of several axes, like `axis`; by default all."""
+        return [
+            from_front(axis, rank, name) for axis in self.ints(name, list(range(rank) if default is None else default))
+        ]
 
     def float(self, name: str, default: builtins.float | None = None) -> builtins.float:
         return builtins.float(self._get(name, default))

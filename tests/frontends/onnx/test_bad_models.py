@@ -309,6 +309,23 @@ def test_more_axes_than_any_tensor_has_are_refused(call: str) -> None:
         deploykit.load(parse(text))
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "Transpose <perm = [1, 2]> (x)",
+        "Resize <axes = [2]> (x, , , i)",
+        "CenterCropPad <axes = [-3]> (x, i)",
+        "MeanVarianceNormalization <axes = [0, 2]> (x)",
+        "Slice (x, i, i, two)",
+        "ArgMax <axis = 2> (x)",
+    ],
+)
+def test_axes_beyond_the_rank_are_refused(call: str) -> None:
+    text = f"(float[n, 3] x, int64[1] i) => (float[a, b] y) {{ two = Constant <value = int64[1] {{2}}> () y = {call} }}"
+    with pytest.raises(UnsupportedModelError, match=r"-?[23] is outside of a tensor of rank 2"):
+        deploykit.load(parse(text))
+
+
 def test_a_result_of_two_nodes_beside_an_unknown_operator() -> None:
     with pytest.raises(UnsupportedModelError, match="a broken ONNX model: Output 'y' is redeclared"):
         deploykit.load(parse("(float[n] x) => (float[n] y) { y = Frobnicate(x) y = Abs(x) }"))

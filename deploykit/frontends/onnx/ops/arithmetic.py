@@ -72,7 +72,7 @@ def _aligned(ctx: Context, node: Node, a: Value, b: Value) -> Value:
     """`b` with trailing axes of size 1 where `axis` (opset 6) asks for them."""
     if node.opset >= 7 or not node.has("axis"):
         return b
-    trailing = a.rank - node.int("axis") % a.rank - b.rank
+    trailing = a.rank - node.axis(a.rank) - b.rank
     return ctx.reshape(b, (*b.shape, *([1] * trailing)))
 
 

@@ -22,7 +22,7 @@ from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.integers import equal, maximum
-from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.node import Node, from_front
 from deploykit.frontends.onnx.ops.joining import concat
 from deploykit.frontends.onnx.ops.layout import transpose
 from deploykit.frontends.onnx.registry import Unsupported, operator
@@ -250,7 +250,7 @@ def _scan(
     scanned = node.int("num_scan_inputs")
     state, sources = list(inputs[: len(inputs) - scanned]), list(inputs[len(inputs) - scanned :])
     axes = node.ints("scan_input_axes", [0] * scanned)
-    sources = [_to_front(ctx, s, a % s.rank) for s, a in zip(sources, axes, strict=True)]
+    sources = [_to_front(ctx, s, from_front(a, s.rank)) for s, a in zip(sources, axes, strict=True)]
     backwards = node.ints("scan_input_directions", [0] * scanned)
     trips = sources[0].shape[0]
     for source in sources[1:]:
@@ -279,7 +279,7 @@ def _scan(
     directions = node.ints("scan_output_directions", [0] * len(collected))
     places = node.ints("scan_output_axes", [0] * len(collected))
     finished = [
-        _from_front(ctx, _reversed(ctx, r) if back else r, place % r.rank)
+        _from_front(ctx, _reversed(ctx, r) if back else r, from_front(place, r.rank))
         for r, back, place in zip(collected, directions, places, strict=True)
     ]
     return (*results[: len(state)], *finished)

@@ -64,8 +64,7 @@ def _transposed(ctx: Context, x: Value, order: Sequence[int]) -> Value:
 
 @operator("Transpose")
 def transpose_operator(ctx: Context, node: Node, x: Value) -> Value:
-    order = node.ints("perm", list(range(x.rank))[::-1])
-    return transpose(ctx, x, [axis % x.rank for axis in order])
+    return transpose(ctx, x, node.axes(x.rank, reversed(range(x.rank)), "perm"))
 
 
 @operator("Reshape")

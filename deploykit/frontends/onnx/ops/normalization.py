@@ -132,7 +132,7 @@ def group_normalization(ctx: Context, node: Node, x: Value, scale: Value, shift:
 
 @operator("MeanVarianceNormalization", since=9)
 def mean_variance_normalization(ctx: Context, node: Node, x: Value) -> Value:
-    axes = [axis % x.rank for axis in node.ints("axes", [0, 2, 3])]
+    axes = node.axes(x.rank, [0, 2, 3])
     mean = mean_of(ctx, x, axes)
     inverse = _mean(
         ctx,

@@ -162,7 +162,7 @@ def _pad(
 
 @operator("CenterCropPad")
 def center_crop_pad(ctx: Context, node: Node, x: Value, sizes: Value) -> Value:
-    axes = [axis % x.rank for axis in node.ints("axes", list(range(x.rank)))]
+    axes = node.axes(x.rank)
     shape = list(x.shape)
     before: list[IntExpr] = [0] * x.rank
     for axis, size in zip(axes, ctx.ints(sizes, minimum=0, hint="size"), strict=True):

@@ -30,7 +30,7 @@ from deploykit.frontends.onnx.conversion import convert
 from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.integers import equal, expr, is_plain
 from deploykit.frontends.onnx.narrow import decode
-from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.node import Node, from_front
 from deploykit.frontends.onnx.ops.elementwise import is_float, like
 from deploykit.frontends.onnx.reduction import MAXIMUM, MINIMUM, reduce_axes
 from deploykit.frontends.onnx.registry import Unsupported, operator
@@ -252,9 +252,7 @@ class _Granularity:
         if is_single(parameter):
             return lambda _: [expr(0)] * parameter.rank
         rank = self._x.rank
-        if not -rank <= self._axis < rank:
-            raise Unsupported(f"axis {self._axis} is outside of a tensor of rank {rank}")
-        axis = self._axis % rank
+        axis = from_front(self._axis, rank)
         if not self._block and parameter.rank == 1:
             size, length = parameter.shape[0], self._x.shape[axis]
             self._ctx.require(equal(size, length), f"{{}} scales for axis {axis} of size {{}}", size, length)

@@ -33,7 +33,7 @@ from deploykit.frontends.onnx.reduction import (
     count_of,
     reduce_axes,
 )
-from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.registry import operator
 from deploykit.frontends.onnx.value import Value
 
 
@@ -162,15 +162,13 @@ def _sizes(ctx: Context, x: Value, axes: Value, rank: int) -> Value:
 
 @operator("ArgMax", "ArgMin")
 def arg_extreme(ctx: Context, node: Node, x: Value) -> Value:
-    axis = node.int("axis", 0)
-    if not -x.rank <= axis < x.rank:
-        raise Unsupported(f"axis {axis} is outside of a tensor of rank {x.rank}")
+    axis = node.axis(x.rank, 0)
     positions = extreme_positions(
-        ctx, x, axis % x.rank, largest=node.op_type == "ArgMax", last=node.int("select_last_index", 0) == 1
+        ctx, x, axis, largest=node.op_type == "ArgMax", last=node.int("select_last_index", 0) == 1
     )
     if node.int("keepdims", 1):
         return positions
-    return ctx.reshape(positions, [n for i, n in enumerate(positions.shape) if i != axis % x.rank])
+    return ctx.reshape(positions, [n for i, n in enumerate(positions.shape) if i != axis])
 
 
 def extreme_positions(ctx: Context, x: Value, axis: int, *, largest: bool, last: bool = False) -> Value:

@@ -77,7 +77,7 @@ def resize(
         node.float("cubic_coeff_a", -0.75),
         node.float("extrapolation_value", 0.0),
     )
-    axes = [axis % x.rank for axis in node.ints("axes", list(range(x.rank)))]
+    axes = node.axes(x.rank)
     roi = roi if method.coordinates == "tf_crop_and_resize" else None
     if scales is not None and not _is_empty(scales):
         return _resize_by(ctx, x, axes, scales, method, roi)

@@ -31,7 +31,7 @@ from deploykit.frontends.onnx.integers import (
     minimum,
     select,
 )
-from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.node import Node, from_front
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.sizes import require_equal
 from deploykit.frontends.onnx.value import Value, constant
@@ -109,7 +109,7 @@ def slice_operands(
         require_equal(ctx, "starts, ends, axes and steps differ in number", operand.shape[0], count)
     if not axes.is_known:
         return _slice_at_run_time(ctx, x, starts, ends, axes, steps, list(range(x.rank)))
-    where = [int(a) % x.rank for a in ctx.ints(axes)]
+    where = [from_front(int(a), x.rank) for a in ctx.ints(axes)]
     if not (starts.is_known and ends.is_known and steps.is_constant):
         return _slice_at_run_time(ctx, x, starts, ends, axes, steps, where)
     return _slice(ctx, x, ctx.ints(starts), ctx.ints(ends), where, [int(n) for n in ctx.ints(steps)])
