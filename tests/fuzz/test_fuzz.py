@@ -17,8 +17,9 @@ from tests.fuzz.judge import Outcome, by_onnxruntime, by_reference, compare, eps
 from tests.fuzz.shrink import shrink
 from tests.fuzz.workers import Died, Limits, Say, run
 
-GRAPHS, LOADS, BUILDS = range(300, 400), range(30000, 32000), range(20000, 20150)
-"""Seeds of what is right or refused."""
+GRAPHS, LOADS, BUILDS = range(300, 420), range(30000, 38000), range(20000, 20450)
+"""Seeds that have been run: all is right or refused, but for `UNDEFINED`."""
+UNDEFINED = {20264: "an infinity cast to int8"}
 
 
 def chunks(seeds: range, size: int) -> pytest.MarkDecorator:
@@ -32,8 +33,8 @@ def failures(outcomes: Iterable[tuple[int, Outcome]], kinds: Sequence[str]) -> l
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=20)
-@chunks(GRAPHS, 5)
+@pytest.mark.sampled(part=15)
+@chunks(GRAPHS, 4)
 def test_random_graphs(seeds: range) -> None:
     answers = run(((seed, graphs.way_of(seed)) for seed in seeds), graphs.outcome, graphs.LIMITS)
     outcomes = [(given[0], graphs.settled(answer)) for given, answer in answers]
@@ -42,12 +43,12 @@ def test_random_graphs(seeds: range) -> None:
 
 
 def edited_outcomes(seeds: range, build: bool, limits: Limits) -> list[tuple[int, Outcome]]:
-    edited = (fields.edited(seed, build) for seed in seeds)
+    edited = (fields.edited(seed, build) for seed in seeds if seed not in UNDEFINED)
     return [(given.seed, fields.settled(answer)) for given, answer in run(edited, fields.outcome, limits)]
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=20)
+@pytest.mark.sampled(part=40)
 @chunks(LOADS, 100)
 def test_models_with_edited_fields_load_or_are_refused(seeds: range) -> None:
     outcomes = edited_outcomes(seeds, False, fields.LOAD)
@@ -56,7 +57,7 @@ def test_models_with_edited_fields_load_or_are_refused(seeds: range) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=20)
+@pytest.mark.sampled(part=22)
 @chunks(BUILDS, 10)
 def test_models_with_edited_fields_are_right_or_refused(seeds: range) -> None:
     assert not failures(edited_outcomes(seeds, True, fields.BUILD), fields.FAILURES)
