@@ -96,6 +96,7 @@ def test_trees_that_share_leaves() -> None:
         ({"leaf_targetids": [0, 2**33]}, "none of 2 targets"),
         ({"nodes_featureids": [-1, 0]}, "a feature below 0"),
         ({"nodes_modes": np.array([0, 7], np.uint8)}, "a mode of a node"),
+        ({"nodes_splits": np.array([0.5, 1])}, "rows of float32, splits of float64"),
         ({"aggregate_function": -1}, "aggregate_function is -1; it must be from 0 to 3"),
         ({"post_transform": 5}, "post_transform is 5"),
     ],

@@ -12,6 +12,7 @@ from dataclasses import fields
 import numpy as np
 from tvm import ir, te, tirx
 
+from deploykit.frontends.dtypes import logical_dtype
 from deploykit.frontends.onnx.broadcast import elementwise
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.forest import MEMBER, MODES, Forest
@@ -41,6 +42,10 @@ COMPARE: Mapping[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
 def tree_ensemble(ctx: Context, node: Node, x: Value) -> Value:
     split, modes = node.tensor("nodes_splits"), node.tensor("nodes_modes").astype(np.int64)
     leaves = node.tensor("leaf_weights")
+    if not x.dtype == logical_dtype(split.dtype) == logical_dtype(leaves.dtype):
+        raise Unsupported(
+            f"rows of {x.dtype}, splits of {split.dtype} and weights of {leaves.dtype}; all must be alike"
+        )
     members = node.tensor("membership_values") if node.has("membership_values") else split[:0]
     counts = np.diff(np.flatnonzero(np.isnan(members)), prepend=-1) - 1
     sizes = np.zeros(len(modes), np.int64)
