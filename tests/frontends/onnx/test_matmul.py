@@ -26,6 +26,14 @@ def test_batches_whose_broadcast_only_a_run_knows() -> None:
     check(text, *({"x": numbers(b, 3, 4), "w": numbers(c, 4, 5)} for b, c in pairs), rtol=1e-4)
 
 
+def test_reshaped_product_of_such_batches() -> None:
+    text = """(float[m, 3, 4] x, float[k, 4, 6] y) => (float[r, 2, 9] z)
+    { p = MatMul(x, y)  t = Transpose <perm = [0, 2, 1]> (p)
+      shape = Constant <value_ints = [-1, 2, 9]> ()  z = Reshape(t, shape) }"""
+    runs = [{"x": numbers(m, 3, 4), "y": numbers(k, 4, 6)} for m, k in ((2, 2), (1, 3), (3, 1), (1, 1))]
+    check(text, *runs)
+
+
 @pytest.mark.parametrize("dtype", [*INTEGERS, "float64", "float16"])
 def test_dtypes(dtype: str) -> None:
     name = {"float64": "double"}.get(dtype, dtype)

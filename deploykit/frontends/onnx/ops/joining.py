@@ -59,7 +59,11 @@ def concat_operator(ctx: Context, node: Node, *inputs: Value) -> Value:
 
 def expand(ctx: Context, x: Value, shape: Sequence[IntExpr]) -> Value:
     """Broadcast `x` against `shape`."""
-    target = broadcast_shapes(ctx, x.shape, shape)
+    return repeated(ctx, x, broadcast_shapes(ctx, x.shape, shape))
+
+
+def repeated(ctx: Context, x: Value, target: Sequence[IntExpr]) -> Value:
+    """`x` as a tensor of shape `target`, to which it broadcasts."""
     if len(target) == x.rank and all(ctx.equal(a, b) for a, b in zip(target, x.shape, strict=True)):
         return x
 

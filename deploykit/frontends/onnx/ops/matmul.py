@@ -20,7 +20,7 @@ from deploykit.frontends.onnx.dequantized import quantized_matmul
 from deploykit.frontends.onnx.integers import all_of, either, equal
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.elementwise import factor, like
-from deploykit.frontends.onnx.ops.joining import expand
+from deploykit.frontends.onnx.ops.joining import repeated
 from deploykit.frontends.onnx.ops.layout import transpose
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
@@ -55,7 +55,7 @@ def _expand_batch(ctx: Context, x: Value, batch: Sequence[IntExpr]) -> Value:
     target = batch[len(batch) - len(own) :]
     if all((isinstance(n, int) and n == 1) or ctx.equal(n, m) for n, m in zip(own, target, strict=True)):
         return x
-    return expand(ctx, x, (*target, *x.shape[-2:]))
+    return repeated(ctx, x, (*target, *x.shape[-2:]))
 
 
 @operator("MatMul")
