@@ -101,9 +101,9 @@ def _parse(source: str | Path | bytes, label: str) -> tuple[onnx.ModelProto, Wei
 
 def _attach_external_data(model: ir.Model, path: Path) -> list[MappedFile]:
     """Have weights in other files be what lies there; the files."""
-    for name, tensor in _external(model):
-        tensor.base_dir = path.parent
-        _check_external(tensor, name, path)
+    for name, outside in _external(model):
+        outside.base_dir = path.parent
+        _check_external(outside, name, path)
     files: dict[Path, MappedFile] = {}
     for value in model.graph.initializers.values():
         tensor = value.const_value
