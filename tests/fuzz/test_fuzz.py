@@ -17,9 +17,13 @@ from tests.fuzz.judge import Outcome, by_onnxruntime, by_reference, compare, eps
 from tests.fuzz.shrink import shrink
 from tests.fuzz.workers import Died, Limits, Say, run
 
-GRAPHS, LOADS, BUILDS = range(300, 420), range(30000, 38000), range(20000, 20450)
+GRAPHS, LOADS, BUILDS = range(300, 480), range(30000, 40000), range(20000, 20750)
 """Seeds that have been run: all is right or refused, but for `UNDEFINED`."""
-UNDEFINED = {20264: "an infinity cast to int8"}
+UNDEFINED = {
+    20264: "an infinity cast to int8",
+    20642: "the reference implementation adds an axis to the scalars that a Loop collects",
+    20665: "an integer Resize whose results are at the edge of being cut off",
+}
 
 
 def chunks(seeds: range, size: int) -> pytest.MarkDecorator:
@@ -33,7 +37,7 @@ def failures(outcomes: Iterable[tuple[int, Outcome]], kinds: Sequence[str]) -> l
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=15)
+@pytest.mark.sampled(part=22)
 @chunks(GRAPHS, 4)
 def test_random_graphs(seeds: range) -> None:
     answers = run(((seed, graphs.way_of(seed)) for seed in seeds), graphs.outcome, graphs.LIMITS)
@@ -48,7 +52,7 @@ def edited_outcomes(seeds: range, build: bool, limits: Limits) -> list[tuple[int
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=40)
+@pytest.mark.sampled(part=50)
 @chunks(LOADS, 100)
 def test_models_with_edited_fields_load_or_are_refused(seeds: range) -> None:
     outcomes = edited_outcomes(seeds, False, fields.LOAD)
@@ -57,7 +61,7 @@ def test_models_with_edited_fields_load_or_are_refused(seeds: range) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=22)
+@pytest.mark.sampled(part=37)
 @chunks(BUILDS, 10)
 def test_models_with_edited_fields_are_right_or_refused(seeds: range) -> None:
     assert not failures(edited_outcomes(seeds, True, fields.BUILD), fields.FAILURES)

@@ -4,12 +4,14 @@
 * `num_outputs` of Split that is not the number of its outputs;
 * `num_scan_inputs` of Scan that is not from 1 to the number of its inputs;
 * a flag, such as `keepdims`, that is neither 0 nor 1: what it would mean differs between runtimes;
+* an equation of Einsum that has `...` twice in a term;
 * a reference to an attribute of a function (`ref_attr_name`) outside of functions;
 * a graph without outputs, of the model or in a node.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import onnx
@@ -27,7 +29,8 @@ _FLAGS = frozenset(
         *("align_corners", "allowzero", "antialias", "ceil_mode", "center_point_box", "channels_last"),
         *("count_include_pad", "detect_negative", "detect_positive", "exclude_outside", "exclusive", "fmod"),
         *("inverse", "is_causal", "keepdims", "largest", "linear_before_reset", "noop_with_empty_axes", "onesided"),
-        *("reverse", "saturate", "select_last_index", "sorted", "storage_order", "transA", "transB", "upper"),
+        *("reverse", "saturate", "select_last_index", "sorted", "storage_order", "training_mode", "transA"),
+        *("transB", "upper"),
     )
 )
 
@@ -70,5 +73,7 @@ def _faults(node: onnx.NodeProto, in_function: bool) -> Iterator[str]:
             yield f"{attribute.name} is {attribute.i}; it must be 0 or 1"
         if (node.op_type, attribute.name) == ("Split", "num_outputs") and attribute.i != len(node.output):
             yield f"num_outputs is {attribute.i}, and it has {len(node.output)} outputs"
+        if attribute.name == "equation" and any(term.count(b".") > 3 for term in re.split(b",|->", attribute.s)):
+            yield "its equation has '...' twice in a term"
         if attribute.name == "num_scan_inputs" and not 1 <= attribute.i <= len(node.input):
             yield f"num_scan_inputs is {attribute.i}, and it has {len(node.input)} inputs"

@@ -66,6 +66,8 @@ REFUSED = {
         "softmax_precision is uint8",
     ),
     "flag": (node_model("ReduceMax", [["n", 3]], keepdims=2**63 - 1), "keepdims is .* 0 or 1"),
+    "training": (node_model("BatchNormalization", [IMAGE, [3], [3], [3], [3]], training_mode=HUGE), "training_mode is"),
+    "dots": (node_model("Einsum", [["n", 3], ["n", 3]], equation="..." * 40), "'...' twice"),
     "scan inputs": (
         parse("(float[n, 3] x) => (float[n, 3] y) { y = Scan<num_scan_inputs = 1099511627776, "
               "body = b (float[3] i) => (float[3] o) { o = Abs(i) }>(x) }"),
