@@ -331,6 +331,34 @@ def test_a_result_of_two_nodes_beside_an_unknown_operator() -> None:
         deploykit.load(parse("(float[n] x) => (float[n] y) { y = Frobnicate(x) y = Abs(x) }"))
 
 
+@pytest.mark.parametrize(
+    ("inputs", "call", "shapes"),
+    [
+        (
+            "float[n,c,4] x, float[s] s, float[c] b",
+            "GroupNormalization <num_groups = 2> (x, s, b)",
+            [(2, 6, 4), (4,), (6,)],
+        ),
+        ("float[n,c,4] x, float[s] s, float[c] b", "BatchNormalization (x, s, b, b, b)", [(2, 6, 4), (4,), (6,)]),
+        (
+            "float[n,1,3,3] x, float[1,1,2,2] w, float[m,8,2,2] o",
+            "DeformConv <kernel_shape = [2, 2]> (x, w, o)",
+            [(2, 1, 3, 3), (1, 1, 2, 2), (1, 8, 2, 2)],
+        ),
+        ("float[n,1,3,3] x, float[m,2,2,2] g", "GridSample (x, g)", [(2, 1, 3, 3), (1, 2, 2, 2)]),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused_at_run_time(
+    inputs: str, call: str, shapes: list[tuple[int, ...]], tmp_path: Path
+) -> None:
+    rank = len(shapes[0])
+    text = f"({inputs}) => (float[{','.join('abcd'[:rank])}] y) {{ y = {call} }}"
+    deploykit.build(parse(text, 22), output=tmp_path / "model", opt="O0")
+    names = [value.split("] ")[1] for value in inputs.split(", ")]
+    with deploykit.open(tmp_path / "model") as session, pytest.raises(ShapeError):
+        session.run({name: numbers(*shape) for name, shape in zip(names, shapes, strict=True)})
+
+
 def test_an_output_that_no_node_computes() -> None:
     proto = parse("(float[n] x) => (float[n] y) { y = Identity(x) }")
     proto.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, ["n"]))

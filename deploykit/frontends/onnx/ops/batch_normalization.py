@@ -15,6 +15,7 @@ from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.expressions import compute, reduce_axis
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.sizes import checked_reshape
 from deploykit.frontends.onnx.value import Value
 
 
@@ -52,7 +53,7 @@ def _normalise(
         factor = g / np.sqrt(v + epsilon)
         folded = [ctx.constant(a, x.dtype) for a in (factor, b - m * factor)]
         return elementwise(ctx, "batch_normalization", lambda t, a, c: t * a + c, x, *folded)
-    parameters = [ctx.reshape(v, channels) for v in (scale, shift, mean, variance)]
+    parameters = [checked_reshape(ctx, v, channels) for v in (scale, shift, mean, variance)]
     return elementwise(
         ctx,
         "batch_normalization",

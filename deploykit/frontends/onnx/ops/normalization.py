@@ -20,6 +20,7 @@ from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.elementwise import UNARY, factor, like
 from deploykit.frontends.onnx.reduction import SUM, count_of, reduce_axes
 from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.sizes import checked_reshape
 from deploykit.frontends.onnx.value import Value
 from deploykit.frontends.onnx.windows import MOST_TAPS
 
@@ -124,7 +125,7 @@ def group_normalization(ctx: Context, node: Node, x: Value, scale: Value, shift:
     ctx.require(equal(floor_mod(channels, groups), 0), f"{{}} channels cannot form {groups} groups", channels)
     members = ctx.simplify(floor_div(channels, groups))
     parameter = (groups, members if node.opset >= 21 else 1, *[1] * len(spatial))
-    affine = [ctx.reshape(v, parameter) for v in (scale, shift)]
+    affine = [checked_reshape(ctx, v, parameter) for v in (scale, shift)]
     grouped = ctx.reshape(x, (batch, groups, members, *spatial))
     y = _normalise(ctx, "group_normalization", grouped, range(2, grouped.rank), node.float("epsilon", 1e-5), *affine)
     return ctx.reshape(y, x.shape)
