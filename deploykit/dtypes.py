@@ -72,7 +72,7 @@ def to_storage(array: np.ndarray, dtype: LogicalDtype, *, aligned: bool = True) 
     if array.dtype == dtype.storage and array.flags.c_contiguous and (array.flags.aligned or not aligned):
         return array
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
-    dense = np.require(native, requirements=("C_CONTIGUOUS", "ALIGNED") if aligned else "C_CONTIGUOUS")
+    dense = np.require(native, requirements=("C_CONTIGUOUS", "ALIGNED") if aligned else ("C_CONTIGUOUS",))
     return dense.reshape(array.shape).view(dtype.storage)
 
 

@@ -177,6 +177,17 @@ def test_a_table_of_sizes_is_a_tensor() -> None:
     check(text, {"x": numbers(7, 3)}, {"x": numbers(1, 3)})
 
 
+def test_a_folded_slice_of_a_constant_is_a_constant() -> None:
+    """Its elements do not lie next to each other."""
+    text = """(float[n,2] x) => (float[n,2] y) {
+        table = Constant<value = float[2,3] {1, 2, 3, 4, 5, 6}>()  turned = Transpose(table)
+        zero = Constant<value_ints = [0]>()  two = Constant<value_ints = [2]>()
+        row = Slice(turned, zero, two, zero)  y = MatMul(x, row) }"""
+    check(text, {"x": numbers(3, 2)})
+    scaled = text.replace("MatMul(x, row)", "Expand(row, size)").replace("row =", "size = Shape(x)  row =")
+    check(scaled, {"x": numbers(2, 2)})
+
+
 def test_a_slice_of_a_table_keeps_the_sequence_length() -> None:
     """Position embeddings: `min(seq, 512)` rows are added to `seq` rows, again and again; the result has `seq`."""
     text = """(float[batch,seq,4] x, float[512,4] table) => (float[a,b,c] y, float[d,e,f] z) {
