@@ -1,7 +1,7 @@
 """The dims algebra: what users write, exact values, normal forms, bounds, formulas."""
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tvm import tirx
 
@@ -291,6 +291,7 @@ def test_an_upper_bound_without_data_dims_is_never_exceeded(expr, values, data):
 
 @settings(deadline=None)
 @given(expressions(), st.fixed_dictionaries({var: st.integers(1, 1 << 40) for var in VARS}))
+@example(tirx.floordiv(BATCH, 2) * SEQ, dict.fromkeys(VARS, 1))
 def test_a_magnitude_is_nowhere_exceeded(expr, values):
     """Neither by the value nor by what it is computed from."""
     most = evaluate(magnitude(expr, (BATCH, SEQ)), values)

@@ -37,12 +37,19 @@ def magnitude(expr: IntExpr, nonnegative: Collection[tirx.Var]) -> IntExpr:
     if isinstance(expr, _SUMS):
         return parts[0] + parts[1]
     if isinstance(expr, tirx.Mul):
-        return parts[0] * parts[1]
+        return _product(*parts)
     if isinstance(expr, _TRUTHS):
         return reduce(_larger, parts, 1)
     if isinstance(expr, _OTHERS):
         return reduce(_larger, parts)
     raise TypeError(f"not an integer expression over dims: {expr}")
+
+
+def _product(a: IntExpr, b: IntExpr) -> IntExpr:
+    """A factor of 0 makes the product small, but not the other factor."""
+    if any(isinstance(factor, int) and factor for factor in (a, b)):
+        return a * b
+    return _larger(a, 1) * _larger(b, 1)
 
 
 def _larger(a: IntExpr, b: IntExpr) -> IntExpr:
