@@ -71,7 +71,8 @@ def _stored(result: Result) -> dict[str, Any]:
 
 
 def _short(value: Any) -> Any:
-    return value[:MESSAGE] if isinstance(value, str) else value
+    """A message without where the project lies on this machine, and no longer than `MESSAGE`."""
+    return value.replace(f"{ROOT}/", "")[:MESSAGE] if isinstance(value, str) else value
 
 
 def exceptions() -> dict[str, str]:

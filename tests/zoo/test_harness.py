@@ -15,7 +15,7 @@ from tests.zoo.architectures import CASES
 from tests.zoo.case import ROUNDS, SIZES, Input
 from tests.zoo.check import largest, summary
 from tests.zoo.judge import verdict
-from tests.zoo.results import Result, read, store
+from tests.zoo.results import ROOT, Result, read, store
 
 ONES = np.ones((2, 3), np.float32)
 
@@ -138,7 +138,7 @@ def test_the_page_shows_faults_and_measurements() -> None:
 
 def test_a_run_adds_to_what_others_found(tmp_path: Path) -> None:
     stored, folder = tmp_path / "measured.json", tmp_path / "zoo"
-    right, crash = {"status": "right", "ratio": 2.5}, {"status": "crash", "error": "x" * 9999}
+    right, crash = {"status": "right", "ratio": 2.5}, {"status": "crash", "error": f"{ROOT}/build " + "x" * 9999}
     elsewhere = {
         "bert.dynamo": Result("bert.dynamo", {"dims": ["seq"], "seconds": 3}, {"host": crash, "wasm": right}),
         "vit.legacy": Result("vit.legacy", {"error": "no"}, {}),
@@ -152,7 +152,9 @@ def test_a_run_adds_to_what_others_found(tmp_path: Path) -> None:
     assert found["bert.dynamo"].targets["host"]["status"] == "right"
     assert found["bert.dynamo"].targets["wasm"] == right
     assert found["vit.legacy"].export == {"error": "no"}
-    assert len(read(tmp_path / "none", stored)["bert.dynamo"].targets["host"]["error"]) < 999
+    error = read(tmp_path / "none", stored)["bert.dynamo"].targets["host"]["error"]
+    assert error.startswith("build x")
+    assert len(error) < 999
 
 
 def test_what_onnxruntime_does_not_run_is_not_timed() -> None:
