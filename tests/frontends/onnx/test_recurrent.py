@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from onnx import numpy_helper
 
+import deploykit
 from tests.frontends.onnx.harness import by_onnxruntime, check, parse
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -60,6 +63,35 @@ def test_all_operands(operator: str, direction: str, options: str) -> None:
         for length, batch in SIZES
     ]
     check(text, *runs, opset=14, expected=by_onnxruntime(text, *runs, opset=14), rtol=1e-4)
+
+
+@pytest.mark.parametrize("layout", [0, 1])
+def test_operands_of_other_sizes_are_refused(layout: int, tmp_path: Path) -> None:
+    """Each operand with sizes of its own: those that do not fit would be read beyond their end."""
+    shapes = {"x": (5, 3, INPUTS), "bias": (1, 8 * HIDDEN), "l": (3,), "h": (1, 3, HIDDEN), "c": (1, 3, HIDDEN)}
+    shapes |= {"r": (1, 4 * HIDDEN, HIDDEN), "w": (1, 4 * HIDDEN, INPUTS), "p": (1, 3 * HIDDEN)}
+    if layout:
+        shapes |= {n: (shapes[n][1], shapes[n][0], *shapes[n][2:]) for n in "xhc"}
+    inputs = ", ".join(
+        f"{'int32' if n == 'l' else 'float'}[{','.join(f'{n}{i}' for i in range(len(shape)))}] {n}"
+        for n, shape in shapes.items()
+        if n not in "wr"
+    )
+    fixed = ", ".join(f"float[{','.join(map(str, shapes[n]))}] {n}" for n in "wr")
+    call = f"LSTM<hidden_size={HIDDEN}, layout={layout}>(x, w, r, bias, l, h, c, p)"
+    deploykit.build(parse(f"({inputs}, {fixed}) => (float[a,b,m,n] y) {{ y = {call} }}"), output=tmp_path / "dist")
+    with deploykit.open(tmp_path / "dist") as session:
+
+        def run(shapes: dict[str, tuple[int, ...]]) -> None:
+            session.run({n: np.ones(s, np.int32 if n == "l" else np.float32) for n, s in shapes.items()})
+
+        run(shapes)
+        for name in ("bias", "l", "h", "c", "p"):
+            for axis, size in enumerate(shapes[name]):
+                shape = [*shapes[name]]
+                shape[axis] = size - 1
+                with pytest.raises(deploykit.ShapeError):
+                    run(shapes | {name: tuple(shape)})
 
 
 def test_only_the_last_state() -> None:

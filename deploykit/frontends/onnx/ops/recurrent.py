@@ -35,6 +35,7 @@ from deploykit.frontends.onnx.ops.matmul import wide_matmul
 from deploykit.frontends.onnx.recurrence import LANES, Cell, Phase, gru, lstm, rnn
 from deploykit.frontends.onnx.recurrent_scan import Function, Layer, scan
 from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.sizes import require_equal
 from deploykit.frontends.onnx.value import Value
 
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
@@ -136,6 +137,7 @@ def _run(
     wide = compute_dtype(dtype)
     directions = len(layer.backwards)
     ctx.require(equal(w.shape[0], directions), f"weights of {{}} directions for a layer of {directions}", w.shape[0])
+    _check_operands(ctx, layer, x.shape[0 if batch_first else 1], r, batch_first, operands)
     if batch_first:
         x = transpose(ctx, x, [1, 0, 2])
         for name in ("h", "c"):
@@ -154,6 +156,30 @@ def _run(
     order = [2, 0, 1, 3] if batch_first else [0, 1, 2, 3]
     whole = None if y is None else transpose(ctx, ctx.cast(y, dtype), order)
     return (whole, *(transpose(ctx, ctx.cast(s, dtype), [1, 0, 2] if batch_first else [0, 1, 2]) for s in states))
+
+
+def _check_operands(
+    ctx: Context, layer: Layer, batch: IntExpr, r: Value, batch_first: bool, operands: dict[str, Value | None]
+) -> None:
+    """Demand that all operands beside the inputs and their weights have the sizes that follow from these."""
+    directions = len(layer.backwards)
+    state = (batch, directions, layer.hidden) if batch_first else (directions, batch, layer.hidden)
+    expected: dict[str, tuple[str, Sequence[IntExpr]]] = {
+        "bias": ("biases", (directions, 2 * layer.gates * layer.hidden)),
+        "lengths": ("lengths of sequences", (batch,)),
+        "h": ("first states", state),
+        "c": ("first cells", state),
+        "peephole": ("weights of peepholes", (directions, 3 * layer.hidden)),
+    }
+    require_equal(ctx, "the directions of the weights of states differ from those of the layer", r.shape[0], directions)
+    for name, value in operands.items():
+        if value is None:
+            continue
+        what, shape = expected[name]
+        if value.rank != len(shape):
+            raise Unsupported(f"{what} with {value.rank} dims")
+        for size, wanted in zip(value.shape, shape, strict=True):
+            require_equal(ctx, f"the sizes of the {what} do not fit the layer", size, wanted)
 
 
 def _projected(ctx: Context, layer: Layer, x: Value, w: Value, bias: Value | None) -> Value:
