@@ -11,6 +11,7 @@ from deploykit.compiler.dims import (
     evaluate,
     free_vars,
     interval,
+    largest,
     magnitude,
     parse_dim,
     simplify,
@@ -300,6 +301,28 @@ def test_a_magnitude_is_nowhere_exceeded(expr, values):
         part = waiting.pop()
         assert abs(evaluate(part, values)) <= most
         waiting.extend(operands(part))
+
+
+@settings(deadline=None)
+@given(expressions(), st.fixed_dictionaries({var: st.integers(0, 1 << 40) for var in VARS}))
+@example(BATCH * SEQ, {**dict.fromkeys(VARS, 1), BATCH: 0})
+def test_nothing_on_the_way_is_beyond_the_largest(expr, values):
+    most = largest(expr, {var: (0, value) for var, value in values.items()})
+    waiting = [expr]
+    while waiting:
+        part = waiting.pop()
+        assert abs(evaluate(part, values)) <= most
+        waiting.extend(operands(part))
+
+
+def test_the_largest_of_nested_quotients_stays_near_their_value():
+    """As sizes are that are rounded up to a multiple again and again."""
+    size = BATCH
+    for _ in range(40):
+        size = tirx.floordiv(size + 31, 32) * 32 + 1
+    assert largest(size, {BATCH: (1, 1000)}) < 20_000
+    assert largest(size, {BATCH: (1, None)}) is None
+    assert largest(BATCH * 8 // 1024, {BATCH: (0, 1 << 61)}) == 1 << 64
 
 
 def test_a_magnitude_of_what_may_be_negative():

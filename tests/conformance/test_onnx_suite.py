@@ -19,7 +19,7 @@ SUPPORTED = sorted(n for n in set(cases()) - set(known_failures()) if cases()[n]
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @pytest.mark.parametrize("name", sorted(cases()))
 def test_case(name: str) -> None:
     reason = known_failures().get(name)
@@ -40,7 +40,7 @@ def test_embedded_case_under_sanitizers(name: str, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=20)
+@pytest.mark.sampled(part=30)
 @pytest.mark.parametrize("name", SUPPORTED)
 def test_dynamic_variant(name: str) -> None:
     reason = dynamic_failures().get(name)

@@ -11,7 +11,7 @@ import numpy as np
 from deploykit.compiler.codegen.c_kernels import ESTIMATES, c_expression, emit_prototypes, symbol
 from deploykit.compiler.codegen.names import Names, c_string, prefix
 from deploykit.compiler.codegen.wgsl.bindings import shaders_of
-from deploykit.compiler.dims import free_vars, interval, magnitude
+from deploykit.compiler.dims import free_vars, largest, magnitude
 from deploykit.compiler.program.ir import (
     ArenaStorage,
     BindDim,
@@ -97,11 +97,11 @@ class Scope:
     def size(self, value: IntExpr) -> str:
         """C text of a number of bytes, guarded against overflow on the way unless the bounds of the dims exclude it."""
         exact = self.expr(value)
-        most = magnitude(value, self._nonnegative)
-        high = interval(most, self._bounds)[1]
-        if high is not None and high < _LARGEST_SIZE:
+        most = largest(value, self._bounds)
+        if most is not None and most < _LARGEST_SIZE:
             return exact
-        estimate = c_expression(most, lambda var: f"(double){self._read(var)}", functions=ESTIMATES)
+        bound = magnitude(value, self._nonnegative)
+        estimate = c_expression(bound, lambda var: f"(double){self._read(var)}", functions=ESTIMATES)
         return f"DK_SIZE({estimate}, {exact})"
 
     def kernel_expr(self, value: IntExpr, names: Mapping[tirx.Var, str]) -> str:

@@ -14,7 +14,7 @@ from deploykit.compiler.dims.bounds import interval
 from deploykit.compiler.dims.conversion import simplify
 from deploykit.compiler.dims.elimination import symbolic_upper_bound
 from deploykit.compiler.dims.evaluate import evaluate, free_vars
-from deploykit.compiler.dims.magnitude import magnitude
+from deploykit.compiler.dims.magnitude import largest, magnitude
 from deploykit.compiler.dims.ranges import DimRange, parse_dim
 from deploykit.compiler.dims.text import to_text
 
@@ -23,6 +23,7 @@ __all__ = [
     "evaluate",
     "free_vars",
     "interval",
+    "largest",
     "magnitude",
     "parse_dim",
     "simplify",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import reduce
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tvm import ir, tirx
@@ -11,6 +12,7 @@ from tvm import ir, tirx
 from deploykit.compiler.dims.evaluate import operands
 
 if TYPE_CHECKING:
+    from deploykit.compiler.dims.bounds import Box
     from deploykit.compiler.program.ir import IntExpr
 
 _SUMS = (tirx.Add, tirx.Sub)
@@ -24,7 +26,7 @@ _OTHERS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod, tirx.Min, tirx.Max,
 
 def magnitude(expr: IntExpr, nonnegative: Collection[tirx.Var]) -> IntExpr:
     """Sums, products and maxima that are nowhere less than the distance from 0 of `expr`, and of all that is computed
-    on the way to it, save for what is multiplied by a variable that is 0. `nonnegative`: variables never below 0.
+    on the way to it. `nonnegative`: variables never below 0.
 
     Raises:
         TypeError: `expr` has shifts, or operations on bits.
@@ -43,6 +45,44 @@ def magnitude(expr: IntExpr, nonnegative: Collection[tirx.Var]) -> IntExpr:
     if isinstance(expr, _OTHERS):
         return reduce(_larger, parts)
     raise TypeError(f"not an integer expression over dims: {expr}")
+
+
+def largest(expr: IntExpr, box: Box) -> int | None:
+    """At least the distance from 0 of `expr`, and of all that is computed on the way to it, anywhere in `box`; None
+    where a variable is not bounded. Unlike `magnitude`, it counts what constants divide."""
+    found: list[int] = []
+
+    def distance(part: IntExpr) -> int:
+        found.append(_farthest(part, box, [distance(operand) for operand in operands(part)]))
+        return found[-1]
+
+    try:
+        distance(expr)
+    except _UnboundedError:
+        return None
+    return max(found)
+
+
+class _UnboundedError(Exception):
+    """A variable has no bounds."""
+
+
+def _farthest(expr: IntExpr, box: Box, parts: list[int]) -> int:
+    """At least the distance from 0 of `expr`, whose operands are at most `parts` away."""
+    if isinstance(expr, (int, tirx.IntImm)):
+        return abs(int(expr))
+    if isinstance(expr, tirx.Var):
+        low, high = box.get(expr, (None, None))
+        if low is None or high is None:
+            raise _UnboundedError
+        return max(abs(low), abs(high))
+    if isinstance(expr, _SUMS):
+        return sum(parts)
+    if isinstance(expr, tirx.Mul):
+        return prod(parts)
+    if isinstance(expr, (tirx.FloorDiv, tirx.Div)) and isinstance(expr.b, tirx.IntImm) and parts[1]:
+        return parts[0] // parts[1] + 1
+    return max(*parts, 1)
 
 
 def _product(a: IntExpr, b: IntExpr) -> IntExpr:
