@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import reduce
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tvm import ir, tirx
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from deploykit.compiler.dims.bounds import Box
     from deploykit.compiler.program.ir import IntExpr
 
-_SUMS = (tirx.Add, tirx.Sub)
 _TRUTHS = (
     *(tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.And, tirx.Or, tirx.Not),
     *(tirx.expr.EqualOp, tirx.expr.NotEqualOp),
@@ -31,12 +29,45 @@ def magnitude(expr: IntExpr, nonnegative: Collection[tirx.Var]) -> IntExpr:
     Raises:
         TypeError: `expr` has shifts, or operations on bits.
     """
-    if isinstance(expr, (int, tirx.IntImm)):
-        return abs(int(expr))
     if isinstance(expr, tirx.Var):
         return expr if expr in nonnegative else _larger(expr, 0 - expr)
-    parts = [magnitude(operand, nonnegative) for operand in operands(expr)]
-    if isinstance(expr, _SUMS):
+    return _distance(expr, [magnitude(operand, nonnegative) for operand in operands(expr)])
+
+
+def largest(expr: IntExpr, box: Box) -> int | None:
+    """At least the distance from 0 of `expr`, and of all that is computed on the way to it, anywhere in `box`; None
+    where a variable is not bounded. Unlike `magnitude`, it counts what constants divide.
+
+    Raises:
+        TypeError: `expr` has shifts, or operations on bits.
+    """
+    found: list[int] = []
+
+    def distance(part: IntExpr) -> int | None:
+        parts = [distance(operand) for operand in operands(part)]
+        known = [n for n in parts if n is not None]
+        if len(known) < len(parts):
+            return None
+        if isinstance(part, tirx.Var):
+            low, high = box.get(part, (None, None))
+            if low is None or high is None:
+                return None
+            most = max(abs(low), abs(high))
+        elif isinstance(part, (tirx.FloorDiv, tirx.Div)) and isinstance(part.b, tirx.IntImm) and known[1]:
+            most = known[0] // known[1] + 1
+        else:
+            most = int(_distance(part, known))
+        found.append(most)
+        return most
+
+    return None if distance(expr) is None else max(found)
+
+
+def _distance(expr: IntExpr, parts: Sequence[IntExpr]) -> IntExpr:
+    """At least the distance from 0 of `expr`, and of its operands, which are at most `parts` away."""
+    if isinstance(expr, (int, tirx.IntImm)):
+        return abs(int(expr))
+    if isinstance(expr, (tirx.Add, tirx.Sub)):
         return parts[0] + parts[1]
     if isinstance(expr, tirx.Mul):
         return _product(*parts)
@@ -45,44 +76,6 @@ def magnitude(expr: IntExpr, nonnegative: Collection[tirx.Var]) -> IntExpr:
     if isinstance(expr, _OTHERS):
         return reduce(_larger, parts)
     raise TypeError(f"not an integer expression over dims: {expr}")
-
-
-def largest(expr: IntExpr, box: Box) -> int | None:
-    """At least the distance from 0 of `expr`, and of all that is computed on the way to it, anywhere in `box`; None
-    where a variable is not bounded. Unlike `magnitude`, it counts what constants divide."""
-    found: list[int] = []
-
-    def distance(part: IntExpr) -> int:
-        found.append(_farthest(part, box, [distance(operand) for operand in operands(part)]))
-        return found[-1]
-
-    try:
-        distance(expr)
-    except _UnboundedError:
-        return None
-    return max(found)
-
-
-class _UnboundedError(Exception):
-    """A variable has no bounds."""
-
-
-def _farthest(expr: IntExpr, box: Box, parts: list[int]) -> int:
-    """At least the distance from 0 of `expr`, whose operands are at most `parts` away."""
-    if isinstance(expr, (int, tirx.IntImm)):
-        return abs(int(expr))
-    if isinstance(expr, tirx.Var):
-        low, high = box.get(expr, (None, None))
-        if low is None or high is None:
-            raise _UnboundedError
-        return max(abs(low), abs(high))
-    if isinstance(expr, _SUMS):
-        return sum(parts)
-    if isinstance(expr, tirx.Mul):
-        return prod(parts)
-    if isinstance(expr, (tirx.FloorDiv, tirx.Div)) and isinstance(expr.b, tirx.IntImm) and parts[1]:
-        return parts[0] // parts[1] + 1
-    return max(*parts, 1)
 
 
 def _product(a: IntExpr, b: IntExpr) -> IntExpr:

@@ -37,9 +37,6 @@ HOST, GPU = False, True
 State = dict[Storage, frozenset[bool]]
 """The sides on which the value at a place is; places that hold nothing yet are missing."""
 
-WORD = 4
-"""Bytes: what a GPU copies at least."""
-
 
 def with_transfers(steps: Sequence[Step], tensors: Sequence[Tensor], kernels: Sequence[Kernel]) -> list[Step]:
     """`steps` with a `Transfer` wherever a step needs a value on the other side, and with copies put on a side."""

@@ -1,6 +1,6 @@
 """Schedules: from a fused kernel to loops that suit a device.
 
-`schedule(func, device)` takes a PrimFunc as FuseTIR leaves it (TE blocks in sequence) and gives one with the same
+`schedule(func, device)` takes a PrimFunc as fusion leaves it (TE blocks in sequence) and gives one with the same
 parameters whose body is plain loops: some `vectorized` with constant extents, at most one outermost loop `parallel`,
 local buffers of constant size, temporaries of any size at the top. The steps:
 

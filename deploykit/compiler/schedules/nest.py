@@ -1,6 +1,6 @@
 """A PrimFunc as a list of stages: the form in which rules look at kernels.
 
-`read` takes a PrimFunc made of TE blocks (`relax.call_te` kernels after FuseTIR) apart. Each block under the root
+`read` takes a PrimFunc made of TE blocks (kernels after fusion) apart. Each block under the root
 becomes a `Stage` when it is a perfect nest of zero-based loops bound one to one to the block's axes, otherwise an
 `Opaque` statement that is kept as it is (`te.extern` bodies). A kernel that is a single extern block is declined.
 """

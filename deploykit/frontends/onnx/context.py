@@ -329,11 +329,15 @@ class Context:
             return known(value.elements.reshape(shape), value.dtype)
         if any(isinstance(n, int) and n == 0 for n in shape):
             # To Relax a size of 0 means that of the source.
-            zero = tirx.const(0, storage_dtype(value.dtype))
-            return self.kernel("empty", lambda: compute(shape, lambda *_: zero, name="empty"), dtype=value.dtype)
+            return self.zeros("empty", shape, value.dtype)
         result = self.bind(relax.op.reshape(self.tensor(value), relax.ShapeExpr(shape)), value.dtype, shape)
         source = None if value.quantized is None else value.quantized.moved(lambda x: self.reshape(x, shape))
         return replace(result, quantized=source, inexact=value.inexact)
+
+    def zeros(self, name: str, shape: Sequence[IntExpr], dtype: str) -> Value:
+        """A tensor of zeros that a kernel of this name writes: no constant, so that any shape will do."""
+        zero = tirx.const(0, storage_dtype(dtype))
+        return self.kernel(name, lambda: compute(shape, lambda *_: zero, name=name), dtype=dtype)
 
     def cast(self, value: Value, dtype: str) -> Value:
         """ONNX `Cast` with saturation for the float8 formats."""

@@ -3,7 +3,7 @@
 WGSL promises little of its functions: sine and cosine are right to 2^-11 between -pi and pi and anything beyond, the
 relative error of an exponential grows with its argument, that of a logarithm near 1 has no bound, and what they make of
 NaN is open. These are within a few units of the last place of float32 for every argument; `docs/performance.md` has the
-errors, and `python -m bench.math --device webgpu` measures them. Special operands give what C99's annex F says;
+errors, and `python -m bench.shader_math` measures them. Special operands give what C99's annex F says;
 subnormal numbers may count as 0, as WGSL lets them.
 
 Compilers of shaders may reassociate and contract sums and products of floats, which undoes the usual ways to carry a

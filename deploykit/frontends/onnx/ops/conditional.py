@@ -19,7 +19,6 @@ from deploykit.compiler.dims import symbolic_upper_bound
 from deploykit.compiler.graph import control_flow
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.integers import all_plain
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Unsupported, operator
@@ -118,8 +117,7 @@ def _zeros(ctx: Context, like: Value | SequenceValue | None) -> Value | Sequence
     def zeros(leaf: Value) -> Value:
         if not all_plain(leaf.shape):
             raise Unsupported("an optional that one branch leaves empty, whose sizes are not known")
-        zero = tirx.const(0, storage_dtype(leaf.dtype))
-        return ctx.kernel("absent", lambda: compute(leaf.shape, lambda *_: zero, name="absent"), dtype=leaf.dtype)
+        return ctx.zeros("absent", leaf.shape, leaf.dtype)
 
     found = with_leaves(like, iter([zeros(leaf) for leaf in leaves(ctx, like)]))
     assert isinstance(found, Value | SequenceValue)

@@ -15,7 +15,6 @@ from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import load
 from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.imperative import Array, Code, imperative, loops
 from deploykit.frontends.onnx.integers import equal, expr, is_plain, less_equal
 from deploykit.frontends.onnx.node import Node
@@ -79,7 +78,7 @@ def _top_k(ctx: Context, node: Node, x: Value, k: IntExpr) -> tuple[Value, ...]:
                 indices[_join(rest, axis, i)] = order[i]
 
     if inserting and k == 0:
-        return tuple(_empty(ctx, shape, dtype) for dtype in (x.dtype, "int64"))
+        return tuple(ctx.zeros("empty", shape, dtype) for dtype in (x.dtype, "int64"))
     if inserting:
         return ctx.kernel("top_k", lambda t: imperative("top_k", [t], outputs, insert), x, dtype=(x.dtype, "int64"))
     scratch = [((size,), "int64")] * 2
@@ -90,11 +89,6 @@ def _top_k(ctx: Context, node: Node, x: Value, k: IntExpr) -> tuple[Value, ...]:
 
 def _join(rest: Sequence[ir.Expr], axis: int, position: IntExpr) -> tuple[IntExpr, ...]:
     return (*rest[:axis], position, *rest[axis:])
-
-
-def _empty(ctx: Context, shape: Sequence[IntExpr], dtype: str) -> Value:
-    zero = tirx.const(0, storage_dtype(dtype))
-    return ctx.kernel("empty", lambda: compute(shape, lambda *_: zero, name="empty"), dtype=dtype)
 
 
 @operator("Unique")

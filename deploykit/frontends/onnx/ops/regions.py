@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tvm import ir, te, tirx
 
@@ -67,8 +68,12 @@ def roi_align(ctx: Context, node: Node, x: Value, regions: Value, images: Value)
                 image = code.cell("image", clamp(tirx.Cast("int64", indices[r]), 0, x.shape[0] - 1))
                 box = [load(boxes, regions.dtype, (r, i)) for i in range(4)]
                 axes = [_axis(code, rule, (box[1 - a], box[3 - a]), bins[a]) for a in range(2)]
+
+                def pixel(*position: ir.Expr) -> ir.Expr:
+                    return load(data, x.dtype, position)
+
                 with code.loop("c", shape[1]) as c, code.loop("i", bins[0]) as i, code.loop("j", bins[1]) as j:
-                    read = lambda v, h: load(data, x.dtype, (image.value, c, v, h))  # noqa: E731
+                    read = partial(pixel, image.value, c)
                     y[r, c, i, j] = store(_bin(code, rule, read, x.shape[2:], axes, (i, j)), x.dtype)
 
         return imperative("roi_align", tensors, [(shape, str(tensors[0].dtype))], body)
@@ -211,7 +216,9 @@ def _images(ctx: Context, regions: Value) -> Value:
     """The images that regions are of: the first column as integers."""
 
     def build(boxes: te.Tensor) -> te.Tensor:
-        image = lambda r: _whole(load(boxes, regions.dtype, (r, 0)), -1, LARGEST_INDEX + 1)  # noqa: E731
+        def image(r: ir.Expr) -> ir.Expr:
+            return _whole(load(boxes, regions.dtype, (r, 0)), -1, LARGEST_INDEX + 1)
+
         return compute([regions.shape[0]], image, name="images")
 
     return ctx.kernel("images", build, regions, dtype="int64")

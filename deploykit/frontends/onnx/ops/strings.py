@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
@@ -34,7 +34,7 @@ from deploykit.frontends.onnx.strings import (
     text_of,
     written,
 )
-from deploykit.frontends.onnx.value import Text, Value
+from deploykit.frontends.onnx.value import Value
 
 _WHITESPACE = tuple(c for c in range(0x3001) if chr(c).isspace())
 _LAST_CHARACTER = 0x10FFFF
@@ -122,7 +122,7 @@ def string_split(ctx: Context, node: Node, x: Value) -> tuple[Value, Value]:
     def count_pieces(code: Code, spans: Array, data: Array, counts: Array, most: Array) -> None:
         most[0] = tirx.const(0, "int64")
         with code.loop("i", count) as i:
-            found = _split(code, spans[i], data, delimiter, limit, None)
+            found = _split(code, spans[i], data, delimiter, limit, lambda *_: None)
             counts[i] = found.value
             most[0] = tirx.max(most[0], found.value)
 
@@ -146,8 +146,10 @@ def string_split(ctx: Context, node: Node, x: Value) -> tuple[Value, Value]:
     return string_of(ctx.reshape(pieces, (*x.shape, width)), text.data), ctx.reshape(counts, x.shape)
 
 
-def _split(code: Code, span: ir.Expr, data: Array, delimiter: bytes, limit: int | None, put: object) -> Cell:
-    """Statements that find the pieces of a string; a cell with how many there are."""
+def _split(
+    code: Code, span: ir.Expr, data: Array, delimiter: bytes, limit: int | None, put: Callable[..., None]
+) -> Cell:
+    """Statements that `put(number, span)` the pieces of a string; a cell with how many there are."""
     whole = code.cell("whole", span)
     end = code.cell("end", start(whole.value) + length(whole.value))
     at, begin, found = (
@@ -157,8 +159,7 @@ def _split(code: Code, span: ir.Expr, data: Array, delimiter: bytes, limit: int 
     )
 
     def piece(last: ir.Expr) -> None:
-        if put is not None:
-            put(found.value, span_of(begin.value, last - begin.value))  # type: ignore[operator]
+        put(found.value, span_of(begin.value, last - begin.value))
         found.value += 1
 
     more = tirx.const(1, "bool") if limit is None else found.value < limit
@@ -272,7 +273,7 @@ def in_case(ctx: Context, x: Value, *, upper: bool) -> Value:
     operands = (_flat(ctx, text.spans), text.data, *map(ctx.constant, tables))
     entries = len(tables[0])
 
-    def each(code: Code, span: ir.Expr, given: Sequence[Array], use: object) -> None:
+    def each(code: Code, span: ir.Expr, given: Sequence[Array], use: Callable[..., None]) -> None:
         """Call `use(found, entry, at, width)` for each character of a string."""
         data, characters = given[1], given[2]
         whole = code.cell("whole", span)
@@ -287,7 +288,7 @@ def in_case(ctx: Context, x: Value, *, upper: bool) -> Value:
                 low.value = tirx.Select(below.value, middle.value + 1, low.value)
                 high.value = tirx.Select(below.value, high.value, middle.value)
             found = code.cell("is_found", tirx.EQ(tirx.Cast("int64", characters[low.value]), character.value))
-            use(found, low, at, width)  # type: ignore[operator]
+            use(found, low, at, width)
             at.value += width.value
 
     def measure(code: Code, i: ir.Expr, given: Sequence[Array]) -> ir.Expr:
@@ -376,11 +377,3 @@ def _compared(code: Code, a: ir.Expr, a_data: Array, b: ir.Expr, b_data: Array) 
     with code.when(tirx.EQ(order.value, tirx.const(0, "int64"))):
         order.value = length(left.value) - length(right.value)
     return order
-
-
-def labels_of(ctx: Context, indices: Value, names: Sequence[str]) -> Value:
-    """The names at `indices`, a tensor of integers."""
-    from deploykit.frontends.onnx.ops.indexing import gather
-
-    text: Text = text_of(ctx, ctx.constant(np.array(names, object)))
-    return string_of(gather(ctx, text.spans, indices, 0), text.data)
