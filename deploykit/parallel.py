@@ -55,15 +55,19 @@ class _Job:
         self.stopped = True
         for program in list(self.programs):
             _kill(program)
-        for thread in list(self.threads):
-            if not thread.done.is_set():
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt)
-                )
+        with _starting:
+            for thread in list(self.threads):
+                if not thread.done.is_set():
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                        ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt)
+                    )
 
 
 _job: contextvars.ContextVar[_Job | None] = contextvars.ContextVar("job", default=None)
 _left_behind: list[_Thread] = []
+_starting = threading.Lock()
+"""Held while a thread starts: until it runs, CPython may give it the exception that is meant for its starter, who then
+waits for it without end."""
 
 
 def processors() -> int:
@@ -89,13 +93,13 @@ def interruptible(function: Callable[Parameters, Result]) -> Callable[Parameters
             except BaseException as error:  # noqa: BLE001 - it is raised where the function was called
                 errors.append(error)
 
-        thread = _started(work, job)
         try:
-            thread.done.wait()
+            _started(work, job).done.wait()
         except BaseException:
             job.stop()
             _left_behind.extend(job.threads)
-            thread.done.wait(MOMENT)
+            for thread in job.threads[:1]:
+                thread.done.wait(MOMENT)
             raise
         if errors:
             raise errors[0]
@@ -146,16 +150,18 @@ def _started(work: Callable[[], None], job: _Job | None) -> _Thread:
         try:
             work()
         finally:
-            done.set()
+            try:
+                done.set()
+            finally:
+                done.set()  # an exception for this thread may have come in the place of the first
 
-    usual = threading.stack_size(STACK_BYTES)
-    try:
-        thread = threading.Thread(
-            target=contextvars.copy_context().run, args=(until_done,), daemon=True, name="deploykit"
-        )
-        thread.start()
-    finally:
-        threading.stack_size(usual)
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(until_done,), daemon=True, name="deploykit")
+    with _starting:
+        usual = threading.stack_size(STACK_BYTES)
+        try:
+            thread.start()
+        finally:
+            threading.stack_size(usual)
     started = _Thread(thread.ident or 0, done)
     if job is not None:
         job.threads.append(started)

@@ -163,33 +163,34 @@ def build(
 
 
 class StageProgress:
-    """Names the stage that runs, and keeps a line for each that is done with the time it took."""
+    """Names the stage that runs, and keeps a line for each that is done with the time it took.
+
+    `begin` may be called by another thread: it takes locks for a moment only, and starts no thread.
+    """
 
     def __enter__(self) -> Self:
         self._stage: str | None = None
         self._start = time.perf_counter()
-        self._status: Status | None = messages.status("loading the compiler")
+        self._status: Status = messages.status("loading the compiler")
         self._status.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._status.stop()
         self._end(done=kind is None)
 
     def begin(self, stage: str) -> None:
         self._end(done=True)
         self._stage, self._start = stage, time.perf_counter()
-        self._status = messages.status(stage)
-        self._status.start()
+        self._status.update(stage)
 
     def _end(self, *, done: bool) -> None:
-        if self._status is not None:
-            self._status.stop()
         if self._stage is not None:
             seconds = text_seconds(time.perf_counter() - self._start)
             messages.print(f"  {self._stage:<9}{seconds:>10}" if done else f"  {self._stage:<9}    failed")
-        self._status = self._stage = None
+        self._stage = None
 
 
 def _show(artifact: Artifact) -> None:

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import re
+import select
 import subprocess
 import tempfile
 import time
@@ -22,7 +23,7 @@ from PIL import Image
 from bench.browser import CHROMIUM_OPTIONS, find_chromium
 
 PATIENCE = 60.0
-"""Seconds to wait for what a page should do."""
+"""Seconds to wait for what a page should do, and for any answer of the browser."""
 
 KEYS = {" ": ("Space", 32), "Escape": ("Escape", 27), "Backspace": ("Backspace", 8), "Tab": ("Tab", 9)}
 KEYS |= {name: (name, 37 + at) for at, name in enumerate(("ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown"))}
@@ -32,9 +33,9 @@ KEYS |= {name: (name, 37 + at) for at, name in enumerate(("ArrowLeft", "ArrowUp"
 class Page:
     """One tab. `events` are the messages that came unasked."""
 
-    def __init__(self, commands: io.RawIOBase, answers: io.BufferedReader) -> None:
+    def __init__(self, commands: io.RawIOBase, answers: io.FileIO) -> None:
         self.events: list[dict[str, Any]] = []
-        self._commands, self._answers = commands, answers
+        self._commands, self._answers, self._received = commands, answers, b""
         self._session: str | None = None
         self._last = 0
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
@@ -59,12 +60,16 @@ class Page:
             self.events.append(found)
 
     def _receive(self) -> dict[str, Any]:
-        data = bytearray()
-        while (byte := self._answers.read(1)) != b"\0":
-            if not byte:
+        end = time.monotonic() + PATIENCE
+        while b"\0" not in self._received:
+            if not select.select([self._answers], [], [], max(0.0, end - time.monotonic()))[0]:
+                raise TimeoutError(f"Chromium does not answer within {PATIENCE:.0f} s")
+            data = self._answers.read(1 << 16)
+            if not data:
                 raise RuntimeError("Chromium has ended")
-            data += byte
-        found: dict[str, Any] = json.loads(data)
+            self._received += data
+        message, _, self._received = self._received.partition(b"\0")
+        found: dict[str, Any] = json.loads(message)
         return found
 
     def open(self, address: str) -> None:
@@ -162,7 +167,7 @@ def chromium(*options: str) -> Iterator[Page]:
         os.close(to_browser)
         os.close(from_browser)
         try:
-            with os.fdopen(commands, "wb", buffering=0) as writing, os.fdopen(answers, "rb") as reading:
+            with os.fdopen(commands, "wb", buffering=0) as writing, os.fdopen(answers, "rb", buffering=0) as reading:
                 yield Page(writing, reading)
         finally:
             process.terminate()

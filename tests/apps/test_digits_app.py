@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -344,7 +346,8 @@ def test_a_model_that_is_missing_is_said(dist: Path, tmp_path: Path) -> None:
 
 def test_it_runs_while_it_is_developed(app: Path, environment: dict[str, str]) -> None:
     vite = [str(app / "node_modules" / ".bin" / "vite"), "--port", "0", "--host", "127.0.0.1"]
-    server = subprocess.Popen(vite, cwd=app, env=environment | {"NO_COLOR": "1"}, stdout=subprocess.PIPE, text=True)
+    environment = environment | {"NO_COLOR": "1"}
+    server = subprocess.Popen(vite, cwd=app, env=environment, stdout=subprocess.PIPE, text=True, process_group=0)
     try:
         lines = (re.search(r"http://\S+", line) for line in server.stdout or [])
         address = next(found[0] for found in lines if found)
@@ -356,5 +359,5 @@ def test_it_runs_while_it_is_developed(app: Path, environment: dict[str, str]) -
             assert read(page, strokes(STROKES[6][0])) == 6
             assert page.errors() == []
     finally:
-        server.terminate()
+        os.killpg(server.pid, signal.SIGTERM)  # vite, and what started it
         server.wait()

@@ -6,12 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import onnx
 import pytest
 from onnx import TensorProto, helper
+
+from deploykit.cli.build import StageProgress
 
 SECONDS = 15.0
 """For what takes a moment on a machine with nothing else to do. What runs natively takes a multiple of it."""
@@ -122,3 +125,12 @@ def test_a_build_that_is_interrupted_computes_no_more(tmp_path: Path) -> None:
     assert build.returncode == 128 + signal.SIGTERM
     assert used.ru_utime + used.ru_stime - before < CPU_SECONDS
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
+
+
+def test_the_progress_of_a_build_starts_no_thread() -> None:
+    """A thread that waits for another one to start does not get the exception that ends it."""
+    with StageProgress() as progress:
+        before = threading.enumerate()
+        progress.begin("import")
+        progress.begin("program")
+        assert threading.enumerate() == before
