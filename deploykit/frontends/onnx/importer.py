@@ -56,6 +56,9 @@ def load_onnx(
         name = printable(Path(source).stem) if isinstance(source, (str, Path)) else (model.graph.name or "model")
     return GraphImporter(model, dict(dims or {}), name, seed_input).run()
 
+_UNKNOWN = ("?",)
+"""Names of dims by which exporters say that they know none (Paddle): two dims of that name may differ."""
+
 
 class GraphImporter:
     """One import of one model."""
@@ -192,7 +195,8 @@ class GraphImporter:
     ) -> int | tirx.Var:
         if isinstance(size, int):
             return size
-        name = f"{size.value}{item}" if size.value else f"{port}_dim{axis}"
+        known = size.value and size.value not in _UNKNOWN
+        name = f"{size.value}{item}" if known else f"{port}_dim{axis}"
         if name not in self.dims:
             self.dims[name] = self._new_dim(name, minimum)
         dim = self.dims[name]

@@ -80,7 +80,7 @@ def windows(
         axes = zip(sizes, extents, strides, zip(before, after, strict=True), strict=True)
         counts = [window_count(ctx, *axis, ceil_mode=ceil_mode) for axis in axes]
         for axis, count in enumerate(counts):
-            ctx.require(count >= 0, f"the window is larger than spatial axis {axis} of size {{}}", sizes[axis])
+            ctx.require(count >= 1, f"the window is larger than spatial axis {axis} of size {{}}", sizes[axis])
     return Windows(
         tuple(sizes), tuple(kernel), tuple(strides), tuple(dilations), tuple(before), tuple(after), tuple(counts)
     )

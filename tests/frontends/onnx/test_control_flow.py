@@ -117,6 +117,24 @@ def test_scan_over_a_batch(batch: int, steps: int, direction: int) -> None:
     check(model, feeds, opset=8, expected=[[sums[:, -1], sums]])
 
 
+def test_a_state_has_the_size_that_the_body_of_a_scan_declares() -> None:
+    """Frames that overlap: what is kept of the one before is as long as the signal at first."""
+    model = """(float[b,n] x, float[b,t,2] rows) => (float[b2,3] end, float[b3,t3,5] frames) {
+        zero = Constant<value_ints = [0]>() three = Constant<value_ints = [3]>() one = Constant<value_ints = [1]>()
+        start = Slice(x, zero, three, one)
+        end, frames = Scan(start, rows) <num_scan_inputs = 1, scan_input_axes = [1], scan_output_axes = [1],
+            body = step (float[b,3] before, float[b,2] next) => (float[b,3] after, float[b,5] frame) {
+                frame = Concat<axis = -1>(before, next)
+                two = Constant<value_ints=[2]>() five = Constant<value_ints=[5]>() along = Constant<value_ints=[1]>()
+                after = Slice(frame, two, five, along)
+            }>
+    }"""
+    runs = [{"x": numbers(b, n), "rows": numbers(b, t, 2, seed=1)} for b, n, t in ((2, 3, 4), (1, 9, 1))]
+    check(model, *runs, expected=by_onnxruntime(model, *runs))
+    with pytest.raises(deploykit.ShapeError, match="'before' is declared with a size of 3, found 2"):
+        check(model, {"x": numbers(1, 2), "rows": numbers(1, 4, 2)}, expected=[[]])
+
+
 def test_models_of_old_opsets_are_converted() -> None:
     text = """<ir_version: 3, opset_import: ["" : 1]> old (float[2,3] x, float[3] b) => (float[6] y) {
         sum = Add<axis = 1, broadcast = 1>(x, b)

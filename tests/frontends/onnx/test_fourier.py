@@ -47,6 +47,13 @@ def test_short_time_transform() -> None:
     check(text, *runs, opset=17, rtol=1e-4)
 
 
+def test_short_time_transform_of_a_signal_without_an_axis_of_parts() -> None:
+    """ONNX Runtime takes it, and models have it."""
+    text = "(float[b,n] x, int64 s, float[w] f) => (float[b,c,d,2] y) { y = STFT(x, s, f) }"
+    runs = [{"x": numbers(b, n), "s": np.array(5), "f": numbers(16)} for b, n in ((2, 40), (1, 16))]
+    check(text, *runs, opset=17, expected=by_onnxruntime(text, *runs, opset=17), rtol=1e-4)
+
+
 @pytest.mark.parametrize("operator", ["HannWindow", "HammingWindow", "BlackmanWindow"])
 def test_windows(operator: str) -> None:
     text = f"""(int64 n) => (float[a] y, double[b] z) {{

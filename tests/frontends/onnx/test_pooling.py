@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import deploykit
 from tests.frontends.onnx.harness import by_onnxruntime, check, each, numbers
 
 SHAPES = [(1, 2, 7, 9), (2, 1, 8, 10)]
@@ -36,6 +37,14 @@ def test_maxima_of_other_dtypes(dtype: str) -> None:
     text = each(f"{dtype}[n,c,h] x", ["MaxPool<kernel_shape=[3], pads=[1,1]>(x)"], 3, dtype)
     numpy_name = {"double": "float64"}.get(dtype, dtype)
     compare(text, {"x": (numbers(2, 3, 7) * 5 + 30).astype(numpy_name)})
+
+
+@pytest.mark.parametrize("operator", ["MaxPool", "AveragePool", "LpPool"])
+def test_no_window_is_larger_than_the_data(operator: str) -> None:
+    text = each("float[n,c,h,w] x", [f"{operator}<kernel_shape=[1,4], strides=[1,2]>(x)"], 4)
+    for width in (1, 2, 3):
+        with pytest.raises(deploykit.ShapeError, match=f"larger than spatial axis 1 of size {width}"):
+            check(text, {"x": numbers(1, 1, 2, width)}, expected=[[]])
 
 
 @pytest.mark.parametrize("rank", [3, 4, 5])

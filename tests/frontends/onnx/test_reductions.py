@@ -85,7 +85,8 @@ def test_positions_of_extremes(last: int) -> None:
         b = ArgMin <axis = -1, keepdims = 0, select_last_index = {last}> (x)
     }}"""
     draw = np.random.default_rng(last).integers(0, 3, (6, 9)).astype(np.float32)
-    check(model, {"x": draw}, {"x": draw[:1, :1]})
+    unknown = np.full((2, 9), np.nan, np.float32)
+    check(model, {"x": draw}, {"x": draw[:1, :1]}, {"x": unknown})
 
 
 def test_running_totals_along_axes_of_a_run() -> None:

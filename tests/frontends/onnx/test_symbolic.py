@@ -231,6 +231,14 @@ FRAMES = """(float[batch, 1, samples] wave) => (float[batch, frames, parts, 2] y
 }"""
 
 
+def test_sizes_of_no_name_may_differ() -> None:
+    """Paddle names every unknown size alike."""
+    model = parse("(float[n,m] x) => (float[k,l] y) { y = Transpose(x) }")
+    for dim in model.graph.input[0].type.tensor_type.shape.dim:
+        dim.dim_param = "?"
+    check(model, {"x": numbers(2, 5)}, {"x": numbers(3, 3)})
+
+
 def test_a_length_computed_twice_is_one_length() -> None:
     """By the operator that makes frames of samples, and by the exporter, whose division rounds towards 0."""
     loaded = deploykit.load(parse(FRAMES), {"samples": (10, None)})

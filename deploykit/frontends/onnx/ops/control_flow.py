@@ -142,14 +142,14 @@ def _same_sizes(ctx: Context, a: Value, b: Value) -> bool:
     return a.rank == b.rank and all(ctx.equal(m, n) for m, n in zip(a.shape, b.shape, strict=True))
 
 
-def _of_declared_sizes(ctx: Context, output: ir.Value, value: Value) -> Value:
-    declared = list(output.shape or ())
+def _of_declared_sizes(ctx: Context, port: ir.Value, value: Value) -> Value:
+    declared = list(port.shape or ())
     if len(declared) != value.rank:
         return value
     pairs = zip(declared, value.shape, strict=True)
     shape = [n if isinstance(n, int) and not isinstance(m, int) else m for n, m in pairs]
     for n, m in zip(shape, value.shape, strict=True):
-        ctx.require(equal(m, n), f"'{output.name}' is declared with a size of {{}}, found {{}}", n, m)
+        ctx.require(equal(m, n), f"'{port.name}' is declared with a size of {{}}, found {{}}", n, m)
     return checked_reshape(ctx, value, shape)
 
 
@@ -248,7 +248,9 @@ def _scan(
 ) -> tuple[Value, ...]:
     graph = node.graph("body")
     scanned = node.int("num_scan_inputs")
-    state, sources = list(inputs[: len(inputs) - scanned]), list(inputs[len(inputs) - scanned :])
+    count = len(inputs) - scanned
+    state = [_of_declared_sizes(ctx, given, v) for given, v in zip(graph.inputs, inputs[:count], strict=False)]
+    sources = list(inputs[count:])
     axes = node.ints("scan_input_axes", [0] * scanned)
     sources = [_to_front(ctx, s, from_front(a, s.rank)) for s, a in zip(sources, axes, strict=True)]
     backwards = node.ints("scan_input_directions", [0] * scanned)

@@ -183,6 +183,8 @@ def _constant_matrix(transform: _Transform) -> np.ndarray:
 def stft(
     ctx: Context, node: Node, signal: Value, step: Value, window: Value | None = None, length: Value | None = None
 ) -> Value:
+    if signal.rank == 2:  # not in the specification, but ONNX Runtime takes it for a real signal, and models have it
+        signal = ctx.reshape(signal, (*signal.shape, 1))
     batch, total, parts = signal.shape
     if not is_plain(parts) or parts not in (1, 2):
         raise Unsupported("the last axis of a signal must have the size 1 or 2")

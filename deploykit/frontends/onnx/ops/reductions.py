@@ -175,7 +175,7 @@ def extreme_positions(ctx: Context, x: Value, axis: int, *, largest: bool, last:
     """int64 positions of the extremes along `axis`, which has size 1 in the result.
 
     Two plain reductions, the extreme and then the first (last) position where it occurs, run faster than one that
-    carries pairs. Where nothing equals the extreme (NaN) the position is that of an end."""
+    carries pairs. A NaN counts as an extreme."""
     dtype = compute_dtype(x.dtype)
     extreme = reduce_axes(ctx, "extreme", [x], [axis], MAXIMUM if largest else MINIMUM, dtype=dtype)
     size = expr(x.shape[axis])
@@ -188,7 +188,10 @@ def extreme_positions(ctx: Context, x: Value, axis: int, *, largest: bool, last:
         def element(*index: ir.Expr) -> ir.Expr:
             here = [k.var if i == axis else v for i, v in enumerate(index)]
             there = [expr(0) if i == axis else v for i, v in enumerate(index)]
-            found = tirx.EQ(load(values, x.dtype, here), extremes(*there))
+            value = load(values, x.dtype, here)
+            found = tirx.EQ(value, extremes(*there))
+            if is_float(value):
+                found = tirx.any(found, tirx.isnan(value))
             position = tirx.Select(found, k.var, nowhere)
             return te.max(position, axis=k) if last else te.min(position, axis=k)
 
