@@ -56,6 +56,7 @@ def load_onnx(
         name = printable(Path(source).stem) if isinstance(source, (str, Path)) else (model.graph.name or "model")
     return GraphImporter(model, dict(dims or {}), name, seed_input).run()
 
+
 _UNKNOWN = ("?",)
 """Names of dims by which exporters say that they know none (Paddle): two dims of that name may differ."""
 
