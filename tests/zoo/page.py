@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from statistics import median
 
+from tests.zoo import packages
 from tests.zoo.architectures import CASES
 from tests.zoo.results import ROOT, Result, exceptions, failed
 
 PAGE = ROOT / "docs" / "models.md"
 TARGETS = ("host", "embedded", "wasm", "webgpu")
-FAMILIES = ("text", "decoder", "encoder-decoder", "vision", "audio", "multimodal", "time series", "tables")
+FAMILIES = ("text", "decoder", "encoder-decoder", "vision", "audio", "multimodal", "time series", "tables", "packages")
 """In the order of the page."""
 
 MARKS = {
@@ -28,10 +29,11 @@ INTRODUCTION = """\
 # Models of other makers
 
 What `make zoo` measured: architectures of the `transformers` package in tiny configurations with random weights, as
-PyTorch's two exporters write them, and models of tables as the converters of scikit-learn, XGBoost and LightGBM do.
-Batches, sequences and images have dynamic sizes. Each export is built once for a target and run at four sizes of every
-dim, 1 and odd ones among them; every output is compared with ONNX Runtime and with what PyTorch computes. Where ONNX
-Runtime itself is off, PyTorch in float64 decides.
+PyTorch's two exporters write them; models of tables as the converters of scikit-learn, XGBoost and LightGBM do; and
+models that Python packages ship, with the weights that people use. Batches, sequences and images have dynamic sizes.
+Each export is built once for a target and run at four sizes of every dim, 1 and odd ones among them; every output is
+compared with ONNX Runtime and, where the model is at hand there, with what PyTorch computes. Where ONNX Runtime itself
+is off, PyTorch in float64 decides.
 
 An error is the largest difference over the largest magnitude of the output; up to 1e-4 is right. *Ratio* is the time of
 ONNX Runtime over that of `host`, one thread, at the largest of the four sizes: above 1 deploykit is faster. *Build* is
@@ -66,9 +68,12 @@ def _summary(made: Mapping[str, Result]) -> list[str]:
     architectures = {result.architecture.removesuffix("-past").removesuffix("-static") for result in made.values()}
     ratios = [r.targets["host"]["ratio"] for r in made.values() if r.targets.get("host", {}).get("ratio")]
     listed = {name.removesuffix("-past").removesuffix("-static") for name in CASES}
-    tables = len(architectures - listed)
-    measured = f"Measured are {len(made)} exports of {len(architectures)} models: {len(architectures) - tables} of the"
-    lines = [f"{measured} {len(listed)} of `transformers` in the list, and {tables} of tables."]
+    shipped = sum(_family(result) == "packages" for result in made.values())
+    tables = sum(_family(result) == "tables" for result in made.values())
+    lines = [
+        f"Measured are {len(made)} exports of {len(architectures)} models: {len(architectures & listed)} of the "
+        f"{len(listed)} of `transformers` in the list, {tables} of tables, and {shipped} from packages."
+    ]
     if ratios:
         lines.append(f"The median ratio of {len(ratios)} exports is {median(ratios):.2f}.")
     return [" ".join(lines), "\n".join(rows)]
@@ -77,9 +82,15 @@ def _summary(made: Mapping[str, Result]) -> list[str]:
 def _families(made: Mapping[str, Result]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {family: [] for family in FAMILIES}
     for name, result in made.items():
-        case = CASES.get(result.architecture)
-        found[case.family if case else "tables"].append(name)
+        found[_family(result)].append(name)
     return {family: names for family, names in found.items() if names}
+
+
+def _family(result: Result) -> str:
+    if result.exporter == packages.EXPORTER:
+        return "packages"
+    case = CASES.get(result.architecture)
+    return case.family if case else "tables"
 
 
 def _table(results: Iterable[Result]) -> str:
