@@ -70,10 +70,8 @@ def _summary(made: Mapping[str, Result]) -> list[str]:
     listed = {name.removesuffix("-past").removesuffix("-static") for name in CASES}
     shipped = sum(_family(result) == "packages" for result in made.values())
     tables = sum(_family(result) == "tables" for result in made.values())
-    lines = [
-        f"Measured are {len(made)} exports of {len(architectures)} models: {len(architectures & listed)} of the "
-        f"{len(listed)} of `transformers` in the list, {tables} of tables, and {shipped} from packages."
-    ]
+    measured = f"Measured are {len(made)} exports of {len(architectures)} models: {len(architectures & listed)} of the"
+    lines = [f"{measured} {len(listed)} of `transformers` in the list, {tables} of tables, and {shipped} of packages."]
     if ratios:
         lines.append(f"The median ratio of {len(ratios)} exports is {median(ratios):.2f}.")
     return [" ".join(lines), "\n".join(rows)]
