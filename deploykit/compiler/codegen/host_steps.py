@@ -8,7 +8,7 @@
     Launch      <prefix>_<kernel>(tensors, scalars); or dk_parallel_for over its outer loop; on a GPU dk_dispatch
     Transfer    driver->upload; or driver->download and a label behind which the run goes on when the data are there
     Copy        dk_copy
-    CopySlice   dk_copy to a row
+    CopySlice   dk_copy to a row, in an if where there may be no room for it
     If, Loop    if, for
 
 DK_STEP comes before those that take time. Statements stand in a function with `base` (the `dk_model`), `status`,
@@ -29,6 +29,7 @@ from deploykit.compiler.codegen.names import c_string
 from deploykit.compiler.codegen.wgsl.bindings import parts_of, sharing_of
 from deploykit.compiler.dims import to_text
 from deploykit.compiler.program.ir import (
+    ArenaStorage,
     BindDim,
     Check,
     CheckIndices,
@@ -295,7 +296,16 @@ def _copy_slice(scope: Scope, step: CopySlice, _unread: frozenset[str], number: 
     row = scope.expr(step.row * element_count(source.shape))
     size = scope.expr(element_count(source.shape) * item_bytes(source.dtype))
     copy = statement(f"dk_copy({scope.tensor(step.target)} + {row}, {scope.tensor(step.source)}, {size});")
-    return [*_room(scope, step.target), _marked(number), *copy]
+    if not step.where_room:
+        return [*_room(scope, step.target), _marked(number), *copy]
+    storage = scope.program.tensors[step.target].storage
+    if isinstance(storage, OutputStorage):
+        available = f"outputs[{storage.index}].bytes"
+    else:
+        assert isinstance(storage, ArenaStorage)
+        available = f"(uint64_t){scope.size(scope.program.arena.slots[storage.slot].size)}"
+    end = scope.size((step.row + 1) * element_count(source.shape) * item_bytes(source.dtype))
+    return [_marked(number), *statement(f"if ((uint64_t){end} <= {available}) {{"), *indented(copy), "}"]
 
 
 def _if(scope: Scope, step: If, unread: frozenset[str], number: int) -> Lines:

@@ -229,12 +229,15 @@ class Copy:
 
 @dataclass(frozen=True)
 class CopySlice:
-    """Copy all bytes of `source` to row `row` of `target` (`target.shape == (rows, *source.shape)`)."""
+    """Copy all bytes of `source` to row `row` of `target` (`target.shape == (rows, *source.shape)`). `where_room`: only
+    where the target has room for the row; how many there are is known behind the loop, where a `Reserve` asks for
+    what they need."""
 
     target: int
     source: int
     row: IntExpr
     gpu: bool = False
+    where_room: bool = False
 
 
 @dataclass(frozen=True)

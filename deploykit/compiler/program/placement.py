@@ -5,7 +5,8 @@
 * A buffer lives from the first step that touches it to the last; one that is touched inside a loop and also outside
   lives through the whole loop.
 * A buffer whose size depends on data dims is planned with an upper bound over the model's dims. Where there is none
-  the caller chooses a capacity, a further dim of the model, and the run checks it before the memory is written.
+  the caller chooses a capacity, a further dim of the model, and the run checks it before the memory is written. Of
+  the rows of a loop that ends by its condition it keeps those that have room, and checks behind the loop.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from deploykit.compiler.program.ir import (
     Transfer,
 )
 from deploykit.compiler.program.residence import with_transfers
-from deploykit.compiler.program.rewrite import insert_before_first_write
+from deploykit.compiler.program.rewrite import with_reservations
 from deploykit.compiler.program.steps import number_steps, reads_and_writes
 from deploykit.compiler.program.trace import Trace
 from deploykit.errors import UsageError
@@ -205,7 +206,7 @@ def _with_reservations(
     sizes: _Sizes,
     data_dims: Mapping[tirx.Var, object],
 ) -> list[Step]:
-    """The steps with a `Reserve` before the first write to each buffer whose size the caller chose."""
+    """The steps with a `Reserve` for each buffer whose size the caller chose."""
     reservations: dict[int, Reserve] = {}
     for index, capacity in sizes.of_buffer.items():
         buffer = trace.buffers[index]
@@ -218,7 +219,7 @@ def _with_reservations(
             needed = simplify(buffer.elements * np.dtype(buffer.dtype).itemsize)
             reservations[index] = Reserve(buffer.name, needed, output=position)
     buffers = [t.buffer for t in trace.tensors]
-    return insert_before_first_write(trace.steps, reservations, buffers)
+    return with_reservations(trace.steps, reservations, buffers)
 
 
 def _renumbering(old: Sequence[Step], new: Sequence[Step]) -> dict[int, int]:

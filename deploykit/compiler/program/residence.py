@@ -93,7 +93,8 @@ class _Walker:
         if isinstance(step, Launch):
             return self.kernels[step.kernel].gpu
         if isinstance(step, CopySlice):
-            return GPU in state[self.tensors[step.source].storage] and self.whole_words(step)
+            on_gpu = GPU in state[self.tensors[step.source].storage]
+            return on_gpu and not step.where_room and self.whole_words(step)
         if isinstance(step, Copy):
             return HOST not in state[self.tensors[step.source].storage]
         assert isinstance(step, BindDim | CheckIndices)

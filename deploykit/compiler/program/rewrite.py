@@ -5,29 +5,42 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from deploykit.compiler.program.ir import If, Loop, Reserve, Step
-from deploykit.compiler.program.steps import reads_and_writes
+from deploykit.compiler.dims import free_vars
+from deploykit.compiler.program.ir import CopySlice, If, Loop, Reserve, Step
+from deploykit.compiler.program.steps import number_steps, reads_and_writes
 
 
-def insert_before_first_write(
-    steps: Sequence[Step], reservations: Mapping[int, Reserve], buffers: Sequence[int]
+def with_reservations(
+    steps: Sequence[Step],
+    reservations: Mapping[int, Reserve],
+    buffers: Sequence[int],
+    counted: frozenset[int] = frozenset(),
 ) -> list[Step]:
-    """`steps` with each buffer's reservation before every step that writes the buffer. `buffers[t]` is tensor `t`'s."""
+    """`steps` with each buffer's reservation before every step that writes the buffer. `buffers[t]` is tensor `t`'s.
+
+    Rows that a loop counts are reserved behind it, and kept where there is room; `counted`: such buffers of the loops
+    around."""
     result: list[Step] = []
     for step in steps:
-        written = [buffers[t] for t in reads_and_writes(step)[1]]
-        result.extend(reservations[b] for b in dict.fromkeys(written) if b in reservations)
-        result.append(_inside(step, reservations, buffers))
+        written = dict.fromkeys(buffers[t] for t in reads_and_writes(step)[1])
+        result.extend(reservations[b] for b in written if b in reservations and b not in counted)
+        if isinstance(step, CopySlice):
+            result.append(replace(step, where_room=not counted.isdisjoint(written)))
+        elif isinstance(step, If):
+            then, otherwise = (
+                tuple(with_reservations(block, reservations, buffers, counted)) for block in (step.then, step.otherwise)
+            )
+            result.append(replace(step, then=then, otherwise=otherwise))
+        elif isinstance(step, Loop):
+            own = _counted_by(step, reservations, buffers)
+            body = with_reservations(step.body, reservations, buffers, counted.union(own))
+            result += [replace(step, body=tuple(body)), *(reservations[b] for b in own)]
+        else:
+            result.append(step)
     return result
 
 
-def _inside(step: Step, reservations: Mapping[int, Reserve], buffers: Sequence[int]) -> Step:
-    if isinstance(step, If):
-        return replace(
-            step,
-            then=tuple(insert_before_first_write(step.then, reservations, buffers)),
-            otherwise=tuple(insert_before_first_write(step.otherwise, reservations, buffers)),
-        )
-    if isinstance(step, Loop):
-        return replace(step, body=tuple(insert_before_first_write(step.body, reservations, buffers)))
-    return step
+def _counted_by(loop: Loop, reservations: Mapping[int, Reserve], buffers: Sequence[int]) -> list[int]:
+    """The buffers that get a row an iteration, whose reservations need to know how many there were."""
+    rows = dict.fromkeys(buffers[n.step.target] for n in number_steps(loop.body) if isinstance(n.step, CopySlice))
+    return [b for b in rows if b in reservations and loop.count in free_vars(reservations[b].bytes_needed)]

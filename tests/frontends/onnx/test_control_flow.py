@@ -101,6 +101,57 @@ def test_what_the_body_of_a_loop_requires_is_checked_where_it_runs() -> None:
         check(model, {"trips": np.array(1), "x": numbers(1, 1, 6), "y": numbers(2)}, expected=[[]])
 
 
+@pytest.mark.parametrize("after", ["rows = Identity(kept)", "rows = Exp(kept)", "rows = ReduceMean(kept, one)"])
+@pytest.mark.parametrize("trips", ["", "trips"])
+def test_rows_of_a_loop_that_ends_by_its_condition(trips: str, after: str) -> None:
+    """How many there are is known behind the loop, whether they are an output or intermediate; more than in any run
+    before, fewer, none."""
+    model = f"""(float[n] x, float limit, int64 trips, bool go) => (float[n] last, float[k,m] rows) {{
+        one = Constant<value_ints=[1]>()
+        last, kept = Loop({trips or '""'}, go, x) <body = step (int64 i, bool c, float[n] before)
+                                                       => (bool d, float[n] after, float[n] row) {{
+            tenth = Constant<value=float {{0.1}}>()
+            after = Add(before, tenth)
+            top = ReduceMax<keepdims=0>(after)
+            d = Less(top, limit)
+            row = Neg(after)
+        }}>
+        {after}
+    }}"""
+    runs = [(3, 0.25), (2, 2.05), (5, 4.95), (3, -1.0)]
+    feeds = [
+        {"x": np.linspace(-1, 0, n, dtype=np.float32), "limit": np.array(limit, np.float32), "trips": np.array(60)}
+        for n, limit in runs
+    ]
+    going = [{**given, "go": np.array(True)} for given in feeds]
+    check(model, *going, expected=by_onnxruntime(model, *going))
+    if "Mean" not in after:
+        none = [{**given, "go": np.array(False)} for given in feeds]
+        check(model, *none, expected=[[g["x"], np.zeros((0, len(g["x"])), np.float32)] for g in none])
+
+
+def test_rows_of_a_loop_in_a_loop_that_both_end_by_their_conditions() -> None:
+    model = """(float[n] x, float limit) => (float[k,n] sums) {
+        go = Constant<value=bool {1}>()
+        last, sums = Loop("", go, x) <body = outer (int64 i, bool c, float[n] before)
+                                                 => (bool d, float[n] after, float[n] sum) {
+            again = Constant<value=bool {1}>() one = Constant<value_ints=[0]>()
+            after, rows = Loop("", again, before) <body = inner (int64 j, bool e, float[n] value)
+                                                           => (bool f, float[n] next, float[n] row) {
+                half = Constant<value=float {0.5}>()
+                next = Add(value, half)
+                row = Mul(next, next)
+                f = Less(j, i)
+            }>
+            sum = ReduceSum<keepdims=0>(rows, one)
+            top = ReduceMax<keepdims=0>(after)
+            d = Less(top, limit)
+        }>
+    }"""
+    runs = [(2, 0.7), (3, 30.0), (1, 4.0)]
+    check(model, *({"x": np.zeros(n, np.float32), "limit": np.array(limit, np.float32)} for n, limit in runs))
+
+
 @pytest.mark.parametrize(("batch", "steps"), [(1, 3), (4, 1), (3, 5)])
 @pytest.mark.parametrize("direction", [0, 1])
 def test_scan_over_a_batch(batch: int, steps: int, direction: int) -> None:
