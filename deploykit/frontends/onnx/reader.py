@@ -2,7 +2,7 @@
 
 Large weights stay in their files, which are memory-mapped, so that models of any size are read without copying.
 The opset must lie in `OPSETS`, or be an older one that the converter of the onnx package takes there; the graph must be
-free of cycles and every name must be defined before it is used.
+free of cycles and every name must be defined.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from google.protobuf.message import DecodeError
 
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.onnx.extremes import refuse_extremes
+from deploykit.frontends.onnx.order import in_order
 from deploykit.frontends.onnx.registry import normalise_domain
 from deploykit.frontends.onnx.weights import LARGE, Weights, parse, weight
 from deploykit.mapped import MappedFile, mapped
@@ -47,7 +48,7 @@ def read(source: str | Path | bytes | onnx.ModelProto) -> ir.Model:
             f"{label} is not an ONNX model: it holds no graph. Check that the file is complete."
         )
     _refuse_maps(proto, label)
-    proto = _of_known_opset(_with_unknown_sizes(proto), label)
+    proto = _of_known_opset(in_order(_with_unknown_sizes(proto)), label)
     refuse_extremes(proto, label)
     light = _without_weights(proto, large, label, in_file=isinstance(source, (str, Path)))
     _check_form(light, label)
@@ -300,7 +301,7 @@ def _check_order(graph: ir.Graph, outer: set[str], label: str) -> None:
             if value is not None and value.name and value.name not in defined:
                 raise UnsupportedModelError(
                     f"{label}: node '{node.name or node.op_type}' reads '{value.name}', which nothing before it "
-                    "computes: the graph has a cycle, is not sorted, or misses a tensor."
+                    "computes: the graph has a cycle, or misses a tensor."
                 )
         for attribute in node.attributes.values():
             if attribute.type == ir.AttributeType.GRAPH:

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 import deploykit
 from deploykit import DeploykitError, ShapeError, UnsupportedModelError, UsageError
 from deploykit.frontends.onnx import load_onnx
-from tests.frontends.onnx.harness import check, numbers, parse
+from tests.frontends.onnx.harness import by_onnxruntime, check, numbers, parse
 
 TEXT = """(float[batch, 8] x, float[8, 4] w) => (float[batch, 4] y)
 { h = MatMul(x, w)  s = Shape(h)  r = Reshape(h, s)  y = Relu(r) }"""
@@ -120,6 +120,21 @@ def graph_of(*nodes: onnx.NodeProto) -> onnx.ModelProto:
 def test_cyclic_graph() -> None:
     with pytest.raises(UnsupportedModelError, match="topologically sorted"):
         deploykit.load(graph_of(helper.make_node("Add", ["x", "z"], ["y"]), helper.make_node("Relu", ["y"], ["z"])))
+
+
+def test_nodes_in_any_order() -> None:
+    """As tools leave them that append what they add; ONNX Runtime sorts them too."""
+    text = """(float[n] x, bool c) => (float[m] z) {
+        z = If(c) <then_branch = a () => (float[k] t) { t = Neg(y) u = Abs(x) }, else_branch = b () => (float[k] e) {
+            f = Exp(x)
+            e = Mul(f, y)
+        }>
+        y = Relu(x)
+    }"""
+    runs = [{"x": numbers(n), "c": np.array(c)} for n, c in ((3, True), (1, False))]
+    model = parse(text)
+    check(model, *runs, expected=by_onnxruntime(model, *runs))
+    assert [node.op_type for node in model.graph.node] == ["If", "Relu"]
 
 
 def test_every_unknown_operator_is_listed() -> None:

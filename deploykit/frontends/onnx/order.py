@@ -1,0 +1,58 @@
+"""The order of nodes. The specification wants each one behind what it reads; ONNX Runtime does not mind, so that models
+are around whose nodes some tool has appended at the end."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+
+import onnx
+
+
+def in_order(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """`proto`, or a copy whose nodes come behind what they read and else as they stood. Nodes of a cycle come last."""
+    order = _order(proto.graph.node)
+    if order == list(range(len(order))):
+        return proto
+    found = onnx.ModelProto()
+    found.CopyFrom(proto)
+    del found.graph.node[:]
+    found.graph.node.extend(proto.graph.node[at] for at in order)
+    return found
+
+
+def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def _order(nodes: Sequence[onnx.NodeProto]) -> list[int]:
+    """The places of `nodes` in the order in which they can run."""
+    writers = {name: at for at, node in enumerate(nodes) for name in node.output if name}
+    readers: dict[int, list[int]] = {}
+    missing = [0] * len(nodes)
+    for at, node in enumerate(nodes):
+        for writer in {writers[name] for name in _reads(node) if name in writers} - {at}:
+            readers.setdefault(writer, []).append(at)
+            missing[at] += 1
+    ready = [at for at, count in enumerate(missing) if not count]
+    order: list[int] = []
+    while ready:
+        at = heapq.heappop(ready)
+        order.append(at)
+        for reader in readers.get(at, ()):
+            missing[reader] -= 1
+            if not missing[reader]:
+                heapq.heappush(ready, reader)
+    return order + [at for at, count in enumerate(missing) if count]
+
+
+def _reads(node: onnx.NodeProto) -> Iterable[str]:
+    """Names that a node reads, or that a graph within it may: some of those are its own."""
+    yield from node.input
+    for graph in _subgraphs(node):
+        for inner in graph.node:
+            yield from _reads(inner)
+        yield from (output.name for output in graph.output)
