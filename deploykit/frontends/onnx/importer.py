@@ -22,15 +22,16 @@ from deploykit.errors import DeploykitError, Problem, UnsupportedModelError, Usa
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.model import DimBounds, ImportedModel
 from deploykit.frontends.onnx import folding, ops, registry, symbolic
+from deploykit.frontends.onnx.attempts import Refused, only_way
 from deploykit.frontends.onnx.context import Context, Shared, emit_function
 from deploykit.frontends.onnx.misfit import misfit
 from deploykit.frontends.onnx.node import Node, dtype_name
 from deploykit.frontends.onnx.ranges import with_ranges
 from deploykit.frontends.onnx.reader import FILES, read
-from deploykit.frontends.onnx.registry import Unsupported, normalise_domain
+from deploykit.frontends.onnx.registry import Spoiled, Unsupported, normalise_domain
 from deploykit.frontends.onnx.strings import MOVING, OF_STRINGS, STRING, check_spans, is_string, moved, string_of
 from deploykit.frontends.onnx.structure import leaves, names_of, structure_of, with_leaves
-from deploykit.frontends.onnx.value import AnyValue, OptionalValue, SequenceValue, Value, constant
+from deploykit.frontends.onnx.value import POISON, AnyValue, OptionalValue, SequenceValue, Value, constant
 from deploykit.manifest import printable
 from deploykit.structure import Structure
 
@@ -54,7 +55,19 @@ def load_onnx(
     model = source if isinstance(source, ir.Model) else read(source)
     if name is None:
         name = printable(Path(source).stem) if isinstance(source, (str, Path)) else (model.graph.name or "model")
-    return GraphImporter(model, dict(dims or {}), name, seed_input).run()
+    return _imported(model, dict(dims or {}), name, seed_input)
+
+
+def _imported(model: ir.Model, dims: DimBounds, name: str, seed_input: str | None) -> ImportedModel:
+    def attempt(taken: Mapping[str, bool]) -> ImportedModel | Refused:
+        importer = GraphImporter(model, dims, name, seed_input, taken)
+        try:
+            return importer.run()
+        except UnsupportedModelError as error:
+            only = {problem.node for problem in importer.problems} <= set(importer.undecided)
+            return Refused(error, tuple(dict.fromkeys(importer.undecided)) if only else ())
+
+    return only_way(attempt)
 
 
 _UNKNOWN = ("?",)
@@ -62,9 +75,14 @@ _UNKNOWN = ("?",)
 
 
 class GraphImporter:
-    """One import of one model."""
+    """One import of one model. `taken`: what the conditions of some Ifs are taken to be, by the names of their nodes;
+    `undecided` are those that need that."""
 
-    def __init__(self, model: ir.Model, dims: DimBounds, name: str, seed_input: str | None = None) -> None:
+    def __init__(
+        self, model: ir.Model, dims: DimBounds, name: str, seed_input: str | None, taken: Mapping[str, bool]
+    ) -> None:
+        self.taken = taken
+        self.undecided: list[str] = []
         self.seed_input = seed_input
         self.model = model
         self.bounds = dims
@@ -128,7 +146,7 @@ class GraphImporter:
             data_dims=tuple(self.shared.data_dims),
             requirements=tuple(self.shared.requirements),
             notes=tuple(self.shared.notes),
-            reimport=lambda dims: GraphImporter(self.model, {**self.bounds, **dims}, self.name, self.seed_input).run(),
+            reimport=lambda dims: _imported(self.model, {**self.bounds, **dims}, self.name, self.seed_input),
             files=tuple(self.model.meta.get(FILES, ())),
         )
 
@@ -216,9 +234,12 @@ class GraphImporter:
 
     def _results(self, graph: ir.Graph, scope: Scope) -> dict[str, AnyValue | None]:
         results = {output.name or "": scope.get(output.name or "") for output in graph.outputs}
+        declared = {output.name or "": output.shape for output in graph.outputs}
         for name, value in () if self.problems else results.items():
             try:
                 structure_of(name, value)
+                if self.taken:
+                    _check_rank(name, declared[name], value)
             except Unsupported as reason:
                 self.problems.append(Problem("output", name, self.opsets.get("", 1), str(reason)))
         if self.problems:
@@ -245,6 +266,8 @@ class GraphImporter:
         context.operands = {id(v): i.name or "" for v, i in zip(inputs, source.inputs, strict=True) if i is not None}
         try:
             results = with_ranges(context, node, inputs, self._import(context, node, inputs, scope))
+        except Spoiled:
+            results = tuple(POISON for _ in node.outputs)
         except Unsupported as error:
             results = self._problem(node, str(error))
         except DeploykitError:
@@ -310,7 +333,7 @@ class GraphImporter:
             self.node(context, _resolve(inner, function, node), scope, {**self.opsets, **opsets})
         results = tuple(scope.get(v.name or "") for v in function.outputs)
         if any(r is POISON for r in results):
-            raise Unsupported("its function body uses an operator that is not supported (listed as well)")
+            raise Spoiled
         return results
 
     # Refusal
@@ -336,6 +359,11 @@ class GraphImporter:
         raise UnsupportedModelError(f"{self.name} cannot be compiled because of {nodes}:", problems) from self.cause
 
 
+def _check_rank(name: str, declared: ir.Shape | None, value: AnyValue | None) -> None:
+    if declared is not None and isinstance(value, Value) and value.text is None and value.rank != len(declared):
+        raise Unsupported(f"'{name}' is declared with rank {len(declared)} and has rank {value.rank}")
+
+
 def _all(structures: Iterable[Structure]) -> Iterator[Structure]:
     for structure in structures:
         yield structure
@@ -344,13 +372,6 @@ def _all(structures: Iterable[Structure]) -> Iterator[Structure]:
 
 def _element(type_: object) -> str | None:
     return dtype_name(type_.dtype) if isinstance(type_, ir.TensorType) else None
-
-
-class _Poison:
-    """Stands for the results of a node that could not be imported."""
-
-
-POISON = cast("Value", _Poison())
 
 
 def _weight(name: str, tensor: ir.TensorProtocol) -> Value:

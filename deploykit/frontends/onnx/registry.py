@@ -18,6 +18,10 @@ class Unsupported(Exception):
     """Raised by an operator that cannot be imported as used here; the text is the reason shown to the user."""
 
 
+class Spoiled(Unsupported):
+    """Raised where a part of the node could not be imported, for which the reason is listed already."""
+
+
 def operator(*names: str, since: int = 1, domain: str = "") -> Callable[[Importer], Importer]:
     """Register `importer(ctx, node, *inputs)` for operators, from opset `since` until a later registration.
 

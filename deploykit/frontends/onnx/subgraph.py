@@ -12,9 +12,9 @@ from tvm import relax, tirx
 
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.context import Context, emit_function
-from deploykit.frontends.onnx.registry import Unsupported
+from deploykit.frontends.onnx.registry import Spoiled, Unsupported
 from deploykit.frontends.onnx.structure import leaves, with_leaves
-from deploykit.frontends.onnx.value import AnyValue, OptionalValue, SequenceValue, Value
+from deploykit.frontends.onnx.value import POISON, AnyValue, OptionalValue, SequenceValue, Value
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import IntExpr
@@ -83,7 +83,7 @@ def build(
     inside of it is checked when it runs, and not assumed outside.
     """
     assumed = ctx.shared.facts.mark()
-    outer = {n: leaves(ctx, scope[n]) for n in captured}
+    outer = {n: leaves(ctx, scope[n]) for n in captured if scope[n] is not POISON}
     tensors = [(n, v) for n, parts in outer.items() for v in parts if _computed(v)]
     tensors += [] if ctx.seed is None else [(SEED, ctx.seed)]
     given = [_parameter(ctx, f"{name}_p{i}", v) for i, v in enumerate(parameters)]
@@ -126,6 +126,8 @@ def _computed(value: Value) -> bool:
 
 def _result(output: ir.Value, scope: Mapping[str, AnyValue | None]) -> AnyValue:
     value = scope.get(output.name or "")
+    if value is POISON:
+        raise Spoiled
     if not isinstance(value, Value | SequenceValue | OptionalValue):
         raise Unsupported(f"the subgraph's output '{output.name}' is not computed")
     return value

@@ -26,7 +26,7 @@ or a boolean value, and its item is then there to compute with in both cases.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
@@ -165,6 +165,13 @@ class OptionalValue:
 
 
 AnyValue: TypeAlias = Value | SequenceValue | OptionalValue
+
+
+class _Poison:
+    """Stands for the results of a node that could not be imported."""
+
+
+POISON = cast("Value", _Poison())
 
 
 def constant(array: np.ndarray | np.generic) -> Value:

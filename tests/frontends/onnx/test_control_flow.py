@@ -41,6 +41,75 @@ def test_branches_whose_ranks_cannot_agree_are_refused() -> None:
         deploykit.load(model)
 
 
+def squeezed(x: str = "x", h: str = "h", *, more: bool = False) -> str:
+    """What exporters write for `h = squeeze(x, -1)` of an axis of unknown size; `more`: the branches change places."""
+    test, taken = ("Greater", ("Identity(", "Squeeze(")) if more else ("Equal", ("Squeeze(", "Identity("))
+    then, otherwise = (f"{{ s = {call}{x}{', last' if 'Sq' in call else ''}) }}" for call in taken)
+    return f"""
+        shape_{h} = Shape({x}) last = Constant<value_ints=[-1]>() one = Constant<value_ints=[1]>()
+        size_{h} = Gather(shape_{h}, last)
+        single_{h} = {test}(size_{h}, one)
+        {h} = If(single_{h}) <then_branch = yes () => (float s) {then}, else_branch = no () => (float s) {otherwise}>
+    """
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_of_branches_of_other_rank_that_is_taken_which_fits_what_follows(more: bool) -> None:
+    """A Gemm takes matrices only, so that the size is 1, which a run has to meet."""
+    model = parse(f"""(float[n,3,m] x, float[3,2] w) => (float[n,2] y) {{ {squeezed(more=more)} y = Gemm(h, w) }}""")
+    w = numbers(3, 2, seed=1)
+    runs = [{"x": numbers(n, 3, 1), "w": w} for n in (1, 4)]
+    check(model, *runs, expected=[[run["x"][:, :, 0] @ w] for run in runs])
+    assert any("only one fits what follows" in note for note in deploykit.load(model).notes)
+    with pytest.raises(deploykit.ShapeError, match=r"h: of its branches only one fits.*found m = 2"):
+        check(model, {"x": numbers(4, 3, 2), "w": w}, expected=[[]])
+    with pytest.raises(deploykit.UnsupportedModelError):
+        deploykit.load(model, dims={"m": 2})
+
+
+@pytest.mark.parametrize(("shape", "sizes", "other"), [("n,3", [1], 2), ("n,3,m", [2, 5], 1)])
+def test_of_branches_of_other_rank_that_is_taken_which_gives_the_outputs_their_ranks(
+    shape: str, sizes: list[int], other: int
+) -> None:
+    model = parse(f"(float[n,3,m] x) => (float[{shape}] y) {{ {squeezed()} y = Neg(h) }}")
+    check(model, *({"x": numbers(2, 3, m)} for m in sizes))
+    with pytest.raises(deploykit.ShapeError, match=f"found m = {other}"):
+        check(model, {"x": numbers(2, 3, other)}, expected=[[]])
+
+
+def test_branches_of_other_rank_that_both_fit_are_refused() -> None:
+    model = parse(f"(float[n,3,m] x) => (float[k] y) {{ {squeezed()} y = Neg(h) }}")
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(deploykit.UnsupportedModelError, match=r"rank 2 and float32 of rank 3.*--dim m=N"):
+        deploykit.load(model)
+    assert [port.shape for m in (1, 2) for port in deploykit.load(model, dims={"n": 4, "m": m}).outputs] == [
+        (4, 3),
+        (4, 3, 2),
+    ]
+
+
+def test_branches_of_other_rank_inside_of_a_branch() -> None:
+    """What one branch of the outer If requires does not hold for the other one; and what lies inside of a branch that
+    cannot be imported is told once."""
+    model = f"""(float[n,3,m] x, float[n,3,l] z, float[3,2] w, bool t) => (float[n,2] y) {{
+        y = If(t) <then_branch = a () => (float[n,2] first) {{ {squeezed()} first = Gemm(h, w) }},
+                   else_branch = b () => (float[n,2] second) {{ {squeezed("z", "g")} second = Gemm(g, w) }}>
+    }}"""
+    w = numbers(3, 2, seed=1)
+
+    def feeds(m: int, k: int, *, t: bool) -> dict[str, np.ndarray]:
+        return {"x": numbers(4, 3, m), "z": numbers(4, 3, k, seed=2), "w": w, "t": np.array(t)}
+
+    runs = [feeds(1, 5, t=True), feeds(3, 1, t=False), feeds(1, 1, t=True)]
+    check(model, *runs, expected=[[run["x" if run["t"] else "z"][:, :, 0] @ w] for run in runs])
+    for m, k, t, message in ((2, 1, True, "h: .*found m = 2"), (1, 2, False, "g: .*found l = 2")):
+        with pytest.raises(deploykit.ShapeError, match=message):
+            check(model, feeds(m, k, t=t), expected=[[]])
+    with pytest.raises(deploykit.UnsupportedModelError, match="because of 1 node") as refused:
+        deploykit.load(parse(model.replace("first = Gemm(h, w)", "p = Gemm(h, w) first = MatMul(p, x)")))
+    assert "is not computed" not in str(refused.value)
+
+
 def test_sizes_that_a_body_declares_are_checked() -> None:
     model = """(int64 trips, float[1] y, float[n] x) => (float[1] last, float[k,1] rows) {
         go = Constant<value=bool {1}>()

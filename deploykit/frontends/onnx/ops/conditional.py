@@ -1,7 +1,8 @@
 """If.
 
-A condition known at import picks its branch; otherwise the branches become functions that the program runs in place
-(`deploykit.compiler.graph.control_flow`), and their results must have a form in common:
+A condition known at import picks its branch. So does one over dims that an attempt takes for true or false
+(`frontends.onnx.attempts`), which a run must then meet. Otherwise the branches become functions that the program
+runs in place (`deploykit.compiler.graph.control_flow`), and their results must have a form in common:
 
     sizes that differ            a size that only the run knows
     further axes of size 1       in front, in both cases
@@ -15,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tvm import relax, tirx
 
-from deploykit.compiler.dims import symbolic_upper_bound
+from deploykit.compiler.dims import free_vars, symbolic_upper_bound, to_text
 from deploykit.compiler.graph import control_flow
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.integers import all_plain
+from deploykit.frontends.onnx.integers import all_plain, negate
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.structure import leaves, with_leaves
@@ -38,8 +39,9 @@ def if_operator(
     ctx: Context, node: Node, condition: Value, *, importer: GraphImporter, scope: Scope
 ) -> tuple[AnyValue | None, ...]:
     graphs = {"then": node.graph("then_branch"), "else": node.graph("else_branch")}
-    if condition.array is not None:
-        taken = graphs["then" if bool(condition.array.reshape(-1)[0]) else "else"]
+    side = _known_side(ctx, node, condition, importer)
+    if side is not None:
+        taken = graphs["then" if side else "else"]
         local = dict(scope)
         importer.graph(ctx, taken, local)
         return tuple(local.get(v.name or "") for v in taken.outputs)
@@ -60,6 +62,8 @@ def if_operator(
             build(importer, ctx, f"{node.name}_{side}", graph, scope, names, [], lambda *_: [], _like(others[side]))
             for side, graph in graphs.items()
         )
+    if condition.is_known:
+        _check_ranks(node, condition, list(zip(then.results, otherwise.results, strict=True)), importer)
     pairs = [_pair(ctx, a, b) for a, b in zip(then.results, otherwise.results, strict=True)]
     both = [pair for found in pairs for pair in found]
     shapes = [_join(ctx, a, b) for a, b in both]
@@ -69,6 +73,37 @@ def if_operator(
     call = control_flow.branch(test, then.function, otherwise.function, then.captured, types)
     results = iter(unpacked(ctx, call, dtypes, shapes))
     return tuple(with_leaves(form, results) for form in then.results)
+
+
+def _known_side(ctx: Context, node: Node, condition: Value, importer: GraphImporter) -> bool | None:
+    """What the condition is, where that is known, or taken to be so."""
+    if condition.array is not None:
+        return bool(condition.array.reshape(-1)[0])
+    side = importer.taken.get(node.name)
+    if side is None or not condition.is_known:
+        return None
+    (holds,) = condition.known_elements().reshape(-1)
+    meant = holds if side else negate(holds)
+    text = to_text(meant)
+    sizes = free_vars(meant)
+    found = ", ".join(f"{var.name} = {{}}" for var in sizes)
+    ctx.require(meant, f"of its branches only one fits what follows, which needs {text}; found {found}", *sizes)
+    ctx.shared.notes.append(f"{node.name}: of its branches only one fits what follows, which needs {text}")
+    return side
+
+
+def _check_ranks(
+    node: Node, condition: Value, results: Sequence[tuple[AnyValue, AnyValue]], importer: GraphImporter
+) -> None:
+    """Leave an If undecided whose branches give results of different ranks, by a condition over dims."""
+    for a, b in results:
+        if isinstance(a, Value) and isinstance(b, Value) and a.rank != b.rank:
+            importer.undecided.append(node.name)
+            (holds,) = condition.known_elements().reshape(-1)
+            dims = " ".join(f"--dim {var.name}=N" for var in free_vars(holds) if var.name in importer.dims)
+            hint = f"; say which, {dims}" if dims else ""
+            reason = f"the branches give {_described(a)} and {_described(b)}, the first where {to_text(holds)}"
+            raise Unsupported(f"{reason}, and either fits what follows, or none{hint}")
 
 
 def _differ(a: AnyValue, b: AnyValue) -> bool:
