@@ -71,7 +71,7 @@ def build(
     put at `output`. Its inputs are those of `check_inputs` by name, the others random.
 
     Raises `UsageError`, `UnsupportedModelError` and `ToolchainError`, and `MismatchError` when `check` finds that a
-    result differs; nothing is left at `output` then.
+    result differs by more than rounding does; nothing is left at `output` then.
     """
     from deploykit.compiler.pipeline import STAGES, Observer, compile_program
     from deploykit.compiler.program.alternatives import with_alternatives

@@ -3,14 +3,18 @@
 Sizes that are not asked for: the smallest, an odd one and a larger one within the bounds, for all dims together and
 crossed (one small, the next large); random strings have bytes as `deploykit.samples` says. Where the artifact's own
 shape checks refuse such sizes, the check is skipped and says why; sizes that were asked for must be accepted.
+
+Where an output is out of the tolerance of its dtype, `deploykit.rounding` tells how far rounding moves the reference.
+An error of that order is no mismatch: the output is undecided at these inputs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from deploykit import reference as references
 from deploykit import samples
@@ -54,6 +58,23 @@ class Report:
         """Whether every output of every check is within tolerance."""
         return all(check.within for check in self.checks)
 
+    @property
+    def wrong(self) -> bool:
+        """Whether an output is out of tolerance by more than rounding does."""
+        return any(difference.wrong for check in self.checks for difference in check.differences)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """What the checks of a report have in common. The tolerance is None for that of each output's dtype."""
+
+    session: Session
+    model: Path
+    reference: str
+    run_reference: references.Runner
+    sources: Mapping[str, samples.Source]
+    tolerance: Tolerance | None = None
+
 
 def verify(
     session: Session,
@@ -69,8 +90,8 @@ def verify(
     """Compare an artifact with a reference that runs the model it was built from.
 
     `at` gives sizes by dim; the dims it leaves out take the default sizes. `sources` gives the values of inputs;
-    those it leaves out are random from `seed`. The default tolerance is that of each output's dtype. `on_check` is
-    called after each check.
+    those it leaves out are random from `seed`. The default tolerance is that of each output's dtype; with one that is
+    given no output is undecided. `on_check` is called after each check.
 
     Raises:
         UsageError: a dim or input is unknown, no sizes are accepted, or the reference refuses the inputs.
@@ -80,9 +101,10 @@ def verify(
     run_reference = references.load(model, reference)
     manifest = session.manifest
     given = samples.random_for_others(manifest, sources or {}, seed)
+    trial = _Trial(session, Path(model), reference, run_reference, given, tolerance)
     checks = []
     for sizes, required in _choices(manifest, at or {}):
-        check = _check(session, run_reference, given, sizes, tolerance, required=required)
+        check = _check(trial, sizes, required=required)
         on_check(check)
         checks.append(check)
     if all(check.skipped for check in checks):
@@ -97,41 +119,48 @@ def verify_ends(session: Session, model: str | Path, sources: Mapping[str, sampl
     `END_BYTES`, the largest dims are halved until it does not. An end whose sizes do not go together, so that the
     artifact or ONNX Runtime refuses them, is skipped. Raises what `verify` does, with `UsageError` when both ends are.
     """
-    run_reference = references.load(model)
     manifest = session.manifest
     given = samples.random_for_others(manifest, sources or {})
+    trial = _Trial(session, Path(model), "onnxruntime", references.load(model), given)
     dims = samples.symbolic_dims(manifest)
     low = {dim.name: dim.minimum for dim in dims}
     high = {dim.name: default_sizes(dim)[-1] if dim.maximum is None else dim.maximum for dim in dims}
     high = _affordable(session, low, high)
     ends = [low] if low == high else [low, high]
-    checks = tuple(_end(session, run_reference, given, sizes) for sizes in ends)
+    checks = tuple(_end(trial, sizes) for sizes in ends)
     if all(check.skipped for check in checks):
         raise UsageError(f"the model runs at neither end of its bounds: {checks[-1].skipped}. State bounds that fit")
-    return Report("onnxruntime", checks)
+    return Report(trial.reference, checks)
 
 
-def _end(
-    session: Session,
-    run_reference: references.Runner,
-    sources: Mapping[str, samples.Source],
-    sizes: Mapping[str, int],
-) -> Check:
+def _end(trial: _Trial, sizes: Mapping[str, int]) -> Check:
     try:
-        return _check(session, run_reference, sources, sizes, None, required=False)
+        return _check(trial, sizes, required=False)
     except ReferenceRefusal as error:
         return Check(dict(sizes), skipped=str(error))
 
 
 def mismatch(report: Report) -> str:
-    """What is out of tolerance: each output with the sizes and the place where it differs most."""
+    """What is wrong: each output with the sizes and the place where it differs most."""
     faults = [
         f"output '{difference.name}' at {sizes_text(check)}: {fault(difference)}"
         for check in report.checks
         for difference in check.differences
-        if not difference.within
+        if difference.wrong
     ]
     return "\n".join([f"the artifact differs from {report.reference}:", *(f"  - {line}" for line in faults)])
+
+
+def undecided(report: Report) -> Iterator[str]:
+    """What is out of tolerance and yet not wrong, and what would tell."""
+    for check in report.checks:
+        for difference in check.differences:
+            if difference.undecided:
+                yield (
+                    f"output '{difference.name}' at {sizes_text(check)} differs from {report.reference} by "
+                    f"{difference.absolute:.3g}, {difference.roundings:.1f} times what a change of weights and inputs "
+                    "in their last bit does there: not judged; give typical values with --input"
+                )
 
 
 def fault(difference: Difference) -> str:
@@ -198,32 +227,34 @@ def _choices(manifest: Manifest, at: Mapping[str, Sequence[int]]) -> list[tuple[
     return choices
 
 
-def _check(
-    session: Session,
-    run_reference: references.Runner,
-    sources: Mapping[str, samples.Source],
-    sizes: Mapping[str, int],
-    tolerance: Tolerance | None,
-    *,
-    required: bool,
-) -> Check:
-    arrays, dims = samples.sample_inputs(session.manifest, sources, sizes)
+def _check(trial: _Trial, sizes: Mapping[str, int], *, required: bool) -> Check:
+    manifest = trial.session.manifest
+    arrays, dims = samples.sample_inputs(manifest, trial.sources, sizes)
     try:
-        actual = session.run(arrays)
+        actual = trial.session.run(arrays)
     except ShapeError as error:
         if required:
             raise
         return Check(dims, skipped=str(error))
     try:
-        expected = run_reference(arrays)
+        expected = trial.run_reference(arrays)
     except Exception as error:  # each reference raises exceptions of its own
         raise ReferenceRefusal(f"the reference cannot run the model at {dims}: {error}") from error
     differences = tuple(
         difference
-        for structure in session.manifest.given
-        for difference in compare_values(structure, actual[structure.name], expected[structure.name], tolerance)
+        for structure in manifest.given
+        for difference in compare_values(structure, actual[structure.name], expected[structure.name], trial.tolerance)
     )
-    return Check(dims, differences)
+    check = Check(dims, differences)
+    return check if check.within or trial.tolerance is not None else _with_spreads(check, trial, arrays, expected)
+
+
+def _with_spreads(check: Check, trial: _Trial, inputs: Mapping[str, Any], expected: Mapping[str, Any]) -> Check:
+    from deploykit.rounding import spreads
+
+    found = spreads(trial.model, trial.reference, inputs, expected, trial.session.manifest.given)
+    differences = (d.in_roundings(found[d.name]) if d.name in found else d for d in check.differences)
+    return replace(check, differences=tuple(differences))
 
 
 def _names(dims: Sequence[DimEntry]) -> str:

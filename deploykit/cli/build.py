@@ -114,7 +114,7 @@ def build(
         typer.Option(
             "--check",
             help="Before the folder is put in its place, run it at both ends of the bounds of its dims and compare "
-            "with ONNX Runtime; exit code 1, and no folder, when a result differs.",
+            "with ONNX Runtime; exit code 1, and no folder, when a result differs by more than rounding does.",
         ),
     ] = False,
     inputs: Inputs = None,

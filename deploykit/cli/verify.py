@@ -71,12 +71,15 @@ def verify(
 
     Exit code 1 when an output is out of tolerance: |actual - expected| > atol + rtol * |expected|. Relative and ULP
     errors are taken where the expected value is at least atol in magnitude.
+
+    Without --rtol and --atol an output is not judged where the model amplifies rounding: where the error is at most 12
+    times what a change of weights and inputs in their last bit does to the reference itself.
     """
     from deploykit.comparison import Tolerance
     from deploykit.reference import find_source
     from deploykit.samples import parse_sources
     from deploykit.session import open as open_artifact
-    from deploykit.verify import mismatch
+    from deploykit.verify import mismatch, undecided
     from deploykit.verify import verify as verify_artifact
 
     if (rtol is None) != (atol is None):
@@ -96,9 +99,12 @@ def verify(
         print_json(_document(report))
     else:
         _show(report)
-    if not report.within:
+    if report.wrong:
         raise MismatchError(mismatch(report))
-    messages.print(good("All outputs are within tolerance."))
+    if report.within:
+        messages.print(good("All outputs are within tolerance."))
+    for note in undecided(report):
+        messages.print(doubtful(note))
 
 
 def _document(report: Report) -> dict[str, Any]:
@@ -107,11 +113,14 @@ def _document(report: Report) -> dict[str, Any]:
             "dims": check.sizes,
             "skipped": check.skipped,
             "within": check.within,
-            "outputs": [{**asdict(difference), "within": difference.within} for difference in check.differences],
+            "outputs": [
+                {**asdict(difference), "within": difference.within, "wrong": difference.wrong}
+                for difference in check.differences
+            ],
         }
         for check in report.checks
     ]
-    return {"reference": report.reference, "within": report.within, "checks": checks}
+    return {"reference": report.reference, "within": report.within, "wrong": report.wrong, "checks": checks}
 
 
 def _show(report: Report) -> None:
@@ -131,7 +140,10 @@ def _show(report: Report) -> None:
 def _cells(difference: Difference) -> tuple[str | Text, ...]:
     from deploykit.verify import fault
 
-    verdict = good("within tolerance") if difference.within else bad(fault(difference))
+    if difference.undecided:
+        verdict = doubtful(f"not judged: {difference.roundings:.1f} times what rounding does")
+    else:
+        verdict = good("within tolerance") if difference.within else bad(fault(difference))
     numbers = (f"{difference.absolute:.3g}", f"{difference.relative:.3g}")
     ulp = "" if difference.ulp is None else f"{difference.ulp:,}"
     return (difference.name, str(list(difference.shape)), *numbers, ulp, verdict)

@@ -130,6 +130,39 @@ def test_an_end_that_cannot_be_run_is_a_note(deploykit, tmp_path: Path) -> None:
     assert "neither end" in result.err
 
 
+VARIANCE = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[n, 256] x) => (float[n, 1] y) {
+  mean = ReduceMean<axes = [1]>(x)
+  squares = Mul(x, x)
+  mean_of_squares = ReduceMean<axes = [1]>(squares)
+  square_of_mean = Mul(mean, mean)
+  y = Sub(mean_of_squares, square_of_mean)
+}"""
+
+
+def test_what_rounding_decides_is_a_note(deploykit, tmp_path: Path) -> None:
+    """The mean of squares less the square of the mean: of numbers around 1000 it has one digit, of others six."""
+    path, place = tmp_path / "variance.onnx", tmp_path / "dist"
+    onnx.save(onnx.parser.parse_model(VARIANCE), path)
+    arguments = ("build", path, "-o", place, "--dim", "n=1..64", "--check", "--input")
+    result = deploykit(*arguments, "x=random:0:999..1001")
+    assert result.code == 0, result.err
+    note = "output 'y' at n=64 differs from onnxruntime by "
+    assert note in " ".join(result.err.split())
+    assert note in (place / "manifest.json").read_text()
+    assert "differs" not in deploykit(*arguments, "x=random:0:-1..1").err
+
+    verify = ("verify", place, "--model", path, "--at", "n=64", "--input", "x=random:0:999..1001")
+    result = deploykit(*verify)
+    assert result.code == 0, result.err
+    assert "not judged" in result.out
+    assert note in " ".join(result.err.split())
+    (check,) = deploykit(*verify, "--json").document["checks"]
+    (output,) = check["outputs"]
+    assert (output["within"], output["wrong"]) == (False, False)
+    assert deploykit(*verify, "--rtol", 1e-3, "--atol", 1e-5).code == 1
+
+
 def test_values_that_onnxruntime_refuses_leave_nothing(deploykit, table: Path, tmp_path: Path) -> None:
     result = deploykit("build", table, "-o", tmp_path / "dist", "--check", "--input", "ids=random:0:90..99")
     assert result.code == 2

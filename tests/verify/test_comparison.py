@@ -99,3 +99,13 @@ def test_sequences_and_absent_values_are_compared_item_by_item() -> None:
     assert result.problem == "it is absent, expected present"
     (result,) = compare_values(optional, f32(1), f32(2))
     assert (result.name, result.outside) == ("y_0", 1)
+
+
+def test_errors_are_counted_in_tolerances() -> None:
+    result = compare("y", f32(1, 7, 0, 5), f32(1, 4, 0, 1), Tolerance(rtol=0.5, atol=1))
+    assert result.tolerances == pytest.approx(4 / 1.5)
+    assert result.mean_tolerances == pytest.approx(np.sqrt((1 + (4 / 1.5) ** 2) / 4))
+    result = compare("y", np.array([1, 5]), np.array([1, 2]))
+    assert (result.tolerances, result.mean_tolerances) == (3, pytest.approx(np.sqrt(4.5)))
+    largest = np.array([np.finfo(np.float64).max])
+    assert compare("y", -largest, np.zeros(1)).mean_tolerances == np.inf
