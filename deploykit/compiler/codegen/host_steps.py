@@ -254,6 +254,11 @@ def _gpu_copy(scope: Scope, target: int, source: int, offset: str) -> Lines:
     return lines
 
 
+def _operand(text: str) -> str:
+    """C text of an expression as an operand of others."""
+    return text if text.isidentifier() or text.isdigit() else f"({text})"
+
+
 def _marked(number: int) -> str:
     """Tells a profiler that a step begins."""
     return f"DK_STEP({number});"
@@ -303,8 +308,8 @@ def _copy_slice(scope: Scope, step: CopySlice, _unread: frozenset[str], number: 
         available = f"outputs[{storage.index}].bytes"
     else:
         assert isinstance(storage, ArenaStorage)
-        available = f"(uint64_t){scope.size(scope.program.arena.slots[storage.slot].size)}"
-    end = scope.size((step.row + 1) * element_count(source.shape) * item_bytes(source.dtype))
+        available = f"(uint64_t){_operand(scope.size(scope.program.arena.slots[storage.slot].size))}"
+    end = _operand(scope.size((step.row + 1) * element_count(source.shape) * item_bytes(source.dtype)))
     return [_marked(number), *statement(f"if ((uint64_t){end} <= {available}) {{"), *indented(copy), "}"]
 
 
@@ -319,7 +324,7 @@ def _if(scope: Scope, step: If, unread: frozenset[str], number: int) -> Lines:
 def _loop(scope: Scope, step: Loop, unread: frozenset[str], number: int) -> Lines:
     index, count = scope.variable(step.index), scope.variable(step.count)
     scope.read_variables.add(index)
-    trips = "" if step.trips is None else f"{index} < {scope.expr(step.trips)}"
+    trips = "" if step.trips is None else f"{index} < {_operand(scope.expr(step.trips))}"
     body: Lines = []
     if step.condition is not None:
         body += [f"if (!*{scope.tensor(step.condition)}) {{", INDENT + "break;", "}"]

@@ -135,7 +135,22 @@ _POINTWISE: Mapping[str, Callable[..., Any]] = {
 
 _VARIADIC: Mapping[str, Callable[[Any, Any], Any]] = {"Min": minimum, "Max": maximum}
 
+EXACT = 1 << 24
+"""Up to here every integer is a float32; a larger one is not rounded to less."""
+
+
+def _less_of_floats(a: Any, b: Any) -> Any:
+    """A size as a float compared with a whole number: as integers, which gives the same."""
+    size, number = (a, b) if isinstance(a, ir.Expr) else (b, a)
+    whole = not isinstance(number, ir.Expr) and float(number).is_integer() and abs(number) < EXACT
+    if not whole or not isinstance(size, tirx.Cast) or not str(size.value.ty.dtype).startswith("int"):
+        return None
+    return less(size.value, int(number)) if size is a else less(int(number), size.value)
+
+
 _FLOATS: Mapping[str, Callable[..., Any]] = {
+    "Less": _less_of_floats,
+    "Greater": lambda a, b: _less_of_floats(b, a),
     "Add": lambda a, b: a + b,
     "Sub": lambda a, b: a - b,
     "Mul": lambda a, b: a * b,

@@ -199,6 +199,41 @@ def test_rows_of_a_loop_that_ends_by_its_condition(trips: str, after: str) -> No
         check(model, *none, expected=[[g["x"], np.zeros((0, len(g["x"])), np.float32)] for g in none])
 
 
+@pytest.mark.parametrize("begins", ["Less(nothing, until)", "Less(none, limit)", "Identity(yes)"])
+@pytest.mark.parametrize("goes_on", ["Less(a, b)", "Greater(b, a)", "Less(next, l)", "Less(next, limit)"])
+@pytest.mark.parametrize("after", ["Identity(l)", "Sub(l, one)"])
+def test_loops_that_count_have_a_known_number_of_rows(begins: str, goes_on: str, after: str) -> None:
+    """As long as nothing changes what they count to."""
+    model = parse(f"""(float[n,2] x) => (int32 last, float[k,2] rows) {{
+        zero = Constant<value=int64 {{0}}>() one = Constant<value=int32 {{1}}>() none = Constant<value=int32 {{0}}>()
+        nothing = Constant<value=float {{0}}>() yes = Constant<value=bool {{1}}>()
+        shape = Shape(x) size = Gather(shape, zero) all = Cast<to=6>(size) limit = Sub(all, one)
+        until = Cast<to=1>(limit)
+        begins = {begins}
+        last, end, rows = Loop("", begins, none, limit) <body = step (int64 number, bool c, int32 i, int32 l)
+                                                      => (bool goes_on, int32 next, int32 passed, float[2] row) {{
+            read = Gather(x, i) row = Neg(read)
+            next = Add(i, one) a = Cast<to=1>(next) b = Cast<to=1>(l)
+            goes_on = {goes_on}
+            passed = {after}
+        }}>
+    }}""")
+    changes = "Sub" in after and "limit" not in goes_on
+    (count,) = (port.shape[0] for port in deploykit.load(model).outputs if port.name == "rows")
+    assert ("iterations" in str(count)) == changes
+
+    def rows(n: int) -> int:
+        done, limit = 0, n - 1
+        going = "yes" in begins or limit > 0
+        while going:
+            done, going, limit = done + 1, done + 1 < limit, limit - changes
+        return done
+
+    feeds = [{"x": numbers(n, 2)} for n in (7, 2, 1)]
+    counts = [rows(len(run["x"])) for run in feeds]
+    check(model, *feeds, expected=[[np.int32(k), -run["x"][:k]] for k, run in zip(counts, feeds, strict=True)])
+
+
 def test_rows_of_a_loop_in_a_loop_that_both_end_by_their_conditions() -> None:
     model = """(float[n] x, float limit) => (float[k,n] sums) {
         go = Constant<value=bool {1}>()

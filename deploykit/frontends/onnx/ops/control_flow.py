@@ -2,7 +2,8 @@
 
 Bodies become functions that the program runs in place (`deploykit.compiler.graph.control_flow`). Inside a body the
 iteration number is an integer variable, and the condition that let the iteration start is true. State tensors must keep
-their shape. A loop that carries strings, sequences or optionals is written out, iteration by iteration.
+their shape. A loop whose condition only counts (`counting`) has a trip count. A loop that carries strings,
+sequences or optionals is written out, iteration by iteration.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from deploykit.compiler.graph import control_flow
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.context import Context
+from deploykit.frontends.onnx.counting import rounds
 from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.integers import equal, maximum
+from deploykit.frontends.onnx.integers import equal, maximum, minimum, select
 from deploykit.frontends.onnx.node import Node, from_front
 from deploykit.frontends.onnx.ops.joining import concat
 from deploykit.frontends.onnx.ops.layout import transpose
@@ -69,12 +71,29 @@ def loop(
     )
     going, *results = body.tensors
     endless = going.array is not None and bool(going.array.reshape(-1)[0])
+    counted = _counted(ctx, graph, condition, state, scope)
+    if counted is not None:
+        trips = counted if trips is None else ctx.simplify(minimum(trips, counted))
+        endless = True
     if endless:
         if trips is None:
             raise Unsupported("a loop without trip count whose condition never changes")
         return _loop(ctx, body, trips, None, state, results, index, drop=1)
     start = condition if condition is not None else constant(np.asarray(True))
     return _loop(ctx, body, trips, ctx.reshape(start, ()), state, results, index, drop=0)
+
+
+def _counted(
+    ctx: Context, graph: ir.Graph, condition: Value | None, state: Sequence[Value], scope: Scope
+) -> IntExpr | None:
+    """How often a loop goes round that counts, where it is known whether it begins."""
+    if condition is not None and not condition.is_known:
+        return None
+    found = rounds(ctx, graph, state, scope)
+    if found is None or condition is None:
+        return found
+    (begins,) = condition.known_elements().reshape(-1)
+    return ctx.simplify(select(begins, found, 0))
 
 
 def _unrolled(

@@ -1,0 +1,108 @@
+"""Loops that count: how often one goes round whose condition compares a counter with a number.
+
+Exporters of Keras write a recurrent layer as a Loop without a trip count. Its body has
+
+    next = Add(i, one)      goes_on = Less(next, n)
+
+where `i` is a state that begins with a known integer and becomes `next`, `one` is a constant, and `n` is known: a state
+that the body passes on unchanged, or a value from outside. When it has begun, such a loop goes round until `next`
+reaches `n`, and once at least. Casts may stand before the Less: up to `EXACT`, which is then required, they change no
+number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import onnx_ir as ir
+
+from deploykit.frontends.onnx.integers import is_plain, less_equal, maximum
+from deploykit.frontends.onnx.symbolic import EXACT
+from deploykit.frontends.onnx.value import AnyValue, Value
+
+if TYPE_CHECKING:
+    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.frontends.onnx.context import Context
+
+
+def rounds(
+    ctx: Context, body: ir.Graph, state: Sequence[Value], outside: Mapping[str, AnyValue | None]
+) -> IntExpr | None:
+    """How often the body of a loop that has begun runs, as far as its own condition ends it."""
+    test = _uncast(body.outputs[0]).producer()
+    if test is None or test.domain or test.op_type not in ("Less", "Greater"):
+        return None
+    compared = [v for v in test.inputs if v is not None]
+    left, right = map(_uncast, compared)
+    exact = [_unchanged(v) for v in compared] == [left, right]
+    following, limit = (left, right) if test.op_type == "Less" else (right, left)
+    step = following.producer()
+    if step is None or step.domain or step.op_type != "Add":
+        return None
+    given = {v.name: i for i, v in enumerate(body.inputs[2:])}
+    ends = [_unchanged(v).name for v in body.outputs[1 : 1 + len(state)]]
+    operands = [_unchanged(v) for v in step.inputs if v is not None]
+    for counter, one in (operands, reversed(operands)):
+        position = given.get(counter.name)
+        if position is None or ends[position] != following.name or _constant(one, outside) != 1:
+            continue
+        first = _integer(ctx, state[position])
+        place = given.get(limit.name)
+        if place is None:
+            last = _integer(ctx, outside.get(limit.name or ""))
+        else:
+            last = _integer(ctx, state[place]) if ends[place] == limit.name else None
+        if first is None or last is None or not (exact or _is_exact(ctx, first, last)):
+            return None
+        return ctx.simplify(maximum(last - first, 1))
+    return None
+
+
+def _is_exact(ctx: Context, first: IntExpr, last: IntExpr) -> bool:
+    """Whether casts of the counter and its limit change no number; of a symbolic limit that is required."""
+    if not is_plain(first) or abs(first) > EXACT or (is_plain(last) and abs(last) > EXACT):
+        return False
+    ctx.require(less_equal(last, EXACT), f"it counts to {{}} by numbers that are exact up to {EXACT}", last)
+    return True
+
+
+def _unchanged(value: ir.Value) -> ir.Value:
+    node = value.producer()
+    while node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
+        value = node.inputs[0]
+        node = value.producer()
+    return value
+
+
+def _uncast(value: ir.Value) -> ir.Value:
+    """What a value was cast from, where nothing but casts to signed numbers of 32 bits or more lies between."""
+    value = _unchanged(value)
+    node = value.producer()
+    while node is not None and node.op_type == "Cast" and node.inputs[0] is not None:
+        if node.attributes["to"].as_int() not in _WIDE:
+            break
+        value = _unchanged(node.inputs[0])
+        node = value.producer()
+    return value
+
+
+_WIDE = (ir.DataType.INT32, ir.DataType.INT64, ir.DataType.FLOAT, ir.DataType.DOUBLE)
+
+
+def _constant(value: ir.Value, outside: Mapping[str, AnyValue | None]) -> int | None:
+    tensor = ir.convenience.get_const_tensor(value)
+    if tensor is not None:
+        return int(tensor.numpy().reshape(-1)[0]) if tensor.size == 1 else None
+    known = outside.get(value.name or "")
+    if isinstance(known, Value) and known.array is not None and known.array.size == 1:
+        return int(known.array.reshape(-1)[0])
+    return None
+
+
+def _integer(ctx: Context, value: AnyValue | None) -> IntExpr | None:
+    """The only element of a tensor of integers, where it is known."""
+    if not isinstance(value, Value) or value.dtype not in ("int32", "int64") or not value.is_known:
+        return None
+    elements = value.known_elements()
+    return ctx.ints(value)[0] if elements.size == 1 else None
