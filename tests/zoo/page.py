@@ -23,6 +23,7 @@ MARKS = {
     "crash": "crash",
     "unjudged": "?",
     "invalid": "-",
+    "listed": "†",
 }
 
 INTRODUCTION = """\
@@ -38,7 +39,8 @@ is off, PyTorch in float64 decides.
 An error is the largest difference over the largest magnitude of the output; up to 1e-4 is right. *Ratio* is the time of
 ONNX Runtime over that of `host`, one thread, at the largest of the four sizes: above 1 deploykit is faster. *Build* is
 processor time for `host`, the check at the ends of the bounds included. ✓ agrees at every size; - means that ONNX
-Runtime cannot run the export either: the exporter wrote an invalid model. A blank was not run."""
+Runtime cannot run the export either: the exporter wrote an invalid model. † is listed with its reason at the end. A
+blank was not run."""
 
 
 def write(results: Mapping[str, Result]) -> None:
@@ -57,13 +59,13 @@ def text(results: Mapping[str, Result]) -> str:
 
 def _summary(made: Mapping[str, Result]) -> list[str]:
     rows = [
-        "| target | exports | right | wrong | refused | crash | cannot be judged | invalid exports |",
-        "|---|" + "---:|" * 7,
+        "| target | exports | right | wrong | refused | crash | cannot be judged | invalid exports | listed |",
+        "|---|" + "---:|" * 8,
     ]
     for target in TARGETS:
-        count = Counter(r.targets[target]["status"] for r in made.values() if target in r.targets)
+        count = Counter(_status(result, target) for result in made.values() if target in result.targets)
         if count:
-            cells = [count[status] for status in ("right", "wrong", "refused", "crash", "unjudged", "invalid")]
+            cells = [count[status] for status in MARKS]
             rows.append(f"| {target} | {count.total()} | " + " | ".join(map(str, cells)) + " |")
     architectures = {result.architecture.removesuffix("-past").removesuffix("-static") for result in made.values()}
     ratios = [r.targets["host"]["ratio"] for r in made.values() if r.targets.get("host", {}).get("ratio")]
@@ -84,6 +86,11 @@ def _families(made: Mapping[str, Result]) -> dict[str, list[str]]:
     return {family: names for family, names in found.items() if names}
 
 
+def _status(result: Result, target: str) -> str:
+    """What became of an export, a key of `MARKS`."""
+    return "listed" if f"{result.name} {target}" in exceptions() else str(result.targets[target]["status"])
+
+
 def _family(result: Result) -> str:
     if result.exporter == packages.EXPORTER:
         return "packages"
@@ -97,7 +104,7 @@ def _table(results: Iterable[Result]) -> str:
         "|---|---|---|---|---|---|---|---:|---:|---:|",
     ]
     for result in results:
-        marks = [MARKS[result.targets[t]["status"]] if t in result.targets else "" for t in TARGETS]
+        marks = [MARKS[_status(result, t)] if t in result.targets else "" for t in TARGETS]
         errors = [found["error_max"] for found in result.targets.values() if found.get("error_max") is not None]
         host = result.targets.get("host", {})
         cells = [

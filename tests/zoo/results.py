@@ -7,6 +7,7 @@ machine adds to what is known instead of starting again.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,8 +72,8 @@ def _stored(result: Result) -> dict[str, Any]:
 
 
 def _short(value: Any) -> Any:
-    """A message without where the project lies on this machine, and no longer than `MESSAGE`."""
-    return value.replace(f"{ROOT}/", "")[:MESSAGE] if isinstance(value, str) else value
+    """A message without where the project lies on a machine, and no longer than `MESSAGE`."""
+    return re.sub(r"/\S*/(?=build/zoo/)", "", value)[:MESSAGE] if isinstance(value, str) else value
 
 
 def exceptions() -> dict[str, str]:
