@@ -138,7 +138,8 @@ def test_the_page_shows_faults_and_measurements() -> None:
 
 def test_a_run_adds_to_what_others_found(tmp_path: Path) -> None:
     stored, folder = tmp_path / "measured.json", tmp_path / "zoo"
-    right, crash = {"status": "right", "ratio": 2.5}, {"status": "crash", "error": f"cannot load {ROOT}/build/zoo/m " + "x" * 9999}
+    right = {"status": "right", "ratio": 2.5}
+    crash = {"status": "crash", "error": f"cannot load {ROOT}/build/zoo/m " + "x" * 9999}
     elsewhere = {
         "bert.dynamo": Result("bert.dynamo", {"dims": ["seq"], "seconds": 3}, {"host": crash, "wasm": right}),
         "vit.legacy": Result("vit.legacy", {"error": "no"}, {}),
