@@ -35,11 +35,12 @@ def as_they_are(ctx: Context, values: Sequence[AnyValue]) -> Sequence[AnyValue]:
 @dataclass(frozen=True)
 class Subgraph:
     """A function of the module. Its parameters are the explicit ones, then `captured` in order; it gives the leaves of
-    the `results`."""
+    the `results`. `sizes` are the data dims that it sets."""
 
     function: tvm_ir.GlobalVar
     captured: tuple[relax.Expr, ...]
     results: tuple[AnyValue, ...]
+    sizes: frozenset[tirx.Var]
 
     @property
     def tensors(self) -> list[Value]:
@@ -82,7 +83,7 @@ def build(
     the values of the graph's inputs from them. `iteration` is the number of the iteration, in a loop. What is required
     inside of it is checked when it runs, and not assumed outside.
     """
-    assumed = ctx.shared.facts.mark()
+    assumed, known = ctx.shared.facts.mark(), len(ctx.shared.data_dims)
     outer = {n: leaves(ctx, scope[n]) for n in captured if scope[n] is not POISON}
     tensors = [(n, v) for n, parts in outer.items() for v in parts if _computed(v)]
     tensors += [] if ctx.seed is None else [(SEED, ctx.seed)]
@@ -111,7 +112,8 @@ def build(
     gvar = tvm_ir.GlobalVar(function_name)
     relax.expr._update_type(gvar, function.ty)  # noqa: SLF001  a GlobalVar made by hand has no public way to its type
     ctx.shared.functions[gvar] = function
-    return Subgraph(gvar, tuple(ctx.tensor(v) for _, v in tensors), tuple(results))
+    sizes = frozenset(dim.var for dim in ctx.shared.data_dims[known:])
+    return Subgraph(gvar, tuple(ctx.tensor(v) for _, v in tensors), tuple(results), sizes)
 
 
 def _parameter(ctx: Context, name: str, like: Value) -> Value:

@@ -234,6 +234,17 @@ def test_loops_that_count_have_a_known_number_of_rows(begins: str, goes_on: str,
     check(model, *feeds, expected=[[np.int32(k), -run["x"][:k]] for k, run in zip(counts, feeds, strict=True)])
 
 
+def test_rows_whose_sizes_the_body_of_a_loop_finds_are_refused() -> None:
+    model = parse("""(float[n] x, int64 t, bool go) => (float[k,m] rows) {
+        rows = Loop(t, go) <body = step (int64 i, bool c) => (bool d, int64[1,m] row) {
+            d = Identity(c)
+            row = NonZero(x)
+        }>
+    }""")
+    with pytest.raises(deploykit.UnsupportedModelError, match="rows whose size its body finds"):
+        deploykit.load(model)
+
+
 def test_rows_of_a_loop_in_a_loop_that_both_end_by_their_conditions() -> None:
     model = """(float[n] x, float limit) => (float[k,n] sums) {
         go = Constant<value=bool {1}>()

@@ -17,6 +17,7 @@ import numpy as np
 import onnx_ir as ir
 from tvm import relax, tirx
 
+from deploykit.compiler.dims import free_vars
 from deploykit.compiler.graph import control_flow
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.dtypes import storage_dtype
@@ -191,6 +192,8 @@ def _loop(
     for before, after in zip(state, ends, strict=True):
         if not _same_sizes(ctx, before, after) or before.dtype != after.dtype:
             raise Unsupported(f"a loop that changes a state from {before} to {after}")
+    if any(var in body.sizes for row in rows for n in row.shape for var in free_vars(n)):
+        raise Unsupported("a loop that collects rows whose size its body finds, of which each may have another")
     count = ctx.new_dim("iterations", 0, trips)
     done: IntExpr = count if condition is not None or trips is None else trips
     shapes = [v.shape for v in state] + [(done, *(ctx.simplify(maximum(n, 0)) for n in r.shape)) for r in rows]
@@ -294,7 +297,7 @@ def _scan(
         lambda inner, results: _as_declared(inner, graph, results, state),
         index,
     )
-    with_sources = Subgraph(body.function, (*(ctx.tensor(s) for s in sources), *body.captured), body.results)
+    with_sources = replace(body, captured=(*(ctx.tensor(s) for s in sources), *body.captured))
     results = _loop(ctx, with_sources, trips, None, state, body.tensors, index, drop=0)
     collected = results[len(state) :]
     directions = node.ints("scan_output_directions", [0] * len(collected))
