@@ -23,6 +23,7 @@ from tests.zoo.case import ROUNDS, Case, Input
 
 EXPORTER = "package"
 
+FRAMES = {"samples": (576, 512, 256, 640), "batch": (1, 2, 3, 1)}
 WAVES = {"samples": (16000, 801, 4003, 1600), "batch": (1, 2, 3, 1)}
 LINES = {"width": (320, 101, 64, 200), "batch": (1, 2, 3, 1)}
 
@@ -44,7 +45,7 @@ def _audio(file: str) -> Shipped:
 
 def _voice(file: str, *others: Input) -> Shipped:
     state = Input("state", (2, "batch", 128))
-    return Shipped("silero-vad==6.2.3", file, (Input("input", ("batch", 576)), state, *others))
+    return Shipped("silero-vad==6.2.3", file, (Input("input", ("batch", "samples")), state, *others), FRAMES)
 
 
 def _image(requirement: str, file: str, name: str, *shape: int | str, **sizes: tuple[int, ...]) -> Shipped:
