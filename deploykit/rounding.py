@@ -26,6 +26,7 @@ from onnx import external_data_helper, helper, numpy_helper
 from deploykit import reference as references
 from deploykit.comparison import Difference, compare_values
 from deploykit.errors import UsageError
+from deploykit.frontends.onnx.graphs import nested
 from deploykit.structure import Structure
 
 _Graph: TypeAlias = onnx.GraphProto | onnx.FunctionProto
@@ -99,7 +100,7 @@ def _moved_value(value: Any, generator: np.random.Generator) -> Any:
 
 def move_weights(model: onnx.ModelProto, generator: np.random.Generator) -> None:
     """Move, in place, what the module says of constants, in all graphs and functions of a model."""
-    graphs = [graph for outer in (model.graph, *model.functions) for graph in _graphs(outer)]
+    graphs = [graph for outer in (model.graph, *model.functions) for graph in (outer, *nested(outer.node))]
     constants = [constant for graph in graphs for constant in _constants(graph)]
     weights = {name for name, tensor in constants if math.prod(tensor.dims) > _FEW}
     scales = {
@@ -118,21 +119,11 @@ def moved(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Each element of an array of floats, but whole numbers, replaced by one of its two neighbours."""
     if array.dtype not in _FLOATS:
         return array
-    bits = array.view(f"u{array.itemsize}")
-    one = bits.dtype.type(1)
     up = generator.integers(0, 2, array.shape, dtype=bool)
     stays = ~np.isfinite(array) | (np.trunc(array) == array)
-    result: np.ndarray = np.where(stays, bits, np.where(up, bits + one, bits - one)).view(array.dtype)
+    towards = np.where(up, np.copysign(np.inf, array), 0).astype(array.dtype)
+    result: np.ndarray = np.where(stays, array, np.nextafter(array, towards))
     return result
-
-
-def _graphs(graph: _Graph) -> Iterator[_Graph]:
-    """A graph and those in it."""
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _graphs(inner)
 
 
 def _constants(graph: _Graph) -> Iterator[tuple[str, onnx.TensorProto]]:

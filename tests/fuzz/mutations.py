@@ -7,11 +7,13 @@ graph in it. New contents are extremes, near misses, what the model has elsewher
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
+
+from deploykit.frontends.onnx.graphs import nested
 
 Mutation = Callable[[onnx.ModelProto, random.Random], str | None]
 """Changes the model in place; `None` when it has nothing of the kind."""
@@ -53,17 +55,13 @@ def mutate(model: onnx.ModelProto, chooser: random.Random, count: int) -> tuple[
     return copy, said
 
 
-def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+def graphs(graph: onnx.GraphProto) -> tuple[onnx.GraphProto, ...]:
     """The graph and all in it."""
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from graphs(inner)
+    return (graph, *nested(graph.node))
 
 
 def _graph(model: onnx.ModelProto, chooser: random.Random) -> onnx.GraphProto:
-    return chooser.choice(list(graphs(model.graph)))
+    return chooser.choice(graphs(model.graph))
 
 
 def _node(model: onnx.ModelProto, chooser: random.Random) -> onnx.NodeProto | None:

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,7 @@ def _short(value: Any) -> Any:
     return re.sub(r"/\S*/(?=build/zoo/)", "", value)[:MESSAGE] if isinstance(value, str) else value
 
 
+@cache
 def exceptions() -> dict[str, str]:
     """Reasons by `NAME.EXPORTER TARGET`."""
     lines = EXCEPTIONS.read_text().splitlines()

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 import onnx
 
 from deploykit.errors import UnsupportedModelError
+from deploykit.frontends.onnx.graphs import graphs_of
 
 WIDEST_AXIS = 2**31 - 1
 
@@ -57,7 +58,7 @@ def _check_node(node: onnx.NodeProto, label: str, *, in_function: bool) -> None:
             f"{label}: {node.op_type} '{name}': {reason}. Correct the model or export it again."
         )
     for attribute in node.attribute:
-        for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+        for graph in graphs_of(attribute):
             _check_graph(graph, label, f"'{attribute.name}' of {node.op_type} '{node.name}'")
 
 

@@ -1,12 +1,14 @@
-"""The order of nodes. The specification wants each one behind what it reads; ONNX Runtime does not mind, so that models
-are around whose nodes some tool has appended at the end."""
+"""The order of nodes. The specification wants each one behind what it reads. ONNX Runtime does not insist on it in the
+graph of a model, so that models are around whose nodes some tool has appended at the end."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import onnx
+
+from deploykit.frontends.onnx.graphs import nested
 
 
 def in_order(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -19,13 +21,6 @@ def in_order(proto: onnx.ModelProto) -> onnx.ModelProto:
     del found.graph.node[:]
     found.graph.node.extend(proto.graph.node[at] for at in order)
     return found
-
-
-def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        if attribute.type == onnx.AttributeProto.GRAPH:
-            yield attribute.g
-        yield from attribute.graphs
 
 
 def _order(nodes: Sequence[onnx.NodeProto]) -> list[int]:
@@ -52,7 +47,6 @@ def _order(nodes: Sequence[onnx.NodeProto]) -> list[int]:
 def _reads(node: onnx.NodeProto) -> Iterable[str]:
     """Names that a node reads, or that a graph within it may: some of those are its own."""
     yield from node.input
-    for graph in _subgraphs(node):
-        for inner in graph.node:
-            yield from _reads(inner)
+    for graph in nested([node]):
+        yield from (name for inner in graph.node for name in inner.input)
         yield from (output.name for output in graph.output)
