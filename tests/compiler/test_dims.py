@@ -296,11 +296,7 @@ def test_an_upper_bound_without_data_dims_is_never_exceeded(expr, values, data):
 def test_a_magnitude_is_nowhere_exceeded(expr, values):
     """Neither by the value nor by what it is computed from."""
     most = evaluate(magnitude(expr, (BATCH, SEQ)), values)
-    waiting = [expr]
-    while waiting:
-        part = waiting.pop()
-        assert abs(evaluate(part, values)) <= most
-        waiting.extend(operands(part))
+    assert all(abs(evaluate(part, values)) <= most for part in computed(expr))
 
 
 @settings(deadline=None)
@@ -308,11 +304,27 @@ def test_a_magnitude_is_nowhere_exceeded(expr, values):
 @example(BATCH * SEQ, {**dict.fromkeys(VARS, 1), BATCH: 0})
 def test_nothing_on_the_way_is_beyond_the_largest(expr, values):
     most = largest(expr, {var: (0, value) for var, value in values.items()})
-    waiting = [expr]
+    assert all(abs(evaluate(part, values)) <= most for part in computed(expr))
+
+
+def computed(expr):
+    """All that is computed on the way to `expr`, and `expr` itself."""
+    parts, waiting = [expr], [expr]
     while waiting:
-        part = waiting.pop()
-        assert abs(evaluate(part, values)) <= most
-        waiting.extend(operands(part))
+        found = operands(waiting.pop())
+        parts += [part for part in found if not isinstance(part, tirx.IntImm)]
+        waiting += found
+    return parts
+
+
+def test_a_limit_that_leads_to_the_end_does_not_count():
+    """As a Slice to the end leaves it: there is no reason to refuse 8 bytes."""
+    size = tirx.min(BATCH * SEQ, tirx.IntImm("int64", 2**63 - 1)) * 8
+    assert largest(size, {BATCH: (0, 3), SEQ: (0, 5)}) == 120
+    assert evaluate(magnitude(size, VARS), {BATCH: 3, SEQ: 5}) == 120
+    lowest = tirx.max(BATCH - SEQ, tirx.IntImm("int64", -(2**63 - 1))) + 2
+    assert evaluate(magnitude(lowest, VARS), {BATCH: 3, SEQ: 5}) == 10
+    assert evaluate(magnitude(tirx.max(BATCH, tirx.IntImm("int64", 2**63 - 1)) + 2, VARS), {BATCH: 3}) == 2**63 + 1
 
 
 def test_the_largest_of_nested_quotients_stays_near_their_value():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tvm import ir, tirx
 
 from deploykit.compiler.dims.evaluate import operands
+from deploykit.compiler.dims.ranges import LARGEST
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.bounds import Box
@@ -24,7 +25,7 @@ _OTHERS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod, tirx.Min, tirx.Max,
 
 def magnitude(expr: IntExpr, nonnegative: Collection[tirx.Var]) -> IntExpr:
     """Sums, products and maxima that are nowhere less than the distance from 0 of `expr`, and of all that is computed
-    on the way to it. `nonnegative`: variables never below 0.
+    on the way to it, which constants are not. `nonnegative`: variables never below 0.
 
     Raises:
         TypeError: `expr` has shifts, or operations on bits.
@@ -35,8 +36,8 @@ def magnitude(expr: IntExpr, nonnegative: Collection[tirx.Var]) -> IntExpr:
 
 
 def largest(expr: IntExpr, box: Box) -> int | None:
-    """At least the distance from 0 of `expr`, and of all that is computed on the way to it, anywhere in `box`; None
-    where a variable is not bounded. Unlike `magnitude`, it counts what constants divide.
+    """At least the distance from 0 of `expr`, and of all that is computed on the way to it, which constants are not,
+    anywhere in `box`; None where a variable is not bounded. Unlike `magnitude`, it counts what constants divide.
 
     Raises:
         TypeError: `expr` has shifts, or operations on bits.
@@ -57,16 +58,21 @@ def largest(expr: IntExpr, box: Box) -> int | None:
             most = known[0] // known[1] + 1
         else:
             most = int(_distance(part, known))
-        found.append(most)
+        if not isinstance(part, (int, tirx.IntImm)):
+            found.append(most)
         return most
 
-    return None if distance(expr) is None else max(found)
+    most = distance(expr)
+    return None if most is None else max(found, default=most)
 
 
 def _distance(expr: IntExpr, parts: Sequence[IntExpr]) -> IntExpr:
-    """At least the distance from 0 of `expr`, and of its operands, which are at most `parts` away."""
+    """At least the distance from 0 of `expr`, and of its operands but constants, which are at most `parts` away."""
     if isinstance(expr, (int, tirx.IntImm)):
         return abs(int(expr))
+    kept = _without_limit(expr, parts)
+    if kept is not None:
+        return kept
     if isinstance(expr, (tirx.Add, tirx.Sub)):
         return parts[0] + parts[1]
     if isinstance(expr, tirx.Mul):
@@ -76,6 +82,18 @@ def _distance(expr: IntExpr, parts: Sequence[IntExpr]) -> IntExpr:
     if isinstance(expr, _OTHERS):
         return reduce(_larger, parts)
     raise TypeError(f"not an integer expression over dims: {expr}")
+
+
+def _without_limit(expr: IntExpr, parts: Sequence[IntExpr]) -> IntExpr | None:
+    """The distance of what `expr` limits, if it limits something: from above by a constant that is at least 0, or from
+    below by one that is at most 0. Neither leads further from 0, however large the constant is, as in a Slice "to the
+    end"."""
+    if isinstance(expr, (tirx.Min, tirx.Max)):
+        sign = 1 if isinstance(expr, tirx.Min) else -1
+        for limit, part in ((expr.b, parts[0]), (expr.a, parts[1])):
+            if isinstance(limit, tirx.IntImm) and limit.value * sign >= 0:
+                return part
+    return None
 
 
 def _product(a: IntExpr, b: IntExpr) -> IntExpr:
@@ -92,4 +110,4 @@ def _larger(a: IntExpr, b: IntExpr) -> IntExpr:
 
 
 def _expr(value: IntExpr) -> Any:
-    return tirx.IntImm("int64", value) if isinstance(value, int) else value
+    return tirx.IntImm("int64", min(value, LARGEST)) if isinstance(value, int) else value

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from deploykit.errors import UsageError
 
-_LARGEST = 2**63 - 1
+LARGEST = 2**63 - 1
+"""The largest int64."""
 _RANGE = re.compile(r"(?P<fixed>\d+)|(?P<minimum>\d*)\.\.(?P<maximum>\d*)", re.ASCII)
 _HOW = "write NAME=MIN..MAX (batch=1..64), NAME=VALUE (seq=128) or NAME=MIN.. (n=1..)"
 
@@ -31,8 +32,8 @@ class DimRange:
             raise UsageError(
                 f"dim '{self.name}': the maximum {self.maximum} is below the minimum {self.minimum}; {_HOW}"
             )
-        if max(self.minimum, self.maximum or 0) > _LARGEST:
-            raise UsageError(f"dim '{self.name}': a bound is beyond the largest int64, {_LARGEST}")
+        if max(self.minimum, self.maximum or 0) > LARGEST:
+            raise UsageError(f"dim '{self.name}': a bound is beyond the largest int64, {LARGEST}")
 
     def __str__(self) -> str:
         if self.minimum == self.maximum:

@@ -21,13 +21,14 @@ from deploykit.frontends.dtypes import is_narrow_float, storage_dtype
 from deploykit.frontends.onnx.channels import all_last, first_of
 from deploykit.frontends.onnx.conversion import convert
 from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.integers import both, either, equal, expr, is_plain, less, less_equal, select
+from deploykit.frontends.onnx.integers import all_of, both, either, equal, expr, is_plain, less, less_equal, select
 from deploykit.frontends.onnx.narrow import decode
 from deploykit.frontends.onnx.value import Table, Value
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import IntExpr
     from deploykit.frontends.onnx.context import Context
+    from deploykit.frontends.onnx.integers import Condition
 
 
 def broadcast(ctx: Context, *values: Value) -> tuple[IntExpr, ...]:
@@ -69,6 +70,14 @@ def _join(ctx: Context, a: IntExpr, b: IntExpr, message: str) -> IntExpr:
 
 def _is_one(size: IntExpr) -> bool:
     return is_plain(size) and size == 1
+
+
+def broadcasts_to(shape: Sequence[IntExpr], target: Sequence[IntExpr]) -> Condition:
+    """Whether `shape` broadcasts to exactly `target`."""
+    if len(shape) > len(target):
+        return False
+    pairs = zip(shape, target[len(target) - len(shape) :], strict=True)
+    return all_of(either(equal(size, 1), equal(size, wanted)) for size, wanted in pairs)
 
 
 def broadcast_index(

@@ -29,8 +29,8 @@ _FLAGS = frozenset(
     (
         *("align_corners", "allowzero", "antialias", "ceil_mode", "center_point_box", "channels_last"),
         *("count_include_pad", "detect_negative", "detect_positive", "exclude_outside", "exclusive", "fmod"),
-        *("inverse", "is_causal", "keepdims", "largest", "linear_before_reset", "noop_with_empty_axes", "onesided"),
-        *("reverse", "saturate", "select_last_index", "sorted", "storage_order", "training_mode", "transA"),
+        *("inverse", "is_causal", "keepdims", "largest", "layout", "linear_before_reset", "noop_with_empty_axes"),
+        *("onesided", "reverse", "saturate", "select_last_index", "sorted", "storage_order", "training_mode", "transA"),
         *("transB", "upper"),
     )
 )

@@ -59,13 +59,13 @@ def load_onnx(
 
 
 def _imported(model: ir.Model, dims: DimBounds, name: str, seed_input: str | None) -> ImportedModel:
-    def attempt(taken: Mapping[str, bool]) -> ImportedModel | Refused:
-        importer = GraphImporter(model, dims, name, seed_input, taken)
+    def attempt(taken: Mapping[str, bool], *, one_sided: bool) -> ImportedModel | Refused:
+        importer = GraphImporter(model, dims, name, seed_input, taken, may_give_up=one_sided)
         try:
             return importer.run()
         except UnsupportedModelError as error:
             only = {problem.node for problem in importer.problems} <= set(importer.undecided)
-            return Refused(error, tuple(dict.fromkeys(importer.undecided)) if only else ())
+            return Refused(error, tuple(dict.fromkeys(importer.undecided)) if only else (), importer.one_sided)
 
     return only_way(attempt)
 
@@ -76,13 +76,23 @@ _UNKNOWN = ("?",)
 
 class GraphImporter:
     """One import of one model. `taken`: what the conditions of some Ifs are taken to be, by the names of their nodes;
-    `undecided` are those that need that."""
+    `undecided` are those that need that. `may_give_up`: whether an If may go without a branch that cannot be imported;
+    `one_sided`: whether there is one that would."""
 
     def __init__(
-        self, model: ir.Model, dims: DimBounds, name: str, seed_input: str | None, taken: Mapping[str, bool]
+        self,
+        model: ir.Model,
+        dims: DimBounds,
+        name: str,
+        seed_input: str | None,
+        taken: Mapping[str, bool],
+        *,
+        may_give_up: bool,
     ) -> None:
         self.taken = taken
         self.undecided: list[str] = []
+        self.may_give_up = may_give_up
+        self.one_sided = False
         self.seed_input = seed_input
         self.model = model
         self.bounds = dims

@@ -101,7 +101,13 @@ def select(condition: Condition, a: IntExpr, b: IntExpr) -> IntExpr:
 
 
 def minimum(a: IntExpr, b: IntExpr) -> IntExpr:
-    return min(int(a), int(b)) if is_plain(a) and is_plain(b) else tirx.min(expr(a), expr(b))
+    """The largest int64, to which a Slice goes that means the end, limits nothing."""
+    if is_plain(a) and is_plain(b):
+        return min(int(a), int(b))
+    for limit, other in ((a, b), (b, a)):
+        if is_plain(limit) and limit >= np.iinfo(np.int64).max:
+            return other
+    return tirx.min(expr(a), expr(b))
 
 
 def maximum(a: IntExpr, b: IntExpr) -> IntExpr:

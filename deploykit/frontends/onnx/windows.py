@@ -67,7 +67,7 @@ def windows(
         raise Unsupported(f"a window of {len(kernel)} axes over data of {rank} spatial axes")
     strides = axis_attribute(node, "strides", rank, 1)
     dilations = axis_attribute(node, "dilations", rank, 1)
-    _check_reach(kernel, strides, dilations, node.ints("pads", []))
+    check_reach(kernel, strides, dilations, node.ints("pads", []))
     automatic = node.choice("auto_pad", AUTO_PADS, "NOTSET")
     extents = [ctx.simplify((k - 1) * d + 1) for k, d in zip(kernel, dilations, strict=True)]
     if automatic in ("SAME_UPPER", "SAME_LOWER"):
@@ -86,13 +86,10 @@ def windows(
     )
 
 
-def _check_reach(
-    kernel: Sequence[IntExpr],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    pads: list[int],
+def check_reach(
+    kernel: Sequence[IntExpr], strides: Sequence[int], dilations: Sequence[int], pads: Sequence[int]
 ) -> None:
-    """Numbers of which no window can be made, or whose products no integer holds."""
+    """Raises `Unsupported` for numbers of which no window can be made, or whose products no integer holds."""
     for name, values, least in (("strides", strides, 1), ("dilations", dilations, 1), ("kernel_shape", kernel, 1)):
         for value in values:
             if isinstance(value, int) and value < least:

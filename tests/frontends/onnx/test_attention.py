@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 import deploykit
 from tests.frontends.onnx.harness import check, numbers, parse
@@ -47,6 +50,25 @@ def test_masks() -> None:
         }
         runs.append({**feeds(batch, queries, keys), **masks})
     check(text, *runs, opset=24, rtol=1e-4)
+
+
+@pytest.mark.parametrize("sanitize", [False, True])
+def test_a_mask_that_does_not_fit_is_refused(sanitize: bool, tmp_path: Path) -> None:
+    """A dim of its own may be 1 or the number of queries."""
+    text = """(float[1,2,s,8] q, float[1,2,6,8] k, float[1,2,6,8] v, float[n,6] f) => (float[1,2,s,8] y) {
+        y = Attention(q, k, v, f) }"""
+    model = parse(text, 24)
+    target = "embedded" if sanitize else "host"
+    deploykit.build(model, target, {"s": (1, 4), "n": (1, 4)}, tmp_path / "model")
+    given = {"q": numbers(1, 2, 3, 8), "k": numbers(1, 2, 6, 8), "v": numbers(1, 2, 6, 8)}
+    with deploykit.open(tmp_path / "model", sanitize=sanitize) as session:
+        for rows in (1, 3):
+            masked = {**given, "f": numbers(rows, 6)}
+            (expected,) = ReferenceEvaluator(model).run(None, masked)
+            np.testing.assert_allclose(session.run(masked)["y"], expected, rtol=1e-4, atol=1e-5)
+        for rows in (2, 4):
+            with pytest.raises(deploykit.UsageError, match=f"mask of {rows} rows does not broadcast to 3 queries"):
+                session.run({**given, "f": numbers(rows, 6)})
 
 
 @pytest.mark.parametrize("mode", [0, 1, 2, 3])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -67,6 +69,48 @@ def test_of_branches_of_other_rank_that_is_taken_which_fits_what_follows(more: b
         deploykit.load(model, dims={"m": 2})
 
 
+RATES = """(float[n,m] x, int64 rate, float[6,2] v, float[4,2] w) => (float[n,2] y, float[n,2] z) {
+    high = Constant<value_int=16000>() is_high = Equal(rate, high)
+    y = If(is_high) <then_branch = yes () => (float[n,2] s) { s = MatMul(x, v) },
+                     else_branch = no () => (float[n,2] s) { s = MatMul(x, w) }>
+    is_low = Not(is_high)
+    z = If(is_low) <then_branch = low () => (float[n,2] s) { p = MatMul(x, w) s = Neg(p) },
+                    else_branch = up () => (float[n,2] s) { p = MatMul(x, v) s = Neg(p) }> }"""
+"""Two kinds of data, of 6 and of 4 columns, as a voice detector has for its sampling rates."""
+
+
+@pytest.mark.parametrize("m", [4, 6])
+def test_a_branch_that_the_sizes_given_exclude_is_one_that_no_run_may_take(m: int, tmp_path: Path) -> None:
+    model = parse(RATES)
+    weights = {"v": numbers(6, 2, seed=1), "w": numbers(4, 2, seed=2)}
+    rate, other = (16000, 8000) if m == 6 else (8000, 16000)
+    notes = deploykit.load(model, dims={"m": m}).notes
+    assert all(any(f"{name}_branch' cannot be compiled" in note for note in notes) for name in ("then", "else"))
+    deploykit.build(model, "host", {"m": m}, tmp_path / "model")
+    with deploykit.open(tmp_path / "model") as session:
+        for n in (1, 5):
+            x = numbers(n, m)
+            got = session.run({"x": x, "rate": np.array(rate), **weights})
+            expected = x @ weights["v" if m == 6 else "w"]
+            np.testing.assert_allclose(got["y"], expected, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(got["z"], -expected, rtol=1e-5, atol=1e-5)
+        with pytest.raises(deploykit.UsageError, match=r"MatMul 's'.*inner sizes . and . differ; this run takes it"):
+            session.run({"x": numbers(2, m), "rate": np.array(other), **weights})
+
+
+def test_both_branches_are_left_where_the_sizes_are_open(tmp_path: Path) -> None:
+    model = parse(RATES)
+    weights = {"v": numbers(6, 2, seed=1), "w": numbers(4, 2, seed=2)}
+    deploykit.build(model, output=tmp_path / "model")
+    with deploykit.open(tmp_path / "model") as session:
+        for m, rate, name in ((6, 16000, "v"), (4, 8000, "w")):
+            x = numbers(3, m)
+            got = session.run({"x": x, "rate": np.array(rate), **weights})
+            np.testing.assert_allclose(got["y"], x @ weights[name], rtol=1e-5, atol=1e-5)
+    with pytest.raises(deploykit.UnsupportedModelError, match=r"inner sizes 5 and 6 differ(.|\n)*sizes 5 and 4 differ"):
+        deploykit.load(model, dims={"m": 5})
+
+
 @pytest.mark.parametrize(("shape", "sizes", "other"), [("n,3", [1], 2), ("n,3,m", [2, 5], 1)])
 def test_of_branches_of_other_rank_that_is_taken_which_gives_the_outputs_their_ranks(
     shape: str, sizes: list[int], other: int
@@ -105,7 +149,7 @@ def test_branches_of_other_rank_inside_of_a_branch() -> None:
     for m, k, t, message in ((2, 1, True, "h: .*found m = 2"), (1, 2, False, "g: .*found l = 2")):
         with pytest.raises(deploykit.ShapeError, match=message):
             check(model, feeds(m, k, t=t), expected=[[]])
-    with pytest.raises(deploykit.UnsupportedModelError, match="because of 1 node") as refused:
+    with pytest.raises(deploykit.UnsupportedModelError, match="because of 2 nodes") as refused:
         deploykit.load(parse(model.replace("first = Gemm(h, w)", "p = Gemm(h, w) first = MatMul(p, x)")))
     assert "is not computed" not in str(refused.value)
 

@@ -51,6 +51,13 @@ REFUSED = {
     "strides": (node_model("MaxPool", [IMAGE], kernel_shape=[3, 3], strides=[HUGE] * 2), "strides of"),
     "no strides": (node_model("MaxPool", [IMAGE], kernel_shape=[3, 3], strides=[0, 1]), "strides of 0"),
     "dilations": (node_model("Conv", [IMAGE, [2, 3, 3, 3]], dilations=[HUGE, 1]), "dilations of"),
+    "spread": (node_model("ConvTranspose", [IMAGE, [3, 2, 3, 3]], dilations=[1, 0]), "dilations of 0"),
+    "columns": (node_model("Col2Im", [["n", 4, 4]], {"i": [5, 5], "b": [2, 2]}, strides=[0, 1]), "strides of 0"),
+    "layout": (node_model("RNN", [[2, 3, 4], [1, 5, 4], [1, 5, 5]], layout=2, hidden_size=5), "layout is 2.* 0 or 1"),
+    "sizes besides": (
+        node_model("Resize", [["n", 1, 2, 2], [0]], {"s": LARGE, "t": [1, 1, 2, 2]}),
+        "both scales and sizes are given",
+    ),
     "order": (node_model("LpPool", [IMAGE], kernel_shape=[2, 2], p=0), "p is 0"),
     "parts": (node_model("Split", [["n", 8]], outputs=2, axis=1, num_outputs=2**63 - 1), "num_outputs is .* 2 outputs"),
     "axis": (node_model("LayerNormalization", [[2, 3], [3]], outputs=3, axis=2**31), "axis 2147483648"),
@@ -171,6 +178,16 @@ def test_the_furthest_diagonals(diagonal: int, upper: int) -> None:
     runs = [{"x0": numbers(n, 4)} for n in (1, 5)]
     stay = (diagonal < 0) == bool(upper)
     check(model, *runs, expected=[[run["x0"] * stay] for run in runs])
+
+
+def test_a_slice_to_the_end_of_a_product_of_dims() -> None:
+    """The largest int64 is the end as exporters write it: no size on the way to a result."""
+    text = """(float[n,m,k] x) => (float[a,b] y, float[c] z)
+        <int64[2] s = {-2, 2}, int64[2] e = {9223372036854775807, 9223372036854775807}, int64[2] axes = {-1, 0},
+         int64[2] t = {1, 2}, int64[1] f = {0}, int64[1] g = {9223372036854775806}, int64[1] all = {-1}> {
+        p = Flatten<axis = -1>(x)  q = Transpose<perm = [1, 0]>(p)  y = Slice(q, s, e, axes, t)
+        r = Reshape(x, all)  z = Slice(r, f, g) }"""
+    check(text, *({"x": numbers(*shape)} for shape in ((1, 2, 3), (3, 5, 4), (1, 3, 2))))
 
 
 def test_as_many_iterations_as_there_are_integers() -> None:

@@ -46,6 +46,7 @@ def test_a_runtime_shape_that_does_not_fit_is_refused(tmp_path: object) -> None:
 def test_squeeze_without_axes(tmp_path: object) -> None:
     """The declared rank of the result says whether a symbolic size is 1; where it is not, it must not become 1."""
     check("(float[a,1] x) => (float y) { y = Squeeze(x) }", {"x": numbers(1, 1)})
+    check("(float[a,1] x) => (float y) { y = Squeeze<axes: ints = []>(x) }", {"x": numbers(1, 1)}, opset=11)
     text = "(float[a,1,b] x) => (float[i,j] y) { y = Squeeze(x) }"
     check(text, {"x": numbers(2, 1, 3)}, {"x": numbers(5, 1, 2)})
     deploykit.build(parse(text), output=f"{tmp_path}/model")

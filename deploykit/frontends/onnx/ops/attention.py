@@ -29,7 +29,7 @@ from tvm import ir, te, tirx
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.compiler.schedules.anchors.attention import SOFTMAX
 from deploykit.frontends.dtypes import is_narrow_float, storage_dtype
-from deploykit.frontends.onnx.broadcast import broadcast_index, compute_dtype, elementwise, load, store
+from deploykit.frontends.onnx.broadcast import broadcast_index, broadcasts_to, compute_dtype, elementwise, load, store
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.expressions import compute, reduce_axis
 from deploykit.frontends.onnx.integers import all_of, equal, expr, exprs, floor_div, is_plain, truth
@@ -89,6 +89,8 @@ def attention(
         require_equal(ctx, "the batches of the queries and of the key lengths differ", query.shape[0], lengths.shape[0])
     rule = _scores_rule(node, query, past, mask, lengths)
     products = _products(ctx, node, query, key, scaled=rule.scale is None)
+    if mask is not None:
+        _check_mask(ctx, mask, products)
     scores = _masked(ctx, products, rule)
     weights = cast(ctx, _softmax(ctx, scores, node.float_dtype("softmax_precision", dtype)), dtype, free=True)
     y = _weighted(ctx, weights, value)
@@ -232,13 +234,23 @@ def _positions_open(
     return conditions
 
 
+def _check_mask(ctx: Context, mask: Value, products: Value) -> None:
+    """Demand that the mask has a row for every query."""
+    if not 1 <= mask.rank <= products.rank:
+        raise Unsupported(f"an attention mask of rank {mask.rank}")
+    ctx.require(
+        broadcasts_to(mask.shape[:-1], products.shape[:-1]),
+        "an attention mask of {} rows does not broadcast to {} queries",
+        mask.shape[-2] if mask.rank > 1 else 1,
+        products.shape[-2],
+    )
+
+
 def _mask_at(
     ctx: Context, given: tuple[te.Tensor, Value], shape: Sequence[IntExpr], index: Sequence[ir.Expr]
 ) -> tuple[ir.Expr | None, ir.Expr]:
     """What the mask adds to a score, if it is a float mask, and whether it leaves the key open."""
     tensor, mask = given
-    if mask.rank > 4 or mask.rank < 1:
-        raise Unsupported(f"an attention mask of rank {mask.rank}")
     where = [*broadcast_index(ctx, mask.shape[:-1], shape[:-1], index[:-1]), index[-1]]
     element = load(tensor, mask.dtype, where)
     if not ctx.equal(mask.shape[-1], shape[-1]):

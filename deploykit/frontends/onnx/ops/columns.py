@@ -13,6 +13,7 @@ from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.sizes import quotient_of_products, require_equal
 from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.windows import axis_attribute, check_reach
 
 
 @operator("Col2Im")
@@ -22,8 +23,9 @@ def col2im(ctx: Context, node: Node, x: Value, image_shape: Value, block_shape: 
     rank = len(image)
     if x.rank != 3 or len(block) != rank:
         raise Unsupported(f"an image of {rank} axes from blocks of {len(block)} axes in a tensor of rank {x.rank}")
-    strides, dilations = node.ints("strides", [1] * rank), node.ints("dilations", [1] * rank)
-    pads = node.ints("pads", [0] * 2 * rank)
+    strides, dilations = axis_attribute(node, "strides", rank, 1), axis_attribute(node, "dilations", rank, 1)
+    pads = axis_attribute(node, "pads", 2 * rank, 0)
+    check_reach(block, strides, dilations, pads)
     counts: list[IntExpr] = []
     for i in range(rank):
         extent = image[i] + pads[i] + pads[rank + i] - dilations[i] * (block[i] - 1) - 1

@@ -2,7 +2,8 @@
 
 A condition known at import picks its branch. So does one over dims that an attempt takes for true or false
 (`frontends.onnx.attempts`), which a run must then meet. Otherwise the branches become functions that the program
-runs in place (`deploykit.compiler.graph.control_flow`), and their results must have a form in common:
+runs in place (`deploykit.compiler.graph.control_flow`); where one of them cannot be imported, an attempt may demand
+that no run takes it. Their results must have a form in common:
 
     sizes that differ            a size that only the run knows
     further axes of size 1       in front, in both cases
@@ -11,6 +12,7 @@ runs in place (`deploykit.compiler.graph.control_flow`), and their results must 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,17 +20,20 @@ from tvm import relax, tirx
 
 from deploykit.compiler.dims import free_vars, symbolic_upper_bound, to_text
 from deploykit.compiler.graph import control_flow
+from deploykit.errors import Problem
 from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.integers import all_plain, negate
+from deploykit.frontends.onnx.integers import all_plain, equal, negate
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.registry import Unsupported, operator
+from deploykit.frontends.onnx.registry import Spoiled, Unsupported, operator
 from deploykit.frontends.onnx.structure import leaves, with_leaves
-from deploykit.frontends.onnx.subgraph import Finish, as_they_are, build, free_names, unpacked
+from deploykit.frontends.onnx.subgraph import Finish, Subgraph, as_they_are, build, free_names, unpacked
 from deploykit.frontends.onnx.value import AnyValue, OptionalValue, SequenceValue, Value, constant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    import onnx_ir as ir
 
     from deploykit.compiler.program.ir import IntExpr
     from deploykit.frontends.onnx.importer import GraphImporter, Scope
@@ -41,16 +46,17 @@ def if_operator(
     graphs = {"then": node.graph("then_branch"), "else": node.graph("else_branch")}
     side = _known_side(ctx, node, condition, importer)
     if side is not None:
-        taken = graphs["then" if side else "else"]
-        local = dict(scope)
-        importer.graph(ctx, taken, local)
-        return tuple(local.get(v.name or "") for v in taken.outputs)
+        return _inlined(ctx, graphs["then" if side else "else"], importer, scope)
     names = sorted(free_names(graphs["then"]) | free_names(graphs["else"]))
     before = ctx.shared.mark()
-    then, otherwise = (
-        build(importer, ctx, f"{node.name}_{side}", graph, scope, names, [], lambda *_: [])
-        for side, graph in graphs.items()
-    )
+    built, failed = _each_side(ctx, node, graphs, names, importer=importer, scope=scope)
+    if len(built) < len(graphs):
+        ctx.shared.forget_since(before)
+        if len(built) + len(failed) < len(graphs) or not built:
+            raise Spoiled
+        _give_up(ctx, node, condition, failed, importer)
+        return _inlined(ctx, graphs[next(iter(built))], importer, scope)
+    then, otherwise = built["then"], built["else"]
     if any(_differ(a, b) for a, b in zip(then.results, otherwise.results, strict=True)):
         ctx.shared.forget_since(before)
         if any(isinstance(a, Value) and _differ(a, b) for a, b in zip(then.results, otherwise.results, strict=True)):
@@ -73,6 +79,52 @@ def if_operator(
     call = control_flow.branch(test, then.function, otherwise.function, then.captured, types)
     results = iter(unpacked(ctx, call, dtypes, shapes))
     return tuple(with_leaves(form, results) for form in then.results)
+
+
+def _inlined(ctx: Context, graph: ir.Graph, importer: GraphImporter, scope: Scope) -> tuple[AnyValue | None, ...]:
+    """The results of a branch that every run takes."""
+    local = dict(scope)
+    importer.graph(ctx, graph, local)
+    return tuple(local.get(v.name or "") for v in graph.outputs)
+
+
+def _each_side(
+    ctx: Context,
+    node: Node,
+    graphs: Mapping[str, ir.Graph],
+    names: Sequence[str],
+    *,
+    importer: GraphImporter,
+    scope: Scope,
+) -> tuple[dict[str, Subgraph], dict[str, list[Problem]]]:
+    """The branches that can be imported, and the problems of those that cannot."""
+    built: dict[str, Subgraph] = {}
+    failed: dict[str, list[Problem]] = {}
+    for side, graph in graphs.items():
+        known = len(importer.problems)
+        with suppress(Spoiled):
+            built[side] = build(importer, ctx, f"{node.name}_{side}", graph, scope, names, [], lambda *_: [])
+        if len(importer.problems) > known:
+            built.pop(side, None)
+            failed[side] = importer.problems[known:]
+    return built, failed
+
+
+def _give_up(
+    ctx: Context, node: Node, condition: Value, failed: Mapping[str, Sequence[Problem]], importer: GraphImporter
+) -> None:
+    """Demand that no run takes the branch that cannot be imported, in place of its problems.
+
+    Raises `Spoiled` where the import is not to give up any."""
+    importer.one_sided = True
+    if not importer.may_give_up:
+        raise Spoiled
+    ((side, problems),) = failed.items()
+    del importer.problems[-len(problems) :]
+    (picked,) = ctx.ints(condition, hint="condition")
+    reason = f"its branch '{side}_branch' cannot be compiled, because of {problems[0]}"
+    ctx.require(equal(picked, 0 if side == "then" else 1), f"{reason}; this run takes it")
+    ctx.shared.notes.append(f"{node.name}: {reason}; a run that takes it is refused")
 
 
 def _known_side(ctx: Context, node: Node, condition: Value, importer: GraphImporter) -> bool | None:

@@ -24,7 +24,7 @@ from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.conv import add_bias
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
-from deploykit.frontends.onnx.windows import AUTO_PADS, axis_attribute, pad, split
+from deploykit.frontends.onnx.windows import AUTO_PADS, axis_attribute, check_reach, pad, split
 
 _TRANSPOSES = {
     1: relax.op.nn.conv1d_transpose,
@@ -41,6 +41,7 @@ def conv_transpose(ctx: Context, node: Node, x: Value, w: Value, bias: Value | N
     ctx.require(equal(x.shape[1], w.shape[0]), "the data has {} channels, the weights fit {}", x.shape[1], w.shape[0])
     strides = axis_attribute(node, "strides", rank, 1)
     dilations = axis_attribute(node, "dilations", rank, 1)
+    check_reach(w.shape[2:], strides, dilations, node.ints("pads", []))
     full = [
         ctx.simplify((n - 1) * s + (k - 1) * d + 1)
         for n, k, s, d in zip(x.shape[2:], w.shape[2:], strides, dilations, strict=True)

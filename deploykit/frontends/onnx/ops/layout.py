@@ -182,9 +182,7 @@ def axes_operand(ctx: Context, node: Node, operand: Value | None, rank: int) -> 
 def squeeze(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
     if axes is not None and not axes.is_known:
         return _reshape_to(ctx, x, _squeezed_shape(ctx, x, axes, x.rank - ctx.length(axes)))
-    where = axes_operand(ctx, node, axes, x.rank)
-    if where is None:
-        where = _unit_axes(ctx, node, x)
+    where = axes_operand(ctx, node, axes, x.rank) or _unit_axes(ctx, node, x)
     for i in where:
         ctx.require(equal(x.shape[i], 1), f"axis {i} to squeeze has size {{}}", x.shape[i])
     return ctx.reshape(x, [n for i, n in enumerate(x.shape) if i not in where])

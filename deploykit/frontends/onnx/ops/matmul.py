@@ -8,25 +8,21 @@ can be (`dequantized`). Batch sizes whose broadcast cannot be proved are expande
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tvm import ir, relax, tirx
 
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.dtypes import storage_dtype
-from deploykit.frontends.onnx.broadcast import broadcast_shapes, compute_dtype, elementwise
+from deploykit.frontends.onnx.broadcast import broadcast_shapes, broadcasts_to, compute_dtype, elementwise
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.dequantized import quantized_matmul
-from deploykit.frontends.onnx.integers import all_of, either, equal
+from deploykit.frontends.onnx.integers import equal
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.elementwise import factor, like
 from deploykit.frontends.onnx.ops.joining import repeated
 from deploykit.frontends.onnx.ops.layout import transpose
 from deploykit.frontends.onnx.registry import Unsupported, operator
 from deploykit.frontends.onnx.value import Value
-
-if TYPE_CHECKING:
-    from deploykit.frontends.onnx.integers import Condition
 
 
 def matmul(ctx: Context, a: Value, b: Value) -> Value:
@@ -77,7 +73,7 @@ def gemm(ctx: Context, node: Node, a: Value, b: Value, c: Value | None = None) -
     exact = quantized_matmul(ctx, a, b)
     product = wide_matmul(ctx, a, b) if exact is None else exact
     if c is not None and beta != 0.0:
-        ctx.require(_fits(c.shape, product.shape), "the addend of Gemm does not broadcast to the product")
+        ctx.require(broadcasts_to(c.shape, product.shape), "the addend of Gemm does not broadcast to the product")
         return elementwise(ctx, "gemm", lambda x, y: _combine(x, y, alpha, beta), product, c, dtype=dtype)
     if alpha != 1.0:
         return elementwise(ctx, "gemm", lambda x: _combine(x, None, alpha, beta), product, dtype=dtype)
@@ -95,11 +91,3 @@ def _combine(x: ir.Expr, y: ir.Expr | None, alpha: float, beta: float) -> ir.Exp
     if y is None or beta == 0.0:
         return scaled
     return scaled + (y if beta == 1.0 else y * like(y, beta))
-
-
-def _fits(shape: Sequence[IntExpr], target: Sequence[IntExpr]) -> Condition:
-    """Whether `shape` broadcasts to exactly `target`."""
-    if len(shape) > len(target):
-        return False
-    pairs = zip(shape, target[len(target) - len(shape) :], strict=True)
-    return all_of(either(equal(size, 1), equal(size, wanted)) for size, wanted in pairs)
