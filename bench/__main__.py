@@ -29,10 +29,10 @@ from bench.cases import Case, named
 from bench.peers import PEERS
 from bench.report import Model, Report, Row
 from bench.worker import OURS, Job
-from deploykit.artifact import Artifact
-from deploykit.benchmark import Timing
+from deploykit.artifact.folder import Artifact
+from deploykit.artifact.manifest import read_manifest
+from deploykit.checks.benchmark import Timing
 from deploykit.cli.console import messages, results, table, text_seconds
-from deploykit.manifest import read_manifest
 
 QUICK = ("mlp", "encoder")
 """The models of `--quick`, each at one choice of sizes."""

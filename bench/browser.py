@@ -9,7 +9,7 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
-from deploykit.engines.chromium import CHROMIUM_OPTIONS, FolderHandler, chromium, find_chromium, served
+from deploykit.engines.web.chromium import CHROMIUM_OPTIONS, FolderHandler, chromium, find_chromium, served
 
 __all__ = ["CHROMIUM_OPTIONS", "ISOLATED", "FolderHandler", "find_chromium", "in_chromium", "served"]
 

@@ -9,8 +9,8 @@ from functools import partial
 import onnx
 
 from bench.models import MODELS, light
-from deploykit.comparison import Tolerance
-from deploykit.samples import RandomSource
+from deploykit.checks.comparison import Tolerance
+from deploykit.checks.samples import RandomSource
 
 Sizes = Mapping[str, int]
 

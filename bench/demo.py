@@ -30,14 +30,14 @@ import deploykit
 from bench.cases import GENERATED, LIGHT
 from bench.cases import Case as Measured
 from bench.models import MODELS, light
-from deploykit.artifact import Artifact
-from deploykit.benchmark import Benchmark, benchmark
+from deploykit.artifact.folder import Artifact
+from deploykit.checks.benchmark import Benchmark, benchmark
+from deploykit.checks.comparison import Difference, compare
+from deploykit.checks.samples import RandomSource, sample_inputs
+from deploykit.checks.verify import verify
 from deploykit.cli.console import messages, results, table, text_bytes, text_seconds
-from deploykit.comparison import Difference, compare
-from deploykit.samples import RandomSource, sample_inputs
 from deploykit.session import Session
 from deploykit.targets.base import find_target
-from deploykit.verify import verify
 
 TARGETS = ("host", "embedded", "webgpu")
 SHOWN = ("squeezenet", "squeezenet-random", "resnet50", "encoder")

@@ -21,7 +21,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 import deploykit
-from deploykit.benchmark import benchmark
+from deploykit.checks.benchmark import benchmark
 from deploykit.cli.console import results, table
 
 

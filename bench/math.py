@@ -26,12 +26,12 @@ import numpy as np
 from tvm import te, tirx
 
 from deploykit.cli.console import results, table
-from deploykit.compiler.codegen.cpus import Cpu, find_cpu
-from deploykit.compiler.codegen.lower import lower
-from deploykit.compiler.codegen.native import emit_object
+from deploykit.compiler.codegen.native.cpus import Cpu, find_cpu
+from deploykit.compiler.codegen.native.objects import emit_object
+from deploykit.compiler.lowering.lower import lower
 from deploykit.compiler.profile import native
 from deploykit.compiler.schedules import schedule
-from deploykit.compiler.schedules.elementwise import BLOCK
+from deploykit.compiler.schedules.pointwise.elementwise import BLOCK
 
 SIZE = 65_536
 ROUNDS = 30

@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.peers import PEERS
 from bench.worker import OURS, STATIC
-from deploykit.benchmark import Timing
+from deploykit.checks.benchmark import Timing
 from deploykit.cli.console import text_bytes, text_seconds
 
 _PACKAGES = ("deploykit", "onnxruntime", "openvino", "torch", "iree-base-compiler")

@@ -23,9 +23,9 @@ import deploykit
 from bench.cases import CASES, Case
 from bench.peak import Peak, measure
 from bench.worker import inputs_of
+from deploykit.artifact.manifest import read_manifest
+from deploykit.checks.profiling import Profile, Work, profile
 from deploykit.cli.console import messages, results, table, text_seconds
-from deploykit.manifest import read_manifest
-from deploykit.profiling import Profile, Work, profile
 
 SHOWN = ("minilm", "gpt2", "resnet50", "mobilenet")
 """Models that are shown when none is named."""

@@ -32,8 +32,8 @@ from bench.browser import ISOLATED, in_chromium
 from bench.cases import Case, named
 from bench.report import mean
 from bench.worker import inputs_of
+from deploykit.artifact.manifest import Manifest, read_manifest
 from deploykit.cli.console import messages, results, table
-from deploykit.manifest import Manifest, read_manifest
 
 PEER = "onnxruntime-web@1.30.0"
 DEVICES = ("wasm", "webgpu")

@@ -19,11 +19,11 @@ import numpy as np
 import deploykit
 from bench.cases import CASES, Case
 from bench.peers import PEERS
-from deploykit.benchmark import in_turn
-from deploykit.comparison import compare
-from deploykit.manifest import Manifest, read_manifest
-from deploykit.reference import Runner
-from deploykit.samples import RandomSource, sample_inputs
+from deploykit.artifact.manifest import Manifest, read_manifest
+from deploykit.checks.benchmark import in_turn
+from deploykit.checks.comparison import compare
+from deploykit.checks.reference import Runner
+from deploykit.checks.samples import RandomSource, sample_inputs
 
 OURS, STATIC = "deploykit", "static"
 """The artifact with symbolic dims, and the one built for exactly these sizes."""

@@ -23,7 +23,7 @@ from deploykit.errors import (
 )
 
 if TYPE_CHECKING:
-    from deploykit.artifact import Artifact
+    from deploykit.artifact.folder import Artifact
     from deploykit.building import build, load
     from deploykit.session import Session, open  # noqa: A004  called as `deploykit.open`
 
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Artifact": "deploykit.artifact",
+    "Artifact": "deploykit.artifact.folder",
     "Session": "deploykit.session",
     "build": "deploykit.building",
     "load": "deploykit.building",

@@ -11,16 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deploykit.artifact import Artifact, check_output
+from deploykit.artifact.folder import Artifact, check_output
+from deploykit.artifact.manifest import describe_source
 from deploykit.errors import UsageError
-from deploykit.manifest import describe_source
 from deploykit.parallel import interruptible
 
 if TYPE_CHECKING:
     import onnx
 
-    from deploykit.frontends.model import DimBounds, ImportedModel
-    from deploykit.samples import Source
+    from deploykit.checks.samples import Source
+    from deploykit.compiler.model import DimBounds, ImportedModel
     from deploykit.targets.base import Target
 
 OPTIMISATION_LEVELS = {"O0": 0, "O1": 1, "O2": 2, "O3": 3}
@@ -73,11 +73,11 @@ def build(
     Raises `UsageError`, `UnsupportedModelError` and `ToolchainError`, and `MismatchError` when `check` finds that a
     result differs by more than rounding does; nothing is left at `output` then.
     """
+    from deploykit.checks.final_check import check_artifact, require_checkable
+    from deploykit.compiler.model import ImportedModel
     from deploykit.compiler.pipeline import STAGES, Observer, compile_program
     from deploykit.compiler.program.alternatives import with_alternatives
     from deploykit.compiler.program.placement import CAPACITY, require_capacities
-    from deploykit.final_check import check_artifact, require_checkable
-    from deploykit.frontends.model import ImportedModel
     from deploykit.targets.base import PackageOptions, find_target, profiles_for, write_artifact
 
     if opt not in OPTIMISATION_LEVELS:

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from deploykit.artifact.manifest import DimEntry, Manifest, PortEntry, read_manifest, verify_files
 from deploykit.dtypes import LogicalDtype, from_storage, logical_dtype, to_storage
 from deploykit.engines import Engine
 from deploykit.errors import ShapeError, UsageError
-from deploykit.manifest import DimEntry, Manifest, PortEntry, read_manifest, verify_files
 from deploykit.structure import put_together, taken_apart
 from deploykit.targets.base import EngineOptions, find_target
 
 if TYPE_CHECKING:
-    from deploykit.engines.profiled import Profiled
-    from deploykit.plan import Plan
+    from deploykit.artifact.plan import Plan
+    from deploykit.engines.native.profiled import Profiled
 
 
 def open(  # noqa: A001 - `deploykit.open`
@@ -129,7 +129,7 @@ class Session:
         return self._profiled().last_run()
 
     def _profiled(self) -> Profiled:
-        from deploykit.engines.profiled import Profiled
+        from deploykit.engines.native.profiled import Profiled
 
         if not isinstance(self._engine, Profiled):
             raise UsageError("this session has no times of steps: open it with profile=True")
@@ -177,14 +177,14 @@ class Session:
 
 
 def _profiled(folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu: str | None) -> Engine:
-    from deploykit.engines.profiled import Profiled
+    from deploykit.engines.native.profiled import Profiled
 
     return Profiled(find_target(manifest.target).sources(folder), folder, manifest, threads, scratch, cpu)
 
 
 def _sanitized(folder: Path, manifest: Manifest, scratch: Path) -> Engine:
-    from deploykit.engines.process import Process
-    from deploykit.engines.sanitized import sanitized
+    from deploykit.engines.native.process import Process
+    from deploykit.engines.native.sanitized import sanitized
 
     return Process(find_target(manifest.target).sources(folder), folder, manifest, scratch, sanitized())
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploykit import reference
-from deploykit.reference import Runner
+from deploykit.checks import reference
+from deploykit.checks.reference import Runner
 
 Bounds = Mapping[str, tuple[int, int]]
 """The least and the largest value of symbolic dims."""

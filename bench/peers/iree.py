@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from deploykit.checks.reference import Runner
 from deploykit.errors import UnsupportedModelError
-from deploykit.reference import Runner
 
 _LONGEST_SECONDS = 300
 _OPSET = 17

@@ -15,8 +15,8 @@ import numpy as np
 import onnx
 
 from bench.peers import Bounds
+from deploykit.checks.reference import Runner
 from deploykit.errors import UnsupportedModelError
-from deploykit.reference import Runner
 
 
 def settings(threads: int) -> dict[str, Any]:

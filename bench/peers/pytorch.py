@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from onnx import helper, numpy_helper
 
+from deploykit.checks.reference import Runner
 from deploykit.errors import UnsupportedModelError
-from deploykit.reference import Runner
 
 Tensor = Any
 Attributes = Mapping[str, Any]

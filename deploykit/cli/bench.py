@@ -15,8 +15,8 @@ from deploykit.cli.verify import Reference
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
-    from deploykit.benchmark import Benchmark
-    from deploykit.profiling import Profile, Work
+    from deploykit.checks.benchmark import Benchmark
+    from deploykit.checks.profiling import Profile, Work
 
 
 @verb
@@ -66,11 +66,11 @@ def bench(
 
     Inputs without --input are random.
     """
-    from deploykit.benchmark import benchmark
+    from deploykit.checks.benchmark import benchmark
+    from deploykit.checks.profiling import profile as profile_artifact
+    from deploykit.checks.reference import find_source
+    from deploykit.checks.samples import parse_sources, random_for_others, sample_inputs
     from deploykit.inspection import flame
-    from deploykit.profiling import profile as profile_artifact
-    from deploykit.reference import find_source
-    from deploykit.samples import parse_sources, random_for_others, sample_inputs
     from deploykit.session import open as open_artifact
 
     if picture is not None and not profile:

@@ -19,8 +19,8 @@ from deploykit.errors import UsageError
 from deploykit.targets.base import target_names
 
 if TYPE_CHECKING:
-    from deploykit.artifact import Artifact
-    from deploykit.manifest import FileEntry, Manifest
+    from deploykit.artifact.folder import Artifact
+    from deploykit.artifact.manifest import FileEntry, Manifest
 
 _WIDE = 110
 """Columns from which a checksum is shown in full; `manifest.json` always has it."""
@@ -132,7 +132,7 @@ def build(
     """
     with StageProgress() as progress:
         from deploykit.building import build as build_artifact
-        from deploykit.samples import parse_sources
+        from deploykit.checks.samples import parse_sources
 
         if inputs and not check:
             raise UsageError("--input gives values for --check, which is not asked for")
@@ -207,7 +207,7 @@ def _show(artifact: Artifact) -> None:
 
 def files_table(manifest: Manifest, title: str) -> object:
     """The files of an artifact with bytes, bytes after gzip, and sha256. An estimate has a `~`."""
-    from deploykit.manifest import MEASURED_BELOW
+    from deploykit.artifact.manifest import MEASURED_BELOW
 
     digits = 64 if results.width >= _WIDE else 12
     rows = table("file", ">bytes", ">gzip bytes", "sha256", title=title)
@@ -221,7 +221,7 @@ def files_table(manifest: Manifest, title: str) -> object:
 
 
 def _gzip_text(file: FileEntry) -> str:
-    from deploykit.manifest import MEASURED_BELOW
+    from deploykit.artifact.manifest import MEASURED_BELOW
 
     return f"{'~' if file.bytes >= MEASURED_BELOW else ''}{file.gzip_bytes:,}"
 

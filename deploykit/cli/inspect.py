@@ -16,8 +16,8 @@ from deploykit.cli.verb import verb
 from deploykit.errors import Problem, UnsupportedModelError, UsageError
 
 if TYPE_CHECKING:
+    from deploykit.artifact.manifest import DimEntry, Manifest, PortEntry
     from deploykit.inspection.model import ModelReport
-    from deploykit.manifest import DimEntry, Manifest, PortEntry
 
 
 @verb
@@ -109,8 +109,8 @@ def _show_problems(problems: Iterable[Problem]) -> None:
 
 
 def _inspect_artifact(folder: Path, *, json_output: bool) -> None:
-    from deploykit.manifest import read_manifest
-    from deploykit.plan import read_listing, read_plan
+    from deploykit.artifact.manifest import read_manifest
+    from deploykit.artifact.plan import read_listing, read_plan
 
     manifest = read_manifest(folder)
     if json_output:
@@ -123,8 +123,8 @@ def _inspect_artifact(folder: Path, *, json_output: bool) -> None:
 
 
 def _draw_plan(folder: Path, sizes: dict[str, int], path: Path) -> None:
+    from deploykit.artifact.plan import read_plan
     from deploykit.inspection.picture import draw
-    from deploykit.plan import read_plan
 
     plan = read_plan(folder)
     unbounded = [dim.name for dim in plan.dims if dim.maximum is None and dim.name not in sizes]

@@ -50,7 +50,7 @@ def run(
 
     deploykit run dist --input words=cat,dog
     """
-    from deploykit.samples import parse_sources, sample_inputs
+    from deploykit.checks.samples import parse_sources, sample_inputs
     from deploykit.session import open as open_artifact
     from deploykit.structure import flattened
 

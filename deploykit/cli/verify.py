@@ -16,12 +16,12 @@ from deploykit.cli.verb import verb
 from deploykit.errors import MismatchError, UsageError
 
 if TYPE_CHECKING:
-    from deploykit.comparison import Difference
-    from deploykit.verify import Report
+    from deploykit.checks.comparison import Difference
+    from deploykit.checks.verify import Report
 
 
 class Reference(StrEnum):
-    """The names in `deploykit.reference.REFERENCES`."""
+    """The names in `deploykit.checks.reference.REFERENCES`."""
 
     ONNXRUNTIME = "onnxruntime"
     ONNX = "onnx"
@@ -75,12 +75,12 @@ def verify(
     Without --rtol and --atol an output is not judged where the model amplifies rounding: where the error is at most 12
     times what a change of weights and inputs in their last bit does to the reference itself.
     """
-    from deploykit.comparison import Tolerance
-    from deploykit.reference import find_source
-    from deploykit.samples import parse_sources
+    from deploykit.checks.comparison import Tolerance
+    from deploykit.checks.reference import find_source
+    from deploykit.checks.samples import parse_sources
+    from deploykit.checks.verify import mismatch, undecided
+    from deploykit.checks.verify import verify as verify_artifact
     from deploykit.session import open as open_artifact
-    from deploykit.verify import mismatch, undecided
-    from deploykit.verify import verify as verify_artifact
 
     if (rtol is None) != (atol is None):
         raise UsageError("give both --rtol and --atol, or neither")
@@ -124,7 +124,7 @@ def _document(report: Report) -> dict[str, Any]:
 
 
 def _show(report: Report) -> None:
-    from deploykit.verify import sizes_text
+    from deploykit.checks.verify import sizes_text
 
     rows = table("sizes", "output", "shape", ">max abs", ">max rel", ">max ULP", f"against {report.reference}")
     for check in report.checks:
@@ -138,7 +138,7 @@ def _show(report: Report) -> None:
 
 
 def _cells(difference: Difference) -> tuple[str | Text, ...]:
-    from deploykit.verify import fault
+    from deploykit.checks.verify import fault
 
     if difference.undecided:
         verdict = doubtful(f"not judged: {difference.roundings:.1f} times what rounding does")

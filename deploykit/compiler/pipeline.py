@@ -19,18 +19,19 @@ from pathlib import Path
 import tvm
 from tvm import ir, relax, tirx
 
-from deploykit.compiler.codegen.choices import apart_from_choices
-from deploykit.compiler.codegen.lower import LoweredKernel, LoweredParts, lower
-from deploykit.compiler.codegen.wgsl.lowering import shaders
+from deploykit.compiler.codegen.shaders.lowering import shaders
 from deploykit.compiler.cost import Cost, effort, work
-from deploykit.compiler.graph.attention import fuse_attention
-from deploykit.compiler.graph.index_checks import without_checks
+from deploykit.compiler.graph.fold_reshapes import fold_reshapes
+from deploykit.compiler.graph.fuse_attention import fuse_attention
+from deploykit.compiler.graph.fuse_rows import fuse_rows
+from deploykit.compiler.graph.join_matmuls import join_siblings
 from deploykit.compiler.graph.legalize import legalize
-from deploykit.compiler.graph.merge import merge_kernels
-from deploykit.compiler.graph.moves import fold_reshapes
-from deploykit.compiler.graph.order import bind_dims_first
-from deploykit.compiler.graph.rows import fuse_rows
-from deploykit.compiler.graph.siblings import join_siblings
+from deploykit.compiler.graph.merge_kernels import merge_kernels
+from deploykit.compiler.graph.order_bindings import bind_dims_first
+from deploykit.compiler.lowering.conditional_sizes import apart_from_choices
+from deploykit.compiler.lowering.lower import LoweredKernel, LoweredParts, lower
+from deploykit.compiler.model import DimBounds, ImportedModel
+from deploykit.compiler.operators.index_checks import without_checks
 from deploykit.compiler.profile import Profile
 from deploykit.compiler.program.inplace import InPlace
 from deploykit.compiler.program.ir import ALIGNMENT, Program
@@ -40,7 +41,6 @@ from deploykit.compiler.program.placement import place
 from deploykit.compiler.program.trace import trace
 from deploykit.compiler.schedules import Device, schedule
 from deploykit.compiler.schedules.gpu import Gpu
-from deploykit.frontends.model import DimBounds, ImportedModel
 from deploykit.parallel import each
 
 NAMES_SHOWN = 4

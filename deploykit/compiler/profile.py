@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from deploykit.compiler.codegen.cpus import Cpu
-from deploykit.compiler.codegen.lower import HOST_STACK_LIMIT, STACK_LIMIT
+from deploykit.compiler.codegen.native.cpus import Cpu
+from deploykit.compiler.lowering.lower import HOST_STACK_LIMIT, STACK_LIMIT
 from deploykit.compiler.program.inplace import InPlace
 from deploykit.compiler.schedules.device import DEVICES, SCALAR_C, WASM_SIMD128, Device
 from deploykit.compiler.schedules.gpu import WEBGPU, Gpu

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from deploykit.engines import library as native
+from deploykit.engines.native import library as native
 from deploykit.errors import DataError, DeploykitError, ShapeError, UsageError
 
 

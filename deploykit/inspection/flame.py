@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deploykit.checks.profiling import Profile, Work
 from deploykit.errors import UsageError
-from deploykit.profiling import Profile, Work
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

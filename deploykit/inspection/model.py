@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from deploykit.compiler.codegen.interface import port_entry
+from deploykit.artifact.manifest import DimEntry, PortEntry
+from deploykit.compiler.codegen.host.interface import port_entry
 from deploykit.compiler.cost import cost
 from deploykit.compiler.dims import to_text
 from deploykit.errors import Problem, UnsupportedModelError
@@ -20,12 +21,11 @@ from deploykit.frontends.onnx import load_onnx
 from deploykit.frontends.onnx.node import dtype_name
 from deploykit.frontends.onnx.reader import read
 from deploykit.frontends.onnx.registry import Unsupported, normalise_domain
-from deploykit.manifest import DimEntry, PortEntry
 from deploykit.parallel import interruptible
 
 if TYPE_CHECKING:
+    from deploykit.compiler.model import DimBounds
     from deploykit.compiler.program.ir import Dim
-    from deploykit.frontends.model import DimBounds
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deploykit.artifact.plan import Bar, MemoryPlan, Plan, at_sizes
 from deploykit.errors import UsageError
-from deploykit.plan import Bar, MemoryPlan, Plan, at_sizes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

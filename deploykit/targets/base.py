@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Protocol
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
-    from deploykit.artifact import Artifact
+    from deploykit.artifact.folder import Artifact
+    from deploykit.artifact.manifest import Manifest, SourceEntry
     from deploykit.compiler.pipeline import Observer
     from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
     from deploykit.engines import Engine
-    from deploykit.manifest import Manifest, SourceEntry
 
 GROUP = "deploykit.targets"
 
@@ -135,7 +135,7 @@ def _entries(path: tuple[str, ...]) -> dict[str, EntryPoint]:  # noqa: ARG001
 
 def profiles_for(target: Target, cpu: str) -> list[Profile]:
     """What to compile a model for when the user asks for `cpu`, the best first."""
-    from deploykit.compiler.codegen.cpus import SHARED_LAYOUT, levels
+    from deploykit.compiler.codegen.native.cpus import SHARED_LAYOUT, levels
 
     if not target.native:
         profile = target.profile(cpu)
@@ -152,11 +152,11 @@ def write_artifact(program: Program, target: Target, output: Path, options: Pack
 
     Raises `UsageError` when `output` cannot be written or holds something else, and what the target raises.
     """
-    from deploykit.artifact import Artifact, artifact_folder
-    from deploykit.compiler.codegen.interface import describe
+    from deploykit.artifact.folder import Artifact, artifact_folder
+    from deploykit.artifact.manifest import MANIFEST, Manifest, describe_files
+    from deploykit.compiler.codegen.host.interface import describe
     from deploykit.compiler.pipeline import Observer
     from deploykit.compiler.program.plan import write_plan
-    from deploykit.manifest import MANIFEST, Manifest, describe_files
 
     observer = options.observer or Observer()
     with observer.stage("emit"):
@@ -198,6 +198,6 @@ def _levels(program: Program) -> tuple[str, ...]:
 
 def _cpu(name: str) -> str:
     """What kernels for a CPU are compiled for; of this machine's CPU, its name."""
-    from deploykit.compiler.codegen.cpus import find_cpu
+    from deploykit.compiler.codegen.native.cpus import find_cpu
 
     return find_cpu(name).mcpu if name == "native" else name

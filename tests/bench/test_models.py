@@ -14,7 +14,7 @@ from bench.cases import CASES, GENERATED
 from bench.models import MODELS
 from bench.models.cnn import cnn
 from bench.models.quantized import quantize
-from deploykit.verify import verify
+from deploykit.checks.verify import verify
 
 SMALL = ("cnn", "dscnn", "encoder", "lstm", "mlp")
 LARGE = [case.name for case in GENERATED if case.name not in SMALL]

@@ -10,7 +10,7 @@ import pytest
 
 from bench.cases import CASES
 from bench.peers import PEERS
-from deploykit.comparison import compare
+from deploykit.checks.comparison import compare
 from deploykit.errors import UnsupportedModelError
 
 openvino = pytest.importorskip("openvino")

@@ -12,7 +12,7 @@ import pytest
 
 from bench.peers import PEERS
 from bench.report import Model, Report, Row, mean
-from deploykit.benchmark import Timing
+from deploykit.checks.benchmark import Timing
 
 
 def timing(name: str, seconds: float) -> Timing:

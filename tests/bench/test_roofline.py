@@ -8,7 +8,7 @@ import pytest
 
 from bench.peak import Peak, measure
 from bench.roofline import draw, of_roof
-from deploykit.profiling import Profile, Step, Work
+from deploykit.checks.profiling import Profile, Step, Work
 
 PEAK = Peak(threads=1, flops=100e9, read=10e9, triad=10e9)
 

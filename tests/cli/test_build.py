@@ -14,10 +14,10 @@ from pathlib import Path
 import onnx
 import pytest
 
-from deploykit.artifact import artifact_folder
+from deploykit.artifact.folder import artifact_folder
+from deploykit.artifact.manifest import DimEntry, Manifest, MemoryEntry
 from deploykit.cli.build import memory_lines
 from deploykit.errors import UsageError
-from deploykit.manifest import DimEntry, Manifest, MemoryEntry
 
 
 def test_a_build_writes_what_it_lists(deploykit, model: Path, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import deploykit as package
+from deploykit.checks.samples import RandomSource
 from deploykit.errors import MismatchError, UsageError
-from deploykit.samples import RandomSource
 
 FAULTY_TARGET = '''
 """The host target with a weight that is off."""

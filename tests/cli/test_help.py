@@ -35,7 +35,7 @@ def test_every_verb_explains_itself(deploykit, verb: str) -> None:
 
 
 def test_the_help_of_build_names_the_legal_values(deploykit) -> None:
-    from deploykit.compiler.codegen.cpus import CPUS
+    from deploykit.compiler.codegen.native.cpus import CPUS
 
     text = words(deploykit("build", "--help").out)
     for legal in (*target_names(), *Stage, *Level, "native", *CPUS):
@@ -44,8 +44,8 @@ def test_the_help_of_build_names_the_legal_values(deploykit) -> None:
 
 def test_choices_are_those_of_the_compiler() -> None:
     from deploykit.building import OPTIMISATION_LEVELS
+    from deploykit.checks.reference import REFERENCES
     from deploykit.compiler.pipeline import STAGES
-    from deploykit.reference import REFERENCES
 
     assert [*Stage, "package"] == list(STAGES)
     assert list(Level) == list(OPTIMISATION_LEVELS)

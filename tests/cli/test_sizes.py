@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from deploykit.manifest import MEASURED_BELOW, describe_files
+from deploykit.artifact.manifest import MEASURED_BELOW, describe_files
 
 CONTENTS = {
     "random": lambda count: np.random.default_rng(0).standard_normal(count).astype(np.float32).tobytes(),

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tvm import s_tir, te, tirx
 
+from deploykit.compiler.codegen.c.kernels import emit_c
 from deploykit.compiler.codegen.c.types import storage_type
-from deploykit.compiler.codegen.c_kernels import emit_c
-from deploykit.compiler.codegen.cpus import host_cpu
-from deploykit.compiler.codegen.lower import LoweredKernel, lower
-from deploykit.compiler.codegen.native import emit_object
+from deploykit.compiler.codegen.native.cpus import host_cpu
+from deploykit.compiler.codegen.native.objects import emit_object
+from deploykit.compiler.lowering.lower import LoweredKernel, lower
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -14,11 +14,11 @@ from tvm import ir, tirx
 
 from deploykit import runtime
 from deploykit.compiler.codegen.c import support
+from deploykit.compiler.codegen.c.kernels import ESTIMATES, c_expression, emit_c, emit_prototypes
 from deploykit.compiler.codegen.c.names import Scopes
 from deploykit.compiler.codegen.c.types import float_literal, integer_literal
-from deploykit.compiler.codegen.c_kernels import ESTIMATES, c_expression, emit_c, emit_prototypes
-from deploykit.compiler.codegen.lower import lower
 from deploykit.compiler.dims import evaluate, magnitude
+from deploykit.compiler.lowering.lower import lower
 from tests.codegen import test_arithmetic, test_intrinsics, test_lower
 from tests.codegen.harness import SANITIZERS, compile_c, elementwise
 

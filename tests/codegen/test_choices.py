@@ -6,10 +6,10 @@ import numpy as np
 import tvm_ffi
 from tvm import te, tirx
 
-from deploykit.compiler.codegen.choices import apart_from_choices, name_choices
-from deploykit.compiler.codegen.rewrite import variables
+from deploykit.compiler.lowering.conditional_sizes import apart_from_choices, name_choices
+from deploykit.compiler.lowering.raw_abi import variables
 from deploykit.compiler.schedules import schedule
-from deploykit.compiler.schedules.nest import scalars_of
+from deploykit.compiler.schedules.kernel.stages import scalars_of
 from tests.schedules.harness import VECTORS, Compiled
 
 N = tirx.Var("n", "int64")

@@ -9,9 +9,9 @@ import pytest
 from tvm import ir, s_tir, te, tirx
 from tvm.ir import PointerType
 
-from deploykit.compiler.codegen.c_kernels import emit_c
-from deploykit.compiler.codegen.lower import lower
-from deploykit.compiler.schedules.nest import call_name, collect
+from deploykit.compiler.codegen.c.kernels import emit_c
+from deploykit.compiler.lowering.lower import lower
+from deploykit.compiler.schedules.kernel.stages import call_name, collect
 from tests.codegen.harness import EMITTERS, SANITIZERS, Call, Library, build, elementwise, run_program
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from tvm import tirx
 
-from deploykit.compiler.codegen.cpus import CPUS, find_cpu, host_cpu
-from deploykit.compiler.codegen.lower import lower
-from deploykit.compiler.codegen.native import PART, emit_object
+from deploykit.compiler.codegen.native.cpus import CPUS, find_cpu, host_cpu
+from deploykit.compiler.codegen.native.objects import PART, emit_object
+from deploykit.compiler.lowering.lower import lower
 from deploykit.errors import UsageError
 from tests.codegen import test_intrinsics
 from tests.codegen.harness import Library, elementwise

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from tvm import tirx
 
-from deploykit.compiler.codegen.cpus import CPUS
-from deploykit.compiler.codegen.lower import lower
-from deploykit.compiler.codegen.native import emit_object
+from deploykit.compiler.codegen.native.cpus import CPUS
+from deploykit.compiler.codegen.native.objects import emit_object
+from deploykit.compiler.lowering.lower import lower
 from tests.codegen.harness import Library, elementwise
 from tests.codegen.test_native import require
 

@@ -9,10 +9,10 @@ import numpy as np
 from tvm import tirx
 from tvm.ir import Var
 
-from deploykit.compiler.codegen.cpus import host_cpu
-from deploykit.compiler.codegen.lower import lower
-from deploykit.compiler.codegen.native import emit_object
-from deploykit.compiler.codegen.native_parts import named
+from deploykit.compiler.codegen.native.cpus import host_cpu
+from deploykit.compiler.codegen.native.objects import emit_object
+from deploykit.compiler.codegen.native.parts import named
+from deploykit.compiler.lowering.lower import lower
 from tests.codegen.harness import PREFIX, build
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def test_names_of_places_stay() -> None:
         place = Var("place", "int64")
         return tirx.SeqStmt([tirx.Bind(place, i * 2), store(y, load(x, place) * load(x, place + 1), i)])
 
-    from deploykit.compiler.codegen.native_values import stored
+    from deploykit.compiler.codegen.native.local_values import stored
 
     func = lower(kernel(body), "places").kernel.func
     assert stored(func).script() == func.script()

@@ -13,10 +13,10 @@ import tvm_ffi
 from tvm import tirx
 from tvm.ir import Call
 
-from deploykit.compiler.codegen.cpus import host_cpu
-from deploykit.compiler.codegen.lower import lower
-from deploykit.compiler.codegen.native import emit_object
-from deploykit.compiler.codegen.native_views import viewed
+from deploykit.compiler.codegen.native.cpus import host_cpu
+from deploykit.compiler.codegen.native.objects import emit_object
+from deploykit.compiler.codegen.native.pointers import viewed
+from deploykit.compiler.lowering.lower import lower
 from tests.codegen.harness import PREFIX, Library
 
 if TYPE_CHECKING:

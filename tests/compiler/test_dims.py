@@ -5,7 +5,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tvm import tirx
 
-from deploykit import formula
+from deploykit.artifact import formula
 from deploykit.compiler.dims import (
     DimRange,
     evaluate,

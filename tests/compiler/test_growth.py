@@ -9,7 +9,7 @@ import onnx
 from tvm import tirx
 
 import deploykit
-from deploykit.compiler.codegen.host_c import emit_host
+from deploykit.compiler.codegen.host.source import emit_host
 from deploykit.compiler.dims.facts import Facts
 from deploykit.compiler.pipeline import Observer, compile_program
 from deploykit.compiler.profile import PORTABLE_C

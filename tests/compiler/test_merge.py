@@ -10,7 +10,7 @@ from tvm import relax, tirx
 from tvm.ir import transform
 
 import deploykit
-from deploykit.compiler.graph.merge import merge_kernels
+from deploykit.compiler.graph.merge_kernels import merge_kernels
 from deploykit.compiler.pipeline import graph
 from deploykit.compiler.schedules import DEVICES
 from tests.frontends.onnx.harness import by_onnxruntime, numbers, parse

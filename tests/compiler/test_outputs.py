@@ -14,11 +14,11 @@ import pytest
 
 import deploykit
 from bench.models import MODELS
-from deploykit.compiler.codegen.cpus import find_cpu
+from deploykit.checks.samples import RandomSource
+from deploykit.checks.verify import verify
+from deploykit.compiler.codegen.native.cpus import find_cpu
 from deploykit.compiler.pipeline import Observer, compile_program
 from deploykit.compiler.profile import native
-from deploykit.samples import RandomSource
-from deploykit.verify import verify
 from tests.seeded import seeded
 
 SHARED = """<ir_version: 10, opset_import: ["" : 21]> shared (float[b, s, 24] x) => (float[b, s, 24] y) {

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import deploykit
-from deploykit.compiler.graph.moves import operator_of
+from deploykit.compiler.graph.fold_reshapes import operator_of
 from deploykit.compiler.pipeline import graph
 from deploykit.compiler.schedules import DEVICES, Device
 from tests.frontends.onnx.harness import by_onnxruntime, numbers, parse

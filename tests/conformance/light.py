@@ -16,8 +16,8 @@ import onnx
 
 import deploykit
 from bench.models import light
+from deploykit.checks.verify import Report, verify
 from deploykit.cli.console import results
-from deploykit.verify import Report, verify
 
 DEVICES = ("wasm", "webgpu")
 

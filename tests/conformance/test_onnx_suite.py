@@ -11,7 +11,7 @@ import shutil
 import pytest
 
 from deploykit import onnx_backend
-from deploykit.engines.chromium import find_chromium
+from deploykit.engines.web.chromium import find_chromium
 from tests.conformance import dynamic, operators_page, web
 from tests.conformance.suite import DEVICE_FAILURES, cases, device_failures, dynamic_failures, known_failures
 

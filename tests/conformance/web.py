@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 
 from deploykit import onnx_backend, runtime
-from deploykit.engines.node import find_node, node_options
+from deploykit.engines.web.node import find_node, node_options
 from deploykit.targets.webgpu import CPU_MODULES, GPU_MODULE, WEBGPU, WebTarget
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from deploykit import runtime
 from deploykit.building import load
-from deploykit.compiler.codegen.host_c import emit_host
+from deploykit.compiler.codegen.host.source import emit_host
 from deploykit.compiler.pipeline import Observer, compile_program
 from deploykit.compiler.profile import WEB
-from deploykit.engines.sanitized import SANITIZERS
+from deploykit.engines.native.sanitized import SANITIZERS
 from tests.frontends.onnx.harness import parse
 
 

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tvm import tirx
 
+from deploykit.artifact.formula import evaluate
 from deploykit.compiler import dims
 from deploykit.errors import ArtifactError
-from deploykit.formula import evaluate
 
 NAMES = ["n", "past length", "past_length", "n + 1", "1", "max", "if", '"', "\\", "\u2028", "名前"]
 VARIABLES = [tirx.Var(name, "int64") for name in NAMES]

@@ -12,8 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
 
-from deploykit.engines.emulated import emulated
-from deploykit.engines.process import Build
+from deploykit.engines.native.emulated import emulated
+from deploykit.engines.native.process import Build
 from deploykit.toolchain import find_c_compiler
 
 PLUGIN = Path(__file__).with_name("count.c")

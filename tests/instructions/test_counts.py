@@ -19,8 +19,8 @@ from numpy.typing import DTypeLike
 from onnx.reference import ReferenceEvaluator
 
 import deploykit
-from deploykit.engines.process import Process
-from deploykit.manifest import read_manifest
+from deploykit.artifact.manifest import read_manifest
+from deploykit.engines.native.process import Process
 from deploykit.targets.base import find_target
 from tests.instructions.counters import COUNTERS, Counter
 from tests.seeded import seeded

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from tvm import s_tir, te, tirx
 
-from deploykit.compiler.codegen.lower import lower
+from deploykit.compiler.lowering.lower import lower
 from deploykit.compiler.program.ir import (
     ALIGNMENT,
     Arena,

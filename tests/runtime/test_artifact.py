@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from deploykit.artifact import artifact_folder, check_output
+from deploykit.artifact.folder import artifact_folder, check_output
+from deploykit.artifact.manifest import Manifest, describe_files, read_manifest, verify_files
 from deploykit.errors import ArtifactError, ToolchainError, UsageError
-from deploykit.manifest import Manifest, describe_files, read_manifest, verify_files
 from deploykit.targets.base import PackageOptions, find_target, target_names, targets, write_artifact
 from tests.runtime.programs import mlp
 
@@ -170,7 +170,7 @@ def test_a_full_disk(small_disk: Path) -> None:
 INTERRUPTED = """
 import signal, sys, time
 from pathlib import Path
-from deploykit.artifact import artifact_folder
+from deploykit.artifact.folder import artifact_folder
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 with artifact_folder(Path(sys.argv[1]) / "dist") as folder:
     (folder / "model.c").write_text("half")

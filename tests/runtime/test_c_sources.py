@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from deploykit import runtime
-from deploykit.compiler.codegen.host_c import emit_host
-from deploykit.compiler.codegen.weights_c import write_weights_c
+from deploykit.compiler.codegen.host.source import emit_host
+from deploykit.compiler.codegen.weights.c_source import write_weights_c
 from deploykit.compiler.program.ir import Copy, Program
 from deploykit.dtypes import DTYPES
-from deploykit.engines.sanitized import SANITIZERS
+from deploykit.engines.native.sanitized import SANITIZERS
 from deploykit.targets.base import PackageOptions, find_target, write_artifact
 from tests.conftest import Golden
 from tests.runtime.programs import Draft, mlp

@@ -14,11 +14,11 @@ from onnx.reference import ReferenceEvaluator
 
 import deploykit
 from deploykit import runtime
-from deploykit.artifact import Artifact
-from deploykit.compiler.codegen.cpus import CHECKED, PORTABLE_LEVELS, find_cpu, host_cpu
+from deploykit.artifact.folder import Artifact
+from deploykit.artifact.plan import read_plan
+from deploykit.checks.profiling import profile
+from deploykit.compiler.codegen.native.cpus import CHECKED, PORTABLE_LEVELS, find_cpu, host_cpu
 from deploykit.errors import UsageError
-from deploykit.plan import read_plan
-from deploykit.profiling import profile
 
 
 def runnable(cpu: str) -> bool:

@@ -14,13 +14,13 @@ from onnx import TensorProto, helper
 from typer.testing import CliRunner
 
 import deploykit
-from deploykit.artifact import Artifact
+from deploykit.artifact.folder import Artifact
+from deploykit.artifact.formula import evaluate
+from deploykit.artifact.plan import at_sizes, read_plan
 from deploykit.cli import app
 from deploykit.compiler.codegen.c.names import Scopes
-from deploykit.compiler.codegen.names import Names, constants, identifier, means_something, prefix
+from deploykit.compiler.codegen.host.identifiers import Names, constants, identifier, means_something, prefix
 from deploykit.compiler.program.ir import Copy, Program
-from deploykit.formula import evaluate
-from deploykit.plan import at_sizes, read_plan
 from deploykit.session import Session
 from deploykit.targets.base import PackageOptions, find_target, write_artifact
 from tests.frontends.onnx.harness import parse

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tvm import tirx
 
-from deploykit.compiler.codegen.host_c import emit_host
+from deploykit.compiler.codegen.host.source import emit_host
 from deploykit.compiler.program.ir import BindDim, Copy, If, Loop, Reserve, SetDim
 from deploykit.errors import UnsupportedModelError
 from tests.runtime.programs import Draft

@@ -22,10 +22,10 @@ from tvm import tirx
 
 import deploykit
 import deploykit.session
+from deploykit.artifact.manifest import read_manifest, verify_files
 from deploykit.compiler.program.ir import Copy, Launch, Program
 from deploykit.dtypes import DTYPES
 from deploykit.errors import ArtifactError, ShapeError, UsageError
-from deploykit.manifest import read_manifest, verify_files
 from deploykit.session import Session
 from deploykit.targets.base import PackageOptions, find_target, write_artifact
 from tests.runtime.programs import Draft, elementwise, mlp

@@ -13,7 +13,7 @@ import pytest
 
 import deploykit.session
 from deploykit import toolchain
-from deploykit.artifact import artifact_folder
+from deploykit.artifact.folder import artifact_folder
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.targets.base import PackageOptions, find_target, write_artifact
 from tests.runtime.programs import mlp

@@ -19,11 +19,11 @@ import tvm
 import tvm_ffi
 from tvm import ir, relax, sym, tirx
 
-from deploykit.compiler.codegen.c_kernels import emit_c
-from deploykit.compiler.codegen.cpus import host_cpu
-from deploykit.compiler.codegen.lower import HOST_STACK_LIMIT, lower
-from deploykit.compiler.codegen.native import emit_object
+from deploykit.compiler.codegen.c.kernels import emit_c
+from deploykit.compiler.codegen.native.cpus import host_cpu
+from deploykit.compiler.codegen.native.objects import emit_object
 from deploykit.compiler.graph.legalize import legalize
+from deploykit.compiler.lowering.lower import HOST_STACK_LIMIT, lower
 from deploykit.compiler.schedules import DEVICES, Device, schedule
 
 VECTORS, SCALAR = DEVICES["x86-64-v3"], DEVICES["scalar-c"]

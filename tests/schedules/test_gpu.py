@@ -10,14 +10,14 @@ import pytest
 import tvm_ffi
 from tvm import ir, te, tirx, topi
 
-from deploykit.compiler.codegen.lower import LoweredParts
-from deploykit.compiler.codegen.wgsl import teams
-from deploykit.compiler.codegen.wgsl.lowering import lower_shaders, shaders
-from deploykit.compiler.codegen.wgsl.shader import Sharing, emit_wgsl
-from deploykit.compiler.codegen.wgsl.variants import Shader
-from deploykit.compiler.schedules.anchors.channels_last import conv_last, depthwise_last, pack_panels_array
-from deploykit.compiler.schedules.anchors.conv import ConvShape
-from deploykit.compiler.schedules.anchors.matmul import matmul, pack_array, packed_matmul
+from deploykit.compiler.codegen.shaders.lowering import lower_shaders, shaders
+from deploykit.compiler.codegen.shaders.sections import Shader
+from deploykit.compiler.codegen.shaders.wgsl import teams
+from deploykit.compiler.codegen.shaders.wgsl.shader import Sharing, emit_wgsl
+from deploykit.compiler.lowering.lower import LoweredParts
+from deploykit.compiler.operators.anchors.channels_last import conv_last, depthwise_last, pack_panels_array
+from deploykit.compiler.operators.anchors.conv import ConvShape
+from deploykit.compiler.operators.anchors.matmul import matmul, pack_array, packed_matmul
 from deploykit.compiler.schedules.gpu import WEBGPU, Divided, divide
 from deploykit.compiler.schedules.gpu.limits import WORKGROUP
 from deploykit.compiler.schedules.gpu.team import AGREED, LANE, SIZE

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from tvm import relax, te, tirx
 
-from deploykit.compiler.codegen.cpus import Cpu, find_cpu
-from deploykit.compiler.codegen.lower import HOST_STACK_LIMIT, lower
-from deploykit.compiler.codegen.native import emit_object
-from deploykit.compiler.graph import integer
-from deploykit.compiler.graph.integer import Geometry
+from deploykit.compiler.codegen.native.cpus import Cpu, find_cpu
+from deploykit.compiler.codegen.native.objects import emit_object
 from deploykit.compiler.graph.legalize import legalize
+from deploykit.compiler.lowering.lower import HOST_STACK_LIMIT, lower
+from deploykit.compiler.operators import integer_calls
+from deploykit.compiler.operators.anchors.integer import Taps
+from deploykit.compiler.operators.integer_calls import Geometry
 from deploykit.compiler.profile import native
 from deploykit.compiler.schedules import DEVICES, Device, explain, schedule
-from deploykit.compiler.schedules.anchors.integer import Taps
-from deploykit.compiler.schedules.dot import pairs_fit
+from deploykit.compiler.schedules.integer.dot import pairs_fit
 from tests.schedules.harness import BOTH, VECTORS, Model, module
 
 N, H, W = (tirx.Var(name, "int64") for name in "nhw")
@@ -45,7 +45,7 @@ def product(depth: int, weight: np.ndarray | int, dtype: str) -> Any:
 
     def body(builder: relax.BlockBuilder, x: Any, *others: Any) -> Any:
         right = others[0] if others else relax.const(weight, "int8")
-        total = builder.emit(integer.matmul(x, right, relax.TensorType((N, columns), "int32")))
+        total = builder.emit(integer_calls.matmul(x, right, relax.TensorType((N, columns), "int32")))
         return successor(builder, total)
 
     right = [("w", (depth, weight), "int8")] if isinstance(weight, int) else []
@@ -87,7 +87,9 @@ def convolution(weight: np.ndarray, geometry: Geometry, sizes: Sequence[Any], dt
     def body(builder: relax.BlockBuilder, x: Any) -> Any:
         type_ = relax.TensorType((N, *spatial, weight.shape[0]), "int32")
         zero = relax.const(np.asarray(3, dtype), dtype)
-        return successor(builder, builder.emit(integer.conv(x, relax.const(weight, "int8"), zero, geometry, type_)))
+        return successor(
+            builder, builder.emit(integer_calls.conv(x, relax.const(weight, "int8"), zero, geometry, type_))
+        )
 
     channels = weight.shape[-1] * geometry.groups
     return module([("x", (N, *sizes, channels), dtype)], body)

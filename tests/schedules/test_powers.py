@@ -7,7 +7,7 @@ import pytest
 from tvm import te
 
 from deploykit.compiler.schedules import Device
-from deploykit.compiler.schedules.powers import LEAST, power_of
+from deploykit.compiler.schedules.reduction.softmax_exp import LEAST, power_of
 from tests.schedules.harness import BOTH, Compiled
 
 

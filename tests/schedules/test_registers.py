@@ -9,7 +9,7 @@ import pytest
 from tvm import te, tirx
 
 from deploykit.compiler.schedules import DEVICES, schedule
-from deploykit.compiler.schedules.nest import collect
+from deploykit.compiler.schedules.kernel.stages import collect
 from deploykit.frontends.onnx.imperative import Array, Code, imperative
 from tests.schedules.harness import VECTORS, Compiled, fenced
 

@@ -13,9 +13,9 @@ import onnx
 from tvm import ir
 
 import deploykit
-from deploykit.compiler.codegen.wgsl.bindings import emit_shaders, shaders_of, sharing_of
-from deploykit.compiler.codegen.wgsl.teams import MOST_GROUPS
-from deploykit.compiler.codegen.wgsl.variants import F16, SUBGROUPS, Shader
+from deploykit.compiler.codegen.shaders.bindings import emit_shaders, shaders_of, sharing_of
+from deploykit.compiler.codegen.shaders.sections import F16, SUBGROUPS, Shader
+from deploykit.compiler.codegen.shaders.wgsl.teams import MOST_GROUPS
 from deploykit.compiler.pipeline import Observer, compile_program
 from deploykit.compiler.profile import WEB
 from deploykit.compiler.program.inplace import InPlace

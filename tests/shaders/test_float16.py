@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from deploykit.compiler.codegen.wgsl.variants import F16, SUBGROUPS
+from deploykit.compiler.codegen.shaders.sections import F16, SUBGROUPS
 from tests.seeded import seeded
 from tests.shaders.harness import Shaders, find_device
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from tvm import ir, tirx
 
-from deploykit.compiler.codegen.lower import LoweredPart, LoweredParts
-from deploykit.compiler.codegen.wgsl.lowering import shaders
-from deploykit.compiler.codegen.wgsl.shader import Sharing, emit_wgsl
+from deploykit.compiler.codegen.shaders.lowering import shaders
+from deploykit.compiler.codegen.shaders.wgsl.shader import Sharing, emit_wgsl
+from deploykit.compiler.lowering.lower import LoweredPart, LoweredParts
 from deploykit.compiler.program.inplace import InPlace
 from deploykit.compiler.program.ir import Copy
 from deploykit.compiler.program.overwriting import overwritable_inputs, overwritable_operands

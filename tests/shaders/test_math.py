@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 
 import deploykit
 from bench.shader_math import FUNCTIONS, errors, model_of, operands
-from deploykit.compiler.codegen.wgsl.variants import F16
-from deploykit.engines.chromium import find_chromium
+from deploykit.compiler.codegen.shaders.sections import F16
+from deploykit.engines.web.chromium import find_chromium
 from tests.seeded import seeded
 from tests.shaders.harness import Shaders, find_device
 

@@ -11,8 +11,8 @@ import pytest
 
 import deploykit
 from deploykit import runtime
-from deploykit.engines.chromium import find_chromium
-from deploykit.engines.node import find_node
+from deploykit.engines.web.chromium import find_chromium
+from deploykit.engines.web.node import find_node
 from tests.seeded import seeded
 from tests.shaders.harness import program_of
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploykit.comparison import Tolerance, compare, compare_values
+from deploykit.checks.comparison import Tolerance, compare, compare_values
 from deploykit.structure import Structure
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)

@@ -12,10 +12,10 @@ import pytest
 from onnx import numpy_helper, parser
 
 import deploykit
-from deploykit.comparison import SLACK, Difference, Tolerance
-from deploykit.rounding import move_weights, moved, spreads
+from deploykit.checks.comparison import SLACK, Difference, Tolerance
+from deploykit.checks.rounding import move_weights, moved, spreads
+from deploykit.checks.verify import Report, undecided, verify
 from deploykit.structure import Structure
-from deploykit.verify import Report, undecided, verify
 
 OUTPUTS = (Structure("y", "tensor"),)
 

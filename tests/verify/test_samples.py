@@ -4,9 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from deploykit.errors import ShapeError, UsageError
-from deploykit.manifest import DimEntry, Manifest, MemoryEntry, PortEntry
-from deploykit.samples import (
+from deploykit.artifact.manifest import DimEntry, Manifest, MemoryEntry, PortEntry
+from deploykit.checks.samples import (
     FileSource,
     RandomSource,
     parse_source,
@@ -14,6 +13,7 @@ from deploykit.samples import (
     random_for_others,
     sample_inputs,
 )
+from deploykit.errors import ShapeError, UsageError
 from deploykit.structure import Structure
 
 MODEL = Manifest(

@@ -10,8 +10,8 @@ import pytest
 
 import deploykit
 from bench.models.light import with_random_weights
-from deploykit.engines.chromium import find_chromium
-from deploykit.verify import verify
+from deploykit.checks.verify import verify
+from deploykit.engines.web.chromium import find_chromium
 
 NEEDS_NODE = pytest.mark.skipif(not shutil.which("node"), reason="needs node")
 NEEDS_CHROMIUM = pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import deploykit
 from deploykit.cli import app
-from deploykit.engines.chromium import find_chromium
+from deploykit.engines.web.chromium import find_chromium
 
 DEVICES = [
     "wasm",
@@ -86,7 +86,7 @@ def test_what_there_is_not_is_refused(package: Path, tmp_path: Path, monkeypatch
         deploykit.open(package, device="gpu")
     with pytest.raises(deploykit.UsageError, match="one thread"):
         deploykit.open(package, device="webgpu", threads=2)
-    monkeypatch.setattr("deploykit.engines.browser._started", [])
+    monkeypatch.setattr("deploykit.engines.web.browser._started", [])
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(deploykit.ToolchainError, match="Chromium"):
         deploykit.open(package, device="webgpu")

@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 
 import deploykit
 from bench.browser import find_chromium, in_chromium
-from deploykit.compiler.codegen.wgsl.bindings import emit_shaders
+from deploykit.compiler.codegen.shaders.bindings import emit_shaders
 from deploykit.compiler.pipeline import Observer, compile_program
 from deploykit.compiler.profile import WEB, Profile
 from deploykit.targets.webgpu import WebTarget

@@ -178,7 +178,7 @@ def _build(
 
 
 def _runtime(model: Path) -> Any:
-    from deploykit import reference
+    from deploykit.checks import reference
 
     try:
         return reference.load(model)
@@ -198,7 +198,7 @@ def _try(runtime: Any, inputs: Arrays) -> Arrays | None:
 
 def _ratio(session: Any, model: Path, inputs: Arrays) -> float:
     """Time of ONNX Runtime over ours."""
-    from deploykit.benchmark import benchmark
+    from deploykit.checks.benchmark import benchmark
 
     found = benchmark(session, inputs, against="onnxruntime", model=model, seconds=TIMED_SECONDS)
     assert found.peer is not None
@@ -241,12 +241,6 @@ def run(folder: Path, target: str) -> dict[str, Any]:
 def prepare() -> None:
     """Import what every build needs."""
     import onnxruntime  # noqa: F401
-
-    import deploykit.building
-    import deploykit.compiler.pipeline
-    import deploykit.frontends.onnx
-    import deploykit.session
-    import deploykit.verify  # noqa: F401
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Legalisation: matrix products and convolutions become kernels.
 
 `relax.matmul`, `relax.nn.conv{1,2,3}d` and `relax.nn.conv{1,2,3}d_transpose` (channels first) become `call_tir` of the
-anchors in `schedules.anchors`. Other kernels are left as they are, but for the spelling of some indices (`unit_axes`).
+anchors in `operators.anchors`. Other kernels are left as they are, but for the spelling of some indices
+(`drop_unit_axes`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,10 @@ import numpy as np
 from tvm import ir, relax, te, tirx
 
 from deploykit.compiler.constants import constant, read
-from deploykit.compiler.graph import integer
-from deploykit.compiler.graph.kernel_calls import call_te
-from deploykit.compiler.graph.layout import follow, to_first, to_last
-from deploykit.compiler.graph.unit_axes import name_unit_axes
-from deploykit.compiler.schedules.anchors.channels_last import (
+from deploykit.compiler.graph.channels_last import follow, to_first, to_last
+from deploykit.compiler.graph.drop_unit_axes import name_unit_axes
+from deploykit.compiler.operators import integer_calls
+from deploykit.compiler.operators.anchors.channels_last import (
     conv_last,
     depthwise_last,
     depthwise_weight,
@@ -26,27 +26,28 @@ from deploykit.compiler.schedules.anchors.channels_last import (
     pack_panels,
     pack_panels_array,
 )
-from deploykit.compiler.schedules.anchors.conv import (
+from deploykit.compiler.operators.anchors.conv import (
     ConvShape,
     conv,
     conv_transpose,
     output_size,
     transposed_size,
 )
-from deploykit.compiler.schedules.anchors.matmul import accumulator, matmul, pack, pack_array, packed_matmul
-from deploykit.compiler.schedules.anchors.transposed_conv import (
+from deploykit.compiler.operators.anchors.matmul import accumulator, matmul, pack, pack_array, packed_matmul
+from deploykit.compiler.operators.anchors.transposed_conv import (
     interleaved,
     phase_shape,
     phase_weight,
     phase_weight_array,
 )
-from deploykit.compiler.schedules.anchors.winograd import INPUT, OUTPUT, TAPS, conv_winograd, winograd_weight_array
-from deploykit.compiler.schedules.conv import panel_vectors
+from deploykit.compiler.operators.anchors.winograd import INPUT, OUTPUT, TAPS, conv_winograd, winograd_weight_array
+from deploykit.compiler.operators.kernel_calls import call_te
+from deploykit.compiler.schedules.conv.direct import portable_width
+from deploykit.compiler.schedules.conv.register_tiles import panel_vectors
+from deploykit.compiler.schedules.conv.winograd import winograd_depth, worthwhile
 from deploykit.compiler.schedules.device import Device
-from deploykit.compiler.schedules.direct_conv import portable_width
-from deploykit.compiler.schedules.loops import bits_of, static
-from deploykit.compiler.schedules.tile import panel_width
-from deploykit.compiler.schedules.winograd import winograd_depth, worthwhile
+from deploykit.compiler.schedules.kernel.loops import bits_of, static
+from deploykit.compiler.schedules.matmul.tile import panel_width
 
 WINOGRAD_BITS = 128
 """The narrowest vectors for which transformed tiles pay."""
@@ -76,7 +77,7 @@ class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = super().visit_call_(call)
-        rule = integer.rule(call) or RULES.get(getattr(call.op, "name", ""))
+        rule = integer_calls.rule(call) or RULES.get(getattr(call.op, "name", ""))
         if rule is not None:
             return rule(self.builder_, call, self.device)
         followed = follow(self.builder_, call)

@@ -1,4 +1,4 @@
-"""Outlining: some bindings of a block become a call of one new function, which `merge` makes one kernel of.
+"""Outlining: some bindings of a block become a call of one new function, which `merge_kernels` makes one kernel of.
 
 The function's parameters are the tensors that its bindings read from outside, then the dims that no shape of those
 gives. It has one result, that of its last binding.

@@ -15,7 +15,7 @@ from tvm import tirx
 
 from deploykit.compiler.dims import simplify
 from deploykit.compiler.program.ir import Arena, Constant, ConstantStorage, Dim, IntExpr, Program, Tensor
-from deploykit.compiler.schedules.nest import substitute
+from deploykit.compiler.schedules.kernel.stages import substitute
 
 
 def with_alternatives(program: Program, others: Sequence[Program]) -> Program:

@@ -286,7 +286,7 @@ class Program:
     notes: tuple[str, ...] = field(default=())
     """Things a user should be told: fallbacks taken and why."""
     cpu: str = ""
-    """What the kernels are compiled for, a name of `codegen.cpus` or of a GPU; empty where that is not known."""
+    """What the kernels are compiled for, a name of `codegen.native.cpus` or of a GPU; empty where that is not known."""
     alignment: int = ALIGNMENT
     """Bytes: every arena tensor starts at a multiple of this."""
     alternatives: tuple[Program, ...] = ()

@@ -29,12 +29,12 @@ import tvm_ffi
 from tvm import ir, sym, tirx
 
 from deploykit.compiler.dims.conversion import polynomial
-from deploykit.compiler.schedules.access import offset_of, size_of
-from deploykit.compiler.schedules.loops import dtype_of
-from deploykit.compiler.schedules.nest import Buffer, Expr, Stage, analyzer, is_zero, read, substitute
+from deploykit.compiler.schedules.kernel.access import offset_of, size_of
+from deploykit.compiler.schedules.kernel.loops import dtype_of
+from deploykit.compiler.schedules.kernel.stages import Buffer, Expr, Stage, analyzer, is_zero, read, substitute
 
 if TYPE_CHECKING:
-    from deploykit.compiler.codegen.lower import LoweredParts
+    from deploykit.compiler.lowering.lower import LoweredParts
 
 Place: TypeAlias = "tuple[Expr, ...] | None"
 """The index at which an element of the result needs a buffer, in terms of the axes of the stage that stores the result;

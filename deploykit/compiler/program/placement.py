@@ -18,6 +18,7 @@ import numpy as np
 from tvm import tirx
 
 from deploykit.compiler.dims import free_vars, simplify, symbolic_upper_bound
+from deploykit.compiler.model import DimBounds, ImportedModel
 from deploykit.compiler.program.arena import SlotRequest, plan
 from deploykit.compiler.program.inplace import InPlace, alias_in_place, always_in_place
 from deploykit.compiler.program.ir import (
@@ -42,7 +43,6 @@ from deploykit.compiler.program.rewrite import with_reservations
 from deploykit.compiler.program.steps import number_steps, reads_and_writes
 from deploykit.compiler.program.trace import Trace
 from deploykit.errors import UsageError
-from deploykit.frontends.model import DimBounds, ImportedModel
 from deploykit.structure import Structure
 
 CAPACITY = "capacity_"

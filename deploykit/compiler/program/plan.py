@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploykit.compiler.codegen.host_scope import tensor_bytes
+from deploykit.artifact.manifest import DimEntry
+from deploykit.artifact.plan import LISTING, PLAN, Plan, SlotEntry, WorkEntry, plan_file
+from deploykit.compiler.codegen.host.scope import tensor_bytes
 from deploykit.compiler.dims import free_vars, to_text
 from deploykit.compiler.program.ir import Copy, CopySlice, IntExpr, Launch, Program, Step
 from deploykit.compiler.program.listing import listing, shape_text
 from deploykit.compiler.program.steps import number_steps
-from deploykit.manifest import DimEntry
-from deploykit.plan import LISTING, PLAN, Plan, SlotEntry, WorkEntry, plan_file
 
 
 def plan_of(program: Program) -> Plan:

@@ -15,11 +15,11 @@ import numpy as np
 import tvm_ffi
 from tvm import ir, relax, tirx
 
-from deploykit.compiler.codegen.lower import LoweredKernel, LoweredPart, LoweredParts
 from deploykit.compiler.constants import array_of
 from deploykit.compiler.dims import free_vars, simplify
-from deploykit.compiler.graph import control_flow
-from deploykit.compiler.graph.index_checks import checked_bounds, is_check, shortened
+from deploykit.compiler.lowering.lower import LoweredKernel, LoweredPart, LoweredParts
+from deploykit.compiler.operators import control_flow
+from deploykit.compiler.operators.index_checks import checked_bounds, is_check, shortened
 from deploykit.compiler.program.ir import (
     BindDim,
     Check,
@@ -37,7 +37,7 @@ from deploykit.compiler.program.ir import (
 
 if TYPE_CHECKING:
     from deploykit.compiler.cost import Cost
-    from deploykit.frontends.model import DataDim, ImportedModel, Requirement
+    from deploykit.compiler.model import DataDim, ImportedModel, Requirement
 
 
 @dataclass

@@ -4,10 +4,10 @@
 parameters whose body is plain loops: some `vectorized` with constant extents, at most one outermost loop `parallel`,
 local buffers of constant size, temporaries of any size at the top. The steps:
 
-1. read the stages (`nest`); imperative kernels keep their order, but the sums of a loop are made to fit the registers
-   (`registers`),
+1. read the stages (`kernel.stages`); imperative kernels keep their order, but the sums of a loop are made to fit the
+   registers (`registers`),
 2. inline pointwise stages into their readers (`inline`), and the rest into the reductions before them (`epilogue`),
-3. give every stage to the rules in `RULES`, in order, until one takes it (`plain` takes all that is left).
+3. give every stage to the rules in `RULES`, in order, until one takes it (`fallback` takes all that is left).
 
 A rule is a function `(stage, views, device) -> statements | reason`, one family per module.
 """

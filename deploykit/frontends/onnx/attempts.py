@@ -19,8 +19,8 @@ from functools import partial
 from itertools import islice
 from typing import Protocol, TypeAlias
 
+from deploykit.compiler.model import ImportedModel
 from deploykit.errors import UnsupportedModelError
-from deploykit.frontends.model import ImportedModel
 
 MOST = 32
 """Imports of one model."""

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dtypes import is_narrow_float, storage_dtype
 from deploykit.compiler.inexact import inexact
-from deploykit.compiler.schedules.inline import is_heavy
-from deploykit.frontends.dtypes import is_narrow_float, storage_dtype
+from deploykit.compiler.schedules.kernel.inline import is_heavy
 from deploykit.frontends.onnx.channels import all_last, first_of
 from deploykit.frontends.onnx.conversion import convert
 from deploykit.frontends.onnx.expressions import compute

@@ -15,8 +15,8 @@ from deploykit.compiler import constants
 from deploykit.compiler.dims import simplify
 from deploykit.compiler.dims.facts import Facts
 from deploykit.compiler.dims.text import to_text
-from deploykit.frontends.dtypes import storage_dtype, to_storage
-from deploykit.frontends.model import DataDim, Requirement
+from deploykit.compiler.dtypes import storage_dtype, to_storage
+from deploykit.compiler.model import DataDim, Requirement
 from deploykit.frontends.onnx.channels import channels_first
 from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.integers import check_shape, is_plain
@@ -252,7 +252,7 @@ class Context:
 
     def constant(self, array: object, dtype: str | None = None) -> Value:
         """A constant value from anything numpy accepts, of a logical dtype."""
-        from deploykit.frontends.dtypes import numpy_dtype
+        from deploykit.compiler.dtypes import numpy_dtype
 
         return constant(np.asarray(array, dtype=numpy_dtype(dtype) if dtype else None))
 

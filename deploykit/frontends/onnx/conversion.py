@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from tvm import ir, tirx
 
-from deploykit.frontends.dtypes import is_narrow_float, is_raw, storage_dtype
+from deploykit.compiler.dtypes import is_narrow_float, is_raw, storage_dtype
 from deploykit.frontends.onnx.narrow import encode, encode_e8m0, wrap
 
 _THROUGH = {"int8": "int32", "int16": "int32", "uint8": "int32", "uint16": "int32", "uint32": "int64"}

@@ -16,7 +16,7 @@ import onnx.shape_inference
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
-from deploykit.frontends.dtypes import numpy_dtype
+from deploykit.compiler.dtypes import numpy_dtype
 from deploykit.frontends.onnx.node import array_of
 from deploykit.frontends.onnx.value import AnyValue, Value, constant
 

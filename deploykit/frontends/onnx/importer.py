@@ -17,10 +17,11 @@ import onnx_ir as ir
 from tvm import ir as tvm_ir
 from tvm import relax, tirx
 
+from deploykit.artifact.manifest import printable
+from deploykit.compiler.dtypes import storage_dtype
+from deploykit.compiler.model import DimBounds, ImportedModel
 from deploykit.compiler.program.ir import Dim, IntExpr, Port
 from deploykit.errors import DeploykitError, Problem, UnsupportedModelError, UsageError
-from deploykit.frontends.dtypes import storage_dtype
-from deploykit.frontends.model import DimBounds, ImportedModel
 from deploykit.frontends.onnx import folding, ops, registry, symbolic
 from deploykit.frontends.onnx.attempts import Refused, only_way
 from deploykit.frontends.onnx.context import Context, Shared, emit_function
@@ -32,7 +33,6 @@ from deploykit.frontends.onnx.registry import Spoiled, Unsupported, normalise_do
 from deploykit.frontends.onnx.strings import MOVING, OF_STRINGS, STRING, check_spans, is_string, moved, string_of
 from deploykit.frontends.onnx.structure import leaves, names_of, structure_of, with_leaves
 from deploykit.frontends.onnx.value import POISON, AnyValue, OptionalValue, SequenceValue, Value, constant
-from deploykit.manifest import printable
 from deploykit.structure import Structure
 
 ops.load()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from deploykit.compiler.graph.index_checks import check, shortened
+from deploykit.compiler.operators.index_checks import check, shortened
 from deploykit.frontends.onnx.integers import both, less_equal
 from deploykit.frontends.onnx.ranges import range_of, within
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import ir, relax, te, tirx
 
-from deploykit.compiler.graph import integer
+from deploykit.compiler.operators import integer_calls
 from deploykit.compiler.program.ir import IntExpr
 from deploykit.frontends.onnx.broadcast import broadcast_shapes, elementwise
 from deploykit.frontends.onnx.channels import first_of, last_of
@@ -71,7 +71,7 @@ def exact_matmul(ctx: Context, a: Operand, b: Operand) -> Product | None:
             return None
     right, zero = _signed(ctx, b)
     shape = (*batch, a.x.shape[-2], b.x.shape[-1])
-    call = integer.matmul(ctx.tensor(a.x), ctx.tensor(right), relax.TensorType(shape, "int32"))
+    call = integer_calls.matmul(ctx.tensor(a.x), ctx.tensor(right), relax.TensorType(shape, "int32"))
     product = Product(ctx.bind(call, "int32", shape))
     if a.zero is not None and not _is_zero(a.zero):
         product = _less(ctx, product.total, a.zero, _sums(ctx, right, -2))
@@ -102,7 +102,7 @@ def exact_conv(ctx: Context, x: Operand, w: Operand, shape: Windows, groups: int
     filters, zero = _signed(ctx, w)
     if zero is not None or filters.array is None:
         return None
-    geometry = integer.Geometry(
+    geometry = integer_calls.Geometry(
         shape.strides,
         shape.dilations,
         tuple(int(p) for p in shape.before),
@@ -111,7 +111,7 @@ def exact_conv(ctx: Context, x: Operand, w: Operand, shape: Windows, groups: int
     )
     nothing = ctx.constant(np.zeros((), x.x.dtype)) if x.zero is None else x.zero
     result = (x.x.shape[0], *shape.counts, w.x.shape[0])
-    call = integer.conv(
+    call = integer_calls.conv(
         ctx.tensor(last_of(ctx, x.x)),
         relax.const(np.ascontiguousarray(np.moveaxis(filters.array, 1, -1)), "int8"),
         ctx.tensor(nothing),

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from tvm import ir as tvm_ir
 from tvm import relax, tirx
 
-from deploykit.frontends.dtypes import storage_dtype
+from deploykit.compiler.dtypes import storage_dtype
 from deploykit.frontends.onnx.context import Context, emit_function
 from deploykit.frontends.onnx.registry import Spoiled, Unsupported
 from deploykit.frontends.onnx.structure import leaves, with_leaves

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 
 from deploykit.compiler.dims.text import to_text
-from deploykit.frontends.dtypes import logical_dtype
+from deploykit.compiler.dtypes import logical_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, te, tirx
 
-from deploykit.frontends.dtypes import storage_dtype
+from deploykit.compiler.dtypes import storage_dtype
 from deploykit.frontends.onnx.expressions import compute
 from deploykit.frontends.onnx.integers import ceil_div, floor_div, maximum, minimum
 from deploykit.frontends.onnx.registry import Unsupported

@@ -21,10 +21,10 @@ from deploykit.targets.templates import render
 from deploykit.toolchain import find_c_compiler
 
 if TYPE_CHECKING:
+    from deploykit.artifact.manifest import Manifest
     from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
     from deploykit.engines import Engine
-    from deploykit.manifest import Manifest
 
 C_FILES = ("model.c", "kernels.c", "weights.c", "deploykit.c")
 PROJECT_FILES = ("main.c", "Makefile", "CMakeLists.txt", "README.md")
@@ -48,8 +48,8 @@ class EmbeddedTarget:
         return PORTABLE_C
 
     def emit(self, program: Program, options: PackageOptions) -> dict[str, bytes]:
-        from deploykit.compiler.codegen.c_kernels import emit_c
-        from deploykit.compiler.codegen.host_c import emit_host, prefix_of
+        from deploykit.compiler.codegen.c.kernels import emit_c
+        from deploykit.compiler.codegen.host.source import emit_host, prefix_of
 
         _require_bounds(program)
         if options.fast_math:
@@ -61,8 +61,8 @@ class EmbeddedTarget:
     def package(
         self, program: Program, emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
-        from deploykit.compiler.codegen.host_c import interface_view
-        from deploykit.compiler.codegen.weights_c import write_weights_c
+        from deploykit.compiler.codegen.host.source import interface_view
+        from deploykit.compiler.codegen.weights.c_source import write_weights_c
 
         view = interface_view(program, options.version)
         for name, data in emitted.items():
@@ -75,7 +75,7 @@ class EmbeddedTarget:
         return ["model.h", "deploykit.h", "weights.h", *C_FILES, *PROJECT_FILES]
 
     def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:
-        from deploykit.engines.loading import load_library
+        from deploykit.engines.native.loading import load_library
 
         library = _library(folder, scratch)
         return load_library(library, self.sources(folder), folder, manifest, scratch, options)

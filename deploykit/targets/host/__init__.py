@@ -24,11 +24,11 @@ from deploykit.targets.templates import render
 from deploykit.toolchain import Compiler, compiled, find_c_compiler, find_cross_compiler
 
 if TYPE_CHECKING:
-    from deploykit.compiler.codegen.cpus import Cpu
+    from deploykit.artifact.manifest import Manifest
+    from deploykit.compiler.codegen.native.cpus import Cpu
     from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
     from deploykit.engines import Engine
-    from deploykit.manifest import Manifest
 
 COPIED = (runtime.HEADER, runtime.CORE, runtime.THREADS_HEADER, runtime.THREADS, runtime.CPU_HEADER, runtime.CPU)
 """Sources that all models share."""
@@ -51,14 +51,14 @@ class HostTarget:
 
     def profile(self, cpu: str) -> Profile:
         from deploykit.compiler import profile
-        from deploykit.compiler.codegen.cpus import find_cpu
+        from deploykit.compiler.codegen.native.cpus import find_cpu
 
         return profile.native(find_cpu(cpu))
 
     def emit(self, program: Program, options: PackageOptions) -> dict[str, bytes]:
-        from deploykit.compiler.codegen.cpus import find_cpu
-        from deploykit.compiler.codegen.host_c import emit_host, kernel_prefix, parts_of
-        from deploykit.compiler.codegen.native import emit_object, join
+        from deploykit.compiler.codegen.host.source import emit_host, kernel_prefix, parts_of
+        from deploykit.compiler.codegen.native.cpus import find_cpu
+        from deploykit.compiler.codegen.native.objects import emit_object, join
 
         texts = emit_host(program, options.version)
         objects = [
@@ -75,9 +75,9 @@ class HostTarget:
     def package(
         self, program: Program, emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
-        from deploykit.compiler.codegen.cpus import find_cpu
-        from deploykit.compiler.codegen.host_c import interface_view
-        from deploykit.compiler.codegen.weights import write_weights
+        from deploykit.compiler.codegen.host.source import interface_view
+        from deploykit.compiler.codegen.native.cpus import find_cpu
+        from deploykit.compiler.codegen.weights.blob import write_weights
 
         view = interface_view(program, options.version)
         for name, data in emitted.items():
@@ -93,7 +93,7 @@ class HostTarget:
         return [library, "weights.bin", *emitted, *(source.name for source in COPIED), "README.md"]
 
     def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:
-        from deploykit.engines.loading import load_library
+        from deploykit.engines.native.loading import load_library
 
         for library in folder.glob("lib*.so"):
             return load_library(library, self.sources(folder), folder, manifest, scratch, options)

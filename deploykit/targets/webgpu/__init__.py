@@ -16,11 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deploykit.artifact.manifest import MANIFEST
+from deploykit.artifact.plan import PLAN, plan_file
 from deploykit.dtypes import logical_dtype
 from deploykit.errors import ToolchainError, UsageError
-from deploykit.manifest import MANIFEST
 from deploykit.parallel import each
-from deploykit.plan import PLAN, plan_file
 from deploykit.targets.base import Availability, EngineOptions, PackageOptions
 from deploykit.targets.templates import render
 from deploykit.targets.webgpu.linking import link
@@ -28,11 +28,11 @@ from deploykit.targets.webgpu.scripts import scripts
 from deploykit.toolchain import find_wasm_compiler
 
 if TYPE_CHECKING:
-    from deploykit.compiler.codegen.cpus import Cpu
+    from deploykit.artifact.manifest import Manifest
+    from deploykit.compiler.codegen.native.cpus import Cpu
     from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
     from deploykit.engines import Engine
-    from deploykit.manifest import Manifest
 
 SHARD_BYTES = 16 << 20
 
@@ -76,7 +76,7 @@ class WebTarget:
             raise UsageError(f"the modules {list(self.modules)} are not one or more of {', '.join(MODULES)}")
 
     def check(self) -> Availability:
-        from deploykit.engines.node import find_node
+        from deploykit.engines.web.node import find_node
 
         try:
             compiler = find_wasm_compiler()
@@ -94,9 +94,9 @@ class WebTarget:
         return WEB if GPU_MODULE in self.modules else WASM
 
     def emit(self, program: Program, options: PackageOptions) -> dict[str, bytes]:
-        from deploykit.compiler.codegen.cpus import WASM_RELAXED, WASM_SIMD
-        from deploykit.compiler.codegen.host_c import emit_host
-        from deploykit.compiler.codegen.wgsl.bindings import emit_shaders
+        from deploykit.compiler.codegen.host.source import emit_host
+        from deploykit.compiler.codegen.native.cpus import WASM_RELAXED, WASM_SIMD
+        from deploykit.compiler.codegen.shaders.bindings import emit_shaders
 
         on_host = replace(program, alternatives=())
         emitted = {name: text.encode() for name, text in emit_host(on_host, options.version).items()}
@@ -113,7 +113,7 @@ class WebTarget:
     def package(
         self, program: Program, emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
-        from deploykit.compiler.codegen.host_c import interface_view
+        from deploykit.compiler.codegen.host.source import interface_view
 
         view = interface_view(program, options.version)
         modules = [module for module in self.modules if module != GPU_MODULE or SHADERS in emitted]
@@ -131,8 +131,8 @@ class WebTarget:
         return [*PAGES, *names, *(f"runtime/{name}" for name in javascript)]
 
     def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:  # noqa: ARG002
-        from deploykit.engines.browser import InBrowser
-        from deploykit.engines.node import Node
+        from deploykit.engines.web.browser import InBrowser
+        from deploykit.engines.web.node import Node
 
         if options.cpu is not None:
             raise UsageError("an artifact for the web has no choice of kernels")
@@ -150,8 +150,8 @@ class WebTarget:
 
 def _objects(program: Program, name: str, cpu: Cpu, *, fast_math: bool) -> dict[str, bytes]:
     """The kernels for a module `name`, as files."""
-    from deploykit.compiler.codegen.host_c import prefix_of
-    from deploykit.compiler.codegen.native import emit_objects
+    from deploykit.compiler.codegen.host.source import prefix_of
+    from deploykit.compiler.codegen.native.objects import emit_objects
 
     kernels = [kernel for kernel in program.kernels if not kernel.gpu]
     objects = emit_objects(kernels, prefix_of(program), cpu, fast_math=fast_math) if kernels else []
@@ -189,7 +189,7 @@ def _link(
 
 def _write_weights(program: Program, folder: Path) -> list[str]:
     """Write the constants in pieces: those for WebAssembly, those of both, those for a GPU; their names, in order."""
-    from deploykit.compiler.codegen.weights import weights_of
+    from deploykit.compiler.codegen.weights.blob import weights_of
 
     parts = (program, *program.alternatives)
     needed = [{id(constant.data) for constant in part.constants} for part in parts]

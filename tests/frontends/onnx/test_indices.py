@@ -13,7 +13,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import deploykit
-from deploykit.engines.chromium import find_chromium
+from deploykit.engines.web.chromium import find_chromium
 from tests.frontends.onnx.harness import by_onnxruntime, numbers, parse
 
 OPERATORS = """(float[v,d] x, int64[a,b] gather, int64[e,d] elements, int64[f,2] tuples, int64[g,1] rows,

@@ -9,7 +9,7 @@ import tvm
 from onnx.numpy_helper import saturate_cast, to_float8e8m0
 from tvm import ir, te
 
-from deploykit.frontends.dtypes import numpy_dtype, storage_dtype
+from deploykit.compiler.dtypes import numpy_dtype, storage_dtype
 from deploykit.frontends.onnx import narrow
 
 FLOATS = [*narrow.FORMATS, "float8_e8m0"]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import deploykit
-from deploykit.engines import library as native
+from deploykit.engines.native import library as native
 from deploykit.frontends.onnx.registry import Unsupported
 from deploykit.frontends.onnx.regular_expressions import Automaton, compiled
 from deploykit.strings import decode, encode

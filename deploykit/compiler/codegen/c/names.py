@@ -6,7 +6,7 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from deploykit.compiler.codegen.names import apart, means_something
+from deploykit.compiler.codegen.host.identifiers import apart, means_something
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -23,7 +23,7 @@ from deploykit.compiler.codegen.c.calls import MATH
 from deploykit.compiler.codegen.c.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.c.names import Scopes
 from deploykit.compiler.codegen.c.uses import used_variables, written_buffers
-from deploykit.compiler.codegen.rewrite import variables
+from deploykit.compiler.lowering.raw_abi import variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,10 +20,10 @@ from tvm import tirx
 
 from deploykit.compiler.schedules.attention.problem import Problem
 from deploykit.compiler.schedules.device import Device
-from deploykit.compiler.schedules.loops import Code, const, local, loop, main_and_tail, unrolled, vectorized
-from deploykit.compiler.schedules.nest import Buffer, Expr, sequence
-from deploykit.compiler.schedules.powers import power_of
-from deploykit.compiler.schedules.tile import Tile, each_vector, step, zero
+from deploykit.compiler.schedules.kernel.loops import Code, const, local, loop, main_and_tail, unrolled, vectorized
+from deploykit.compiler.schedules.kernel.stages import Buffer, Expr, sequence
+from deploykit.compiler.schedules.matmul.tile import Tile, each_vector, step, zero
+from deploykit.compiler.schedules.reduction.softmax_exp import power_of
 
 DTYPE = "float32"
 

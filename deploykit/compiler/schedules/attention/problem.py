@@ -9,11 +9,11 @@ from typing import Any
 
 from tvm import ir, sym, tirx
 
-from deploykit.compiler.schedules.access import Views, analyse
-from deploykit.compiler.schedules.finish import Finish, finish_of
-from deploykit.compiler.schedules.guards import assume, guards_of, interval, last_axis
-from deploykit.compiler.schedules.loops import as_index, const, dtype_of, index_of
-from deploykit.compiler.schedules.nest import Axis, Expr, Stage, replace_loads, substitute
+from deploykit.compiler.schedules.kernel.access import Views, analyse
+from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
+from deploykit.compiler.schedules.kernel.guards import assume, guards_of, interval, last_axis
+from deploykit.compiler.schedules.kernel.loops import as_index, const, dtype_of, index_of
+from deploykit.compiler.schedules.kernel.stages import Axis, Expr, Stage, replace_loads, substitute
 
 
 @dataclass(frozen=True)

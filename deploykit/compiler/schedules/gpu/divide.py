@@ -12,16 +12,25 @@ from typing import Any
 
 from tvm import ir, tirx
 
-from deploykit.compiler.schedules.access import Views
-from deploykit.compiler.schedules.anchors.attention import ROLES
+from deploykit.compiler.operators.anchors.attention import ROLES
 from deploykit.compiler.schedules.driver import prepared
+from deploykit.compiler.schedules.fallback import plain
 from deploykit.compiler.schedules.gpu.attention import attention
 from deploykit.compiler.schedules.gpu.limits import Gpu
 from deploykit.compiler.schedules.gpu.team import Way, team, team_rows
 from deploykit.compiler.schedules.gpu.tile import tile
-from deploykit.compiler.schedules.loops import collapsed, dtype_of, without_units
-from deploykit.compiler.schedules.nest import Buffer, Nest, Opaque, Stage, collect, scalars_of, sequence, substitute
-from deploykit.compiler.schedules.plain import plain
+from deploykit.compiler.schedules.kernel.access import Views
+from deploykit.compiler.schedules.kernel.loops import collapsed, dtype_of, without_units
+from deploykit.compiler.schedules.kernel.stages import (
+    Buffer,
+    Nest,
+    Opaque,
+    Stage,
+    collect,
+    scalars_of,
+    sequence,
+    substitute,
+)
 
 
 @dataclass(frozen=True)

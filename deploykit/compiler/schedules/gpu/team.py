@@ -17,10 +17,11 @@ from typing import Any
 
 from tvm import ir, sym, tirx
 
-from deploykit.compiler.schedules.access import Views, analyse, fuse, pinned, static_stride, values_of
-from deploykit.compiler.schedules.finish import finish_of
+from deploykit.compiler.schedules.fallback import plain
 from deploykit.compiler.schedules.gpu.limits import LANES
-from deploykit.compiler.schedules.loops import (
+from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, pinned, static_stride, values_of
+from deploykit.compiler.schedules.kernel.finish import finish_of
+from deploykit.compiler.schedules.kernel.loops import (
     Code,
     as_index,
     collapsed,
@@ -33,9 +34,18 @@ from deploykit.compiler.schedules.loops import (
     vectorized,
     without_units,
 )
-from deploykit.compiler.schedules.nest import Axis, Expr, Nest, Stage, call_name, collect, is_zero, sequence, substitute
-from deploykit.compiler.schedules.plain import plain
-from deploykit.compiler.schedules.rows import Rows, rows_of
+from deploykit.compiler.schedules.kernel.stages import (
+    Axis,
+    Expr,
+    Nest,
+    Stage,
+    call_name,
+    collect,
+    is_zero,
+    sequence,
+    substitute,
+)
+from deploykit.compiler.schedules.reduction.row_kernels import Rows, rows_of
 
 LANE, SIZE = "tirx.team_lane", "tirx.team_size"
 """Operators without operands: the number of an invocation in its team, and how many there are."""

@@ -22,10 +22,10 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, sym, tirx
 
-from deploykit.compiler.schedules.access import Views, analyse, fuse, offset_of, pinned, static_stride, values_of
 from deploykit.compiler.schedules.gpu.limits import LANES, VECTORS
 from deploykit.compiler.schedules.gpu.team import Way, agreed, once, shared_out
-from deploykit.compiler.schedules.loops import (
+from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, offset_of, pinned, static_stride, values_of
+from deploykit.compiler.schedules.kernel.loops import (
     Code,
     as_index,
     const,
@@ -38,7 +38,16 @@ from deploykit.compiler.schedules.loops import (
     vectorized,
     without_units,
 )
-from deploykit.compiler.schedules.nest import Axis, Buffer, Expr, Stage, call_name, collect, sequence, substitute
+from deploykit.compiler.schedules.kernel.stages import (
+    Axis,
+    Buffer,
+    Expr,
+    Stage,
+    call_name,
+    collect,
+    sequence,
+    substitute,
+)
 
 WIDTHS = (8, 4)
 """Columns of a tile, the best first."""

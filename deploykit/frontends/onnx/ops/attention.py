@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dtypes import is_narrow_float, storage_dtype
+from deploykit.compiler.operators.anchors.attention import SOFTMAX
 from deploykit.compiler.program.ir import IntExpr
-from deploykit.compiler.schedules.anchors.attention import SOFTMAX
-from deploykit.frontends.dtypes import is_narrow_float, storage_dtype
 from deploykit.frontends.onnx.broadcast import broadcast_index, broadcasts_to, compute_dtype, elementwise, load, store
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.expressions import compute, reduce_axis

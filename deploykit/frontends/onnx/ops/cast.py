@@ -13,8 +13,8 @@ import numpy as np
 from onnx import numpy_helper
 from tvm import ir, te, tirx
 
-from deploykit.compiler.schedules.anchors.attention import ROUNDED
-from deploykit.frontends.dtypes import numpy_dtype, storage_dtype
+from deploykit.compiler.dtypes import numpy_dtype, storage_dtype
+from deploykit.compiler.operators.anchors.attention import ROUNDED
 from deploykit.frontends.onnx.broadcast import load
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.conversion import convert

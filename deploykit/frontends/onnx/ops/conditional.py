@@ -2,7 +2,7 @@
 
 A condition known at import picks its branch. So does one over dims that an attempt takes for true or false
 (`frontends.onnx.attempts`), which a run must then meet. Otherwise the branches become functions that the program
-runs in place (`deploykit.compiler.graph.control_flow`); where one of them cannot be imported, an attempt may demand
+runs in place (`deploykit.compiler.operators.control_flow`); where one of them cannot be imported, an attempt may demand
 that no run takes it. Their results must have a form in common:
 
     sizes that differ            a size that only the run knows
@@ -19,9 +19,9 @@ import numpy as np
 from tvm import relax, tirx
 
 from deploykit.compiler.dims import free_vars, symbolic_upper_bound, to_text
-from deploykit.compiler.graph import control_flow
+from deploykit.compiler.dtypes import storage_dtype
+from deploykit.compiler.operators import control_flow
 from deploykit.errors import Problem
-from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.integers import all_plain, equal, negate
 from deploykit.frontends.onnx.node import Node

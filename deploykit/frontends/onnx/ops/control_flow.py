@@ -1,6 +1,6 @@
 """Loop and Scan.
 
-Bodies become functions that the program runs in place (`deploykit.compiler.graph.control_flow`). Inside a body the
+Bodies become functions that the program runs in place (`deploykit.compiler.operators.control_flow`). Inside a body the
 iteration number is an integer variable, and the condition that let the iteration start is true. State tensors must keep
 their shape. A loop whose condition only counts (`counting`) has a trip count. A loop that carries strings,
 sequences or optionals is written out, iteration by iteration.
@@ -18,9 +18,9 @@ import onnx_ir as ir
 from tvm import relax, tirx
 
 from deploykit.compiler.dims import free_vars
-from deploykit.compiler.graph import control_flow
+from deploykit.compiler.dtypes import storage_dtype
+from deploykit.compiler.operators import control_flow
 from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.counting import rounds
 from deploykit.frontends.onnx.expressions import compute

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 from tvm import relax
 
+from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import compute_dtype
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.integers import equal, is_plain, maximum

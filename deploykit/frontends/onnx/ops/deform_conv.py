@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tvm import ir, te, tirx
 
-from deploykit.frontends.dtypes import storage_dtype
+from deploykit.compiler.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import load, store
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.expressions import compute

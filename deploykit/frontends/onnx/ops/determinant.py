@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvm import ir, te, tirx
 
-from deploykit.frontends.dtypes import storage_dtype
+from deploykit.compiler.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.imperative import Array, Code, imperative, loops

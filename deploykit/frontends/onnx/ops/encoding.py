@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dtypes import logical_dtype
 from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.dtypes import logical_dtype
 from deploykit.frontends.onnx.broadcast import elementwise
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.imperative import Array, Code, imperative, loops

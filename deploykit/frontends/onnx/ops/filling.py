@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dtypes import numpy_dtype, to_storage
 from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.dtypes import numpy_dtype, to_storage
 from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.expressions import compute

@@ -17,8 +17,8 @@ from operator import mul
 
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.expressions import compute

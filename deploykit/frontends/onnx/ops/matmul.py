@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from tvm import ir, relax, tirx
 
+from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import broadcast_shapes, broadcasts_to, compute_dtype, elementwise
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.dequantized import quantized_matmul

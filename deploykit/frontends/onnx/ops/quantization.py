@@ -21,7 +21,7 @@ from typing import TypeAlias
 import numpy as np
 from tvm import ir, te, tirx
 
-from deploykit.frontends.dtypes import is_narrow_float
+from deploykit.compiler.dtypes import is_narrow_float
 from deploykit.frontends.onnx import folding
 from deploykit.frontends.onnx.broadcast import compute_dtype, elementwise, load, store
 from deploykit.frontends.onnx.channels import first_of

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 
+from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import load
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.imperative import Array, Code, imperative, loops

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.text import to_text
+from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.dtypes import storage_dtype
 from deploykit.frontends.onnx.broadcast import load, store
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.expressions import compute

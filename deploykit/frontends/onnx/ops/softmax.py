@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from tvm import ir, te, tirx
 
-from deploykit.compiler.schedules.anchors.attention import SOFTMAX
-from deploykit.compiler.schedules.inline import ANCHOR
-from deploykit.compiler.schedules.powers import power_of
+from deploykit.compiler.operators.anchors.attention import SOFTMAX
+from deploykit.compiler.schedules.kernel.inline import ANCHOR
+from deploykit.compiler.schedules.reduction.softmax_exp import power_of
 from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.expressions import compute, reduce_axis

@@ -12,7 +12,7 @@ from dataclasses import fields
 import numpy as np
 from tvm import ir, te, tirx
 
-from deploykit.frontends.dtypes import logical_dtype
+from deploykit.compiler.dtypes import logical_dtype
 from deploykit.frontends.onnx.broadcast import elementwise
 from deploykit.frontends.onnx.context import Context
 from deploykit.frontends.onnx.forest import MEMBER, MODES, Forest

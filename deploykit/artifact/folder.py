@@ -1,0 +1,159 @@
+"""Artifact folders: written whole or not at all.
+
+A folder is built under a hidden name beside its place and renamed when complete. What stands at the place is
+replaced only if deploykit wrote all of it; a build that fails or is interrupted leaves everything as it was, and what
+one leaves that is killed, the next one for that place removes.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import glob
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploykit.artifact.manifest import MANIFEST, Manifest, read_manifest
+from deploykit.errors import ArtifactError, UsageError
+
+BUILD_FOLDER = "build"
+"""Where the shipped makefiles put what they make; replaced together with the artifact."""
+
+
+LOCK = "lock"
+"""The file in a hidden folder that its build holds locked."""
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A complete artifact folder."""
+
+    path: Path
+    manifest: Manifest
+
+
+def check_output(output: Path) -> None:
+    """Find out before a build whether its result can be put at `output`.
+
+    Raises `UsageError` when something else stands there, when the process stands in it, which would be left without a
+    folder, or when the place cannot be written.
+    """
+    place = Path(os.path.realpath(output))
+    here = Path(os.path.realpath(Path.cwd()))
+    if place in (here, *here.parents):
+        raise UsageError(f"{output} is or holds the folder that this command runs in: choose another output, like dist")
+    _require_replaceable(place)
+    parent = next(folder for folder in place.parents if folder.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        raise UsageError(f"cannot write {output}: {parent} is not a folder that this user may write to")
+
+
+@contextmanager
+def artifact_folder(output: Path) -> Iterator[Path]:
+    """A new folder to fill; when the block ends without exception it stands at `output`, else it is gone.
+
+    Raises `UsageError` as `check_output` does, and when the disk is full or the folder cannot be written.
+    """
+    check_output(output)
+    place = Path(os.path.realpath(output))
+    scratch: Path | None = None
+    made: Path | None = None
+    lock: int | None = None
+    try:
+        made = _make_parents(place.parent)
+        _clean_up(place)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+        lock = _lock(scratch / LOCK, os.O_CREAT)
+        folder = scratch / "new"
+        folder.mkdir()
+        yield folder
+        _swap(folder, place, scratch / "old")
+        made = None
+    except OSError as error:
+        raise _usage_error(error, output) from error
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+        if made is not None:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+def _clean_up(place: Path) -> None:
+    """Remove what builds for the same place left that were killed; an artifact that one had put aside goes back.
+
+    A build locks its folder as long as it lives, and a folder without a lock of its own is none of ours."""
+    for left in place.parent.glob(f".{glob.escape(place.name)}.{'?' * 8}"):
+        lock = _lock(left / LOCK)
+        if lock is None:
+            continue
+        old = left / "old"
+        if old.exists() and not place.exists():
+            old.rename(place)
+        shutil.rmtree(left, ignore_errors=True)
+        os.close(lock)
+
+
+def _lock(path: Path, flags: int = 0) -> int | None:
+    """Lock a file until the descriptor is closed, or the process ends; None when another one holds it, it does not
+    exist, or the file system has no locks."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | flags, 0o600)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _make_parents(folder: Path) -> Path | None:
+    """Make `folder`; the topmost one that did not exist, None if all did."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    return missing[-1] if missing else None
+
+
+def _swap(new: Path, place: Path, old: Path) -> None:
+    """Put `new` at `place`, what stood there at `old`; both or neither."""
+    had = place.exists()
+    if had:
+        place.rename(old)
+    try:
+        new.rename(place)
+    except BaseException:
+        if had:
+            old.rename(place)
+        raise
+
+
+def _require_replaceable(place: Path) -> None:
+    if not place.exists():
+        return
+    if not place.is_dir():
+        raise UsageError(f"{place} exists and is no folder: choose another output")
+    present = {str(path.relative_to(place)) for path in place.rglob("*") if not path.is_dir()}
+    if not present:
+        return
+    try:
+        known = {MANIFEST, *(entry.name for entry in read_manifest(place).files)}
+    except ArtifactError as error:
+        raise UsageError(f"{place} exists and was not made by deploykit: choose another output") from error
+    foreign = sorted(name for name in present - known if not name.startswith(f"{BUILD_FOLDER}/"))
+    if foreign:
+        raise UsageError(f"{place} also holds {', '.join(foreign[:5])}, which would be lost: choose another output")
+
+
+def _usage_error(error: OSError, output: Path) -> UsageError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return UsageError(f"cannot write {output}: the disk is full. Free space or choose another output")
+    place = "" if error.filename is None else f" ({error.filename})"
+    return UsageError(f"cannot write {output}: {error.strerror or error}{place}")

@@ -1,0 +1,1 @@
+"""Judging an artifact: against a reference, step by step, by its speed."""

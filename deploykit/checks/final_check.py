@@ -1,0 +1,80 @@
+"""The last step of a build that is asked to check its work: run the artifact, compare it with ONNX Runtime.
+
+It runs once with every dim at its lower bound and once at its upper (`checks.verify.verify_ends`), in the folder in
+which it was made, so that a folder with wrong results never stands where the user wants it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deploykit.checks.samples import Source
+from deploykit.compiler.model import ImportedModel
+from deploykit.errors import MismatchError, ToolchainError, UsageError
+from deploykit.targets.base import Target
+
+if TYPE_CHECKING:
+    import onnx
+
+_MAX_PROTO = 1 << 31
+"""Bytes from which a model does not fit into one file."""
+
+
+def require_checkable(model: str | Path | onnx.ModelProto | ImportedModel, target: Target) -> None:
+    """Find out before a build whether its result can be checked.
+
+    Raises `UsageError` for a model whose file is not known, and `ToolchainError` when ONNX Runtime is not installed or
+    this machine cannot run artifacts of the target.
+    """
+    if isinstance(model, ImportedModel):
+        raise UsageError("an imported model cannot be checked: give `build` the file, or the onnx.ModelProto")
+    if importlib.util.find_spec("onnxruntime") is None:
+        raise ToolchainError("a check compares with onnxruntime, which is not installed; run: pip install onnxruntime")
+    available = target.check()
+    if not available.run:
+        raise ToolchainError(f"artifacts of target {target.name} cannot be run here to be checked: {available.detail}")
+
+
+def check_artifact(
+    folder: Path,
+    model: str | Path | onnx.ModelProto | ImportedModel,
+    sources: Mapping[str, Source] | None = None,
+) -> tuple[str, ...]:
+    """Compare the artifact in `folder` with ONNX Runtime at both ends of the bounds of its dims; what could not be
+    compared or judged.
+
+    Raises:
+        MismatchError: an output differs by more than rounding does; says which, where, at which sizes.
+        UsageError: ONNX Runtime refuses the model or the inputs, or no end of the bounds can be run.
+    """
+    from deploykit.checks.verify import mismatch, sizes_text, undecided, verify_ends
+    from deploykit.session import open as open_artifact
+
+    assert not isinstance(model, ImportedModel), "see `require_checkable`"
+    with _file(model) as path, open_artifact(folder) as session:
+        report = verify_ends(session, path, sources)
+    if report.wrong:
+        raise MismatchError(
+            f"{mismatch(report)}\nNothing was written. This is a defect of deploykit: please report it."
+        )
+    skipped = (f"not checked at {sizes_text(c)}: {c.skipped}" for c in report.checks if c.skipped)
+    return (*skipped, *undecided(report))
+
+
+@contextmanager
+def _file(model: str | Path | onnx.ModelProto) -> Iterator[Path]:
+    """The model as a file that ONNX Runtime can read."""
+    if isinstance(model, str | Path):
+        yield Path(model)
+        return
+    import onnx
+
+    with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
+        path = Path(folder) / "model.onnx"
+        onnx.save(model, path, save_as_external_data=model.ByteSize() >= _MAX_PROTO)
+        yield path

@@ -1,0 +1,126 @@
+"""Where the time of a run goes: each step's, and with the formulas of its plan how fast it computes and moves bytes.
+
+Steps are timed run by run, and of each step the fastest run counts: what else the machine does only slows it down.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from deploykit.artifact.formula import evaluate
+from deploykit.artifact.plan import Plan, WorkEntry
+from deploykit.errors import ArtifactError
+from deploykit.session import open as open_artifact
+
+_FEWEST_RUNS = 3
+
+
+@dataclass(frozen=True)
+class Work:
+    """Calls and seconds in a run. `flops`: operations, `traffic`: bytes read and written, in all calls; None where only
+    the run can tell.
+    """
+
+    name: str
+    calls: int
+    seconds: float
+    flops: int | None
+    traffic: int | None
+
+    @property
+    def flops_per_second(self) -> float | None:
+        return None if self.flops is None or not self.seconds else self.flops / self.seconds
+
+    @property
+    def bytes_per_second(self) -> float | None:
+        return None if self.traffic is None or not self.seconds else self.traffic / self.seconds
+
+
+@dataclass(frozen=True)
+class Step(Work):
+    """A launch of the kernel `name`, or a copy. `number` is that of the plan, `result` what it writes."""
+
+    number: int
+    result: str
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The steps that ran, in order, each with the fastest time of `runs` runs."""
+
+    steps: tuple[Step, ...]
+    runs: int
+
+    @property
+    def seconds(self) -> float:
+        """Of all steps."""
+        return sum(step.seconds for step in self.steps)
+
+    def kernels(self) -> tuple[Work, ...]:
+        """The steps of each kernel together, the most time first."""
+        groups: dict[str, list[Step]] = {}
+        for step in self.steps:
+            groups.setdefault(step.name, []).append(step)
+        works = (
+            Work(
+                name,
+                sum(step.calls for step in steps),
+                sum(step.seconds for step in steps),
+                _total(step.flops for step in steps),
+                _total(step.traffic for step in steps),
+            )
+            for name, steps in groups.items()
+        )
+        return tuple(sorted(works, key=lambda work: -work.seconds))
+
+    def share(self, work: Work) -> float:
+        """The part of the time of all steps that `work` takes."""
+        return work.seconds / self.seconds if self.seconds else 0.0
+
+
+def profile(
+    folder: Path, inputs: Mapping[str, np.ndarray], sizes: Mapping[str, int], *, threads: int = 1, seconds: float = 3.0
+) -> Profile:
+    """Run the artifact in `folder` for about `seconds` on inputs whose dims have these sizes.
+
+    Raises what `deploykit.open` and a run raise, and `ToolchainError` without a C compiler.
+    """
+    calls: list[np.ndarray] = []
+    times: list[np.ndarray] = []
+    with open_artifact(folder, threads=threads, profile=True) as session:
+        plan = session.plan
+        session.run(inputs)
+        deadline = time.perf_counter() + seconds
+        while time.perf_counter() < deadline or len(times) < _FEWEST_RUNS:
+            session.run(inputs)
+            counted, timed = session.step_times()
+            calls.append(counted)
+            times.append(timed)
+    fastest = np.min(times, axis=0)
+    steps = (_step(plan, entry, int(calls[-1][entry.step]), float(fastest[entry.step]), sizes) for entry in plan.work)
+    return Profile(tuple(step for step in steps if step.calls), len(times))
+
+
+def _step(plan: Plan, entry: WorkEntry, calls: int, seconds: float, sizes: Mapping[str, int]) -> Step:
+    flops, traffic = (_times(calls, formula, sizes) for formula in (entry.flops, entry.traffic))
+    return Step(plan.steps[entry.step], calls, seconds, flops, traffic, entry.step, entry.result)
+
+
+def _times(calls: int, formula: str | None, sizes: Mapping[str, int]) -> int | None:
+    """The value of a formula for all calls; None where it needs more than the sizes of the inputs."""
+    if formula is None:
+        return None
+    try:
+        return calls * evaluate(formula, sizes)
+    except ArtifactError:
+        return None
+
+
+def _total(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -1,0 +1,261 @@
+"""Does an artifact compute what its model says? Both run on the same inputs at several sizes of each symbolic dim.
+
+Sizes that are not asked for: the smallest, an odd one and a larger one within the bounds, for all dims together and
+crossed (one small, the next large); random strings have bytes as `checks.samples` says. Where the artifact's own
+shape checks refuse such sizes, the check is skipped and says why; sizes that were asked for must be accepted.
+
+Where an output is out of the tolerance of its dtype, `checks.rounding` tells how far rounding moves the reference.
+An error of that order is no mismatch: the output is undecided at these inputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from deploykit.artifact.manifest import DimEntry, Manifest
+from deploykit.checks import reference as references
+from deploykit.checks import samples
+from deploykit.checks.comparison import STRING, Difference, Tolerance, compare_values
+from deploykit.dtypes import logical_dtype
+from deploykit.errors import ShapeError, UsageError
+from deploykit.session import Session
+
+_ODD = 7
+_LARGE = 32
+
+END_BYTES = 1 << 30
+"""Memory that a run at the upper ends of the bounds may take in `verify_ends`."""
+
+
+class ReferenceRefusal(UsageError):
+    """The reference does not take inputs that the artifact does."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One run at one choice of sizes. `skipped` is why there was none."""
+
+    sizes: Mapping[str, int]
+    differences: tuple[Difference, ...] = ()
+    skipped: str | None = None
+
+    @property
+    def within(self) -> bool:
+        return all(difference.within for difference in self.differences)
+
+
+@dataclass(frozen=True)
+class Report:
+    reference: str
+    checks: tuple[Check, ...]
+
+    @property
+    def within(self) -> bool:
+        """Whether every output of every check is within tolerance."""
+        return all(check.within for check in self.checks)
+
+    @property
+    def wrong(self) -> bool:
+        """Whether an output is out of tolerance by more than rounding does."""
+        return any(difference.wrong for check in self.checks for difference in check.differences)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """What the checks of a report have in common. The tolerance is None for that of each output's dtype."""
+
+    session: Session
+    model: Path
+    reference: str
+    run_reference: references.Runner
+    sources: Mapping[str, samples.Source]
+    tolerance: Tolerance | None = None
+
+
+def verify(
+    session: Session,
+    model: str | Path,
+    *,
+    at: Mapping[str, Sequence[int]] | None = None,
+    sources: Mapping[str, samples.Source] | None = None,
+    seed: int = 0,
+    tolerance: Tolerance | None = None,
+    reference: str = "onnxruntime",
+    on_check: Callable[[Check], None] = lambda _check: None,
+) -> Report:
+    """Compare an artifact with a reference that runs the model it was built from.
+
+    `at` gives sizes by dim; the dims it leaves out take the default sizes. `sources` gives the values of inputs;
+    those it leaves out are random from `seed`. The default tolerance is that of each output's dtype; with one that is
+    given no output is undecided. `on_check` is called after each check.
+
+    Raises:
+        UsageError: a dim or input is unknown, no sizes are accepted, or the reference refuses the inputs.
+        ToolchainError: the reference is not installed.
+        UnsupportedModelError: the reference cannot load the model.
+    """
+    run_reference = references.load(model, reference)
+    manifest = session.manifest
+    given = samples.random_for_others(manifest, sources or {}, seed)
+    trial = _Trial(session, Path(model), reference, run_reference, given, tolerance)
+    checks = []
+    for sizes, required in _choices(manifest, at or {}):
+        check = _check(trial, sizes, required=required)
+        on_check(check)
+        checks.append(check)
+    if all(check.skipped for check in checks):
+        raise UsageError(f"the model accepts none of the sizes tried: {checks[-1].skipped}. Give sizes with --at")
+    return Report(reference, tuple(checks))
+
+
+def verify_ends(session: Session, model: str | Path, sources: Mapping[str, samples.Source] | None = None) -> Report:
+    """Compare an artifact with ONNX Runtime once with every dim at its lower bound and once at its upper.
+
+    The upper end of a dim without upper bound is the largest of its default sizes. Where a run there takes more than
+    `END_BYTES`, the largest dims are halved until it does not. An end whose sizes do not go together, so that the
+    artifact or ONNX Runtime refuses them, is skipped. Raises what `verify` does, with `UsageError` when both ends are.
+    """
+    manifest = session.manifest
+    given = samples.random_for_others(manifest, sources or {})
+    trial = _Trial(session, Path(model), "onnxruntime", references.load(model), given)
+    dims = samples.symbolic_dims(manifest)
+    low = {dim.name: dim.minimum for dim in dims}
+    high = {dim.name: default_sizes(dim)[-1] if dim.maximum is None else dim.maximum for dim in dims}
+    high = _affordable(session, low, high)
+    ends = [low] if low == high else [low, high]
+    checks = tuple(_end(trial, sizes) for sizes in ends)
+    if all(check.skipped for check in checks):
+        raise UsageError(f"the model runs at neither end of its bounds: {checks[-1].skipped}. State bounds that fit")
+    return Report(trial.reference, checks)
+
+
+def _end(trial: _Trial, sizes: Mapping[str, int]) -> Check:
+    try:
+        return _check(trial, sizes, required=False)
+    except ReferenceRefusal as error:
+        return Check(dict(sizes), skipped=str(error))
+
+
+def mismatch(report: Report) -> str:
+    """What is wrong: each output with the sizes and the place where it differs most."""
+    faults = [
+        f"output '{difference.name}' at {sizes_text(check)}: {fault(difference)}"
+        for check in report.checks
+        for difference in check.differences
+        if difference.wrong
+    ]
+    return "\n".join([f"the artifact differs from {report.reference}:", *(f"  - {line}" for line in faults)])
+
+
+def undecided(report: Report) -> Iterator[str]:
+    """What is out of tolerance and yet not wrong, and what would tell."""
+    for check in report.checks:
+        for difference in check.differences:
+            if difference.undecided:
+                yield (
+                    f"output '{difference.name}' at {sizes_text(check)} differs from {report.reference} by "
+                    f"{difference.absolute:.3g}, {difference.roundings:.1f} times what a change of weights and inputs "
+                    "in their last bit does there: not judged; give typical values with --input"
+                )
+
+
+def fault(difference: Difference) -> str:
+    """Why an output is out of tolerance."""
+    if difference.problem:
+        return difference.problem
+    if difference.dtype == STRING:
+        return f"{difference.outside:,} strings differ, the first at {list(difference.worst or ())}"
+    return (
+        f"{difference.outside:,} elements out of tolerance, worst at {list(difference.worst or ())}, "
+        f"largest error {difference.absolute:.3g}"
+    )
+
+
+def sizes_text(check: Check) -> str:
+    return ", ".join(f"{name}={size}" for name, size in check.sizes.items()) or "fixed"
+
+
+def _affordable(session: Session, low: Mapping[str, int], high: Mapping[str, int]) -> dict[str, int]:
+    sizes = dict(high)
+    while sizes and _bytes(session, sizes) > END_BYTES:
+        name = max(sizes, key=lambda key: sizes[key] - low[key])
+        if sizes[name] == low[name]:
+            break
+        sizes[name] = max(low[name], sizes[name] // 2)
+    return sizes
+
+
+def _bytes(session: Session, sizes: Mapping[str, int]) -> int:
+    """Bytes of the arena and of the inputs."""
+    inputs = sum(
+        logical_dtype(port.dtype).array.itemsize
+        * math.prod(sizes.get(str(e), e if isinstance(e, int) else 1) for e in port.shape)
+        for port in session.manifest.inputs
+    )
+    return session.peak_bytes(sizes) + inputs
+
+
+def default_sizes(dim: DimEntry) -> tuple[int, ...]:
+    """The smallest size, an odd one and a larger one, within the bounds."""
+    sizes = (dim.minimum, max(_ODD, dim.minimum | 1), max(_LARGE, 2 * dim.minimum))
+    return tuple(dict.fromkeys(size if dim.maximum is None else min(size, dim.maximum) for size in sizes))
+
+
+def _choices(manifest: Manifest, at: Mapping[str, Sequence[int]]) -> list[tuple[dict[str, int], bool]]:
+    """Sizes for each check, and whether they were asked for."""
+    dims = samples.symbolic_dims(manifest)
+    unknown = sorted(set(at) - {dim.name for dim in dims})
+    if unknown:
+        raise UsageError(f"there is no symbolic dim '{unknown[0]}'; the model has {_names(dims)}")
+    texts = samples.text_dims(manifest) - at.keys()
+    candidates = {dim.name: tuple(at.get(dim.name) or default_sizes(dim)) for dim in dims if dim.name not in texts}
+    rounds = max((len(sizes) for sizes in candidates.values()), default=1)
+    choices: list[tuple[dict[str, int], bool]] = []
+    for crossed in (False, True):
+        for index in range(rounds):
+            choice = {}
+            for position, (name, sizes) in enumerate(candidates.items()):
+                at_index = min(index, len(sizes) - 1)
+                choice[name] = sizes[-1 - at_index if crossed and position % 2 else at_index]
+            required = bool(at) and not crossed
+            if choice not in [known for known, _ in choices]:
+                choices.append((choice, required))
+    return choices
+
+
+def _check(trial: _Trial, sizes: Mapping[str, int], *, required: bool) -> Check:
+    manifest = trial.session.manifest
+    arrays, dims = samples.sample_inputs(manifest, trial.sources, sizes)
+    try:
+        actual = trial.session.run(arrays)
+    except ShapeError as error:
+        if required:
+            raise
+        return Check(dims, skipped=str(error))
+    try:
+        expected = trial.run_reference(arrays)
+    except Exception as error:  # each reference raises exceptions of its own
+        raise ReferenceRefusal(f"the reference cannot run the model at {dims}: {error}") from error
+    differences = tuple(
+        difference
+        for structure in manifest.given
+        for difference in compare_values(structure, actual[structure.name], expected[structure.name], trial.tolerance)
+    )
+    check = Check(dims, differences)
+    return check if check.within or trial.tolerance is not None else _with_spreads(check, trial, arrays, expected)
+
+
+def _with_spreads(check: Check, trial: _Trial, inputs: Mapping[str, Any], expected: Mapping[str, Any]) -> Check:
+    from deploykit.checks.rounding import spreads
+
+    found = spreads(trial.model, trial.reference, inputs, expected, trial.session.manifest.given)
+    differences = (d.in_roundings(found[d.name]) if d.name in found else d for d in check.differences)
+    return replace(check, differences=tuple(differences))
+
+
+def _names(dims: Sequence[DimEntry]) -> str:
+    return ", ".join(dim.name for dim in dims) or "none"

@@ -1,0 +1,225 @@
+"""What the host code of one program calls everything: its dims, data dims, tensors and kernels as C identifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deploykit.compiler.codegen.c.kernels import ESTIMATES, c_expression, emit_prototypes, symbol
+from deploykit.compiler.codegen.host.identifiers import Names, c_string, prefix
+from deploykit.compiler.codegen.shaders.bindings import shaders_of
+from deploykit.compiler.dims import free_vars, largest, magnitude
+from deploykit.compiler.program.ir import (
+    ArenaStorage,
+    BindDim,
+    ConstantStorage,
+    If,
+    InputStorage,
+    Loop,
+    OutputStorage,
+    Program,
+    Reserve,
+    SetDim,
+    Step,
+    Tensor,
+)
+
+if TYPE_CHECKING:
+    from tvm import tirx
+
+    from deploykit.compiler.codegen.shaders.wgsl.shader import Sharing
+    from deploykit.compiler.program.ir import IntExpr
+
+LARGEST_EXTENT = (1 << 40) - 1
+"""`DK_MAX_EXTENT`."""
+
+_LARGEST_SIZE = 1 << 62
+
+_RESERVED = (
+    *("model", "base", "inputs", "outputs", "arena", "weights", "dims", "status"),
+    *("call", "context", "begin", "end", "needed", "available", "values", "output", "tensor", "what", "bounds"),
+    *("place", "slices", "scalars", "from", "to", "driver", "resume", "levels", "steps", "prepare", "room"),
+    *("arena_size", "output_shape"),
+)
+"""Names that the templates give to parameters, locals and functions."""
+
+
+def _tables(program: Program) -> Iterator[str]:
+    """Names of arrays of `model.c`."""
+    for kind, ports in (("input", program.inputs), ("output", program.outputs)):
+        yield from (f"{kind}_{index}" for index in range(len(ports)))
+        yield f"{kind}s_of_{prefix(program.name)}"
+    yield f"dims_of_{prefix(program.name)}"
+
+
+class Scope:
+    """Names of one program in C. Remembers which variables and tensors were asked for, so that code that needs no
+    other declarations can be written around text that was made before it."""
+
+    def __init__(self, program: Program, kernel_prefix: str | None = None) -> None:
+        self.program = program
+        self.prefix = prefix(program.name)
+        names = Names((*_RESERVED, *_tables(program)), f"{self.prefix}_")
+        self.kernel_prefix = kernel_prefix or self.prefix
+        self.dims = tuple(names.take(dim.name) for dim in program.dims)
+        self.read_variables: set[str] = set()
+        self.used_tensors: set[int] = set()
+        self.resumes = 0
+        """Places where a run on a GPU may go on later."""
+        self.reserved_outputs = frozenset(_reserved_outputs(program.steps))
+        self._prototypes: dict[int, str] = {}
+        self._variables: dict[Any, str] = {dim.var: name for dim, name in zip(program.dims, self.dims, strict=True)}
+        self._tensors = tuple(names.take(tensor.name) for tensor in program.tensors)
+        data_dims = [var for var in _bound_by(program.steps) if var not in self._variables]
+        self._variables |= {var: names.take(var.name) for var in dict.fromkeys(data_dims)}
+        self._bounds = {
+            dim.var: (dim.minimum, LARGEST_EXTENT if dim.maximum is None else dim.maximum) for dim in program.dims
+        }
+        self._nonnegative = frozenset(dim.var for dim in program.dims)
+        self._texts: dict[IntExpr, tuple[str, frozenset[str]]] = {}
+        self.data_dims = tuple(self._variables.values())[len(self.dims) :]
+
+    def expr(self, value: IntExpr) -> str:
+        """C text of an integer expression over dims and data dims."""
+        if isinstance(value, int):
+            return str(value)
+        if value not in self._texts:
+            before, self.read_variables = self.read_variables, set()
+            self._texts[value] = c_expression(value, self._read, self._nonnegative), frozenset(self.read_variables)
+            self.read_variables = before
+        text, read = self._texts[value]
+        self.read_variables |= read
+        return text
+
+    def size(self, value: IntExpr) -> str:
+        """C text of a number of bytes, guarded against overflow on the way unless the bounds of the dims exclude it."""
+        exact = self.expr(value)
+        most = largest(value, self._bounds)
+        if most is not None and most < _LARGEST_SIZE:
+            return exact
+        bound = magnitude(value, self._nonnegative)
+        estimate = c_expression(bound, lambda var: f"(double){self._read(var)}", functions=ESTIMATES)
+        return f"DK_SIZE({estimate}, {exact})"
+
+    def kernel_expr(self, value: IntExpr, names: Mapping[tirx.Var, str]) -> str:
+        """C text of an expression over a kernel's own integer parameters, which are called `names`."""
+        return c_expression(value, names.__getitem__, names)
+
+    def kernel_estimate(self, value: IntExpr, names: Mapping[tirx.Var, str]) -> str:
+        """The same in floating point, which does not overflow."""
+        return c_expression(value, lambda var: f"(double){names[var]}", functions=ESTIMATES)
+
+    def variable(self, var: tirx.Var) -> str:
+        """The identifier of a variable that is about to be set."""
+        return self._variables[var]
+
+    def tensor(self, index: int) -> str:
+        self.used_tensors.add(index)
+        return self._tensors[index]
+
+    @cached_property
+    def shaders(self) -> dict[tuple[int, Sharing], int]:
+        """The numbers of the program's shaders."""
+        return shaders_of(self.program)
+
+    def part(self, index: int, first: int, size: int | str) -> str:
+        """Where `size` bytes of a constant lie on the GPU, from byte `first` on."""
+        storage = self.program.tensors[index].storage
+        assert isinstance(storage, ConstantStorage)
+        offset = self.program.constants[storage.index].offset + first
+        return f"{{DK_BUFFER_WEIGHTS, {quoted(self.program.tensors[index].name)}, {offset}, {size}}}"
+
+    def slice(self, index: int) -> str:
+        """Where a tensor lies on the GPU, as the initialiser of a `dk_slice`."""
+        tensor = self.program.tensors[index]
+        match tensor.storage:
+            case ArenaStorage(slot):
+                buffer, offset = "DK_BUFFER_ARENA", self.expr(self.program.arena.slots[slot].offset)
+            case ConstantStorage(constant):
+                buffer, offset = "DK_BUFFER_WEIGHTS", str(self.program.constants[constant].offset)
+            case InputStorage(port):
+                buffer, offset = f"DK_BUFFER_PORTS + {port}", "0"
+            case OutputStorage(port):
+                buffer, offset = f"DK_BUFFER_PORTS + {len(self.program.inputs) + port}", "0"
+        return f"{{{buffer}, {quoted(tensor.name)}, {offset}, {self.expr(tensor_bytes(tensor))}}}"
+
+    def kernel(self, index: int) -> str:
+        """The C function of a kernel."""
+        return symbol(self.program.kernels[index], self.kernel_prefix)
+
+    def prototype(self, index: int) -> str:
+        """The declaration of a kernel's C function, with the semicolon."""
+        if index not in self._prototypes:
+            self._prototypes[index] = emit_prototypes([self.program.kernels[index]], self.kernel_prefix).strip()
+        return self._prototypes[index]
+
+    def call_fields(self, index: int) -> list[str]:
+        """The parameters of a kernel with a parallel loop as members of a struct, without `begin` and `end`."""
+        prototype = self.prototype(index)
+        params = prototype[prototype.index("(") + 1 : prototype.rindex(")")].split(",")
+        return [param.replace("restrict ", "").strip() for param in params[:-2]]
+
+    def is_static(self, exprs: Iterable[IntExpr]) -> bool:
+        """Whether all of `exprs` are known as soon as the inputs' shapes are."""
+        known = set(self.dims)
+        return all(self._variables.get(var) in known for expr in exprs for var in free_vars(expr))
+
+    def _read(self, var: tirx.Var) -> str:
+        name = self._variables[var]
+        self.read_variables.add(name)
+        return name
+
+
+def quoted(name: str) -> str:
+    """A name as a C string without spaces, where a line may end."""
+    return c_string(name).replace(" ", r"\040")
+
+
+def tensor_bytes(tensor: Tensor) -> IntExpr:
+    """Bytes of a tensor, at its present dims."""
+    return element_count(tensor.shape) * item_bytes(tensor.dtype)
+
+
+def item_bytes(dtype: str) -> int:
+    """Bytes of one element of a storage dtype."""
+    return int(np.dtype(dtype).itemsize)
+
+
+def element_count(shape: Iterable[IntExpr]) -> IntExpr:
+    result: IntExpr = 1
+    for extent in shape:
+        result = extent if isinstance(result, int) and result == 1 else result * extent
+    return result
+
+
+def _reserved_outputs(steps: Iterable[Step]) -> Iterator[int]:
+    """Outputs whose room a step checks before it is written."""
+    for step in steps:
+        match step:
+            case Reserve() if step.output is not None:
+                yield step.output
+            case If():
+                yield from _reserved_outputs((*step.then, *step.otherwise))
+            case Loop():
+                yield from _reserved_outputs(step.body)
+            case _:
+                pass
+
+
+def _bound_by(steps: Iterable[Step]) -> list[tirx.Var]:
+    """The variables that `steps` set, in order, each as often as it is set."""
+    found: list[tirx.Var] = []
+    for step in steps:
+        match step:
+            case BindDim() | SetDim():
+                found.append(step.var)
+            case If():
+                found += _bound_by(step.then) + _bound_by(step.otherwise)
+            case Loop():
+                found += [step.index, *_bound_by(step.body), step.count]
+            case _:
+                pass
+    return found

@@ -1,0 +1,406 @@
+"""The host code of a program: `model.h`, the whole public interface, and `model.c`, its steps as straight-line C99.
+
+What becomes what:
+
+* the program's name -> the prefix of every public symbol, so that two models link into one program;
+* dims -> an `int64_t` field each of `<prefix>_dims`, found from the shapes of the inputs and checked there;
+* data dims -> local variables; tensors -> local pointers into the caller's memory, the weights or the arena;
+* steps -> statements, in order (`steps`);
+* kernels for a GPU -> calls of its driver, by their number in `shaders.bindings`; where the host reads what they
+  computed, the run may return and go on later, with its variables saved in the model;
+* kernels for one CPU -> a check when the model is initialised that this is such a CPU; alternatives for several -> the
+  choice of the best there;
+* a kernel with a parallel loop -> a struct of its arguments and a function that runs a part of the loop, which
+  `dk_parallel_for` calls.
+
+The code calls `deploykit.c` for checks and `memcpy` for copies; it allocates nothing and has no globals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+import jinja2
+from tvm import tirx
+
+from deploykit.compiler.codegen.c.types import storage_type
+from deploykit.compiler.codegen.host.data_dims import require_order
+from deploykit.compiler.codegen.host.identifiers import c_string, constants, identifier
+from deploykit.compiler.codegen.host.scope import Scope, element_count
+from deploykit.compiler.codegen.host.steps import (
+    Lines,
+    field_name,
+    in_comment,
+    shape_text,
+    statement,
+    step_lines,
+)
+from deploykit.compiler.codegen.native.cpus import find_cpu
+from deploykit.compiler.codegen.weights.blob import weights_bytes
+from deploykit.compiler.dims import evaluate, free_vars, to_text
+from deploykit.compiler.program.ir import (
+    ArenaStorage,
+    ConstantStorage,
+    InputStorage,
+    IntExpr,
+    OutputStorage,
+    Port,
+    Program,
+)
+from deploykit.dtypes import logical_dtype
+from deploykit.errors import UnsupportedModelError
+
+Made = TypeVar("Made")
+
+MAX_RANK = 16
+"""`DK_MAX_RANK`."""
+
+__all__ = ["arena_bytes_at_bounds", "emit_host", "interface_view", "kernel_prefix", "parts_of", "prefix_of"]
+
+
+def emit_host(program: Program, version: str) -> dict[str, str]:
+    """The text of `model.h` and `model.c`, which say that `version` of deploykit generated them. Where the program has
+    alternatives, the steps of each are in a file of their own, `part_<cpu>.c`.
+
+    Raises `UnsupportedModelError` for ranks above `MAX_RANK`, and `ValueError` for a program that makes no sense:
+    without outputs, with a dim that neither an input's shape gives nor the caller chooses, or with a data dim that is
+    read before it is set.
+    """
+    _require_interface(program)
+    parts = parts_of(program)
+    for part in parts:
+        require_order(part)
+    view = interface_view(program, version) | _functions(Scope(program)) | {"parts": [], "levels": _levels(parts)}
+    view |= {"storage": "static ", "steps_name": "steps", "gpu": program.gpu}
+    view |= {"host_memory": view["steps"]["host_memory"], "part_bytes": program.gpu and program.gpu.binding_bytes}
+    texts = {"model.h": _render("model.h.j2", view)}
+    if len(parts) > 1:
+        names = [f"{view['prefix']}_steps_{identifier(part.cpu)}" for part in parts]
+        view["parts"] = [{"steps": name} for name in names]
+        for part, name in zip(parts, names, strict=True):
+            own = _functions(Scope(part, kernel_prefix(part, program)))
+            own |= {"storage": "", "steps_name": name, "cpu": part.cpu, "gpu": False}
+            texts[f"part_{identifier(part.cpu)}.c"] = _render("part.c.j2", view | own)
+    return texts | {"model.c": _render("model.c.j2", view)}
+
+
+def _render(template: str, view: dict[str, Any]) -> str:
+    return _environment().get_template(template).render(view)
+
+
+def _levels(parts: Sequence[Program]) -> list[Lines]:
+    """Entries of the table of CPUs; none for kernels that any CPU runs."""
+    if not parts[0].cpu or parts[0].gpu:
+        return []
+    entries = []
+    for part in parts:
+        macros = [f"DK_CPU_{identifier(feature).upper()}" for feature in find_cpu(part.cpu).requires]
+        entries.append(statement(f"{{{c_string(part.cpu)}, {' | '.join(macros) or '0'}}},"))
+    return entries
+
+
+def parts_of(program: Program) -> tuple[Program, ...]:
+    """The program and its alternatives, the best first."""
+    return (program, *program.alternatives)
+
+
+def kernel_prefix(part: Program, program: Program) -> str:
+    """What the symbols of a part's kernels start with: `program` is the one with the alternatives."""
+    prefix = prefix_of(program)
+    return f"{prefix}_{identifier(part.cpu)}" if program.alternatives else prefix
+
+
+def prefix_of(program: Program) -> str:
+    """What every public C symbol of the program starts with."""
+    return Scope(program).prefix
+
+
+def arena_bytes_at_bounds(program: Program) -> int | None:
+    """Bytes of arena when every dim is at its upper bound; None while one is unbounded."""
+    values = at_upper_bounds(program, [program.arena.size])
+    return None if values is None else values[0]
+
+
+def at_upper_bounds(program: Program, exprs: Iterable[IntExpr]) -> list[int] | None:
+    """Values of `exprs` with every dim at its upper bound; None when one reads a data dim or an unbounded dim.
+
+    A capacity dim without a bound counts at its minimum, what the caller starts from."""
+    bounds = {dim.var: dim.maximum or (dim.capacity_of and dim.minimum) for dim in program.dims}
+    values = {var: bound for var, bound in bounds.items() if isinstance(bound, int)}
+    wanted = list(exprs)
+    if not all(var in values for expr in wanted for var in free_vars(expr)):
+        return None
+    return [evaluate(expr, values) for expr in wanted]
+
+
+def _bytes_at_bounds(program: Program, port: Port) -> int | None:
+    shape = at_upper_bounds(program, port.shape)
+    return None if shape is None else math.prod(shape) * logical_dtype(port.dtype).storage.itemsize
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("deploykit.compiler.codegen.host"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # noqa: S701 - the output is C
+    )
+
+
+def _require_interface(program: Program) -> None:
+    if not program.outputs:
+        raise ValueError(f"'{program.name}' has no outputs")
+    for port in (*program.inputs, *program.outputs):
+        if len(port.shape) > MAX_RANK:
+            raise UnsupportedModelError(f"'{port.name}' has rank {len(port.shape)}, more than {MAX_RANK}")
+    bound = {extent for port in program.inputs for extent in port.shape if isinstance(extent, tirx.Var)}
+    for dim in program.dims:
+        if dim.capacity_of is None and dim.var not in bound:
+            raise ValueError(f"dim '{dim.name}' is no axis of an input of '{program.name}'")
+
+
+def interface_view(program: Program, version: str) -> dict[str, Any]:
+    """What the header and the descriptor say, and example programs need, for templates."""
+    scope = Scope(program)
+    inputs, outputs = _ports(scope, "input", program.inputs), _ports(scope, "output", program.outputs)
+    return {
+        "version": version,
+        "name": in_comment(program.name),
+        "string": c_string(program.name),
+        "prefix": scope.prefix,
+        "macro": scope.prefix.upper(),
+        "inputs": inputs,
+        "outputs": outputs,
+        "ports": inputs + outputs,
+        "dims": [_dim(scope, index) for index in range(len(program.dims))],
+        "has_capacity": any(dim.capacity_of is not None for dim in program.dims),
+        "arena_text": in_comment(to_text(program.arena.size)),
+        "arena_bytes": arena_bytes_at_bounds(program),
+        "weights_bytes": weights_bytes(program),
+    }
+
+
+def _ports(scope: Scope, kind: str, ports: Sequence[Port]) -> list[dict[str, Any]]:
+    words = constants(port.name for port in ports)
+    return [_port(scope, f"{kind}_{i}", word, port) for i, (word, port) in enumerate(zip(words, ports, strict=True))]
+
+
+def _port(scope: Scope, table: str, constant: str, port: Port) -> dict[str, Any]:
+    shape = shape_text(port.shape)
+    return {
+        "name": port.name,
+        "type": f"{port.dtype}{shape}",
+        "comment": in_comment(f"{port.name}  {port.dtype}{shape}"),
+        "constant": constant,
+        "string": c_string(port.name),
+        "dtype": logical_dtype(port.dtype).c_name,
+        "rank": len(port.shape),
+        "shape_at_bounds": at_upper_bounds(scope.program, port.shape),
+        "bytes_at_bounds": _bytes_at_bounds(scope.program, port),
+        "axes": [_axis(scope, extent) for extent in port.shape],
+        "table": table,
+    }
+
+
+def _axis(scope: Scope, extent: IntExpr) -> dict[str, Any]:
+    text = c_string(to_text(extent))
+    if not free_vars(extent):
+        return {"dim": "DK_AXIS_FIXED", "extent": evaluate(extent, {}), "text": text}
+    for index, dim in enumerate(scope.program.dims):
+        if isinstance(extent, tirx.Var) and extent.same_as(dim.var):
+            return {"dim": index, "extent": 0, "text": c_string(dim.name)}
+    return {"dim": "DK_AXIS_FORMULA" if scope.is_static([extent]) else "DK_AXIS_DATA", "extent": 0, "text": text}
+
+
+def _dim(scope: Scope, index: int) -> dict[str, Any]:
+    dim = scope.program.dims[index]
+    bounds = f"{dim.minimum}..{'' if dim.maximum is None else dim.maximum}"
+    use = "" if dim.capacity_of is None else f", room for elements of {dim.capacity_of}"
+    return {
+        "index": index,
+        "name": dim.name,
+        "field": scope.dims[index],
+        "comment": in_comment(f"{dim.name}  {bounds}{use}"),
+        "string": c_string(dim.name),
+        "minimum": dim.minimum,
+        "maximum": -1 if dim.maximum is None else dim.maximum,
+        "capacity": dim.capacity_of is not None,
+        "capacity_of": "NULL" if dim.capacity_of is None else c_string(dim.capacity_of),
+    }
+
+
+def _functions(scope: Scope) -> dict[str, Any]:
+    return {
+        "kernels": _kernels(scope),
+        "axis_checks": _axis_checks(scope),
+        "arena_size": _arena_size(scope),
+        "output_shape": _output_shape(scope),
+        "prepare": _prepare(scope),
+        "steps": _steps(scope),
+    }
+
+
+def _kernels(scope: Scope) -> list[dict[str, Any]]:
+    """The prototypes of the kernels and, of those with a parallel loop, how a part of the loop is run."""
+    return [_kernel(scope, index) for index, kernel in enumerate(scope.program.kernels) if not kernel.gpu]
+
+
+def _kernel(scope: Scope, index: int) -> dict[str, Any]:
+    kernel, name = scope.program.kernels[index], scope.kernel(index)
+    prototype = scope.prototype(index)
+    if kernel.parallel_extent is None:
+        return {"name": name, "prototype": prototype, "call": None}
+    fields = scope.call_fields(index)
+    arguments = ", ".join([*(f"call->{field_name(field)}" for field in fields), "begin", "end"])
+    call = {"fields": fields, "statement": "\n".join(statement(f"{name}({arguments});"))}
+    return {"name": name, "prototype": prototype, "call": call}
+
+
+def _axis_checks(scope: Scope) -> list[dict[str, Any]]:
+    """The axes of inputs that are formulas over dims, called `values[index]` there."""
+    names = {dim.var: f"values[{index}]" for index, dim in enumerate(scope.program.dims)}
+    return [
+        {"input": index, "axis": axis, "expected": scope.kernel_expr(extent, names)}
+        for index, port in enumerate(scope.program.inputs)
+        for axis, extent in enumerate(port.shape)
+        if not isinstance(extent, tirx.Var) and free_vars(extent)
+    ]
+
+
+def _arena_size(scope: Scope) -> Lines:
+    size, locals_ = _with_locals(scope, "dims->", lambda: scope.size(scope.program.arena.size))
+    return [*(locals_ or ["(void)dims;"]), *statement(f"return {size};")]
+
+
+def _output_shape(scope: Scope) -> dict[str, Any]:
+    words = constants(port.name for port in scope.program.outputs)
+
+    def cases() -> list[dict[str, Any]]:
+        return [
+            {"constant": word, "lines": _extents(scope, port, "tensor->", known_only=True)}
+            for word, port in zip(words, scope.program.outputs, strict=True)
+        ]
+
+    found, locals_ = _with_locals(scope, "dims->", cases)
+    return {"locals": locals_ or ["(void)dims;"], "cases": [case for case in found if case["lines"]]}
+
+
+def _extents(scope: Scope, port: Port, target: str, *, known_only: bool) -> Lines:
+    lines: Lines = []
+    for axis, extent in enumerate(port.shape):
+        unknown = known_only and not scope.is_static([extent])
+        lines += statement(f"{target}shape[{axis}] = {-1 if unknown else scope.expr(extent)};")
+    return lines
+
+
+def _prepare(scope: Scope) -> dict[str, Any]:
+    """Room for the outputs whose size is known before the run."""
+
+    def checks() -> list[dict[str, Any]]:
+        return [
+            {
+                "index": index,
+                "bytes": scope.size(element_count(port.shape) * logical_dtype(port.dtype).storage.itemsize),
+            }
+            for index, port in enumerate(scope.program.outputs)
+            if scope.is_static(port.shape)
+        ]
+
+    found, locals_ = _with_locals(scope, "model->dims.", checks)
+    return {"locals": locals_ if found else ["(void)outputs;"], "outputs": found}
+
+
+def _steps(scope: Scope) -> dict[str, Any]:
+    """Steps are printed twice: the first time tells which variables are read, the second leaves out the others."""
+
+    def everything() -> dict[str, Lines]:
+        step_lines(scope, scope.program.steps)
+        scope.resumes = 0
+        pointers = _pointers(scope)
+        shapes = _shapes_after_run(scope)
+        unread = frozenset(scope.data_dims) - scope.read_variables
+        return {"body": step_lines(scope, scope.program.steps, unread), "pointers": pointers, "shapes": shapes}
+
+    found, dims = _with_locals(scope, "model->dims.", everything)
+    data_dims = [name for name in scope.data_dims if name in scope.read_variables]
+    gpu = scope.program.gpu is not None
+    values = [f"model->saved[{index}]" if gpu else "0" for index in range(len(data_dims))]
+    declared = [f"int64_t {name} = {value};" for name, value in zip(data_dims, values, strict=True)]
+    kinds = _kinds(scope)
+    return found | {
+        "declarations": [*_bases(kinds), *dims, *declared, *found["pointers"]],
+        "saved": data_dims if gpu else [],
+        "suspends": scope.resumes > 0,
+        "host_memory": (ArenaStorage in kinds) + 2 * (ConstantStorage in kinds),
+    }
+
+
+def _shapes_after_run(scope: Scope) -> Lines:
+    lines: Lines = []
+    for index, port in enumerate(scope.program.outputs):
+        lines.append(f"(void)dk_describe_output(base->descriptor, {index}, &outputs[{index}]);")
+        lines += _extents(scope, port, f"outputs[{index}].", known_only=False)
+    return lines
+
+
+def _kinds(scope: Scope) -> set[type]:
+    """Where the tensors lie that steps on the host use."""
+    return {type(scope.program.tensors[index].storage) for index in scope.used_tensors}
+
+
+def _bases(kinds: set[type]) -> Lines:
+    """Where the memory of the tensors that steps use begins."""
+    lines = [] if InputStorage in kinds else ["(void)inputs;"]
+    if ArenaStorage in kinds:
+        lines.insert(0, "unsigned char* arena = base->arena;")
+    if ConstantStorage in kinds:
+        lines.insert(0, "const unsigned char* weights = base->weights;")
+    return lines
+
+
+_SECTIONS = {
+    InputStorage: "/* Inputs */",
+    OutputStorage: "/* Outputs */",
+    ConstantStorage: "/* Constants */",
+    ArenaStorage: "/* Intermediate results */",
+}
+
+
+def _pointers(scope: Scope) -> Lines:
+    """A pointer for each tensor that steps use, with its shape, by where it lies."""
+    lines: Lines = []
+    for kind, title in _SECTIONS.items():
+        indices = [i for i in sorted(scope.used_tensors) if isinstance(scope.program.tensors[i].storage, kind)]
+        lines += [title] if indices else []
+        for index in indices:
+            lines += _pointer(scope, index)
+    return lines
+
+
+def _pointer(scope: Scope, index: int) -> Lines:
+    tensor = scope.program.tensors[index]
+    match tensor.storage:
+        case InputStorage(port):
+            place, const = f"inputs[{port}].data", "const "
+        case OutputStorage(port):
+            place, const = f"outputs[{port}].data", ""
+        case ConstantStorage(constant):
+            offset = scope.program.constants[constant].offset
+            place, const = f"(const void*)(weights + {offset})", "const "
+        case ArenaStorage(slot):
+            place, const = f"(void*)(arena + {scope.expr(scope.program.arena.slots[slot].offset)})", ""
+    *first, last = statement(f"{const}{storage_type(tensor.dtype)}* {scope.tensor(index)} = {place};")
+    return [*first, f"{last} /* {in_comment(shape_text(tensor.shape))} */"]
+
+
+def _with_locals(scope: Scope, access: str, make: Callable[[], Made]) -> tuple[Made, Lines]:
+    """What `make` gives, and declarations of the dims that its text reads."""
+    scope.read_variables.clear()
+    made = make()
+    return made, [f"const int64_t {name} = {access}{name};" for name in scope.dims if name in scope.read_variables]

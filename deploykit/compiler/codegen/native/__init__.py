@@ -1,0 +1,1 @@
+"""Kernels as relocatable objects through LLVM (`objects.emit_object`)."""

@@ -1,0 +1,100 @@
+"""Kernels as relocatable objects through LLVM.
+
+An object holds one function a kernel, `<prefix>_<kernel>`, position independent. Its undefined symbols are standard
+functions of <math.h> and `memset`/`memcpy`; conversions of half precision come along as local functions. It has no
+debug information and names no source file.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tvm
+from tvm import tirx
+from tvm.ir import IRModule
+from tvm.target import Target
+
+from deploykit.compiler.codegen.c.kernels import symbol
+from deploykit.compiler.codegen.native import choices, local_values, pointers, rules
+from deploykit.compiler.codegen.native.cpus import CPUS, Cpu, find_cpu, host_cpu
+from deploykit.compiler.codegen.native.elf import join
+from deploykit.parallel import each
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from deploykit.compiler.program.ir import Kernel
+
+OPTIMISATION = 2
+"""LLVM's level: kernels are vectorised and unrolled by their schedule; level 3 mostly makes them larger."""
+
+PART = 8
+"""Kernels that LLVM compiles together; parts are compiled side by side."""
+
+SCALARS_STAY = {"cl-opt": ["-vectorize-loops:bool=0"]}
+"""LLVM makes no vectors of loops over scalars, whose choices could become relaxed instructions. The option holds for
+the whole process while a part compiles, so that parts are compiled one after the other."""
+
+FEW_PARTS = 4
+"""A program with few kernels is cut into so many parts at least, where it has as many kernels."""
+
+__all__ = ["CPUS", "Cpu", "emit_object", "emit_objects", "find_cpu", "host_cpu", "join"]
+
+
+def emit_object(kernels: Iterable[Kernel], prefix: str, cpu: Cpu, *, fast_math: bool = False) -> bytes:
+    """The ELF object with all kernels. Its bytes do not depend on how many threads compile. `fast_math`: elementwise
+    functions are the shorter ones of `fast_math`."""
+    return join(emit_objects(kernels, prefix, cpu, fast_math=fast_math))
+
+
+def emit_objects(kernels: Iterable[Kernel], prefix: str, cpu: Cpu, *, fast_math: bool = False) -> list[bytes]:
+    """Objects that hold all kernels between them, in the format that linkers for the CPU take."""
+    prepared = {symbol(kernel, prefix): rules.prepare(kernel.func, cpu, fast_math=fast_math) for kernel in kernels}
+    if cpu.relaxes:
+        prepared = {name: choices.chosen(func) for name, func in prepared.items()}
+    if cpu.offsets:
+        prepared = {name: pointers.viewed(func) for name, func in prepared.items()}
+    if cpu.relaxes:
+        scalars = _target(cpu, **SCALARS_STAY)
+        return [_compile(part, scalars) for part in _parts(prepared)]
+    target = _target(cpu)
+    return list(each(lambda part: _compile(part, target), _parts(prepared)))
+
+
+def _parts(prepared: Mapping[str, tirx.PrimFunc]) -> list[dict[str, tirx.PrimFunc]]:
+    """Functions that are compiled together: the pointers of all functions of a part may overlap, or of none: the
+    code generator takes for all what the last one says."""
+    parts: list[dict[str, tirx.PrimFunc]] = []
+    for apart in (True, False):
+        alike = [(name, func) for name, func in prepared.items() if bool(func.attrs.get("tirx.noalias")) == apart]
+        count = max(1, min(len(alike), FEW_PARTS), len(alike) // PART)
+        parts += [dict(alike[first::count]) for first in range(count) if alike]
+    return parts or [{}]
+
+
+def _compile(functions: Mapping[str, tirx.PrimFunc], target: Target) -> bytes:
+    """LLVM's object for functions by symbol. Other threads run meanwhile."""
+    attrs = {"calling_conv": 0, "target": target}
+    named = {name: local_values.stored(func).with_attrs({"global_symbol": name}) for name, func in functions.items()}
+    module = IRModule({name: func.with_attrs(attrs) for name, func in named.items()})
+    built = tvm.get_global_func("target.build.llvm")(tirx.transform.LowerIntrin()(module), target)
+    with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
+        path = Path(folder) / "kernels.o"
+        built.write_to_file(str(path), "o")
+        return path.read_bytes()
+
+
+def _target(cpu: Cpu, **more: list[str]) -> Target:
+    return Target(
+        {
+            "kind": "llvm",
+            "mtriple": cpu.triple,
+            "mcpu": cpu.mcpu,
+            "mattr": list(cpu.features),
+            "vector-width": cpu.vector_bits,
+            "opt-level": OPTIMISATION,
+            **more,
+        }
+    )

@@ -1,0 +1,218 @@
+"""Rewrites of a raw kernel before LLVM sees it, so that native code computes what the C code does.
+
+* float16 functions are computed in float32;
+* some float32 functions are expanded, see `elementary`;
+* functions of the C library are called by name where LLVM has no operation, where TVM's own expansion is inaccurate
+  (`tanh` near 0) or where LLVM would pick a name that is not standard C (`sincosf`, `exp10f`);
+* integer division and modulo by a value from memory give 0 for a zero divisor instead of a trap;
+* NaN is unequal to everything;
+* where LLVM has no good code for float16, what is computed in float32 stays there;
+* float16 becomes float64, and float64 float16, by way of float32, for which all CPUs have code: the direct way is a
+  function of compilers' own libraries;
+* float to integer casts of values from memory saturate, NaN gives 0; those of rounded values between constants are one
+  operation;
+* where LLVM would take vectors apart to make bytes of them, instructions of WebAssembly do it.
+
+The rules hold for scalars and for vectors.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import Call
+from tvm.ir.prim import expr as prim
+
+from deploykit.compiler.codegen.c import types
+from deploykit.compiler.codegen.c.calls import MATH
+from deploykit.compiler.codegen.native import elementary
+from deploykit.compiler.lowering.loaded_values import bound_to_memory, depends_on_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tvm.ir import Expr
+
+    from deploykit.compiler.codegen.native.cpus import Cpu
+
+_INTRINSICS = {f"tirx.{name}": f"llvm.{name}" for name in ("tanh", "tan", "sinh", "cosh", "pow")}
+"""Operators that are an operation of LLVM, which calls the C library, lane by lane for a vector."""
+
+_LIBRARY = {f"tirx.{name}": name for name in ("asinh", "acosh", "atanh", "fmod", "erf", "log1p")}
+"""Operators that become calls of the C library, by their name for double; for vectors, one a lane."""
+
+
+def prepare(func: tirx.PrimFunc, cpu: Cpu, *, fast_math: bool = False) -> tirx.PrimFunc:
+    """Apply every rule. `fast_math`: functions are those of `fast_math`."""
+    from_memory = bound_to_memory(func.body)
+
+    def reads_memory(expr: Expr) -> bool:
+        return depends_on_memory(expr, from_memory)
+
+    def division(expr: Any) -> Expr:
+        if types.is_float(_element(expr)) or not reads_memory(expr.b):
+            return expr
+        return _guarded_division(expr)
+
+    def cast(expr: prim.Cast) -> Expr:
+        source, target = _element(expr.value), _element(expr)
+        if target == "float64":
+            return _from_half(expr)
+        if (source, target) == ("float16", "float32") and not cpu.halves:
+            return _kept(expr)
+        if (source, target) == ("float64", "float16"):
+            return _odd(expr.value).astype(str(expr.ty.dtype))
+        if cpu.scalarizes and _narrows(expr):
+            return _narrowed(expr)
+        if not types.is_float(source) or types.is_float(target) or target == "bool" or not reads_memory(expr.value):
+            return expr
+        if cpu.saturates and source == "float32" and target in _SATURATING:
+            return tirx.call_llvm_pure_intrin(str(expr.ty.dtype), _SATURATING[target], expr.value)
+        if target == "int32" and source == "float32" and _rounded_within(expr.value, 2.0**31 - 128):
+            return tirx.call_llvm_pure_intrin(str(expr.ty.dtype), "llvm.lrint", expr.value.args[0])
+        return _saturating_cast(expr, target)
+
+    body = tvm_ffi.structural_map(
+        func.body,
+        [
+            (Call, partial(_math, fast=fast_math)),
+            ((prim.Div, prim.Mod, prim.FloorDiv, prim.FloorMod), division),
+            (prim.Cast, cast),
+            (prim.NE, _unequal),
+        ],
+    )
+    return tirx.PrimFunc(func.params, body, func.ret_type, func.attrs)
+
+
+def _element(expr: Expr) -> str:
+    """The dtype of a scalar or of a vector's lanes."""
+    return str(expr.ty.dtype).split("x")[0]
+
+
+_SATURATING = {"int32": "llvm.fptosi.sat", "uint32": "llvm.fptoui.sat"}
+
+_COMPOSED = ("tirx.exp10", "tirx.sigmoid", "tirx.rsqrt")
+
+
+def _math(call: Call, *, fast: bool) -> Expr:
+    name = getattr(call.op, "name", "")
+    if name not in MATH and name not in _COMPOSED:
+        return call
+    element, dtype = _element(call), str(call.ty.dtype)
+    if element == "float16":
+        wide = dtype.replace(element, "float32")
+        single = Call(call.op, [arg.astype(wide) for arg in call.args], ret_ty=wide)
+        return _math(single, fast=fast).astype(dtype)
+    expansion = elementary.expand(call, fast=fast) if element == "float32" else None
+    if expansion is not None:
+        return expansion
+    if name == "tirx.exp10":
+        ten = tirx.const(10.0, element)
+        return tirx.call_llvm_pure_intrin(dtype, "llvm.pow", ten.astype(dtype), *call.args)
+    if name in _INTRINSICS:
+        return tirx.call_llvm_pure_intrin(dtype, _INTRINSICS[name], *call.args)
+    if name in _LIBRARY:
+        suffix = "" if element == "float64" else "f"
+        return _by_lanes(dtype, f"{_LIBRARY[name]}{suffix}", call.args)
+    return call
+
+
+def _by_lanes(dtype: str, name: str, arguments: Sequence[Expr]) -> Expr:
+    """A call of the C library."""
+    element, _, lanes = dtype.partition("x")
+    if not lanes:
+        return tirx.call_pure_extern(dtype, name, *arguments)
+    single = [
+        tirx.call_pure_extern(element, name, *(tirx.Shuffle([argument], [lane]) for argument in arguments))
+        for lane in range(int(lanes))
+    ]
+    return tirx.Shuffle(single, list(range(int(lanes))))
+
+
+def _from_half(expr: prim.Cast) -> Expr:
+    """A cast to float64, of float16 in two steps that LLVM does not make one of."""
+    dtype = str(expr.ty.dtype)
+    value = expr.value.value if isinstance(expr.value, prim.Cast) else expr.value
+    if _element(value) != "float16":
+        return expr
+    return _kept(value.astype(dtype.replace("float64", "float32"))).astype(dtype)
+
+
+def _kept(value: Expr) -> Expr:
+    """A float value that LLVM computes as it stands, in its own width."""
+    return tirx.call_llvm_pure_intrin(str(value.ty.dtype), "llvm.arithmetic.fence", value)
+
+
+def _odd(value: Expr) -> Expr:
+    """float64 as float32 that rounds to float16 as the value itself does: where inexact, towards zero, then to an odd
+    fraction. (S. Boldo and G. Melquiond, When double rounding is odd, 17th IMACS World Congress, 2005.)
+    """
+    dtype = str(value.ty.dtype)
+    single, bits = dtype.replace("float64", "float32"), dtype.replace("float64", "int32")
+    nearest = value.astype(single)
+    back = nearest.astype(dtype)
+    one, zero = tirx.const(1, bits), tirx.const(0, bits)
+    away = tirx.Select(tirx.abs(back) > tirx.abs(value), one, zero)
+    odd = (tirx.reinterpret(bits, nearest) - away) | one
+    return tirx.Select(back == value, nearest, tirx.reinterpret(single, odd))
+
+
+def _narrows(expr: prim.Cast) -> bool:
+    """Whether a vector register of int32 becomes bytes."""
+    return str(expr.value.ty.dtype) == "int32x4" and types.bits(_element(expr)) == 8 and _element(expr) != "bool"
+
+
+def _narrowed(expr: prim.Cast) -> Expr:
+    """The lowest byte of each of four lanes, by instructions that saturate and so leave bytes as they are."""
+    low = expr.value & tirx.const(255, "int32x4")
+    words = tirx.call_llvm_pure_intrin("int16x8", "llvm.wasm.narrow.unsigned", low, low)
+    octets = tirx.call_llvm_pure_intrin("int8x16", "llvm.wasm.narrow.unsigned", words, words)
+    return tirx.reinterpret(str(expr.ty.dtype), tirx.Shuffle([tirx.reinterpret("int32x4", octets)], [0]))
+
+
+def _unequal(expr: prim.NE) -> Expr:
+    return tirx.Not(prim.EQ(expr.a, expr.b)) if types.is_float(_element(expr.a)) else expr
+
+
+def _guarded_division(expr: Any) -> Expr:
+    dtype = str(expr.ty.dtype)
+    zero, one = tirx.const(0, dtype), tirx.const(1, dtype)
+    harmless = tirx.Select(expr.b == zero, one, expr.b)
+    result = tirx.Select(expr.b == zero, zero, type(expr)(expr.a, harmless))
+    if types.is_unsigned(dtype):
+        return result
+    minus_one = tirx.const(-1, dtype)
+    harmless = tirx.Select(tirx.any(expr.b == zero, expr.b == minus_one), one, expr.b)
+    quotient = type(expr)(expr.a, harmless)
+    by_minus_one = zero if isinstance(expr, prim.Mod | prim.FloorMod) else zero - expr.a
+    return tirx.Select(expr.b == zero, zero, tirx.Select(expr.b == minus_one, by_minus_one, quotient))
+
+
+def _rounded_within(value: Expr, limit: float) -> bool:
+    """Whether `value` is `nearbyint` of what lies within constants of magnitudes up to `limit` and is not NaN."""
+    if getattr(getattr(value, "op", None), "name", "") != "tirx.nearbyint":
+        return False
+    upper = value.args[0]
+    lower = upper.a if isinstance(upper, prim.Max) else None
+    if not isinstance(lower, prim.Min):
+        return False
+    bounds = [bound.value if isinstance(bound, prim.Broadcast) else bound for bound in (upper.b, lower.b)]
+    return all(isinstance(bound, tirx.FloatImm) and abs(bound.value) <= limit for bound in bounds)
+
+
+def _saturating_cast(expr: prim.Cast, target: str) -> Expr:
+    dtype, source = str(expr.ty.dtype), str(expr.value.ty.dtype).replace("float16", "float32")
+    value = expr.value.astype(source)
+    low, high = types.integer_range(target)
+    above = tirx.const(float(high + 1), source)
+    if types.is_unsigned(target) or types.bits(target) < 24:
+        inside = value > tirx.const(float(low - 1), source)
+    else:
+        inside = value >= tirx.const(float(low), source)
+    whole = prim.Cast(dtype.replace(target, "int32") if types.bits(target) < 32 else dtype, value)
+    chosen = tirx.Select(inside, whole.astype(dtype), tirx.const(low, dtype))
+    beyond = tirx.Select(value >= above, tirx.const(high, dtype), tirx.const(0, dtype))
+    return tirx.Select(value < above, chosen, beyond)

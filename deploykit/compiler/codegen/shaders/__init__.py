@@ -1,0 +1,1 @@
+"""Kernels as compute shaders: what every shader language shares, and a folder for each language."""

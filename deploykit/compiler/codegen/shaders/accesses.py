@@ -1,0 +1,72 @@
+"""How the buffers of a kernel are accessed: as a whole in aligned vectors, or at constant places."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import TensorLoad, Var
+from tvm.ir.prim import expr as prim
+
+from deploykit.compiler.codegen.shaders.wgsl.types import dtype_of
+from deploykit.compiler.lowering.loaded_values import depends_on_memory
+from deploykit.compiler.schedules.gpu.limits import LANES
+
+if TYPE_CHECKING:
+    from tvm.ir import Expr
+
+
+class Accesses:
+    def __init__(self, func: tirx.PrimFunc) -> None:
+        self._indices: dict[Var, list[Expr]] = {}
+        known = tvm.sym.Analyzer()
+        origins: dict[Var, Var] = {}
+
+        def declare(stmt: tirx.DeclBuffer) -> None:
+            data = stmt.data
+            source = data if isinstance(data, Var) else data.args[0]
+            if isinstance(source, Var):
+                origins[stmt.buffer] = origins.get(source, source)
+
+        def bind(stmt: tirx.Bind) -> None:
+            if dtype_of(stmt.var) in ("int32", "int64") and not depends_on_memory(stmt.value, set()):
+                known.bind(stmt.var, stmt.value, allow_override=True)
+
+        tvm_ffi.structural_walk(func.body, [(tirx.DeclBuffer, declare), (tirx.Bind, bind)], order="pre")
+
+        def note(buffer: Var, index: Expr) -> None:
+            self._indices.setdefault(origins.get(buffer, buffer), []).append(index)
+
+        tvm_ffi.structural_walk(
+            func.body,
+            [
+                (TensorLoad, lambda load: note(load.source, load.indices[0])),
+                (tirx.BufferStore, lambda store: note(store.buffer, store.indices[0])),
+            ],
+        )
+        self._known = known
+
+    def in_vectors(self, buffer: Var) -> bool:
+        """Whether all accesses are aligned vectors."""
+        return all(self._aligned(index) for index in self._indices.get(buffer, [None]))
+
+    def _aligned(self, index: Expr | None) -> bool:
+        if not isinstance(index, tirx.Ramp) or not isinstance(index.stride, prim.IntImm) or int(index.stride) != 1:
+            return False
+        found = self._known.modular_set(index.base)
+        return int(found.coeff) % LANES == 0 and int(found.base) % LANES == 0
+
+    def has_vectors(self, buffer: Var) -> bool:
+        return any(isinstance(index, tirx.Ramp) for index in self._indices.get(buffer, []))
+
+    def constant(self, buffer: Var) -> bool:
+        """Whether every access is at a constant place, vectors at a multiple of their length."""
+
+        def known(index: Expr) -> bool:
+            if isinstance(index, tirx.Ramp):
+                return self._aligned(index) and isinstance(index.base, prim.IntImm)
+            return isinstance(index, prim.IntImm)
+
+        return all(map(known, self._indices.get(buffer, [])))

@@ -1,0 +1,57 @@
+"""Which memory the shaders of a program's launches see, and so which shaders there are.
+
+Two operands of one launch may lie in the same memory: one tensor given twice, or a result over an operand. WebGPU wants
+one binding for both. A kernel has a shader for each way its launches' operands share memory.
+
+A constant that is larger than what some devices bind at once has several bindings, where the shader may have as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploykit.compiler.codegen.shaders.sections import Shader
+from deploykit.compiler.codegen.shaders.wgsl.shader import Sharing, emit_wgsl
+from deploykit.compiler.program.ir import ArenaStorage, ConstantStorage, Launch, OutputStorage, Program, Storage
+from deploykit.compiler.program.steps import number_steps
+
+
+def sharing_of(program: Program, launch: Launch) -> Sharing:
+    """Operands at one place share it. The arena is one buffer that is written to, as are outputs; a buffer is
+    either read or written throughout a dispatch (W3C, "WebGPU", usage scopes)."""
+    places: dict[Storage, int] = {}
+    groups = []
+    for tensor in launch.tensors:
+        place = program.tensors[tensor].storage
+        groups.append(places.setdefault(place, len(places)))
+    written = tuple(isinstance(place, ArenaStorage | OutputStorage) for place in places)
+    parts = tuple(parts_of(program, place) for place in places)
+    enough = program.gpu is None or sum(max(1, len(sizes)) for sizes in parts) <= program.gpu.bindings
+    return Sharing(tuple(groups), written, parts if enough else ((),) * len(places))
+
+
+def parts_of(program: Program, place: Storage) -> tuple[int, ...]:
+    """The bytes of each part of a constant that some devices cannot bind at once."""
+    if not isinstance(place, ConstantStorage) or program.gpu is None:
+        return ()
+    size, most = program.constants[place.index].data.nbytes, program.gpu.binding_bytes
+    return tuple(min(most, size - first) for first in range(0, size, most)) if size > most else ()
+
+
+def shaders_of(program: Program) -> dict[tuple[int, Sharing], int]:
+    """The number of each shader, by the kernel and what its operands share, in the order of the launches."""
+    found: dict[tuple[int, Sharing], int] = {}
+    for launch in _launches(program):
+        found.setdefault((launch.kernel, sharing_of(program, launch)), len(found))
+    return found
+
+
+def emit_shaders(program: Program) -> list[Shader]:
+    """Each shader, by its number."""
+    return [emit_wgsl(program.kernels[kernel], sharing) for kernel, sharing in shaders_of(program)]
+
+
+def _launches(program: Program) -> Iterator[Launch]:
+    for numbered in number_steps(program.steps):
+        if isinstance(numbered.step, Launch) and program.kernels[numbered.step.kernel].gpu:
+            yield numbered.step

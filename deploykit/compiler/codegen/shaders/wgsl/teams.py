@@ -1,0 +1,109 @@
+"""How the invocations of a team find and hear each other: with subgroups, or by way of the memory of a workgroup.
+
+A shader for teams begins with a section for devices with the feature and one for those without. Both declare `main`,
+which notes the lane of an invocation and the size of its team and calls `work` with the number of the team, and the
+functions that the shader calls for what all of them agree on. Subgroups are taken to be in the order of the
+invocations.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from deploykit.compiler.codegen.shaders.sections import SUBGROUPS, Section
+from deploykit.compiler.schedules.gpu.limits import WORKGROUP
+
+MOST_GROUPS = 65535
+"""Workgroups along one axis of a grid; more of them are folded into a second axis."""
+
+TYPES = {"": "f32", "_4": "vec4<f32>", "_i32": "i32", "_i32_4": "vec4<i32>"}
+"""Types of what a team agrees on, by the end of the function's name."""
+
+PARTS = 8
+"""Invocations that each gather what as many others have."""
+
+_OPERATORS = {
+    "add": dict.fromkeys(TYPES, "a + b"),
+    "mul": dict.fromkeys(TYPES, "a * b"),
+    "max": {"": "larger(a, b)", "_4": "larger_4(a, b)", "_i32": "max(a, b)", "_i32_4": "max(a, b)"},
+    "min": {"": "smaller(a, b)", "_4": "smaller_4(a, b)", "_i32": "min(a, b)", "_i32_4": "min(a, b)"},
+}
+
+_PRIVATE = "var<private> team_lane: i32;\nvar<private> team_size: i32;\n"
+
+_SUBGROUPS = f"""\
+enable subgroups;
+diagnostic(off, subgroup_uniformity);
+@compute @workgroup_size({WORKGROUP})
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(local_invocation_index) number: u32,
+    @builtin(subgroup_invocation_id) lane: u32,
+    @builtin(subgroup_size) size: u32,
+) {{
+    team_lane = i32(lane);
+    team_size = min(i32(size), {WORKGROUP});
+    work(i32(group.x + group.y * {MOST_GROUPS}u) * ({WORKGROUP} / team_size) + i32(number) / team_size);
+}}
+"""
+
+_SUBGROUP_FUNCTION = """\
+fn {name}(mine: {kind}) -> {kind} {{
+    var a = mine;
+    for (var step = 1; step < team_size; step = step * 2) {{
+        let b = subgroupShuffleXor(a, u32(step));
+        a = {value};
+    }}
+    return a;
+}}
+"""
+
+_WORKGROUPS = f"""\
+@compute @workgroup_size({WORKGROUP})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) number: u32) {{
+    team_lane = i32(number);
+    team_size = {WORKGROUP};
+    work(i32(group.x + group.y * {MOST_GROUPS}u));
+}}
+"""
+
+_WORKGROUP_FUNCTION = f"""\
+var<workgroup> {{name}}_cells: array<{{kind}}, {WORKGROUP}>;
+fn {{name}}(mine: {{kind}}) -> {{kind}} {{{{
+    workgroupBarrier();
+    {{name}}_cells[team_lane] = mine;
+    workgroupBarrier();
+    if (team_lane < {PARTS}) {{{{
+        var a = {{name}}_cells[team_lane * {PARTS}];
+        for (var i = 1; i < {WORKGROUP // PARTS}; i += 1) {{{{
+            let b = {{name}}_cells[team_lane * {PARTS} + i];
+            a = {{value}};
+        }}}}
+        {{name}}_cells[team_lane * {PARTS}] = a;
+    }}}}
+    workgroupBarrier();
+    var a = {{name}}_cells[0];
+    for (var i = {PARTS}; i < {WORKGROUP}; i += {PARTS}) {{{{
+        let b = {{name}}_cells[i];
+        a = {{value}};
+    }}}}
+    return a;
+}}}}
+"""
+
+
+def sections(text: str) -> tuple[Section, ...]:
+    """What comes before `text`, a shader for teams."""
+    names = sorted(set(re.findall(r"\bteam_(add|mul|max|min)(_4|_i32_4|_i32|)\(", text)))
+    return (
+        Section(_SUBGROUPS + _functions(names, _SUBGROUP_FUNCTION), SUBGROUPS),
+        Section(_WORKGROUPS + _functions(names, _WORKGROUP_FUNCTION), SUBGROUPS, present=False),
+        Section(_PRIVATE),
+    )
+
+
+def _functions(names: Iterable[tuple[str, str]], pattern: str) -> str:
+    return "".join(
+        pattern.format(name=f"team_{name}{end}", kind=TYPES[end], value=_OPERATORS[name][end]) for name, end in names
+    )

@@ -1,0 +1,221 @@
+"""Kernels that only move elements, and reshapes behind them.
+
+A move has at each place of its result one element of its source: slices, transposes, repeats. A reshape of a move that
+nothing else uses becomes part of it, so that moves lie behind each other, where they fuse with what reads them:
+
+    reshape(move(x), shape)    ->    move'(x)
+
+Taken where kernels, or products of two computed operands, read the result, and the new dims are the old ones, parts of
+an old one, or several old ones put together along all but one of which elements repeat: everything else would need
+divisions where the move had none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tvm import ir, relax, s_tir, sym, te, tirx
+
+from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
+from deploykit.compiler.schedules.kernel.loops import const
+from deploykit.compiler.schedules.kernel.stages import Expr, Stage, collect, read, substitute
+
+
+@dataclass(frozen=True)
+class Move:
+    """At `axes`, a result of `shape` has what `source` has at `indices`; all in terms of the dims of the graph."""
+
+    source: relax.Expr
+    shape: tuple[Expr, ...]
+    axes: tuple[ir.Var, ...]
+    indices: tuple[Expr, ...]
+
+    def reshaped(self, shape: Sequence[Expr]) -> Move | None:
+        """The move that a reshape to `shape` makes of this one."""
+        fresh = [ir.Var(f"i{dim}", "int64") for dim in range(len(shape))]
+        used = {var for index in self.indices for var in collect(index, ir.Var)}
+        old = [(extent, axis if axis in used else None) for extent, axis in zip(self.shape, self.axes, strict=True)]
+        values = _regrouped(old, list(zip(shape, fresh, strict=True)))
+        if values is None:
+            return None
+        indices = tuple(substitute(index, values) for index in self.indices)
+        return Move(self.source, tuple(shape), tuple(fresh), indices)
+
+    def call(self, builder: relax.BlockBuilder) -> relax.Call:
+        """A call of a kernel that does it. Dims that are no extent of the source or the result are its parameters."""
+        sizes = list(self.source.ty.shape.values)
+        source = te.placeholder(sizes, str(self.source.ty.dtype), name="x")
+
+        def element(*place: ir.Var) -> Expr:
+            values = dict(zip(self.axes, place, strict=True))
+            return source(*(substitute(index, values) for index in self.indices))
+
+        moved = te.compute(self.shape, element, name="moved")
+        extents = [*sizes, *self.shape]
+        used = [var for expr in (*extents, *self.indices) for var in collect(expr, ir.Var)]
+        given = {extent for extent in extents if isinstance(extent, ir.Var)}
+        scalars = [var for var in dict.fromkeys(used) if var not in given and var not in self.axes]
+        func = te.create_prim_func([source, *scalars, moved], "int64").without_attr("global_symbol")
+        name = builder.add_func(s_tir.renew_defs(func), "moved")
+        result = relax.TensorType(list(self.shape), str(self.source.ty.dtype))
+        return relax.call_tir(name, relax.Tuple([self.source, *scalars]), result)
+
+
+def is_move(stage: Stage) -> bool:
+    """Whether a stage stores elements of one tensor as they are, at places that are known without their values."""
+    if not stage.pointwise or stage.store is None or not isinstance(stage.store.value, ir.TensorLoad):
+        return False
+    return not _is_indirect(stage.store.value)
+
+
+def move_of(mod: ir.IRModule, value: relax.Expr | None) -> Move | None:
+    """The move that the kernel called by `value` is."""
+    if value is None or operator_of(value) != "relax.call_tir":
+        return None
+    func, fields = mod[value.args[0]], list(value.args[1].fields)
+    nest = read(func)
+    if isinstance(nest, str) or len(nest.stages) != 1:
+        return None
+    (stage,) = nest.stages
+    if not isinstance(stage, Stage) or stage.store is None or not is_move(stage):
+        return None
+    load = stage.store.value
+    sources = [field for param, field in zip(func.params, fields, strict=False) if load.source.same_as(param)]
+    if len(sources) != 1:
+        return None
+    indices = [substitute(index, _dims(func, fields)) for index in load.indices]
+    known = {axis.var for axis in stage.axes} | {var for n in sources[0].ty.shape for var in collect(n, ir.Var)}
+    if any(var not in known for index in indices for var in collect(index, ir.Var)):
+        return None
+    shape = tuple(value.ty_args[0].shape.values)
+    return Move(sources[0], shape, tuple(axis.var for axis in stage.axes), tuple(indices))
+
+
+def _is_indirect(load: Any) -> bool:
+    return any(collect(index, ir.TensorLoad) for index in load.indices)
+
+
+def fold_reshapes(mod: ir.IRModule) -> ir.IRModule:
+    """`mod` with the reshapes of moves as part of them."""
+    builder = relax.BlockBuilder(mod)
+    return rewritten(mod, builder, lambda func: partial(_folded, builder, _folds(mod, Graph(func))))
+
+
+@dataclass(frozen=True)
+class _Folds:
+    """The moves that reshapes become, by their variables, and the moves that these make up for."""
+
+    moves: Mapping[relax.Var, Move]
+    gone: Collection[relax.Var]
+
+
+def _folds(mod: ir.IRModule, graph: Graph) -> _Folds:
+    values = graph.values
+    moves: dict[relax.Var, Move] = {}
+    for var, value in values.items():
+        wanted = all(_takes_moves(values[reader]) for reader in graph.readers.get(var, []))
+        if wanted and operator_of(value) == "relax.reshape" and graph.uses[value.args[0]] == 1:
+            found = moves.get(value.args[0]) or move_of(mod, values.get(value.args[0]))
+            reshaped = None if found is None else found.reshaped(list(value.args[1].values))
+            if reshaped is not None:
+                moves[var] = reshaped
+    return _Folds(moves, {values[var].args[0] for var in moves})
+
+
+def _folded(builder: relax.BlockBuilder, folds: _Folds, block: relax.BindingBlock) -> relax.BindingBlock:
+    if not any(binding.var in folds.moves or binding.var in folds.gone for binding in block.bindings):
+        return block
+    kept = [binding for binding in block.bindings if binding.var not in folds.gone]
+    return type(block)([_replaced(binding, folds.moves, builder) for binding in kept])
+
+
+def _replaced(binding: relax.Binding, moves: Mapping[relax.Var, Move], builder: relax.BlockBuilder) -> relax.Binding:
+    move = moves.get(binding.var)
+    return binding if move is None else relax.VarBinding(binding.var, move.call(builder))
+
+
+def _takes_moves(value: relax.Expr) -> bool:
+    """Whether an operator may read what a move has moved without a copy of it."""
+    computed = not any(isinstance(operand, ir.GenericConst) for operand in arguments_of(value))
+    return operator_of(value) in ("relax.call_tir", "relax.reshape") or (
+        operator_of(value) == "relax.matmul" and computed
+    )
+
+
+def _dims(func: tirx.PrimFunc, fields: Sequence[Any]) -> dict[ir.Var, Expr]:
+    """What the integer variables of a kernel are where it is called."""
+    values: dict[ir.Var, Expr] = {}
+    for param, field in zip(func.params, fields, strict=False):
+        if not tirx.is_buffer_var(param):
+            values[param] = field
+            continue
+        pairs = zip(param.shape, field.ty.shape, strict=True)
+        values |= {formal: actual for formal, actual in pairs if isinstance(formal, ir.Var)}
+    return values
+
+
+_Dim = tuple[Expr, Any]
+"""An extent and the index along it; the index is `None` where elements repeat."""
+
+
+def _regrouped(old: Sequence[_Dim], new: Sequence[_Dim]) -> dict[ir.Var, Expr] | None:
+    """The indices along `old` dims in terms of those along `new` ones, both in row-major order."""
+    values: dict[ir.Var, Expr] = {axis: const(0) for extent, axis in old if axis is not None and _is_one(extent)}
+    old, new = [[dim for dim in dims if not _is_one(dim[0])] for dims in (old, new)]
+    while old or new:
+        sizes = _group(old, new)
+        if sizes is None:
+            return None
+        found = _values(old[: sizes[0]], new[: sizes[1]], last=sizes[0] == len(old))
+        if found is None:
+            return None
+        values |= found
+        old, new = old[sizes[0] :], new[sizes[1] :]
+    return values
+
+
+def _group(old: Sequence[_Dim], new: Sequence[_Dim]) -> tuple[int, int] | None:
+    """How many leading dims of each side have the same product: as few as possible, one on one side."""
+    sizes = [(1, n) for n in range(1, len(new) + 1)] + [(n, 1) for n in range(2, len(old) + 1)]
+    known = sym.Analyzer()
+    for a, b in sizes:
+        if a <= len(old) and b <= len(new) and known.can_prove_equal(_product(old[:a]), _product(new[:b])):
+            return a, b
+    return None
+
+
+def _values(old: Sequence[_Dim], new: Sequence[_Dim], *, last: bool) -> dict[ir.Var, Expr] | None:
+    """The indices along dims of equal product; `last`: they are the last ones."""
+    if len(old) == 1:
+        if old[0][1] is None:
+            return {}
+        index: Expr = const(0)
+        for extent, place in new:
+            index = index * extent + place
+        return {old[0][1]: sym.Analyzer().simplify(index)}
+    used = [(position, axis) for position, (_, axis) in enumerate(old) if axis is not None]
+    if last or len(used) > 1:
+        return None
+    place = new[0][1]
+    return {axis: _part(place, old, position) for position, axis in used}
+
+
+def _part(place: Expr, old: Sequence[_Dim], position: int) -> Expr:
+    """The index along one of `old` dims, given the one along all of them."""
+    if position + 1 < len(old):
+        place = tirx.floordiv(place, _product(old[position + 1 :]))
+    return place if position == 0 else tirx.floormod(place, old[position][0])
+
+
+def _product(group: Sequence[_Dim]) -> Expr:
+    product: Expr = const(1)
+    for extent, _ in group:
+        product = product * extent
+    return product
+
+
+def _is_one(extent: Expr) -> bool:
+    return isinstance(extent, tirx.IntImm) and int(extent) == 1

@@ -1,0 +1,238 @@
+"""Attention: a softmax between two matrix products becomes one kernel with them.
+
+    scores  = pointwise(matmul(q, k))        any number of pointwise kernels: scale, cap, mask, bias
+    weights = softmax(scores)                along the last axis
+    result  = matmul(weights, v)
+
+is taken where nothing else uses the values on the way, sums and the softmax are float32, and the sizes of the heads are
+constants up to `WIDEST_HEAD`. Scores and results may be rounded to narrower floats on the way, weights where
+that is free. Kernels that only rearrange `q`, `k`, `v` or the result, or change the elements of an operand one
+by one, join in, so that heads are read and written where they lie. The softmax is one whose last stage has the
+annotation `anchors.attention.SOFTMAX`. What becomes of it is a function of kernels, merged to one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+
+from tvm import ir, relax
+
+from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
+from deploykit.compiler.graph.fold_reshapes import is_move
+from deploykit.compiler.graph.merge_kernels import merge_kernels
+from deploykit.compiler.graph.outline import is_tensor, outlined, same_call
+from deploykit.compiler.operators.anchors.attention import DTYPE, ROUNDED, SOFTMAX, scores, weighted
+from deploykit.compiler.operators.kernel_calls import call_te
+from deploykit.compiler.schedules.attention import WIDEST_HEAD
+from deploykit.compiler.schedules.kernel.inline import is_heavy
+from deploykit.compiler.schedules.kernel.loops import static
+from deploykit.compiler.schedules.kernel.stages import Stage, collect, read
+
+STORED = ("float32", "float16", "uint16")
+"""The types that operands are read in; uint16 are the bits of bfloat16."""
+
+SHORT = 64
+"""Nodes of an expression that may be evaluated whenever an operand is read."""
+
+
+def fuse_attention(mod: ir.IRModule) -> ir.IRModule:
+    """`mod` with every attention as one kernel."""
+    builder = relax.BlockBuilder(mod)
+    entries = [name.name_hint for name, func in mod.functions.items() if isinstance(func, relax.Function)]
+    result = rewritten(mod, builder, lambda func: lambda block: _Block(mod, builder, block, func).rewritten())
+    if result is mod:
+        return mod
+    return merge_kernels(relax.transform.DeadCodeElimination(entries)(result))
+
+
+@dataclass
+class _Match:
+    """An attention. `chain` are the kernels from the first product to the softmax, `empty` what a row without open
+    keys gives, `softmax` the softmax and what rounds it; `side` are kernels that join in on an operand or the result,
+    `last` is the variable of the result."""
+
+    queries: relax.Expr
+    keys: relax.Expr
+    values: relax.Expr
+    empty: str
+    first: relax.Var
+    second: relax.Var
+    last: relax.Var
+    softmax: list[relax.Var]
+    chain: list[relax.Var]
+    side: list[relax.Var] = field(default_factory=list)
+
+    @property
+    def absorbed(self) -> set[relax.Var]:
+        return {self.first, self.second, self.last, *self.softmax, *self.chain, *self.side}
+
+
+class _Block:
+    """A binding block at work."""
+
+    def __init__(
+        self, mod: ir.IRModule, builder: relax.BlockBuilder, block: relax.BindingBlock, func: relax.Function
+    ) -> None:
+        self.mod, self.builder, self.block = mod, builder, block
+        graph = Graph(func)
+        self.uses, self.readers = graph.uses, graph.readers
+        self.values = {b.var: b.value for b in block.bindings if isinstance(b, relax.VarBinding)}
+
+    def rewritten(self) -> relax.BindingBlock:
+        """The block with each attention as a call of one function, and what it absorbs still there."""
+        matches = [match for var in self.values if (match := self.match(var)) is not None]
+        if not matches:
+            return self.block
+        calls = {match.last: self.call(match) for match in matches}
+        bindings = [
+            relax.VarBinding(binding.var, calls[binding.var]) if binding.var in calls else binding
+            for binding in self.block.bindings
+        ]
+        return type(self.block)(bindings)
+
+    def match(self, second: relax.Var) -> _Match | None:
+        """The attention whose second product is `second`."""
+        product = self.values[second]
+        if not _is_product(product):
+            return None
+        weights, values = product.args
+        rounded: list[relax.Var] = []
+        while self.is_rounded(weights) and self.single(weights):
+            rounded.append(weights)
+            weights = arguments_of(self.values[weights])[0]
+        empty = self.softmax(weights)
+        if empty is None or not self.single(weights):
+            return None
+        chain = self.chain(arguments_of(self.values[weights])[0])
+        if chain is None or str(chain[0].ty.dtype) != DTYPE:
+            return None
+        first, chain = chain[-1], chain[:-1]
+        queries, keys = self.values[first].args
+        sizes = [static(queries.ty.shape[-1]), static(values.ty.shape[-1])]
+        if any(size is None or size > WIDEST_HEAD for size in sizes):
+            return None
+        inputs = (queries, keys, values)
+        if any(len(x.ty.shape) < 2 for x in inputs) or any(str(x.ty.dtype) not in STORED for x in inputs):
+            return None
+        if any(str(x.ty.dtype) != DTYPE for x in (first, second)):
+            return None
+        match = _Match(queries, keys, values, empty, first, second, second, [*rounded, weights], chain)
+        self.absorb_result(match)
+        for operand in inputs:
+            self.absorb_operand(match, operand)
+        return match
+
+    def softmax(self, weights: relax.Expr) -> str | None:
+        """What the softmax that gives `weights` makes of an empty row."""
+        value = self.values.get(weights)
+        kernel = self.kernel(value)
+        stages = [] if kernel is None else kernel
+        kinds = [stage.annotations[SOFTMAX] for stage in stages if SOFTMAX in stage.annotations]
+        return str(kinds[-1]) if kinds and str(weights.ty.dtype) == DTYPE else None
+
+    def is_rounded(self, var: relax.Expr) -> bool:
+        """Whether `var` is another tensor in another float type, which it need not be."""
+        stages = self.kernel(self.values.get(var))
+        return stages is not None and len(stages) == 1 and stages[0].annotations.get(ROUNDED) == "free"
+
+    def chain(self, var: relax.Expr) -> list[relax.Var] | None:
+        """The variables from the one that the softmax reads back to the first product."""
+        value = self.values.get(var)
+        if value is None or not self.single(var):
+            return None
+        if _is_product(value):
+            return [var]
+        for operand in self.in_place_arguments_of(value):
+            rest = self.chain(operand)
+            if rest is not None:
+                return [var, *rest]
+        return None
+
+    def single(self, var: relax.Expr) -> bool:
+        return self.uses[var] == 1
+
+    def kernel(self, value: relax.Expr | None) -> list[Stage] | None:
+        """The stages of the kernel that `value` calls, None where they cannot be told apart."""
+        if value is None or operator_of(value) != "relax.call_tir":
+            return None
+        nest = read(self.mod[value.args[0]])
+        if isinstance(nest, str) or not all(isinstance(stage, Stage) for stage in nest.stages):
+            return None
+        return [stage for stage in nest.stages if isinstance(stage, Stage)]
+
+    def pointwise(self, value: relax.Expr | None) -> Stage | None:
+        stages = self.kernel(value)
+        return stages[0] if stages is not None and len(stages) == 1 and stages[0].pointwise else None
+
+    def in_place_arguments_of(self, value: relax.Expr) -> list[relax.Var]:
+        """The operands of a pointwise kernel that it reads at the place that it writes, and nowhere else."""
+        stage = self.pointwise(value)
+        if stage is None:
+            return []
+        found = []
+        place = [axis.var for axis in stage.axes]
+        for param, argument in zip(self.mod[value.args[0]].params, arguments_of(value), strict=False):
+            reads = [load for load in stage.loads if load.source.same_as(param)]
+            exact = [len(load.indices) == len(place) for load in reads]
+            exact += [i.same_as(v) for load in reads for i, v in zip(load.indices, place, strict=False)]
+            if reads and all(exact) and isinstance(argument, relax.Var):
+                found.append(argument)
+        return found
+
+    def absorb_operand(self, match: _Match, operand: relax.Expr) -> None:
+        """Take in the kernels that only rearrange an operand, or change its elements one by one."""
+        while (stage := self.pointwise(self.values.get(operand))) is not None:
+            assert stage.store is not None
+            tensors = [a for a in arguments_of(self.values[operand]) if is_tensor(a) and len(a.ty.shape)]
+            short = len(collect(stage.store.value, ir.Expr)) <= SHORT
+            cheap = short and self.single(operand) and not is_heavy(stage.store.value)
+            if len(tensors) != 1 or not (is_move(stage) or cheap):
+                return
+            match.side.append(operand)
+            operand = tensors[0]
+
+    def absorb_result(self, match: _Match) -> None:
+        """Take in the kernels that only rearrange or round the result."""
+        while self.single(match.last):
+            readers = self.readers.get(match.last, [])
+            stage = self.pointwise(self.values.get(readers[0])) if readers else None
+            if stage is None or not (_is_permutation(stage) or ROUNDED in stage.annotations):
+                return
+            match.side.append(match.last)
+            match.last = readers[0]
+
+    def call(self, match: _Match) -> relax.Expr:
+        """A call of a new function that computes the attention."""
+        order = [binding for binding in self.block.bindings if binding.var in match.absorbed]
+
+        def emitted(binding: relax.Binding, values: dict[relax.Expr, relax.Expr]) -> relax.Expr:
+            return self.emitted(binding, match, values)
+
+        return outlined(self.builder, "attention", order, emitted)
+
+    def emitted(self, binding: relax.Binding, match: _Match, values: dict[relax.Expr, relax.Expr]) -> relax.Expr:
+        builder, value = self.builder, binding.value
+        if binding.var in match.softmax:
+            return values[arguments_of(value)[0]]
+        if binding.var == match.first:
+            left, right = (values[operand] for operand in value.args)
+            return builder.emit(call_te(builder, scores, left, right, name="scores"))
+        if binding.var == match.second:
+            left, right = (values[operand] for operand in value.args)
+            build = partial(weighted, empty=match.empty)
+            return builder.emit(call_te(builder, build, left, right, name="weighted"))
+        return same_call(builder, value, values)
+
+
+def _is_product(value: relax.Expr | None) -> bool:
+    return operator_of(value) == "relax.matmul"
+
+
+def _is_permutation(stage: Stage) -> bool:
+    """Whether a stage moves elements to other places, one to one."""
+    assert stage.store is not None
+    value = stage.store.value
+    if not isinstance(value, ir.TensorLoad) or len(value.indices) != len(stage.axes):
+        return False
+    return {axis.var for axis in stage.axes} == {index for index in value.indices if isinstance(index, ir.Var)}

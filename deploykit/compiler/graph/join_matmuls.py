@@ -1,0 +1,177 @@
+"""Siblings: products of one left operand with several constant matrices of one size become one product.
+
+    q, k, v = x @ Q + a, x @ K + b, x @ V + c    ->    all = x @ [Q, K, V] + [a, b, c]
+                                                       q, k, v = all[0], all[1], all[2]
+
+There is one kernel, whose units of work share the left operand and stream all the weights. Each part lies for itself,
+so that what reads it has the strides that it had before. Constant addends join where each is one vector along the
+columns; a product without one gets zeros. The parts are moves (`fold_reshapes`), which disappear into what reads them.
+
+Taken in float32 where everything reads the parts at other places than it writes, as kernels that split heads do, or is
+a product of two computed operands: these read them in place. What computes on a part element by element is an epilogue
+of its product, which stays alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir, relax, te, tirx
+
+from deploykit.compiler.constants import array_of, constant
+from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
+from deploykit.compiler.graph.fold_reshapes import Move
+from deploykit.compiler.operators.kernel_calls import call_te
+from deploykit.compiler.schedules.kernel.loops import const, static
+from deploykit.compiler.schedules.kernel.stages import Expr, Stage, read
+from deploykit.mapped import forget
+
+
+def join_siblings(mod: ir.IRModule) -> ir.IRModule:
+    """`mod` with such products as one."""
+    builder = relax.BlockBuilder(mod)
+    return rewritten(mod, builder, lambda func: _Siblings(mod, builder, func).rewritten)
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A product `product` and the sum `result` with its addend, the product itself where there is none."""
+
+    product: relax.Var
+    result: relax.Var
+    weight: np.ndarray
+    addend: np.ndarray | None
+
+
+class _Siblings:
+    """A function at work."""
+
+    def __init__(self, mod: ir.IRModule, builder: relax.BlockBuilder, func: relax.Function) -> None:
+        self.mod, self.builder, self.graph = mod, builder, Graph(func)
+
+    def rewritten(self, block: relax.BindingBlock) -> relax.BindingBlock:
+        groups: dict[tuple[relax.Var, int], list[_Member]] = {}
+        for binding in block.bindings:
+            member = self.member(binding.var)
+            if member is not None:
+                left = self.graph.values[binding.var].args[0]
+                groups.setdefault((left, member.weight.shape[1]), []).append(member)
+        first: dict[relax.Var, list[_Member]] = {}
+        for members in groups.values():
+            if len(members) > 1:
+                first[members[0].product] = members
+        if not first:
+            return block
+        gone = {var for members in first.values() for m in members for var in (m.product, m.result)}
+        bindings: list[relax.Binding] = []
+        for binding in block.bindings:
+            if binding.var in first:
+                bindings.extend(self.product(first[binding.var]))
+            elif binding.var not in gone:
+                bindings.append(binding)
+        return type(block)(bindings)
+
+    def member(self, product: relax.Var) -> _Member | None:
+        """What `product` gives to a joint product, where it can be part of one."""
+        value = self.graph.values.get(product)
+        if value is None or operator_of(value) != "relax.matmul" or not isinstance(value.args[0], relax.Var):
+            return None
+        left, right = value.args
+        if not isinstance(right, ir.GenericConst) or len(right.ty.shape) != 2 or len(left.ty.shape) < 2:
+            return None
+        if any(str(x.ty.dtype) != "float32" for x in (left, right, product)):
+            return None
+        weight = array_of(right)
+        readers = self.graph.readers.get(product, [])
+        if len(readers) == 1 and self.graph.uses[product] == 1:
+            addend = self.addend(product, readers[0])
+            if addend is not None and self.read_in_place(readers[0]):
+                return _Member(product, readers[0], weight, addend)
+        return _Member(product, product, weight, None) if self.read_in_place(product) else None
+
+    def addend(self, product: relax.Var, total: relax.Var) -> np.ndarray | None:
+        """The constant vector along the columns that `total` adds to `product`."""
+        stage = self.pointwise(total)
+        if stage is None or stage.store is None or not isinstance(stage.store.value, tirx.Add):
+            return None
+        fields = list(self.graph.values[total].args[1].fields)
+        params = dict(zip(self.mod[self.graph.values[total].args[0]].params, fields, strict=False))
+        place = [axis.var for axis in stage.axes]
+        for own, other in ((stage.store.value.a, stage.store.value.b), (stage.store.value.b, stage.store.value.a)):
+            if not all(isinstance(side, ir.TensorLoad) for side in (own, other)):
+                return None
+            given = params.get(other.source)
+            exact = params.get(own.source) == product and _same(own.indices, place)
+            if exact and isinstance(given, ir.GenericConst) and _same(other.indices, place[-1:]):
+                vector = array_of(given)
+                return vector if static(total.ty.shape[-1]) == vector.size else None
+        return None
+
+    def read_in_place(self, var: relax.Var) -> bool:
+        """Whether nothing that reads `var` needs it in memory of its own."""
+        readers = self.graph.readers.get(var, [])
+        if not readers or self.graph.uses[var] != len(readers):
+            return False
+        return all(self.reads_in_place(reader, var) for reader in readers)
+
+    def reads_in_place(self, reader: relax.Var, var: relax.Var) -> bool:
+        value = self.graph.values[reader]
+        if operator_of(value) == "relax.reshape":
+            return self.read_in_place(reader)
+        if operator_of(value) == "relax.matmul":
+            return not isinstance(value.args[1], ir.GenericConst)
+        stage = self.pointwise(reader)
+        if stage is None:
+            return False
+        place = [axis.var for axis in stage.axes]
+        pairs = zip(self.mod[value.args[0]].params, arguments_of(value), strict=False)
+        sources = [param for param, operand in pairs if operand == var]
+        loads = [load for load in stage.loads if any(load.source.same_as(source) for source in sources)]
+        return not any(_same(load.indices, place) for load in loads)
+
+    def pointwise(self, var: relax.Var) -> Stage | None:
+        value = self.graph.values[var]
+        nest = read(self.mod[value.args[0]]) if operator_of(value) == "relax.call_tir" else ""
+        if isinstance(nest, str) or len(nest.stages) != 1:
+            return None
+        (stage,) = nest.stages
+        return stage if isinstance(stage, Stage) and stage.pointwise else None
+
+    def product(self, members: Sequence[_Member]) -> list[relax.Binding]:
+        """The joint product and its parts."""
+        left = self.graph.values[members[0].product].args[0]
+        depth, columns = members[0].weight.shape
+        lead = list(left.ty.shape.values)[:-1]
+        unit = [1] * (len(lead) - 1)
+        weight = np.stack([member.weight for member in members]).reshape(len(members), *unit, depth, columns)
+        joint = relax.Var("joint", relax.TensorType([const(len(members)), *lead, const(columns)], "float32"))
+        for member in members:
+            forget(member.weight)
+        product = relax.op.matmul(left, constant(weight), out_dtype="float32")
+        bindings: list[relax.Binding] = [relax.VarBinding(joint, product)]
+        if any(member.addend is not None for member in members):
+            nothing = np.zeros(columns, "float32")
+            addends = np.stack([nothing if m.addend is None else m.addend for m in members])
+            total = relax.Var("joint_sum", joint.ty)
+            added = call_te(self.builder, _added, joint, constant(addends), name="add")
+            bindings.append(relax.VarBinding(total, added))
+            joint = total
+        parts = [_part(joint, index).call(self.builder) for index in range(len(members))]
+        return [*bindings, *(relax.VarBinding(m.result, part) for m, part in zip(members, parts, strict=True))]
+
+
+def _added(x: te.Tensor, addend: te.Tensor) -> te.Tensor:
+    return te.compute(x.shape, lambda *i: x(*i) + addend(i[0], i[-1]), name="add")
+
+
+def _part(joint: relax.Var, index: int) -> Move:
+    """One of the tensors along the first dim of `joint`."""
+    shape = tuple(joint.ty.shape.values)[1:]
+    axes = tuple(ir.Var(f"i{dim}", "int64") for dim in range(len(shape)))
+    return Move(joint, shape, axes, (const(index), *axes))
+
+
+def _same(indices: Sequence[Expr], place: Sequence[ir.Var]) -> bool:
+    return len(indices) == len(place) and all(i.same_as(v) for i, v in zip(indices, place, strict=True))

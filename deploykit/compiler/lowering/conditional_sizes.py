@@ -1,0 +1,62 @@
+"""Sizes that depend on a condition, computed once.
+
+    for i in range(Select(axis == 0, 1, n)): ...    ->    extent = Select(axis == 0, 1, n);  for i in range(extent): ...
+
+A size that is chosen by the value of an integer (an axis that is only known at run time, a quotient whose rounding
+depends on the sign) occurs in loop extents, predicates and every index. As a variable, with a value that the simplifier
+does not look into, it keeps the generated code short and the simplifier from multiplying out its cases, which takes
+seconds, and without end where the cases of one size are sizes of that kind.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import Var
+from tvm.tirx import Bind, Select
+
+from deploykit.compiler.dims.conversion import polynomial
+from deploykit.compiler.lowering.loaded_values import depends_on_memory
+from deploykit.compiler.lowering.raw_abi import inline_binds, variables
+from deploykit.compiler.schedules.kernel.stages import scalars_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tvm.ir import Expr
+
+    from deploykit.compiler.dims.polynomial import Polynomial
+
+
+def name_choices(func: tirx.PrimFunc, scalars: Sequence[Var]) -> tuple[tirx.PrimFunc, list[Bind]]:
+    """The function with every largest int64 `Select` over `scalars` alone replaced by a variable, and their values.
+    Those of one normal form have one variable."""
+    named: dict[Polynomial, Bind] = {}
+
+    def name(choice: Select) -> Expr:
+        if str(choice.ty.dtype) != "int64" or depends_on_memory(choice, set()):
+            return choice
+        if any(not any(var.same_as(scalar) for scalar in scalars) for var in variables(choice)):
+            return choice
+        bind = named.setdefault(polynomial(choice), Bind(Var("extent", "int64"), choice))
+        return bind.var
+
+    plain = tvm_ffi.structural_map(func, (Select, name), order="pre")
+    return plain, list(named.values())
+
+
+def opaque(choices: Sequence[Bind]) -> list[Bind]:
+    """The variables with values that the simplifier does not look into."""
+    return [Bind(bind.var, tvm_ffi.structural_map(bind.value, (Select, _opaque))) for bind in choices]
+
+
+def apart_from_choices(change: Callable[[tirx.PrimFunc], tirx.PrimFunc], func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """`change(func)`, where `change` sees variables in the place of the choices over the scalars of `func`."""
+    plain, choices = name_choices(func, scalars_of(func))
+    return inline_binds(change(plain), choices) if choices else change(func)
+
+
+def _opaque(choice: Select) -> Expr:
+    return tirx.if_then_else(choice.condition, choice.true_value, choice.false_value)

@@ -1,0 +1,199 @@
+"""From a scheduled PrimFunc to a kernel with the raw ABI.
+
+A scheduled function (blocks, buffer params, symbolic shapes) becomes a `Kernel`:
+
+    pointer a buffer param, in order            float32 *x, float32 *y
+    pointer a lifted workspace                  float32 *w
+    int64 scalars                               integer params in order, then free shape variables in order of
+                                                first appearance in the buffer shapes
+    int64 begin, end                            with an outermost parallel loop only
+
+What becomes what:
+
+* blocks -> loops, multi-dimensional buffers -> flat ones, vectorised loops -> vector operations (`vectorize=True`)
+  or serial loops (`vectorize=False`);
+* float arithmetic that would be taken for that of real numbers -> other forms of it, see `inexact`;
+* a size that depends on a condition over the scalars -> a variable, see `conditional_sizes`;
+* the initial value of a reduction -> a loop nest before the reduction loops, for an extent of 0 too;
+* the one outermost `parallel` loop of extent `e` -> a serial loop over `[begin, end)` and `parallel_extent = e`;
+  every other parallel loop -> a serial loop;
+* an allocation whose size is symbolic or above `stack_limit` bytes -> a pointer parameter, reported as `Workspace`.
+  One that is allocated inside the outermost parallel loop has a copy for each iteration.
+
+Everything is int64: scalars of 32-bit integer params are cast inside the kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import tvm
+from tvm import s_tir, tirx
+from tvm.ir import IRModule, PrimType, Var, register_op_attr
+
+from deploykit.compiler.inexact import keep_inexact
+from deploykit.compiler.lowering import raw_abi
+from deploykit.compiler.lowering.conditional_sizes import name_choices, opaque
+from deploykit.compiler.lowering.reduction_starts import initialise_first
+from deploykit.compiler.program.ir import Kernel
+from deploykit.compiler.schedules.kernel.stages import scalars_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from deploykit.compiler.program.ir import IntExpr
+
+STACK_LIMIT = 1024
+"""Bytes: a buffer of constant size up to this stays on the stack of a kernel."""
+
+HOST_STACK_LIMIT = 128 << 10
+"""Bytes: the same where stacks are large; holds a register tile and what stays in the second-level cache."""
+
+for _operator in ("tirx.nearbyint", "tirx.erf", "tirx.log1p"):
+    # Native code has these for vectors; by default TVM takes a vector with them apart into lanes.
+    register_op_attr(_operator, "TVectorizable", value=True)
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Scratch memory that a kernel takes as a pointer. `shape` is over the kernel's scalars."""
+
+    dtype: str
+    shape: tuple[IntExpr, ...]
+
+
+@dataclass(frozen=True)
+class LoweredKernel:
+    """`scalars` are the variables of the scheduled function that the kernel's int64 parameters stand for, in order."""
+
+    kernel: Kernel
+    scalars: tuple[Var, ...]
+    workspaces: tuple[Workspace, ...]
+
+
+@dataclass(frozen=True)
+class LoweredPart:
+    """A kernel that computes a part of a function. `operands` are positions among the buffers of the function followed
+    by its temporaries, the last `outputs` of them written."""
+
+    kernel: LoweredKernel
+    operands: tuple[int, ...]
+    outputs: int
+
+
+@dataclass(frozen=True)
+class LoweredParts:
+    """A function as kernels that run one after the other; `temporaries` are tensors between them."""
+
+    temporaries: tuple[Workspace, ...]
+    parts: tuple[LoweredPart, ...]
+
+
+def lower(
+    func: tirx.PrimFunc, name: str, *, vectorize: bool = True, stack_limit: int = STACK_LIMIT, effort: IntExpr = 0
+) -> LoweredKernel:
+    """Lower `func` to the raw ABI. `effort` is what the kernel will say of itself.
+
+    Raises `ValueError` for a parameter that is neither a buffer nor an integer.
+    """
+    scalars = _scalars(func)
+    plain, found = name_choices(keep_inexact(_without_offsets(func)), scalars)
+    choices = opaque(found)
+    flat = _run(_flattening(), initialise_first(plain))
+    parallel = raw_abi.find_parallel(flat.body)
+    body, lifted = raw_abi.lift_workspaces(flat.body, stack_limit, parallel)
+    body = raw_abi.split_parallel(body, parallel)
+    loops = tirx.PrimFunc([*flat.params, *lifted], body, flat.ret_type, flat.attrs)
+    span = (parallel.begin, parallel.end) if parallel else ()
+    finished = _run(_finishing(vectorize), loops)
+    # Values get names last: the simplifications cannot handle a named quotient of converted integers.
+    naming = [tirx.transform.RemoveNoOp(), tirx.transform.CommonSubexprElim()]
+    needed = _run(naming, finished.with_body(raw_abi.drop_unread(finished.body)))
+    raw = _raw_abi(needed, name, scalars, choices, span)
+    kernel = Kernel(name, raw, raw_abi.inline_binds(parallel.extent, choices) if parallel else None, effort)
+    workspaces = tuple(
+        Workspace(str(b.ty.dtype), tuple(raw_abi.inline_binds(extent, choices) for extent in b.ty.shape))
+        for b in lifted
+    )
+    return LoweredKernel(kernel, scalars, workspaces)
+
+
+def _without_offsets(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with buffer params that start where their pointer points."""
+    plain = {
+        param: tirx.decl_buffer(param.ty.shape, str(param.ty.dtype), param.name)
+        for param in func.params
+        if tirx.is_buffer_var(param) and isinstance(param.ty.elem_offset, Var)
+    }
+    return func.specialize(plain) if plain else func
+
+
+def _flattening() -> list[tvm.ir.transform.Pass]:
+    return [
+        s_tir.transform.CanonicalizeLoop(),
+        s_tir.transform.LowerInitBlock(),
+        s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
+        s_tir.transform.ConvertBlocksToOpaque(),
+        s_tir.transform.CompactBufferAllocation(),
+        s_tir.transform.LowerMatchBuffer(),
+        tirx.transform.StmtSimplify(),
+        s_tir.transform.LowerOpaqueBlock(),
+        tirx.transform.FlattenBuffer(),
+        tirx.transform.StmtSimplify(),
+    ]
+
+
+def _finishing(vectorize: bool) -> list[tvm.ir.transform.Pass]:
+    passes = [s_tir.transform.LoopPartition(), tirx.transform.VectorizeLoop(vectorize)]
+    if vectorize:
+        passes.append(tirx.transform.UnrollLoop())
+    return [
+        *passes,
+        tirx.transform.StmtSimplify(),
+        tirx.transform.RemoveNoOp(),
+        s_tir.transform.RewriteUnsafeSelect(),
+    ]
+
+
+def _run(passes: Sequence[tvm.ir.transform.Pass], func: tirx.PrimFunc) -> tirx.PrimFunc:
+    return tvm.ir.transform.Sequential(passes)(IRModule({"main": func}))["main"]
+
+
+def _scalars(func: tirx.PrimFunc) -> tuple[Var, ...]:
+    """What becomes int64 parameters."""
+    for param in func.params:
+        if tirx.is_buffer_var(param):
+            continue
+        if not isinstance(param.ty, PrimType) or not str(param.ty.dtype).startswith(("int", "uint")):
+            raise ValueError(f"parameter `{param.name}` of kernel `{func.attrs}` is neither a buffer nor an integer")
+    return tuple(scalars_of(func))
+
+
+def _raw_abi(
+    func: tirx.PrimFunc, name: str, scalars: Sequence[Var], choices: Sequence[tirx.Bind], span: Sequence[Var]
+) -> tirx.PrimFunc:
+    """Replace buffer params by pointers and integer params by int64 ones."""
+    params: list[Var] = []
+    prologue: list[tirx.Stmt] = [*choices]
+    for buffer in func.params:
+        if tirx.is_buffer_var(buffer):
+            pointer = Var(buffer.name, buffer.data.ty)
+            params.append(pointer)
+            prologue.append(tirx.DeclBuffer(buffer, data=pointer))
+    for scalar in scalars:
+        if str(scalar.ty.dtype) == "int64":
+            params.append(scalar)
+            continue
+        wide = Var(scalar.name, "int64")
+        params.append(wide)
+        prologue.insert(0, tirx.Bind(scalar, tirx.Cast(scalar.ty.dtype, wide)))
+    params.extend(span)
+    body = tirx.SeqStmt([*prologue, func.body]) if prologue else func.body
+    loose = [v.name for v in tirx.analysis.undefined_vars(body, params)]
+    if loose:
+        raise ValueError(f"kernel `{name}` uses variables that are not in its buffer shapes: {', '.join(loose)}")
+    raw = tirx.PrimFunc(params, body).with_attr("global_symbol", name)
+    if func.attrs and func.attrs.get("tirx.noalias"):
+        raw = raw.with_attr("tirx.noalias", True)
+    return raw

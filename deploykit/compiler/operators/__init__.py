@@ -1,0 +1,1 @@
+"""Operators as tensor expressions, and how they stand in Relax: no file format, no device."""

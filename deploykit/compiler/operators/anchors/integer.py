@@ -1,0 +1,217 @@
+"""Sums of products of 8-bit integers in int32: matrix products, convolutions over channels last, depthwise ones.
+
+Right factors are packed as `[..., panels, groups, width, group]`: `width` neighbouring columns, and for each of them
+`group` neighbouring terms of its sum, filled up with zeros (`packed`). The terms of a convolution are numbered tap by
+tap, the channels of a tap next to each other, so that its weights are a matrix `[taps * channels, outputs]`.
+
+Left operands are raw: what their zero points contribute is left to whoever asks for the sum. Only a
+depthwise convolution pads its data itself; `padded` gives others data that has the padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from tvm import sym, te, tirx
+
+from deploykit.compiler.operators.anchors.matmul import batch_index, broadcast
+from deploykit.compiler.schedules.kernel.inline import ANCHOR
+
+DOT = "deploykit.dot"
+"""Annotation of an integer anchor: the name of the instruction that its right factors are packed for."""
+
+STRIDES, DILATION, BEFORE = "deploykit.strides", "deploykit.dilation", "deploykit.before"
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How right factors are laid out and what is added to left ones, for the instruction `dot`."""
+
+    dot: str
+    width: int
+    group: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Taps:
+    """The window of a convolution without padding: one entry for each spatial axis."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+    def counts(self, sizes: Sequence[Any]) -> list[Any]:
+        """How many windows there are along each axis."""
+        return [
+            sym.Analyzer().simplify(tirx.floordiv(tirx.const(1, "int64") * size - (k - 1) * d - 1, s) + 1)
+            for size, k, s, d in zip(sizes, self.kernel, self.strides, self.dilation, strict=True)
+        ]
+
+    def places(self, at: Sequence[Any], taps: Sequence[Any]) -> list[Any]:
+        """Where the taps of the window at `at` are."""
+        return [i * s + t * d for i, t, s, d in zip(at, taps, self.strides, self.dilation, strict=True)]
+
+
+def integer_matmul(a: te.Tensor, panels: te.Tensor, columns: Any, packing: Packing) -> te.Tensor:
+    """`(a + offset) @ b` where `panels` is `packed(b)` and `b` has `columns` columns; `a` is of rank 2 or more."""
+    lead_shape = list(panels.shape[:-4])
+    batch = broadcast(list(a.shape[:-2]), lead_shape)
+    depth = te.reduce_axis((0, a.shape[-1]), name="k")
+
+    def element(*index: Any) -> Any:
+        *lead, row, column = index
+        left = a(*batch_index(a.shape[:-2], lead, batch), row, depth)
+        right = panels(*batch_index(lead_shape, lead, batch), *_place(packing, depth, column))
+        return te.sum(_left(left, packing) * right.astype("int32"), axis=depth)
+
+    attrs = {ANCHOR: "integer_matmul", DOT: packing.dot}
+    return te.compute((*batch, a.shape[-2], columns), element, name="integer_matmul", attrs=attrs)
+
+
+def integer_conv(data: te.Tensor, panels: te.Tensor, columns: int, taps: Taps, packing: Packing) -> te.Tensor:
+    """A convolution of `data + offset` `[N, *spatial, C]` with `columns` outputs: `[N, *counts, columns]`."""
+    reduce = [te.reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(taps.kernel)]
+    channel = te.reduce_axis((0, data.shape[-1]), name="c")
+
+    def element(n: Any, *index: Any) -> Any:
+        *at, column = index
+        term: Any = 0
+        for tap, width in zip(reduce, taps.kernel, strict=True):
+            term = term * width + tap
+        left = data(n, *taps.places(at, reduce), channel)
+        right = panels(*_place(packing, term * data.shape[-1] + channel, column))
+        return te.sum(_left(left, packing) * right.astype("int32"), axis=[*reduce, channel])
+
+    attrs = {
+        ANCHOR: "integer_conv",
+        DOT: packing.dot,
+        STRIDES: list(taps.strides),
+        DILATION: list(taps.dilation),
+    }
+    shape = (data.shape[0], *taps.counts(data.shape[1:-1]), columns)
+    return te.compute(shape, element, name="integer_conv", attrs=attrs)
+
+
+@dataclass(frozen=True)
+class Padding:
+    """Elements that are added before and after each spatial axis."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    @property
+    def any(self) -> bool:
+        return any((*self.before, *self.after))
+
+    def around(self, sizes: Sequence[Any]) -> list[Any]:
+        """Sizes with the padding."""
+        return [size + b + a for size, b, a in zip(sizes, self.before, self.after, strict=True)]
+
+    def read(self, data: te.Tensor, zero: te.Tensor, index: Sequence[Any]) -> Any:
+        """The element of the padded `data` `[N, *spatial, C]` at `index`; outside of the data, that of `zero`."""
+        n, *at, channel = index
+        source = [i - b for i, b in zip(at, self.before, strict=True)]
+        value = data(n, *source, channel)
+        if not self.any:
+            return value
+        inside = [
+            condition
+            for i, size, b, a in zip(source, data.shape[1:-1], self.before, self.after, strict=True)
+            for condition in (*([i >= 0] if b else []), *([i < size] if a else []))
+        ]
+        return tirx.if_then_else(tirx.all(*inside), value, zero(*[tirx.IntImm("int64", 0)] * len(zero.shape)))
+
+
+def integer_depthwise(data: te.Tensor, weight: te.Tensor, zero: te.Tensor, taps: Taps, padding: Padding) -> te.Tensor:
+    """Each channel of the padded `data` `[N, *spatial, C]` with its own weights `[*kernel, C]`."""
+    reduce = [te.reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(taps.kernel)]
+
+    def element(n: Any, *index: Any) -> Any:
+        *at, channel = index
+        left = padding.read(data, zero, [n, *taps.places(at, reduce), channel])
+        return te.sum(left.astype("int32") * weight(*reduce, channel).astype("int32"), axis=reduce)
+
+    attrs = {
+        ANCHOR: "integer_depthwise",
+        STRIDES: list(taps.strides),
+        DILATION: list(taps.dilation),
+        BEFORE: list(padding.before),
+    }
+    shape = (data.shape[0], *taps.counts(padding.around(data.shape[1:-1])), data.shape[-1])
+    return te.compute(shape, element, name="integer_depthwise", attrs=attrs)
+
+
+def padded(data: te.Tensor, zero: te.Tensor, padding: Padding) -> te.Tensor:
+    """`data` `[N, *spatial, C]` with the value of `zero`, which has one element, around its spatial axes."""
+    shape = (data.shape[0], *padding.around(data.shape[1:-1]), data.shape[-1])
+    return te.compute(shape, lambda *index: padding.read(data, zero, index), name="padded")
+
+
+def packed(b: te.Tensor, packing: Packing) -> te.Tensor:
+    """`[..., K, N]` as panels."""
+    *lead, depth, columns = b.shape
+    known = sym.Analyzer()
+    panels = known.simplify((columns + (packing.width - 1)) // packing.width)
+    groups = known.simplify((depth + (packing.group - 1)) // packing.group)
+
+    def element(*index: Any) -> Any:
+        *at, panel, group, lane, part = index
+        k, column = group * packing.group + part, panel * packing.width + lane
+        inside = tirx.all(k < depth, column < columns)
+        return tirx.if_then_else(inside, b(*at, k, column), tirx.const(0, b.dtype))
+
+    return te.compute((*lead, panels, groups, packing.width, packing.group), element, name="packed")
+
+
+def packed_array(b: np.ndarray, packing: Packing) -> np.ndarray:
+    """`packed` of a constant."""
+    *lead, depth, columns = b.shape
+    panels, groups = -(-columns // packing.width), -(-depth // packing.group)
+    filled = np.zeros((*lead, groups * packing.group, panels * packing.width), b.dtype)
+    filled[..., :depth, :columns] = b
+    split = filled.reshape(prod(lead), groups, packing.group, panels, packing.width)
+    return np.ascontiguousarray(split.transpose(0, 3, 1, 4, 2)).reshape(
+        *lead, panels, groups, packing.width, packing.group
+    )
+
+
+def column_sums(b: te.Tensor) -> te.Tensor:
+    """`[..., K, N] -> [..., 1, N]`: what a left operand of ones would give."""
+    *lead, depth, columns = b.shape
+    k = te.reduce_axis((0, depth), name="k")
+
+    def element(*index: Any) -> Any:
+        *at, _, column = index
+        return te.sum(b(*at, k, column).astype("int32"), axis=k)
+
+    return te.compute((*lead, 1, columns), element, name="column_sums")
+
+
+def without_offset(product: te.Tensor, sums: te.Tensor, offset: int) -> te.Tensor:
+    """`product` less what `offset`, added to all left factors, contributes; `sums` are the column sums."""
+    rank = len(sums.shape)
+
+    def element(*index: Any) -> Any:
+        lead = batch_index(sums.shape[:-2], index[len(index) - rank : -2], product.shape[len(index) - rank : -2])
+        return product(*index) - sums(*lead, *([tirx.IntImm("int64", 0)] if rank > 1 else []), index[-1]) * offset
+
+    return te.compute(product.shape, element, name="without_offset")
+
+
+def _place(packing: Packing, term: Any, column: Any) -> tuple[Any, ...]:
+    """Where the right factor of a term and a column is."""
+    width, group = packing.width, packing.group
+    panel, lane = tirx.floordiv(column, width), tirx.floormod(column, width)
+    if group == 1:
+        return panel, term, lane, tirx.IntImm("int64", 0)
+    return panel, tirx.floordiv(term, group), lane, tirx.floormod(term, group)
+
+
+def _left(value: Any, packing: Packing) -> Any:
+    wide = value.astype("int32")
+    return wide + packing.offset if packing.offset else wide

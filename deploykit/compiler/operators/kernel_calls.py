@@ -1,0 +1,45 @@
+"""Calls of kernels that are given as tensor expressions, with their integer parameters in an order of their own.
+
+A dim that no shape of the operands gives, since it stands there only within an expression such as `(n - 3) // 2 + 1`,
+is an integer parameter of the kernel. TVM lists several of them by address, in another order in each process: kernels,
+and with them the bytes of an artifact, would differ from build to build. Here they come in the order in which the
+arguments first name them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tvm import ir, relax, tirx
+from tvm.relax.utils import gen_call_tir_inputs
+
+from deploykit.compiler.graph.outline import is_tensor
+from deploykit.compiler.schedules.kernel.stages import collect
+
+
+def call_te(
+    builder: relax.BlockBuilder,
+    build: Callable[..., Any],
+    *args: Any,
+    name: str,
+    attributes: Mapping[str, Any] | None = None,
+) -> relax.Call:
+    """A call of the kernel that `build` describes, as `relax.BlockBuilder.call_te` makes it."""
+    func, given, result = gen_call_tir_inputs(build, *args, primfunc_attrs=attributes)
+    ranks = {dim: rank for rank, dim in enumerate(dict.fromkeys(_dims(args)))}
+    places = [place for place, argument in enumerate(given) if not is_tensor(argument)]
+    order = list(range(len(func.params)))
+    for place, source in zip(places, sorted(places, key=lambda place: ranks[given[place]]), strict=True):
+        order[place] = source
+    ordered = tirx.PrimFunc([func.params[place] for place in order], func.body, func.ret_type, func.attrs)
+    return relax.call_tir(builder.add_func(ordered, name), [given[place] for place in order[: len(given)]], result)
+
+
+def _dims(argument: Any) -> Iterator[ir.Var]:
+    """The dims in an argument of a kernel: a tensor, a number or a sequence of such."""
+    if isinstance(argument, list | tuple):
+        for part in argument:
+            yield from _dims(part)
+    elif isinstance(argument, ir.Expr):
+        yield from collect(argument.ty.shape if is_tensor(argument) else argument, ir.Var)

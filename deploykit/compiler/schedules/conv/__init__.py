@@ -1,0 +1,1 @@
+"""Convolutions over data with the channels last."""

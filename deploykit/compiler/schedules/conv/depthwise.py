@@ -1,0 +1,130 @@
+"""Depthwise convolutions over data with the channels last: a kernel for each channel, vectors along the channels.
+
+Takes the `depthwise` anchor (`anchors.channels_last.depthwise_last`). `TILE` neighbouring outputs of one vector of
+channels are summed together, so that a vector of weights is loaded once for all of them (`output_lines`). The last
+vector is moved back and overlaps the one before. The epilogue is applied before storing. Machines without vectors get
+loops over `PORTABLE_LANES` channels in their place. One unit of parallel work is a line of outputs.
+
+Declines other convolutions, and those whose epilogue is not along the channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import ir, tirx
+
+from deploykit.compiler.operators.anchors.conv import ConvShape
+from deploykit.compiler.schedules.conv.output_lines import Lines, Span, side_by_side
+from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.schedules.kernel.access import Views, analyse
+from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
+from deploykit.compiler.schedules.kernel.inline import ANCHOR
+from deploykit.compiler.schedules.kernel.loops import Code, bits_of, const, dtype_of, local, loop, unrolled
+from deploykit.compiler.schedules.kernel.stages import Axis, Buffer, Expr, Stage, collect, sequence
+
+TILE = 6
+"""Outputs that are summed together."""
+
+PORTABLE_LANES = 8
+"""Channels in the place of a vector, for a C compiler: two of the narrowest vectors of float32."""
+
+
+def depthwise(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+    """Statements that compute `stage`, or why it is not a depthwise convolution."""
+    notes = stage.annotations
+    if notes.get(ANCHOR) != "depthwise":
+        return "no depthwise convolution"
+    combine = stage.combine
+    if combine is None or not isinstance(combine.source, tirx.Mul) or stage.store is None:
+        return "its sum is not one of products"
+    finish = finish_of(stage, views)
+    found = analyse([finish.plain], stage.axes)
+    vectors = device.vector_bits > 0
+    if vectors and (finish.scalar or not all(access.contiguous(len(stage.axes) - 1) for access in found)):
+        return "its epilogue is not along the channels"
+    data, weight = (collect(side, ir.TensorLoad)[0].source for side in (combine.source.a, combine.source.b))
+    channels = int(data.shape[-1])
+    dtype = dtype_of(stage.store.buffer)
+    lanes = device.lanes(bits_of(dtype)) if vectors else PORTABLE_LANES
+    while lanes > channels:
+        lanes //= 2
+    kernel = [int(extent) for extent in weight.shape[:-1]]
+    lines = Lines(data, ConvShape.of_notes(notes, channels), kernel, stage.axes[:-1], TILE)
+    task = _Depthwise(lines, views.flat(data), views.flat(weight), stage.axes, finish, channels, lanes, dtype, vectors)
+    kind = tirx.ForKind.PARALLEL if device.parallel else tirx.ForKind.SERIAL
+    return [loop("line", lines.total, lambda index: lines.line(index, task.vectors), kind)]
+
+
+@dataclass(frozen=True)
+class _Depthwise:
+    """One convolution, `lanes` channels at a time."""
+
+    lines: Lines
+    data: Buffer
+    weight: Buffer
+    axes: tuple[Axis, ...]
+    finish: Finish
+    channels: int
+    lanes: int
+    dtype: str
+    exact: bool
+
+    def vectors(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span]) -> Any:
+        """All channels of some neighbouring outputs."""
+
+        def vector(number: Expr) -> Any:
+            code = Code()
+            channel = code.let("channel", tirx.min(number * self.lanes, const(self.channels - self.lanes)))
+            code.add(self.sums(outputs, place, spans, channel))
+            return code.statement()
+
+        return loop("vector", -(-self.channels // self.lanes), vector)
+
+    def sums(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span], channel: Expr) -> Any:
+        """One vector of channels of some neighbouring outputs."""
+        cell, lanes = local("sums", outputs * self.lanes, self.dtype), self.lanes
+
+        def each(body: Callable[[Expr, Expr, Expr], Any]) -> Any:
+            if self.exact:
+                return unrolled(
+                    "o",
+                    outputs,
+                    lambda o: side_by_side(lanes, True, lambda lane: body(o, channel + lane, o * lanes + lane)),
+                    False,
+                )
+            return side_by_side(
+                lanes,
+                False,
+                lambda lane: unrolled("o", outputs, lambda o: body(o, channel + lane, o * lanes + lane), True),
+            )
+
+        def tap(taps: list[Expr]) -> Any:
+            offset, factor = self.lines.offset(place, taps, const(0)), const(0)
+            for width, t in zip(self.lines.kernel, taps, strict=True):
+                factor = factor * width + t
+            step = self.lines.shape.strides[-1] * self.channels
+
+            def add(o: Expr, c: Expr, p: Expr) -> Any:
+                value = tirx.BufferLoad(self.data, [offset + o * step + c]).astype(self.dtype)
+                weight = tirx.BufferLoad(self.weight, [factor * self.channels + c]).astype(self.dtype)
+                return tirx.BufferStore(cell, tirx.BufferLoad(cell, [p]) + value * weight, [p])
+
+            return each(add)
+
+        def store(o: Expr, c: Expr, p: Expr) -> Any:
+            index = [*place[:-1], place[-1] + o, c]
+            at = dict(zip((axis.var for axis in self.axes), index, strict=True))
+            return self.finish(tirx.BufferLoad(cell, [p]), at)
+
+        nothing = tirx.const(0, self.dtype)
+        return sequence(
+            [
+                tirx.AllocBuffer(cell),
+                each(lambda _o, _c, p: tirx.BufferStore(cell, nothing, [p])),
+                self.lines.over_taps(spans, tap, unrolled=self.exact),
+                each(store),
+            ]
+        )

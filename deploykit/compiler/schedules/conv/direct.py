@@ -1,0 +1,137 @@
+"""Convolutions straight from the data, for machines without vectors or caches.
+
+Takes the `panels` anchor (`anchors.channels_last.conv_last`) on such machines. A tile of `TILE` neighbouring outputs by
+the channels of a panel is summed together, so that each element of the data and each weight is loaded once for several
+products (`output_lines`). The innermost loop runs along the channels, where consecutive sums take consecutive weights
+and hang together with nothing else: a C compiler turns it into vectors where the machine has some after all. Nothing is
+copied; the epilogue is applied before storing. One unit of parallel work is a line of outputs.
+
+Declines other convolutions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import ir, tirx
+
+from deploykit.compiler.operators.anchors.conv import ConvShape
+from deploykit.compiler.schedules.conv.output_lines import Lines, Span
+from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.schedules.kernel.access import Views
+from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
+from deploykit.compiler.schedules.kernel.inline import ANCHOR
+from deploykit.compiler.schedules.kernel.loops import dtype_of, local, loop, unrolled
+from deploykit.compiler.schedules.kernel.stages import Axis, Buffer, Expr, Stage, collect, sequence
+
+TILE = 4
+"""Outputs that are summed together."""
+
+WIDEST = 8
+"""Channels of a panel at most: with `TILE` outputs, the sums fill the registers of a machine that has 32."""
+
+
+def portable_width(channels: int) -> int:
+    """Channels of a panel, for `channels` output channels of a group."""
+    width = WIDEST
+    while width // 2 >= channels:
+        width //= 2
+    return width
+
+
+def direct_conv(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+    """Statements that compute `stage`, or why it is not a convolution for a machine without vectors."""
+    notes = stage.annotations
+    if notes.get(ANCHOR) != "panels" or device.vector_bits:
+        return "no convolution with panels for a machine without vectors"
+    combine = stage.combine
+    if combine is None or not isinstance(combine.source, tirx.Mul) or stage.store is None:
+        return "its sum is not one of products"
+    data, packed = (collect(side, ir.TensorLoad)[0].source for side in (combine.source.a, combine.source.b))
+    groups, panels, *kernel, depth, width = (int(extent) for extent in packed.shape)
+    lines = Lines(data, ConvShape.of_notes(notes, groups), kernel, stage.axes[:-1], TILE)
+    task = _Direct(
+        lines,
+        views.flat(data),
+        views.flat(packed),
+        stage.axes,
+        finish_of(stage, views),
+        (groups, panels, depth, width),
+        int(stage.axes[-1].extent) // groups,
+        dtype_of(stage.store.buffer),
+    )
+    kind = tirx.ForKind.PARALLEL if device.parallel else tirx.ForKind.SERIAL
+    return [loop("line", lines.total, lambda index: lines.line(index, task.panels), kind)]
+
+
+@dataclass(frozen=True)
+class _Direct:
+    """One convolution; `sizes` are its groups, panels of a group, channels and width of a panel."""
+
+    lines: Lines
+    data: Buffer
+    packed: Buffer
+    axes: tuple[Axis, ...]
+    finish: Finish
+    sizes: tuple[int, int, int, int]
+    channels: int
+    dtype: str
+
+    def panels(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span]) -> Any:
+        """All channels of some neighbouring outputs."""
+        groups, panels = self.sizes[:2]
+
+        def panel(group: Expr, index: Expr) -> Any:
+            return self.tile(outputs, place, spans, group, index)
+
+        return loop("group", groups, lambda group: loop("panel", panels, lambda index: panel(group, index)))
+
+    def tile(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span], group: Expr, panel: Expr) -> Any:
+        """The channels of a panel of some neighbouring outputs."""
+        _, panels, depth, width = self.sizes
+        cell = local("sums", outputs * width, self.dtype)
+
+        def each(count: Expr | int, body: Callable[[Expr, Expr, Expr], Any]) -> Any:
+            def lane(index: Expr) -> Any:
+                return unrolled("o", outputs, lambda o: body(o, index, o * width + index), True)
+
+            return loop("lane", count, lane)
+
+        def terms(taps: list[Expr]) -> Any:
+            start = group * panels + panel
+            for extent, tap in zip(self.lines.kernel, taps, strict=True):
+                start = start * extent + tap
+
+            def term(channel: Expr) -> Any:
+                source = self.lines.offset(place, taps, group * depth + channel)
+                step = self.lines.shape.strides[-1] * int(self.lines.data.shape[-1])
+
+                def add(o: Expr, lane: Expr, p: Expr) -> Any:
+                    value = tirx.BufferLoad(self.data, [source + o * step]).astype(self.dtype)
+                    weight = tirx.BufferLoad(self.packed, [(start * depth + channel) * width + lane])
+                    total = tirx.BufferLoad(cell, [p]) + value * weight.astype(self.dtype)
+                    return tirx.BufferStore(cell, total, [p])
+
+                return each(width, add)
+
+            return loop("c", depth, term)
+
+        def store(o: Expr, lane: Expr, p: Expr) -> Any:
+            channel = group * self.channels + panel * width + lane
+            index = [*place[:-1], place[-1] + o, channel]
+            return self.finish(
+                tirx.BufferLoad(cell, [p]), dict(zip((axis.var for axis in self.axes), index, strict=True))
+            )
+
+        nothing = tirx.const(0, self.dtype)
+        rest = self.channels - panel * width
+        return sequence(
+            [
+                tirx.AllocBuffer(cell),
+                loop("sum", outputs * width, lambda p: tirx.BufferStore(cell, nothing, [p])),
+                self.lines.over_taps(spans, terms),
+                each(width if self.channels % width == 0 else tirx.min(rest, width), store),
+            ]
+        )

@@ -1,0 +1,127 @@
+"""Lines of outputs of a convolution over data with the channels last, computed straight from the data.
+
+A line is the outputs along the last spatial dim. Along the other dims, taps in the padding are left out; along the
+last one, the outputs that read padding are computed one at a time, the inner ones `width` at a time. The last tile is
+moved back and overlaps the one before. What is computed is up to `body(outputs, place, spans)`: `outputs` neighbours
+from `place` on, `[image, *spatial]`, from the taps in `spans`, the first one and the one after the last for each dim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+
+from deploykit.compiler.operators.anchors.conv import ConvShape
+from deploykit.compiler.schedules.kernel.loops import Code, as_index, const, loop, static, unravel
+from deploykit.compiler.schedules.kernel.stages import Axis, Buffer, Expr
+
+Span = tuple[Expr, Expr]
+Body = Callable[[int, Sequence[Expr], Sequence[Span]], Any]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A convolution of `data` with outputs along `axes`, `[image, *spatial]`."""
+
+    data: Buffer
+    shape: ConvShape
+    kernel: Sequence[int]
+    axes: Sequence[Axis]
+    width: int
+
+    @property
+    def total(self) -> Expr:
+        """Number of lines."""
+        total = as_index(self.axes[0].extent)
+        for axis in self.axes[1:-1]:
+            total = total * as_index(axis.extent)
+        return total
+
+    def line(self, index: Expr, body: Body) -> Any:
+        """All outputs of a line."""
+        code = Code()
+        extents = [as_index(axis.extent) for axis in self.axes[:-1]]
+        image, *outer = (code.let("place", place) for place in unravel(index, extents))
+        spans = [self._span(code, dim, at) for dim, at in enumerate(outer)]
+        self._sweep(code, [image, *outer], spans, body)
+        return code.statement()
+
+    def offset(self, place: Sequence[Expr], taps: Sequence[Expr], channel: Expr) -> Expr:
+        """Where in the data an output reads through a tap."""
+        image, *at = place
+        offset = image
+        shape = self.shape
+        parts = zip(at, taps, shape.strides, shape.begins, shape.dilation, self.data.shape[1:-1], strict=True)
+        for index, tap, stride, begin, dilation, size in parts:
+            offset = offset * as_index(size) + (index * stride - begin + tap * dilation)
+        return offset * as_index(self.data.shape[-1]) + channel
+
+    def over_taps(self, spans: Sequence[Span], body: Callable[[list[Expr]], Any], unrolled: bool = False) -> Any:
+        """`body(taps)` for all taps of `spans`, those along the last dim side by side where all of them are read."""
+
+        def taps(chosen: list[Expr]) -> Any:
+            if len(chosen) == len(spans):
+                return body(chosen)
+            first, stop = spans[len(chosen)]
+            whole = static(first) == 0 and static(stop) is not None and len(chosen) == len(spans) - 1
+            kind = tirx.ForKind.UNROLLED if whole and unrolled else tirx.ForKind.SERIAL
+            extent = stop if static(first) == 0 else stop - first
+            return loop(f"k{len(chosen)}", extent, lambda k: taps([*chosen, first + k]), kind)
+
+        return taps([])
+
+    def _span(self, code: Code, dim: int, at: Expr) -> Span:
+        """The taps inside of the data along a dim for the output at `at`."""
+        shape, width = self.shape, self.kernel[dim]
+        dilation, corner = const(shape.dilation[dim]), at * shape.strides[dim] - shape.begins[dim]
+        first, stop = const(0), const(width)
+        if shape.begins[dim] > 0:
+            before = tirx.truncdiv(tirx.max(-corner, const(0)) + (dilation - 1), dilation)
+            first = code.let("first", tirx.min(before, const(width)))
+        if shape.ends[dim] > 0:
+            inside = tirx.max(as_index(self.data.shape[dim + 1]) - corner, const(0))
+            reach = tirx.min(tirx.truncdiv(inside + (dilation - 1), dilation), const(width))
+            stop = code.let("stop", tirx.max(reach, first))
+        return first, stop
+
+    def _sweep(self, code: Code, place: Sequence[Expr], spans: Sequence[Span], body: Body) -> None:
+        """The outputs before the inner ones, the inner ones in tiles, the others."""
+        shape, stride, taps, width = self.shape, self.shape.strides[-1], self.kernel[-1], self.width
+        extent, size = as_index(self.axes[-1].extent), as_index(self.data.shape[-2])
+        reach = (taps - 1) * shape.dilation[-1]
+        begin = code.let("begin", tirx.min(const(max(0, -(-shape.begins[-1] // stride))), extent))
+        end = extent
+        if shape.ends[-1] > 0:
+            last = tirx.floordiv(size - 1 - reach + shape.begins[-1], const(stride)) + 1
+            end = code.let("end", tirx.max(tirx.min(last, extent), begin))
+        whole = (const(0), const(taps))
+
+        def edge(x: Expr) -> Any:
+            inner = Code()
+            along = self._span(inner, len(self.kernel) - 1, x)
+            inner.add(body(1, [*place, x], [*spans, along]))
+            return inner.statement()
+
+        def tile(number: Expr) -> Any:
+            inner = Code()
+            x = inner.let("x", tirx.min(begin + number * width, end - width))
+            inner.add(body(width, [*place, x], [*spans, whole]))
+            return inner.statement()
+
+        many = loop("tile", tirx.truncdiv(end - begin + (width - 1), const(width)), tile)
+        few = loop("x", end - begin, lambda x: body(1, [*place, begin + x], [*spans, whole]))
+        known = static(end - begin)
+        code.add(loop("x", begin, edge))
+        if known is None:
+            code.add(tirx.IfThenElse(end - begin >= width, many, few))
+        else:
+            code.add(many if known >= width else few)
+        code.add(loop("x", extent - end, lambda x: edge(end + x)))
+
+
+def side_by_side(lanes: int, vectors: bool, body: Callable[[Expr], Any]) -> Any:
+    """`body` for `lanes` consecutive indices: at once, or in a loop that a C compiler may turn into vectors."""
+    return loop("lane", lanes, body, tirx.ForKind.VECTORIZED if vectors else tirx.ForKind.SERIAL)

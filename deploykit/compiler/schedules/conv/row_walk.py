@@ -1,0 +1,78 @@
+"""Runs and rows: what is left of a run of known length goes in halves of vectors, and the coordinates of consecutive
+rows are counted instead of divided for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import ir, tirx
+
+from deploykit.compiler.schedules.kernel.loops import (
+    Code,
+    as_index,
+    const,
+    index_of,
+    local,
+    loop,
+    main_and_tail,
+    static,
+    unravel,
+    vectorized,
+)
+from deploykit.compiler.schedules.kernel.stages import Axis, Expr, sequence
+
+
+class Walk:
+    """The coordinates of consecutive rows, kept in locals: found by division once, then counted."""
+
+    def __init__(self, code: Code, axes: Sequence[Axis], first: Expr) -> None:
+        self._axes = axes
+        self._cells = [local(f"at{i}", 1, "int64") for i in range(len(axes))]
+        starts = unravel(first, [as_index(axis.extent) for axis in axes])
+        for cell, start in zip(self._cells, starts, strict=True):
+            code.add(tirx.AllocBuffer(cell), tirx.BufferStore(cell, start, [const(0)]))
+
+    def values(self) -> dict[ir.Var, Expr]:
+        return {
+            axis.var: index_of(axis, tirx.BufferLoad(cell, [const(0)]))
+            for axis, cell in zip(self._axes, self._cells, strict=True)
+        }
+
+    def advance(self) -> Any:
+        """On to the next row."""
+        statement: Any = None
+        for axis, cell in zip(self._axes, self._cells, strict=True):
+            value = tirx.BufferLoad(cell, [const(0)])
+            onward = tirx.BufferStore(cell, value + 1, [const(0)])
+            if statement is None:
+                statement = onward
+                continue
+            back = tirx.BufferStore(cell, const(0), [const(0)])
+            carry = tirx.IfThenElse(value == as_index(axis.extent), sequence([back, statement]), None)
+            statement = sequence([onward, carry])
+        return statement if statement is not None else sequence([])
+
+
+def pieces(name: str, count: Expr, lanes: int, body: Callable[[Expr], Any]) -> list[Any]:
+    """`body` for `count` consecutive indices: whole vectors, then, where `count` is known, halves of vectors."""
+    known = static(count)
+    if known is None or lanes == 1:
+        return main_and_tail(name, count, lanes, body)
+    whole = known // lanes
+    statements: list[Any] = [_vectors(name, whole, lanes, body)] if whole else []
+    done = whole * lanes
+    while done < known:
+        lanes //= 2
+        if known - done >= lanes:
+            statements.append(_vector(done, lanes, body))
+            done += lanes
+    return statements
+
+
+def _vectors(name: str, count: int, lanes: int, body: Callable[[Expr], Any]) -> Any:
+    return loop(name, count, lambda outer: vectorized(lanes, lambda lane: body(outer * lanes + lane)))
+
+
+def _vector(start: int, lanes: int, body: Callable[[Expr], Any]) -> Any:
+    return vectorized(lanes, lambda lane: body(const(start) + lane))

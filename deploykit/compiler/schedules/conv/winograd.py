@@ -1,0 +1,370 @@
+"""Convolutions of 3 by 3 with fewer multiplications, over data with the channels last.
+
+Takes the `winograd` anchor (`anchors.winograd.conv_winograd`). A unit of work is a block of tiles by `COLUMNS` output
+channels. For each block of input channels, the tiles are transformed, point by point multiplied with the weights and
+added to the sums of the point, in register tiles as for any product; then the sums are transformed to outputs, which
+are stored with the epilogue. Points and sums lie in memory that stays in the second-level cache. There is one such
+memory for each of `SHARES` shares of the work, which run in parallel.
+
+Declines other convolutions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tvm import ir, sym, tirx
+
+from deploykit.compiler.operators.anchors.conv import ConvShape
+from deploykit.compiler.operators.anchors.winograd import INPUT, OUTPUT, OUTPUTS, POINTS
+from deploykit.compiler.schedules.conv.register_tiles import tile_height
+from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.schedules.kernel.access import Views, analyse
+from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
+from deploykit.compiler.schedules.kernel.inline import ANCHOR
+from deploykit.compiler.schedules.kernel.loops import (
+    Code,
+    as_index,
+    bits_of,
+    const,
+    dtype_of,
+    local,
+    loop,
+    static,
+    unravel,
+    vectorized,
+)
+from deploykit.compiler.schedules.kernel.stages import Axis, Buffer, Expr, Stage, collect, sequence
+from deploykit.compiler.schedules.matmul.tile import Tile, each_vector, step, zero
+
+COLUMNS = 64
+"""Output channels in one unit of work, about."""
+
+DEPTH = 64
+"""Input channels that are transformed together, at most."""
+
+STRIPS = 2
+"""Register tiles below each other in one unit of work."""
+
+SHARES = 8
+"""Shares of the work that may run at the same time."""
+
+
+FEWEST_TILES = 16
+"""Tiles of an image that are worth to be transformed."""
+
+MOST_WEIGHTS = 9 << 16
+"""Elements of the largest weights that are transformed; a sixteenth of it where the size of an image is not known."""
+
+
+def winograd_depth(channels: int, lanes: int) -> int:
+    """Input channels of a block."""
+    return max(n for n in range(lanes, DEPTH + 1, lanes) if channels % n == 0)
+
+
+def winograd(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+    """Statements that compute `stage`, or why it is no such convolution."""
+    if stage.annotations.get(ANCHOR) != "winograd" or stage.combine is None or stage.store is None:
+        return "no convolution in transformed tiles"
+    by_rank = {len(load.source.shape): load.source for load in collect(stage.combine.source, ir.TensorLoad)}
+    data, packed = by_rank[4], by_rank[6]
+    finish = finish_of(stage, views)
+    found = analyse([finish.plain], stage.axes)
+    along = not finish.scalar and all(access.contiguous(len(stage.axes) - 1) for access in found)
+    dtype = dtype_of(stage.store.buffer)
+    lanes, width = device.lanes(bits_of(dtype)), int(packed.shape[-1])
+    images, *spatial = (as_index(axis.extent) for axis in stage.axes[:-1])
+    tiles = [tirx.truncdiv(extent + (OUTPUTS - 1), const(OUTPUTS)) for extent in spatial]
+    count = images * tiles[0] * tiles[1]
+    tile = Tile(tile_height(device, width // lanes, count), width // lanes, lanes, dtype)
+    group = max(1, COLUMNS // width)
+    shape = ConvShape.of_notes(stage.annotations, 1)
+    task = _Winograd(data, packed, shape, stage.axes, finish, along, tiles, count, tile, group)
+    return [_Emitter(task, views, device).shares()]
+
+
+@dataclass(frozen=True)
+class _Winograd:
+    """One convolution: `count` tiles, `tiles` along each dim; `group` panels of weights in a unit of work."""
+
+    data: Buffer
+    packed: Buffer
+    shape: ConvShape
+    axes: tuple[Axis, ...]
+    finish: Finish
+    along: bool
+    tiles: Sequence[Expr]
+    count: Expr
+    tile: Tile
+    group: int
+
+    @property
+    def channels(self) -> int:
+        return int(self.axes[-1].extent)
+
+    @property
+    def depth(self) -> int:
+        """Input channels of a block."""
+        return int(self.packed.shape[-2])
+
+    @property
+    def rows(self) -> int:
+        """Tiles of a unit of work."""
+        return self.tile.rows * STRIPS
+
+
+class _Emitter:
+    """Emits the loops of one convolution."""
+
+    def __init__(self, conv: _Winograd, views: Views, device: Device) -> None:
+        self.conv = conv
+        self.device = device
+        self.data = views.flat(conv.data)
+        self.packed = views.flat(conv.packed)
+        self.width = conv.group * conv.tile.columns
+        self.points_pitch, self.sums_pitch = (_pitch(n, conv.tile.lanes) for n in (conv.depth, self.width))
+        self.points = local("points", conv.rows * self.points_pitch, conv.tile.dtype)
+        self.sums = local("sums", conv.rows * self.sums_pitch, conv.tile.dtype)
+
+    def shares(self) -> Any:
+        """All units of work; those of the same weights follow each other."""
+        conv = self.conv
+        groups = -(-int(conv.packed.shape[0]) // conv.group)
+        blocks = tirx.truncdiv(conv.count + (conv.rows - 1), const(conv.rows))
+        total = blocks * groups
+        known = static(sym.Analyzer().simplify(total))
+        shares = const(SHARES if known is None else min(SHARES, known))
+
+        def share(index: Expr) -> Any:
+            code = Code()
+            all_blocks = code.let("blocks", blocks)
+            first = code.let("first", tirx.truncdiv(index * total, shares))
+            stop = code.let("stop", tirx.truncdiv((index + 1) * total, shares))
+
+            def unit(number: Expr) -> Any:
+                group, block = unravel(first + number, [const(0), all_blocks])
+                return self.unit(block * conv.rows, group * conv.group)
+
+            code.add(tirx.AllocBuffer(self.points), tirx.AllocBuffer(self.sums), loop("unit", stop - first, unit))
+            return code.statement()
+
+        return loop("share", shares, share, tirx.ForKind.PARALLEL if self.device.parallel else tirx.ForKind.SERIAL)
+
+    def unit(self, start: Expr, panel: Expr) -> Any:
+        """One unit of work: the tiles from `start` on, for the panels from `panel` on."""
+        conv, code = self.conv, Code()
+        first, group = code.let("tile", start), code.let("panel", panel)
+        count = code.let("count", tirx.min(const(conv.rows), conv.count - first))
+        height = conv.tile.rows
+        strips = code.let("strips", tirx.truncdiv(count + (height - 1), const(height)))
+        panels = code.let("panels", tirx.min(const(conv.group), int(conv.packed.shape[0]) - group))
+
+        def block(index: Expr) -> Any:
+            turned = loop("row", strips * height, lambda row: self.turn_in(first, row, count, index * conv.depth))
+
+            def point(number: Expr) -> Any:
+                return loop("panel", panels, lambda p: self.products(number, group, p, index, strips))
+
+            return sequence([turned, loop("point", POINTS * POINTS, point)])
+
+        code.add(loop("block", int(conv.packed.shape[1]), block))
+        code.add(loop("row", count, lambda row: self.turn_out(first + row, row, group)))
+        return code.statement()
+
+    def corner(self, code: Code, number: Expr) -> tuple[Expr, Expr, Expr]:
+        """Image and first output of a tile."""
+        image, y, x = unravel(number, [const(0), *self.conv.tiles])
+        return code.let("image", image), code.let("y", y * OUTPUTS), code.let("x", x * OUTPUTS)
+
+    def turn_in(self, first: Expr, row: Expr, count: Expr, channel: Expr) -> Any:
+        """The points of a tile for a block of channels. Rows without a tile of their own take the last one."""
+        conv, code, lanes = self.conv, Code(), self.conv.tile.lanes
+        image, top, left = self.corner(code, first + tirx.min(row, count - 1))
+        y, x = code.let("y", top - conv.shape.begins[0]), code.let("x", left - conv.shape.begins[1])
+        height, width, channels = (as_index(extent) for extent in conv.data.shape[1:])
+
+        def at(p: Expr, q: Expr, c: Expr) -> Expr:
+            offset = ((image * height + y + p) * width + x + q) * channels + channel + c
+            return tirx.BufferLoad(self.data, [offset])
+
+        def inside(vector: Expr) -> Any:
+            return self.turned(row, vector * lanes, lambda p, q, lane: at(p, q, vector * lanes + lane))
+
+        def border(vector: Expr) -> Any:
+            held = local("held", POINTS * POINTS * lanes, conv.tile.dtype)
+
+            def hold(p: Expr, q: Expr) -> Any:
+                place = (p * POINTS + q) * lanes
+                known = tirx.all(y + p >= 0, y + p < height, x + q >= 0, x + q < width)
+
+                def put(value: Callable[[Expr], Expr]) -> Any:
+                    return vectorized(lanes, lambda lane: tirx.BufferStore(held, value(lane), [place + lane]))
+
+                copied = put(lambda lane: at(p, q, vector * lanes + lane))
+                return tirx.IfThenElse(known, copied, put(lambda _: tirx.const(0, conv.tile.dtype)))
+
+            filled = loop("p", POINTS, lambda p: loop("q", POINTS, lambda q: hold(p, q)))
+
+            def value(p: Expr, q: Expr, lane: Expr) -> Expr:
+                return tirx.BufferLoad(held, [(p * POINTS + q) * lanes + lane])
+
+            return sequence([tirx.AllocBuffer(held), filled, self.turned(row, vector * lanes, value)])
+
+        whole = tirx.all(y >= 0, y + POINTS <= height, x >= 0, x + POINTS <= width)
+        vectors = conv.depth // lanes
+        code.add(tirx.IfThenElse(whole, loop("v", vectors, inside), loop("v", vectors, border)))
+        return code.statement()
+
+    def turned(self, row: Expr, channel: Expr, value: Callable[[Expr, Expr, Expr], Expr]) -> Any:
+        """The points of one vector of channels, from the inputs `value(p, q, lane)`."""
+        conv = self.conv
+
+        def put(a: int, b: int, lane: Expr, result: Expr) -> Any:
+            place = row * self.points_pitch + (a * POINTS + b) * conv.depth + channel + lane
+            return tirx.BufferStore(self.points, result, [place])
+
+        return _both_ways(INPUT, conv.tile, value, put)
+
+    def products(self, point: Expr, group: Expr, panel: Expr, block: Expr, strips: Expr) -> Any:
+        """The products of a point for one panel of weights and a block of channels, added to the sums."""
+        conv, tile = self.conv, self.conv.tile
+        depth, blocks = conv.depth, int(conv.packed.shape[1])
+        code = Code()
+        weights = (((group + panel) * blocks + block) * (POINTS * POINTS) + point) * (depth * tile.columns)
+        weight = code.let("weight", weights)
+
+        def strip(index: Expr) -> Any:
+            cell = tile.scratch()
+            first = index * tile.rows
+
+            def left(row: Expr, k: Expr) -> Expr:
+                return tirx.BufferLoad(self.points, [(first + row) * self.points_pitch + point * depth + k])
+
+            def right(column: Expr, k: Expr) -> Expr:
+                return tirx.BufferLoad(self.packed, [weight + k * tile.columns + column])
+
+            def place(row: Expr, column: Expr) -> Expr:
+                return (first + row) * self.sums_pitch + point * self.width + panel * tile.columns + column
+
+            def resume(row: Expr, column: Expr, at: Expr) -> Any:
+                return tirx.BufferStore(cell, tirx.BufferLoad(self.sums, [place(row, column)]), [at])
+
+            def keep(row: Expr, column: Expr, at: Expr) -> Any:
+                return tirx.BufferStore(self.sums, tirx.BufferLoad(cell, [at]), [place(row, column)])
+
+            begun = zero(tile, cell)
+            if blocks > 1:
+                begun = tirx.IfThenElse(block == 0, begun, each_vector(tile, resume))
+            terms = loop("k", depth, lambda k: step(tile, cell, lambda r: left(r, k), lambda c: right(c, k)))
+            return sequence([tirx.AllocBuffer(cell), begun, terms, each_vector(tile, keep)])
+
+        code.add(loop("strip", strips, strip))
+        return code.statement()
+
+    def turn_out(self, number: Expr, row: Expr, group: Expr) -> Any:
+        """The outputs of a tile, stored where they exist."""
+        conv, code, lanes = self.conv, Code(), self.conv.tile.lanes
+        image, y, x = self.corner(code, number)
+        first = code.let("channel", group * conv.tile.columns)
+        valid = tirx.min(const(conv.group * conv.tile.columns), conv.channels - first)
+        extents = [as_index(axis.extent) for axis in conv.axes[1:-1]]
+
+        def vector(index: Expr) -> Any:
+            held = local("held", OUTPUTS * OUTPUTS * lanes, conv.tile.dtype)
+
+            def value(a: Expr, b: Expr, lane: Expr) -> Expr:
+                place = row * self.sums_pitch + (a * POINTS + b) * self.width + index * lanes + lane
+                return tirx.BufferLoad(self.sums, [place])
+
+            def put(i: int, j: int, lane: Expr, result: Expr) -> Any:
+                return tirx.BufferStore(held, result, [(i * OUTPUTS + j) * lanes + lane])
+
+            def store(i: Expr, j: Expr, lane: Expr) -> Any:
+                at = [image, y + i, x + j, first + index * lanes + lane]
+                result = tirx.BufferLoad(held, [(i * OUTPUTS + j) * lanes + lane])
+                return conv.finish(result, dict(zip((axis.var for axis in conv.axes), at, strict=True)))
+
+            kind = tirx.ForKind.VECTORIZED if conv.along else tirx.ForKind.SERIAL
+            down, across = (tirx.min(const(OUTPUTS), e - at) for e, at in zip(extents, (y, x), strict=True))
+
+            def line(i: Expr) -> Any:
+                return loop("j", across, lambda j: loop("lane", lanes, lambda lane: store(i, j, lane), kind))
+
+            return sequence([tirx.AllocBuffer(held), _both_ways(OUTPUT, conv.tile, value, put), loop("i", down, line)])
+
+        code.add(loop("v", tirx.truncdiv(valid, const(lanes)), vector))
+        return code.statement()
+
+
+def _pitch(channels: int, lanes: int) -> int:
+    """Elements from tile to tile: one vector more than needed, so that tiles lie in different sets of a cache."""
+    return POINTS * POINTS * channels + lanes
+
+
+def _both_ways(
+    matrix: Sequence[Sequence[int]],
+    tile: Tile,
+    value: Callable[[Expr, Expr, Expr], Expr],
+    put: Callable[[int, int, Expr, Expr], Any],
+) -> Any:
+    """`matrix @ value @ matrix^T`, element by element a vector, stored by `put`."""
+    lanes, rows = tile.lanes, len(matrix)
+    half = local("half", rows * POINTS * lanes, tile.dtype)
+    statements = [tirx.AllocBuffer(half)]
+    for q in range(POINTS):
+        for a, factors in enumerate(matrix):
+            statements.append(_weighted(factors, lanes, _down(value, q), _half(half, a, q, lanes)))
+    for a in range(rows):
+        for b, factors in enumerate(matrix):
+            statements.append(_weighted(factors, lanes, _along(half, a, lanes), _result(put, a, b)))
+    return sequence(statements)
+
+
+def _weighted(
+    factors: Sequence[int], lanes: int, value: Callable[[int, Expr], Expr], put: Callable[[Expr, Expr], Any]
+) -> Any:
+    """The sum of values with these factors, a vector."""
+
+    def element(lane: Expr) -> Any:
+        total: Any = None
+        for index, factor in sorted(enumerate(factors), key=lambda item: abs(item[1]) != 1):
+            if not factor:
+                continue
+            term = value(index, lane)
+            if total is None:
+                total = term if factor == 1 else term * tirx.const(factor, dtype_of(term))
+            elif abs(factor) == 1:
+                total = total + term if factor > 0 else total - term
+            else:
+                total = total + term * tirx.const(factor, dtype_of(term))
+        return put(lane, total)
+
+    return vectorized(lanes, element)
+
+
+def _down(value: Callable[[Expr, Expr, Expr], Expr], q: int) -> Callable[[int, Expr], Expr]:
+    return lambda index, lane: value(const(index), const(q), lane)
+
+
+def _half(half: Buffer, a: int, q: int, lanes: int) -> Callable[[Expr, Expr], Any]:
+    return lambda lane, result: tirx.BufferStore(half, result, [lane + (a * POINTS + q) * lanes])
+
+
+def _along(half: Buffer, a: int, lanes: int) -> Callable[[int, Expr], Expr]:
+    return lambda index, lane: tirx.BufferLoad(half, [lane + (a * POINTS + index) * lanes])
+
+
+def _result(put: Callable[[int, int, Expr, Expr], Any], a: int, b: int) -> Callable[[Expr, Expr], Any]:
+    return lambda lane, result: put(a, b, lane, result)
+
+
+def worthwhile(weight_elements: int, outputs: Sequence[Expr]) -> bool:
+    """Whether tiles are many enough for the weights, which take four times their memory."""
+    known = [static(extent) for extent in outputs]
+    if None in known:
+        return weight_elements <= MOST_WEIGHTS // 16
+    tiles = prod(-(-extent // OUTPUTS) for extent in known if extent is not None)
+    return tiles >= FEWEST_TILES and weight_elements <= MOST_WEIGHTS

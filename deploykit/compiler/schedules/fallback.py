@@ -1,0 +1,44 @@
+"""The fallback: loops in the order of the axes, nothing vectorised.
+
+Takes any stage and never declines. A reduction is initialised and accumulated in the written order, in place or, with
+an epilogue, in a local; so this is also the reference for what a stage means.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, tirx
+
+from deploykit.compiler.schedules.kernel.loops import const, dtype_of, local, nested, without_units
+from deploykit.compiler.schedules.kernel.stages import Buffer, Stage, sequence, substitute
+
+
+def plain(stage: Stage) -> list[Any]:
+    """Statements that compute `stage`."""
+    outer, units = without_units(stage.axes)
+    inner, reduced_units = without_units(stage.reduce)
+    values = units | reduced_units
+    update = nested(inner, substitute(stage.body, values))
+    if stage.init is None:
+        return [nested(outer, update)]
+    steps = [substitute(stage.init, values), update]
+    if stage.epilogue is not None:
+        assert stage.store is not None
+        cell = local("acc", 1, dtype_of(stage.store.buffer))
+        steps.append(substitute(stage.epilogue, values))
+        steps = [tirx.AllocBuffer(cell), *(_moved(step, stage.store.buffer, cell) for step in steps)]
+    return [nested(outer, sequence(steps))]
+
+
+def _moved(statement: Any, source: Buffer, target: Buffer) -> Any:
+    """`statement` with every access to `source` going to the only element of `target`."""
+
+    def load(node: Any) -> Any:
+        return tirx.BufferLoad(target, [const(0)]) if node.source.same_as(source) else node
+
+    def store(node: Any) -> Any:
+        return tirx.BufferStore(target, node.value, [const(0)]) if node.buffer.same_as(source) else node
+
+    return tvm_ffi.structural_map(statement, [(ir.TensorLoad, load), (tirx.BufferStore, store)])

@@ -1,0 +1,1 @@
+"""Sums of products of 8-bit integers."""

@@ -1,0 +1,172 @@
+"""Depthwise convolutions of 8-bit integers, channels last: vectors along the channels.
+
+Takes the anchor `integer_depthwise` (`anchors.integer`) with weights `[*kernel, C]`. For each run of channels that
+fills a vector, the weights stay in registers for a whole row of outputs. Outputs of a row whose taps all lie in the
+data read them without a question; for the others each tap is asked for. One unit of parallel work is a row of outputs.
+
+Declines other stages, machines without vectors, and epilogues that have no vector form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, tirx
+
+from deploykit.compiler.operators.anchors.integer import BEFORE, DILATION, STRIDES
+from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.schedules.kernel.access import Views
+from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
+from deploykit.compiler.schedules.kernel.inline import ANCHOR
+from deploykit.compiler.schedules.kernel.loops import (
+    Code,
+    as_index,
+    const,
+    dtype_of,
+    index_of,
+    local,
+    loop,
+    unravel,
+    vectorized,
+)
+from deploykit.compiler.schedules.kernel.stages import Axis, Expr, Stage, call_name, collect, sequence, substitute
+
+
+@dataclass(frozen=True)
+class _Depthwise:
+    """A convolution: `source` is a term of its sums, `inner` the same for taps that lie in the data; `spans` are the
+    outputs along each spatial axis whose taps do, from the first one up to the end."""
+
+    axes: tuple[Axis, ...]
+    taps: tuple[Axis, ...]
+    source: Expr
+    inner: Expr
+    finish: Finish
+    spans: tuple[tuple[Expr, Expr], ...]
+    channels: int
+
+
+def integer_depthwise(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+    """Statements that compute `stage`, or why it is not a depthwise convolution of integers."""
+    if stage.annotations.get(ANCHOR) != "integer_depthwise":
+        return "no depthwise convolution of integers"
+    if device.vector_bits == 0:
+        return "the device has no vectors"
+    combine, channels = stage.combine, stage.axes[-1].static
+    if combine is None or channels is None or any(axis.static is None for axis in stage.reduce):
+        return "its channels or taps are not known"
+    finish = finish_of(stage, views)
+    if finish.scalar:
+        return "its epilogue has no vector form"
+    source = views.value(combine.source)
+    inner = tvm_ffi.structural_map(source, (ir.Call, _inside))
+    task = _Depthwise(stage.axes, stage.reduce, source, inner, finish, _spans(stage), channels)
+    return [_tasks(task, device)]
+
+
+def _inside(call: Any) -> Any:
+    return call.args[1] if call_name(call) == "if_then_else" else call
+
+
+def _spans(stage: Stage) -> tuple[tuple[Expr, Expr], ...]:
+    assert stage.combine is not None
+    data = next(load.source for load in collect(stage.combine.source.a, ir.TensorLoad) if len(load.indices) > 1)
+    notes = [[int(n) for n in stage.annotations[name]] for name in (STRIDES, DILATION, BEFORE)]
+    spans = []
+    for dim, (stride, step, before) in enumerate(zip(*notes, strict=True)):
+        extent = as_index(stage.axes[dim + 1].extent)
+        reach = ((stage.reduce[dim].static or 1) - 1) * step
+        first = tirx.min(const(-(-before // stride)), extent)
+        room = as_index(data.shape[dim + 1]) + (before - reach - 1)
+        stop = tirx.min(tirx.floordiv(room, const(stride)) + 1, extent)
+        spans.append((first, tirx.max(stop, first)))
+    return tuple(spans)
+
+
+def _tasks(task: _Depthwise, device: Device) -> Any:
+    """All rows of outputs."""
+    *outer, row, _ = task.axes
+    extents = [as_index(axis.extent) for axis in outer]
+
+    def body(index: Expr) -> Any:
+        code = Code()
+        counts = [code.let("count", extent) for extent in extents]
+        places = [code.let("place", place) for place in unravel(index, counts)]
+        at = {axis.var: index_of(axis, place) for axis, place in zip(outer, places, strict=True)}
+        width = as_index(row.extent)
+        between = [
+            condition
+            for place, (first, stop) in zip(places[1:], task.spans, strict=False)
+            for condition in (place >= first, place < stop)
+        ]
+        whole = tirx.all(*between) if between else tirx.const(True, "bool")
+        first = code.let("first", tirx.Select(whole, task.spans[-1][0], width))
+        stop = code.let("stop", tirx.Select(whole, task.spans[-1][1], width))
+
+        def run(channel: Expr, lanes: int) -> Any:
+            def output(source: Expr, x: Expr) -> Any:
+                return substitute(_output(task, source, channel, lanes), {**at, row.var: index_of(row, x)})
+
+            inner = loop("x", stop - first, lambda x: output(task.inner, first + x))
+            if task.inner.same_as(task.source):
+                return inner
+            edge = loop(
+                "x",
+                first + (width - stop),
+                lambda x: output(task.source, tirx.Select(x < first, x, x + (stop - first))),
+            )
+            return sequence([inner, edge])
+
+        code.add(*_channel_runs(task.channels, device.lanes(32), run))
+        return code.statement()
+
+    total = extents[0]
+    for extent in extents[1:]:
+        total = total * extent
+    return loop("task", total, body, tirx.ForKind.PARALLEL if device.parallel else tirx.ForKind.SERIAL)
+
+
+def _channel_runs(channels: int, lanes: int, run: Any) -> list[Any]:
+    """`run(first channel, lanes)` over whole vectors, then over halves of vectors."""
+    statements = [loop("c", channels // lanes, lambda c: run(c * lanes, lanes))]
+    done, width = channels // lanes * lanes, lanes // 2
+    while done < channels:
+        if channels - done >= width:
+            statements.append(run(const(done), width))
+            done += width
+        width //= 2
+    return statements
+
+
+def _output(task: _Depthwise, source: Expr, first: Expr, lanes: int) -> Any:
+    """`lanes` channels from `first` on of one output."""
+    sums = local("sums", lanes, "int32")
+    channel = task.axes[-1]
+
+    def add(taps: dict[ir.Var, Expr]) -> Any:
+        def lane(j: Expr) -> Any:
+            value = substitute(source, {**taps, channel.var: index_of(channel, first + j)})
+            return tirx.BufferStore(sums, tirx.BufferLoad(sums, [j]) + value, [j])
+
+        return vectorized(lanes, lane)
+
+    def store(j: Expr) -> Any:
+        return task.finish(tirx.BufferLoad(sums, [j]), {channel.var: index_of(channel, first + j)})
+
+    nothing = tirx.const(0, "int32")
+    steps = [vectorized(lanes, lambda j: tirx.BufferStore(sums, nothing, [j])), *_each_tap(task.taps, {}, add)]
+    return sequence([tirx.AllocBuffer(sums), *steps, vectorized(lanes, store)])
+
+
+def _each_tap(taps: Sequence[Axis], chosen: dict[ir.Var, Expr], body: Any) -> list[Any]:
+    """`body` for every tap, side by side in the code."""
+    if not taps:
+        return [body(chosen)]
+    first, *rest = taps
+    statements: list[Any] = []
+    for index in range(first.static or 0):
+        statements += _each_tap(rest, {**chosen, first.var: tirx.IntImm(dtype_of(first.var), index)}, body)
+    return statements

@@ -1,0 +1,120 @@
+"""Dot product instructions: sums of products of 8-bit integers, a group of neighbouring terms at a time.
+
+A `Dot` takes one vector of int32 sums, for each lane a group of int8 factors (`right`), and one group of left factors
+that all lanes share:
+
+    sums[lane] += left[0] * right[lane][0] + ... + left[group - 1] * right[lane][group - 1]
+
+The left factors are kept as `left` elements; `offset` is what is added to the 8-bit operand for that, by dtype. A dot
+that is `bounded` rounds sums of two products off at the limits of int16: it is exact where, in every pair of right
+factors, both the positive and the negative ones add up to at most 128 in magnitude (`pairs_fit`).
+
+`DOTS` has them by name; which of them a machine has, best first, is in its `Device`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import tirx
+
+from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.schedules.kernel.stages import Expr
+
+PAIR_LIMIT = 128
+"""What two right factors of one sign may add up to: 255 * 128 is the greatest such product within int16."""
+
+
+@dataclass(frozen=True)
+class Dot:
+    """`left` is the dtype in which left factors are kept, `spare` how many registers a step needs beside the sums and
+    the factors; `apply(sums, left, right, lanes)` gives the new sums, `left` being `lanes` copies of the group."""
+
+    name: str
+    group: int
+    left: str
+    spare: int
+    bounded: bool
+    apply: Callable[[Expr, Expr, Expr, int], Expr]
+
+    def offset(self, dtype: str) -> int:
+        """What is added to an operand of `dtype` so that it can be a left factor."""
+        if self.left == "uint8" and dtype == "int8":
+            return 128
+        return -128 if self.left == "int8" and dtype == "uint8" else 0
+
+    def takes(self, right: np.ndarray | None) -> bool:
+        """Whether sums are exact with right factors `[..., K, N]` (`None`: any)."""
+        return not self.bounded or (right is not None and pairs_fit(right))
+
+
+def pairs_fit(right: np.ndarray) -> bool:
+    """Whether no sum of two products with a uint8, the terms 2 k and 2 k + 1, leaves the range of int16."""
+    terms = right.astype(np.int16)
+    if terms.shape[-2] % 2:
+        terms = np.concatenate([terms, np.zeros_like(terms[..., :1, :])], axis=-2)
+    for sign in (np.clip(terms, 0, None), np.clip(-terms, 0, None)):
+        if int((sign[..., 0::2, :] + sign[..., 1::2, :]).max(initial=0)) > PAIR_LIMIT:
+            return False
+    return True
+
+
+def dot_for(device: Device, right: np.ndarray | None) -> Dot:
+    """The best of the device's instructions that is exact for these right factors."""
+    return next(dot for dot in (DOTS[name] for name in device.dots) if dot.takes(right))
+
+
+def _call(name: str, lanes: int, *operands: Expr) -> Expr:
+    return tirx.call_llvm_pure_intrin(f"int32x{lanes}", name, *operands)
+
+
+_PAIR_SUMS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
+_BYTE_PAIR_SUMS = {
+    4: "llvm.x86.ssse3.pmadd.ub.sw.128",
+    8: "llvm.x86.avx2.pmadd.ub.sw",
+    16: "llvm.x86.avx512.pmaddubs.w.512",
+}
+_BYTE_QUADS = {width // 32: f"llvm.x86.avx512.vpdpbusd.{width}" for width in (128, 256, 512)}
+
+
+def _dot_i16x8(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
+    return sums + _call("llvm.wasm.dot", lanes, left, right.astype(f"int16x{2 * lanes}"))
+
+
+def _pmaddwd(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
+    return sums + _call(_PAIR_SUMS[lanes], lanes, left, right.astype(f"int16x{2 * lanes}"))
+
+
+def _pmaddubsw(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
+    words = f"int16x{2 * lanes}"
+    pairs = tirx.call_llvm_pure_intrin(words, _BYTE_PAIR_SUMS[lanes], left, right)
+    ones = tirx.Broadcast(tirx.const(1, "int16"), 2 * lanes)
+    return sums + _call(_PAIR_SUMS[lanes], lanes, pairs, ones)
+
+
+def _vpdpbusd(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
+    return _call(_BYTE_QUADS[lanes], lanes, sums, left, right)
+
+
+def _sdot(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
+    return _call("llvm.aarch64.neon.sdot", lanes, sums, left, right)
+
+
+def _widened(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
+    return sums + left.astype(f"int32x{lanes}") * right.astype(f"int32x{lanes}")
+
+
+DOTS: Mapping[str, Dot] = {
+    dot.name: dot
+    for dot in (
+        Dot("pmaddwd", 2, "int16", 1, False, _pmaddwd),
+        Dot("pmaddubsw", 4, "uint8", 2, True, _pmaddubsw),
+        Dot("vpdpbusd", 4, "uint8", 0, False, _vpdpbusd),
+        Dot("sdot", 4, "int8", 0, False, _sdot),
+        Dot("dot_i16x8", 2, "int16", 1, False, _dot_i16x8),
+        Dot("widened", 1, "int16", 2, False, _widened),
+    )
+}
+"""Every known instruction. `widened` multiplies int32 lanes, for vectors without such an instruction."""

@@ -1,0 +1,434 @@
+"""Integer matrix products and convolutions over packed right factors.
+
+Takes the anchors `integer_matmul` and `integer_conv` (`anchors.integer`). Batch dims that the left operand and the
+result run through like rows, and the right factors not at all, become rows, as do all outputs of a convolution.
+
+Rows are cut into tiles. The left factors of a tile are copied next to each other first, in the form that the
+instruction takes (`dot`), the taps of a convolution one after the other; then all panels of a stretch are multiplied
+with them. A sum over more than `DEPTH_BYTES` is made in parts, which are kept for a stretch. Where the number of rows
+is known, tiles are as even as possible; else the last rows are cut into tiles of ever smaller height. The epilogue is
+applied where sums leave the registers. One unit of parallel work is a tile of rows by a stretch of panels.
+
+Declines other stages, and machines without vectors, where they are ordinary reductions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any
+
+from tvm import ir, sym, tirx
+
+from deploykit.compiler.operators.anchors.integer import DOT
+from deploykit.compiler.schedules.conv.row_walk import Walk, pieces
+from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.schedules.integer.dot import DOTS, Dot
+from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, offset_of, pinned, static_stride, values_of
+from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
+from deploykit.compiler.schedules.kernel.inline import ANCHOR
+from deploykit.compiler.schedules.kernel.loops import (
+    Code,
+    as_index,
+    bits_of,
+    const,
+    index_of,
+    local,
+    loop,
+    static,
+    unravel,
+)
+from deploykit.compiler.schedules.kernel.stages import Axis, Buffer, Expr, Stage, collect, is_zero, sequence, substitute
+from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, zero
+
+STRETCH = 8
+"""Panels that one copy of left factors is used for."""
+
+DEPTH_BYTES = 1024
+"""Left factors of a row that are copied at a time."""
+
+TALLEST = 24
+"""Rows of a tile at most."""
+
+
+@dataclass(frozen=True)
+class _Product:
+    """Loops over `batch`, then `rows` x `columns` sums of `depth` terms. `left` is the left factor over the stage's
+    axes, `taps` the reduced axes before the last one, `channel`; `values` give the stage's axes in terms of `batch` and
+    `rows`, and `coordinates` are the axes that `rows` stands for, outermost first. `contiguous`: the factors of
+    neighbouring channels lie next to each other; `adjacent`: those of neighbouring taps do, too."""
+
+    batch: tuple[Axis, ...]
+    rows: Axis
+    coordinates: tuple[Axis, ...]
+    columns: Axis
+    taps: tuple[Axis, ...]
+    channel: Axis
+    left: Expr
+    right: Any
+    finish: Finish
+    values: dict[ir.Var, Expr]
+    dot: Dot
+    contiguous: bool
+    adjacent: bool
+
+    @property
+    def depth(self) -> Expr:
+        return prod(axis.static or 1 for axis in self.taps) * as_index(self.channel.extent)
+
+    @property
+    def width(self) -> int:
+        return int(self.right.source.shape[-2])
+
+
+def integer_matmul(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+    """Statements that compute `stage`, or why it is not an integer product."""
+    if stage.annotations.get(ANCHOR) not in ("integer_matmul", "integer_conv"):
+        return "no integer product"
+    if device.vector_bits == 0:
+        return "the device has no vectors"
+    combine = stage.combine
+    if combine is None or not isinstance(combine.source, tirx.Mul):
+        return "its sum is not one of products"
+    finish = finish_of(stage, views)
+    axes = (*stage.axes, *stage.reduce)
+    is_conv = stage.annotations[ANCHOR] == "integer_conv"
+    (right,) = collect(combine.source.b, ir.TensorLoad)
+    (left,) = collect(combine.source.a, ir.TensorLoad)
+    followed = [finish.plain, combine.source.b] if is_conv else [finish.plain, combine.source]
+    found = analyse(followed, axes)
+    fused = fuse(axes, found, pinned(followed, axes), range(len(stage.axes) - 1))
+    shared = analyse([right], axes)[0]
+    if fused and is_zero(shared.strides[fused[-1].inner]):
+        group = fused[-1]
+        fused = fused[:-1]
+        members = {var for var, _ in group.values}
+        coordinates = tuple(axis for axis in stage.axes if axis.var in members)
+        rows = group.axis
+        values = values_of([*fused, group], stage.axes[:-1])
+    else:
+        rows, coordinates = Axis(ir.Var("row", "int64"), const(1)), ()
+        values = values_of(fused, stage.axes[:-1])
+    product = _Product(
+        tuple(loop_.axis for loop_ in fused),
+        rows,
+        coordinates,
+        stage.axes[-1],
+        stage.reduce[:-1],
+        stage.reduce[-1],
+        combine.source.a,
+        right,
+        finish,
+        values,
+        DOTS[str(stage.annotations[DOT])],
+        *_neighbours(left, stage, axes),
+    )
+    return [_Emitter(product, views, device).tasks()]
+
+
+def _neighbours(left: Any, stage: Stage, axes: Sequence[Axis]) -> tuple[bool, bool]:
+    """Whether neighbouring channels, and neighbouring taps, lie next to each other."""
+    strides = analyse([left], axes)[0].strides
+    contiguous = static_stride(strides[-1]) == 1
+    tap = strides[-2] if len(stage.reduce) > 1 else None
+    return contiguous, contiguous and tap is not None and static(tap) == stage.reduce[-1].static
+
+
+@dataclass(frozen=True)
+class _Strip:
+    """A tile of rows: values of the batch loops, its first row, and the copied left factors."""
+
+    batch: dict[ir.Var, Expr]
+    tile: Tile
+    row: Expr
+    factors: Buffer
+
+
+class _Emitter:
+    """Emits the loops of one product."""
+
+    def __init__(self, product: _Product, views: Views, device: Device) -> None:
+        self.product = product
+        self.views = views
+        self.device = device
+        self.lanes = device.lanes(32)
+        self.vectors = product.width // self.lanes
+        spare = self.vectors + 1 + product.dot.spare
+        self.tallest = max(1, min(TALLEST, (device.vector_registers - spare) // self.vectors))
+        self.most = DEPTH_BYTES * 8 // bits_of(product.dot.left)
+        self.taps = self._taps()
+        self.part = self._part()
+
+    def _taps(self) -> int:
+        """Taps of a convolution that are copied at a time: all, those of the last axis, or one."""
+        product = self.product
+        channels = static(product.channel.extent) or 1
+        sizes = [axis.static or 1 for axis in product.taps]
+        for count in (prod(sizes), sizes[-1] if sizes else 1):
+            if count * channels <= self.most and (count == prod(sizes) or count * channels % product.dot.group == 0):
+                return count
+        return prod(sizes) if channels % product.dot.group else 1
+
+    def _part(self) -> int:
+        """Terms of a sum that are copied at a time: all where they fit, else a multiple of the group."""
+        if self.product.taps:
+            return self.taps * (static(self.product.channel.extent) or 1)
+        depth = static(self.depth)
+        return self.most if depth is None else min(depth, self.most)
+
+    @property
+    def depth(self) -> Expr:
+        return sym.Analyzer().simplify(self.product.depth)
+
+    def heights(self) -> tuple[int, ...]:
+        """Heights of tiles, largest first."""
+        rows = static(self.product.rows.extent)
+        if rows is None:
+            return tuple(sorted({self.tallest, *(h for h in (4, 1) if h < self.tallest)}, reverse=True))
+        tall = -(-rows // max(1, -(-rows // self.tallest)))
+        return (tall, rows % tall) if tall and rows % tall else (max(tall, 1),)
+
+    def tasks(self) -> Any:
+        """All units of work; those of one stretch of panels follow each other."""
+        product = self.product
+        rows, columns = as_index(product.rows.extent), as_index(product.columns.extent)
+        height = self.heights()[0]
+        panels = tirx.floordiv(columns + (product.width - 1), const(product.width))
+        tiles = tirx.floordiv(rows + (height - 1), const(height))
+        stretches = tirx.floordiv(panels + (STRETCH - 1), const(STRETCH))
+        extents = [*(as_index(axis.extent) for axis in product.batch), stretches, tiles]
+
+        def task(index: Expr) -> Any:
+            code = Code()
+            counts = [code.let("count", extent) for extent in extents]
+            *lead, stretch, tile = (code.let("place", place) for place in unravel(index, counts))
+            batch = {axis.var: value for axis, value in zip(product.batch, lead, strict=True)}
+            first = code.let("panel", stretch * STRETCH)
+            count = code.let("panels", tirx.min(const(STRETCH), panels - first))
+            start = code.let("row", tile * height)
+            here = code.let("rows", tirx.min(const(height), rows - start))
+            code.add(self.strips(start, here, partial(self.strip, batch, first, count)))
+            return code.statement()
+
+        total = extents[0]
+        for extent in extents[1:]:
+            total = total * extent
+        return loop("task", total, task, tirx.ForKind.PARALLEL if self.device.parallel else tirx.ForKind.SERIAL)
+
+    def strips(self, start: Expr, count: Expr, strip: Callable[[int, Expr], Any]) -> Any:
+        """Tiles that cover `count` rows from `start`, at most the tallest."""
+        tallest, *rest = self.heights()
+        whole = strip(tallest, start)
+        if static(self.product.rows.extent) is not None:
+            return tirx.IfThenElse(count >= tallest, whole, strip(rest[0], start)) if rest else whole
+        code = Code()
+        row, left = start, count
+        for height in rest:
+            tiles = code.let("tiles", tirx.truncdiv(left, const(height)))
+            code.add(loop("t", tiles, partial(_at_height, strip, height, row)))
+            row, left = code.let("row", row + tiles * height), code.let("rows", left - tiles * height)
+        return tirx.IfThenElse(count >= tallest, whole, code.statement())
+
+    def strip(self, batch: dict[ir.Var, Expr], first: Expr, count: Expr, height: int, row: Expr) -> Any:
+        """`height` rows from `row` by `count` panels from `first`."""
+        dot = self.product.dot
+        tile = Tile(height, self.vectors, self.lanes, "int32")
+        factors = local("factors", height * self.stride, dot.left)
+        place = _Strip(batch, tile, row, factors)
+        code = Code()
+        code.add(tirx.AllocBuffer(factors))
+        depth = self.depth
+        if static(depth) is not None and int(depth) <= self.part:
+            code.add(self.copied(place, const(0), depth))
+            code.add(loop("panel", count, lambda p: self.block(place, first + p, const(0), depth, None, p)))
+            return code.statement()
+        kept = local("kept", STRETCH * tile.rows * tile.columns, "int32")
+        parts = code.let("parts", tirx.truncdiv(depth + (self.part - 1), const(self.part)))
+        code.add(tirx.AllocBuffer(kept))
+
+        def part(index: Expr) -> Any:
+            inner = Code()
+            start = inner.let("start", index * self.part)
+            terms = inner.let("terms", tirx.min(const(self.part), depth - start))
+            inner.add(self.copied(place, start, terms))
+            state = (kept, index == 0, index == parts - 1)
+            inner.add(loop("panel", count, lambda p: self.block(place, first + p, start, terms, state, p)))
+            return inner.statement()
+
+        code.add(loop("part", tirx.max(parts, const(1)), part))
+        return code.statement()
+
+    @property
+    def stride(self) -> int:
+        """Elements between the copied rows: not a power of two, so that rows do not share a place in the cache."""
+        size, group = bits_of(self.product.dot.left) // 8, self.product.dot.group
+        whole = -(-self.part // group) * group
+        return whole + (64 // size if whole * size % 512 == 0 else 0)
+
+    # Left factors
+
+    def copied(self, place: _Strip, start: Expr, terms: Expr) -> Any:
+        """`terms` terms from `start` on of every row, one row after the other."""
+        product = self.product
+        if not product.taps:
+            return loop(
+                "i",
+                place.tile.rows,
+                lambda i: self.copied_run(self.values(place, i), start, terms, place.factors, i * self.stride),
+            )
+        code = Code()
+        at = Walk(code, product.coordinates, place.row)
+        first = code.let("tap", tirx.truncdiv(start, as_index(product.channel.extent)))
+
+        def row(i: Expr) -> Any:
+            return sequence([self.copied_taps(place, {**self.fixed(place), **at.values()}, first, i), at.advance()])
+
+        var = ir.Var("i", "int64")
+        code.add(tirx.For(var, const(0), const(place.tile.rows), tirx.ForKind.SERIAL, row(var)))
+        return code.statement()
+
+    def copied_taps(self, place: _Strip, values: dict[ir.Var, Expr], first: Expr, i: Expr) -> Any:
+        """All channels of the taps of one part for row `i`: at once for taps that lie next to each other."""
+        product = self.product
+        sizes = [const(axis.static or 1) for axis in product.taps]
+        channels = as_index(product.channel.extent)
+        together = (product.taps[-1].static or 1) if product.adjacent and self.taps % int(sizes[-1]) == 0 else 1
+
+        def run(t: Expr) -> Any:
+            places = unravel(first + t * together, [const(0), *sizes[1:]])
+            at = {axis.var: index_of(axis, tap) for axis, tap in zip(product.taps, places, strict=True)}
+            target = i * self.stride + t * (together * channels)
+            return self.copied_run({**values, **at}, const(0), together * channels, place.factors, target)
+
+        return loop("t", self.taps // together, run)
+
+    def fixed(self, place: _Strip) -> dict[ir.Var, Expr]:
+        """Values of the axes that are not among the rows' coordinates."""
+        own = {axis.var for axis in self.product.coordinates}
+        return {var: substitute(value, place.batch) for var, value in self.product.values.items() if var not in own}
+
+    def values(self, place: _Strip, i: Expr) -> dict[ir.Var, Expr]:
+        at = {**place.batch, self.product.rows.var: place.row + i}
+        return {var: substitute(value, at) for var, value in self.product.values.items()}
+
+    def copied_run(self, at: dict[ir.Var, Expr], start: Expr, count: Expr, target: Buffer, offset: Expr) -> Any:
+        """`count` neighbouring left factors, from that of channel `start` on, to `target`."""
+        product = self.product
+
+        def element(c: Expr) -> Any:
+            value = substitute(product.left, {**at, product.channel.var: index_of(product.channel, start + c)})
+            return tirx.BufferStore(target, self.views.value(value).astype(product.dot.left), [offset + c])
+
+        lanes = self.device.lanes(bits_of(product.dot.left)) if product.contiguous else 1
+        return sequence(pieces("c", sym.Analyzer().simplify(count), lanes, element))
+
+    # Sums
+
+    def block(self, place: _Strip, panel: Expr, start: Expr, terms: Expr, state: Any, slot: Expr) -> Any:
+        """One register tile over `terms` terms from `start`. `state` is where sums are kept between the parts, and
+        whether this is the first and the last one."""
+        tile, dot = place.tile, self.product.dot
+        sums = tile.scratch()
+        code = Code()
+        groups = code.let("groups", tirx.truncdiv(terms + (dot.group - 1), const(dot.group)))
+        base = code.let("weights", self.panel_offset(place, panel) + tirx.truncdiv(start, const(dot.group)) * self.step)
+        steps = loop("g", groups, lambda g: self.step_of(place, sums, base, g))
+        if state is None:
+            code.add(tirx.AllocBuffer(sums), zero(tile, sums), steps, self.stored(tile, sums, place, panel))
+            return code.statement()
+        kept, is_first, is_last = state
+        at = slot * (tile.rows * tile.columns)
+        again = each_vector(tile, lambda _r, _c, j: tirx.BufferStore(sums, tirx.BufferLoad(kept, [at + j]), [j]))
+        keep = each_vector(tile, lambda _r, _c, j: tirx.BufferStore(kept, tirx.BufferLoad(sums, [j]), [at + j]))
+        code.add(
+            tirx.AllocBuffer(sums),
+            tirx.IfThenElse(is_first, zero(tile, sums), again),
+            steps,
+            tirx.IfThenElse(is_last, self.stored(tile, sums, place, panel), keep),
+        )
+        return code.statement()
+
+    @property
+    def step(self) -> int:
+        """Right factors of one step."""
+        return self.product.width * self.product.dot.group
+
+    def panel_offset(self, place: _Strip, panel: Expr) -> Expr:
+        source = self.product.right.source
+        lead = [substitute(substitute(i, self.product.values), place.batch) for i in self.product.right.indices[:-4]]
+        return offset_of(source, [*lead, panel, const(0), const(0), const(0)])
+
+    def step_of(self, place: _Strip, sums: Buffer, base: Expr, g: Expr) -> Any:
+        """Add one group of products to every sum."""
+        dot, lanes = self.product.dot, self.lanes
+        weights = self.views.flat(self.product.right.source)
+        spread = lanes * dot.group
+        statements: list[Any] = []
+        for i in range(place.tile.rows):
+            group = _load(place.factors, g * dot.group + i * self.stride, dot.group)
+            left = _copies(group, dot, lanes)
+            for v in range(self.vectors):
+                right = _load(weights, base + g * self.step + v * spread, spread)
+                at = tirx.Ramp(const(i * place.tile.columns + v * lanes), const(1), lanes)
+                value = dot.apply(tirx.BufferLoad(sums, [at]), left, right, lanes)
+                statements.append(tirx.BufferStore(sums, value, [at]))
+        return sequence(statements)
+
+    # Results
+
+    def stored(self, tile: Tile, sums: Buffer, place: _Strip, panel: Expr) -> Any:
+        """Whole panels from registers, else the columns that there are through a copy of the sums."""
+        columns, width = as_index(self.product.columns.extent), self.product.width
+        known = static(columns)
+        spilled = local("spilled", tile.rows * tile.columns, "int32")
+        rest = columns - panel * width if known is None else const(known % width)
+        lanes = 1 if self.product.finish.scalar else self.lanes
+
+        def element(i: Expr, column: Expr) -> Any:
+            return self.store(place, panel, i, column, tirx.BufferLoad(spilled, [i * tile.columns + column]))
+
+        through = sequence(
+            [
+                tirx.AllocBuffer(spilled),
+                copy(tile, sums, spilled),
+                loop("i", tile.rows, lambda i: sequence(pieces("j", rest, lanes, partial(element, i)))),
+            ]
+        )
+        if lanes == 1:
+            rest = tirx.min(const(width), columns - panel * width)
+            return sequence(
+                [
+                    tirx.AllocBuffer(spilled),
+                    copy(tile, sums, spilled),
+                    loop("i", tile.rows, lambda i: loop("j", rest, partial(element, i))),
+                ]
+            )
+        if known is not None and known < width:
+            return through
+        whole = each_vector(tile, lambda i, c, at: self.store(place, panel, i, c, tirx.BufferLoad(sums, [at])))
+        if known is not None and known % width == 0:
+            return whole
+        return tirx.IfThenElse(panel * width + width <= columns, whole, through)
+
+    def store(self, place: _Strip, panel: Expr, row: Expr, column: Expr, value: Expr) -> Any:
+        product = self.product
+        at = {product.rows.var: place.row + row, product.columns.var: panel * product.width + column}
+        return substitute(product.finish(value, product.values), {**place.batch, **at})
+
+
+def _load(buffer: Buffer, offset: Expr, count: int) -> Expr:
+    return tirx.BufferLoad(buffer, [offset if count == 1 else tirx.Ramp(offset, const(1), count)])
+
+
+def _copies(group: Expr, dot: Dot, lanes: int) -> Expr:
+    """A group of left factors in every lane."""
+    if dot.group == 1:
+        return tirx.Broadcast(group, lanes)
+    spread = tirx.Broadcast(tirx.reinterpret("int32", group), lanes)
+    return tirx.reinterpret(f"{dot.left}x{lanes * dot.group}", spread)
+
+
+def _at_height(strip: Callable[[int, Expr], Any], height: int, start: Expr, index: Expr) -> Any:
+    return strip(height, start + index * height)

@@ -1,0 +1,51 @@
+"""The end of a reduction: what is stored once a value is complete, with any epilogue applied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import ir, tirx
+
+from deploykit.compiler.schedules.kernel.access import Views
+from deploykit.compiler.schedules.kernel.loops import dtype_of
+from deploykit.compiler.schedules.kernel.stages import Buffer, Expr, Stage, replace_loads, substitute
+from deploykit.compiler.schedules.pointwise.elementwise import guarded
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Stores the finished value of a stage. `store` is through flat views and over the stage's axes; its loads of
+    `own` stand for the value. `plain` is the same with zeros for the value, for the analysis of its other accesses;
+    `scalar` says that it has no vector form."""
+
+    store: Any
+    own: Buffer
+    plain: Any
+    scalar: bool
+
+    def __call__(self, value: Expr, axes: Mapping[ir.Var, Expr]) -> Any:
+        """The store of `value` where the axes have the given values."""
+        at = substitute(self.store, axes)
+        return tirx.BufferStore(at.buffer, self._replaced(at.value, value), at.indices)
+
+    def _replaced(self, node: Any, value: Expr) -> Any:
+        return replace_loads(node, lambda load: value if load.source.same_as(self.own) else load)
+
+
+def finish_of(stage: Stage, views: Views) -> Finish:
+    """How the reduced values of `stage` are stored."""
+    assert stage.store is not None
+    own = stage.store.buffer
+    if stage.epilogue is None:
+        at = stage.store.indices
+        final = tirx.BufferStore(own, tirx.BufferLoad(own, at), at)
+    else:
+        final = stage.epilogue
+
+    def erased(load: Any) -> Any:
+        return tirx.const(0, dtype_of(load)) if load.source.same_as(own) else load
+
+    plain = tirx.BufferStore(final.buffer, replace_loads(final.value, erased), final.indices)
+    return Finish(views.store(final), views.flat(own), plain, guarded(final.value))

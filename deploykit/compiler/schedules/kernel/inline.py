@@ -1,0 +1,136 @@
+"""Inlining: pointwise stages disappear into the stages that read them.
+
+Takes any nest. A pointwise stage that writes a temporary is substituted into its readers, unless
+
+* an opaque statement or an anchor (a stage with a `deploykit.anchor` annotation) reads the temporary;
+* it calls a transcendental function and would be evaluated more than once per element;
+* the readers would grow beyond `MAX_NODES` expression nodes.
+
+Temporaries that nobody reads any more are dropped together with their stages. Indices that arise from substitution
+are simplified under the ranges of the reader's axes, so a reshape between two shapes becomes a plain index again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tvm import ir, sym, tirx
+
+from deploykit.compiler.schedules.kernel.loops import dtype_of
+from deploykit.compiler.schedules.kernel.stages import (
+    Axis,
+    Buffer,
+    Expr,
+    Nest,
+    Opaque,
+    Stage,
+    analyzer,
+    call_name,
+    collect,
+    replace_loads,
+    substitute,
+)
+
+ANCHOR = "deploykit.anchor"
+MAX_NODES = 400
+_CHEAP_CALLS = frozenset({"if_then_else", "likely", "fabs", "reinterpret", "floor", "ceil", "trunc", "sqrt"})
+
+
+def inline(nest: Nest) -> Nest:
+    """`nest` without the pointwise stages that can be folded into their readers."""
+    stages = list(nest.stages)
+    temporaries = list(nest.temporaries)
+    position = 0
+    while position < len(stages):
+        stage = stages[position]
+        target = _temporary(stage, temporaries)
+        if target is None or isinstance(stage, Opaque) or not _inlinable(stage, target, stages):
+            position += 1
+            continue
+        readers = [other for other in stages if other is not stage]
+        stages = [other if isinstance(other, Opaque) else _absorb(other, stage, target) for other in readers]
+        temporaries.remove(target)
+    return replace(nest, stages=tuple(stages), temporaries=tuple(temporaries))
+
+
+def _temporary(stage: Stage | Opaque, temporaries: Sequence[Buffer]) -> Buffer | None:
+    if isinstance(stage, Opaque) or not stage.pointwise:
+        return None
+    target = stage.outputs[0]
+    return target if any(target.same_as(buffer) for buffer in temporaries) else None
+
+
+def _inlinable(stage: Stage, target: Buffer, stages: Sequence[Stage | Opaque]) -> bool:
+    assert stage.store is not None
+    if any(load.source.same_as(target) for load in stage.loads) or ANCHOR in stage.annotations:
+        return False
+    size = len(collect(stage.store.value, ir.Expr))
+    heavy = is_heavy(stage.store.value)
+    evaluations = 0
+    for other in stages:
+        if other is stage:
+            continue
+        if isinstance(other, Opaque):
+            if any(buffer.same_as(target) for buffer in other.touched):
+                return False
+            continue
+        reads = [load for load in other.loads if load.source.same_as(target)]
+        if reads and ANCHOR in other.annotations:
+            return False
+        if any(buffer.same_as(target) for buffer in other.outputs):
+            return False
+        evaluations += sum(2 if _rereads(other, load) else 1 for load in reads)
+        if len(collect(other.body, ir.Expr)) + size * len(reads) > MAX_NODES and len(reads) > 1:
+            return False
+    return evaluations <= 1 or not heavy
+
+
+def _rereads(stage: Stage, load: Any) -> bool:
+    """Whether one element of the loaded buffer is read for several iterations of `stage`, as far as one can tell."""
+    if any(collect(index, ir.TensorLoad) for index in load.indices):
+        return True
+    used = {var for index in load.indices for var in collect(index, ir.Var)}
+    return any(axis.var not in used and axis.static != 1 for axis in (*stage.axes, *stage.reduce))
+
+
+def is_heavy(value: Expr) -> bool:
+    """Whether evaluating `value` twice costs more than storing and loading it."""
+    return any(call_name(call) not in _CHEAP_CALLS for call in collect(value, ir.Call))
+
+
+def _absorb(reader: Stage, producer: Stage, target: Buffer) -> Stage:
+    if not any(load.source.same_as(target) for load in reader.loads):
+        return reader
+    assert producer.store is not None
+    value = producer.store.value
+    known = analyzer((*reader.axes, *reader.reduce))
+
+    def rewrite(load: Any) -> Any:
+        if not load.source.same_as(target):
+            return load
+        replaced = substitute(value, _bindings(producer.axes, load.indices))
+        return replace_loads(replaced, lambda inner: _simplified(inner, known))
+
+    return Stage(
+        reader.name,
+        reader.axes,
+        reader.reduce,
+        replace_loads(reader.body, rewrite),
+        reader.init,
+        reader.annotations,
+    )
+
+
+def _bindings(axes: Sequence[Axis], indices: Sequence[Expr]) -> dict[ir.Var, Expr]:
+    return {
+        axis.var: index if dtype_of(index) == dtype_of(axis.var) else index.astype(dtype_of(axis.var))
+        for axis, index in zip(axes, indices, strict=True)
+    }
+
+
+def _simplified(load: Any, known: sym.Analyzer) -> Any:
+    if all(isinstance(index, ir.Var | tirx.IntImm) for index in load.indices):
+        return load
+    return tirx.BufferLoad(load.source, [known.simplify(index) for index in load.indices])

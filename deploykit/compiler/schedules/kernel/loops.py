@@ -1,0 +1,212 @@
+"""Small builders of loops, local buffers and vector expressions, used by every rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, tirx
+
+from deploykit.compiler.schedules.kernel.stages import Axis, Buffer, Expr, collect, sequence, substitute
+
+Body = Callable[[Expr], Any]
+
+
+def const(value: int) -> Expr:
+    """An int64 constant."""
+    return tirx.IntImm("int64", value)
+
+
+def as_index(value: Expr | int) -> Expr:
+    """`value` as an int64 expression."""
+    if isinstance(value, int):
+        return const(value)
+    return value if dtype_of(value) == "int64" else value.astype("int64")
+
+
+def index_of(axis: Axis, value: Expr) -> Expr:
+    """`value` as an expression of the dtype of the axis that it stands for."""
+    dtype = dtype_of(axis.var)
+    return value if dtype_of(value) == dtype else value.astype(dtype)
+
+
+def dtype_of(value: Expr) -> str:
+    """The element type of an expression or buffer, such as `float32`."""
+    return str(value.ty.dtype)
+
+
+def bits_of(dtype: str) -> int:
+    """Bits of one element in memory; a bool takes a byte."""
+    digits = "".join(character for character in dtype if character.isdigit())
+    return int(digits) if digits else 8
+
+
+def static(value: Expr | int) -> int | None:
+    """The value of a constant."""
+    if isinstance(value, int):
+        return value
+    return int(value) if isinstance(value, tirx.IntImm) else None
+
+
+def loop(name: str, extent: Expr | int, body: Body, kind: Any = tirx.ForKind.SERIAL) -> Any:
+    """`for name in range(extent): body(name)`; nothing or a single copy where the extent is the constant 0 or 1."""
+    count = static(extent)
+    if count == 0:
+        return sequence([])
+    if count == 1:
+        return body(const(0))
+    var = ir.Var(name, "int64")
+    return tirx.For(var, const(0), as_index(extent), kind, body(var))
+
+
+class Code:
+    """Statements in the making, with names for values that are computed once."""
+
+    def __init__(self) -> None:
+        self._statements: list[Any] = []
+
+    def let(self, name: str, value: Expr) -> Expr:
+        """An integer evaluated here, unless it is a constant or a variable anyway."""
+        if isinstance(value, ir.Var | tirx.IntImm):
+            return value
+        var = ir.Var(name, dtype_of(value))
+        self.add(tirx.Bind(var, value))
+        return var
+
+    def add(self, *statements: Any) -> None:
+        self._statements.extend(statements)
+
+    def statement(self) -> Any:
+        return sequence(self._statements)
+
+
+def evaluated_once(body: Any) -> Any:
+    """`body` with every named value in a local of one element.
+
+    Simplification copies the value of a name to all its uses, and what LLVM is given would grow with the depth of the
+    names; a local keeps its value apart and becomes a register in the end.
+    """
+    binds = collect(body, tirx.Bind)
+    cells = {bind.var: local(bind.var.name, 1, dtype_of(bind.var)) for bind in binds}
+    if not cells:
+        return body
+
+    def use(var: Any, kind: tvm_ffi.DefRegionKind) -> Any:
+        cell = cells.get(var) if kind == tvm_ffi.DefRegionKind.NONE else None
+        return var if cell is None else tirx.BufferLoad(cell, [const(0)])
+
+    def block(statements: Any) -> Any:
+        flat: list[Any] = []
+        for statement in statements.seq:
+            if isinstance(statement, tirx.Bind):
+                cell = cells[statement.var]
+                flat += [tirx.AllocBuffer(cell), tirx.BufferStore(cell, statement.value, [const(0)])]
+            elif isinstance(statement, tirx.SeqStmt):
+                flat += statement.seq
+            else:
+                flat.append(statement)
+        return tirx.SeqStmt(flat)
+
+    return tvm_ffi.structural_map(body, (tirx.SeqStmt, block), with_def_region_kind=(ir.Var, use))
+
+
+def nested(axes: Sequence[Axis], body: Any, parallel: bool = False) -> Any:
+    """`body` under loops over fresh copies of `axes`, the first one outermost and, if asked for, parallel.
+
+    A parallel loop over few iterations takes in the loops inside of it, as far as there is work to share out.
+    """
+    if parallel:
+        count = _shared_out(axes)
+        if count > 1:
+            outer, inner = axes[:count], nested(axes[count:], body)
+            return collapsed(outer, inner)
+    fresh = [ir.Var(axis.var.name.removeprefix("v_"), dtype_of(axis.var)) for axis in axes]
+    body = substitute(body, dict(zip((axis.var for axis in axes), fresh, strict=True)))
+    for position, (axis, var) in reversed(list(enumerate(zip(axes, fresh, strict=True)))):
+        kind = tirx.ForKind.PARALLEL if parallel and position == 0 else tirx.ForKind.SERIAL
+        body = tirx.For(var, tirx.IntImm(dtype_of(var), 0), axis.extent, kind, body)
+    return body
+
+
+ENOUGH = 64
+"""Iterations of a parallel loop that are known to be enough to share out."""
+
+
+def _shared_out(axes: Sequence[Axis]) -> int:
+    """How many leading axes a parallel loop stands for; a symbolic extent may be 1."""
+    known = 1
+    for count, axis in enumerate(axes):
+        if known >= ENOUGH:
+            return count
+        known *= axis.static or 1
+    return len(axes)
+
+
+def collapsed(axes: Sequence[Axis], body: Any) -> Any:
+    """`body` under one parallel loop over all of `axes`."""
+    extents = [as_index(axis.extent) for axis in axes]
+    total = extents[0]
+    for extent in extents[1:]:
+        total = total * extent
+
+    def at(index: Expr) -> Any:
+        code = Code()
+        values: dict[ir.Var, Expr] = {}
+        for axis, place in zip(axes, unravel(index, extents), strict=True):
+            value = code.let(axis.var.name.removeprefix("v_"), place)
+            values[axis.var] = index_of(axis, value)
+        code.add(substitute(body, values))
+        return code.statement()
+
+    return loop("task", total, at, tirx.ForKind.PARALLEL)
+
+
+def vectorized(lanes: int, body: Body) -> Any:
+    """`body` for `lanes` consecutive indices at once."""
+    return loop("lane", lanes, body, tirx.ForKind.VECTORIZED)
+
+
+def unrolled(name: str, extent: int, body: Body, spelled: bool) -> Any:
+    """`body` for every index, side by side in the code: spelled out here or, else, when the kernel is lowered."""
+    if spelled:
+        return sequence([body(const(index)) for index in range(extent)])
+    return loop(name, extent, body, tirx.ForKind.UNROLLED)
+
+
+def main_and_tail(name: str, extent: Expr | int, lanes: int, body: Body) -> list[Any]:
+    """`body` over `range(extent)`: whole vectors first, then single elements."""
+    count = static(extent)
+    if lanes == 1 or (count is not None and count < lanes):
+        return [loop(name, extent, body)]
+    whole: Expr | int = tirx.floordiv(extent, const(lanes)) if count is None else count // lanes
+    main = loop(name, whole, lambda outer: vectorized(lanes, lambda lane: body(outer * lanes + lane)))
+    if count is not None and count % lanes == 0:
+        return [main]
+    rest: Expr | int = tirx.floormod(extent, const(lanes)) if count is None else count % lanes
+    return [main, loop(f"{name}_tail", rest, lambda inner: body(whole * lanes + inner))]
+
+
+def local(name: str, size: int, dtype: str) -> Buffer:
+    """A buffer of `size` elements that lives in registers or on the stack."""
+    return tirx.decl_buffer((size,), dtype, name, scope="global")
+
+
+def without_units(axes: Sequence[Axis]) -> tuple[tuple[Axis, ...], dict[ir.Var, Expr]]:
+    """The axes that are not of extent 1, and the value 0 for those that are."""
+    units = {axis.var: tirx.IntImm(dtype_of(axis.var), 0) for axis in axes if axis.static == 1}
+    return tuple(axis for axis in axes if axis.var not in units), units
+
+
+def unravel(index: Expr, extents: Sequence[Expr]) -> list[Expr]:
+    """The row-major coordinates of `index`, which is not negative, in a box of `extents`; the first does not matter."""
+    coordinates: list[Expr] = []
+    for position, extent in reversed(list(enumerate(extents))):
+        if position == 0:
+            coordinates.append(index)
+        elif static(extent) == 1:
+            coordinates.append(const(0))
+        else:
+            coordinates.append(tirx.truncmod(index, extent))
+            index = tirx.truncdiv(index, extent)
+    return coordinates[::-1]

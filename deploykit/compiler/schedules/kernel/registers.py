@@ -1,0 +1,90 @@
+"""Sums of imperative kernels, as many at a time as a device has registers for.
+
+    for k:                       for k:
+        a[lanes] += x[k] y[k]        a[lanes] += x[k] y[k]
+        b[lanes] += x[k] z[k]    for k:
+                                     b[lanes] += x[k] z[k]
+
+The left loop is the better one while all sums stay in registers; where they do not, each step of it would load and
+store them. A loop is divided where all that it does is to add to sums: statements over whole vectors of one length,
+each to a local array that no other statement of the loop reads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, tirx
+
+from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.schedules.kernel.loops import bits_of, dtype_of, static
+from deploykit.compiler.schedules.kernel.stages import collect, sequence, substitute
+
+OPERANDS = 4
+"""Registers for what is added."""
+
+
+def fit_registers(body: Any, device: Device) -> Any:
+    """`body` with its loops over sums divided into loops whose sums fit."""
+    if not device.vector_bits:
+        return body
+
+    def divided(loop: tirx.For) -> Any:
+        sums = _sums(loop)
+        if not sums:
+            return loop
+        vectors = max(_vectors(statement, device) for statement in sums)
+        most = max(1, (device.vector_registers - OPERANDS) // vectors)
+        count = max(n for n in range(1, most + 1) if len(sums) % n == 0)
+        if count == len(sums):
+            return loop
+        return sequence([_again(loop, sums[start : start + count]) for start in range(0, len(sums), count)])
+
+    return tvm_ffi.structural_map(body, (tirx.For, divided))
+
+
+def _sums(loop: tirx.For) -> list[tirx.For]:
+    """The statements of a loop that only adds to sums, each independent of the others; else none."""
+    statements = list(loop.body.seq) if isinstance(loop.body, tirx.SeqStmt) else []
+    if loop.kind != tirx.ForKind.SERIAL or not all(_is_sum(statement) for statement in statements):
+        return []
+    targets = [statement.body.buffer for statement in statements]
+    for target, statement in zip(targets, statements, strict=True):
+        loaded = [load.source for load in collect(statement, ir.TensorLoad)]
+        if any(source.same_as(other) for source in loaded for other in targets if not other.same_as(target)):
+            return []
+    distinct = all(not a.same_as(b) for n, a in enumerate(targets) for b in targets[:n])
+    return statements if distinct and len({static(statement.extent) for statement in statements}) == 1 else []
+
+
+def _is_sum(statement: Any) -> bool:
+    """Whether a statement is `local[lane] = local[lane] + ...` for all lanes of a vector."""
+    if not isinstance(statement, tirx.For) or statement.kind != tirx.ForKind.VECTORIZED:
+        return False
+    store = statement.body
+    if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tirx.Add) or len(store.indices) != 1:
+        return False
+    held = store.value.a
+    return (
+        isinstance(held, ir.TensorLoad)
+        and store.indices[0].same_as(statement.loop_var)
+        and held.source.same_as(store.buffer)
+        and held.indices[0].same_as(statement.loop_var)
+        and not any(load.source.same_as(store.buffer) for load in collect(store.value.b, ir.TensorLoad))
+        and static(statement.extent) is not None
+    )
+
+
+def _vectors(statement: tirx.For, device: Device) -> int:
+    """Registers that a sum takes."""
+    bits = (static(statement.extent) or 1) * bits_of(dtype_of(statement.body.buffer))
+    return -(-bits // device.vector_bits)
+
+
+def _again(loop: tirx.For, statements: list[Any]) -> Any:
+    """The loop with these statements only."""
+    var = ir.Var(loop.loop_var.name, dtype_of(loop.loop_var))
+    return substitute(
+        tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, sequence(statements)), {loop.loop_var: var}
+    )

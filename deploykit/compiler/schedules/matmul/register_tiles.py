@@ -1,0 +1,417 @@
+"""Matrix products by register tiles.
+
+Takes the `matmul` anchor with its right operand in one of two forms:
+
+* packed: `left[..., m, k] * right[..., n // w, k, n % w]`, where `w` is the width of a panel (the annotation
+  `deploykit.panel`), the last panel filled up with zeros;
+* as it is, with neighbouring columns next to each other. Each unit of work packs the panels that it uses, a chunk of
+  the depth at a time; up to `FEW` rows read whole panels in place.
+
+Batch dims that the left operand and the result run through like rows, and the right operand not at all, become rows.
+
+A unit of work is some rows by some panels. For each chunk of the depth (`blocking`), the rows are cut into register
+tiles of a few heights (`tile_heights`), so no operand is padded. Where rows of packed panels are copied, the panels of
+the unit pass by one tile after the other, else the tiles by one panel after the other. Between chunks the sums lie in
+the result; with the last chunk they are complete, and the epilogue is applied.
+
+Declines other products: they are ordinary reductions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from tvm import ir, tirx
+
+from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.schedules.kernel.access import (
+    Access,
+    Views,
+    analyse,
+    fuse,
+    offset_of,
+    pinned,
+    static_stride,
+    values_of,
+)
+from deploykit.compiler.schedules.kernel.finish import finish_of
+from deploykit.compiler.schedules.kernel.inline import ANCHOR
+from deploykit.compiler.schedules.kernel.loops import (
+    Code,
+    as_index,
+    bits_of,
+    const,
+    dtype_of,
+    local,
+    loop,
+    main_and_tail,
+    static,
+    unravel,
+)
+from deploykit.compiler.schedules.kernel.stages import (
+    Axis,
+    Buffer,
+    Expr,
+    Stage,
+    collect,
+    is_zero,
+    replace_loads,
+    sequence,
+    substitute,
+)
+from deploykit.compiler.schedules.matmul.blocking import LINE, Blocking, blocking_for, ceil_div, packing, part
+from deploykit.compiler.schedules.matmul.tile import (
+    Tile,
+    gather,
+    panel_width,
+    part_sums,
+    prefetch,
+    products,
+    step,
+    tile_for,
+    zero,
+)
+from deploykit.compiler.schedules.matmul.tile_heights import heights_for, sizes_of
+from deploykit.compiler.schedules.matmul.tile_stores import Place, Results
+
+PANEL = "deploykit.panel"
+"""Annotation of a product with a packed right operand: the width of its panels."""
+
+FEW = 4
+"""Rows that do not make up for packing a panel."""
+
+AHEAD = 32
+"""Steps of the depth by which panels are asked for before they are used."""
+
+
+@dataclass(frozen=True)
+class _Product:
+    """One product: loops over `batch`, then `rows` x `columns` results, each a sum over `depth` of `left` times
+    `right`, which is an element of packed `panels` or else over the axes."""
+
+    batch: tuple[Axis, ...]
+    rows: Axis
+    columns: Axis
+    depth: Axis
+    left: Expr
+    right: Expr
+    panels: Buffer | None
+    width: int
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """A unit of work: values of the batch loops, its first row and panel and how many there are."""
+
+    batch: dict[ir.Var, Expr]
+    row: Expr
+    rows: Expr
+    panel: Expr
+    panels: Expr
+
+
+@dataclass(frozen=True)
+class _Strip:
+    """A tile's rows for a chunk of the depth: values of the batch loops, the first row and the last one of the unit of
+    work, how many rows that has, the chunk, its first step and how many there are. `base` is the first panel that is
+    packed; with `direct`, the right operand is read in place."""
+
+    tile: Tile
+    batch: dict[ir.Var, Expr]
+    row: Expr
+    last: Expr
+    rows: Expr
+    chunk: Expr
+    first: Expr
+    steps: Expr
+    base: Expr
+    direct: bool
+
+
+def matmul(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+    """Statements that compute `stage`, or why it is not a product that is computed by tiles."""
+    if stage.annotations.get(ANCHOR) != "matmul":
+        return "no matrix product"
+    combine = stage.combine
+    if combine is None or not isinstance(combine.source, tirx.Mul):
+        return "its sum is not one of products"
+    finish = finish_of(stage, views)
+    axes = (*stage.axes, *stage.reduce)
+    found = analyse([finish.plain, combine.source], axes)
+    left, right = (analyse([side], axes)[0] for side in (combine.source.a, combine.source.b))
+    packed = PANEL in stage.annotations
+    if not packed and not _by_columns(stage, left, right):
+        return "its columns are not next to each other"
+    if not packed and device.lanes(8) == 1:
+        return "there are no vectors to pack it for"
+    fused = fuse(axes, found, pinned([finish.plain.value, combine.source], axes), range(len(stage.axes) - 1))
+    values = values_of(fused, stage.axes[:-1])
+    like_rows = bool(fused) and is_zero(right.strides[fused[-1].inner])
+    rows = fused.pop().axis if like_rows else Axis(ir.Var("row", "int64"), const(1))
+    dtype, columns, depth = dtype_of(combine.source), stage.axes[-1], stage.reduce[0]
+    width = int(stage.annotations[PANEL]) if packed else panel_width(device, dtype, columns.extent)
+    tile = tile_for(device, dtype, max(1, width // device.lanes(bits_of(dtype))))
+    results = Results(finish, values, rows, columns, width)
+    resumable = results.dtype == dtype
+    if packed:
+        blocking = blocking_for(device, tile, depth.extent, columns.extent, resumable=resumable)
+    else:
+        found_blocking = packing(device, tile, depth.extent, resumable=resumable)
+        if found_blocking is None:
+            return "its sums have another type than its result, and are too deep to pack at once"
+        blocking = found_blocking
+    product = _Product(
+        tuple(group.axis for group in fused),
+        rows,
+        columns,
+        depth,
+        substitute(views.value(combine.source.a), values),
+        substitute(combine.source.b if packed else views.value(combine.source.b), values),
+        right.buffer if packed else None,
+        width,
+    )
+    return [_Emitter(product, results, tile, blocking, views, device).units()]
+
+
+def _by_columns(stage: Stage, left: Access, right: Access) -> bool:
+    """Whether there are columns along the last axis, next to each other in the right operand."""
+    last = len(stage.axes) - 1
+    if last < 0 or stage.axes[-1].static == 1 or len(stage.reduce) != 1:
+        return False
+    return static_stride(right.strides[last]) == 1 and static_stride(left.strides[last]) == 0
+
+
+class _Emitter:
+    """Emits the loops of one product."""
+
+    def __init__(
+        self, product: _Product, results: Results, tile: Tile, blocking: Blocking, views: Views, device: Device
+    ) -> None:
+        self.product, self.results, self.tile, self.blocking, self.views = product, results, tile, blocking, views
+        self.device = device
+        self.kind = tirx.ForKind.PARALLEL if device.parallel else tirx.ForKind.SERIAL
+        steps = static(blocking.depth) or 0
+        self.copied = local("copied", tile.rows * blocking.pitch, tile.dtype) if blocking.pitch else None
+        size = blocking.panels * steps * tile.columns
+        self.packed = local("packed", size, tile.dtype) if blocking.packs else None
+        self.heights = heights_for(tile)
+        self.spilled = local("spilled", tile.rows * tile.columns, tile.dtype)
+        self.count = ceil_div(as_index(product.columns.extent), const(product.width))
+        self.blocks, self.stretches = blocking.units(as_index(product.rows.extent), self.count, bool(product.batch))
+
+    def units(self) -> Any:
+        """All units of work; those of the same panels follow each other."""
+        product = self.product
+        rows = as_index(product.rows.extent)
+        extents = [*(as_index(axis.extent) for axis in product.batch), self.stretches, self.blocks]
+
+        def unit(index: Expr) -> Any:
+            code = Code()
+            counts = [code.let("count", extent) for extent in extents]
+            *lead, stretch, block = (code.let("place", place) for place in unravel(index, counts))
+            batch = {axis.var: value for axis, value in zip(product.batch, lead, strict=True)}
+            row, height = part(code, "row", rows, counts[-1], block)
+            panel, width = part(code, "panel", self.count, counts[-2], stretch)
+            self.unit(code, _Unit(batch, row, height, panel, width))
+            return code.statement()
+
+        total = extents[0]
+        for extent in extents[1:]:
+            total = total * extent
+        return loop("task", total, unit, self.kind)
+
+    def unit(self, code: Code, unit: _Unit) -> None:
+        buffers = (self.copied, self.packed, self.spilled)
+        code.add(*(tirx.AllocBuffer(buffer) for buffer in buffers if buffer is not None))
+        counts = self.heights.counts(code, unit.rows, sizes_of(self.product.rows.extent, self.blocks))
+
+        def panels(chunk: Expr) -> Any:
+            inner = Code()
+            first = inner.let("first", chunk * self.blocking.depth)
+            steps = inner.let("steps", self.blocking.length(chunk))
+            last = unit.row + unit.rows - 1
+            strip = _Strip(
+                self.tile, unit.batch, unit.row, last, unit.rows, chunk, first, steps, const(0), direct=False
+            )
+            if self.packed is not None:
+                groups = ceil_div(unit.panels, const(self.blocking.panels))
+                inner.add(loop("group", groups, lambda g: self.group(strip, unit, counts, g)))
+            elif self.copied is not None:
+                inner.add(self.strips(strip, counts, unit.panel, unit.panels))
+            else:
+                one = const(1)
+                inner.add(loop("panel", unit.panels, lambda p: self.strips(strip, counts, unit.panel + p, one)))
+            return inner.statement()
+
+        code.add(loop("chunk", self.blocking.chunks, panels))
+
+    def group(self, strip: _Strip, unit: _Unit, counts: Sequence[tuple[int, Expr]], index: Expr) -> Any:
+        """All tiles by some panels, for a chunk of the depth; packed before that where it is worth it."""
+        code = Code()
+        taken = index * self.blocking.panels
+        base = code.let("base", unit.panel + taken)
+        count = code.let("panels", tirx.min(const(self.blocking.panels), unit.panels - taken))
+        strip = replace(strip, base=base)
+        pack = loop("panel", count, lambda p: self.packs(strip, base + p))
+        through = sequence([pack, self.strips(strip, counts, base, count)])
+        low = set().union(*(self.heights.cut(rows) for rows in range(1, FEW + 1)))
+        few = [(height, number) for height, number in counts if height in low]
+        if not few:
+            code.add(through)
+            return code.statement()
+        direct = self.strips(replace(strip, direct=True), few, base, count)
+        columns = as_index(self.product.columns.extent)
+        in_place = tirx.all(unit.rows <= FEW, (base + count) * self.product.width <= columns)
+        code.add(tirx.IfThenElse(in_place, direct, through))
+        return code.statement()
+
+    def packs(self, strip: _Strip, panel: Expr) -> Any:
+        """Copy a chunk of a panel, with zeros for columns that do not exist."""
+        width, lanes = self.product.width, strip.tile.lanes
+
+        def move(k: Expr, column: Expr) -> Any:
+            at = self.packed_at(strip, panel, k, column)
+            return tirx.BufferStore(self.packed, self.right(strip, panel, k, column), [at])
+
+        def clear(k: Expr, column: Expr) -> Any:
+            at = self.packed_at(strip, panel, k, column)
+            return tirx.BufferStore(self.packed, tirx.const(0, strip.tile.dtype), [at])
+
+        def row(columns: Expr, body: Callable[[Expr, Expr], Any]) -> Callable[[Expr], Any]:
+            return lambda k: sequence(main_and_tail("j", columns, lanes, partial(body, k)))
+
+        valid = self.results.valid(panel)
+        whole = loop("k", strip.steps, row(const(width), move))
+        rest = loop("k", strip.steps, lambda k: sequence([row(const(width), clear)(k), row(valid, move)(k)]))
+        return self.results.full(panel, whole, rest)
+
+    def strips(self, strip: _Strip, counts: Sequence[tuple[int, Expr]], panel: Expr, panels: Expr) -> Any:
+        """Tiles of all rows of the unit by some panels, for one chunk of the depth."""
+        code = Code()
+        row = strip.row
+        for height, count in counts:
+            high = replace(strip, tile=replace(self.tile, rows=height), row=row)
+            code.add(loop("t", count, partial(self.strip, high, panel, panels)))
+            row = code.let("row", row + count * height)
+        return code.statement()
+
+    def strip(self, strip: _Strip, panel: Expr, panels: Expr, index: Expr) -> Any:
+        strip = replace(strip, row=strip.row + index * strip.tile.rows)
+        passing = loop("panel", panels, lambda p: self.block(strip, panel + p))
+        if self.copied is None or strip.direct:
+            return passing
+        lanes, target, pitch = strip.tile.lanes, self.copied, self.blocking.pitch
+
+        def move(i: Expr, k: Expr) -> Any:
+            return tirx.BufferStore(target, self.left(strip, i, k), [i * pitch + k])
+
+        rows = loop("i", strip.tile.rows, lambda i: sequence(main_and_tail("k", strip.steps, lanes, partial(move, i))))
+        return sequence([rows, passing])
+
+    def block(self, strip: _Strip, panel: Expr) -> Any:
+        """One register tile: a chunk of the depth, then the epilogue."""
+        tile, results = strip.tile, self.results
+        parts = part_sums(tile)
+        sums = parts.scratch()
+        place = Place(strip.batch, partial(self.row, strip), panel)
+        steps = [tirx.AllocBuffer(sums), *results.ahead(place, tile), zero(parts, sums)]
+        body = self.sums(strip, panel, parts, sums)
+        done = results.finished(place, tile, sums, self.spilled)
+        if static(self.blocking.chunks) == 1:
+            return sequence([*steps, body, done])
+        resumed = tirx.IfThenElse(strip.chunk > 0, results.resumed(place, tile, sums, self.spilled), None)
+        paused = results.paused(place, tile, sums, self.spilled)
+        done = tirx.IfThenElse(strip.chunk == self.blocking.chunks - 1, done, paused)
+        return sequence([*steps, resumed, body, done])
+
+    def sums(self, strip: _Strip, panel: Expr, parts: Tile, sums: Buffer) -> Any:
+        """Add the products of a chunk of the depth to the sums of a tile, or to `parts` of those of a single row, for
+        as many stretches of the depth side by side: a panel comes from memory faster in several streams than in one."""
+        tile = strip.tile
+
+        def left(i: Expr, k: Expr) -> Expr:
+            if self.copied is None or strip.direct:
+                return self.left(strip, i, k)
+            return tirx.BufferLoad(self.copied, [i * self.blocking.pitch + k])
+
+        def right(k: Expr, column: Expr) -> Expr:
+            if self.packed is None or strip.direct:
+                return self.right(strip, panel, k, column)
+            return tirx.BufferLoad(self.packed, [self.packed_at(strip, panel, k, column)])
+
+        def single(k: Expr) -> Any:
+            outer = step(tile, sums, lambda i: left(i, k), partial(right, k))
+            return sequence([*self.ahead(strip, panel, k), outer])
+
+        def one() -> Any:
+            return loop("k", strip.steps, single)
+
+        def split(streams: int, together: Callable[[Callable[[Expr], Expr]], Any]) -> Any:
+            whole = tirx.truncdiv(strip.steps, const(streams))
+            rest = loop("k", strip.steps - whole * streams, lambda k: single(whole * streams + k))
+            return sequence([loop("k", whole, lambda k: together(lambda part: part * whole + k)), rest])
+
+        def several(at: Callable[[Expr], Expr]) -> Any:
+            asked = [prefetch for part in range(parts.rows) for prefetch in self.ahead(strip, panel, at(const(part)))]
+            added = products(parts, sums, lambda i, column: left(const(0), at(i)) * right(at(i), column))
+            return sequence([*asked, added])
+
+        if parts is not tile:
+            return sequence([split(parts.rows, several), gather(tile, sums, parts.rows)])
+        streams = self.streams(tile)
+        if streams == 1:
+            return one()
+        spread = split(streams, lambda at: sequence([single(at(const(part))) for part in range(streams)]))
+        return tirx.IfThenElse(strip.rows <= tile.rows, spread, one())
+
+    def streams(self, tile: Tile) -> int:
+        """In how many streams a tile of several rows reads its panel, where they are all that there are: in several
+        where the operand comes from memory, and nothing can ask for it ahead."""
+        depth, columns = static(self.product.depth.extent), static(self.product.columns.extent)
+        if self.product.panels is None or depth is None or columns is None:
+            return 1
+        large = depth * columns * bits_of(tile.dtype) // 8 > self.device.l2_bytes
+        few = tile.rows == min((height for height in self.heights.menu if height > 1), default=1)
+        return self.device.streams if large and few else 1
+
+    def ahead(self, strip: _Strip, panel: Expr, k: Expr) -> list[Any]:
+        """Asks for the cache lines that are read of the right operand some steps later."""
+        tile = strip.tile
+        if tile.lanes == 1:
+            return []
+        columns = [const(column) for column in range(0, tile.columns, LINE * 8 // bits_of(tile.dtype))]
+        if self.packed is not None and not strip.direct:
+            places = [self.packed_at(strip, panel, k + AHEAD, column) for column in columns]
+            return [prefetch(tirx.BufferLoad(self.packed, [place])) for place in places]
+        elements = [self.right(strip, panel, k + AHEAD, column) for column in columns]
+        return [prefetch(collect(element, ir.TensorLoad)[0]) for element in elements]
+
+    def row(self, strip: _Strip, row: Expr) -> Expr:
+        """A row of the tile; the last one of the unit of work in place of those beyond it."""
+        at = strip.row + row
+        return tirx.min(at, strip.last) if strip.tile.rows in self.heights.beyond else at
+
+    def left(self, strip: _Strip, row: Expr, step: Expr) -> Expr:
+        at = {self.product.rows.var: self.row(strip, row), self.product.depth.var: strip.first + step}
+        return substitute(self.product.left, {**strip.batch, **at})
+
+    def packed_at(self, strip: _Strip, panel: Expr, step: Expr, column: Expr) -> Expr:
+        return ((panel - strip.base) * self.blocking.depth + step) * self.product.width + column
+
+    def right(self, strip: _Strip, panel: Expr, step: Expr, column: Expr) -> Expr:
+        product = self.product
+        depth = strip.first + step
+        if product.panels is None:
+            at = {product.depth.var: depth, product.columns.var: panel * product.width + column}
+            return substitute(product.right, {**strip.batch, **at})
+        flat = self.views.flat(product.panels)
+
+        def of_panel(load: Any) -> Any:
+            if not load.source.same_as(product.panels):
+                return load
+            return tirx.BufferLoad(flat, [offset_of(load.source, [*load.indices[:-3], panel, depth, column])])
+
+        return replace_loads(substitute(product.right, strip.batch), of_panel)

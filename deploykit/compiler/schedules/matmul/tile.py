@@ -1,0 +1,158 @@
+"""Register tiles: an outer product accumulated in registers, the core of matrix products and convolutions.
+
+A tile holds `rows` x `vectors` vectors of `lanes` partial sums. Each step of the reduced loops adds the product of one
+scalar per row with one element per column:
+
+    acc[i, j] += left(i) * right(j)        for i < rows, j < vectors * lanes
+
+All tile indices are constants in the emitted code, so that the sums stay in registers over all steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tvm import tirx
+
+from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.schedules.kernel.loops import bits_of, const, local, loop, static, unrolled, vectorized
+from deploykit.compiler.schedules.kernel.stages import Buffer, Expr, sequence
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The shape of a register tile and the type of its sums."""
+
+    rows: int
+    vectors: int
+    lanes: int
+    dtype: str
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+    def scratch(self) -> Buffer:
+        """A local buffer with one element for each sum, row-major."""
+        return local("tile", self.rows * self.columns, self.dtype)
+
+
+def tile_for(device: Device, dtype: str, vectors: int) -> Tile:
+    """The tile with `vectors` vectors a row, or columns where there are no vectors, that fills three quarters of the
+    registers, or has `CHAINS` rows of one vector."""
+    lanes = device.lanes(bits_of(dtype))
+    rows = max(1, device.vector_registers * 3 // 4 // vectors)
+    return Tile(min(rows, CHAINS) if vectors == 1 else rows, vectors, lanes, dtype)
+
+
+def panel_width(device: Device, dtype: str, columns: Expr) -> int:
+    """Columns of a packed panel: those of the tile that loads least for each product, or one vector where there are no
+    more columns."""
+    lanes = device.lanes(bits_of(dtype))
+    if lanes == 1:
+        return 4
+    count = static(columns)
+    return lanes if count is not None and count <= lanes else lanes * _panel_vectors(device)
+
+
+def _panel_vectors(device: Device) -> int:
+    """Vectors across a tile, among those whose operands fit into the registers beside the sums, and that do not read
+    panels faster than the second-level cache gives them."""
+    sums = device.vector_registers * 3 // 4
+
+    def loads(vectors: int) -> float:
+        rows = sums // vectors
+        return (rows + vectors) / (rows * vectors)
+
+    def fits(vectors: int) -> bool:
+        read = device.vector_bits // 8 * PRODUCTS_A_CYCLE
+        return sums + vectors + 2 <= device.vector_registers and read <= PANEL_BYTES_A_CYCLE * (sums // vectors)
+
+    return min([vectors for vectors in (1, 2, 4) if fits(vectors)] or [1], key=loads)
+
+
+CHAINS = 8
+"""Vectors of sums that keep the multipliers busy: the latency of a multiplication times how many begin in a cycle."""
+
+PRODUCTS_A_CYCLE, PANEL_BYTES_A_CYCLE = 2, 11
+"""Vectors multiplied and bytes of panels read in a cycle at most."""
+
+
+def each_vector(tile: Tile, body: Callable[[Expr, Expr, Expr], Any]) -> Any:
+    """`body(row, column, position in the sums)` for every sum, a vector at a time, all side by side in the code.
+
+    Without vectors, rows stand side by side in a loop over the columns, which C compilers turn into vectors and unroll.
+    """
+    if tile.lanes == 1:
+        return loop(
+            "j",
+            tile.columns,
+            lambda j: sequence([body(const(i), j, i * tile.columns + j) for i in range(tile.rows)]),
+        )
+
+    def vector(row: Expr, v: Expr) -> Any:
+        start = v * tile.lanes
+        at = row * tile.columns + start
+        return vectorized(tile.lanes, lambda lane: body(row, start + lane, at + lane))
+
+    return unrolled("i", tile.rows, lambda i: unrolled("v", tile.vectors, lambda v: vector(i, v), False), False)
+
+
+def zero(tile: Tile, sums: Buffer) -> Any:
+    """Clear all sums."""
+    nothing = tirx.const(0, tile.dtype)
+    return each_vector(tile, lambda _row, _column, at: tirx.BufferStore(sums, nothing, [at]))
+
+
+def fill(tile: Tile, sums: Buffer, value: Callable[[Expr, Expr], Expr]) -> Any:
+    """Set all sums to `value(row, column)`."""
+    return each_vector(tile, lambda row, column, at: tirx.BufferStore(sums, value(row, column), [at]))
+
+
+def step(tile: Tile, sums: Buffer, left: Callable[[Expr], Expr], right: Callable[[Expr], Expr]) -> Any:
+    """Add one outer product: `left(row) * right(column)`."""
+    return products(tile, sums, lambda row, column: left(row) * right(column))
+
+
+def products(tile: Tile, sums: Buffer, product: Callable[[Expr, Expr], Expr]) -> Any:
+    """Add `product(row, column)` to every sum."""
+
+    def add(row: Expr, column: Expr, at: Expr) -> Any:
+        return tirx.BufferStore(sums, tirx.BufferLoad(sums, [at]) + product(row, column), [at])
+
+    return each_vector(tile, add)
+
+
+def part_sums(tile: Tile) -> Tile:
+    """The sums of a tile of one row, kept apart for so many stretches of the depth, a row for each."""
+    return replace(tile, rows=-(-CHAINS // tile.vectors)) if tile.rows == 1 < tile.lanes else tile
+
+
+def gather(tile: Tile, sums: Buffer, parts: int) -> Any:
+    """Add the sums of all parts up in those of the first."""
+
+    def add(_row: Expr, _column: Expr, at: Expr) -> Any:
+        values = [tirx.BufferLoad(sums, [at + part * tile.columns]) for part in range(parts)]
+        while len(values) > 1:
+            pairs = zip(values[::2], values[1::2], strict=False)
+            values = [a + b for a, b in pairs] + values[len(values) // 2 * 2 :]
+        return tirx.BufferStore(sums, values[0], [at])
+
+    return each_vector(tile, add)
+
+
+def copy(tile: Tile, sums: Buffer, target: Buffer) -> Any:
+    """Move all sums to a buffer that may be indexed by loops."""
+    return each_vector(tile, lambda _row, _column, at: tirx.BufferStore(target, tirx.BufferLoad(sums, [at]), [at]))
+
+
+def prefetch(load: Any) -> Any:
+    """Ask for the cache line of an element that is used soon. It need not exist."""
+    settings = [tirx.IntImm("int32", value) for value in (_READ, _KEEP, _DATA)]
+    return tirx.Evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", tirx.address_of(load), *settings))
+
+
+_READ, _KEEP, _DATA = 0, 3, 1
+"""Operands of LLVM's `prefetch`."""

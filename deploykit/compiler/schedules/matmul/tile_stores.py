@@ -1,0 +1,121 @@
+"""Where the sums of a register tile of a matrix product go.
+
+With the last chunk of the depth, sums leave the registers through the epilogue: straight into the result where the
+panel is full and the epilogue short; else through a copy, which loops can run over. Before that, they wait in the
+result, if it has their type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import ir, tirx
+
+from deploykit.compiler.schedules.kernel.finish import Finish
+from deploykit.compiler.schedules.kernel.loops import as_index, const, dtype_of, loop, main_and_tail, static
+from deploykit.compiler.schedules.kernel.stages import Axis, Buffer, Expr, collect, sequence, substitute
+from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, fill, prefetch
+
+
+@dataclass(frozen=True)
+class Place:
+    """The results of a tile: values of the batch loops, the rows that its rows are, the panel."""
+
+    batch: Mapping[ir.Var, Expr]
+    row: Callable[[Expr], Expr]
+    panel: Expr
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of a product over `rows` and `columns`, in panels of `width`. `values` give the axes that `finish`
+    stores over in terms of the rows and the batch loops."""
+
+    finish: Finish
+    values: Mapping[ir.Var, Expr]
+    rows: Axis
+    columns: Axis
+    width: int
+
+    @property
+    def dtype(self) -> str:
+        return dtype_of(self.finish.store.buffer)
+
+    def ahead(self, place: Place, tile: Tile) -> list[Any]:
+        """Asks for the memory that the tile is stored to: neighbouring lines of a row come along."""
+        if tile.lanes == 1:
+            return []
+        return [prefetch(self._waiting(place, tile, const(row), const(0))) for row in range(tile.rows)]
+
+    def finished(self, place: Place, tile: Tile, sums: Buffer, spilled: Buffer) -> Any:
+        """Store complete sums."""
+
+        def store(row: Expr, column: Expr, value: Expr) -> Any:
+            return self._store(place, row, column, value)
+
+        def through(columns: Expr) -> Any:
+            lanes = 1 if self.finish.scalar else tile.lanes
+            return sequence([copy(tile, sums, spilled), _each(tile, columns, lanes, spilled, store)])
+
+        if self.finish.scalar:
+            return through(self.valid(place.panel))
+        if collect(self.finish.store.value, ir.Call):
+            return self.full(place.panel, through(const(self.width)), through(self.valid(place.panel)))
+        straight = each_vector(tile, lambda i, column, at: store(i, column, tirx.BufferLoad(sums, [at])))
+        return self.full(place.panel, straight, through(self.valid(place.panel)))
+
+    def paused(self, place: Place, tile: Tile, sums: Buffer, spilled: Buffer) -> Any:
+        """Put incomplete sums into the result."""
+
+        def save(row: Expr, column: Expr, value: Expr) -> Any:
+            waiting = self._waiting(place, tile, row, column)
+            return tirx.BufferStore(waiting.source, value, waiting.indices)
+
+        straight = each_vector(tile, lambda i, column, at: save(i, column, tirx.BufferLoad(sums, [at])))
+        rest = [copy(tile, sums, spilled), _each(tile, self.valid(place.panel), tile.lanes, spilled, save)]
+        return self.full(place.panel, straight, sequence(rest))
+
+    def resumed(self, place: Place, tile: Tile, sums: Buffer, spilled: Buffer) -> Any:
+        """Take incomplete sums from the result."""
+
+        def fetch(row: Expr, column: Expr, _: Expr) -> Any:
+            at = [row * tile.columns + column]
+            return tirx.BufferStore(spilled, self._waiting(place, tile, row, column), at)
+
+        straight = fill(tile, sums, lambda row, column: self._waiting(place, tile, row, column))
+        moved = fill(tile, sums, lambda row, column: tirx.BufferLoad(spilled, [row * tile.columns + column]))
+        rest = [_each(tile, self.valid(place.panel), tile.lanes, spilled, fetch), moved]
+        return self.full(place.panel, straight, sequence(rest))
+
+    def _waiting(self, place: Place, tile: Tile, row: Expr, column: Expr) -> Any:
+        """The element of the result that a sum waits in."""
+        store = self._store(place, row, column, tirx.const(0, tile.dtype))
+        return tirx.BufferLoad(store.buffer, store.indices)
+
+    def _store(self, place: Place, row: Expr, column: Expr, value: Expr) -> Any:
+        at = {self.rows.var: place.row(row), self.columns.var: place.panel * self.width + column}
+        return substitute(self.finish(value, self.values), {**place.batch, **at})
+
+    def valid(self, panel: Expr) -> Expr:
+        """Columns of a panel that exist."""
+        return tirx.min(const(self.width), as_index(self.columns.extent) - panel * self.width)
+
+    def full(self, panel: Expr, whole: Any, rest: Any) -> Any:
+        """`whole` where the panel is full, else `rest`."""
+        columns, known = as_index(self.columns.extent), static(self.columns.extent)
+        if known is not None and known < self.width:
+            return rest
+        if known is not None and known % self.width == 0:
+            return whole
+        return tirx.IfThenElse((panel + 1) * self.width <= columns, whole, rest)
+
+
+def _each(tile: Tile, columns: Expr, lanes: int, spilled: Buffer, body: Callable[[Expr, Expr, Expr], Any]) -> Any:
+    """`body(row, column, value)` for the first `columns` of the copied sums of every row."""
+
+    def element(row: Expr, column: Expr) -> Any:
+        return body(row, column, tirx.BufferLoad(spilled, [row * tile.columns + column]))
+
+    return loop("i", tile.rows, lambda i: sequence(main_and_tail("j", columns, lanes, lambda j: element(i, j))))

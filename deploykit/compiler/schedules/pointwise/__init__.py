@@ -1,0 +1,1 @@
+"""Kernels without a reduction: one pass over the output."""

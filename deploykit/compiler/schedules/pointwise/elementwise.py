@@ -1,0 +1,142 @@
+"""Elementwise kernels: one pass over the output, whole vectors first.
+
+Takes a pointwise stage. Conditions on the position (pads, concatenations) are taken out of the loops: one on an outer
+axis becomes an `if` around the loops inside of it, one on the innermost axis cuts that loop in up to three
+(`MOST_GUARDS` of them, the others stay). In what is left, neighbouring axes are fused where every access moves through
+them contiguously, so a kernel whose operands all have the output's shape becomes a single loop. The innermost loop runs
+in whole vectors, then over the remaining elements one by one; it stays scalar when an operand is read with a stride,
+through another index tensor or under a condition, where vectors would be gathered lane by lane. The outermost loop is
+parallel; a single long one is cut into blocks for that.
+
+Declines stages that are not pointwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import ir, tirx
+
+from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.schedules.kernel.access import Access, Fused, Views, analyse, fuse, pinned, values_of
+from deploykit.compiler.schedules.kernel.guards import assume, guards_of, interval, last_axis
+from deploykit.compiler.schedules.kernel.loops import (
+    Code,
+    bits_of,
+    const,
+    dtype_of,
+    index_of,
+    loop,
+    main_and_tail,
+    nested,
+    static,
+    without_units,
+)
+from deploykit.compiler.schedules.kernel.stages import Axis, Expr, Stage, call_name, collect, sequence, substitute
+
+BLOCK = 4096
+"""Elements of one unit of parallel work."""
+
+MOST_GUARDS = 8
+"""Conditions on the way to one element that are taken out of its loops."""
+
+
+def elementwise(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+    """Statements that compute `stage`, or why it is not an elementwise one."""
+    if stage.store is None or stage.reduce:
+        return "not pointwise"
+    axes, units = without_units(stage.axes)
+    return [_Emitter(views, device).region(substitute(stage.store, units), axes, MOST_GUARDS, device.parallel)]
+
+
+class _Emitter:
+    """Emits the loops of one stage."""
+
+    def __init__(self, views: Views, device: Device) -> None:
+        self.views = views
+        self.device = device
+
+    def region(self, store: Any, axes: Sequence[Axis], budget: int, parallel: bool) -> Any:
+        """`store` over all of `axes`, with up to `budget` guards taken out."""
+        guards = guards_of(store.value, axes) if budget and axes else []
+        for guard in sorted(guards, key=lambda guard: last_axis(guard, axes)):
+            at = last_axis(guard, axes)
+            if at == len(axes) - 1:
+                span = interval(guard, axes[at])
+                if span is None:
+                    continue
+                pieces = self.pieces(store, axes[at], guard, span, budget - 1)
+                return nested(axes[:-1], pieces, parallel)
+            inner = axes[at + 1 :]
+            either = [self.region(assume(store, guard, h), inner, budget - 1, False) for h in (True, False)]
+            return nested(axes[: at + 1], tirx.IfThenElse(guard, *either), parallel)
+        return self.loops(store, axes, parallel)
+
+    def pieces(self, store: Any, axis: Axis, guard: Expr, span: tuple[Expr, Expr], budget: int) -> Any:
+        """`store` over one axis, cut where `guard` begins to hold and where it ends."""
+        code = Code()
+        first, stop = code.let("first", span[0]), code.let("stop", span[1])
+        cuts = [(const(0), first, False), (first, stop - first, True), (stop, axis.extent - stop, False)]
+        for start, length, holds in cuts:
+            if static(length) != 0:
+                piece = Axis(ir.Var(axis.var.name, dtype_of(axis.var)), length)
+                moved = substitute(assume(store, guard, holds), {axis.var: piece.var + start})
+                code.add(self.region(moved, [piece], budget, False))
+        return code.statement()
+
+    def loops(self, store: Any, axes: Sequence[Axis], parallel: bool) -> Any:
+        """`store` over all of `axes`, fused and in vectors."""
+        found = analyse([store], axes)
+        fused = fuse(axes, found, pinned([store.value], axes))
+        assign = substitute(self.views.store(store), values_of(fused, axes))
+        if not fused:
+            return assign
+        lanes = _lanes(store, fused[-1], found, self.device)
+        inner = fused[-1].axis
+
+        def at(index: Expr) -> Any:
+            return substitute(assign, {inner.var: index_of(inner, index)})
+
+        if len(fused) > 1:
+            body = sequence(main_and_tail(inner.var.name, inner.extent, lanes, at))
+            return nested([axis.axis for axis in fused[:-1]], body, parallel)
+        count = static(inner.extent)
+        if not parallel or (count is not None and count <= BLOCK):
+            return sequence(main_and_tail(inner.var.name, inner.extent, lanes, at))
+
+        def block(index: Expr) -> Any:
+            start = index * BLOCK
+            length = tirx.min(const(BLOCK), inner.extent - start)
+            return sequence(main_and_tail(inner.var.name, length, lanes, lambda i: at(start + i)))
+
+        blocks = tirx.floordiv(inner.extent + (BLOCK - 1), const(BLOCK))
+        return loop("block", blocks, block, tirx.ForKind.PARALLEL)
+
+
+def _lanes(store: Any, inner: Fused, found: Sequence[Access], device: Device) -> int:
+    if not all(access.contiguous(inner.inner) for access in found) or guarded(store.value):
+        return 1
+    moving = [access for access in found if static(access.strides[inner.inner] or const(0)) != 0]
+    widest = max(bits_of(dtype_of(access.buffer)) for access in moving)
+    return device.lanes(widest)
+
+
+def guarded(value: Expr) -> bool:
+    """Whether `value` has loads that are only valid under a condition, or calls without a vector form."""
+    return any(not _has_vectors(call) for call in collect(value, ir.Call))
+
+
+def _has_vectors(call: Any) -> bool:
+    """Whether the code generator applies a call to whole vectors, some in the precision that it expands them for."""
+    name = call_name(call)
+    return name in VECTOR_CALLS or (name in ("erf", "log1p") and dtype_of(call) in ("float32", "float16"))
+
+
+VECTOR_CALLS = frozenset(
+    (
+        *("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "sigmoid", "pow", "sin", "cos"),
+        *("fabs", "floor", "ceil", "round", "trunc", "nearbyint", "isnan", "likely", "reinterpret"),
+    )
+)
+"""Calls that the code generator applies to whole vectors."""

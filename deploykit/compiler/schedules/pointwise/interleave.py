@@ -1,0 +1,123 @@
+"""Interleaved results: neighbouring elements that come from a few places, put in turn by shuffles.
+
+Takes a pointwise stage whose innermost loop is of a small constant extent `r`, 2 to `MOST`, and whose operands all move
+contiguously, or not at all, along the loop outside of it. `r` vectors along that loop are computed one after the other;
+then the result takes an element of each of them in turn. Repeating elements (nearest upsampling), taking depth to space
+and stacking pairs are of this form. What is left over of the outer loop is computed one element at a time.
+
+Declines on scalar devices, for booleans and for operands under conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import ir, tirx
+
+from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, pinned, static_stride, values_of
+from deploykit.compiler.schedules.kernel.loops import (
+    as_index,
+    bits_of,
+    const,
+    dtype_of,
+    index_of,
+    local,
+    loop,
+    nested,
+    static,
+    vectorized,
+    without_units,
+)
+from deploykit.compiler.schedules.kernel.stages import Axis, Expr, Stage, sequence, substitute
+from deploykit.compiler.schedules.pointwise.elementwise import guarded
+
+MOST = 4
+"""Elements that take turns."""
+
+STRIP = 64
+"""Vectors of the outer loop in one unit of parallel work."""
+
+
+def interleave(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+    """Statements that compute `stage`, or why its result is not interleaved."""
+    if stage.store is None or stage.reduce:
+        return "not pointwise"
+    axes, units = without_units(stage.axes)
+    store = substitute(stage.store, units)
+    found = analyse([store], axes)
+    # The innermost axis keeps its own loop.
+    fused = fuse(axes, found, pinned([store.value], axes) | {len(axes) - 1})
+    turns = fused[-1].axis.static if len(fused) > 1 else None
+    if turns is None or turns > MOST:
+        return "its innermost loop is not of a small constant extent"
+    along = fused[-2].inner
+    if static_stride(found[0].strides[fused[-1].inner]) != 1 or static_stride(found[0].strides[along]) != turns:
+        return "the result is not contiguous along the two innermost loops"
+    if guarded(store.value):
+        return "operands under conditions"
+    if not all(access.contiguous(along) for access in found[1:]):
+        return "operands are read with strides"
+    lanes = device.lanes(max(bits_of(dtype_of(access.buffer)) for access in found))
+    count = fused[-2].axis.static
+    if lanes == 1 or (count is not None and count < lanes):
+        return "shorter than a vector"
+    if dtype_of(store.buffer) == "bool":
+        return "vectors of booleans cannot be shuffled"
+    placed = substitute(views.store(store), values_of(fused, axes))
+    outer = [one.axis for one in fused[:-2]]
+    return [_Turns(placed, outer, fused[-2].axis, fused[-1].axis, turns, lanes).emit(device.parallel)]
+
+
+@dataclass(frozen=True)
+class _Turns:
+    """`store` over the loops `outer`, `along` and `turn`, the latter of extent `turns`."""
+
+    store: Any
+    outer: Sequence[Axis]
+    along: Axis
+    turn: Axis
+    turns: int
+    lanes: int
+
+    def emit(self, parallel: bool) -> Any:
+        size = STRIP * self.lanes
+        extent = as_index(self.along.extent)
+        strip = Axis(ir.Var("strip", "int64"), tirx.floordiv(extent + (size - 1), const(size)))
+        first = strip.var * size
+        length = tirx.min(const(size), extent - first)
+        whole = tirx.truncdiv(length, const(self.lanes))
+        steps = [loop("i", whole, lambda i: self.vectors(first + i * self.lanes))]
+        if static(extent) is None or int(extent) % self.lanes:
+            start = first + whole * self.lanes
+            rest = tirx.truncmod(length, const(self.lanes))
+            steps.append(loop("i", rest, lambda i: loop("j", self.turns, lambda j: self.at(start + i, j))))
+        return nested([*self.outer, strip], sequence(steps), parallel)
+
+    def vectors(self, start: Expr) -> Any:
+        lanes, turns = self.lanes, self.turns
+        dtype = dtype_of(self.store.buffer)
+        values = local("values", turns * lanes, dtype)
+        steps: list[Any] = [tirx.AllocBuffer(values)]
+        for turn in range(turns):
+
+            def element(lane: Expr, turn: int = turn) -> Any:
+                return tirx.BufferStore(values, self.at(start + lane, const(turn)).value, [lane + turn * lanes])
+
+            steps.append(vectorized(lanes, element))
+        parts = [tirx.BufferLoad(values, [tirx.Ramp(const(turn * lanes), const(1), lanes)]) for turn in range(turns)]
+        target = self.at(start, const(0))
+        for part in range(turns):
+            order = [
+                tirx.IntImm("int32", place % turns * lanes + place // turns)
+                for place in range(part * lanes, (part + 1) * lanes)
+            ]
+            where = tirx.Ramp(target.indices[0] + part * lanes, const(1), lanes)
+            steps.append(tirx.BufferStore(target.buffer, tirx.Shuffle(parts, order), [where]))
+        return sequence(steps)
+
+    def at(self, along: Expr, turn: Expr) -> Any:
+        values = {self.along: along, self.turn: turn}
+        return substitute(self.store, {axis.var: index_of(axis, value) for axis, value in values.items()})

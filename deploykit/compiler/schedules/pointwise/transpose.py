@@ -1,0 +1,194 @@
+"""Transposed reads: square tiles that are turned in registers.
+
+Takes a pointwise stage whose result moves contiguously along its innermost loop, `j`, while some operand moves
+contiguously along another one, `i`, and all operands do one of the two. Both loops are cut into tiles of `TILE` x
+`TILE` elements. A tile of such an operand is read in vectors along `i` and turned by shuffles: for `h` = `TILE` / 2 to
+1, in every pair of vectors `h` apart the blocks of `h` elements off the diagonal change places. What the tiles do not
+cover is computed one element at a time.
+
+Declines on scalar devices, for booleans and operands under conditions, and where either loop is known to be shorter
+than a tile.
+(Source: J. O. Eklundh, A fast computer method for matrix transposing, IEEE Transactions on Computers C-21, 1972.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, tirx
+
+from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.schedules.kernel.access import (
+    Access,
+    Fused,
+    Views,
+    analyse,
+    fuse,
+    pinned,
+    static_stride,
+    values_of,
+)
+from deploykit.compiler.schedules.kernel.loops import (
+    as_index,
+    bits_of,
+    const,
+    dtype_of,
+    index_of,
+    local,
+    loop,
+    nested,
+    static,
+    vectorized,
+    without_units,
+)
+from deploykit.compiler.schedules.kernel.stages import Axis, Buffer, Expr, Stage, replace_loads, sequence, substitute
+from deploykit.compiler.schedules.pointwise.elementwise import guarded
+
+TILE = 8
+"""Rows and columns of a tile, or as many elements as a vector has where that is fewer."""
+
+
+def transpose(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+    """Statements that compute `stage`, or why it reads nothing transposed."""
+    if stage.store is None or stage.reduce:
+        return "not pointwise"
+    if guarded(stage.store.value):
+        return "operands under conditions"
+    axes, units = without_units(stage.axes)
+    store = substitute(stage.store, units)
+    found = analyse([store], axes)
+    fused = fuse(axes, found, pinned([store.value], axes))
+    across = _across(fused, found)
+    if isinstance(across, str):
+        return across
+    widest = max(bits_of(dtype_of(access.buffer)) for access in found)
+    size = min(TILE, device.lanes(widest))
+    loops = [fused[across].axis, fused[-1].axis]
+    if size == 1 or any(axis.static is not None and axis.static < size for axis in loops):
+        return "shorter than a tile"
+    outer = [one.axis for position, one in enumerate(fused[:-1]) if position != across]
+    turned: list[_Operand] = []
+    element = ir.Var("element", "int64")
+
+    def turn(load: Any) -> Any:
+        if analyse([load], axes)[0].contiguous(fused[-1].inner):
+            return load
+        for operand in turned:
+            if tvm_ffi.structural_equal(operand.load, load):
+                return tirx.BufferLoad(operand.tile, [element])
+        turned.append(_Operand(load, local("tile", size * size, dtype_of(load))))
+        return tirx.BufferLoad(turned[-1].tile, [element])
+
+    from_tiles = tirx.BufferStore(store.buffer, replace_loads(store.value, turn), store.indices)
+    if any(dtype_of(operand.tile) == "bool" for operand in turned):
+        return "vectors of booleans cannot be shuffled"
+    values = values_of(fused, axes)
+    operands = [_Operand(substitute(views.value(operand.load), values), operand.tile) for operand in turned]
+    plain, tiled = (substitute(views.store(one), values) for one in (store, from_tiles))
+    return [_Turned(plain, tiled, element, operands, outer, loops[0], loops[1], size).emit(device.parallel)]
+
+
+def _across(fused: Sequence[Fused], found: Sequence[Access]) -> int | str:
+    """The position of the loop along which the operands move that do not move along the innermost one."""
+    if len(fused) < 2 or static_stride(found[0].strides[fused[-1].inner]) != 1:
+        return "the result is not contiguous along one of several loops"
+    inner = fused[-1].inner
+    others = [access for access in found if not access.contiguous(inner)]
+    if not others:
+        return "no operand is read transposed"
+    for position, one in enumerate(fused[:-1]):
+        if all(
+            static_stride(access.strides[one.inner]) == 1 and access.strides[inner] is not None for access in others
+        ):
+            return position
+    return "operands are read with strides along all loops"
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """A load that is contiguous along the rows, and the tile that takes its elements, turned, row-major."""
+
+    load: Any
+    tile: Buffer
+
+
+@dataclass(frozen=True)
+class _Turned:
+    """`store` over the loops `outer`, `rows` and `columns`. `tiled` is the same store with the operands read from
+    their tiles, at `element`."""
+
+    store: Any
+    tiled: Any
+    element: ir.Var
+    operands: Sequence[_Operand]
+    outer: Sequence[Axis]
+    rows: Axis
+    columns: Axis
+    size: int
+
+    def emit(self, parallel: bool) -> Any:
+        size, rows = self.size, as_index(self.rows.extent)
+        strip = Axis(ir.Var("strip", "int64"), tirx.floordiv(rows + (size - 1), const(size)))
+        first = strip.var * size
+        body = self.strip(first)
+        if static(rows) is None or int(rows) % size:
+            body = tirx.IfThenElse(first + size <= rows, body, self.singles(first, rows - first, const(0)))
+        return nested([*self.outer, strip], body, parallel)
+
+    def strip(self, row: Expr) -> Any:
+        """`size` rows from `row` on."""
+        size, columns = self.size, as_index(self.columns.extent)
+        whole = tirx.floordiv(columns, const(size))
+        steps = [loop("tile", whole, lambda t: self.tile(row, t * size))]
+        if static(columns) is None or int(columns) % size:
+            steps.append(self.singles(row, const(size), whole * size))
+        return sequence(steps)
+
+    def singles(self, row: Expr, rows: Expr, column: Expr) -> Any:
+        """`rows` rows from `row` on, from `column` on, one element at a time."""
+        count = as_index(self.columns.extent) - column
+        return loop("i", rows, lambda i: loop("j", count, lambda j: self.placed(self.store, row + i, column + j)))
+
+    def tile(self, row: Expr, column: Expr) -> Any:
+        size = self.size
+        steps: list[Any] = []
+        for operand in self.operands:
+            steps.append(tirx.AllocBuffer(operand.tile))
+            steps += [self.filled(operand, j, row, column) for j in range(size)]
+            half = size // 2
+            while half:
+                steps += [_exchange(operand.tile, i, half, size) for i in range(size) if not i & half]
+                half //= 2
+        return sequence([*steps, *(self.stored(i, row, column) for i in range(size))])
+
+    def filled(self, operand: _Operand, j: int, row: Expr, column: Expr) -> Any:
+        def element(lane: Expr) -> Any:
+            value = self.placed(operand.load, row + lane, column + j)
+            return tirx.BufferStore(operand.tile, value, [lane + j * self.size])
+
+        return vectorized(self.size, element)
+
+    def stored(self, i: int, row: Expr, column: Expr) -> Any:
+        def element(lane: Expr) -> Any:
+            return substitute(self.placed(self.tiled, row + i, column + lane), {self.element: lane + i * self.size})
+
+        return vectorized(self.size, element)
+
+    def placed(self, node: Any, row: Expr, column: Expr) -> Any:
+        at = {self.rows: row, self.columns: column}
+        return substitute(node, {axis.var: index_of(axis, value) for axis, value in at.items()})
+
+
+def _exchange(tile: Buffer, i: int, half: int, size: int) -> Any:
+    """The blocks of `half` elements off the diagonal of rows `i` and `i + half` change places."""
+    rows = [tirx.Ramp(const(row * size), const(1), size) for row in (i, i + half)]
+    kept = [ir.Var(f"row{row}", f"{dtype_of(tile)}x{size}") for row in (i, i + half)]
+    low = [lane if not lane & half else size + lane - half for lane in range(size)]
+    steps: list[Any] = [tirx.Bind(var, tirx.BufferLoad(tile, [row])) for var, row in zip(kept, rows, strict=True)]
+    for row, first in zip(rows, (0, half), strict=True):
+        lanes = [tirx.IntImm("int32", lane + first) for lane in low]
+        steps.append(tirx.BufferStore(tile, tirx.Shuffle(kept, lanes), [row]))
+    return sequence(steps)

@@ -1,0 +1,1 @@
+"""Reductions over any axes, and rows of them."""

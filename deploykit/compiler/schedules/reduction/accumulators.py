@@ -1,0 +1,276 @@
+"""Reductions: sums, products, maxima and minima over any axes, with whole vectors of accumulators.
+
+Takes a stage `out = op(out, source)`, possibly with an epilogue. Three forms, in this order of preference:
+
+* *inner*: the innermost reduced loop reads consecutive elements. `WIDE` vectors of partial results run along it and
+  are combined at the end (floating-point sums are therefore added in another order than written);
+* *outer*: the innermost spatial loop reads consecutive elements, and no condition is on it. A few vectors of
+  neighbouring outputs are accumulated over all reduced loops;
+* *swept*: where conditions on the innermost spatial axis (the padding of a window) stand in the way of vectors, the
+  output itself accumulates: for every step of the reduced loops, all those outputs that it concerns;
+* *scalar*: one accumulator in a register per output element.
+
+Neighbouring axes are fused first, as for elementwise kernels. Reduced loops run only over the indices at which the
+source is not known to be the identity. Declines stages that are not such a reduction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm import sym, tirx
+
+from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.schedules.kernel.access import Access, Fused, Views, analyse, fuse, pinned, values_of
+from deploykit.compiler.schedules.kernel.finish import finish_of
+from deploykit.compiler.schedules.kernel.guards import assume, clipped, guards_of, interval, last_axis, span, vanishes
+from deploykit.compiler.schedules.kernel.loops import (
+    Code,
+    as_index,
+    bits_of,
+    const,
+    dtype_of,
+    index_of,
+    local,
+    loop,
+    main_and_tail,
+    nested,
+    static,
+    vectorized,
+)
+from deploykit.compiler.schedules.kernel.stages import Axis, Buffer, Combine, Expr, Stage, sequence, substitute
+from deploykit.compiler.schedules.pointwise.elementwise import guarded
+
+WIDE = 4
+"""Vectors of partial results: enough to hide the latency of an addition."""
+
+
+@dataclass(frozen=True)
+class _Reduction:
+    """A reduction over fused loops; `finish(value)` is the store of the reduced value."""
+
+    combine: Combine
+    spatial: tuple[Axis, ...]
+    reduced: tuple[Axis, ...]
+    finish: Callable[[Expr], Any]
+    dtype: str
+    lanes: int
+    target: str
+
+    def update(self, cell: Buffer, index: Expr, source: Expr) -> Any:
+        """Take `source` into `cell[index]`."""
+        return tirx.BufferStore(cell, self.combine.operator(tirx.BufferLoad(cell, [index]), source), [index])
+
+    def over_depth(self, body: Callable[[Expr], Any], later: Sequence[Axis] = ()) -> Any:
+        """`body(source)` for all steps of the reduced loops that matter; `body` runs over the axes `later`."""
+        return clipped(self.reduced, self.combine.source, self.combine.identity, body, later)
+
+
+def reduction(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+    """Statements that compute `stage`, or why it is not a reduction."""
+    combine = stage.combine
+    if combine is None or stage.store is None:
+        return "not a reduction with a known operator"
+    axes = (*stage.axes, *stage.reduce)
+    finish = finish_of(stage, views)
+    found = analyse([finish.plain, combine.source], axes)
+    fixed = pinned([finish.plain.value, combine.source], axes)
+    spatial = fuse(axes, found, fixed, range(len(stage.axes)))
+    reduced = fuse(axes, found, fixed, range(len(stage.axes), len(axes)))
+    values = values_of([*spatial, *reduced], axes)
+    source = substitute(views.value(combine.source), values)
+    widest = max(bits_of(dtype_of(access.buffer)) for access in found)
+    task = _Reduction(
+        Combine(combine.operator, source, combine.identity),
+        tuple(loop.axis for loop in spatial),
+        tuple(loop.axis for loop in reduced),
+        lambda value: finish(value, values),
+        dtype_of(stage.store.buffer),
+        device.lanes(widest),
+        dtype_of(finish.store.buffer),
+    )
+    if not finish.scalar and spatial and _outer_only(task, spatial, found):
+        return [_outer(task, device)]
+    return [_choose(task, spatial, reduced, found, guarded(combine.source) or finish.scalar)(task, device)]
+
+
+def _choose(
+    task: _Reduction, spatial: Sequence[Fused], reduced: Sequence[Fused], found: Sequence[Access], scalar: bool
+) -> Callable[[_Reduction, Device], Any]:
+    if scalar and task.lanes > 1 and _sweepable(task):
+        return _swept
+    if scalar or task.lanes == 1:
+        return _scalar
+    if reduced and all(access.contiguous(reduced[-1].inner) for access in found) and _long(task.reduced[-1], task):
+        return _inner
+    if spatial and all(access.contiguous(spatial[-1].inner) for access in found) and _long(task.spatial[-1], task):
+        return _outer
+    return _scalar
+
+
+def _outer_only(task: _Reduction, spatial: Sequence[Fused], found: Sequence[Access]) -> bool:
+    """Whether the source has conditions, all of which leave the innermost spatial axis alone."""
+    source, along = task.combine.source, task.spatial[-1]
+    axes = (*task.reduced, along)
+    for guard in guards_of(source, axes):
+        at = last_axis(guard, axes)
+        if at == len(axes) - 1 or (at >= 0 and interval(guard, axes[at]) is None):
+            return False
+        if not vanishes(assume(source, guard, False), task.combine.identity):
+            return False
+        source = assume(source, guard, True)
+    together = all(access.contiguous(spatial[-1].inner) for access in found)
+    return guarded(task.combine.source) and not guarded(source) and together and task.lanes > 1 and _long(along, task)
+
+
+def _sweepable(task: _Reduction) -> bool:
+    """Whether guards depend on the innermost spatial axis, of which there is enough, and sums fit the output."""
+    if not task.spatial or task.dtype != task.target or not _long(task.spatial[-1], task):
+        return False
+    axes = (*task.reduced, task.spatial[-1])
+    return any(last_axis(guard, axes) == len(task.reduced) for guard in guards_of(task.combine.source, axes))
+
+
+def _long(axis: Axis, task: _Reduction) -> bool:
+    return axis.static is None or axis.static >= task.lanes
+
+
+def _at(node: Any, axis: Axis, index: Expr) -> Any:
+    return substitute(node, {axis.var: index_of(axis, index)})
+
+
+def _scalar(task: _Reduction, device: Device) -> Any:
+    cell = local("acc", 1, task.dtype)
+    zero = const(0)
+    steps = [
+        tirx.AllocBuffer(cell),
+        tirx.BufferStore(cell, task.combine.identity, [zero]),
+        task.over_depth(lambda source: task.update(cell, zero, source)),
+        task.finish(tirx.BufferLoad(cell, [zero])),
+    ]
+    return nested(task.spatial, sequence(steps), device.parallel)
+
+
+def _swept(task: _Reduction, device: Device) -> Any:
+    """All outputs along the innermost spatial loop at once, in the output itself."""
+    along = task.spatial[-1]
+    place = task.finish(task.combine.identity)
+    value = tirx.BufferLoad(place.buffer, place.indices)
+
+    def everywhere(store: Any) -> Any:
+        steps = main_and_tail("j", as_index(along.extent), task.lanes, lambda j: _at(store, along, j))
+        return sequence(steps)
+
+    def take(source: Expr) -> Any:
+        first, stop, source = span([along], source, task.combine.identity)
+        update = tirx.BufferStore(place.buffer, task.combine.operator(value, source), place.indices)
+        code = Code()
+        start = code.let("start", first)
+        code.add(loop("j", tirx.max(stop - start, const(0)), lambda j: _at(update, along, start + j)))
+        return code.statement()
+
+    steps = [
+        everywhere(tirx.BufferStore(place.buffer, task.combine.identity, place.indices)),
+        task.over_depth(take, [along]),
+    ]
+    finished = task.finish(value)
+    if not tvm_ffi.structural_equal(finished.value, value):
+        steps.append(everywhere(finished))
+    return nested(task.spatial[:-1], sequence(steps), device.parallel)
+
+
+def _inner(task: _Reduction, device: Device) -> Any:
+    """Vectors along the innermost reduced loop."""
+    along = task.reduced[-1]
+    extent = as_index(along.extent)
+    count = static(extent)
+    lanes = task.lanes
+    wide = lanes * WIDE if count is None or count >= lanes * WIDE else lanes
+    partial = local("partial", wide, task.dtype)
+    total = local("total", 1, task.dtype)
+    operator, source = task.combine.operator, task.combine.source
+
+    def accumulate(start: Expr, width: int) -> Any:
+        def lane(index: Expr) -> Any:
+            value = tirx.BufferLoad(partial, [index])
+            return tirx.BufferStore(partial, operator(value, _at(source, along, start + index)), [index])
+
+        return vectorized(width, lane)
+
+    def single(index: Expr) -> Any:
+        value = tirx.BufferLoad(total, [const(0)])
+        return tirx.BufferStore(total, operator(value, _at(source, along, index)), [const(0)])
+
+    whole, vectors = extent // wide * wide, extent // lanes * lanes
+    sweep = [loop("i", extent // wide, lambda i: accumulate(i * wide, wide))]
+    if wide != lanes:
+        sweep.append(loop("j", (vectors - whole) // lanes, lambda j: accumulate(whole + j * lanes, lanes)))
+    sweep.append(loop("k", extent - vectors, lambda k: single(vectors + k)))
+    value = tirx.BufferLoad(total, [const(0)])
+    steps = [
+        tirx.AllocBuffer(partial),
+        tirx.AllocBuffer(total),
+        vectorized(wide, lambda lane: tirx.BufferStore(partial, task.combine.identity, [lane])),
+        tirx.BufferStore(total, task.combine.identity, [const(0)]),
+        nested(task.reduced[:-1], sequence(sweep)),
+        *folded(partial, total, wide, lanes, operator),
+        task.finish(value),
+    ]
+    return nested(task.spatial, sequence(steps), device.parallel)
+
+
+def folded(partial: Any, total: Any, wide: int, lanes: int, operator: Callable[[Expr, Expr], Expr]) -> list[Any]:
+    """`total` takes in all of `partial`: vectors onto the first one, then halves onto halves, then one element."""
+
+    def add(offset: int) -> Callable[[Expr], Any]:
+        return lambda lane: tirx.BufferStore(
+            partial,
+            operator(tirx.BufferLoad(partial, [lane]), tirx.BufferLoad(partial, [lane + offset])),
+            [lane],
+        )
+
+    steps = [vectorized(lanes, add(offset)) for offset in range(lanes, wide, lanes)]
+    half = lanes // 2
+    while half >= 1:
+        steps.append(vectorized(half, add(half)))
+        half //= 2
+    first = operator(tirx.BufferLoad(total, [const(0)]), tirx.BufferLoad(partial, [const(0)]))
+    return [*steps, tirx.BufferStore(total, first, [const(0)])]
+
+
+def _outer(task: _Reduction, device: Device) -> Any:
+    """Vectors along the innermost spatial loop."""
+    along = task.spatial[-1]
+
+    def tile(start: Expr, width: int) -> Any:
+        cells = local("acc", width, task.dtype)
+
+        def update(source: Expr) -> Any:
+            return vectorized(width, lambda lane: task.update(cells, lane, _at(source, along, start + lane)))
+
+        def finish(lane: Expr) -> Any:
+            return _at(task.finish(tirx.BufferLoad(cells, [lane])), along, start + lane)
+
+        return sequence(
+            [
+                tirx.AllocBuffer(cells),
+                vectorized(width, lambda lane: tirx.BufferStore(cells, task.combine.identity, [lane])),
+                task.over_depth(update, [along]),
+                vectorized(width, finish),
+            ]
+        )
+
+    extent, lanes = as_index(along.extent), task.lanes
+    wide = lanes * WIDE
+    wholes, whole = extent // wide * wide, extent // lanes * lanes
+    steps = [
+        loop("i", extent // wide, lambda i: tile(i * wide, wide)),
+        loop("j", (whole - wholes) // lanes, lambda j: tile(wholes + j * lanes, lanes)),
+        loop("k", extent - whole, lambda k: tile(whole + k, 1)),
+    ]
+    known = sym.Analyzer()
+    steps = [step for step in steps if not (isinstance(step, tirx.For) and known.can_prove_equal(step.extent, 0))]
+    return nested(task.spatial[:-1], sequence(steps), device.parallel)

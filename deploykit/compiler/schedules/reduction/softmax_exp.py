@@ -1,0 +1,24 @@
+"""Exponentials of numbers that are not above 0, as a softmax has them: the differences to the greatest one.
+
+No result overflows, and one that is too small for a normal number is as good as 0 next to the greatest one, which is 1.
+Said in this way, native code scales by one power of two and needs no operations for results at the ends of the range.
+"""
+
+from __future__ import annotations
+
+from tvm import tirx
+
+from deploykit.compiler.schedules.kernel.loops import dtype_of
+from deploykit.compiler.schedules.kernel.stages import Expr
+
+LEAST = -87.0
+"""Below that, exponentials in float32 are not normal numbers."""
+
+
+def power_of(value: Expr) -> Expr:
+    """`exp(value)` for `value <= 0` or NaN; of a float32 `value < LEAST` it is 0."""
+    if dtype_of(value) != "float32":
+        return tirx.exp(value)
+    least, zero = tirx.const(LEAST, dtype_of(value)), tirx.const(0.0, dtype_of(value))
+    bounded = tirx.Select(value < least, least, tirx.Select(zero < value, zero, value))
+    return tirx.Select(value < least, zero, tirx.exp(bounded))

@@ -1,0 +1,278 @@
+"""Running a model in this process: its library is loaded, its memory is NumPy's."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import mmap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deploykit.artifact.manifest import Manifest
+from deploykit.dtypes import logical_dtype
+from deploykit.engines import failure
+from deploykit.engines.native import library as native
+from deploykit.errors import ArtifactError, DeploykitError, UsageError
+
+_MOST_RUNS = 64
+"""A run is repeated after it has said which memory it lacks; each time names another one."""
+
+_FIRST_GUESS = 4096
+"""Bytes given at first to an output whose size only the run can tell."""
+
+_BYTE = np.dtype(np.uint8)
+_ALIGNMENT = native.ALIGNMENT
+
+_address_of = ctypes.addressof
+_byte_of: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
+
+_MOST_CALLS = 64
+"""Calls that are kept; beyond that, all are forgotten and those in use are made again."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What a run with the same shapes of the inputs can use again: what the library is called with, its filled-in
+    tensors, and the shapes and dtypes of the outputs' arrays."""
+
+    arguments: tuple[Any, ...]
+    inputs: Sequence[Any]
+    outputs: Sequence[tuple[Any, tuple[int, ...], np.dtype[Any], str]]
+
+
+class InProcess:
+    """The model of the library at `path`; its weights are inside, or in `folder`.
+
+    Of kernels for several CPUs those for `cpu` run, or else the best that this CPU has instructions for.
+
+    Raises `ArtifactError` when the library or the weights do not fit the manifest, and `UsageError` when it cannot
+    have `threads` threads or kernels for `cpu`, or has none for this CPU.
+    """
+
+    def __init__(self, path: Path, folder: Path, manifest: Manifest, threads: int, cpu: str | None = None) -> None:
+        self._manifest = manifest
+        self._codes = [logical_dtype(port.dtype).code for port in manifest.inputs]
+        self._library = native.Library(path, manifest.prefix)
+        self._model: Any = native.model_struct(len(manifest.dims))()
+        if not _agree(self._library.descriptor, manifest, ctypes.sizeof(self._model)):
+            raise ArtifactError(f"{path} is not the library that the manifest of '{manifest.name}' describes")
+        self._arena: np.ndarray | None = None
+        self._room = [_FIRST_GUESS] * len(manifest.outputs)
+        self._calls: dict[tuple[tuple[int, ...], ...], _Call] = {}
+        self._weights = self._init(folder)
+        if cpu is not None:
+            self._choose(cpu)
+        self._pool: int | None = None
+        if threads > 1:
+            self._pool = self._library.start_pool(threads)
+            self._model.base.executor = self._library.executor(self._pool)
+
+    @property
+    def level(self) -> int:
+        """Which of the manifest's levels runs; 0 where there is one."""
+        return int(self._model.base.level)
+
+    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        shapes = tuple([array.shape for array in inputs])
+        call = self._calls.get(shapes)
+        return self._first(inputs, shapes) if call is None else self._again(call, inputs)
+
+    def _first(self, inputs: Sequence[np.ndarray], shapes: tuple[tuple[int, ...], ...]) -> list[np.ndarray]:
+        """A run with shapes that are new, or that do not tell those of all outputs.
+
+        What a run that fails has asked for is not asked for again by others.
+        """
+        room, dims = list(self._room), list(self._model.dims)
+        try:
+            return self._provided(inputs, shapes)
+        except DeploykitError:
+            self._room, self._model.dims[:] = room, dims
+            raise
+
+    def _provided(self, inputs: Sequence[np.ndarray], shapes: tuple[tuple[int, ...], ...]) -> list[np.ndarray]:
+        """A run that is given the memory it asks for."""
+        tensors = (native.CTensor * max(len(inputs), 1))()
+        for tensor, array, code in zip(tensors, inputs, self._codes, strict=False):
+            _fill(tensor, array, code)
+        dims = (ctypes.c_int64 * max(len(self._manifest.dims), 1))()
+        for _ in range(_MOST_RUNS):
+            self._check(self._library.bind(ctypes.byref(self._model), tensors, dims))
+            self._grow_arena(int(self._library.arena_bytes(dims)))
+            outputs, memory, known = self._outputs(dims)
+            status = self._library.run(ctypes.byref(self._model), tensors, outputs)
+            if status == native.DK_OK:
+                results = self._results(outputs, memory)
+                if known and not self._bounded_by_caller:
+                    self._keep(shapes, self._call(inputs, tensors, outputs, results))
+                return results
+            self._provide(status)
+        raise UsageError(f"the model asks for more memory without end: {self._error()}")
+
+    def _call(self, inputs: Sequence[np.ndarray], tensors: Any, outputs: Any, results: Sequence[np.ndarray]) -> _Call:
+        """What a run that went well leaves for others with the same shapes."""
+        filled = [
+            (tensor, result.shape, result.dtype, f"output '{port.name}'")
+            for tensor, result, port in zip(outputs, results, self._manifest.outputs, strict=False)
+        ]
+        return _Call((ctypes.byref(self._model), tensors, outputs), [tensors[n] for n in range(len(inputs))], filled)
+
+    def _again(self, call: _Call, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        for tensor, array in zip(call.inputs, inputs, strict=True):
+            tensor.data = _address(array)
+        results = []
+        for tensor, shape, dtype, name in call.outputs:
+            result, tensor.data = _allocate(shape, dtype, name)
+            results.append(result)
+        status = self._library.run(*call.arguments)
+        if status != native.DK_OK:
+            self._check(status)
+        return results
+
+    def _keep(self, shapes: tuple[tuple[int, ...], ...], call: _Call) -> None:
+        if len(self._calls) >= _MOST_CALLS:
+            self._calls.clear()
+        self._calls[shapes] = call
+
+    @property
+    def _bounded_by_caller(self) -> bool:
+        """Whether there are dims that the caller chooses and a run may have to raise."""
+        return any(dim.capacity_of is not None for dim in self._manifest.dims)
+
+    def arena_bytes(self, dims: Sequence[int]) -> int:
+        return int(self._library.arena_bytes((ctypes.c_int64 * max(len(dims), 1))(*dims)))
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._model.base.executor = None
+            self._library.stop_pool(self._pool)
+            self._pool = None
+
+    def _init(self, folder: Path) -> object:
+        """Give the model its weights; what keeps them alive."""
+        size = self._manifest.peak_memory.weights
+        address, owner = self._library.embedded_weights(), None
+        if address is None:
+            owner, address = _map_weights(folder / "weights.bin", size)
+        status = self._library.init(ctypes.byref(self._model), address, size, None, 0)
+        if status == native.DK_ERROR_CPU:
+            raise UsageError(f"{folder}: {self._error()}")
+        if status != native.DK_OK:
+            raise ArtifactError(f"{folder}: {self._error()}")
+        return owner
+
+    def _choose(self, cpu: str) -> None:
+        """Run the kernels for a CPU other than the best one."""
+        levels = self._manifest.levels
+        if cpu not in levels:
+            found = f"it has {', '.join(levels)}" if levels else "it is for one CPU"
+            raise UsageError(f"'{self._manifest.name}' has no kernels for {cpu}: {found}")
+        if levels.index(cpu) < self._model.base.level:
+            raise UsageError(f"this CPU lacks instructions of {cpu}")
+        self._model.base.level = levels.index(cpu)
+
+    def _grow_arena(self, size: int) -> None:
+        if self._arena is not None and size <= self._arena.nbytes:
+            return
+        self._arena = None
+        self._arena, address = _allocate((size,), _BYTE, "intermediate results")
+        self._check(self._library.set_arena(ctypes.byref(self._model), address, self._arena.nbytes))
+
+    def _outputs(self, dims: Any) -> tuple[Any, list[np.ndarray], bool]:
+        """Tensors with memory, that memory, and whether `dims` tell all shapes."""
+        tensors = (native.CTensor * max(len(self._manifest.outputs), 1))()
+        memory: list[np.ndarray] = []
+        all_known = True
+        for index, port in enumerate(self._manifest.outputs):
+            tensor = tensors[index]
+            self._check(self._library.output_shape(dims, ctypes.c_int32(index), ctypes.byref(tensor)))
+            known = all(extent >= 0 for extent in tensor.shape[: tensor.rank])
+            all_known = all_known and known
+            size = tensor.bytes if known else self._room[index]
+            array, tensor.data = _allocate((size,), _BYTE, f"output '{port.name}'")
+            memory.append(array)
+            tensor.bytes = size
+        return tensors, memory, all_known
+
+    def _results(self, tensors: Any, memory: list[np.ndarray]) -> list[np.ndarray]:
+        results: list[np.ndarray] = []
+        for tensor, data, port in zip(tensors, memory, self._manifest.outputs, strict=False):
+            dtype = logical_dtype(port.dtype)
+            if tensor.dtype != dtype.code or tensor.rank != len(port.shape):
+                raise ArtifactError(f"output '{port.name}' is not what the manifest describes: build the model again")
+            storage = dtype.storage
+            shape = tuple(tensor.shape[: tensor.rank])
+            used = int(np.prod(shape, dtype=np.int64)) * storage.itemsize
+            kept = data[:used] if used >= data.nbytes // 2 else data[:used].copy()
+            results.append(kept.view(storage).reshape(shape))
+        return results
+
+    def _provide(self, status: int) -> None:
+        """After a run that lacked memory, note how much to give next time; after any other failure, raise."""
+        need = self._model.base.need
+        if status == native.DK_ERROR_CAPACITY and need.output >= 0:
+            self._room[need.output] = need.bytes
+        elif status == native.DK_ERROR_CAPACITY and need.dim >= 0:
+            self._model.dims[need.dim] = need.extent
+        else:
+            self._check(status)
+
+    def _error(self) -> str:
+        return bytes(self._model.base.error).decode("utf-8", "replace")
+
+    def _check(self, status: int) -> None:
+        if status != native.DK_OK:
+            raise failure(status, self._error())
+
+
+def _agree(descriptor: native.CDescriptor, manifest: Manifest, model_bytes: int) -> bool:
+    """Whether a library is the one that the manifest describes, as far as memory safety depends on it."""
+    found = (descriptor.input_count, descriptor.output_count, descriptor.dim_count, descriptor.model_bytes)
+    return found == (len(manifest.inputs), len(manifest.outputs), len(manifest.dims), model_bytes)
+
+
+def _fill(tensor: native.CTensor, array: np.ndarray, code: int) -> None:
+    tensor.data = _address(array)
+    tensor.bytes = array.nbytes
+    tensor.dtype = code
+    tensor.rank = array.ndim
+    tensor.shape[: array.ndim] = array.shape
+
+
+def _address(array: np.ndarray) -> int:
+    """Where the elements begin. NumPy's own answer takes several times as long, but knows read-only arrays."""
+    try:
+        return _address_of(_byte_of(array))
+    except (TypeError, ValueError):
+        address: int = array.__array_interface__["data"][0]
+        return address
+
+
+def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> tuple[np.ndarray, int]:
+    """An array of uninitialised elements, and its address: a multiple of 64, even where there are no elements."""
+    size = dtype.itemsize * math.prod(shape)
+    try:
+        raw = np.empty(size + _ALIGNMENT, _BYTE)
+    except (MemoryError, ValueError) as error:
+        raise UsageError(f"{what} would need {size} bytes, which this machine does not give") from error
+    start = _address(raw)
+    offset = -start % _ALIGNMENT
+    return np.ndarray(shape, dtype, raw, offset), start + offset
+
+
+def _map_weights(path: Path, size: int) -> tuple[object, int]:
+    """The weights file in memory, shared between sessions, and its address."""
+    if size == 0:
+        return None, 0
+    try:
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"{path} cannot be read ({error}): build the model again") from error
+    array = np.frombuffer(mapped, dtype=np.uint8)
+    if array.nbytes != size:
+        raise ArtifactError(f"{path} has {array.nbytes} bytes, the manifest says {size}: build the model again")
+    return array, _address(array)

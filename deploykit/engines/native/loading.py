@@ -1,0 +1,42 @@
+"""A shared library ready to run: in this process, or under an emulator when it is for another kind of CPU."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deploykit.artifact.manifest import Manifest
+from deploykit.engines import Engine
+from deploykit.engines.native.emulated import emulated, machine_of
+from deploykit.engines.native.in_process import InProcess
+from deploykit.engines.native.process import Process
+from deploykit.errors import UsageError
+
+if TYPE_CHECKING:
+    from deploykit.targets.base import EngineOptions
+
+
+def load_library(
+    library: Path,
+    sources: Sequence[Path],
+    folder: Path,
+    manifest: Manifest,
+    scratch: Path,
+    options: EngineOptions,
+) -> Engine:
+    """The model of `library`, which consists of `sources`; a program for an emulator is built in `scratch`.
+
+    Raises `ToolchainError`, `ArtifactError`, and `UsageError` when it cannot have so many threads, kernels for the CPU,
+    or a device.
+    """
+    threads, cpu = options.threads, options.cpu
+    if options.device is not None:
+        raise UsageError(f"'{manifest.name}' runs on the CPU only: there is no device to choose")
+    machine = machine_of(library)
+    if machine == platform.machine():
+        return InProcess(library, folder, manifest, threads, cpu)
+    if threads > 1 or cpu is not None:
+        raise UsageError(f"the artifact is for {machine}: under an emulator it has one thread and no choice of kernels")
+    return Process(sources, folder, manifest, scratch, emulated(machine))

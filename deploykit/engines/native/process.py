@@ -1,0 +1,101 @@
+"""Running a model in a process of its own: a program made of the artifact's sources and `runner.c`, which takes the
+inputs from its standard input and writes the outputs to its standard output.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from deploykit import runtime
+from deploykit.artifact.manifest import Manifest
+from deploykit.dtypes import logical_dtype
+from deploykit.engines import failure
+from deploykit.errors import DeploykitError
+from deploykit.toolchain import Compiler
+
+
+@dataclass(frozen=True)
+class Build:
+    """How the program is made and started: `options` for the compiler, `link` for linking besides, `launcher` the words
+    before its own name, `environment` what it gets besides ours."""
+
+    compiler: Compiler
+    options: tuple[str, ...]
+    link: tuple[str, ...] = ()
+    launcher: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+class Process:
+    """The model of `sources`, C files and objects of an artifact folder, built in `scratch`.
+
+    Raises `ToolchainError` when it cannot be built.
+    """
+
+    def __init__(self, sources: Sequence[Path], folder: Path, manifest: Manifest, scratch: Path, build: Build) -> None:
+        self._manifest = manifest
+        self._weights = folder / "weights.bin"
+        self._command = [*build.launcher, str(scratch / "runner")]
+        self._environment = os.environ | build.environment
+        _build(sources, folder, manifest.prefix, scratch / "runner", build)
+
+    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        request = b"".join(_request(array) for array in inputs)
+        reply = self._call(["run", str(self._weights)], request)
+        (status,) = struct.unpack_from("<q", reply)
+        if status != 0:
+            raise failure(status, reply[8:].decode("utf-8", "replace"))
+        outputs, at = [], 8
+        for port in self._manifest.outputs:
+            array, at = _output(reply, at, logical_dtype(port.dtype).storage)
+            outputs.append(array)
+        return outputs
+
+    def arena_bytes(self, dims: Sequence[int]) -> int:
+        return int(self._call(["arena", *map(str, dims)], b""))
+
+    def close(self) -> None:
+        """The process of a run ends with it."""
+
+    def _call(self, arguments: list[str], request: bytes) -> bytes:
+        """Raises `DeploykitError` with what the program says."""
+        call = [*self._command, *arguments]
+        result = subprocess.run(call, input=request, capture_output=True, check=False, env=self._environment)
+        if result.returncode != 0:
+            words = result.stderr.decode("utf-8", "replace").strip() or f"exit code {result.returncode}"
+            raise DeploykitError(f"the model '{self._manifest.name}' is faulty:\n{words}")
+        return result.stdout
+
+
+def _build(sources: Sequence[Path], folder: Path, prefix: str, program: Path, build: Build) -> None:
+    options = [*build.options, "-O1", "-pthread", f"-I{folder}", f"-DDK_PREFIX={prefix}"]
+    if any(source.name == "weights.c" for source in sources):
+        options.append("-DDK_WEIGHTS_C")
+    objects = []
+    for source in (*sources, runtime.RUNNER):
+        made = source
+        if source.suffix == ".c":
+            made = program.with_name(f"{source.stem}.o")
+            build.compiler.compile(source, made, *options, *(("-O0",) if source.name == "weights.c" else ()))
+        objects.append(made)
+    build.compiler.link_program(objects, program, *build.options, *build.link)
+
+
+def _request(array: np.ndarray) -> bytes:
+    return struct.pack(f"<{array.ndim + 2}q", array.ndim, *array.shape, array.nbytes) + array.tobytes()
+
+
+def _output(reply: bytes, at: int, storage: np.dtype[np.generic]) -> tuple[np.ndarray, int]:
+    (rank,) = struct.unpack_from("<q", reply, at)
+    shape = struct.unpack_from(f"<{rank}q", reply, at + 8)
+    start = at + 8 * (rank + 2)
+    array = np.frombuffer(reply, storage, prod(shape), start).reshape(shape).copy()
+    return array, start + array.nbytes

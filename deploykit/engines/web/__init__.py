@@ -1,0 +1,1 @@
+"""Running an artifact for the web: in node and in headless Chromium."""

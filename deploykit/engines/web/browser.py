@@ -1,0 +1,168 @@
+"""Running an artifact for the web in headless Chromium, on WebGPU: one browser for all models of a process.
+
+A page (`page.mjs`) asks a server of this process for work, and posts what comes of it. Messages are those of
+`messages`; their headers name the artifact's folder by its path on the server.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from io import BytesIO
+from itertools import count
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Any
+
+import numpy as np
+
+from deploykit import runtime
+from deploykit.artifact.manifest import Manifest
+from deploykit.engines.web.chromium import FolderHandler, chromium, served
+from deploykit.engines.web.messages import Read, arena_request, message, read_header, read_outputs, run_request
+from deploykit.errors import DeploykitError
+
+_PAGE = (
+    b'<!doctype html><meta charset="utf-8"><title>deploykit</title><script type="module" src="/js/page.mjs"></script>'
+)
+
+_POLL_SECONDS = 20
+"""After so long a request for work is answered with none."""
+
+_WATCH_SECONDS = 0.5
+"""How often a browser that works is looked after."""
+
+_MOST_SECONDS = 600
+"""Nothing takes a model so long."""
+
+
+class InBrowser:
+    """The model of an artifact folder, on WebGPU. Raises `ToolchainError` when there is no Chromium."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self._browser = _browser()
+        self._folder: str | None = self._browser.add(folder)
+
+    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        read = self._ask(run_request(self._manifest, inputs), inputs)
+        return read_outputs(self._manifest, read_header(read), read)
+
+    def arena_bytes(self, dims: Sequence[int]) -> int:
+        return int(read_header(self._ask(arena_request(self._manifest, dims)))["bytes"])
+
+    def close(self) -> None:
+        if self._folder is not None and self._browser.lives:
+            self._ask({"close": True})
+            self._browser.remove(self._folder)
+        self._folder = None
+
+    def _ask(self, header: Mapping[str, Any], arrays: Sequence[np.ndarray] = ()) -> Read:
+        return self._browser.ask(b"".join(message({"folder": self._folder, **header}, arrays)))
+
+
+class _Browser:
+    """A Chromium with the page."""
+
+    def __init__(self) -> None:
+        self._owner = os.getpid()
+        self._folders: dict[str, Path] = {"/js/": runtime.JS_PAGE.parent}
+        self._numbers = count()
+        self._jobs: Queue[bytes] = Queue()
+        self._replies: Queue[bytes] = Queue()
+        self._turn = threading.Lock()
+        self._open = ExitStack()
+        address = self._open.enter_context(served(partial(_Handler, self)))
+        self._process = self._open.enter_context(chromium(f"{address}/", gpu=True))
+        atexit.register(self.end)
+
+    @property
+    def lives(self) -> bool:
+        return os.getpid() == self._owner and self._process.poll() is None
+
+    def add(self, folder: Path) -> str:
+        """Serve a folder; its path there."""
+        path = f"/artifacts/{next(self._numbers)}/"
+        self._folders[path] = folder.resolve()
+        return path
+
+    def remove(self, path: str) -> None:
+        del self._folders[path]
+
+    def ask(self, job: bytes) -> Read:
+        """The reply to a message. Raises `DeploykitError` when there is none."""
+        with self._turn:
+            self._jobs.put(job)
+            for _ in range(int(_MOST_SECONDS / _WATCH_SECONDS)):
+                try:
+                    return BytesIO(self._replies.get(timeout=_WATCH_SECONDS)).read
+                except Empty:
+                    if not self.lives:
+                        break
+            self.end()
+        raise DeploykitError("Chromium ended, or did not answer")
+
+    def end(self) -> None:
+        if os.getpid() == self._owner:
+            self._open.close()
+
+    # For the server
+
+    def path_of(self, url: str) -> str | None:
+        """The file behind a URL."""
+        for prefix, folder in self._folders.items():
+            if url.startswith(prefix):
+                return str(folder / url.removeprefix(prefix).partition("?")[0])
+        return None
+
+    def next_job(self) -> bytes | None:
+        try:
+            return self._jobs.get(timeout=_POLL_SECONDS)
+        except Empty:
+            return None
+
+    def reply(self, data: bytes) -> None:
+        self._replies.put(data)
+
+
+class _Handler(FolderHandler):
+    def __init__(self, browser: _Browser, *arguments: Any) -> None:
+        self._browser = browser
+        super().__init__(*arguments)
+
+    def translate_path(self, path: str) -> str:
+        return self._browser.path_of(path) or os.devnull
+
+    def do_GET(self) -> None:  # noqa: N802
+        if self.path == "/":
+            self._answer(_PAGE, "text/html")
+        elif self.path == "/job":
+            self._answer(self._browser.next_job(), "application/octet-stream")
+        else:
+            super().do_GET()
+
+    def do_POST(self) -> None:  # noqa: N802
+        self._browser.reply(self.rfile.read(int(self.headers["Content-Length"])))
+        self._answer(None, "")
+
+    def _answer(self, body: bytes | None, kind: str) -> None:
+        self.send_response(204 if body is None else 200)
+        if body is not None:
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body or b"")
+
+
+_started: list[_Browser] = []
+
+
+def _browser() -> _Browser:
+    """The browser of this process; another one after it ended."""
+    if not _started or not _started[-1].lives:
+        _started[:] = [_Browser()]
+    return _started[-1]
