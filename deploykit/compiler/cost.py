@@ -17,9 +17,9 @@ import numpy as np
 from tvm import ir, relax, s_tir, tirx
 
 from deploykit.compiler.dims import evaluate, free_vars, simplify
+from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.model import ImportedModel
 from deploykit.compiler.operators.anchors.conv import OPERATIONS
-from deploykit.compiler.program.ir import IntExpr
 from deploykit.compiler.schedules.kernel.stages import collect, substitute
 
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod, tirx.Max, tirx.Min)

@@ -1,4 +1,4 @@
-"""`ImportedModel`: what every importer gives to the compiler."""
+"""`ImportedModel`: what every importer gives to the compiler, and the dims and ports of a model."""
 
 from __future__ import annotations
 
@@ -9,12 +9,37 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from tvm import ir, tirx
 
-    from deploykit.compiler.program.ir import Dim, IntExpr, Port
+    from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.mapped import MappedFile
     from deploykit.structure import Structure
 
 DimBounds: TypeAlias = "Mapping[str, int | tuple[int, int | None]]"
 """By name of a symbolic dim: a size that pins it, or inclusive bounds (`None`: unbounded)."""
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A symbolic dim of the model's interface. `maximum` is None while unbounded.
+
+    `capacity_of` names the tensor whose size nobody can bound before the run (a data-dependent size): such a dim
+    is chosen by the caller and counts elements; the run fails with `DK_ERROR_CAPACITY` when more are needed.
+    """
+
+    name: str
+    var: tirx.Var
+    minimum: int = 1
+    maximum: int | None = None
+    capacity_of: str | None = None
+
+
+@dataclass(frozen=True)
+class Port:
+    """One input or output of the model, as the user names it. `dtype` is logical: `float32`, `bfloat16`, `int4`
+    (one element a byte), `bool`, ...; `shape` is over dims, and for outputs possibly over data dims."""
+
+    name: str
+    dtype: str
+    shape: tuple[IntExpr, ...]
 
 
 @dataclass(frozen=True)

@@ -16,16 +16,16 @@ from deploykit.artifact.manifest import DimEntry, PortEntry
 from deploykit.compiler.codegen.host.interface import port_entry
 from deploykit.compiler.cost import cost
 from deploykit.compiler.dims import to_text
+from deploykit.compiler.operators.errors import Unsupported
 from deploykit.errors import Problem, UnsupportedModelError
 from deploykit.frontends.onnx import load_onnx
 from deploykit.frontends.onnx.node import dtype_name
 from deploykit.frontends.onnx.reader import read
-from deploykit.frontends.onnx.registry import Unsupported, normalise_domain
+from deploykit.frontends.onnx.registry import normalise_domain
 from deploykit.parallel import interruptible
 
 if TYPE_CHECKING:
-    from deploykit.compiler.model import DimBounds
-    from deploykit.compiler.program.ir import Dim
+    from deploykit.compiler.model import Dim, DimBounds
 
 
 @dataclass(frozen=True)

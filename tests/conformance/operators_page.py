@@ -12,10 +12,11 @@ from pathlib import Path
 
 import onnx
 
+from deploykit.compiler.operators.errors import Unsupported
 from deploykit.frontends.onnx import registry
 from deploykit.frontends.onnx.node import dtype_name
 from deploykit.frontends.onnx.reader import OPSETS
-from deploykit.frontends.onnx.registry import Unsupported, normalise_domain
+from deploykit.frontends.onnx.registry import normalise_domain
 from tests.conformance.suite import cases, known_failures
 
 PAGE = Path(__file__).parents[2] / "docs" / "operators.md"

@@ -14,8 +14,8 @@ from tvm import te, tirx
 import deploykit
 from deploykit.compiler.cost import Cost, cost, effort, work
 from deploykit.compiler.dims import evaluate, to_text
+from deploykit.compiler.operators.imperative import Array, Code
 from deploykit.frontends.onnx import load_onnx
-from deploykit.frontends.onnx.imperative import Array, Code
 
 
 def cost_of(

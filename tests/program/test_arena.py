@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from tvm import tirx
 
 from deploykit.compiler.dims import evaluate, to_text
+from deploykit.compiler.model import Dim
 from deploykit.compiler.program.arena import SlotRequest, plan
-from deploykit.compiler.program.ir import ALIGNMENT, Dim
+from deploykit.compiler.program.ir import ALIGNMENT
 
 BATCH, SEQ, DEPTH = (tirx.Var(name, "int64") for name in ("batch", "seq", "depth"))
 

@@ -8,20 +8,19 @@ from typing import Any
 import numpy as np
 from tvm import s_tir, te, tirx
 
+from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.lowering.lower import lower
+from deploykit.compiler.model import Dim, Port
 from deploykit.compiler.program.ir import (
     ALIGNMENT,
     Arena,
     ArenaStorage,
     Constant,
     ConstantStorage,
-    Dim,
     InputStorage,
-    IntExpr,
     Kernel,
     Launch,
     OutputStorage,
-    Port,
     Program,
     Slot,
     Step,

@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 
 import deploykit
-from deploykit.compiler.program.ir import (
-    BindDim,
-    Copy,
-    CopySlice,
-    If,
-    Launch,
-    Loop,
-    Reserve,
-)
+from deploykit.compiler.program.ir import BindDim, Copy, CopySlice, If, Launch, Loop, Reserve
 from deploykit.errors import UsageError
 from deploykit.targets.base import PackageOptions, find_target, write_artifact
 from tests.runtime.programs import Draft, elementwise, mlp

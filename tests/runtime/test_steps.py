@@ -6,17 +6,7 @@ import numpy as np
 import pytest
 from tvm import tirx
 
-from deploykit.compiler.program.ir import (
-    BindDim,
-    Check,
-    Copy,
-    CopySlice,
-    If,
-    Launch,
-    Loop,
-    Reserve,
-    SetDim,
-)
+from deploykit.compiler.program.ir import BindDim, Check, Copy, CopySlice, If, Launch, Loop, Reserve, SetDim
 from deploykit.errors import ShapeError, UsageError
 from tests.runtime.conftest import Opener
 from tests.runtime.programs import Draft, elementwise, mlp

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from tvm import te, tirx
 
+from deploykit.compiler.operators.imperative import Array, Code, imperative
 from deploykit.compiler.schedules import DEVICES, schedule
 from deploykit.compiler.schedules.kernel.stages import collect
-from deploykit.frontends.onnx.imperative import Array, Code, imperative
 from tests.schedules.harness import VECTORS, Compiled, fenced
 
 N = tirx.Var("n", "int64")

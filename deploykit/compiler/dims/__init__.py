@@ -1,6 +1,6 @@
 """The algebra of symbolic dims: one way to bound, evaluate, compare and print integer expressions.
 
-An expression is a TVM expression over `Var`s of dtype int64, or a Python int where static.
+An expression (`expressions.IntExpr`) is a TVM expression over `Var`s of dtype int64, or a Python int where static.
 
 * `ranges`: what a user says about a dim (`batch=1..64`).
 * `evaluate`: the value of an expression for given dims; the variables it depends on.

@@ -21,7 +21,7 @@ from deploykit.compiler.dims.conversion import polynomial
 from deploykit.compiler.dims.polynomial import Atom, Monomial, Polynomial, without
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
 
 Range: TypeAlias = tuple[int | None, int | None]
 Box: TypeAlias = Mapping[tirx.Var, Range]

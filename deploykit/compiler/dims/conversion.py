@@ -13,7 +13,7 @@ from deploykit.compiler.dims.evaluate import condition_and_branches, free_vars, 
 from deploykit.compiler.dims.polynomial import Atom, Monomial, Polynomial, apply, factors, ordered_terms, truncdiv
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
 
 
 MOST_NODES = 100

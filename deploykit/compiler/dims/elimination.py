@@ -20,7 +20,7 @@ from deploykit.compiler.dims.conversion import expression, polynomial
 from deploykit.compiler.dims.polynomial import ONE, ZERO, Atom, Monomial, Polynomial, apply, without
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
 
 Ends: TypeAlias = tuple[Polynomial | None, Polynomial | None]
 """Something not above and something not below, None where none was found."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tvm import ir, tirx
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
 
 Values = Mapping[Any, int]
 """By `Var`, or by the variable's name."""

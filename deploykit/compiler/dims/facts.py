@@ -22,7 +22,7 @@ from deploykit.compiler.dims.evaluate import condition_and_branches, evaluate, o
 from deploykit.compiler.dims.polynomial import ONE, ZERO, Atom, Polynomial, apply
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
 
 LARGEST = 2**40
 """Taken for the maximum of a variable that has none, or a larger one, where an extent must fit 64 bits."""

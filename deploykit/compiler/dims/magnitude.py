@@ -13,7 +13,7 @@ from deploykit.compiler.dims.ranges import LARGEST
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.bounds import Box
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
 
 _TRUTHS = (
     *(tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.And, tirx.Or, tirx.Not),

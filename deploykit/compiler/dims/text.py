@@ -16,7 +16,7 @@ from deploykit.compiler.dims.conversion import polynomial
 from deploykit.compiler.dims.polynomial import Atom, Monomial, Polynomial, factors, ordered_terms
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
 
 
 def to_text(expr: IntExpr) -> str:

@@ -42,7 +42,7 @@ from deploykit.compiler.schedules.kernel.stages import scalars_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
 
 STACK_LIMIT = 1024
 """Bytes: a buffer of constant size up to this stays on the stack of a kernel."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tvm import ir, relax
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
 
 CHECK = "deploykit.check_indices"
 

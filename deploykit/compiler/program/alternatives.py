@@ -14,7 +14,9 @@ import numpy as np
 from tvm import tirx
 
 from deploykit.compiler.dims import simplify
-from deploykit.compiler.program.ir import Arena, Constant, ConstantStorage, Dim, IntExpr, Program, Tensor
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.model import Dim
+from deploykit.compiler.program.ir import Arena, Constant, ConstantStorage, Program, Tensor
 from deploykit.compiler.schedules.kernel.stages import substitute
 
 

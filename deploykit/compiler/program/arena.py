@@ -26,9 +26,11 @@ from tvm import tirx
 
 from deploykit.compiler.dims.bounds import Bounds
 from deploykit.compiler.dims.conversion import expression, polynomial
+from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dims.polynomial import ZERO, Polynomial, extremum, round_up
+from deploykit.compiler.model import Dim
 from deploykit.compiler.program.fronts import Fronts, Term
-from deploykit.compiler.program.ir import ALIGNMENT, Arena, Dim, IntExpr, Slot
+from deploykit.compiler.program.ir import ALIGNMENT, Arena, Slot
 from deploykit.compiler.program.packing import Block, Packing, Problem, greedy_packings, packings
 
 UNBOUNDED = 1024

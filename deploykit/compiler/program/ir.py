@@ -21,28 +21,13 @@ if TYPE_CHECKING:
     import numpy as np
     from tvm import ir, tirx
 
+    from deploykit.compiler.dims.expressions import IntExpr
+    from deploykit.compiler.model import Dim, Port
     from deploykit.compiler.schedules.gpu.limits import Gpu
     from deploykit.structure import Structure
 
-IntExpr: TypeAlias = "int | ir.Expr"
-
 ALIGNMENT = 64
 """Bytes: every arena tensor and every constant starts at a multiple of this."""
-
-
-@dataclass(frozen=True)
-class Dim:
-    """A symbolic dim of the model's interface. `maximum` is None while unbounded.
-
-    `capacity_of` names the tensor whose size nobody can bound before the run (a data-dependent size): such a dim
-    is chosen by the caller and counts elements; the run fails with `DK_ERROR_CAPACITY` when more are needed.
-    """
-
-    name: str
-    var: tirx.Var
-    minimum: int = 1
-    maximum: int | None = None
-    capacity_of: str | None = None
 
 
 @dataclass(frozen=True)
@@ -86,16 +71,6 @@ class Tensor:
     dtype: str
     shape: tuple[IntExpr, ...]
     storage: Storage
-
-
-@dataclass(frozen=True)
-class Port:
-    """One input or output of the model, as the user names it. `dtype` is logical: `float32`, `bfloat16`, `int4`
-    (one element a byte), `bool`, ...; `shape` is over dims, and for outputs possibly over data dims."""
-
-    name: str
-    dtype: str
-    shape: tuple[IntExpr, ...]
 
 
 @dataclass(frozen=True)

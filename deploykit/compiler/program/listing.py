@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deploykit.compiler.dims import to_text
+from deploykit.compiler.model import Port
 from deploykit.compiler.program.ir import (
     ArenaStorage,
     BindDim,
@@ -18,7 +19,6 @@ from deploykit.compiler.program.ir import (
     Launch,
     Loop,
     OutputStorage,
-    Port,
     Program,
     Reserve,
     SetDim,

@@ -18,7 +18,8 @@ import numpy as np
 from tvm import tirx
 
 from deploykit.compiler.dims import free_vars, simplify, symbolic_upper_bound
-from deploykit.compiler.model import DimBounds, ImportedModel
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.model import Dim, DimBounds, ImportedModel
 from deploykit.compiler.program.arena import SlotRequest, plan
 from deploykit.compiler.program.inplace import InPlace, alias_in_place, always_in_place
 from deploykit.compiler.program.ir import (
@@ -27,9 +28,7 @@ from deploykit.compiler.program.ir import (
     Constant,
     ConstantStorage,
     Copy,
-    Dim,
     InputStorage,
-    IntExpr,
     OutputStorage,
     Program,
     Reserve,

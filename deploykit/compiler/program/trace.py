@@ -17,6 +17,7 @@ from tvm import ir, relax, tirx
 
 from deploykit.compiler.constants import array_of
 from deploykit.compiler.dims import free_vars, simplify
+from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.lowering.lower import LoweredKernel, LoweredPart, LoweredParts
 from deploykit.compiler.operators import control_flow
 from deploykit.compiler.operators.index_checks import checked_bounds, is_check, shortened
@@ -27,7 +28,6 @@ from deploykit.compiler.program.ir import (
     Copy,
     CopySlice,
     If,
-    IntExpr,
     Kernel,
     Launch,
     Loop,

@@ -17,8 +17,8 @@ import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
 from deploykit.compiler.dtypes import numpy_dtype
+from deploykit.compiler.operators.value import AnyValue, Value, constant
 from deploykit.frontends.onnx.node import array_of
-from deploykit.frontends.onnx.value import AnyValue, Value, constant
 
 if TYPE_CHECKING:
     from deploykit.frontends.onnx.node import Node

@@ -18,21 +18,22 @@ from tvm import ir as tvm_ir
 from tvm import relax, tirx
 
 from deploykit.artifact.manifest import printable
+from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.model import DimBounds, ImportedModel
-from deploykit.compiler.program.ir import Dim, IntExpr, Port
+from deploykit.compiler.model import Dim, DimBounds, ImportedModel, Port
+from deploykit.compiler.operators.composite import leaves, names_of, structure_of, with_leaves
+from deploykit.compiler.operators.context import Context, Shared, Site, emit_function
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.strings import MOVING, OF_STRINGS, STRING, check_spans, is_string, moved, string_of
+from deploykit.compiler.operators.value import POISON, AnyValue, OptionalValue, SequenceValue, Value, constant
 from deploykit.errors import DeploykitError, Problem, UnsupportedModelError, UsageError
 from deploykit.frontends.onnx import folding, ops, registry, symbolic
 from deploykit.frontends.onnx.attempts import Refused, only_way
-from deploykit.frontends.onnx.context import Context, Shared, emit_function
 from deploykit.frontends.onnx.misfit import misfit
 from deploykit.frontends.onnx.node import Node, dtype_name
 from deploykit.frontends.onnx.ranges import with_ranges
 from deploykit.frontends.onnx.reader import FILES, read
-from deploykit.frontends.onnx.registry import Spoiled, Unsupported, normalise_domain
-from deploykit.frontends.onnx.strings import MOVING, OF_STRINGS, STRING, check_spans, is_string, moved, string_of
-from deploykit.frontends.onnx.structure import leaves, names_of, structure_of, with_leaves
-from deploykit.frontends.onnx.value import POISON, AnyValue, OptionalValue, SequenceValue, Value, constant
+from deploykit.frontends.onnx.registry import Spoiled, normalise_domain
 from deploykit.structure import Structure
 
 ops.load()
@@ -272,7 +273,8 @@ class GraphImporter:
             scope.update({v.name: POISON for v in source.outputs if v.name})
             return
         node = self._describe(source, opsets)
-        context.node_name = node.name
+        names = tuple("" if v is None else v.name or "" for v in source.inputs)
+        context.site = Site(node.op_type, node.name, names)
         context.operands = {id(v): i.name or "" for v, i in zip(inputs, source.inputs, strict=True) if i is not None}
         try:
             results = with_ranges(context, node, inputs, self._import(context, node, inputs, scope))

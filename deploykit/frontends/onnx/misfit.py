@@ -13,8 +13,8 @@ import onnx
 import onnx.shape_inference
 import onnx_ir as ir
 
+from deploykit.compiler.operators.value import AnyValue, Value
 from deploykit.frontends.onnx.folding import inferred, schema_of
-from deploykit.frontends.onnx.value import AnyValue, Value
 
 if TYPE_CHECKING:
     from deploykit.frontends.onnx.node import Node

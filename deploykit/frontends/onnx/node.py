@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import onnx_ir as ir
 
-from deploykit.frontends.onnx.registry import Unsupported
+from deploykit.compiler.operators.errors import Unsupported
 
 Choice = TypeVar("Choice")
 

@@ -12,12 +12,12 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
 
-from deploykit.frontends.onnx.integers import floor_div, is_plain, less_equal, maximum, minimum
-from deploykit.frontends.onnx.value import AnyValue, Extremes, Value
+from deploykit.compiler.operators.integers import floor_div, is_plain, less_equal, maximum, minimum
+from deploykit.compiler.operators.value import AnyValue, Extremes, Value
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
-    from deploykit.frontends.onnx.context import Context
+    from deploykit.compiler.dims.expressions import IntExpr
+    from deploykit.compiler.operators.context import Context
     from deploykit.frontends.onnx.node import Node
 
 UNKNOWN = Extremes()

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+from deploykit.compiler.operators.errors import Unsupported
+
 if TYPE_CHECKING:
-    from deploykit.frontends.onnx.value import AnyValue
+    from deploykit.compiler.operators.value import AnyValue
 
     Result: TypeAlias = AnyValue | tuple[AnyValue | None, ...]
     Importer: TypeAlias = Callable[..., Result]
 
 _OPERATORS: dict[tuple[str, str], dict[int, Importer]] = {}
-
-
-class Unsupported(Exception):
-    """Raised by an operator that cannot be imported as used here; the text is the reason shown to the user."""
 
 
 class Spoiled(Unsupported):

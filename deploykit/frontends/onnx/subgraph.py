@@ -11,13 +11,14 @@ from tvm import ir as tvm_ir
 from tvm import relax, tirx
 
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.frontends.onnx.context import Context, emit_function
-from deploykit.frontends.onnx.registry import Spoiled, Unsupported
-from deploykit.frontends.onnx.structure import leaves, with_leaves
-from deploykit.frontends.onnx.value import POISON, AnyValue, OptionalValue, SequenceValue, Value
+from deploykit.compiler.operators.composite import leaves, with_leaves
+from deploykit.compiler.operators.context import Context, emit_function
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.value import POISON, AnyValue, OptionalValue, SequenceValue, Value
+from deploykit.frontends.onnx.registry import Spoiled
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.frontends.onnx.importer import GraphImporter, Scope
 
 
@@ -96,7 +97,7 @@ def build(
     def body() -> list[relax.Expr]:
         iterations = ctx.iterations if iteration is None else (*ctx.iterations, iteration)
         inner = Context(ctx.shared, builder, iterations, (*ctx.functions, function_name))
-        inner.node_name = ctx.node_name
+        inner.site = ctx.site
         inside = iter(inner_values)
         own = {n: iter([next(inside) if _computed(v) else v for v in parts]) for n, parts in outer.items()}
         local: Scope = {**scope, **{n: with_leaves(scope[n], own[n]) for n, parts in outer.items() if parts}}

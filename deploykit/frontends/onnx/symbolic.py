@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm import ir, tirx
 
-from deploykit.frontends.onnx.integers import (
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.integers import (
     both,
     either,
     equal,
@@ -30,14 +31,13 @@ from deploykit.frontends.onnx.integers import (
     negate,
     select,
 )
-from deploykit.frontends.onnx.rational import ratio_of
-from deploykit.frontends.onnx.registry import Unsupported
-from deploykit.frontends.onnx.sizes import quotient_of_products
+from deploykit.compiler.operators.rational import ratio_of
+from deploykit.compiler.operators.sizes import quotient_of_products
+from deploykit.compiler.operators.value import AnyValue, Value, known
 from deploykit.frontends.onnx.symbolic_arrays import ARRAYS, MAXIMUM_ELEMENTS, Array
-from deploykit.frontends.onnx.value import AnyValue, Value, known
 
 if TYPE_CHECKING:
-    from deploykit.frontends.onnx.context import Context
+    from deploykit.compiler.operators.context import Context
     from deploykit.frontends.onnx.node import Node
 
 

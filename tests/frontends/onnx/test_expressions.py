@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from deploykit.frontends.onnx import expressions
+from deploykit.compiler.operators import expressions
 
 
 def test_operators_make_tensors_by_the_functions_for_int64_indices() -> None:

@@ -10,10 +10,10 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 from tvm import relax
 
-from deploykit.frontends.onnx.context import Context, Shared
+from deploykit.compiler.operators.context import Context, Shared
+from deploykit.compiler.operators.value import Extremes, Value, constant
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ranges import RULES, range_of, with_ranges
-from deploykit.frontends.onnx.value import Extremes, Value, constant
 
 ELEMENTWISE = {"Add": 2, "Sub": 2, "Mul": 2, "Div": 2, "Mod": 2, "Min": 3, "Max": 3, "Sum": 2, "Neg": 1, "Clip": 3}
 MOVING = ("Identity", "Flatten", "Transpose")

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import deploykit
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.regular_expressions import Automaton, compiled
 from deploykit.engines.native import library as native
-from deploykit.frontends.onnx.registry import Unsupported
-from deploykit.frontends.onnx.regular_expressions import Automaton, compiled
 from deploykit.strings import decode, encode
 from tests.frontends.onnx.harness import parse
 

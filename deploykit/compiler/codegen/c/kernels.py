@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from tvm.ir import Var
     from tvm.ir.prim import expr as prim
 
-    from deploykit.compiler.program.ir import IntExpr, Kernel
+    from deploykit.compiler.dims.expressions import IntExpr
+    from deploykit.compiler.program.ir import Kernel
 
 ESTIMATES = "dk_estimate_"
 """How the functions begin that compute roughly the same in floating point, which does not overflow."""

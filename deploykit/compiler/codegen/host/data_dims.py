@@ -22,7 +22,7 @@ from deploykit.compiler.program.ir import (
 )
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
 
 
 def require_order(program: Program) -> None:

@@ -14,7 +14,9 @@ from deploykit.compiler.dims import evaluate, free_vars, to_text
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from deploykit.compiler.program.ir import Dim, IntExpr, Port, Program
+    from deploykit.compiler.dims.expressions import IntExpr
+    from deploykit.compiler.model import Dim, Port
+    from deploykit.compiler.program.ir import Program
 
 
 def describe(program: Program) -> dict[str, Any]:

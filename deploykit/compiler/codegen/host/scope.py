@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tvm import tirx
 
     from deploykit.compiler.codegen.shaders.wgsl.shader import Sharing
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
 
 LARGEST_EXTENT = (1 << 40) - 1
 """`DK_MAX_EXTENT`."""

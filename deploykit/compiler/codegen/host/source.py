@@ -41,15 +41,9 @@ from deploykit.compiler.codegen.host.steps import (
 from deploykit.compiler.codegen.native.cpus import find_cpu
 from deploykit.compiler.codegen.weights.blob import weights_bytes
 from deploykit.compiler.dims import evaluate, free_vars, to_text
-from deploykit.compiler.program.ir import (
-    ArenaStorage,
-    ConstantStorage,
-    InputStorage,
-    IntExpr,
-    OutputStorage,
-    Port,
-    Program,
-)
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.model import Port
+from deploykit.compiler.program.ir import ArenaStorage, ConstantStorage, InputStorage, OutputStorage, Program
 from deploykit.dtypes import logical_dtype
 from deploykit.errors import UnsupportedModelError
 

@@ -51,7 +51,7 @@ from deploykit.compiler.schedules.gpu.limits import WORKGROUP
 from deploykit.dtypes import logical_dtype
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
 
 LINE = 110
 _LONG_EXTENT = 40

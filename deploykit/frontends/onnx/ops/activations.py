@@ -12,12 +12,12 @@ from functools import partial
 
 from tvm import ir, tirx
 
-from deploykit.frontends.onnx.broadcast import elementwise
-from deploykit.frontends.onnx.context import Context
+from deploykit.compiler.operators.broadcast import elementwise
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.value import Clipped, Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.elementwise import factor, is_float, like, sigmoid
 from deploykit.frontends.onnx.registry import operator
-from deploykit.frontends.onnx.value import Clipped, Value
 
 
 def _relu(x: ir.Expr) -> ir.Expr:

@@ -14,13 +14,13 @@ from functools import reduce
 import numpy as np
 from tvm import ir, te, tirx
 
-from deploykit.frontends.onnx.broadcast import broadcast, broadcast_index, elementwise
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute
+from deploykit.compiler.operators.broadcast import broadcast, broadcast_index, elementwise
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.elementwise import is_float, like
 from deploykit.frontends.onnx.registry import operator
-from deploykit.frontends.onnx.value import Value
 
 Binary = Callable[[ir.Expr, ir.Expr], ir.Expr]
 

@@ -26,26 +26,34 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import is_narrow_float, storage_dtype
 from deploykit.compiler.operators.anchors.attention import SOFTMAX
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import broadcast_index, broadcasts_to, compute_dtype, elementwise, load, store
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute, reduce_axis
-from deploykit.frontends.onnx.integers import all_of, equal, expr, exprs, floor_div, is_plain, truth
-from deploykit.frontends.onnx.narrow import decode
+from deploykit.compiler.operators.broadcast import (
+    broadcast_index,
+    broadcasts_to,
+    compute_dtype,
+    elementwise,
+    load,
+    store,
+)
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute, reduce_axis
+from deploykit.compiler.operators.float_formats import decode
+from deploykit.compiler.operators.integers import all_of, equal, expr, exprs, floor_div, is_plain, truth
+from deploykit.compiler.operators.reduction import MAXIMUM, lowest
+from deploykit.compiler.operators.sizes import require_equal
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.cast import cast
 from deploykit.frontends.onnx.ops.joining import concat
 from deploykit.frontends.onnx.ops.layout import transpose
 from deploykit.frontends.onnx.ops.matmul import matmul, wide_matmul
-from deploykit.frontends.onnx.reduction import MAXIMUM, lowest
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.sizes import require_equal
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.registry import operator
 
 if TYPE_CHECKING:
-    from deploykit.frontends.onnx.integers import Condition
+    from deploykit.compiler.operators.integers import Condition
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ from collections.abc import Callable
 import numpy as np
 from tvm import ir, te, tirx
 
-from deploykit.frontends.onnx.broadcast import compute_dtype, elementwise, load
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute, reduce_axis
+from deploykit.compiler.operators.broadcast import compute_dtype, elementwise, load
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute, reduce_axis
+from deploykit.compiler.operators.sizes import checked_reshape
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.sizes import checked_reshape
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.registry import operator
 
 
 @operator("BatchNormalization")

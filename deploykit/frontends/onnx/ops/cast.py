@@ -15,13 +15,14 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.dtypes import numpy_dtype, storage_dtype
 from deploykit.compiler.operators.anchors.attention import ROUNDED
-from deploykit.frontends.onnx.broadcast import load
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.conversion import convert
-from deploykit.frontends.onnx.expressions import compute
+from deploykit.compiler.operators.broadcast import load
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.conversion import convert
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.value import Value, constant, known
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.value import Value, constant, known
+from deploykit.frontends.onnx.registry import operator
 
 _FOLDED = 1 << 20
 """A constant with more elements is converted at run time, which keeps the smaller dtype in the weights."""

@@ -9,16 +9,16 @@ from __future__ import annotations
 import numpy as np
 from tvm import ir, tirx
 
-from deploykit.frontends.onnx.broadcast import elementwise
-from deploykit.frontends.onnx.context import Context
+from deploykit.compiler.operators.broadcast import elementwise
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.reduction import MAXIMUM, SUM, reduce_axes
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.indexing import gather
 from deploykit.frontends.onnx.ops.joining import concat
 from deploykit.frontends.onnx.ops.reductions import extreme_positions
 from deploykit.frontends.onnx.ops.softmax import softmax
-from deploykit.frontends.onnx.reduction import MAXIMUM, SUM, reduce_axes
-from deploykit.frontends.onnx.registry import Unsupported
-from deploykit.frontends.onnx.value import Value
 
 DOMAIN = "ai.onnx.ml"
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from tvm import ir, te, tirx
 
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute, reduce_axis
-from deploykit.frontends.onnx.integers import clamp, expr, floor_div
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.broadcast import compute_dtype, load, store
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute, reduce_axis
+from deploykit.compiler.operators.integers import clamp, expr, floor_div
+from deploykit.compiler.operators.sizes import quotient_of_products, require_equal
+from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.windows import check_reach
+from deploykit.frontends.onnx.attributes import axis_attribute
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.sizes import quotient_of_products, require_equal
-from deploykit.frontends.onnx.value import Value
-from deploykit.frontends.onnx.windows import axis_attribute, check_reach
+from deploykit.frontends.onnx.registry import operator
 
 
 @operator("Col2Im")

@@ -21,21 +21,22 @@ from tvm import relax, tirx
 from deploykit.compiler.dims import free_vars, symbolic_upper_bound, to_text
 from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.operators import control_flow
+from deploykit.compiler.operators.composite import leaves, with_leaves
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.integers import all_plain, equal, negate
+from deploykit.compiler.operators.value import AnyValue, OptionalValue, SequenceValue, Value, constant
 from deploykit.errors import Problem
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.integers import all_plain, equal, negate
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.registry import Spoiled, Unsupported, operator
-from deploykit.frontends.onnx.structure import leaves, with_leaves
+from deploykit.frontends.onnx.registry import Spoiled, operator
 from deploykit.frontends.onnx.subgraph import Finish, Subgraph, as_they_are, build, free_names, unpacked
-from deploykit.frontends.onnx.value import AnyValue, OptionalValue, SequenceValue, Value, constant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import onnx_ir as ir
 
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.frontends.onnx.importer import GraphImporter, Scope
 
 

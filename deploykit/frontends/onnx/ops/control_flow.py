@@ -18,21 +18,22 @@ import onnx_ir as ir
 from tvm import relax, tirx
 
 from deploykit.compiler.dims import free_vars
+from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.operators import control_flow
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.context import Context
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.integers import equal, maximum, minimum, select
+from deploykit.compiler.operators.sizes import checked_reshape
+from deploykit.compiler.operators.strings import STRING
+from deploykit.compiler.operators.value import AnyValue, Value, constant
 from deploykit.frontends.onnx.counting import rounds
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.integers import equal, maximum, minimum, select
 from deploykit.frontends.onnx.node import Node, from_front
 from deploykit.frontends.onnx.ops.joining import concat
 from deploykit.frontends.onnx.ops.layout import transpose
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.sizes import checked_reshape
-from deploykit.frontends.onnx.strings import STRING
+from deploykit.frontends.onnx.registry import operator
 from deploykit.frontends.onnx.subgraph import Subgraph, build, free_names, unpacked
-from deploykit.frontends.onnx.value import AnyValue, Value, constant
 
 if TYPE_CHECKING:
     from deploykit.frontends.onnx.importer import GraphImporter, Scope

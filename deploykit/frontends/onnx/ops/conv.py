@@ -11,16 +11,18 @@ from collections.abc import Sequence
 
 from tvm import relax
 
+from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import compute_dtype, elementwise
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.dequantized import quantized_conv
-from deploykit.frontends.onnx.integers import equal
+from deploykit.compiler.operators.broadcast import compute_dtype, elementwise
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.dequantized import quantized_conv
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.integers import equal
+from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.windows import pad, window_count
+from deploykit.frontends.onnx.attributes import windows
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.value import Value
-from deploykit.frontends.onnx.windows import pad, window_count, windows
+from deploykit.frontends.onnx.registry import operator
 
 _CONVOLUTIONS = {1: relax.op.nn.conv1d, 2: relax.op.nn.conv2d, 3: relax.op.nn.conv3d}
 

@@ -10,15 +10,16 @@ from collections.abc import Callable
 
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.imperative import Array, Code, imperative
-from deploykit.frontends.onnx.integers import equal, expr, from_end, is_plain, less, select
+from deploykit.compiler.operators.broadcast import compute_dtype, load, store
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.imperative import Array, Code, imperative
+from deploykit.compiler.operators.integers import equal, expr, from_end, is_plain, less, select
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.registry import operator
 
 
 @operator("CumSum")

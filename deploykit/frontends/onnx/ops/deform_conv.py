@@ -12,18 +12,20 @@ from collections.abc import Sequence
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.frontends.onnx.broadcast import load, store
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.integers import equal, floor_div
+from deploykit.compiler.operators.broadcast import load, store
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.integers import equal, floor_div
+from deploykit.compiler.operators.sampling import inside, linear, near
+from deploykit.compiler.operators.sizes import require_equal
+from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.windows import Windows
+from deploykit.frontends.onnx.attributes import windows
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.conv import add_bias
 from deploykit.frontends.onnx.ops.matmul import wide_matmul
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.sampling import inside, linear, near
-from deploykit.frontends.onnx.sizes import require_equal
-from deploykit.frontends.onnx.value import Value
-from deploykit.frontends.onnx.windows import Windows, windows
+from deploykit.frontends.onnx.registry import operator
 
 
 @operator("DeformConv")

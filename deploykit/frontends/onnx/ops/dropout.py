@@ -9,15 +9,15 @@ from __future__ import annotations
 import numpy as np
 from tvm import ir, tirx
 
-from deploykit.frontends.onnx.broadcast import elementwise
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.integers import all_plain
+from deploykit.compiler.operators.broadcast import elementwise
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.integers import all_plain
+from deploykit.compiler.operators.random_bits import unit
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.elementwise import like
 from deploykit.frontends.onnx.ops.random import drawn
-from deploykit.frontends.onnx.random_bits import unit
 from deploykit.frontends.onnx.registry import operator
-from deploykit.frontends.onnx.value import Value
 
 _MAXIMUM_DRAWN = 1 << 20
 """Elements; the numbers become part of the weights."""

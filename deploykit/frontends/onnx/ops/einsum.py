@@ -12,17 +12,18 @@ from dataclasses import dataclass
 
 from tvm import ir, te
 
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import broadcast_shapes, compute_dtype, elementwise
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute, reduce_axis
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.broadcast import broadcast_shapes, compute_dtype, elementwise
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute, reduce_axis
+from deploykit.compiler.operators.sizes import require_equal
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.joining import expand
 from deploykit.frontends.onnx.ops.layout import transpose
 from deploykit.frontends.onnx.ops.matmul import wide_matmul
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.sizes import require_equal
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.registry import operator
 
 ELLIPSIS = "..."
 

@@ -13,11 +13,11 @@ from dataclasses import replace
 import numpy as np
 from tvm import ir, tirx
 
-from deploykit.frontends.onnx.broadcast import elementwise
-from deploykit.frontends.onnx.context import Context
+from deploykit.compiler.operators.broadcast import elementwise
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.value import Clipped, Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
-from deploykit.frontends.onnx.value import Clipped, Value
 
 Unary = Callable[[ir.Expr], ir.Expr]
 

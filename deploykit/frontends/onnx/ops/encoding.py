@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import logical_dtype
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import elementwise
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.imperative import Array, Code, imperative, loops
-from deploykit.frontends.onnx.integers import minimum
+from deploykit.compiler.operators.broadcast import elementwise
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.imperative import Array, Code, imperative, loops
+from deploykit.compiler.operators.integers import minimum
+from deploykit.compiler.operators.strings import string_of, text_of
+from deploykit.compiler.operators.value import Value, constant
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.strings import lookup
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.strings import string_of, text_of
-from deploykit.frontends.onnx.value import Value, constant
+from deploykit.frontends.onnx.registry import operator
 
 MOST_SKIPS = 2**31
 """More items than any row has."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import numpy_dtype, to_storage
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.integers import ceil_div, expr, is_plain, maximum
+from deploykit.compiler.operators.broadcast import compute_dtype, load, store
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.integers import ceil_div, expr, is_plain, maximum
+from deploykit.compiler.operators.value import Value, constant
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.elementwise import unfolded_zero
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.value import Value, constant
+from deploykit.frontends.onnx.registry import operator
 
 LONGEST_RANGE = 1 << 40
 """Elements: a Range computed at run time is cut off here, as a dim is."""

@@ -20,11 +20,12 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import ir, te, tirx
 
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute, reduce_axis
-from deploykit.frontends.onnx.integers import (
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.broadcast import compute_dtype, load, store
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute, reduce_axis
+from deploykit.compiler.operators.integers import (
     all_plain,
     equal,
     expr,
@@ -35,11 +36,11 @@ from deploykit.frontends.onnx.integers import (
     select,
     truth,
 )
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.layout import transpose
 from deploykit.frontends.onnx.ops.matmul import matmul
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.registry import operator
 
 MAXIMUM_CONSTANT = 1 << 21
 """Elements: a larger matrix is computed at run time instead of being stored with the weights."""

@@ -17,16 +17,15 @@ from operator import mul
 
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.imperative import Array, Code, imperative
-from deploykit.frontends.onnx.integers import equal, expr, exprs, maximum
-from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.sampling import (
+from deploykit.compiler.operators.broadcast import compute_dtype, load, store
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.imperative import Array, Code, imperative
+from deploykit.compiler.operators.integers import equal, expr, exprs, maximum
+from deploykit.compiler.operators.sampling import (
     clamped,
     cubic_weight,
     floor_index,
@@ -37,8 +36,10 @@ from deploykit.frontends.onnx.sampling import (
     reflected,
     size_as,
 )
-from deploykit.frontends.onnx.sizes import require_equal
-from deploykit.frontends.onnx.value import Value
+from deploykit.compiler.operators.sizes import require_equal
+from deploykit.compiler.operators.value import Value
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.registry import operator
 
 _MODES = {"nearest": "nearest", "linear": "linear", "cubic": "cubic", "bilinear": "linear", "bicubic": "cubic"}
 

@@ -5,10 +5,11 @@ Apps decode with what their platform has, and feed the pixels.
 
 from __future__ import annotations
 
-from deploykit.frontends.onnx.context import Context
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.registry import operator
 
 
 @operator("ImageDecoder")

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dims.text import to_text
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.indices import checked, checked_indices
-from deploykit.frontends.onnx.integers import expr, inside, is_plain, less, negate
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.indices import checked, checked_indices
+from deploykit.compiler.operators.integers import expr, inside, is_plain, less, negate
+from deploykit.compiler.operators.sizes import require_equal, require_source
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.slicing import Piece, take
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.sizes import require_equal, require_source
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.registry import operator
 
 
 def gather(ctx: Context, x: Value, indices: Value, axis: int) -> Value:
@@ -53,7 +54,7 @@ def _in_range(indices: Value, size: IntExpr) -> bool:
 def gather_operator(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
     axis = node.axis(x.rank, 0)
     require_source(ctx, x.shape[axis], ctx.product(indices.shape))
-    return gather(ctx, x, checked_indices(ctx, node, indices, [x.shape[axis]]), axis)
+    return gather(ctx, x, checked_indices(ctx, indices, [x.shape[axis]]), axis)
 
 
 @operator("GatherElements")
@@ -66,7 +67,7 @@ def gather_elements(ctx: Context, node: Node, x: Value, indices: Value) -> Value
             ctx.require(negate(less(n, m)), f"axis {i} of the indices has {{}} elements, the data {{}}", m, n)
 
     require_source(ctx, x.shape[axis], ctx.product(indices.shape))
-    indices = checked_indices(ctx, node, indices, [x.shape[axis]])
+    indices = checked_indices(ctx, indices, [x.shape[axis]])
 
     def build(data: te.Tensor, where: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:
@@ -89,7 +90,7 @@ def gather_nd(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
     tuples = indices.rank - 1
     for size in x.shape[batch : batch + depth]:
         require_source(ctx, size, ctx.product(indices.shape))
-    indices = checked_indices(ctx, node, indices, x.shape[batch : batch + depth])
+    indices = checked_indices(ctx, indices, x.shape[batch : batch + depth])
 
     def build(data: te.Tensor, where: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:
@@ -124,5 +125,5 @@ def one_hot(ctx: Context, node: Node, indices: Value, depth: Value, values: Valu
 def array_feature_extractor(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
     count = ctx.product(indices.shape)
     flat = ctx.reshape(indices, (count,))
-    picked = gather(ctx, x, checked(ctx, node, flat, [(0, x.shape[-1] - 1)]), x.rank - 1)
+    picked = gather(ctx, x, checked(ctx, flat, [(0, x.shape[-1] - 1)]), x.rank - 1)
     return ctx.reshape(picked, (1, count)) if x.rank == 1 else picked

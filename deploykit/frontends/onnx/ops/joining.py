@@ -7,15 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import ir, te, tirx
 
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import broadcast_index, broadcast_shapes
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.integers import is_plain
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.broadcast import broadcast_index, broadcast_shapes
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.integers import is_plain
+from deploykit.compiler.operators.sizes import require_equal
+from deploykit.compiler.operators.value import Value, constant
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.sizes import require_equal
-from deploykit.frontends.onnx.value import Value, constant
+from deploykit.frontends.onnx.registry import operator
 
 
 def concat(ctx: Context, inputs: Sequence[Value], axis: int) -> Value:

@@ -15,15 +15,16 @@ import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.conversion import is_small
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.imperative import Array, Cell, Code, imperative
-from deploykit.frontends.onnx.integers import either, equal, expr, from_end, is_plain, maximum, negate, select
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.imperative import Array, Cell, Code, imperative
+from deploykit.compiler.operators.integers import either, equal, expr, from_end, is_plain, maximum, negate, select
+from deploykit.compiler.operators.sizes import checked_reshape, quotient_of_products
+from deploykit.compiler.operators.value import Quantized, Value, constant
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.sizes import checked_reshape, quotient_of_products
-from deploykit.frontends.onnx.value import Quantized, Value, constant
+from deploykit.frontends.onnx.registry import operator
 
 
 def transpose(ctx: Context, x: Value, order: Sequence[int]) -> Value:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from deploykit.frontends.onnx.broadcast import elementwise
-from deploykit.frontends.onnx.context import Context
+from deploykit.compiler.operators.broadcast import elementwise
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.classes import DOMAIN, above, best_label, both_scores, integer_labels, transformed
 from deploykit.frontends.onnx.ops.matmul import matmul
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.registry import operator
 
 
 @operator("LinearRegressor", domain=DOMAIN)

@@ -11,18 +11,19 @@ from collections.abc import Sequence
 
 from tvm import ir, relax, tirx
 
+from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import broadcast_shapes, broadcasts_to, compute_dtype, elementwise
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.dequantized import quantized_matmul
-from deploykit.frontends.onnx.integers import equal
+from deploykit.compiler.operators.broadcast import broadcast_shapes, broadcasts_to, compute_dtype, elementwise
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.dequantized import quantized_matmul
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.integers import equal
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.elementwise import factor, like
 from deploykit.frontends.onnx.ops.joining import repeated
 from deploykit.frontends.onnx.ops.layout import transpose
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.registry import operator
 
 
 def matmul(ctx: Context, a: Value, b: Value) -> Value:

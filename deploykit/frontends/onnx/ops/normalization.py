@@ -11,18 +11,19 @@ from collections.abc import Callable, Collection, Sequence
 
 from tvm import ir, te, tirx
 
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import compute_dtype, elementwise, load, store
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute, reduce_axis
-from deploykit.frontends.onnx.integers import equal, expr, floor_div, floor_mod
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.broadcast import compute_dtype, elementwise, load, store
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute, reduce_axis
+from deploykit.compiler.operators.integers import equal, expr, floor_div, floor_mod
+from deploykit.compiler.operators.reduction import SUM, count_of, reduce_axes
+from deploykit.compiler.operators.sizes import checked_reshape
+from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.windows import MOST_TAPS
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.elementwise import UNARY, factor, like
-from deploykit.frontends.onnx.reduction import SUM, count_of, reduce_axes
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.sizes import checked_reshape
-from deploykit.frontends.onnx.value import Value
-from deploykit.frontends.onnx.windows import MOST_TAPS
+from deploykit.frontends.onnx.registry import operator
 
 
 def _mean(

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 from tvm import ir, te, tirx
 
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.imperative import Array, Code, imperative
-from deploykit.frontends.onnx.integers import (
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.imperative import Array, Code, imperative
+from deploykit.compiler.operators.integers import (
     all_of,
     all_plain,
     both,
@@ -26,11 +27,11 @@ from deploykit.frontends.onnx.integers import (
     maximum,
     select,
 )
+from deploykit.compiler.operators.sizes import require_equal
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.filling import element_of, stored
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.sizes import require_equal
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.registry import operator
 
 MODES = ("constant", "reflect", "edge", "wrap")
 

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, te, tirx
 
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
-from deploykit.frontends.onnx.channels import first_of
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute, reduce_axis
-from deploykit.frontends.onnx.integers import (
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.broadcast import compute_dtype, load, store
+from deploykit.compiler.operators.channels import first_of
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute, reduce_axis
+from deploykit.compiler.operators.integers import (
     all_of,
     both,
     ceil_div,
@@ -34,14 +35,15 @@ from deploykit.frontends.onnx.integers import (
     minimum,
     truth,
 )
+from deploykit.compiler.operators.reduction import MAXIMUM, lowest
+from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.windows import Windows
+from deploykit.frontends.onnx.attributes import windows
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.reduction import MAXIMUM, lowest
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.value import Value
-from deploykit.frontends.onnx.windows import Windows, windows
+from deploykit.frontends.onnx.registry import operator
 
 if TYPE_CHECKING:
-    from deploykit.frontends.onnx.integers import Condition
+    from deploykit.compiler.operators.integers import Condition
 
 Index = Sequence[ir.Expr]
 

@@ -22,19 +22,20 @@ import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dtypes import is_narrow_float
+from deploykit.compiler.operators.broadcast import compute_dtype, elementwise, load, store
+from deploykit.compiler.operators.channels import first_of
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.conversion import convert
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.float_formats import decode
+from deploykit.compiler.operators.integers import equal, expr, is_plain
+from deploykit.compiler.operators.reduction import MAXIMUM, MINIMUM, reduce_axes
+from deploykit.compiler.operators.value import Quantized, Table, Value, constant
 from deploykit.frontends.onnx import folding
-from deploykit.frontends.onnx.broadcast import compute_dtype, elementwise, load, store
-from deploykit.frontends.onnx.channels import first_of
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.conversion import convert
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.integers import equal, expr, is_plain
-from deploykit.frontends.onnx.narrow import decode
 from deploykit.frontends.onnx.node import Node, from_front
 from deploykit.frontends.onnx.ops.elementwise import is_float, like
-from deploykit.frontends.onnx.reduction import MAXIMUM, MINIMUM, reduce_axes
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.value import Quantized, Table, Value, constant
+from deploykit.frontends.onnx.registry import operator
 
 _Position: TypeAlias = Callable[[Sequence[ir.Expr]], list[ir.Expr]]
 

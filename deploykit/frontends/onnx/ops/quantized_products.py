@@ -11,17 +11,17 @@ from __future__ import annotations
 import numpy as np
 from tvm import ir, tirx
 
-from deploykit.frontends.onnx.broadcast import elementwise
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.integer_products import Operand, exact_conv, exact_matmul
+from deploykit.compiler.operators.broadcast import elementwise
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.integer_products import Operand, exact_conv, exact_matmul
+from deploykit.compiler.operators.value import Value
+from deploykit.frontends.onnx.attributes import windows
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.conv import conv
 from deploykit.frontends.onnx.ops.elementwise import is_float
 from deploykit.frontends.onnx.ops.matmul import wide_matmul
 from deploykit.frontends.onnx.ops.quantization import quantized, rounded, without_zero_point
 from deploykit.frontends.onnx.registry import operator
-from deploykit.frontends.onnx.value import Value
-from deploykit.frontends.onnx.windows import windows
 
 
 @operator("MatMulInteger")

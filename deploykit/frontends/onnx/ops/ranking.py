@@ -11,19 +11,20 @@ from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 
+from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import load
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.imperative import Array, Code, imperative, loops
-from deploykit.frontends.onnx.integers import equal, expr, is_plain, less_equal
+from deploykit.compiler.operators.broadcast import load
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.imperative import Array, Code, imperative, loops
+from deploykit.compiler.operators.integers import equal, expr, is_plain, less_equal
+from deploykit.compiler.operators.sorting import ascending, descending, merge_sort
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.indexing import gather
 from deploykit.frontends.onnx.ops.layout import transpose
 from deploykit.frontends.onnx.ops.slicing import Piece, take
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.sorting import ascending, descending, merge_sort
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.registry import operator
 
 LARGEST_INSERTION = 32
 """A TopK with a greater k sorts whole rows."""

@@ -21,22 +21,23 @@ from functools import partial
 import numpy as np
 from tvm import ir, te, tirx
 
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import compute_dtype, elementwise
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.imperative import Array, Code, imperative
-from deploykit.frontends.onnx.integers import equal, exprs
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.broadcast import compute_dtype, elementwise
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.imperative import Array, Code, imperative
+from deploykit.compiler.operators.integers import equal, exprs
+from deploykit.compiler.operators.recurrence import LANES, Cell, Phase, gru, lstm, rnn
+from deploykit.compiler.operators.recurrent_scan import Function, Layer, scan
+from deploykit.compiler.operators.sizes import require_equal
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.activations import ACTIVATIONS
 from deploykit.frontends.onnx.ops.joining import concat
 from deploykit.frontends.onnx.ops.layout import transpose
 from deploykit.frontends.onnx.ops.matmul import wide_matmul
-from deploykit.frontends.onnx.recurrence import LANES, Cell, Phase, gru, lstm, rnn
-from deploykit.frontends.onnx.recurrent_scan import Function, Layer, scan
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.sizes import require_equal
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.registry import operator
 
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 

@@ -15,16 +15,13 @@ from functools import reduce as fold
 
 from tvm import ir, te, tirx
 
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import compute_dtype, elementwise, load
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute, reduce_axis
-from deploykit.frontends.onnx.imperative import Array, Code, imperative
-from deploykit.frontends.onnx.integers import expr, is_plain, maximum
-from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.elementwise import UNARY, is_float, like
-from deploykit.frontends.onnx.ops.layout import axes_operand
-from deploykit.frontends.onnx.reduction import (
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.broadcast import compute_dtype, elementwise, load
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.expressions import compute, reduce_axis
+from deploykit.compiler.operators.imperative import Array, Code, imperative
+from deploykit.compiler.operators.integers import expr, is_plain, maximum
+from deploykit.compiler.operators.reduction import (
     MAXIMUM,
     MINIMUM,
     PRODUCT,
@@ -33,8 +30,11 @@ from deploykit.frontends.onnx.reduction import (
     count_of,
     reduce_axes,
 )
+from deploykit.compiler.operators.value import Value
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops.elementwise import UNARY, is_float, like
+from deploykit.frontends.onnx.ops.layout import axes_operand
 from deploykit.frontends.onnx.registry import operator
-from deploykit.frontends.onnx.value import Value
 
 
 @dataclass(frozen=True)

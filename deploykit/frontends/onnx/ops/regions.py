@@ -14,18 +14,19 @@ from functools import partial
 
 from tvm import ir, te, tirx
 
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.imperative import Array, Cell, Code, imperative
-from deploykit.frontends.onnx.indices import LARGEST_INDEX, checked
-from deploykit.frontends.onnx.integers import clamp, equal, expr, exprs
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.broadcast import compute_dtype, load, store
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.imperative import Array, Cell, Code, imperative
+from deploykit.compiler.operators.indices import LARGEST_INDEX, checked
+from deploykit.compiler.operators.integers import clamp, equal, expr, exprs
+from deploykit.compiler.operators.reduction import lowest
+from deploykit.compiler.operators.sampling import number, size_as
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.reduction import lowest
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.sampling import number, size_as
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.registry import operator
 
 MAXIMUM_SAMPLES = 1 << 16
 """Samples, or elements, along one axis of a bin: more than any image has, so that a broken region ends."""
@@ -60,7 +61,7 @@ def roi_align(ctx: Context, node: Node, x: Value, regions: Value, images: Value)
     ctx.require(equal(regions.shape[1], 4), "regions of {} coordinates", regions.shape[1])
     ctx.require(equal(*counts), "{} regions, images of {} are given", *counts)
     shape = exprs((regions.shape[0], x.shape[1], *bins))
-    images = checked(ctx, node, images, [(0, x.shape[0] - 1)], position=2)
+    images = checked(ctx, images, [(0, x.shape[0] - 1)], position=2)
 
     def build(*tensors: te.Tensor) -> Sequence[te.Tensor]:
         def body(code: Code, data: Array, boxes: Array, indices: Array, y: Array) -> None:
@@ -184,7 +185,7 @@ def max_roi_pool(ctx: Context, node: Node, x: Value, regions: Value) -> Value:
     ctx.require(equal(regions.shape[1], 5), "regions of {} numbers", regions.shape[1])
     shape = exprs((regions.shape[0], x.shape[1], *bins))
     wide = compute_dtype(x.dtype)
-    images = checked(ctx, node, _images(ctx, regions), [(0, x.shape[0] - 1)], what="images of")
+    images = checked(ctx, _images(ctx, regions), [(0, x.shape[0] - 1)], what="images of")
 
     def build(*tensors: te.Tensor) -> Sequence[te.Tensor]:
         def body(code: Code, data: Array, boxes: Array, indices: Array, y: Array) -> None:

@@ -15,18 +15,16 @@ from operator import add
 import numpy as np
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dims.text import to_text
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import load, store
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute, reduce_axis
-from deploykit.frontends.onnx.imperative import Array, Code, imperative
-from deploykit.frontends.onnx.integers import all_plain, expr, floor_div, is_plain
-from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.slicing import Piece, take
-from deploykit.frontends.onnx.rational import ratio_of, simplest_fraction
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.resampling import (
+from deploykit.compiler.operators.broadcast import load, store
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute, reduce_axis
+from deploykit.compiler.operators.imperative import Array, Code, imperative
+from deploykit.compiler.operators.integers import all_plain, expr, floor_div, is_plain
+from deploykit.compiler.operators.rational import ratio_of, simplest_fraction
+from deploykit.compiler.operators.resampling import (
     COORDINATES,
     NEAREST_MODES,
     Axis,
@@ -35,8 +33,11 @@ from deploykit.frontends.onnx.resampling import (
     table,
     taps_of,
 )
-from deploykit.frontends.onnx.sizes import quotient_of_products, require_equal, require_source
-from deploykit.frontends.onnx.value import Value
+from deploykit.compiler.operators.sizes import quotient_of_products, require_equal, require_source
+from deploykit.compiler.operators.value import Value
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops.slicing import Piece, take
+from deploykit.frontends.onnx.registry import operator
 
 UNROLLED_TAPS = 4
 """A pass over more taps is a reduction."""

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from tvm import ir, te, tirx
 
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import load, store
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.indices import checked
-from deploykit.frontends.onnx.integers import clamp, equal, expr, floor_div, floor_mod, minimum
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.broadcast import load, store
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.indices import checked
+from deploykit.compiler.operators.integers import clamp, equal, expr, floor_div, floor_mod, minimum
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.registry import operator
 
 
 @operator("RotaryEmbedding")
@@ -34,7 +35,7 @@ def rotary_embedding(
         ctx.require(equal(cache.shape[-1], half), "the caches hold {} angles, {} are needed", cache.shape[-1], half)
     if positions is not None:
         last = ctx.simplify(minimum(cosines.shape[0], sines.shape[0]) - 1)
-        positions = checked(ctx, node, positions, [(0, last)], position=3)
+        positions = checked(ctx, positions, [(0, last)], position=3)
     interleaved = node.int("interleaved", 0) == 1
 
     def build(t: te.Tensor, cosine: te.Tensor, sine: te.Tensor, *where: te.Tensor) -> te.Tensor:

@@ -12,20 +12,21 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dims.text import to_text
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import load, store
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.imperative import Array, Code, imperative, loops
-from deploykit.frontends.onnx.indices import LARGEST_INDEX, checked, checked_indices
-from deploykit.frontends.onnx.integers import expr, floor_mod, inside, less_equal, maximum
+from deploykit.compiler.operators.broadcast import load, store
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.imperative import Array, Code, imperative, loops
+from deploykit.compiler.operators.indices import LARGEST_INDEX, checked, checked_indices
+from deploykit.compiler.operators.integers import expr, floor_mod, inside, less_equal, maximum
+from deploykit.compiler.operators.sizes import require_equal, require_source
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.filling import stored
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.sizes import require_equal, require_source
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.registry import operator
 
 Combine = Callable[[ir.Expr, ir.Expr], ir.Expr]
 
@@ -76,7 +77,7 @@ def scatter_elements(ctx: Context, node: Node, x: Value, indices: Value, updates
             ctx.require(less_equal(m, n), f"axis {i} has {{}} updates for {{}} elements", m, n)
 
     require_source(ctx, x.shape[axis], ctx.product(indices.shape))
-    indices = checked_indices(ctx, node, indices, [x.shape[axis]])
+    indices = checked_indices(ctx, indices, [x.shape[axis]])
 
     def place(where: Array, index: Sequence[ir.Expr]) -> list[ir.Expr]:
         return [*index[:axis], inside(expr(where(*index)), x.shape[axis]), *index[axis + 1 :]]
@@ -96,7 +97,7 @@ def scatter_nd(ctx: Context, node: Node, x: Value, indices: Value, updates: Valu
 
     for size in x.shape[:depth]:
         require_source(ctx, size, ctx.product(indices.shape))
-    indices = checked_indices(ctx, node, indices, x.shape[:depth])
+    indices = checked_indices(ctx, indices, x.shape[:depth])
 
     def place(where: Array, index: Sequence[ir.Expr]) -> list[ir.Expr]:
         at = [inside(expr(where(*index[:tuples], k)), x.shape[k]) for k in range(depth)]
@@ -117,7 +118,7 @@ def tensor_scatter(ctx: Context, node: Node, cache: Value, update: Value, starts
         require_equal(ctx, "the write indices do not fit the batch", starts.shape[0], cache.shape[0])
     ctx.require(less_equal(length, size), "an update of {} rows for a cache of {}", length, size)
     if starts is not None:
-        starts = checked(ctx, node, starts, [(0, size - length if mode == "linear" else LARGEST_INDEX)], position=2)
+        starts = checked(ctx, starts, [(0, size - length if mode == "linear" else LARGEST_INDEX)], position=2)
 
     def build(old: te.Tensor, new: te.Tensor, *first: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:
@@ -141,7 +142,7 @@ def max_unpool(ctx: Context, node: Node, x: Value, indices: Value, output_shape:
     shape = inner if output_shape is None else ctx.ints(output_shape, minimum=0, hint="size")
     for m, n in zip(x.shape, indices.shape, strict=True):
         require_equal(ctx, "values and positions differ in shape", m, n)
-    indices = checked(ctx, node, indices, [(0, ctx.product(inner) - 1)])
+    indices = checked(ctx, indices, [(0, ctx.product(inner) - 1)])
     if len(shape) != x.rank:
         raise Unsupported(f"an output shape of {len(shape)} sizes for a tensor of rank {x.rank}")
 

@@ -9,16 +9,17 @@ from collections.abc import Sequence
 
 from tvm import ir, te, tirx
 
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import load
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute, reduce_axis
-from deploykit.frontends.onnx.imperative import Array, Code, imperative, loops
-from deploykit.frontends.onnx.integers import expr, minimum
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.broadcast import load
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute, reduce_axis
+from deploykit.compiler.operators.imperative import Array, Code, imperative, loops
+from deploykit.compiler.operators.integers import expr, minimum
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.indexing import gather
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.registry import operator
 
 
 def count_nonzero(ctx: Context, x: Value, shape: Sequence[IntExpr]) -> IntExpr:

@@ -13,18 +13,19 @@ import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.text import to_text
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.integers import equal, from_end, select, truth
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.integers import equal, from_end, select, truth
+from deploykit.compiler.operators.strings import STRING
+from deploykit.compiler.operators.value import AnyValue, OptionalValue, SequenceValue, Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.joining import concat
 from deploykit.frontends.onnx.ops.slicing import split
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.strings import STRING
-from deploykit.frontends.onnx.value import AnyValue, OptionalValue, SequenceValue, Value
+from deploykit.frontends.onnx.registry import operator
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.frontends.onnx.importer import GraphImporter, Scope
 
 

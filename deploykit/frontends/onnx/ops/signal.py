@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 from tvm import ir, te, tirx
 
-from deploykit.frontends.onnx.broadcast import compute_dtype, store
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.integers import expr, floor_div, maximum
+from deploykit.compiler.operators.broadcast import compute_dtype, store
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.integers import expr, floor_div, maximum
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
-from deploykit.frontends.onnx.value import Value
 
 _WINDOWS: dict[str, Sequence[float]] = {
     "HannWindow": (0.5, -0.5),

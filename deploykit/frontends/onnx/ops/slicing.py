@@ -12,12 +12,13 @@ from itertools import pairwise
 
 from tvm import ir, te, tirx
 
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.imperative import Array, Code, imperative
-from deploykit.frontends.onnx.indices import checked
-from deploykit.frontends.onnx.integers import (
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.imperative import Array, Code, imperative
+from deploykit.compiler.operators.indices import checked
+from deploykit.compiler.operators.integers import (
     all_plain,
     ceil_div,
     clamp,
@@ -31,10 +32,10 @@ from deploykit.frontends.onnx.integers import (
     minimum,
     select,
 )
+from deploykit.compiler.operators.sizes import require_equal
+from deploykit.compiler.operators.value import Value, constant
 from deploykit.frontends.onnx.node import Node, from_front
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.sizes import require_equal
-from deploykit.frontends.onnx.value import Value, constant
+from deploykit.frontends.onnx.registry import operator
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,7 @@ def split_operator(ctx: Context, node: Node, x: Value, sizes: Value | None = Non
 def reverse_sequence(ctx: Context, node: Node, x: Value, lengths: Value) -> Value:
     time, batch = node.axis(x.rank, 0, "time_axis"), node.axis(x.rank, 1, "batch_axis")
     require_equal(ctx, "the lengths do not fit the batch", lengths.shape[0], x.shape[batch])
-    lengths = checked(ctx, node, lengths, [(0, x.shape[time])], what="lengths")
+    lengths = checked(ctx, lengths, [(0, x.shape[time])], what="lengths")
 
     def build(t: te.Tensor, ends: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:

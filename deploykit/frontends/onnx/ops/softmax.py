@@ -10,14 +10,14 @@ from collections.abc import Callable
 from tvm import ir, te, tirx
 
 from deploykit.compiler.operators.anchors.attention import SOFTMAX
+from deploykit.compiler.operators.broadcast import compute_dtype, load, store
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.expressions import compute, reduce_axis
+from deploykit.compiler.operators.value import Value
 from deploykit.compiler.schedules.kernel.inline import ANCHOR
 from deploykit.compiler.schedules.reduction.softmax_exp import power_of
-from deploykit.frontends.onnx.broadcast import compute_dtype, load, store
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute, reduce_axis
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
-from deploykit.frontends.onnx.value import Value
 
 
 @operator("Softmax", "LogSoftmax", "Hardmax", since=13)

@@ -14,15 +14,14 @@ from functools import cache
 import numpy as np
 from tvm import ir, te, tirx
 
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import elementwise
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.imperative import Array, Cell, Code, imperative
-from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.regular_expressions import compiled
-from deploykit.frontends.onnx.strings import (
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.broadcast import elementwise
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.imperative import Array, Cell, Code, imperative
+from deploykit.compiler.operators.regular_expressions import compiled
+from deploykit.compiler.operators.strings import (
     OF_STRINGS,
     code_point,
     copied,
@@ -34,7 +33,9 @@ from deploykit.frontends.onnx.strings import (
     text_of,
     written,
 )
-from deploykit.frontends.onnx.value import Value
+from deploykit.compiler.operators.value import Value
+from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.registry import operator
 
 _WHITESPACE = tuple(c for c in range(0x3001) if chr(c).isspace())
 _LAST_CHARACTER = 0x10FFFF

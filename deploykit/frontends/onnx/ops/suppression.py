@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 from tvm import ir, te, tirx
 
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.imperative import Array, Code, imperative, loops
-from deploykit.frontends.onnx.integers import expr, is_plain, maximum, minimum
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.imperative import Array, Code, imperative, loops
+from deploykit.compiler.operators.integers import expr, is_plain, maximum, minimum
+from deploykit.compiler.operators.sizes import require_equal
+from deploykit.compiler.operators.sorting import descending, merge_sort
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.slicing import Piece, take
 from deploykit.frontends.onnx.registry import operator
-from deploykit.frontends.onnx.sizes import require_equal
-from deploykit.frontends.onnx.sorting import descending, merge_sort
-from deploykit.frontends.onnx.value import Value
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,17 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import ir, te, tirx
 
-from deploykit.frontends.onnx.broadcast import elementwise
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.integers import equal
+from deploykit.compiler.operators.broadcast import elementwise
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.integers import equal
+from deploykit.compiler.operators.reduction import MAXIMUM, SUM, reduce_axes
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.classes import DOMAIN
 from deploykit.frontends.onnx.ops.joining import concat
-from deploykit.frontends.onnx.reduction import MAXIMUM, SUM, reduce_axes
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.registry import operator
 
 
 @operator("Scaler", domain=DOMAIN)

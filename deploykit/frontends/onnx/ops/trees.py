@@ -13,17 +13,18 @@ import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dtypes import logical_dtype
-from deploykit.frontends.onnx.broadcast import elementwise
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.forest import MEMBER, MODES, Forest
-from deploykit.frontends.onnx.imperative import Array, Code, imperative
-from deploykit.frontends.onnx.integers import less
+from deploykit.compiler.operators.broadcast import elementwise
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.forest import MEMBER, MODES, Forest
+from deploykit.compiler.operators.imperative import Array, Code, imperative
+from deploykit.compiler.operators.integers import less
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops import classes
 from deploykit.frontends.onnx.ops.classes import DOMAIN
 from deploykit.frontends.onnx.ops.slicing import Piece, take
-from deploykit.frontends.onnx.registry import Unsupported, operator
-from deploykit.frontends.onnx.value import Value
+from deploykit.frontends.onnx.registry import operator
 
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")

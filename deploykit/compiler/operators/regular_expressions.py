@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from deploykit.frontends.onnx.registry import Unsupported
+from deploykit.compiler.operators.errors import Unsupported
 
 LAST = 0x10FFFF
 MOST_STATES = 10_000

@@ -17,18 +17,18 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.dtypes import is_narrow_float, storage_dtype
 from deploykit.compiler.inexact import inexact
+from deploykit.compiler.operators.channels import all_last, first_of
+from deploykit.compiler.operators.conversion import convert
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.float_formats import decode
+from deploykit.compiler.operators.integers import all_of, both, either, equal, expr, is_plain, less, less_equal, select
+from deploykit.compiler.operators.value import Table, Value
 from deploykit.compiler.schedules.kernel.inline import is_heavy
-from deploykit.frontends.onnx.channels import all_last, first_of
-from deploykit.frontends.onnx.conversion import convert
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.integers import all_of, both, either, equal, expr, is_plain, less, less_equal, select
-from deploykit.frontends.onnx.narrow import decode
-from deploykit.frontends.onnx.value import Table, Value
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
-    from deploykit.frontends.onnx.context import Context
-    from deploykit.frontends.onnx.integers import Condition
+    from deploykit.compiler.dims.expressions import IntExpr
+    from deploykit.compiler.operators.context import Context
+    from deploykit.compiler.operators.integers import Condition
 
 
 def broadcast(ctx: Context, *values: Value) -> tuple[IntExpr, ...]:

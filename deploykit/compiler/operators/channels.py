@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from deploykit.frontends.onnx.value import Value
+from deploykit.compiler.operators.value import Value
 
 if TYPE_CHECKING:
-    from deploykit.frontends.onnx.context import Context
+    from deploykit.compiler.operators.context import Context
 
 
 def first_of(last: Value) -> Value:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from tvm import ir, te, tirx
 
-from deploykit.frontends.onnx.integers import expr, is_plain
+from deploykit.compiler.operators.integers import expr, is_plain
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
 
 
 def imperative(

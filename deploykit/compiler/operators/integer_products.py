@@ -19,15 +19,15 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import ir, relax, te, tirx
 
+from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.operators import integer_calls
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import broadcast_shapes, elementwise
-from deploykit.frontends.onnx.channels import first_of, last_of
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.expressions import compute, reduce_axis
-from deploykit.frontends.onnx.integers import equal, is_plain
-from deploykit.frontends.onnx.value import Value
-from deploykit.frontends.onnx.windows import Windows
+from deploykit.compiler.operators.broadcast import broadcast_shapes, elementwise
+from deploykit.compiler.operators.channels import first_of, last_of
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.expressions import compute, reduce_axis
+from deploykit.compiler.operators.integers import equal, is_plain
+from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.windows import Windows
 
 
 @dataclass(frozen=True)

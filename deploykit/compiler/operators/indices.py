@@ -12,36 +12,34 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deploykit.compiler.operators.index_checks import check, shortened
-from deploykit.frontends.onnx.integers import both, less_equal
+from deploykit.compiler.operators.integers import both, less_equal
 from deploykit.frontends.onnx.ranges import range_of, within
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
-    from deploykit.frontends.onnx.context import Context
-    from deploykit.frontends.onnx.node import Node
-    from deploykit.frontends.onnx.value import Value
+    from deploykit.compiler.dims.expressions import IntExpr
+    from deploykit.compiler.operators.context import Context, Site
+    from deploykit.compiler.operators.value import Value
 
 LARGEST_INDEX = (1 << 40) - 1
 """`DK_MAX_EXTENT`."""
 
 
-def checked_indices(ctx: Context, node: Node, indices: Value, sizes: Sequence[IntExpr], position: int = 1) -> Value:
+def checked_indices(ctx: Context, indices: Value, sizes: Sequence[IntExpr], position: int = 1) -> Value:
     """`indices` into axes of `sizes`, negative ones from the end; with several sizes, element `i` is one into axis
     `i % len(sizes)`."""
-    return checked(ctx, node, indices, [(0 - size, size - 1) for size in sizes], position)
+    return checked(ctx, indices, [(0 - size, size - 1) for size in sizes], position)
 
 
 def checked(
     ctx: Context,
-    node: Node,
     indices: Value,
     bounds: Sequence[tuple[IntExpr, IntExpr]],
     position: int = 1,
     what: str = "indices",
 ) -> Value:
-    """Integers, the operand `position` of a node or made of it, that lie within inclusive `bounds`; with several,
-    element `i` within `bounds[i % len(bounds)]`. The result is to be used in their place; it may be of a narrower
-    dtype. `what` they are says the error.
+    """Integers, the operand `position` of the operator at work or made of it, that lie within inclusive `bounds`; with
+    several, element `i` within `bounds[i % len(bounds)]`. The result is to be used in their place; it may be of a
+    narrower dtype. `what` they are says the error.
 
     Raises `Unsupported` for constants that do not."""
     bounds = [(ctx.simplify(low), ctx.simplify(high)) for low, high in bounds]
@@ -58,14 +56,13 @@ def checked(
     tensor = ctx.tensor(indices)
     key = (tensor, str(bounds))
     if key not in ctx.checked:
-        ctx.checked[key] = ctx.builder.emit(check(tensor, bounds, _described(node, position, what)), "checked")
+        ctx.checked[key] = ctx.builder.emit(check(tensor, bounds, _described(ctx.site, position, what)), "checked")
     return replace(indices, var=ctx.checked[key], last=None, narrow=None)
 
 
-def _described(node: Node, position: int, what: str) -> str:
-    given = node.inputs[position] if position < len(node.inputs) else None
-    name = (given.name if given is not None else None) or ""
-    return f"{node.op_type} '{shortened(node.name)}': the {what} '{shortened(name)}'"
+def _described(site: Site, position: int, what: str) -> str:
+    name = site.operands[position] if position < len(site.operands) else ""
+    return f"{site.operator} '{shortened(site.name)}': the {what} '{shortened(name)}'"
 
 
 def _require_known(ctx: Context, indices: Value, bounds: Sequence[tuple[IntExpr, IntExpr]]) -> None:

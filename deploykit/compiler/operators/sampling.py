@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tvm import ir, tirx
 
-from deploykit.frontends.onnx.integers import clamp, expr
+from deploykit.compiler.operators.integers import clamp, expr
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
 
 Reader: TypeAlias = "Callable[[Sequence[ir.Expr]], ir.Expr]"
 

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, te, tirx
 
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.imperative import Array, Code, imperative
-from deploykit.frontends.onnx.integers import ceil_div, clamp, expr, maximum
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.imperative import Array, Code, imperative
+from deploykit.compiler.operators.integers import ceil_div, clamp, expr, maximum
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
-    from deploykit.frontends.onnx.context import Context
-    from deploykit.frontends.onnx.value import Value
+    from deploykit.compiler.dims.expressions import IntExpr
+    from deploykit.compiler.operators.context import Context
+    from deploykit.compiler.operators.value import Value
 
 DOUBLE = "float64"
 
@@ -71,7 +71,7 @@ class Table:
 
 def table(ctx: Context, axis: Axis, method: Method, taps: IntExpr, precision: str) -> Table:
     """The table of an axis with weights of dtype `precision`, computed by one kernel."""
-    from deploykit.frontends.onnx.value import Value
+    from deploykit.compiler.operators.value import Value
 
     operands = [v for v in (axis.scale, axis.roi) if isinstance(v, Value)]
     weighted, cropped = method.mode != "nearest", method.coordinates == "tf_crop_and_resize"

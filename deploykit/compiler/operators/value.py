@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from tvm import relax
 
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tvm import ir, te, tirx
 
-from deploykit.frontends.onnx.broadcast import elementwise
-from deploykit.frontends.onnx.imperative import Array, Cell, Code, imperative
-from deploykit.frontends.onnx.value import AnyValue, Text, Value
+from deploykit.compiler.operators.broadcast import elementwise
+from deploykit.compiler.operators.context import Site
+from deploykit.compiler.operators.imperative import Array, Cell, Code, imperative
+from deploykit.compiler.operators.value import AnyValue, Text, Value
 from deploykit.strings import encode
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
-    from deploykit.frontends.onnx.context import Context
+    from deploykit.compiler.dims.expressions import IntExpr
+    from deploykit.compiler.operators.context import Context
 
 STRING = "string"
 OF_STRINGS = "deploykit.strings"
@@ -110,7 +111,7 @@ def check_spans(ctx: Context, name: str, value: Value) -> None:
     def build(tensor: te.Tensor) -> list[te.Tensor]:
         return imperative("outside", [tensor], [((1,), "int64")], write)
 
-    ctx.node_name = f"strings_of_{name}_outside_of_their_bytes"
+    ctx.site = Site(name=f"strings_of_{name}_outside_of_their_bytes")
     wrong = ctx.kernel("outside", build, ctx.reshape(text.spans, (count,)), dtype="int64")
     ctx.ints(wrong, minimum=0, maximum=0, hint=f"{name}_outside")
 

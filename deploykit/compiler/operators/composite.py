@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from deploykit.frontends.onnx.registry import Unsupported
-from deploykit.frontends.onnx.strings import STRING, string_of, text_of
-from deploykit.frontends.onnx.value import AnyValue, OptionalValue, SequenceValue, Value
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.strings import STRING, string_of, text_of
+from deploykit.compiler.operators.value import AnyValue, OptionalValue, SequenceValue, Value
 from deploykit.structure import Structure
 
 if TYPE_CHECKING:
-    from deploykit.frontends.onnx.context import Context
+    from deploykit.compiler.operators.context import Context
 
 
 def leaves(ctx: Context, value: AnyValue | None) -> list[Value]:

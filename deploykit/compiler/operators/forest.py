@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deploykit.frontends.onnx.registry import Unsupported
+from deploykit.compiler.operators.errors import Unsupported
 
 MEMBER = "BRANCH_MEMBER"
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", MEMBER)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, te, tirx
 
-from deploykit.frontends.onnx.broadcast import broadcast_index, load, store
-from deploykit.frontends.onnx.expressions import compute, reduce_axis
+from deploykit.compiler.operators.broadcast import broadcast_index, load, store
+from deploykit.compiler.operators.expressions import compute, reduce_axis
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
-    from deploykit.frontends.onnx.context import Context
-    from deploykit.frontends.onnx.value import Value
+    from deploykit.compiler.dims.expressions import IntExpr
+    from deploykit.compiler.operators.context import Context
+    from deploykit.compiler.operators.value import Value
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from functools import partial
 import numpy as np
 from tvm import ir, tirx
 
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.imperative import Array, Code
-from deploykit.frontends.onnx.integers import clamp, expr
-from deploykit.frontends.onnx.recurrence import LANES, Cell, Phase, Units
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.imperative import Array, Code
+from deploykit.compiler.operators.integers import clamp, expr
+from deploykit.compiler.operators.recurrence import LANES, Cell, Phase, Units
 
 ROWS = 4
 """Sequences that share each load of a weight."""

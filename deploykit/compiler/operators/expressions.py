@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from tvm import te, tirx
 
-from deploykit.frontends.onnx.integers import expr, exprs
+from deploykit.compiler.operators.integers import expr, exprs
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
 
 
 def compute(

@@ -17,14 +17,14 @@ from deploykit.compiler.dims.facts import Facts
 from deploykit.compiler.dims.text import to_text
 from deploykit.compiler.dtypes import storage_dtype, to_storage
 from deploykit.compiler.model import DataDim, Requirement
-from deploykit.frontends.onnx.channels import channels_first
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.integers import check_shape, is_plain
-from deploykit.frontends.onnx.registry import Unsupported
-from deploykit.frontends.onnx.value import Value, constant, known
+from deploykit.compiler.operators.channels import channels_first
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.integers import check_shape, is_plain
+from deploykit.compiler.operators.value import Value, constant, known
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
 
 Build: TypeAlias = "Callable[..., te.Tensor | Sequence[te.Tensor]]"
 """Gets a TE placeholder an input, gives the TE output or outputs."""
@@ -104,9 +104,19 @@ def emit_function(
     return function.with_attr("global_symbol", name)
 
 
+@dataclass(frozen=True)
+class Site:
+    """Where in the user's model an operator stands, for names and messages: its kind, its name, and the names of its
+    operands."""
+
+    operator: str = ""
+    name: str = ""
+    operands: tuple[str, ...] = ()
+
+
 class Context:
-    """The builder of one Relax function. For names and messages, `node_name` is the ONNX node at work, and `operands`
-    has the names of its inputs by the identity of their values. `iterations` are the numbers of the iterations of the
+    """The builder of one Relax function. `site` is that of the operator at work, and `operands` has the names of its
+    inputs by the identity of their values. `iterations` are the numbers of the iterations of the
     loops around it, the outermost first; `functions` the names of the functions around it and its own, likewise."""
 
     def __init__(
@@ -122,7 +132,7 @@ class Context:
         self.functions = functions
         self.seed: Value | None = None
         """What random numbers depend on where the operator has no seed: an int64 scalar of the caller's."""
-        self.node_name = ""
+        self.site = Site()
         self.operands: Mapping[int, str] = {}
         self.checked: dict[tuple[relax.Expr, str], relax.Var] = {}
         """Tensors of indices, with the text of the bounds that they were checked for, and the results of the checks."""
@@ -180,7 +190,7 @@ class Context:
         if any(tvm_ffi.structural_equal(condition, each) for each in known):
             return
         self.shared.requirements.append(
-            Requirement(condition, f"{self.node_name}: {message}", tuple(values), self.functions[-1])
+            Requirement(condition, f"{self.site.name}: {message}", tuple(values), self.functions[-1])
         )
         self.shared.facts.assume(condition)
 
@@ -311,7 +321,7 @@ class Context:
         return s_tir.renew_defs(func), scalars
 
     def _hint(self) -> str:
-        return re.sub(r"\W+", "_", self.node_name)[:40]
+        return re.sub(r"\W+", "_", self.site.name)[:40]
 
     def bind(self, expr: relax.Expr, dtype: str, shape: Sequence[IntExpr]) -> Value:
         """Emit a Relax expression of known logical dtype and shape, and give its value."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tvm import ir, tirx
 
-from deploykit.frontends.onnx.imperative import Array, Code
-from deploykit.frontends.onnx.integers import expr
+from deploykit.compiler.operators.imperative import Array, Code
+from deploykit.compiler.operators.integers import expr
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
 
 Precedes: TypeAlias = Callable[[Code, ir.Expr, ir.Expr], ir.Expr]
 """Whether position `a` sorts strictly before `b`; may write statements that find it out."""

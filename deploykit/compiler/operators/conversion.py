@@ -15,7 +15,7 @@ from __future__ import annotations
 from tvm import ir, tirx
 
 from deploykit.compiler.dtypes import is_narrow_float, is_raw, storage_dtype
-from deploykit.frontends.onnx.narrow import encode, encode_e8m0, wrap
+from deploykit.compiler.operators.float_formats import encode, encode_e8m0, wrap
 
 _THROUGH = {"int8": "int32", "int16": "int32", "uint8": "int32", "uint16": "int32", "uint32": "int64"}
 """The integer that a float becomes first; kernels cut floats off at the ends of its range."""

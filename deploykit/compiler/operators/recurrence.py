@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tvm import ir, tirx
 
 if TYPE_CHECKING:
-    from deploykit.frontends.onnx.imperative import Code
+    from deploykit.compiler.operators.imperative import Code
 
     Function = Callable[[ir.Expr], ir.Expr]
 

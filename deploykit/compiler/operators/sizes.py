@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from deploykit.compiler.dims.conversion import expression, polynomial
 from deploykit.compiler.dims.polynomial import ONE, Polynomial, factors
-from deploykit.frontends.onnx.integers import all_plain, either, equal, floor_div, less, maximum
+from deploykit.compiler.operators.integers import all_plain, either, equal, floor_div, less, maximum
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
-    from deploykit.frontends.onnx.context import Context
-    from deploykit.frontends.onnx.value import Value
+    from deploykit.compiler.dims.expressions import IntExpr
+    from deploykit.compiler.operators.context import Context
+    from deploykit.compiler.operators.value import Value
 
 
 def quotient_of_products(ctx: Context, total: Sequence[IntExpr], divisor: Sequence[IntExpr]) -> IntExpr:

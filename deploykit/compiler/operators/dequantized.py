@@ -15,12 +15,12 @@ from dataclasses import replace
 import numpy as np
 from tvm import ir, tirx
 
-from deploykit.compiler.program.ir import IntExpr
-from deploykit.frontends.onnx.broadcast import elementwise
-from deploykit.frontends.onnx.context import Context
-from deploykit.frontends.onnx.integer_products import Operand, Product, exact_conv, exact_matmul
-from deploykit.frontends.onnx.value import Quantized, Scaled, Value
-from deploykit.frontends.onnx.windows import Windows
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.broadcast import elementwise
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.integer_products import Operand, Product, exact_conv, exact_matmul
+from deploykit.compiler.operators.value import Quantized, Scaled, Value
+from deploykit.compiler.operators.windows import Windows
 
 
 def quantized_matmul(ctx: Context, a: Value, b: Value) -> Value | None:

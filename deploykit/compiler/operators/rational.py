@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from tvm import ir, tirx
 
-from deploykit.frontends.onnx.integers import ceil_div, floor_div, is_plain
+from deploykit.compiler.operators.integers import ceil_div, floor_div, is_plain
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
 
 Ratio: TypeAlias = "tuple[IntExpr, IntExpr]"
 """Numerator and denominator."""

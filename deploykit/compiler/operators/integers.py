@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 import numpy as np
 from tvm import ir, tirx
 
-from deploykit.frontends.onnx.registry import Unsupported
+from deploykit.compiler.operators.errors import Unsupported
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
+    from deploykit.compiler.dims.expressions import IntExpr
 
     Condition: TypeAlias = "bool | ir.Expr"
 

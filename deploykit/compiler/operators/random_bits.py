@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, tirx
 
-from deploykit.frontends.onnx.integers import expr
+from deploykit.compiler.operators.integers import expr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from deploykit.compiler.program.ir import IntExpr
-    from deploykit.frontends.onnx.imperative import Cell, Code
+    from deploykit.compiler.dims.expressions import IntExpr
+    from deploykit.compiler.operators.imperative import Cell, Code
 
 ROUNDS = 10
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)

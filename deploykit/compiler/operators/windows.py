@@ -2,9 +2,8 @@
 
 Per spatial axis of size `n`, with `e = (kernel - 1) * dilation + 1`:
 
-* `NOTSET`: `pads` as given; `VALID`: none;
-* `SAME_UPPER`, `SAME_LOWER`: `ceil(n / stride)` windows; the padding that they miss is split in two halves, the odd
-  one at the end (upper) or at the start (lower);
+* padding is as given, or such that there are `ceil(n / stride)` windows; what these miss is split in two halves, the
+  odd one at the end (`SAME_UPPER`) or at the start (`SAME_LOWER`);
 * the number of windows is `(n + padding - e) // stride + 1`; rounded up in ceil mode, where a window must start
   before the end padding.
 
@@ -16,23 +15,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.frontends.onnx.expressions import compute
-from deploykit.frontends.onnx.integers import ceil_div, floor_div, maximum, minimum
-from deploykit.frontends.onnx.registry import Unsupported
-from deploykit.frontends.onnx.value import Value
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.integers import ceil_div, floor_div, maximum, minimum
+from deploykit.compiler.operators.value import Value
 
 if TYPE_CHECKING:
-    from deploykit.compiler.program.ir import IntExpr
-    from deploykit.frontends.onnx.context import Context
-    from deploykit.frontends.onnx.node import Node
+    from deploykit.compiler.dims.expressions import IntExpr
+    from deploykit.compiler.operators.context import Context
 
 
-AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")
+Same: TypeAlias = Literal["SAME_UPPER", "SAME_LOWER"]
+"""Padding for `ceil(n / stride)` windows, the odd one at the end or at the start."""
+
 LONGEST_REACH = 2**40
 """How far strides, dilations and pads may lead along one axis."""
 
@@ -59,24 +59,32 @@ class Windows:
 
 
 def windows(
-    ctx: Context, node: Node, sizes: Sequence[IntExpr], kernel: Sequence[IntExpr], *, ceil_mode: bool = False
+    ctx: Context,
+    sizes: Sequence[IntExpr],
+    kernel: Sequence[IntExpr],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads: Sequence[int] | Same,
+    *,
+    ceil_mode: bool = False,
 ) -> Windows:
-    """The windows that a node's attributes (`strides`, `dilations`, `pads`, `auto_pad`) describe."""
+    """Windows over spatial axes of `sizes`. `pads` is all the starts, then all the ends; the others have one entry an
+    axis.
+
+    Raises `Unsupported` where no window fits."""
     rank = len(sizes)
     if len(kernel) != rank:
         raise Unsupported(f"a window of {len(kernel)} axes over data of {rank} spatial axes")
-    strides = axis_attribute(node, "strides", rank, 1)
-    dilations = axis_attribute(node, "dilations", rank, 1)
-    check_reach(kernel, strides, dilations, node.ints("pads", []))
-    automatic = node.choice("auto_pad", AUTO_PADS, "NOTSET")
+    check_reach(kernel, strides, dilations, () if isinstance(pads, str) else pads)
     extents = [ctx.simplify((k - 1) * d + 1) for k, d in zip(kernel, dilations, strict=True)]
-    if automatic in ("SAME_UPPER", "SAME_LOWER"):
+    before: Sequence[IntExpr]
+    after: Sequence[IntExpr]
+    if isinstance(pads, str):
         counts = [ctx.simplify(ceil_div(n, s)) for n, s in zip(sizes, strides, strict=True)]
         missing = [_missing(ctx, *axis) for axis in zip(sizes, counts, extents, strides, strict=True)]
-        before, after = split(ctx, missing, lower=automatic == "SAME_LOWER")
+        before, after = split(ctx, missing, lower=pads == "SAME_LOWER")
     else:
-        pads = [0] * (2 * rank) if automatic == "VALID" else axis_attribute(node, "pads", 2 * rank, 0)
-        before, after = list(pads[:rank]), list(pads[rank:])
+        before, after = pads[:rank], pads[rank:]
         axes = zip(sizes, extents, strides, zip(before, after, strict=True), strict=True)
         counts = [window_count(ctx, *axis, ceil_mode=ceil_mode) for axis in axes]
         for axis, count in enumerate(counts):
@@ -101,14 +109,6 @@ def check_reach(
     taps = prod(k for k in kernel if isinstance(k, int))
     if taps > MOST_TAPS:
         raise Unsupported(f"a window of {taps} elements; at most {MOST_TAPS} are supported")
-
-
-def axis_attribute(node: Node, name: str, count: int, default: int) -> list[int]:
-    """An attribute with one integer an axis. Raises `Unsupported` when it has another length."""
-    values = node.ints(name, [default] * count)
-    if len(values) != count:
-        raise Unsupported(f"'{name}' has {len(values)} entries, expected {count}")
-    return values
 
 
 def window_count(

@@ -1,0 +1,40 @@
+"""Attributes that several operators of ONNX share: those of sliding windows (convolution, pooling)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from deploykit.compiler.operators import windows as sliding
+from deploykit.compiler.operators.errors import Unsupported
+
+if TYPE_CHECKING:
+    from deploykit.compiler.dims.expressions import IntExpr
+    from deploykit.compiler.operators.context import Context
+    from deploykit.frontends.onnx.node import Node
+
+AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")
+_SAME: Mapping[str, sliding.Same] = {"SAME_UPPER": "SAME_UPPER", "SAME_LOWER": "SAME_LOWER"}
+
+
+def windows(
+    ctx: Context, node: Node, sizes: Sequence[IntExpr], kernel: Sequence[IntExpr], *, ceil_mode: bool = False
+) -> sliding.Windows:
+    """The windows that a node's `strides`, `dilations`, `pads` and `auto_pad` describe."""
+    rank = len(sizes)
+    strides, dilations = axis_attribute(node, "strides", rank, 1), axis_attribute(node, "dilations", rank, 1)
+    automatic = node.choice("auto_pad", AUTO_PADS, "NOTSET")
+    pads: Sequence[int] | sliding.Same
+    if automatic in _SAME:
+        pads = _SAME[automatic]
+    else:
+        pads = [0] * (2 * rank) if automatic == "VALID" else axis_attribute(node, "pads", 2 * rank, 0)
+    return sliding.windows(ctx, sizes, kernel, strides, dilations, pads, ceil_mode=ceil_mode)
+
+
+def axis_attribute(node: Node, name: str, count: int, default: int) -> list[int]:
+    """An attribute with one integer an axis. Raises `Unsupported` when it has another length."""
+    values = node.ints(name, [default] * count)
+    if len(values) != count:
+        raise Unsupported(f"'{name}' has {len(values)} entries, expected {count}")
+    return values
