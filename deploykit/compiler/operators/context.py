@@ -351,7 +351,7 @@ class Context:
 
     def cast(self, value: Value, dtype: str) -> Value:
         """ONNX `Cast` with saturation for the float8 formats."""
-        from deploykit.frontends.onnx.ops.cast import cast
+        from deploykit.compiler.operators.cast import cast
 
         return cast(self, value, dtype)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from deploykit.compiler.operators.index_checks import check, shortened
 from deploykit.compiler.operators.integers import both, less_equal
-from deploykit.frontends.onnx.ranges import range_of, within
+from deploykit.compiler.operators.ranges import range_of, within
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr

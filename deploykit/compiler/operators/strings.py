@@ -69,7 +69,7 @@ def together(ctx: Context, values: Sequence[Value]) -> tuple[list[Value], Value]
             arrays.append(text.data)
     if len(arrays) == 1:
         return [t.spans for t in texts], arrays[0]
-    from deploykit.frontends.onnx.ops.joining import concat
+    from deploykit.compiler.operators.joining import concat
 
     start = {id(a): s for a, s in zip(arrays, starts, strict=True)}
     return [_shifted(ctx, t.spans, start[id(t.data)]) for t in texts], concat(ctx, arrays, 0)

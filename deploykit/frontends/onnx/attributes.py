@@ -1,4 +1,4 @@
-"""Attributes that several operators of ONNX share: those of sliding windows (convolution, pooling)."""
+"""Attributes that several operators of ONNX share: of sliding windows (convolution, pooling), of classifiers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.compiler.operators.context import Context
     from deploykit.frontends.onnx.node import Node
+
+ML = "ai.onnx.ml"
+"""The domain of classical models."""
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")
 _SAME: Mapping[str, sliding.Same] = {"SAME_UPPER": "SAME_UPPER", "SAME_LOWER": "SAME_LOWER"}
@@ -38,3 +41,11 @@ def axis_attribute(node: Node, name: str, count: int, default: int) -> list[int]
     if len(values) != count:
         raise Unsupported(f"'{name}' has {len(values)} entries, expected {count}")
     return values
+
+
+def integer_labels(node: Node, name: str) -> list[int]:
+    """The labels of the classes. Raises `Unsupported` for strings."""
+    labels = node.ints(name, [])
+    if not labels:
+        raise Unsupported("labels that are strings")
+    return labels

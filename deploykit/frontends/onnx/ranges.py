@@ -1,9 +1,4 @@
-"""Between which numbers the elements of integer tensors lie, as far as operators tell: ArgMax gives positions, Clip and
-Mod keep within limits, Range counts, and what only moves elements leaves them as they are.
-
-A range is found without computing anything. It is what makes a check of indices unnecessary, so it may be too wide, but
-never too narrow: where a result might not fit its dtype, nothing is known.
-"""
+"""ONNX: see `compiler.operators.ranges`."""
 
 from __future__ import annotations
 
@@ -12,22 +7,25 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
 
-from deploykit.compiler.operators.integers import floor_div, is_plain, less_equal, maximum, minimum
+from deploykit.compiler.operators.integers import floor_div, is_plain, maximum, minimum
+from deploykit.compiler.operators.ranges import (
+    LIMITS,
+    UNKNOWN,
+    greatest,
+    held,
+    least_of,
+    negative_of,
+    or_of,
+    plus,
+    range_of,
+    union,
+    whole,
+)
 from deploykit.compiler.operators.value import AnyValue, Extremes, Value
 
 if TYPE_CHECKING:
-    from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.compiler.operators.context import Context
     from deploykit.frontends.onnx.node import Node
-
-UNKNOWN = Extremes()
-
-_LIMITS = {"int32": 1 << 31, "int64": 1 << 62}
-"""What elements of a dtype must provably stay below for arithmetic on them to be exact."""
-
-_NARROW = {"bool": (0, 1), "int8": (-128, 127), "uint8": (0, 255), "int16": (-(1 << 15), (1 << 15) - 1)} | {
-    "uint16": (0, (1 << 16) - 1)
-}
 
 
 def with_ranges(
@@ -35,7 +33,7 @@ def with_ranges(
 ) -> tuple[AnyValue | None, ...]:
     """`results` of a node with the ranges of their elements, where something is known of them."""
     rule = None if node.domain else RULES.get(node.op_type)
-    if rule is None or not any(isinstance(r, Value) and r.dtype in _LIMITS for r in results):
+    if rule is None or not any(isinstance(r, Value) and r.dtype in LIMITS for r in results):
         return results
     given = [i for i in inputs if i is None or isinstance(i, Value)]
     if len(given) < len(inputs):
@@ -45,42 +43,10 @@ def with_ranges(
     return (
         *results[:first],
         *(
-            replace(r, extremes=_held(ctx, found, r.dtype)) if isinstance(r, Value) and r.dtype in _LIMITS else r
+            replace(r, extremes=held(ctx, found, r.dtype)) if isinstance(r, Value) and r.dtype in LIMITS else r
             for r in results[first:]
         ),
     )
-
-
-def range_of(value: Value | None) -> Extremes:
-    """What is known of the elements of a tensor."""
-    if value is None:
-        return UNKNOWN
-    if value.array is not None and value.array.dtype.kind in "iub" and value.array.size:
-        return Extremes(int(value.array.min()), int(value.array.max()))
-    if value.elements is not None and value.elements.size and value.dtype in _LIMITS:
-        elements = list(value.elements.reshape(-1))
-        return Extremes(reduce(minimum, elements), reduce(maximum, elements))
-    if value.dtype in _NARROW:
-        return Extremes(*_NARROW[value.dtype])
-    return value.extremes
-
-
-def within(ctx: Context, value: Extremes, low: IntExpr, high: IntExpr) -> bool:
-    """Whether a range provably lies within `low..high`."""
-    if value.low is None or value.high is None:
-        return False
-    return ctx.proves(less_equal(low, value.low)) and ctx.proves(less_equal(value.high, high))
-
-
-def _held(ctx: Context, found: Extremes, dtype: str) -> Extremes:
-    """`found`, unless an element of `dtype` might not hold it."""
-    limit = _LIMITS[dtype]
-    low = found.low is None or ctx.proves(less_equal(-limit, found.low))
-    high = found.high is None or ctx.proves(less_equal(found.high, limit - 1))
-    return found if low and high else UNKNOWN
-
-
-# Rules
 
 
 Rule: TypeAlias = "Callable[[Node, Sequence[Value | None]], Extremes]"
@@ -92,7 +58,7 @@ def _same(_node: Node, inputs: Sequence[Value | None]) -> Extremes:
 
 def _cast(_node: Node, inputs: Sequence[Value | None]) -> Extremes:
     source = inputs[0]
-    return UNKNOWN if source is None or "float" in source.dtype else _whole(range_of(source))
+    return UNKNOWN if source is None or "float" in source.dtype else whole(range_of(source))
 
 
 def _position(node: Node, inputs: Sequence[Value | None]) -> Extremes:
@@ -108,29 +74,21 @@ def _nonzero(_node: Node, inputs: Sequence[Value | None]) -> Extremes:
     return Extremes(0, reduce(maximum, inputs[0].shape, 1) - 1)
 
 
-def _union(*ranges: Extremes) -> Extremes:
-    lows, highs = [r.low for r in ranges], [r.high for r in ranges]
-    return Extremes(
-        None if None in lows else reduce(minimum, [low for low in lows if low is not None]),
-        None if None in highs else reduce(maximum, [high for high in highs if high is not None]),
-    )
-
-
 def _concat(_node: Node, inputs: Sequence[Value | None]) -> Extremes:
-    return _union(*(range_of(i) for i in inputs))
+    return union(*(range_of(i) for i in inputs))
 
 
 def _where(_node: Node, inputs: Sequence[Value | None]) -> Extremes:
-    return _union(*(range_of(i) for i in inputs[1:]))
+    return union(*(range_of(i) for i in inputs[1:]))
 
 
 def _count(_node: Node, inputs: Sequence[Value | None]) -> Extremes:
     """Range: from the start on, not including the limit."""
     start, limit, delta = (range_of(i) for i in inputs)
     if is_plain(delta.low) and delta.low > 0:
-        return _plus(Extremes(start.low, limit.high), Extremes(0, -1))
+        return plus(Extremes(start.low, limit.high), Extremes(0, -1))
     if is_plain(delta.high) and delta.high < 0:
-        return _plus(Extremes(limit.low, start.high), Extremes(1, 0))
+        return plus(Extremes(limit.low, start.high), Extremes(1, 0))
     return UNKNOWN
 
 
@@ -140,43 +98,20 @@ def _clip(node: Node, inputs: Sequence[Value | None]) -> Extremes:
         return UNKNOWN
     x, least, most = (*(range_of(i) for i in inputs), UNKNOWN, UNKNOWN)[:3]
     raised = Extremes(
-        _greatest(x.low, least.low), None if x.high is None else _or(x.high, least.high, maximum, inputs, 1)
+        greatest(x.low, least.low), None if x.high is None else or_of(x.high, least.high, maximum, inputs, 1)
     )
-    low = None if raised.low is None else _or(raised.low, most.low, minimum, inputs, 2)
-    return Extremes(low, _least(raised.high, most.high))
-
-
-def _or(
-    bound: IntExpr,
-    other: IntExpr | None,
-    choose: Callable[[IntExpr, IntExpr], IntExpr],
-    inputs: Sequence[Value | None],
-    position: int,
-) -> IntExpr | None:
-    """`bound`, moved by an operand that may be absent."""
-    if len(inputs) <= position or inputs[position] is None:
-        return bound
-    return None if other is None else choose(bound, other)
-
-
-def _greatest(*lows: IntExpr | None) -> IntExpr | None:
-    given = [low for low in lows if low is not None]
-    return reduce(maximum, given) if given else None
-
-
-def _least(*highs: IntExpr | None) -> IntExpr | None:
-    given = [high for high in highs if high is not None]
-    return reduce(minimum, given) if given else None
+    low = None if raised.low is None else or_of(raised.low, most.low, minimum, inputs, 2)
+    return Extremes(low, least_of(raised.high, most.high))
 
 
 def _smaller(_node: Node, inputs: Sequence[Value | None]) -> Extremes:
     ranges = [range_of(i) for i in inputs]
-    return Extremes(_union(*ranges).low, _least(*(r.high for r in ranges)))
+    return Extremes(union(*ranges).low, least_of(*(r.high for r in ranges)))
 
 
 def _larger(_node: Node, inputs: Sequence[Value | None]) -> Extremes:
     ranges = [range_of(i) for i in inputs]
-    return Extremes(_greatest(*(r.low for r in ranges)), _union(*ranges).high)
+    return Extremes(greatest(*(r.low for r in ranges)), union(*ranges).high)
 
 
 def _remainder(node: Node, inputs: Sequence[Value | None]) -> Extremes:
@@ -190,30 +125,15 @@ def _remainder(node: Node, inputs: Sequence[Value | None]) -> Extremes:
 
 
 def _sum(_node: Node, inputs: Sequence[Value | None]) -> Extremes:
-    return reduce(_plus, (range_of(i) for i in inputs))
+    return reduce(plus, (range_of(i) for i in inputs))
 
 
 def _difference(_node: Node, inputs: Sequence[Value | None]) -> Extremes:
-    return _plus(range_of(inputs[0]), _negative(range_of(inputs[1])))
+    return plus(range_of(inputs[0]), negative_of(range_of(inputs[1])))
 
 
 def _negated(_node: Node, inputs: Sequence[Value | None]) -> Extremes:
-    return _negative(range_of(inputs[0]))
-
-
-def _whole(a: Extremes) -> Extremes:
-    """Arithmetic on elements without a bound on one side may overflow and come out on the other."""
-    return UNKNOWN if a.low is None or a.high is None else a
-
-
-def _plus(a: Extremes, b: Extremes) -> Extremes:
-    if a.low is None or a.high is None or b.low is None or b.high is None:
-        return UNKNOWN
-    return Extremes(a.low + b.low, a.high + b.high)
-
-
-def _negative(a: Extremes) -> Extremes:
-    return UNKNOWN if a.low is None or a.high is None else Extremes(0 - a.high, 0 - a.low)
+    return negative_of(range_of(inputs[0]))
 
 
 def _product(_node: Node, inputs: Sequence[Value | None]) -> Extremes:

@@ -11,9 +11,10 @@ from onnx.reference import ReferenceEvaluator
 from tvm import relax
 
 from deploykit.compiler.operators.context import Context, Shared
+from deploykit.compiler.operators.ranges import range_of
 from deploykit.compiler.operators.value import Extremes, Value, constant
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ranges import RULES, range_of, with_ranges
+from deploykit.frontends.onnx.ranges import RULES, with_ranges
 
 ELEMENTWISE = {"Add": 2, "Sub": 2, "Mul": 2, "Div": 2, "Mod": 2, "Min": 3, "Max": 3, "Sum": 2, "Neg": 1, "Clip": 3}
 MOVING = ("Identity", "Flatten", "Transpose")

@@ -11,7 +11,7 @@ from tvm import tirx
 
 from deploykit.compiler.dims import evaluate
 from deploykit.compiler.operators.context import Context, Shared
-from deploykit.frontends.onnx.ops.slicing import even_parts, piece_of
+from deploykit.compiler.operators.slicing import even_parts, piece_of
 from tests.frontends.onnx.harness import check, numbers
 
 

@@ -1,70 +1,49 @@
-"""Elementwise operators of several operands: arithmetic, comparison, logic, bits, selection.
-
-All broadcast in both directions; before opset 7 the second operand's shape was aligned with the first one's at
-`axis` (default: at the end). Integers wrap around. Integer division truncates; `Mod` takes the divisor's sign, or
-with `fmod` the dividend's. By zero both give zero. Shifts by less than 0 or by all bits leave the sign only. `Pow` of
-integers is computed in double precision.
-"""
+"""ONNX: Mod, BitShift, Pow, Where (`compiler.operators.arithmetic`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import reduce
 
-import numpy as np
 from tvm import ir, te, tirx
 
+from deploykit.compiler.operators.arithmetic import Binary, divide, extreme, number, single
 from deploykit.compiler.operators.broadcast import broadcast, broadcast_index, elementwise
 from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.elementwise import is_float, like
 from deploykit.compiler.operators.expressions import compute
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.elementwise import is_float, like
 from deploykit.frontends.onnx.registry import operator
-
-Binary = Callable[[ir.Expr, ir.Expr], ir.Expr]
-
-
-def _divide(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    return a / b if is_float(a) else tirx.truncdiv(a, b)
-
-
-def _number(x: ir.Expr) -> ir.Expr:
-    """Truth values as integers, which compare on every target."""
-    return tirx.Cast("uint8", x) if str(x.ty.dtype) == "bool" else x
-
-
-def _extreme(choose: Binary, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """The greater or lesser; NaN when either is (`choose` itself gives `b` then)."""
-    return tirx.Select(tirx.isnan(a), a, choose(a, b)) if is_float(a) else choose(a, b)
-
 
 _BINARY: Mapping[str, Binary] = {
     "Add": lambda a, b: a + b,
     "Sub": lambda a, b: a - b,
     "Mul": lambda a, b: a * b,
-    "Div": _divide,
+    "Div": divide,
     "And": tirx.And,
     "Or": tirx.Or,
-    "Xor": lambda a, b: tirx.NE(_number(a), _number(b)),
+    "Xor": lambda a, b: tirx.NE(number(a), number(b)),
     "BitwiseAnd": tirx.bitwise_and,
     "BitwiseOr": tirx.bitwise_or,
     "BitwiseXor": tirx.bitwise_xor,
 }
 
+
 _COMPARE: Mapping[str, Binary] = {
-    "Equal": lambda a, b: tirx.EQ(_number(a), _number(b)),
+    "Equal": lambda a, b: tirx.EQ(number(a), number(b)),
     "Less": tirx.LT,
     "Greater": tirx.GT,
     "LessOrEqual": tirx.LE,
     "GreaterOrEqual": tirx.GE,
 }
 
+
 _VARIADIC: Mapping[str, Binary] = {
     "Sum": lambda a, b: a + b,
     "Mean": lambda a, b: a + b,
-    "Max": lambda a, b: _extreme(tirx.max, a, b),
-    "Min": lambda a, b: _extreme(tirx.min, a, b),
+    "Max": lambda a, b: extreme(tirx.max, a, b),
+    "Min": lambda a, b: extreme(tirx.min, a, b),
 }
 
 
@@ -137,7 +116,7 @@ def bit_shift(ctx: Context, node: Node, a: Value, b: Value) -> Value:
 @operator("Pow")
 def power(ctx: Context, node: Node, a: Value, b: Value) -> Value:
     b = _aligned(ctx, node, a, b)
-    exponent = _single(b) if b.rank <= a.rank else None
+    exponent = single(b) if b.rank <= a.rank else None
     if exponent is not None and exponent in _POWERS and (exponent > 0 or a.dtype.startswith(("float", "bfloat"))):
         return elementwise(ctx, "pow", _POWERS[exponent], a)
 
@@ -155,13 +134,6 @@ _POWERS: Mapping[float, Callable[[ir.Expr], ir.Expr]] = {
     2.0: lambda x: x * x,
     3.0: lambda x: x * x * x,
 }
-
-
-def _single(value: Value) -> float | None:
-    """The only element of a constant."""
-    if value.array is None or value.array.size != 1:
-        return None
-    return float(value.array.astype(np.float64).reshape(()))
 
 
 @operator("Where")

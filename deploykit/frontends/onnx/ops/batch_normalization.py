@@ -1,20 +1,13 @@
-"""BatchNormalization: with stored statistics, or with those of the batch in training mode.
-
-Constant statistics and parameters are folded into one scale and one shift a channel.
-"""
+"""ONNX: BatchNormalization (`compiler.operators.batch_normalization`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from tvm import ir
 
-import numpy as np
-from tvm import ir, te, tirx
-
-from deploykit.compiler.operators.broadcast import compute_dtype, elementwise, load
+from deploykit.compiler.operators.batch_normalization import normalise, statistics_of
+from deploykit.compiler.operators.broadcast import elementwise
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute, reduce_axis
-from deploykit.compiler.operators.sizes import checked_reshape
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
@@ -29,62 +22,16 @@ def batch_normalization(
         raise Unsupported("statistics for each position (spatial=0)")
     training = node.int("training_mode", 0) if node.opset >= 14 else 0
     if not training:
-        return _normalise(ctx, x, scale, shift, mean, variance, epsilon)
+        return normalise(ctx, x, scale, shift, mean, variance, epsilon)
     momentum = node.float("momentum", 0.9)
-    batch_mean, batch_variance = _statistics(ctx, x, mean.dtype)
+    batch_mean, batch_variance = statistics_of(ctx, x, mean.dtype)
 
     def running(old: ir.Expr, new: ir.Expr) -> ir.Expr:
         return old * momentum + new * (1.0 - momentum)
 
-    y = _normalise(ctx, x, scale, shift, batch_mean, batch_variance, epsilon)
+    y = normalise(ctx, x, scale, shift, batch_mean, batch_variance, epsilon)
     return (
         y,
         elementwise(ctx, "running_mean", running, mean, batch_mean),
         elementwise(ctx, "running_variance", running, variance, batch_variance),
     )
-
-
-def _normalise(
-    ctx: Context, x: Value, scale: Value, shift: Value, mean: Value, variance: Value, epsilon: float
-) -> Value:
-    channels = (x.shape[1] if x.rank > 1 else 1, *[1] * (x.rank - 2))
-    arrays = [v.array for v in (scale, shift, mean, variance)]
-    if all(a is not None for a in arrays) and x.dtype in ("float32", "float64"):
-        g, b, m, v = (np.asarray(a, np.float64).reshape(channels) for a in arrays)
-        factor = g / np.sqrt(v + epsilon)
-        folded = [ctx.constant(a, x.dtype) for a in (factor, b - m * factor)]
-        return elementwise(ctx, "batch_normalization", lambda t, a, c: t * a + c, x, *folded)
-    parameters = [checked_reshape(ctx, v, channels) for v in (scale, shift, mean, variance)]
-    return elementwise(
-        ctx,
-        "batch_normalization",
-        lambda t, g, b, m, v: (t - m) / tirx.sqrt(v + tirx.const(epsilon, str(v.ty.dtype))) * g + b,
-        x,
-        *parameters,
-    )
-
-
-def _statistics(ctx: Context, x: Value, dtype: str) -> tuple[Value, Value]:
-    """Mean and population variance over all axes but the channels."""
-    wide = compute_dtype(dtype)
-    others = [n for i, n in enumerate(x.shape) if i != 1]
-    count = tirx.Cast(wide, tirx.convert(ctx.product(others)))
-
-    def build(t: te.Tensor) -> tuple[te.Tensor, te.Tensor]:
-        def total(name: str, term: Callable[[ir.Expr, ir.Expr], ir.Expr]) -> te.Tensor:
-            axes = [reduce_axis(n, name=f"r{i}") for i, n in enumerate(others)]
-            return compute(
-                (x.shape[1],),
-                lambda c: te.sum(term(c, tirx.Cast(wide, load(t, x.dtype, [axes[0], c, *axes[1:]]))), axis=axes),
-                name=name,
-            )
-
-        sums = total("sums", lambda _, value: value)
-        mean = compute((x.shape[1],), lambda c: sums(c) / count, name="mean")
-        squares = total("squares", lambda c, value: (value - mean(c)) * (value - mean(c)))
-        variance = compute((x.shape[1],), lambda c: squares(c) / count, name="variance")
-        return mean, variance
-
-    result = ctx.kernel("statistics", build, x, dtype=(dtype, dtype))
-    assert isinstance(result, tuple)
-    return result[0], result[1]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.integers import equal, floor_div, floor_mod
+from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.layout import transpose
 from deploykit.frontends.onnx.registry import operator
 
 

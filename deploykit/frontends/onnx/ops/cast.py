@@ -1,67 +1,18 @@
-"""Conversion between dtypes: Cast, CastLike, BitCast.
-
-What a number becomes in another dtype is said in `conversion`. `saturate` and `round_mode` concern the float8
-formats. BitCast keeps the bits; both dtypes must have the same width.
-"""
+"""ONNX: Cast, CastLike, BitCast (`compiler.operators.cast`)."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
-
-import numpy as np
-from onnx import numpy_helper
 from tvm import ir, te, tirx
 
-from deploykit.compiler.dtypes import numpy_dtype, storage_dtype
-from deploykit.compiler.operators.anchors.attention import ROUNDED
-from deploykit.compiler.operators.broadcast import load
+from deploykit.compiler.dtypes import storage_dtype
+from deploykit.compiler.operators.cast import cast, width_of
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.conversion import convert
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.value import Value, constant, known
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
-
-_FOLDED = 1 << 20
-"""A constant with more elements is converted at run time, which keeps the smaller dtype in the weights."""
-
-
-def cast(
-    ctx: Context, value: Value, dtype: str, *, saturate: bool = True, round_mode: str = "up", free: bool = False
-) -> Value:
-    """`value` in another dtype; the value itself when it already has it. `free`: a float that is converted back later
-    need not be rounded."""
-    if value.dtype == dtype:
-        return value
-    if value.array is not None and value.array.size < _FOLDED:
-        return constant(cast_array(value.array, dtype, saturate=saturate, round_mode=round_mode))
-    if value.elements is not None and dtype in ("int64", "int32") and value.dtype in ("int64", "int32"):
-        return known(value.elements, dtype)
-
-    def build(x: te.Tensor) -> te.Tensor:
-        def element(*index: ir.Expr) -> ir.Expr:
-            return convert(load(x, value.dtype, index), dtype, saturate=saturate, round_mode=round_mode)
-
-        floats = _is_float(value.dtype) and _is_float(dtype)
-        return compute(
-            value.shape, element, name="cast", attrs={ROUNDED: "free" if free else "exact"} if floats else {}
-        )
-
-    result = ctx.kernel("cast", build, value, dtype=dtype)
-    return replace(result, narrow=value) if (value.dtype, dtype) == ("int32", "int64") else result
-
-
-def cast_array(array: np.ndarray, dtype: str, *, saturate: bool = True, round_mode: str = "up") -> np.ndarray:
-    """ONNX `Cast` of a constant."""
-    target = numpy_dtype(dtype)
-    with np.errstate(all="ignore"):
-        if dtype == "float8_e8m0":
-            return numpy_helper.to_float8e8m0(array, saturate, round_mode)
-        if dtype.startswith("float8") and saturate:
-            return numpy_helper.saturate_cast(array, target)
-        return array.astype(target)
 
 
 @operator("Cast")
@@ -82,15 +33,15 @@ def _cast(ctx: Context, node: Node, x: Value, dtype: str) -> Value:
 @operator("BitCast")
 def bit_cast(ctx: Context, node: Node, x: Value) -> Value:
     dtype = node.dtype("to")
-    if _width(x.dtype) != _width(dtype):
-        raise Unsupported(f"{x.dtype} has {_width(x.dtype)} bits an element and {dtype} {_width(dtype)}")
+    if width_of(x.dtype) != width_of(dtype):
+        raise Unsupported(f"{x.dtype} has {width_of(x.dtype)} bits an element and {dtype} {width_of(dtype)}")
 
     def build(t: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:
             bits = tirx.Cast("uint8", t(*index)) if x.dtype == "bool" else t(*index)
             if dtype == "bool":
                 return convert(bits, "bool")
-            if _width(dtype) < 8:
+            if width_of(dtype) < 8:
                 return convert(bits, dtype) if "int" in dtype else convert(bits, "uint4")
             target = storage_dtype(dtype)
             return bits if str(bits.ty.dtype) == target else tirx.reinterpret(target, bits)
@@ -98,13 +49,3 @@ def bit_cast(ctx: Context, node: Node, x: Value) -> Value:
         return compute(x.shape, element, name="bitcast")
 
     return ctx.kernel("bitcast", build, x, dtype=dtype)
-
-
-def _is_float(dtype: str) -> bool:
-    return dtype in ("float16", "bfloat16", "float32")
-
-
-def _width(dtype: str) -> int:
-    """Bits of one element; a bool has 8."""
-    digits = re.search(r"\d+", dtype)
-    return int(digits.group()) if digits else 8

@@ -25,13 +25,13 @@ from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute
 from deploykit.compiler.operators.integers import equal, maximum, minimum, select
+from deploykit.compiler.operators.joining import concat
+from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.sizes import checked_reshape
 from deploykit.compiler.operators.strings import STRING
 from deploykit.compiler.operators.value import AnyValue, Value, constant
 from deploykit.frontends.onnx.counting import rounds
 from deploykit.frontends.onnx.node import Node, from_front
-from deploykit.frontends.onnx.ops.joining import concat
-from deploykit.frontends.onnx.ops.layout import transpose
 from deploykit.frontends.onnx.registry import operator
 from deploykit.frontends.onnx.subgraph import Subgraph, build, free_names, unpacked
 

@@ -19,13 +19,13 @@ from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.operators.broadcast import compute_dtype
 from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.conv import add_bias
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.integers import equal, is_plain, maximum
 from deploykit.compiler.operators.value import Value
 from deploykit.compiler.operators.windows import check_reach, pad, split
 from deploykit.frontends.onnx.attributes import AUTO_PADS, axis_attribute
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.conv import add_bias
 from deploykit.frontends.onnx.registry import operator
 
 _TRANSPOSES = {

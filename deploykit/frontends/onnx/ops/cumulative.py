@@ -1,8 +1,4 @@
-"""Running totals along an axis: CumSum, CumProd.
-
-The axis is an operand; one that is computed at run time gives loops over data dims. `exclusive` leaves out an
-element's own value, `reverse` runs from the end. Totals of float16 are kept in float32.
-"""
+"""ONNX: CumSum, CumProd (`compiler.operators.cumulative`)."""
 
 from __future__ import annotations
 
@@ -10,13 +6,12 @@ from collections.abc import Callable
 
 from tvm import ir, te, tirx
 
-from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.operators.broadcast import compute_dtype, load, store
 from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.cumulative import around
 from deploykit.compiler.operators.imperative import Array, Code, imperative
-from deploykit.compiler.operators.integers import equal, expr, from_end, is_plain, less, select
+from deploykit.compiler.operators.integers import expr
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
@@ -35,7 +30,7 @@ def cumulative_product(ctx: Context, node: Node, x: Value, axis: Value) -> Value
 def _running(
     ctx: Context, node: Node, x: Value, axis: Value, identity: int, combine: Callable[[ir.Expr, ir.Expr], ir.Expr]
 ) -> Value:
-    outer, length, inner = _around(ctx, x, axis)
+    outer, length, inner = around(ctx, x, axis)
     exclusive, reverse = node.int("exclusive", 0), node.int("reverse", 0)
     total = ctx.product(x.shape)
 
@@ -55,22 +50,3 @@ def _running(
         return imperative(node.op_type.lower(), [t], [((total,), storage_dtype(x.dtype))], scan)
 
     return ctx.reshape(ctx.kernel(node.op_type.lower(), build, ctx.reshape(x, (total,)), dtype=x.dtype), x.shape)
-
-
-def _around(ctx: Context, x: Value, operand: Value) -> tuple[IntExpr, IntExpr, IntExpr]:
-    """How many elements are before, along and after the axis."""
-    if x.rank == 0:
-        raise Unsupported("a scalar has no axis to run along")
-    axis = ctx.simplify(from_end(ctx.ints(operand, minimum=-x.rank, maximum=x.rank - 1, hint="axis")[0], x.rank))
-    if is_plain(axis) and not 0 <= axis < x.rank:
-        raise Unsupported(f"axis {axis} is outside of a tensor of rank {x.rank}")
-
-    def size(i: int, condition: bool | ir.Expr) -> IntExpr:
-        return select(condition, x.shape[i], 1)
-
-    axes = range(x.rank)
-    return (
-        ctx.product([size(i, less(i, axis)) for i in axes]),
-        ctx.product([size(i, equal(i, axis)) for i in axes]),
-        ctx.product([size(i, less(axis, i)) for i in axes]),
-    )

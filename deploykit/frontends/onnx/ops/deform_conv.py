@@ -1,30 +1,17 @@
-"""Deformable convolution: DeformConv, as a kernel that samples and a matrix product.
-
-Each tap of a window is read at its place plus an offset of its own, between the elements, with zeros outside, times its
-mask. The samples are laid out as (batch, groups, channels * taps, windows), so that the convolution is one product.
-(Source: ONNX operator DeformConv, opset 19.)
-"""
+"""ONNX: DeformConv (`compiler.operators.deform_conv`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from tvm import ir, te, tirx
-
-from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators.broadcast import load, store
 from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.conv import add_bias
+from deploykit.compiler.operators.deform_conv import samples_of
 from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute
 from deploykit.compiler.operators.integers import equal, floor_div
-from deploykit.compiler.operators.sampling import inside, linear, near
+from deploykit.compiler.operators.matmul import wide_matmul
 from deploykit.compiler.operators.sizes import require_equal
 from deploykit.compiler.operators.value import Value
-from deploykit.compiler.operators.windows import Windows
 from deploykit.frontends.onnx.attributes import windows
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.conv import add_bias
-from deploykit.frontends.onnx.ops.matmul import wide_matmul
 from deploykit.frontends.onnx.registry import operator
 
 
@@ -53,39 +40,8 @@ def deform_conv(
     batch, outputs = x.shape[0], w.shape[0]
     depth, places = ctx.product(w.shape[1:]), ctx.product(shape.counts)
     ctx.require(equal(x.shape[1], w.shape[1] * group), "{} channels do not fit the weights", x.shape[1])
-    samples = _samples(ctx, shape, x, offset, mask, offset_groups)
+    samples = samples_of(ctx, shape, x, offset, mask, offset_groups)
     samples = ctx.reshape(samples, (batch, group, depth, places))
     weights = ctx.reshape(w, (1, group, ctx.simplify(floor_div(outputs, group)), depth))
     y = ctx.reshape(wide_matmul(ctx, weights, samples), (batch, outputs, *shape.counts))
     return add_bias(ctx, y, bias, x.dtype)
-
-
-def _samples(ctx: Context, shape: Windows, x: Value, offset: Value, mask: Value | None, offset_groups: int) -> Value:
-    """(batch, channels, *taps, *windows)."""
-    taps = shape.kernel
-    per_group = ctx.simplify(floor_div(x.shape[1], offset_groups))
-
-    def build(data: te.Tensor, moves: te.Tensor, *factors: te.Tensor) -> te.Tensor:
-        def sample(*index: ir.Expr) -> ir.Expr:
-            n, c, tap, at = index[0], index[1], index[2:4], index[4:]
-            number = (tirx.floordiv(c, per_group) * taps[0] + tap[0]) * taps[1] + tap[1]
-            where = []
-            for axis in range(2):
-                start = at[axis] * shape.strides[axis] + tap[axis] * shape.dilations[axis] - shape.before[axis]
-                move = load(moves, offset.dtype, (n, number * 2 + axis, *at))
-                where.append(near(tirx.Cast(move.ty.dtype, start) + move, shape.sizes[axis]))
-
-            def read(place: Sequence[ir.Expr]) -> ir.Expr:
-                element = data(n, c, *place)
-                zero = tirx.const(0, storage_dtype(x.dtype))
-                return load(lambda *_: tirx.if_then_else(inside(place, shape.sizes), element, zero), x.dtype, ())
-
-            value = linear(read, where)
-            if mask is not None:
-                value = value * load(factors[0], mask.dtype, (n, number, *at))
-            return store(value, x.dtype)
-
-        return compute((*x.shape[:2], *taps, *shape.counts), sample, name="samples")
-
-    operands = [v for v in (x, offset, mask) if v is not None]
-    return ctx.kernel("deform_samples", build, *operands, dtype=x.dtype)

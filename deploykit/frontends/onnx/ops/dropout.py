@@ -11,11 +11,11 @@ from tvm import ir, tirx
 
 from deploykit.compiler.operators.broadcast import elementwise
 from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.elementwise import like
 from deploykit.compiler.operators.integers import all_plain
 from deploykit.compiler.operators.random_bits import unit
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.elementwise import like
 from deploykit.frontends.onnx.ops.random import drawn
 from deploykit.frontends.onnx.registry import operator
 

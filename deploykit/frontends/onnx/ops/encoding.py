@@ -1,24 +1,20 @@
-"""Encoders of single values: Binarizer, LabelEncoder (ai.onnx.ml; numbers only), TfIdfVectorizer."""
+"""ONNX: Binarizer, LabelEncoder, TfIdfVectorizer (`compiler.operators.encoding`)."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.dtypes import logical_dtype
 from deploykit.compiler.operators.broadcast import elementwise
 from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.encoding import Group, encoded, groups_of
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.imperative import Array, Code, imperative, loops
 from deploykit.compiler.operators.integers import minimum
 from deploykit.compiler.operators.strings import string_of, text_of
 from deploykit.compiler.operators.value import Value, constant
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.strings import lookup
 from deploykit.frontends.onnx.registry import operator
 
 MOST_SKIPS = 2**31
@@ -49,48 +45,8 @@ def label_encoder(ctx: Context, node: Node, x: Value) -> Value:
     labels = ctx.constant(np.array([*table.values(), default], values.dtype))
     if values.dtype == object:
         text = text_of(ctx, labels)
-        return string_of(_encoded(ctx, x, keys, table, text.spans), text.data)
-    return _encoded(ctx, x, keys, table, labels)
-
-
-def _encoded(ctx: Context, x: Value, keys: np.ndarray, table: dict[Any, Any], labels: Value) -> Value:
-    """Of `labels` the one at the place of its key for each element, else the last one."""
-    if keys.dtype == object:
-        if x.dtype != "string":
-            raise Unsupported(f"keys that are strings for a tensor of {x.dtype}")
-        return lookup(ctx, x, list(table), labels)
-    return _searched(ctx, x, keys, table, labels)
-
-
-def _searched(ctx: Context, x: Value, keys: np.ndarray, table: dict[Any, Any], labels: Value) -> Value:
-    """A search by halves in the sorted keys."""
-    numbers = list(table)
-    nameless = next((i for i, key in enumerate(numbers) if key != key), None)  # noqa: PLR0124  NaN
-    ordered = sorted((i for i in range(len(numbers)) if i != nameless), key=lambda i: numbers[i])
-    dtype = logical_dtype(keys.dtype)
-    names = ctx.constant(np.array([numbers[i] for i in ordered] or [0], keys.dtype))
-    places = ctx.constant(np.array(ordered or [0], np.int64))
-    flat = ctx.reshape(ctx.cast(x, dtype), (ctx.product(x.shape),))
-
-    def write(code: Code, data: Array, names: Array, places: Array, labels: Array, result: Array) -> None:
-        with code.loop("i", flat.shape[0]) as i:
-            low, high = code.cell("low", 0), code.cell("high", len(ordered))
-            with code.repeat(low.value < high.value):
-                middle = code.cell("middle", tirx.floordiv(low.value + high.value, 2))
-                below = code.cell("below", names[middle.value] < data[i])
-                low.value = tirx.Select(below.value, middle.value + 1, low.value)
-                high.value = tirx.Select(below.value, high.value, middle.value)
-            result[i] = labels[len(numbers)]
-            if nameless is not None:
-                with code.when(tirx.isnan(data[i])):
-                    result[i] = labels[nameless]
-            with code.when(low.value < len(ordered)), code.when(tirx.EQ(names[low.value], data[i])):
-                result[i] = labels[places[low.value]]
-
-    def build(*tensors: te.Tensor) -> list[te.Tensor]:
-        return imperative("labels", tensors, [((flat.shape[0],), tensors[3].dtype)], write)
-
-    return ctx.reshape(ctx.kernel("labels", build, flat, names, places, labels, dtype=labels.dtype), x.shape)
+        return string_of(encoded(ctx, x, keys, table, text.spans), text.data)
+    return encoded(ctx, x, keys, table, labels)
 
 
 def _mapping(node: Node, side: str) -> np.ndarray:
@@ -124,7 +80,7 @@ def tf_idf(ctx: Context, node: Node, x: Value) -> Value:
     if not node.has("pool_int64s"):
         raise Unsupported("a pool of strings")
     pool, columns = node.ints("pool_int64s"), node.ints("ngram_indexes")
-    groups = _groups(len(pool), node.ints("ngram_counts"))
+    groups = groups_of(len(pool), node.ints("ngram_counts"))
     shortest, longest = node.int("min_gram_length"), node.int("max_gram_length")
     if not 1 <= shortest <= longest <= len(groups):
         raise Unsupported(f"n-grams of {shortest} to {longest} items and a pool of those of 1 to {len(groups)}")
@@ -140,7 +96,7 @@ def tf_idf(ctx: Context, node: Node, x: Value) -> Value:
         raise Unsupported(f"max_skip_count is {skips}; the least is 0")
     tables = [np.array(pool or [0], np.int64), np.array(columns, np.int64), np.array(weights or [0], np.float32)]
 
-    def count_group(code: Code, row: list[ir.Expr], group: _Group, arrays: tuple[Array, ...]) -> None:
+    def count_group(code: Code, row: list[ir.Expr], group: Group, arrays: tuple[Array, ...]) -> None:
         data, items, places, result = arrays
         strides = 1 if group.size == 1 else minimum(min(skips, MOST_SKIPS), length - 1) + 1
         with loops(code, (group.count, strides)) as (gram, skipped):
@@ -167,25 +123,3 @@ def tf_idf(ctx: Context, node: Node, x: Value) -> Value:
         return imperative("ngrams", tensors, [((*rows, width), "float32")], write)
 
     return ctx.kernel("ngrams", build, x, *map(ctx.constant, tables), dtype="float32")
-
-
-@dataclass(frozen=True)
-class _Group:
-    """The n-grams of one length in the pool: their first item, length, number of them before and in the group."""
-
-    first_item: int
-    size: int
-    number: int
-    count: int
-
-
-def _groups(items: int, firsts: list[int]) -> list[_Group]:
-    """The groups of a pool whose n-grams of length 1, 2, ... start at the items `firsts`."""
-    if firsts != sorted(firsts) or (firsts and not 0 <= firsts[0] <= firsts[-1] <= items):
-        raise Unsupported(f"ngram_counts {firsts} are no ascending positions in a pool of {items} items")
-    groups: list[_Group] = []
-    number = 0
-    for size, (first, end) in enumerate(zip(firsts, [*firsts[1:], items], strict=True), start=1):
-        groups.append(_Group(first, size, number, (end - first) // size))
-        number += groups[-1].count
-    return groups

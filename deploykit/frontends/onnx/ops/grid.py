@@ -1,19 +1,9 @@
-"""Sampling by a field of positions: GridSample, AffineGrid, over any number of spatial axes.
-
-GridSample is an imperative kernel: for each position it finds the elements that count, one (nearest), two (linear) or
-four (cubic) an axis, and their weights; then it adds them up for every channel. Positions list the innermost axis first
-and run from -1 to 1, which are the centres of the outermost elements (`align_corners`) or their edges. What lies
-outside is zero, the nearest element, or the mirror image, for each element of a cubic kernel that reaches there.
-(Source: ONNX operators GridSample, opset 16, and AffineGrid, opset 20.)
-"""
+"""ONNX: GridSample, AffineGrid (`compiler.operators.grid`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import reduce
-from operator import mul
 
 from tvm import ir, te, tirx
 
@@ -23,71 +13,15 @@ from deploykit.compiler.operators.broadcast import compute_dtype, load, store
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.grid import Sampler, sum
 from deploykit.compiler.operators.imperative import Array, Code, imperative
 from deploykit.compiler.operators.integers import equal, expr, exprs, maximum
-from deploykit.compiler.operators.sampling import (
-    clamped,
-    cubic_weight,
-    floor_index,
-    inside,
-    linear_weight,
-    near,
-    number,
-    reflected,
-    size_as,
-)
 from deploykit.compiler.operators.sizes import require_equal
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
 _MODES = {"nearest": "nearest", "linear": "linear", "cubic": "cubic", "bilinear": "linear", "bicubic": "cubic"}
-
-
-@dataclass(frozen=True)
-class _Sampler:
-    """How positions are read: `sizes` are those of the spatial axes of the data."""
-
-    sizes: tuple[IntExpr, ...]
-    mode: str
-    padding: str
-    align: bool
-
-    def borders(self, like: ir.Expr, axis: int) -> tuple[ir.Expr, ir.Expr]:
-        """Where an axis starts and ends, in elements."""
-        edge = number(like, 0 if self.align else 0.5)
-        return -edge, size_as(like, self.sizes[axis]) - number(like, 1) + edge
-
-    def position(self, given: ir.Expr, axis: int) -> ir.Expr:
-        """A position from -1 to 1 in elements, moved to within the padding's reach."""
-        low, high = self.borders(given, axis)
-        place = (given + number(given, 1)) * number(given, 0.5) * (high - low) + low
-        place = tirx.nearbyint(place) if self.mode == "nearest" else place
-        if self.padding == "reflection":
-            place = reflected(place, low, high)
-        if self.padding == "border" and self.mode != "cubic":
-            place = tirx.max(tirx.min(place, size_as(given, self.sizes[axis]) - number(given, 1)), number(given, 0))
-        return near(place, self.sizes[axis])
-
-    @property
-    def taps(self) -> int:
-        return {"nearest": 1, "linear": 2, "cubic": 4}[self.mode]
-
-    def index(self, place: ir.Expr, tap: int) -> ir.Expr:
-        """The integer position of a tap, which may lie outside."""
-        return floor_index(place) + (tap - 1 if self.mode == "cubic" else tap)
-
-    def weight(self, distance: ir.Expr) -> ir.Expr:
-        return cubic_weight(distance) if self.mode == "cubic" else linear_weight(distance)
-
-    def source(self, index: ir.Expr, axis: int) -> ir.Expr:
-        """The element that is read for an integer position; it lies outside only where zeros are."""
-        if self.padding == "zeros":
-            return index
-        if self.padding == "reflection":
-            place = tirx.Cast("float32", index)
-            index = floor_index(reflected(place, *self.borders(place, axis)))
-        return clamped(index, self.sizes[axis])
 
 
 @operator("GridSample")
@@ -109,7 +43,7 @@ def grid_sample(ctx: Context, node: Node, x: Value, grid: Value) -> Value:
                     weights[axis * sampler.taps + tap] = sampler.weight(place - tirx.Cast(place.ty.dtype, index))
                     chosen[axis * sampler.taps + tap] = sampler.source(index, axis)
             with code.loop("c", shape[1]) as c:
-                y[n, c, *at] = _sum(code, sampler, x.dtype, lambda place: data[n, c, *place], (chosen, weights))
+                y[n, c, *at] = sum(code, sampler, x.dtype, lambda place: data[n, c, *place], (chosen, weights))
 
     def build(*tensors: te.Tensor) -> Sequence[te.Tensor]:
         return imperative("grid_sample", tensors, [(shape, storage_dtype(x.dtype))], body)
@@ -118,36 +52,7 @@ def grid_sample(ctx: Context, node: Node, x: Value, grid: Value) -> Value:
     return y
 
 
-def _sum(
-    code: Code,
-    sampler: _Sampler,
-    dtype: str,
-    read: Callable[[Sequence[ir.Expr]], ir.Expr],
-    taps: tuple[Array, Array],
-) -> ir.Expr:
-    """The elements chosen, each times its weights, as an element of `dtype`; of a single one, itself."""
-    chosen, weights = taps
-
-    def element(at: Sequence[ir.Expr]) -> ir.Expr:
-        place = [chosen[axis * sampler.taps + tap] for axis, tap in enumerate(at)]
-        value = read(place)
-        if sampler.padding != "zeros":
-            return value
-        return tirx.if_then_else(inside(place, sampler.sizes), value, tirx.const(0, value.ty.dtype))
-
-    if sampler.mode == "nearest":
-        return element([expr(0)] * len(sampler.sizes))
-    wide = compute_dtype(dtype) if compute_dtype(dtype).startswith("float") else "float32"
-    total = code.cell("total", tirx.const(0, wide))
-    with ExitStack() as loops:
-        at = [loops.enter_context(code.loop(f"t{i}", sampler.taps)) for i in range(len(sampler.sizes))]
-        factors = [weights[axis * sampler.taps + tap] for axis, tap in enumerate(at)]
-        value = load(lambda *_: element(at), dtype, ())
-        total.value = total.value + tirx.Cast(wide, reduce(mul, factors)) * tirx.Cast(wide, value)
-    return store(total.value, dtype)
-
-
-def _sampler(ctx: Context, node: Node, x: Value, grid: Value) -> _Sampler:
+def _sampler(ctx: Context, node: Node, x: Value, grid: Value) -> Sampler:
     mode = node.choice("mode", _MODES, "linear")
     padding = node.choice("padding_mode", ("zeros", "border", "reflection"), "zeros")
     spatial = x.rank - 2
@@ -155,7 +60,7 @@ def _sampler(ctx: Context, node: Node, x: Value, grid: Value) -> _Sampler:
         raise Unsupported(f"a grid of rank {grid.rank} for data of rank {x.rank}")
     ctx.require(equal(grid.shape[-1], spatial), f"positions of {{}} axes for {spatial} spatial axes", grid.shape[-1])
     require_equal(ctx, "the batches of the data and of the grid differ", x.shape[0], grid.shape[0])
-    return _Sampler(tuple(x.shape[2:]), _MODES[mode], padding, node.int("align_corners", 0) == 1)
+    return Sampler(tuple(x.shape[2:]), _MODES[mode], padding, node.int("align_corners", 0) == 1)
 
 
 @operator("AffineGrid")

@@ -1,66 +1,26 @@
-"""Operators that see the elements in another order or shape: Transpose, Reshape, Flatten, Squeeze, Unsqueeze; and
-Shape, Size, which see only the shape.
-
-All but Transpose are views. Shapes and axes that are computed at run time give shapes over data dims; that the
-element count fits is then required when the program runs.
-"""
+"""ONNX: Transpose, Reshape, Flatten, Shape, Size, Constant, Squeeze, Unsqueeze (`compiler.operators.layout`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import reduce
 
-import numpy as np
-from tvm import ir, te, tirx
-
-from deploykit.compiler.dims.conversion import is_small
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.imperative import Array, Cell, Code, imperative
-from deploykit.compiler.operators.integers import either, equal, expr, from_end, is_plain, maximum, negate, select
-from deploykit.compiler.operators.sizes import checked_reshape, quotient_of_products
-from deploykit.compiler.operators.value import Quantized, Value, constant
+from deploykit.compiler.operators.integers import equal, from_end, is_plain, negate
+from deploykit.compiler.operators.layout import (
+    infer_minus_one,
+    reshape_at_run_time,
+    reshape_to,
+    squeezed_shape,
+    transpose,
+    unless_of,
+    unsqueezed_shape,
+)
+from deploykit.compiler.operators.sizes import checked_reshape
+from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
-
-
-def transpose(ctx: Context, x: Value, order: Sequence[int]) -> Value:
-    """numpy.transpose; constants are transposed at import."""
-    if sorted(order) != list(range(x.rank)):
-        raise Unsupported(f"{list(order)} is not an order of the axes of a tensor of rank {x.rank}")
-    if x.quantized is not None:
-        return replace(_transposed(ctx, x, order), quantized=_transposed_source(ctx, x.quantized, order), inexact=True)
-    return _transposed(ctx, x, order)
-
-
-def _transposed_source(ctx: Context, source: Quantized, order: Sequence[int]) -> Quantized:
-    axis = source.axis if source.whole else list(order).index(source.axis % len(order))
-    return replace(source, x=transpose(ctx, source.x, order), axis=axis)
-
-
-def _transposed(ctx: Context, x: Value, order: Sequence[int]) -> Value:
-    if x.array is not None:
-        return constant(np.ascontiguousarray(x.array.transpose(order)))
-    if list(order) == list(range(x.rank)):
-        return x
-    shape = [x.shape[axis] for axis in order]
-    large = [axis for axis in order if not (is_plain(x.shape[axis]) and x.shape[axis] == 1)]
-    if large == sorted(large):
-        return ctx.reshape(x, shape)
-
-    def build(t: te.Tensor) -> te.Tensor:
-        def element(*index: ir.Expr) -> ir.Expr:
-            source: list[ir.Expr] = [index[0]] * x.rank
-            for position, axis in enumerate(order):
-                source[axis] = index[position]
-            return t(*source)
-
-        return compute(shape, element, name="transpose")
-
-    return ctx.kernel("transpose", build, x, dtype=x.dtype)
 
 
 @operator("Transpose")
@@ -72,72 +32,11 @@ def transpose_operator(ctx: Context, node: Node, x: Value) -> Value:
 def reshape(ctx: Context, node: Node, x: Value, shape: Value) -> Value:
     copies = not node.int("allowzero", 0)
     if not shape.is_known:
-        return _reshape_at_run_time(ctx, x, shape, copies=copies)
+        return reshape_at_run_time(ctx, x, shape, copies=copies)
     sizes = ctx.ints(shape)
     if copies:
-        sizes = [_unless(ctx, n, 0, x.shape[i]) if i < x.rank else n for i, n in enumerate(sizes)]
+        sizes = [unless_of(ctx, n, 0, x.shape[i]) if i < x.rank else n for i, n in enumerate(sizes)]
     return checked_reshape(ctx, x, infer_minus_one(ctx, x, sizes))
-
-
-def infer_minus_one(ctx: Context, x: Value, sizes: Sequence[IntExpr]) -> list[IntExpr]:
-    """Replace a -1 (which may only show at run time) by what the element count leaves."""
-    unknown = [i for i, n in enumerate(sizes) if is_plain(n) and n == -1]
-    if len(unknown) > 1:
-        raise Unsupported("more than one size is -1")
-    if unknown:
-        rest = quotient_of_products(ctx, x.shape, [n for i, n in enumerate(sizes) if i != unknown[0]])
-        return [rest if i == unknown[0] else n for i, n in enumerate(sizes)]
-    maybe = [i for i, n in enumerate(sizes) if not is_plain(n) and not ctx.proves(n >= 0)]
-    if not maybe:
-        return list(sizes)
-    known = [maximum(n, 1) if i in maybe else n for i, n in enumerate(sizes)]
-    rest = quotient_of_products(ctx, x.shape, known)
-    return [_unless(ctx, n, -1, rest) if i in maybe else n for i, n in enumerate(sizes)]
-
-
-def _unless(ctx: Context, size: IntExpr, special: int, other: IntExpr) -> IntExpr:
-    """`other` where `size` is `special`, else `size`. Where that is long, as after several reshapes with such sizes,
-    each of which may double it, the special one is no size that a run may have.
-    """
-    chosen = ctx.simplify(select(equal(size, special), other, size))
-    if is_plain(chosen) or is_small(chosen):
-        return chosen
-    harmless = either(negate(equal(size, special)), equal(size, other))
-    ctx.require(harmless, f"a size that must not be {special} is {{}}", size)
-    return size
-
-
-def _reshape_at_run_time(ctx: Context, x: Value, shape: Value, *, copies: bool) -> Value:
-    """A shape that a kernel completes (0 copies a size, -1 is what is left) and that is read as dims: each a share of
-    the element count, so that their product is bounded by it."""
-    count = ctx.length(shape)
-    total = ctx.product(x.shape)
-
-    def write(code: Code, given: Array, sizes: Array) -> None:
-        known = code.cell("known", 1)
-        for i in range(count):
-            size = given[i]
-            sizes[i] = tirx.Select(tirx.EQ(size, expr(0)), expr(x.shape[i]), size) if copies and i < x.rank else size
-            known.value *= tirx.Select(tirx.EQ(sizes[i], expr(-1)), expr(1), sizes[i])
-        left = tirx.floordiv(expr(total), tirx.max(known.value, expr(1)))
-        for i in range(count):
-            with code.when(tirx.EQ(sizes[i], expr(-1))):
-                sizes[i] = left
-
-    full = ctx.proves(total >= 1)
-    completed = ctx.kernel(
-        "shape",
-        lambda t: imperative("shape", [t], [((count,), "int64")], write),
-        ctx.cast(shape, "int64"),
-        dtype="int64",
-    )
-    sizes = ctx.ints(
-        completed,
-        minimum=1 if full else 0,
-        maximum=(lambda before: quotient_of_products(ctx, [total], before)) if full else None,
-        hint="size",
-    )
-    return checked_reshape(ctx, x, sizes)
 
 
 @operator("Flatten")
@@ -182,7 +81,7 @@ def axes_operand(ctx: Context, node: Node, operand: Value | None, rank: int) -> 
 @operator("Squeeze")
 def squeeze(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
     if axes is not None and not axes.is_known:
-        return _reshape_to(ctx, x, _squeezed_shape(ctx, x, axes, x.rank - ctx.length(axes)))
+        return reshape_to(ctx, x, squeezed_shape(ctx, x, axes, x.rank - ctx.length(axes)))
     where = axes_operand(ctx, node, axes, x.rank) or _unit_axes(ctx, node, x)
     for i in where:
         ctx.require(equal(x.shape[i], 1), f"axis {i} to squeeze has size {{}}", x.shape[i])
@@ -207,51 +106,9 @@ def unsqueeze(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> 
     count = len(node.ints("axes")) if axes is None else ctx.length(axes)
     rank = x.rank + count
     if axes is not None and not axes.is_known:
-        return _reshape_to(ctx, x, _unsqueezed_shape(ctx, x, axes, rank))
+        return reshape_to(ctx, x, unsqueezed_shape(ctx, x, axes, rank))
     where = axes_operand(ctx, node, axes, rank) or []
     if len(set(where)) != count:
         raise Unsupported(f"the axes {where} are not distinct")
     sizes = iter(x.shape)
     return ctx.reshape(x, [1 if i in where else next(sizes) for i in range(rank)])
-
-
-def _squeezed_shape(ctx: Context, x: Value, axes: Value, rank: int) -> Value:
-    """The sizes of the axes that are not among `axes`, which only a run knows."""
-
-    def write(code: Code, given: Array, shape: Array) -> None:
-        position = code.cell("position", 0)
-        for i, size in enumerate(x.shape):
-            gone = _is_among(code, i, given, axes.shape[0], x.rank)
-            with code.when(tirx.all(tirx.Not(gone.value), position.value < rank)):
-                shape[position.value] = expr(size)
-                position.value += 1
-
-    return ctx.kernel("axes", lambda t: imperative("shape", [t], [((rank,), "int64")], write), axes, dtype="int64")
-
-
-def _unsqueezed_shape(ctx: Context, x: Value, axes: Value, rank: int) -> Value:
-    """The sizes of `x` with ones at `axes`, which only a run knows."""
-
-    def write(code: Code, given: Array, shape: Array) -> None:
-        taken = code.cell("taken", 0)
-        for i in range(rank):
-            new = _is_among(code, i, given, axes.shape[0], rank)
-            size: IntExpr = 1
-            for k in reversed(range(x.rank)):
-                size = select(equal(taken.value, k), x.shape[k], size)
-            shape[i] = tirx.Select(new.value, expr(1), expr(size))
-            taken.value += tirx.Select(new.value, expr(0), expr(1))
-
-    return ctx.kernel("axes", lambda t: imperative("shape", [t], [((rank,), "int64")], write), axes, dtype="int64")
-
-
-def _is_among(code: Code, axis: int, axes: Array, count: IntExpr, rank: int) -> Cell:
-    found = code.cell("found", tirx.const(value=False, dtype="bool"))
-    with code.loop("k", count) as k, code.when(tirx.any(axes[k] == axis, axes[k] == axis - rank)):
-        found.value = True
-    return found
-
-
-def _reshape_to(ctx: Context, x: Value, shape: Value) -> Value:
-    """`x` with the sizes in a tensor that a run computes, each of them a size of `x` or 1."""
-    return checked_reshape(ctx, x, ctx.ints(shape, minimum=0, maximum=reduce(maximum, x.shape, 1), hint="size"))

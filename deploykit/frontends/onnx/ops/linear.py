@@ -5,22 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from deploykit.compiler.operators.broadcast import elementwise
+from deploykit.compiler.operators.classes import above, best_label, both_scores, transformed
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.matmul import matmul
 from deploykit.compiler.operators.value import Value
+from deploykit.frontends.onnx.attributes import ML, integer_labels
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.classes import DOMAIN, above, best_label, both_scores, integer_labels, transformed
-from deploykit.frontends.onnx.ops.matmul import matmul
 from deploykit.frontends.onnx.registry import operator
 
 
-@operator("LinearRegressor", domain=DOMAIN)
+@operator("LinearRegressor", domain=ML)
 def linear_regressor(ctx: Context, node: Node, x: Value) -> Value:
     scores = _scores(ctx, node, x, node.int("targets", 1))
     return transformed(ctx, scores, node.string("post_transform", "NONE"))
 
 
-@operator("LinearClassifier", domain=DOMAIN)
+@operator("LinearClassifier", domain=ML)
 def linear_classifier(ctx: Context, node: Node, x: Value) -> tuple[Value, Value]:
     labels = integer_labels(node, "classlabels_ints")
     rows = len(node.floats("intercepts", [])) or len(labels)

@@ -1,84 +1,32 @@
-"""Normalisations by statistics of the data itself: LayerNormalization, RMSNormalization, InstanceNormalization,
-GroupNormalization, MeanVarianceNormalization, LpNormalization, LRN.
-
-Statistics are computed in float32, of float64 data in float64: the mean first, then the mean square of what is left.
-Each is one reduction; the normalisation itself is elementwise.
-"""
+"""ONNX: LayerNormalization, RMSNormalization, InstanceNormalization, GroupNormalization, MeanVarianceNormalization,
+LpNormalization, LRN (`compiler.operators.normalization`)."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Collection, Sequence
 
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.operators.broadcast import compute_dtype, elementwise, load, store
 from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.elementwise import factor, like
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute, reduce_axis
-from deploykit.compiler.operators.integers import equal, expr, floor_div, floor_mod
-from deploykit.compiler.operators.reduction import SUM, count_of, reduce_axes
+from deploykit.compiler.operators.integers import equal, floor_div, floor_mod
+from deploykit.compiler.operators.normalization import (
+    apply,
+    inverse_deviation,
+    mean_of,
+    mean_of_terms,
+    normalise,
+    power_of,
+)
+from deploykit.compiler.operators.reduction import SUM, reduce_axes
 from deploykit.compiler.operators.sizes import checked_reshape
 from deploykit.compiler.operators.value import Value
 from deploykit.compiler.operators.windows import MOST_TAPS
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.elementwise import UNARY, factor, like
+from deploykit.frontends.onnx.ops.elementwise import UNARY
 from deploykit.frontends.onnx.registry import operator
-
-
-def _mean(
-    ctx: Context,
-    name: str,
-    inputs: Sequence[Value],
-    axes: Collection[int],
-    term: Callable[..., ir.Expr],
-    finish: Callable[[ir.Expr], ir.Expr] = lambda mean: mean,
-) -> Value:
-    """`finish` of the mean of `term(element of each input)` over `axes`, which stay as axes of size 1."""
-    count = expr(count_of(ctx, inputs[0].shape, axes))
-    dtype = compute_dtype(inputs[0].dtype)
-    return reduce_axes(
-        ctx,
-        name,
-        inputs,
-        axes,
-        SUM,
-        prepare=term,
-        finish=lambda total: finish(total / tirx.Cast(dtype, count)),
-        dtype=dtype,
-    )
-
-
-def mean_of(ctx: Context, x: Value, axes: Collection[int]) -> Value:
-    return _mean(ctx, "mean", [x], axes, lambda v: v)
-
-
-def inverse_deviation(ctx: Context, x: Value, mean: Value, axes: Collection[int], epsilon: float) -> Value:
-    """`1 / sqrt(variance + epsilon)` over `axes`, with the variance of the population."""
-    return _mean(
-        ctx,
-        "inverse_deviation",
-        [x, mean],
-        axes,
-        lambda v, m: (v - m) * (v - m),
-        lambda variance: like(variance, 1) / tirx.sqrt(variance + like(variance, epsilon)),
-    )
-
-
-def _normalise(ctx: Context, name: str, x: Value, axes: Collection[int], epsilon: float, *affine: Value) -> Value:
-    """`(x - mean) / sqrt(variance + epsilon)`, then times the first and plus the second of `affine`."""
-    mean = mean_of(ctx, x, axes)
-    return _apply(ctx, name, x, mean, inverse_deviation(ctx, x, mean, axes, epsilon), *affine)
-
-
-def _apply(ctx: Context, name: str, x: Value, mean: Value, inverse: Value, *affine: Value) -> Value:
-    def function(v: ir.Expr, m: ir.Expr, s: ir.Expr, *scale_and_shift: ir.Expr) -> ir.Expr:
-        y = (v - m) * s
-        scale_and_shift = tuple(tirx.Cast(y.ty.dtype, parameter) for parameter in scale_and_shift)
-        y = y * scale_and_shift[0] if scale_and_shift else y
-        return y + scale_and_shift[1] if len(scale_and_shift) > 1 else y
-
-    return elementwise(ctx, name, function, x, mean, inverse, *affine)
 
 
 def _trailing(node: Node, x: Value) -> range:
@@ -93,7 +41,7 @@ def layer_normalization(
     axes = _trailing(node, x)
     mean = mean_of(ctx, x, axes)
     inverse = inverse_deviation(ctx, x, mean, axes, node.float("epsilon", 1e-5))
-    y = _apply(ctx, "layer_normalization", x, mean, inverse, *(v for v in (scale, shift) if v is not None))
+    y = apply(ctx, "layer_normalization", x, mean, inverse, *(v for v in (scale, shift) if v is not None))
     stash = node.float_dtype("stash_type", "float32")
     return y, ctx.cast(mean, stash), ctx.cast(inverse, stash)
 
@@ -101,7 +49,7 @@ def layer_normalization(
 @operator("RMSNormalization")
 def rms_normalization(ctx: Context, node: Node, x: Value, scale: Value) -> Value:
     epsilon = node.float("epsilon", 1e-5)
-    inverse = _mean(
+    inverse = mean_of_terms(
         ctx,
         "inverse_root_mean_square",
         [x],
@@ -115,7 +63,7 @@ def rms_normalization(ctx: Context, node: Node, x: Value, scale: Value) -> Value
 @operator("InstanceNormalization")
 def instance_normalization(ctx: Context, node: Node, x: Value, scale: Value, shift: Value) -> Value:
     affine = [ctx.reshape(v, (*v.shape, *[1] * (x.rank - 2))) for v in (scale, shift)]
-    return _normalise(ctx, "instance_normalization", x, range(2, x.rank), node.float("epsilon", 1e-5), *affine)
+    return normalise(ctx, "instance_normalization", x, range(2, x.rank), node.float("epsilon", 1e-5), *affine)
 
 
 @operator("GroupNormalization", since=18)
@@ -128,7 +76,7 @@ def group_normalization(ctx: Context, node: Node, x: Value, scale: Value, shift:
     parameter = (groups, members if node.opset >= 21 else 1, *[1] * len(spatial))
     affine = [checked_reshape(ctx, v, parameter) for v in (scale, shift)]
     grouped = ctx.reshape(x, (batch, groups, members, *spatial))
-    y = _normalise(ctx, "group_normalization", grouped, range(2, grouped.rank), node.float("epsilon", 1e-5), *affine)
+    y = normalise(ctx, "group_normalization", grouped, range(2, grouped.rank), node.float("epsilon", 1e-5), *affine)
     return ctx.reshape(y, x.shape)
 
 
@@ -136,7 +84,7 @@ def group_normalization(ctx: Context, node: Node, x: Value, scale: Value, shift:
 def mean_variance_normalization(ctx: Context, node: Node, x: Value) -> Value:
     axes = node.axes(x.rank, [0, 2, 3])
     mean = mean_of(ctx, x, axes)
-    inverse = _mean(
+    inverse = mean_of_terms(
         ctx,
         "inverse_deviation",
         [x, mean],
@@ -144,7 +92,7 @@ def mean_variance_normalization(ctx: Context, node: Node, x: Value) -> Value:
         lambda v, m: (v - m) * (v - m),
         lambda variance: like(variance, 1) / (tirx.sqrt(variance) + like(variance, 1e-9)),
     )
-    return _apply(ctx, "mean_variance_normalization", x, mean, inverse)
+    return apply(ctx, "mean_variance_normalization", x, mean, inverse)
 
 
 @operator("LpNormalization")
@@ -197,16 +145,8 @@ def local_response_normalization(ctx: Context, node: Node, x: Value) -> Value:
 
         def element(*index: ir.Expr) -> ir.Expr:
             base = total(*index) * factor(total(*index), alpha / size) + like(total(*index), bias)
-            return store(load(t, x.dtype, index) / _power(base, beta), x.dtype)
+            return store(load(t, x.dtype, index) / power_of(base, beta), x.dtype)
 
         return compute(x.shape, element, name="lrn")
 
     return ctx.kernel("lrn", build, x, dtype=x.dtype)
-
-
-def _power(base: ir.Expr, exponent: float) -> ir.Expr:
-    """A power of a positive number; the usual 3/4 by two square roots."""
-    if exponent == 0.75:
-        root = tirx.sqrt(base)
-        return root * tirx.sqrt(root)
-    return tirx.power(base, like(base, exponent))

@@ -1,117 +1,16 @@
-"""Pad and CenterCropPad.
-
-A negative amount crops. Cropping comes first: what `reflect`, `edge` and `wrap` repeat are the elements that stay.
-"""
+"""ONNX: Pad, CenterCropPad (`compiler.operators.padding`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvm import ir, te, tirx
-
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.imperative import Array, Code, imperative
-from deploykit.compiler.operators.integers import (
-    all_of,
-    all_plain,
-    both,
-    clamp,
-    expr,
-    floor_mod,
-    is_plain,
-    less,
-    less_equal,
-    maximum,
-    select,
-)
-from deploykit.compiler.operators.sizes import require_equal
+from deploykit.compiler.operators.padding import by_axis, half, pad, pad_to
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.filling import element_of, stored
 from deploykit.frontends.onnx.registry import operator
-
-MODES = ("constant", "reflect", "edge", "wrap")
-
-
-def pad(
-    ctx: Context,
-    x: Value,
-    before: Sequence[IntExpr],
-    after: Sequence[IntExpr],
-    mode: str = "constant",
-    value: Value | None = None,
-) -> Value:
-    """numpy.pad with an amount an axis on each side; negative amounts crop. `value` is a scalar, by default 0."""
-    shape = [ctx.simplify(maximum(n + b + a, 0)) for n, b, a in zip(x.shape, before, after, strict=True)]
-    return pad_to(ctx, x, shape, before, mode, value)
-
-
-def pad_to(
-    ctx: Context, x: Value, shape: Sequence[IntExpr], before: Sequence[IntExpr], mode: str, value: Value | None = None
-) -> Value:
-    """`pad` by the shape of the result and the amounts in front."""
-    if mode not in MODES:
-        raise Unsupported(f"mode '{mode}'; the modes are {', '.join(MODES)}")
-    axes = [_Axis(ctx, n, m, b) for n, m, b in zip(x.shape, shape, before, strict=True)]
-    if all(axis.untouched for axis in axes):
-        return x
-    if mode != "constant":
-        for axis in axes:
-            ctx.require(less_equal(1, axis.kept), "an empty axis cannot be padded by its own elements")
-    fixed = stored(0, x.dtype) if value is None else None if value.array is None else element_of(value.array)
-
-    def build(t: te.Tensor, *fill: te.Tensor) -> te.Tensor:
-        def element(*index: ir.Expr) -> ir.Expr:
-            places = [axis.place(i) for axis, i in zip(axes, index, strict=True)]
-            if mode != "constant":
-                return t(*(axis.repeated(p, mode) for axis, p in zip(axes, places, strict=True)))
-            inside = all_of(axis.holds(p) for axis, p in zip(axes, places, strict=True))
-            source = t(*(axis.crop + p for axis, p in zip(axes, places, strict=True)))
-            filler = fixed if fixed is not None else fill[0](*([0] * len(fill[0].shape)))
-            return source if is_plain(inside) else tirx.if_then_else(inside, source, filler)
-
-        return compute(shape, element, name="pad")
-
-    operands = (x, value) if mode == "constant" and value is not None and fixed is None else (x,)
-    return ctx.kernel("pad", build, *operands, dtype=x.dtype)
-
-
-class _Axis:
-    """One axis of size `size` that becomes `result` with `before` elements in front."""
-
-    def __init__(self, ctx: Context, size: IntExpr, result: IntExpr, before: IntExpr) -> None:
-        self.untouched = is_plain(before) and before == 0 and ctx.equal(size, result)
-        after = ctx.simplify(result - size - before)
-        self.crop = ctx.simplify(maximum(-before, 0))
-        self.front = ctx.simplify(maximum(before, 0))
-        self.kept = ctx.simplify(size - self.crop - maximum(-after, 0))
-        self.bounces_once = ctx.proves(both(less(before, self.kept), less(after, self.kept)))
-
-    def place(self, index: ir.Expr) -> ir.Expr:
-        """The position relative to the first element that stays."""
-        return index - self.front
-
-    def holds(self, place: ir.Expr) -> bool | ir.Expr:
-        """Whether a place is one of the elements that stay."""
-        return True if self.untouched else both(less_equal(0, place), less(place, self.kept))
-
-    def repeated(self, place: ir.Expr, mode: str) -> ir.Expr:
-        """The index of the element that a place repeats."""
-        if self.untouched:
-            return place
-        last = self.kept - 1
-        if mode == "edge":
-            return self.crop + clamp(place, 0, last)
-        if mode == "wrap":
-            return self.crop + floor_mod(place, maximum(self.kept, 1))
-        if self.bounces_once:
-            return self.crop + (last - tirx.abs(last - tirx.abs(place)))
-        period = maximum(last * 2, 1)
-        phase = floor_mod(place, period)
-        return self.crop + select(less(last, phase), period - phase, phase)
 
 
 @operator("Pad")
@@ -124,29 +23,9 @@ def pad_operands(
     ctx: Context, node: Node, x: Value, pads: Value, value: Value | None = None, axes: Value | None = None
 ) -> Value:
     if axes is not None and not axes.is_known:
-        return _pad(ctx, node, x, ctx.ints(_by_axis(ctx, x.rank, pads, axes), hint="pad"), range(x.rank), value)
+        return _pad(ctx, node, x, ctx.ints(by_axis(ctx, x.rank, pads, axes), hint="pad"), range(x.rank), value)
     where = [int(n) for n in ctx.ints(axes, -x.rank, x.rank - 1, "axis")] if axes is not None else range(x.rank)
     return _pad(ctx, node, x, ctx.ints(pads, hint="pad"), where, value)
-
-
-def _by_axis(ctx: Context, rank: int, pads: Value, axes: Value) -> Value:
-    """Amounts before and after every axis of `rank`, from those of axes that are known when the model runs."""
-    amounts, where = (ctx.cast(v, "int64") for v in (pads, axes))
-    count = ctx.product(where.shape)
-    require_equal(ctx, "pads has not two amounts for each axis", ctx.product(amounts.shape), count * 2)
-
-    def write(code: Code, amounts: Array, where: Array, result: Array) -> None:
-        for i in range(2 * rank):
-            result[i] = expr(0)
-        with code.loop("k", count) as k:
-            axis = code.cell("axis", clamp(where[k], -rank, rank - 1))
-            place = code.cell("place", select(axis.value < 0, axis.value + rank, axis.value))
-            result[place.value] = amounts[k]
-            result[place.value + rank] = amounts[k + count]
-
-    flat = [ctx.reshape(v, (ctx.product(v.shape),)) for v in (amounts, where)]
-    shape = ((2 * rank,), "int64")
-    return ctx.kernel("pads_by_axis", lambda *t: imperative("pads_by_axis", t, [shape], write), *flat, dtype="int64")
 
 
 def _pad(
@@ -168,12 +47,5 @@ def center_crop_pad(ctx: Context, node: Node, x: Value, sizes: Value) -> Value:
     before: list[IntExpr] = [0] * x.rank
     for axis, size in zip(axes, ctx.ints(sizes, minimum=0, hint="size"), strict=True):
         shape[axis] = size
-        before[axis] = _half(ctx, size - x.shape[axis])
+        before[axis] = half(ctx, size - x.shape[axis])
     return pad_to(ctx, x, shape, before, "constant")
-
-
-def _half(ctx: Context, difference: IntExpr) -> IntExpr:
-    """Half of it, rounded towards 0: what is cut or added in front."""
-    if all_plain([difference]):
-        return abs(difference) // 2 * (1 if difference > 0 else -1)
-    return ctx.simplify(tirx.truncdiv(expr(difference), expr(2)))

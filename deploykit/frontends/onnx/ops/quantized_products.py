@@ -1,26 +1,14 @@
-"""Products of quantised tensors: MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv.
-
-Products are exact in int32 (`integer_products`), or else zero points are subtracted first, and the product of what is
-left is one of int32 tensors (of float8 operands, rounded in float32). The QLinear forms scale it by `scale of a * scale
-of b / scale of y` and quantise the result. Zero points and scales of a matrix belong to all of it, to the rows of the
-left or the columns of the right one; those of a filter to all of it or to its output channels.
-"""
+"""ONNX: MatMulInteger, QLinearMatMul, ConvInteger, QLinearConv (`compiler.operators.quantized_products`)."""
 
 from __future__ import annotations
 
-import numpy as np
-from tvm import ir, tirx
-
-from deploykit.compiler.operators.broadcast import elementwise
 from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.integer_products import Operand, exact_conv, exact_matmul
+from deploykit.compiler.operators.conv import conv
+from deploykit.compiler.operators.integer_products import Operand, exact_conv
+from deploykit.compiler.operators.quantized_products import by_channel, by_row, factor_of, matmul_of, quantize, shifted
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.attributes import windows
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.conv import conv
-from deploykit.frontends.onnx.ops.elementwise import is_float
-from deploykit.frontends.onnx.ops.matmul import wide_matmul
-from deploykit.frontends.onnx.ops.quantization import quantized, rounded, without_zero_point
 from deploykit.frontends.onnx.registry import operator
 
 
@@ -28,7 +16,7 @@ from deploykit.frontends.onnx.registry import operator
 def matmul_integer(
     ctx: Context, node: Node, a: Value, b: Value, a_zero: Value | None = None, b_zero: Value | None = None
 ) -> Value:
-    return _matmul(ctx, a, _by_row(ctx, a_zero), b, b_zero)
+    return matmul_of(ctx, a, by_row(ctx, a_zero), b, b_zero)
 
 
 @operator("QLinearMatMul")
@@ -44,16 +32,16 @@ def qlinear_matmul(
     y_scale: Value,
     y_zero: Value,
 ) -> Value:
-    product = _matmul(ctx, a, _by_row(ctx, a_zero), b, b_zero)
-    factor = _factor(ctx, _by_row(ctx, a_scale), b_scale, _by_row(ctx, y_scale))
-    return _quantize(ctx, product, factor, _by_row(ctx, y_zero))
+    product = matmul_of(ctx, a, by_row(ctx, a_zero), b, b_zero)
+    factor = factor_of(ctx, by_row(ctx, a_scale), b_scale, by_row(ctx, y_scale))
+    return quantize(ctx, product, factor, by_row(ctx, y_zero))
 
 
 @operator("ConvInteger")
 def conv_integer(
     ctx: Context, node: Node, x: Value, w: Value, x_zero: Value | None = None, w_zero: Value | None = None
 ) -> Value:
-    return _conv(ctx, node, x, x_zero, w, _by_channel(ctx, w_zero, w.rank))
+    return _conv(ctx, node, x, x_zero, w, by_channel(ctx, w_zero, w.rank))
 
 
 @operator("QLinearConv")
@@ -70,16 +58,9 @@ def qlinear_conv(
     y_zero: Value,
     bias: Value | None = None,
 ) -> Value:
-    y = _conv(ctx, node, x, x_zero, w, _by_channel(ctx, w_zero, w.rank))
-    factor = _factor(ctx, x_scale, _by_channel(ctx, w_scale, w.rank - 1), y_scale)
-    return _quantize(ctx, y, factor, y_zero, _by_channel(ctx, bias, w.rank - 1))
-
-
-def _matmul(ctx: Context, a: Value, a_zero: Value | None, b: Value, b_zero: Value | None) -> Value:
-    exact = exact_matmul(ctx, Operand(a, a_zero), Operand(b, b_zero))
-    return (
-        exact.value(ctx) if exact is not None else wide_matmul(ctx, _shifted(ctx, a, a_zero), _shifted(ctx, b, b_zero))
-    )
+    y = _conv(ctx, node, x, x_zero, w, by_channel(ctx, w_zero, w.rank))
+    factor = factor_of(ctx, x_scale, by_channel(ctx, w_scale, w.rank - 1), y_scale)
+    return quantize(ctx, y, factor, y_zero, by_channel(ctx, bias, w.rank - 1))
 
 
 def _conv(ctx: Context, node: Node, x: Value, x_zero: Value | None, w: Value, w_zero: Value | None) -> Value:
@@ -87,53 +68,6 @@ def _conv(ctx: Context, node: Node, x: Value, x_zero: Value | None, w: Value, w_
     exact = exact_conv(ctx, Operand(x, x_zero), Operand(w, w_zero), shape, node.int("group", 1))
     if exact is not None:
         return exact.value(ctx)
-    x, w = _shifted(ctx, x, x_zero), _shifted(ctx, w, w_zero)
+    x, w = shifted(ctx, x, x_zero), shifted(ctx, w, w_zero)
     pads = (*shape.before, *shape.after)
     return conv(ctx, x, w, strides=shape.strides, pads=pads, dilations=shape.dilations, group=node.int("group", 1))
-
-
-def _shifted(ctx: Context, x: Value, zero: Value | None) -> Value:
-    """`x - zero` as int32, or float8 as float32."""
-    dtype = "float32" if x.dtype.startswith("float") else "int32"
-    if x.array is not None and dtype == "int32" and (zero is None or zero.array is not None):
-        shift = 0 if zero is None or zero.array is None else zero.array.astype(np.int32)
-        return ctx.constant(x.array.astype(np.int32) - shift, dtype)
-    if zero is None:
-        return ctx.cast(x, dtype)
-    return elementwise(ctx, "shift", without_zero_point, x, zero, dtype=dtype)
-
-
-def _by_row(ctx: Context, parameter: Value | None) -> Value | None:
-    """A vector with an element a row of a matrix, as a column."""
-    if parameter is None or parameter.rank != 1:
-        return parameter
-    return ctx.reshape(parameter, (parameter.shape[0], 1))
-
-
-def _by_channel(ctx: Context, parameter: Value | None, rank: int) -> Value | None:
-    """A vector with an element an output channel, for tensors whose channels are `rank` axes before the end."""
-    if parameter is None or parameter.rank != 1:
-        return parameter
-    return ctx.reshape(parameter, (parameter.shape[0], *[1] * (rank - 1)))
-
-
-def _factor(ctx: Context, *scales: Value | None) -> Value:
-    """`a * b / y` of the scales of two factors and of their product, each step in the scales' dtype."""
-    given = [scale for scale in scales if scale is not None]
-    arrays = [scale.array for scale in given if scale.array is not None]
-    if len(arrays) == 3:
-        return ctx.constant(arrays[0] * arrays[1] / arrays[2])
-    return elementwise(ctx, "factor", lambda a, b, y: rounded(a * b, given[0].dtype) / y, *given)
-
-
-def _quantize(ctx: Context, y: Value, factor: Value, zero: Value | None, bias: Value | None = None) -> Value:
-    assert zero is not None
-
-    def function(total: ir.Expr, scale: ir.Expr, shift: ir.Expr, *addend: ir.Expr) -> ir.Expr:
-        total = total + addend[0] if addend else total
-        number = total if is_float(total) else tirx.Cast("float32", total)
-        return quantized(number * scale, shift, zero.dtype)
-
-    return elementwise(
-        ctx, "requantize", function, y, factor, zero, *([] if bias is None else [bias]), dtype=zero.dtype
-    )

@@ -1,9 +1,4 @@
-"""Operators that sort: TopK, Unique.
-
-TopK keeps its k best elements in order while it reads a row when k is small, and sorts the row otherwise; of equal
-elements the first comes first. Unique sorts the positions of its rows (of its elements, without an axis), walks the
-sorted order to find the groups of equal ones, and reads their number as a data dim.
-"""
+"""ONNX: TopK, Unique (`compiler.operators.ranking`)."""
 
 from __future__ import annotations
 
@@ -17,13 +12,14 @@ from deploykit.compiler.operators.broadcast import load
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.imperative import Array, Code, imperative, loops
-from deploykit.compiler.operators.integers import equal, expr, is_plain, less_equal
+from deploykit.compiler.operators.indexing import gather
+from deploykit.compiler.operators.integers import expr, is_plain, less_equal
+from deploykit.compiler.operators.layout import transpose
+from deploykit.compiler.operators.ranking import groups_of, join
+from deploykit.compiler.operators.slicing import Piece, take
 from deploykit.compiler.operators.sorting import ascending, descending, merge_sort
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.indexing import gather
-from deploykit.frontends.onnx.ops.layout import transpose
-from deploykit.frontends.onnx.ops.slicing import Piece, take
 from deploykit.frontends.onnx.registry import operator
 
 LARGEST_INSERTION = 32
@@ -64,19 +60,19 @@ def _top_k(ctx: Context, node: Node, x: Value, k: IntExpr) -> tuple[Value, ...]:
                 with code.repeat(tirx.all(place.value > 0, better(at(i), kept(before)))):
                     with code.when(place.value < k):
                         for array in (values, indices):
-                            array[_join(rest, axis, place.value)] = array[_join(rest, axis, place.value - 1)]
+                            array[join(rest, axis, place.value)] = array[join(rest, axis, place.value - 1)]
                     place.value -= 1
                 with code.when(place.value < k):
-                    values[_join(rest, axis, place.value)] = data[_join(rest, axis, i)]
-                    indices[_join(rest, axis, place.value)] = i
+                    values[join(rest, axis, place.value)] = data[join(rest, axis, i)]
+                    indices[join(rest, axis, place.value)] = i
 
     def sort(code: Code, data: Array, values: Array, indices: Array, order: Array, scratch: Array) -> None:
         with loops(code, outer) as rest:
             at = row(data, rest)
             merge_sort(code, order, scratch, size, lambda _, a, b: better(at(a), at(b)))
             with code.loop("i", k) as i:
-                values[_join(rest, axis, i)] = data[_join(rest, axis, order[i])]
-                indices[_join(rest, axis, i)] = order[i]
+                values[join(rest, axis, i)] = data[join(rest, axis, order[i])]
+                indices[join(rest, axis, i)] = order[i]
 
     if inserting and k == 0:
         return tuple(ctx.zeros("empty", shape, dtype) for dtype in (x.dtype, "int64"))
@@ -88,80 +84,16 @@ def _top_k(ctx: Context, node: Node, x: Value, k: IntExpr) -> tuple[Value, ...]:
     )[:2]
 
 
-def _join(rest: Sequence[ir.Expr], axis: int, position: IntExpr) -> tuple[IntExpr, ...]:
-    return (*rest[:axis], position, *rest[axis:])
-
-
 @operator("Unique")
 def unique(ctx: Context, node: Node, x: Value) -> tuple[Value, ...]:
     axis = node.axis(x.rank, 0) if node.has("axis") else None
     order = [] if axis is None else [axis, *(i for i in range(x.rank) if i != axis)]
     moved = ctx.reshape(x, (ctx.product(x.shape),)) if axis is None else transpose(ctx, x, order)
     rows = ctx.reshape(moved, (moved.shape[0], ctx.product(moved.shape[1:])))
-    first, inverse, counts, count = _groups(ctx, rows, in_order=bool(node.int("sorted", 1)))
+    first, inverse, counts, count = groups_of(ctx, rows, in_order=bool(node.int("sorted", 1)))
     (found,) = ctx.ints(count, minimum=0, maximum=rows.shape[0], hint="unique")
     first, counts = (take(ctx, v, [Piece(0, found)]) for v in (first, counts))
     picked = gather(ctx, moved, first, 0)
     if axis is not None:
         picked = transpose(ctx, picked, [order.index(i) for i in range(x.rank)])
     return picked, first, inverse, counts
-
-
-def _ordered(element: ir.Expr) -> ir.Expr:
-    """An element as a number: kernels do not compare booleans by size."""
-    return tirx.Cast("int32", element) if str(element.ty.dtype) == "bool" else element
-
-
-def _groups(ctx: Context, rows: Value, *, in_order: bool) -> tuple[Value, ...]:
-    """Of the groups of equal rows: first row and size of each, the group of each row, and how many there are. Groups
-    are ordered by value, or else by their first row. Arrays over groups are as long as there are rows."""
-    length, width = rows.shape
-
-    def compare(code: Code, data: Array, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-        """The sign of row `a` less row `b`."""
-        sign = code.cell("sign", 0)
-        with code.loop("j", width) as j, code.when(sign.value == 0):
-            left, right = (_ordered(load(data, rows.dtype, [row, j])) for row in (a, b))
-            greater = tirx.Select(ascending(right, left), expr(1), expr(0))
-            sign.value = tirx.Select(ascending(left, right), expr(-1), greater)
-        return sign.value
-
-    def by_value(
-        code: Code, data: Array, first: Array, inverse: Array, counts: Array, count: Array, *work: Array
-    ) -> None:
-        order, scratch = work[:2]
-        merge_sort(code, order, scratch, length, lambda code, a, b: compare(code, data, a, b) < 0)
-        count[0] = 0
-        with code.loop("i", length) as i:
-            same = code.cell("same", equal(compare(code, data, order[tirx.max(i - 1, 0)], order[i]), 0))
-            with code.when(tirx.any(i == 0, tirx.Not(same.value))):
-                first[count[0]] = order[i]
-                counts[count[0]] = 0
-                count[0] += 1
-            counts[count[0] - 1] += 1
-            inverse[order[i]] = count[0] - 1
-
-    def by_position(
-        code: Code, data: Array, first: Array, inverse: Array, counts: Array, count: Array, *work: Array
-    ) -> None:
-        """Renumbers the groups of `by_value` in the order of their first rows."""
-        names, firsts, sizes = work[1:]
-        by_value(code, data, firsts, inverse, sizes, count, *work[:2])
-        new = code.cell("new", 0)
-        with code.loop("i", length) as i:
-            group = code.cell("group", inverse[i])
-            with code.when(firsts[group.value] == i):
-                names[group.value] = new.value
-                first[new.value] = i
-                counts[new.value] = sizes[group.value]
-                new.value += 1
-            inverse[i] = names[group.value]
-
-    each, one = ((length,), "int64"), ((1,), "int64")
-    outputs = [each, each, each, one, each, each, *([] if in_order else [each, each])]
-    return ctx.kernel(
-        "unique",
-        lambda t: imperative("unique", [t], outputs, by_value if in_order else by_position),
-        rows,
-        dtype=("int64",) * len(outputs),
-    )[:4]

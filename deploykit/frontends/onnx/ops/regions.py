@@ -1,45 +1,24 @@
-"""Pooling of regions of interest: RoiAlign, MaxRoiPool. Imperative kernels, as regions have sizes of their own.
-
-RoiAlign averages, or takes the greatest of, samples between the elements: `sampling_ratio` of them an axis of a bin, or
-one for each element that the bin covers. MaxRoiPool rounds regions and bins to whole elements, and the indices of its
-images, which are floats, towards 0. A run with the index of an image outside of the batch is refused.
-(Source: ONNX operators RoiAlign, MaxRoiPool.)
-"""
+"""ONNX: RoiAlign, MaxRoiPool (`compiler.operators.regions`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 
 from tvm import ir, te, tirx
 
-from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.operators.broadcast import compute_dtype, load, store
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.imperative import Array, Cell, Code, imperative
-from deploykit.compiler.operators.indices import LARGEST_INDEX, checked
+from deploykit.compiler.operators.imperative import Array, Code, imperative
+from deploykit.compiler.operators.indices import checked
 from deploykit.compiler.operators.integers import clamp, equal, expr, exprs
 from deploykit.compiler.operators.reduction import lowest
-from deploykit.compiler.operators.sampling import number, size_as
+from deploykit.compiler.operators.regions import Align, axis_of, bin_of, images_of, rounded, span
+from deploykit.compiler.operators.sampling import number
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
-
-MAXIMUM_SAMPLES = 1 << 16
-"""Samples, or elements, along one axis of a bin: more than any image has, so that a broken region ends."""
-
-
-@dataclass(frozen=True)
-class _Align:
-    scale: float
-    offset: float
-    ratio: int
-    average: bool
-    malformed: bool
-    """Regions smaller than one element are made that large."""
 
 
 @operator("RoiAlign")
@@ -48,7 +27,7 @@ def roi_align(ctx: Context, node: Node, x: Value, regions: Value, images: Value)
     default = "half_pixel" if node.opset >= 16 else "output_half_pixel"
     counts = regions.shape[0], images.shape[0]
     half = node.choice("coordinate_transformation_mode", ("half_pixel", "output_half_pixel"), default) == "half_pixel"
-    rule = _Align(
+    rule = Align(
         scale=node.float("spatial_scale", 1.0),
         offset=0.5 if half else 0.0,
         ratio=node.int("sampling_ratio", 0),
@@ -68,114 +47,19 @@ def roi_align(ctx: Context, node: Node, x: Value, regions: Value, images: Value)
             with code.loop("r", shape[0]) as r:
                 image = code.cell("image", clamp(tirx.Cast("int64", indices[r]), 0, x.shape[0] - 1))
                 box = [load(boxes, regions.dtype, (r, i)) for i in range(4)]
-                axes = [_axis(code, rule, (box[1 - a], box[3 - a]), bins[a]) for a in range(2)]
+                axes = [axis_of(code, rule, (box[1 - a], box[3 - a]), bins[a]) for a in range(2)]
 
                 def pixel(*position: ir.Expr) -> ir.Expr:
                     return load(data, x.dtype, position)
 
                 with code.loop("c", shape[1]) as c, code.loop("i", bins[0]) as i, code.loop("j", bins[1]) as j:
                     read = partial(pixel, image.value, c)
-                    y[r, c, i, j] = store(_bin(code, rule, read, x.shape[2:], axes, (i, j)), x.dtype)
+                    y[r, c, i, j] = store(bin_of(code, rule, read, x.shape[2:], axes, (i, j)), x.dtype)
 
         return imperative("roi_align", tensors, [(shape, str(tensors[0].dtype))], body)
 
     (y,) = ctx.kernel("roi_align", build, x, regions, images, dtype=(x.dtype,))
     return y
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """A region along one axis: where it starts, how large its bins are, how many samples each has."""
-
-    start: Cell
-    bin: Cell
-    samples: Cell
-
-
-def _axis(code: Code, rule: _Align, ends: tuple[ir.Expr, ir.Expr], bins: int) -> _Axis:
-    first, last = (end * number(end, rule.scale) - number(end, rule.offset) for end in ends)
-    start = code.cell("start", first)
-    extent = last - start.value
-    extent = tirx.max(extent, number(extent, 1)) if rule.malformed else extent
-    size = code.cell("bin", extent / number(extent, bins))
-    if rule.ratio > 0:
-        return _Axis(start, size, code.cell("samples", rule.ratio))
-    return _Axis(start, size, code.cell("samples", _whole(tirx.ceil(size.value), 0, MAXIMUM_SAMPLES)))
-
-
-def _whole(value: ir.Expr, least: int, most: int) -> ir.Expr:
-    """A float as an integer from `least` to `most`; NaN becomes `least`."""
-    bounded = tirx.max(tirx.min(number(value, most), value), number(value, least))
-    return tirx.Cast("int64", tirx.Select(tirx.isnan(value), number(value, least), bounded))
-
-
-def _bin(
-    code: Code,
-    rule: _Align,
-    read: Callable[[ir.Expr, ir.Expr], ir.Expr],
-    sizes: Sequence[IntExpr],
-    axes: Sequence[_Axis],
-    where: tuple[ir.Expr, ir.Expr],
-) -> ir.Expr:
-    """The average or maximum of the samples of one bin."""
-    like = axes[0].start.value
-    total = code.cell("total", number(like, 0) if rule.average else lowest(str(like.ty.dtype)))
-    count = axes[0].samples.value * axes[1].samples.value
-    with code.loop("v", axes[0].samples.value) as v, code.loop("h", axes[1].samples.value) as h:
-        places = [
-            code.cell("place", axis.start.value + axis.bin.value * (_as(like, at) + _share(axis, sample)))
-            for axis, at, sample in zip(axes, where, (v, h), strict=True)
-        ]
-        inside = tirx.all(
-            *(
-                bound
-                for place, size in zip(places, sizes, strict=True)
-                for bound in (place.value >= number(like, -1), place.value <= size_as(like, size))
-            )
-        )
-        terms = _corners(code, read, sizes, places, inside)
-        if rule.average:
-            total.value = total.value + terms[0] + terms[1] + terms[2] + terms[3]
-        else:
-            total.value = tirx.max(total.value, tirx.max(tirx.max(terms[0], terms[1]), tirx.max(terms[2], terms[3])))
-    if rule.average:
-        return total.value / _as(like, tirx.max(count, 1))
-    return tirx.Select(count > 0, total.value, number(like, 0))
-
-
-def _as(like: ir.Expr, value: ir.Expr) -> ir.Expr:
-    return tirx.Cast(str(like.ty.dtype), value)
-
-
-def _share(axis: _Axis, sample: ir.Expr) -> ir.Expr:
-    """Where in its bin a sample is, from 0 to 1."""
-    like = axis.start.value
-    return (_as(like, sample) + number(like, 0.5)) * (number(like, 1) / _as(like, axis.samples.value))
-
-
-def _corners(
-    code: Code,
-    read: Callable[[ir.Expr, ir.Expr], ir.Expr],
-    sizes: Sequence[IntExpr],
-    places: Sequence[Cell],
-    inside: ir.Expr,
-) -> list[ir.Expr]:
-    """The four elements around a sample times their weights; zeros for a sample outside of the image."""
-    lows, highs, fractions = [], [], []
-    for place, size in zip(places, sizes, strict=True):
-        like = place.value
-        bounded = tirx.max(tirx.min(like, size_as(like, size) - number(like, 1)), number(like, 0))
-        exact = code.cell("exact", tirx.Select(tirx.isnan(like), number(like, 0), bounded))
-        low = code.cell("low", clamp(tirx.Cast("int64", tirx.floor(exact.value)), 0, size - 1))
-        lows.append(low.value)
-        highs.append(expr(clamp(low.value + 1, 0, size - 1)))
-        fractions.append(exact.value - _as(like, low.value))
-    one = number(fractions[0], 1)
-    (fv, fh), (gv, gh) = fractions, (one - fractions[0], one - fractions[1])
-    corners = [(lows[0], lows[1], gv * gh), (lows[0], highs[1], gv * fh), (highs[0], lows[1], fv * gh)]
-    corners.append((highs[0], highs[1], fv * fh))
-    zero = number(one, 0)
-    return [tirx.Select(inside, weight * _as(one, read(v, h)), zero) for v, h, weight in corners]
 
 
 @operator("MaxRoiPool")
@@ -185,17 +69,17 @@ def max_roi_pool(ctx: Context, node: Node, x: Value, regions: Value) -> Value:
     ctx.require(equal(regions.shape[1], 5), "regions of {} numbers", regions.shape[1])
     shape = exprs((regions.shape[0], x.shape[1], *bins))
     wide = compute_dtype(x.dtype)
-    images = checked(ctx, _images(ctx, regions), [(0, x.shape[0] - 1)], what="images of")
+    images = checked(ctx, images_of(ctx, regions), [(0, x.shape[0] - 1)], what="images of")
 
     def build(*tensors: te.Tensor) -> Sequence[te.Tensor]:
         def body(code: Code, data: Array, boxes: Array, indices: Array, y: Array) -> None:
             with code.loop("r", shape[0]) as r:
                 image = code.cell("image", clamp(expr(indices[r]), 0, x.shape[0] - 1))
                 corners = [load(boxes, regions.dtype, (r, i)) for i in range(1, 5)]
-                ends = [code.cell("end", _rounded(value * number(value, scale))) for value in corners]
+                ends = [code.cell("end", rounded(value * number(value, scale))) for value in corners]
                 with code.loop("c", shape[1]) as c, code.loop("i", bins[0]) as i, code.loop("j", bins[1]) as j:
                     spans = [
-                        _span(code, (ends[1 - a].value, ends[3 - a].value), at, (bins[a], x.shape[2 + a]))
+                        span(code, (ends[1 - a].value, ends[3 - a].value), at, (bins[a], x.shape[2 + a]))
                         for a, at in enumerate((i, j))
                     ]
                     best = code.cell("best", lowest(wide))
@@ -211,32 +95,3 @@ def max_roi_pool(ctx: Context, node: Node, x: Value, regions: Value) -> Value:
 
     (y,) = ctx.kernel("max_roi_pool", build, x, regions, images, dtype=(x.dtype,))
     return y
-
-
-def _images(ctx: Context, regions: Value) -> Value:
-    """The images that regions are of: the first column as integers."""
-
-    def build(boxes: te.Tensor) -> te.Tensor:
-        def image(r: ir.Expr) -> ir.Expr:
-            return _whole(load(boxes, regions.dtype, (r, 0)), -1, LARGEST_INDEX + 1)
-
-        return compute([regions.shape[0]], image, name="images")
-
-    return ctx.kernel("images", build, regions, dtype="int64")
-
-
-def _rounded(value: ir.Expr) -> ir.Expr:
-    """To the nearest integer, halves away from zero; far outside of any image it is bounded."""
-    bounded = tirx.max(tirx.min(value, number(value, MAXIMUM_SAMPLES)), number(value, -MAXIMUM_SAMPLES))
-    safe = tirx.Select(tirx.isnan(value), number(value, 0), bounded)
-    away = tirx.Select(safe < number(safe, 0), number(safe, -0.5), number(safe, 0.5))
-    return tirx.Cast("int64", tirx.trunc(safe + away))
-
-
-def _span(code: Code, ends: tuple[ir.Expr, ir.Expr], at: ir.Expr, sizes: tuple[int, IntExpr]) -> tuple[Cell, Cell]:
-    """First element and number of elements of bin `at` along one axis of `sizes` (bins, image)."""
-    bins, size = sizes
-    extent = tirx.max(ends[1] - ends[0] + 1, 1)
-    first = code.cell("first", clamp(tirx.floordiv(at * extent, bins) + ends[0], 0, size))
-    last = clamp(tirx.floordiv((at + 1) * extent + (bins - 1), bins) + ends[0], 0, size)
-    return first, code.cell("count", tirx.max(expr(last) - first.value, 0))

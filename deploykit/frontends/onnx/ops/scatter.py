@@ -19,13 +19,13 @@ from deploykit.compiler.operators.broadcast import load, store
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.filling import stored
 from deploykit.compiler.operators.imperative import Array, Code, imperative, loops
 from deploykit.compiler.operators.indices import LARGEST_INDEX, checked, checked_indices
 from deploykit.compiler.operators.integers import expr, floor_mod, inside, less_equal, maximum
 from deploykit.compiler.operators.sizes import require_equal, require_source
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.filling import stored
 from deploykit.frontends.onnx.registry import operator
 
 Combine = Callable[[ir.Expr, ir.Expr], ir.Expr]

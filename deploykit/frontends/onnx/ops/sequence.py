@@ -1,27 +1,21 @@
-"""Sequences and optionals. The length of a sequence is known at import.
-
-A position that is computed at run time is checked then, and picks among the items: the result has the sizes, and the
-elements, of the one that it picks.
-"""
+"""ONNX: SequenceConstruct, SequenceEmpty, SequenceAt, SequenceInsert, SequenceErase, SequenceLength,
+ConcatFromSequence, SplitToSequence, SequenceMap, Optional, OptionalHasElement, OptionalGetElement
+(`compiler.operators.sequence`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.text import to_text
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.integers import equal, from_end, select, truth
-from deploykit.compiler.operators.strings import STRING
+from deploykit.compiler.operators.joining import concat
+from deploykit.compiler.operators.sequence import chosen, picked_of, position_of
+from deploykit.compiler.operators.slicing import split
 from deploykit.compiler.operators.value import AnyValue, OptionalValue, SequenceValue, Value
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.joining import concat
-from deploykit.frontends.onnx.ops.slicing import split
 from deploykit.frontends.onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -42,8 +36,8 @@ def sequence_empty(ctx: Context, node: Node) -> SequenceValue:
 @operator("SequenceAt")
 def sequence_at(ctx: Context, node: Node, sequence: SequenceValue, position: Value) -> Value:
     items = sequence.items
-    where = _position(ctx, position, len(items), len(items) - 1)
-    return items[where] if isinstance(where, int) else _picked(ctx, where, items)
+    where = position_of(ctx, position, len(items), len(items) - 1)
+    return items[where] if isinstance(where, int) else picked_of(ctx, where, items)
 
 
 @operator("SequenceInsert")
@@ -51,54 +45,21 @@ def sequence_insert(
     ctx: Context, node: Node, sequence: SequenceValue, item: Value, position: Value | None = None
 ) -> SequenceValue:
     items, count = sequence.items, len(sequence.items)
-    where = count if position is None else _position(ctx, position, count, count)
+    where = count if position is None else position_of(ctx, position, count, count)
     if isinstance(where, int):
         return SequenceValue((*items[:where], item, *items[where:]), sequence.dtype)
     choices = [(*items[:w], item, *items[w:]) for w in range(count + 1)]
-    return _chosen(ctx, where, choices, sequence.dtype)
+    return chosen(ctx, where, choices, sequence.dtype)
 
 
 @operator("SequenceErase")
 def sequence_erase(ctx: Context, node: Node, sequence: SequenceValue, position: Value | None = None) -> SequenceValue:
     items, count = sequence.items, len(sequence.items)
-    where = count - 1 if position is None else _position(ctx, position, count, count - 1)
+    where = count - 1 if position is None else position_of(ctx, position, count, count - 1)
     if isinstance(where, int):
         return SequenceValue((*items[:where], *items[where + 1 :]), sequence.dtype)
     choices = [(*items[:w], *items[w + 1 :]) for w in range(count)]
-    return _chosen(ctx, where, choices, sequence.dtype)
-
-
-def _chosen(ctx: Context, where: IntExpr, choices: Sequence[tuple[Value, ...]], dtype: str | None) -> SequenceValue:
-    """Of several sequences of one length the one at a position."""
-    return SequenceValue(tuple(_picked(ctx, where, column) for column in zip(*choices, strict=True)), dtype)
-
-
-def _picked(ctx: Context, where: IntExpr, items: Sequence[Value]) -> Value:
-    """Of several tensors the one at a position."""
-    if all(v is items[0] for v in items):
-        return items[0]
-    if len({(v.dtype, v.rank) for v in items}) > 1 or any(v.dtype == STRING for v in items):
-        raise Unsupported("a position computed at run time, in a sequence of strings or of different ranks or dtypes")
-    shape = [_at(where, [v.shape[axis] for v in items]) for axis in range(items[0].rank)]
-    shape = [ctx.simplify(n) for n in shape]
-
-    def build(*tensors: te.Tensor) -> te.Tensor:
-        def element(*index: ir.Expr) -> ir.Expr:
-            result = tensors[-1](*index)
-            for i, tensor in reversed(list(enumerate(tensors[:-1]))):
-                result = tirx.if_then_else(truth(equal(where, i)), tensor(*index), result)
-            return result
-
-        return compute(shape, element, name="picked")
-
-    return ctx.kernel("picked", build, *items, dtype=items[0].dtype)
-
-
-def _at(where: IntExpr, sizes: Sequence[IntExpr]) -> IntExpr:
-    result = sizes[-1]
-    for i, size in reversed(list(enumerate(sizes[:-1]))):
-        result = select(equal(where, i), size, result)
-    return result
+    return chosen(ctx, where, choices, sequence.dtype)
 
 
 @operator("SequenceLength")
@@ -177,12 +138,3 @@ def optional_get_element(ctx: Context, node: Node, value: AnyValue) -> Value | S
     if value.present is not None:
         ctx.ints(ctx.cast(value.present, "int64"), minimum=1, maximum=1, hint="optional_is_there")
     return value.item
-
-
-def _position(ctx: Context, value: Value, count: int, last: int) -> IntExpr:
-    """A position in a sequence of `count` items, counted from the front, at most `last`."""
-    (position,) = ctx.ints(value, minimum=-count, maximum=last, hint="position")
-    position = ctx.simplify(from_end(position, count))
-    if isinstance(position, int) and not 0 <= position <= last:
-        raise Unsupported(f"position {position} is outside of a sequence of {count}")
-    return position

@@ -1,12 +1,8 @@
-"""NonMaxSuppression: greedily, a class at a time, the best-scored boxes that overlap no better one too much.
-
-One kernel sorts the boxes of each class, selects, and counts; the count is read as a data dim.
-"""
+"""ONNX: NonMaxSuppression (`compiler.operators.suppression`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tvm import ir, te, tirx
 
@@ -15,43 +11,12 @@ from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.imperative import Array, Code, imperative, loops
 from deploykit.compiler.operators.integers import expr, is_plain, maximum, minimum
 from deploykit.compiler.operators.sizes import require_equal
+from deploykit.compiler.operators.slicing import Piece, take
 from deploykit.compiler.operators.sorting import descending, merge_sort
+from deploykit.compiler.operators.suppression import Box, box_of, first, overlaps
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.slicing import Piece, take
 from deploykit.frontends.onnx.registry import operator
-
-
-@dataclass(frozen=True)
-class _Box:
-    """Corners of a box, in any order along each axis."""
-
-    low: tuple[ir.Expr, ir.Expr]
-    high: tuple[ir.Expr, ir.Expr]
-
-    @property
-    def area(self) -> ir.Expr:
-        return (self.high[0] - self.low[0]) * (self.high[1] - self.low[1])
-
-
-def _box(numbers: Sequence[ir.Expr], *, centred: bool) -> _Box:
-    """A box from (y1, x1, y2, x2), or from (x, y, width, height) around a centre."""
-    if centred:
-        x, y, width, height = numbers
-        return _Box((y - height / 2, x - width / 2), (y + height / 2, x + width / 2))
-    y1, x1, y2, x2 = numbers
-    return _Box((tirx.min(y1, y2), tirx.min(x1, x2)), (tirx.max(y1, y2), tirx.max(x1, x2)))
-
-
-def _overlaps(a: _Box, b: _Box, threshold: ir.Expr) -> ir.Expr:
-    """Whether intersection over union exceeds the threshold; never for boxes without area."""
-    low = [tirx.max(p, q) for p, q in zip(a.low, b.low, strict=True)]
-    high = [tirx.min(p, q) for p, q in zip(a.high, b.high, strict=True)]
-    zero = tirx.const(0, "float32")
-    common = tirx.max(high[0] - low[0], zero) * tirx.max(high[1] - low[1], zero)
-    union = a.area + b.area - common
-    share = common / tirx.Select(union > 0, union, tirx.const(1, "float32"))
-    return tirx.all(common > 0, a.area > 0, b.area > 0, union > 0, share > threshold)
 
 
 @operator("NonMaxSuppression")
@@ -75,7 +40,7 @@ def non_max_suppression(
 
     def write(code: Code, box: Array, points: Array, *rest: Array) -> None:
         *limits, chosen, found, order, scratch = rest
-        share, lowest = _first(limits[0], thresholds[0]), _first(limits[-1], thresholds[-1])
+        share, lowest = first(limits[0], thresholds[0]), first(limits[-1], thresholds[-1])
         found[0] = 0
         with loops(code, (batches, classes)) as (b, c):
             merge_sort(code, order, scratch, count, lambda _, i, j: descending(points(b, c, i), points(b, c, j)))
@@ -88,7 +53,7 @@ def non_max_suppression(
                 this = _corners(box, b, candidate.value, node)
                 with code.loop("s", found[0] - begin.value) as s, code.when(free.value):
                     other = _corners(box, b, chosen(begin.value + s, 2), node)
-                    with code.when(_overlaps(this, other, share)):
+                    with code.when(overlaps(this, other, share)):
                         free.value = False
                 with code.when(free.value):
                     for position, number in enumerate((b, c, candidate.value)):
@@ -106,9 +71,5 @@ def non_max_suppression(
     return take(ctx, chosen, [Piece(0, selected), Piece(0, 3)])
 
 
-def _corners(boxes: Array, batch: ir.Expr, index: ir.Expr, node: Node) -> _Box:
-    return _box([boxes(batch, index, i) for i in range(4)], centred=bool(node.int("center_point_box", 0)))
-
-
-def _first(tensor: Array, value: Value) -> ir.Expr:
-    return tensor(*([0] * value.rank))
+def _corners(boxes: Array, batch: ir.Expr, index: ir.Expr, node: Node) -> Box:
+    return box_of([boxes(batch, index, i) for i in range(4)], centred=bool(node.int("center_point_box", 0)))

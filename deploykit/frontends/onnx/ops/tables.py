@@ -14,15 +14,15 @@ from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute
 from deploykit.compiler.operators.integers import equal
+from deploykit.compiler.operators.joining import concat
 from deploykit.compiler.operators.reduction import MAXIMUM, SUM, reduce_axes
 from deploykit.compiler.operators.value import Value
+from deploykit.frontends.onnx.attributes import ML
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.classes import DOMAIN
-from deploykit.frontends.onnx.ops.joining import concat
 from deploykit.frontends.onnx.registry import operator
 
 
-@operator("Scaler", domain=DOMAIN)
+@operator("Scaler", domain=ML)
 def scaler(ctx: Context, node: Node, x: Value) -> Value:
     """`(x - offset) * scale`, by column or with one number for all."""
     offset, scale = (_by_column(ctx, x, node.floats(name)) for name in ("offset", "scale"))
@@ -35,7 +35,7 @@ def _by_column(ctx: Context, x: Value, numbers: Sequence[float], dtype: str = "f
     return ctx.constant(np.array(numbers), dtype)
 
 
-@operator("Normalizer", domain=DOMAIN)
+@operator("Normalizer", domain=ML)
 def normalizer(ctx: Context, node: Node, x: Value) -> Value:
     """Each row over its largest element, the sum of magnitudes, or the root of the sum of squares; a row whose divisor
     is 0 stays."""
@@ -58,7 +58,7 @@ def normalizer(ctx: Context, node: Node, x: Value) -> Value:
     return elementwise(ctx, "normalizer", divided, x, divisor)
 
 
-@operator("Imputer", domain=DOMAIN)
+@operator("Imputer", domain=ML)
 def imputer(ctx: Context, node: Node, x: Value) -> Value:
     kind = "float" if x.dtype.startswith("float") else "int64"
     values = node.floats("imputed_value_floats", []) if kind == "float" else node.ints("imputed_value_int64s", [])
@@ -74,7 +74,7 @@ def imputer(ctx: Context, node: Node, x: Value) -> Value:
     return elementwise(ctx, "imputer", choose, x, imputed)
 
 
-@operator("OneHotEncoder", domain=DOMAIN)
+@operator("OneHotEncoder", domain=ML)
 def one_hot_encoder(ctx: Context, node: Node, x: Value) -> Value:
     """One column a category; a value that is none has zeros."""
     categories = node.ints("cats_int64s", [])
@@ -96,7 +96,7 @@ def one_hot_encoder(ctx: Context, node: Node, x: Value) -> Value:
     return ctx.kernel("one_hot_encoder", build, whole, table, dtype="float32")
 
 
-@operator("FeatureVectorizer", domain=DOMAIN)
+@operator("FeatureVectorizer", domain=ML)
 def feature_vectorizer(ctx: Context, node: Node, *inputs: Value) -> Value:
     """The columns of all inputs beside each other."""
     parts = [x if x.rank == 2 else ctx.reshape(x, (1, x.shape[0])) for x in inputs if x.rank in {1, 2}]

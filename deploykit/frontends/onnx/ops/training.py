@@ -1,43 +1,25 @@
-"""Steps of gradient descent, domain ai.onnx.preview.training: Adagrad, Adam, Momentum.
-
-Inputs are the learning rate R, the count of updates T, then all tensors X to optimise, all their gradients G and all
-their states, group by group; outputs are the new X and the new states. In each, g = G + norm_coefficient * X is the
-gradient with regularisation. (Source: the operator schemas.)
-"""
+"""ONNX: Adagrad, Adam, Momentum (`compiler.operators.training`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from tvm import ir, tirx
 
 from deploykit.compiler.operators.broadcast import elementwise
 from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.elementwise import like
+from deploykit.compiler.operators.training import by_role, from_first, groups_of
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.elementwise import like
 from deploykit.frontends.onnx.registry import operator
 
 _DOMAIN = "ai.onnx.preview.training"
 
 
-def _groups(tensors: tuple[Value, ...], count: int) -> list[tuple[Value, ...]]:
-    """The X, G and states of each tensor, from inputs that are sorted by role."""
-    if not tensors or len(tensors) % count:
-        raise Unsupported(f"{len(tensors)} tensors do not make groups of {count}")
-    each = len(tensors) // count
-    return [tensors[i::each] for i in range(each)]
-
-
 def _regularised(node: Node, x: ir.Expr, gradient: ir.Expr) -> ir.Expr:
     coefficient = node.float("norm_coefficient", 0.0)
     return gradient + like(x, coefficient) * x if coefficient else gradient
-
-
-def _from_first(update: ir.Expr, value: ir.Expr, at_start: ir.Expr) -> ir.Expr:
-    """`at_start` for the update number 0, `value` for all later ones."""
-    return tirx.Select(update > like(update, 0), value, at_start)
 
 
 @operator("Adagrad", domain=_DOMAIN)
@@ -49,10 +31,10 @@ def adagrad(ctx: Context, node: Node, rate: Value, update: Value, *tensors: Valu
         return x - slowed * _regularised(node, x, g) / (tirx.sqrt(h) + like(h, epsilon))
 
     results = []
-    for x, g, h in _groups(tensors, 3):
+    for x, g, h in groups_of(tensors, 3):
         square = _state(ctx, node, x, g, h, 1.0, lambda gradient: gradient * gradient)
         results.append((elementwise(ctx, "adagrad", step, x, g, square, rate, update), square))
-    return _by_role(results)
+    return by_role(results)
 
 
 @operator("Adam", domain=_DOMAIN)
@@ -66,15 +48,15 @@ def adam(ctx: Context, node: Node, rate: Value, update: Value, *tensors: Value) 
         def rest(base: float) -> ir.Expr:
             return like(x, 1) - tirx.power(like(x, base), exponent)
 
-        adjusted = _from_first(t, r * tirx.sqrt(rest(beta)) / rest(alpha), r)
+        adjusted = from_first(t, r * tirx.sqrt(rest(beta)) / rest(alpha), r)
         return (x - adjusted * v / (tirx.sqrt(h) + like(h, epsilon))) * like(x, shrink)
 
     results = []
-    for x, g, v, h in _groups(tensors, 4):
+    for x, g, v, h in groups_of(tensors, 4):
         mean = _state(ctx, node, x, g, v, alpha, lambda gradient: gradient * like(gradient, 1 - alpha))
         square = _state(ctx, node, x, g, h, beta, lambda gradient: gradient * gradient * like(gradient, 1 - beta))
         results.append((elementwise(ctx, "adam", step, x, mean, square, rate, update), mean, square))
-    return _by_role(results)
+    return by_role(results)
 
 
 @operator("Momentum", domain=_DOMAIN)
@@ -83,16 +65,16 @@ def momentum(ctx: Context, node: Node, rate: Value, update: Value, *tensors: Val
     nesterov = node.choice("mode", ("standard", "nesterov")) == "nesterov"
 
     def velocity(x: ir.Expr, g: ir.Expr, v: ir.Expr, t: ir.Expr) -> ir.Expr:
-        return like(v, alpha) * v + _from_first(t, like(v, beta), like(v, 1)) * _regularised(node, x, g)
+        return like(v, alpha) * v + from_first(t, like(v, beta), like(v, 1)) * _regularised(node, x, g)
 
     def step(x: ir.Expr, g: ir.Expr, v: ir.Expr, r: ir.Expr) -> ir.Expr:
         return x - r * (_regularised(node, x, g) + like(v, alpha) * v if nesterov else v)
 
     results = []
-    for x, g, v in _groups(tensors, 3):
+    for x, g, v in groups_of(tensors, 3):
         new = elementwise(ctx, "velocity", velocity, x, g, v, update)
         results.append((elementwise(ctx, "momentum", step, x, g, new, rate), new))
-    return _by_role(results)
+    return by_role(results)
 
 
 def _state(
@@ -100,8 +82,3 @@ def _state(
 ) -> Value:
     """`keep * old + term(regularised gradient)`."""
     return elementwise(ctx, "state", lambda s, v, d: s * like(s, keep) + term(_regularised(node, v, d)), old, x, g)
-
-
-def _by_role(results: Sequence[tuple[Value, ...]]) -> tuple[Value, ...]:
-    """All new X, then all of each state."""
-    return tuple(value for role in zip(*results, strict=True) for value in role)

@@ -12,23 +12,12 @@ from tvm import ir, tirx
 from deploykit.compiler.operators.broadcast import elementwise
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.indexing import gather
+from deploykit.compiler.operators.joining import concat
 from deploykit.compiler.operators.reduction import MAXIMUM, SUM, reduce_axes
+from deploykit.compiler.operators.reductions import extreme_positions
+from deploykit.compiler.operators.softmax import softmax
 from deploykit.compiler.operators.value import Value
-from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.indexing import gather
-from deploykit.frontends.onnx.ops.joining import concat
-from deploykit.frontends.onnx.ops.reductions import extreme_positions
-from deploykit.frontends.onnx.ops.softmax import softmax
-
-DOMAIN = "ai.onnx.ml"
-
-
-def integer_labels(node: Node, name: str) -> list[int]:
-    """The labels of the classes. Raises `Unsupported` for strings."""
-    labels = node.ints(name, [])
-    if not labels:
-        raise Unsupported("labels that are strings")
-    return labels
 
 
 def transformed(ctx: Context, scores: Value, transform: str) -> Value:

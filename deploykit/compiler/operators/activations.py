@@ -1,0 +1,98 @@
+"""Activation functions. `ACTIVATIONS` gives each by its ONNX name, for operators that are told one by name.
+
+NaN stays NaN: `tirx.max` and `tirx.min` of a constant and a NaN, in this order, give the NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from tvm import ir, tirx
+
+from deploykit.compiler.operators.elementwise import factor, like, sigmoid
+
+
+def relu(x: ir.Expr) -> ir.Expr:
+    return tirx.Select(x < like(x, 0), like(x, 0), x)
+
+
+def leaky_relu(x: ir.Expr, alpha: float) -> ir.Expr:
+    return tirx.Select(x < like(x, 0), x * factor(x, alpha), x)
+
+
+def thresholded_relu(x: ir.Expr, alpha: float) -> ir.Expr:
+    return tirx.Select(x > like(x, alpha), x, like(x, 0))
+
+
+def elu(x: ir.Expr, alpha: float) -> ir.Expr:
+    return tirx.Select(x < like(x, 0), factor(x, alpha) * (tirx.exp(x) - like(x, 1)), x)
+
+
+def selu(x: ir.Expr, alpha: float, gamma: float) -> ir.Expr:
+    return factor(x, gamma) * elu(x, alpha)
+
+
+def celu(x: ir.Expr, alpha: float) -> ir.Expr:
+    return tirx.Select(x < like(x, 0), like(x, alpha) * (tirx.exp(x / like(x, alpha)) - like(x, 1)), x)
+
+
+def hard_sigmoid(x: ir.Expr, alpha: float, beta: float) -> ir.Expr:
+    return tirx.max(like(x, 0), tirx.min(like(x, 1), affine(x, alpha, beta)))
+
+
+def hard_swish(x: ir.Expr) -> ir.Expr:
+    return x * hard_sigmoid(x, 1 / 6, 0.5)
+
+
+def softplus_of(x: ir.Expr) -> ir.Expr:
+    """log(1 + exp(x)) that neither overflows nor loses small results."""
+    return tirx.max(x, like(x, 0)) + tirx.log1p(tirx.exp(-tirx.abs(x)))
+
+
+def softsign(x: ir.Expr) -> ir.Expr:
+    return x / (like(x, 1) + tirx.abs(x))
+
+
+def mish(x: ir.Expr) -> ir.Expr:
+    """`x tanh(softplus(x)) = x n / (n + 2) with n = e (e + 2), e = exp(x)`; beyond 20 the factor is 1 in float32."""
+    e = tirx.exp(tirx.min(x, like(x, 20)))
+    n = e * (e + like(x, 2))
+    return x * (n / (n + like(x, 2)))
+
+
+def swish(x: ir.Expr, alpha: float) -> ir.Expr:
+    return x * sigmoid(x if alpha == 1 else x * factor(x, alpha))
+
+
+def affine(x: ir.Expr, alpha: float, beta: float) -> ir.Expr:
+    return x * factor(x, alpha) + like(x, beta)
+
+
+def scaled_tanh(x: ir.Expr, alpha: float, beta: float) -> ir.Expr:
+    return factor(x, alpha) * tirx.tanh(x * factor(x, beta))
+
+
+def gelu(x: ir.Expr) -> ir.Expr:
+    return like(x, 0.5) * x * (like(x, 1) + tirx.erf(x * like(x, math.sqrt(0.5))))
+
+
+def gelu_by_tanh(x: ir.Expr) -> ir.Expr:
+    inner = like(x, math.sqrt(2 / math.pi)) * (x + like(x, 0.044715) * x * x * x)
+    return like(x, 0.5) * x * (like(x, 1) + tirx.tanh(inner))
+
+
+@dataclass(frozen=True)
+class Activation:
+    """`parameters` are the function's attributes after the operand, in order, with ONNX's defaults."""
+
+    function: Callable[..., ir.Expr]
+    parameters: Mapping[str, float]
+
+    def of(self, values: Mapping[str, float]) -> Callable[[ir.Expr], ir.Expr]:
+        """The function with the given attributes, defaults for the rest."""
+        return partial(
+            self.function, **{**self.parameters, **{n: v for n, v in values.items() if n in self.parameters}}
+        )

@@ -1,0 +1,220 @@
+"""Scaled dot product attention: Attention.
+
+Two matrix products with two kernels between them, over symbolic batch and sequence lengths:
+
+* grouped query heads read the key and value head that they share through a kernel that repeats it, which becomes part
+  of the fused attention: no copies are made;
+* one elementwise kernel scales, caps (`softcap`) and masks the products. A key is open to a query when the boolean
+  mask, the causal frontier, the window and the valid length all allow it and a float mask does not add minus infinity;
+  a closed key counts as minus infinity whatever its product is;
+* a softmax over the keys, in which a query without any open key gets zeros.
+
+Positions of queries count from the past length, or from `nonpad_kv_seqlen - q_sequence_length`. A mask shorter than
+the keys is closed beyond its end.
+
+float16 is rounded after each of these steps, as in the function body of the operator, and computed in float32 in
+between; bfloat16 is only what operands and results are stored in, and scores are float32. Sums are kept in float32.
+`softmax_precision` is what the softmax is rounded to, where it is not part of a fused attention.
+(Source: ONNX operator Attention, opsets 23 to 25.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tvm import ir, te, tirx
+
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.dtypes import is_narrow_float
+from deploykit.compiler.operators.anchors.attention import SOFTMAX
+from deploykit.compiler.operators.broadcast import (
+    broadcast_index,
+    broadcasts_to,
+    compute_dtype,
+    load,
+    store,
+)
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute, reduce_axis
+from deploykit.compiler.operators.float_formats import decode
+from deploykit.compiler.operators.integers import all_of, equal, expr, exprs, floor_div, truth
+from deploykit.compiler.operators.layout import transpose
+from deploykit.compiler.operators.matmul import matmul
+from deploykit.compiler.operators.reduction import MAXIMUM, lowest
+from deploykit.compiler.operators.value import Value
+
+if TYPE_CHECKING:
+    from deploykit.compiler.operators.integers import Condition
+
+
+@dataclass(frozen=True)
+class Scores_of:
+    """How products of queries and keys become scores; every step is rounded to `dtype`. `scale` is None where queries
+    and keys are scaled already. `offset` is the position of the first query, the same for the whole batch, unless
+    `lengths` (batch,) gives each its number of valid keys."""
+
+    dtype: str
+    scale: ir.Expr | None
+    softcap: float
+    causal: bool
+    left: int
+    right: int
+    offset: IntExpr
+    mask: Value | None
+    lengths: Value | None
+
+
+def weighted(ctx: Context, weights: Value, value: Value) -> Value:
+    """(batch, query heads, queries, size): the sums of values by weights."""
+    return matmul(ctx, weights, shared_of(ctx, value, weights.shape[1]))
+
+
+def split_heads(ctx: Context, x: Value, heads: int) -> Value:
+    """(batch, length, heads * size) as (batch, heads, length, size)."""
+    batch, length, width = x.shape
+    size = ctx.simplify(floor_div(width, heads))
+    ctx.require(equal(size * heads, width), f"{{}} channels do not split into {heads} heads", width)
+    return transpose(ctx, ctx.reshape(x, (batch, length, heads, size)), [0, 2, 1, 3])
+
+
+def shared_of(ctx: Context, x: Value, q_heads: IntExpr) -> Value:
+    """Keys or values for every query head: several that follow each other share a head of `x`."""
+    batch, kv_heads, length, size = x.shape
+    if ctx.equal(q_heads, kv_heads):
+        return x
+    shared = ctx.simplify(floor_div(q_heads, kv_heads))
+    ctx.require(equal(shared * kv_heads, q_heads), "{} query heads cannot share {} key heads", q_heads, kv_heads)
+    shape, count = exprs((batch, q_heads, length, size)), expr(shared)
+
+    def build(tensor: te.Tensor) -> te.Tensor:
+        return compute(shape, lambda b, h, *place: tensor(b, tirx.floordiv(h, count), *place), name="shared")
+
+    return ctx.kernel("shared", build, x, dtype=x.dtype)
+
+
+def rounded_of(value: ir.Expr, dtype: str) -> ir.Expr:
+    """A computed number rounded to `dtype`, to go on computing with."""
+    if dtype == "float16":
+        return tirx.Cast("float32", tirx.Cast("float16", value))
+    return decode(store(value, dtype), dtype) if is_narrow_float(dtype) else value
+
+
+def scaled_of(product: ir.Expr, rule: Scores_of) -> ir.Expr:
+    return product if rule.scale is None else product * rule.scale
+
+
+def capped_of(score: ir.Expr, rule: Scores_of) -> ir.Expr:
+    if not rule.softcap > 0:
+        return score
+    cap = tirx.const(rule.softcap, str(score.ty.dtype))
+    return rounded_of(rounded_of(tirx.tanh(rounded_of(score / cap, rule.dtype)), rule.dtype) * cap, rule.dtype)
+
+
+def masked(ctx: Context, products: Value, rule: Scores_of) -> Value:
+    """Scores, minus infinity for closed keys, in the dtype that products are computed in."""
+    operands = [v for v in (products, rule.mask, rule.lengths) if v is not None]
+    dtype = compute_dtype(products.dtype)
+    closed = lowest(dtype)
+
+    def build(*tensors: te.Tensor) -> te.Tensor:
+        rest = iter(tensors[1:])
+        mask = None if rule.mask is None else (next(rest), rule.mask)
+        lengths = None if rule.lengths is None else next(rest)
+
+        def score(*index: ir.Expr) -> ir.Expr:
+            value = capped_of(scaled_of(load(tensors[0], products.dtype, index), rule), rule)
+            conditions = _positions_open(rule, lengths, index, products.shape[2])
+            if mask is not None:
+                added, is_open = _mask_at(ctx, mask, products.shape, index)
+                conditions.append(is_open)
+                value = value if added is None else rounded_of(value + tirx.Cast(dtype, added), rule.dtype)
+            is_open = all_of(conditions)
+            return value if is_open is True else tirx.Select(truth(is_open), value, closed)
+
+        return compute(products.shape, score, name="scores")
+
+    return ctx.kernel("attention_scores", build, *operands, dtype=dtype)
+
+
+def _positions_open(
+    rule: Scores_of, lengths: te.Tensor | None, index: Sequence[ir.Expr], rows: IntExpr
+) -> list[Condition]:
+    """What the causal frontier, the window and the valid length demand of a key."""
+    batch, _, row, column = index
+    conditions: list[Condition] = []
+    position = row + rule.offset
+    if lengths is not None:
+        valid = tirx.Cast("int64", lengths(batch))
+        position = row + (valid - rows)
+        conditions.append(column < valid)
+    if rule.causal:
+        conditions.append(column <= position)
+    if rule.left >= 0:
+        conditions.append(column >= position - rule.left)
+    if rule.right >= 0:
+        conditions.append(column <= position + rule.right)
+    return conditions
+
+
+def check_mask(ctx: Context, mask: Value, products: Value) -> None:
+    """Demand that the mask has a row for every query."""
+    if not 1 <= mask.rank <= products.rank:
+        raise Unsupported(f"an attention mask of rank {mask.rank}")
+    ctx.require(
+        broadcasts_to(mask.shape[:-1], products.shape[:-1]),
+        "an attention mask of {} rows does not broadcast to {} queries",
+        mask.shape[-2] if mask.rank > 1 else 1,
+        products.shape[-2],
+    )
+
+
+def _mask_at(
+    ctx: Context, given: tuple[te.Tensor, Value], shape: Sequence[IntExpr], index: Sequence[ir.Expr]
+) -> tuple[ir.Expr | None, ir.Expr]:
+    """What the mask adds to a score, if it is a float mask, and whether it leaves the key open."""
+    tensor, mask = given
+    where = [*broadcast_index(ctx, mask.shape[:-1], shape[:-1], index[:-1]), index[-1]]
+    element = load(tensor, mask.dtype, where)
+    if not ctx.equal(mask.shape[-1], shape[-1]):
+        beyond = tirx.const(False, "bool") if mask.dtype == "bool" else lowest(str(element.ty.dtype))
+        element = tirx.if_then_else(index[-1] < expr(mask.shape[-1]), element, beyond)
+    if mask.dtype == "bool":
+        return None, element
+    return element, element != lowest(str(element.ty.dtype))
+
+
+def softmax_of(ctx: Context, scores: Value, precision: str) -> Value:
+    """Softmax over the last axis; a row of nothing but minus infinity becomes zeros. Exponentials and their sums are
+    rounded to `precision`, the result is what that computes in."""
+    dtype = compute_dtype(precision)
+    scores = ctx.cast(scores, dtype)
+    keys, outer = expr(scores.shape[-1]), exprs(scores.shape[:-1])
+    least = lowest(dtype)
+    highest_of = te.comm_reducer(MAXIMUM.combine, MAXIMUM.identity, name="highest")
+
+    def build(x: te.Tensor) -> te.Tensor:
+        k1, k2 = reduce_axis(keys, name="k"), reduce_axis(keys, name="k")
+        highest = compute(outer, lambda *i: highest_of(x(*i, k1), axis=k1), name="highest")
+
+        def power(*i: ir.Expr) -> ir.Expr:
+            top = highest(*i[:-1])
+            below = x(*i) - tirx.Select(top == least, tirx.const(0, dtype), top)
+            return store(tirx.exp(rounded_of(below, precision)), precision)
+
+        powers = compute((*outer, keys), power, name="powers")
+        total = compute(outer, lambda *i: te.sum(load(powers, precision, [*i, k2]), axis=k2), name="total")
+        divisor = compute(outer, lambda *i: store(_not_zero(total(*i)), precision), name="divisor")
+
+        def weight(*i: ir.Expr) -> ir.Expr:
+            return load(powers, precision, i) / load(divisor, precision, i[:-1])
+
+        return compute((*outer, keys), weight, name="weights", attrs={SOFTMAX: "zero"})
+
+    return ctx.kernel("attention_softmax", build, scores, dtype=dtype)
+
+
+def _not_zero(total: ir.Expr) -> ir.Expr:
+    return tirx.Select(total == 0, tirx.const(1, str(total.ty.dtype)), total)

@@ -1,0 +1,63 @@
+"""BatchNormalization: with stored statistics, or with those of the batch in training mode.
+
+Constant statistics and parameters are folded into one scale and one shift a channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from tvm import ir, te, tirx
+
+from deploykit.compiler.operators.broadcast import compute_dtype, elementwise, load
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.expressions import compute, reduce_axis
+from deploykit.compiler.operators.sizes import checked_reshape
+from deploykit.compiler.operators.value import Value
+
+
+def normalise(
+    ctx: Context, x: Value, scale: Value, shift: Value, mean: Value, variance: Value, epsilon: float
+) -> Value:
+    channels = (x.shape[1] if x.rank > 1 else 1, *[1] * (x.rank - 2))
+    arrays = [v.array for v in (scale, shift, mean, variance)]
+    if all(a is not None for a in arrays) and x.dtype in ("float32", "float64"):
+        g, b, m, v = (np.asarray(a, np.float64).reshape(channels) for a in arrays)
+        factor = g / np.sqrt(v + epsilon)
+        folded = [ctx.constant(a, x.dtype) for a in (factor, b - m * factor)]
+        return elementwise(ctx, "batch_normalization", lambda t, a, c: t * a + c, x, *folded)
+    parameters = [checked_reshape(ctx, v, channels) for v in (scale, shift, mean, variance)]
+    return elementwise(
+        ctx,
+        "batch_normalization",
+        lambda t, g, b, m, v: (t - m) / tirx.sqrt(v + tirx.const(epsilon, str(v.ty.dtype))) * g + b,
+        x,
+        *parameters,
+    )
+
+
+def statistics_of(ctx: Context, x: Value, dtype: str) -> tuple[Value, Value]:
+    """Mean and population variance over all axes but the channels."""
+    wide = compute_dtype(dtype)
+    others = [n for i, n in enumerate(x.shape) if i != 1]
+    count = tirx.Cast(wide, tirx.convert(ctx.product(others)))
+
+    def build(t: te.Tensor) -> tuple[te.Tensor, te.Tensor]:
+        def total(name: str, term: Callable[[ir.Expr, ir.Expr], ir.Expr]) -> te.Tensor:
+            axes = [reduce_axis(n, name=f"r{i}") for i, n in enumerate(others)]
+            return compute(
+                (x.shape[1],),
+                lambda c: te.sum(term(c, tirx.Cast(wide, load(t, x.dtype, [axes[0], c, *axes[1:]]))), axis=axes),
+                name=name,
+            )
+
+        sums = total("sums", lambda _, value: value)
+        mean = compute((x.shape[1],), lambda c: sums(c) / count, name="mean")
+        squares = total("squares", lambda c, value: (value - mean(c)) * (value - mean(c)))
+        variance = compute((x.shape[1],), lambda c: squares(c) / count, name="variance")
+        return mean, variance
+
+    result = ctx.kernel("statistics", build, x, dtype=(dtype, dtype))
+    assert isinstance(result, tuple)
+    return result[0], result[1]

@@ -1,0 +1,71 @@
+"""Conversion between dtypes: Cast, CastLike, BitCast.
+
+What a number becomes in another dtype is said in `conversion`. `saturate` and `round_mode` concern the float8
+formats. BitCast keeps the bits; both dtypes must have the same width.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+from onnx import numpy_helper
+from tvm import ir, te
+
+from deploykit.compiler.dtypes import numpy_dtype
+from deploykit.compiler.operators.anchors.attention import ROUNDED
+from deploykit.compiler.operators.broadcast import load
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.conversion import convert
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.value import Value, constant, known
+
+_FOLDED = 1 << 20
+"""A constant with more elements is converted at run time, which keeps the smaller dtype in the weights."""
+
+
+def cast(
+    ctx: Context, value: Value, dtype: str, *, saturate: bool = True, round_mode: str = "up", free: bool = False
+) -> Value:
+    """`value` in another dtype; the value itself when it already has it. `free`: a float that is converted back later
+    need not be rounded."""
+    if value.dtype == dtype:
+        return value
+    if value.array is not None and value.array.size < _FOLDED:
+        return constant(cast_array(value.array, dtype, saturate=saturate, round_mode=round_mode))
+    if value.elements is not None and dtype in ("int64", "int32") and value.dtype in ("int64", "int32"):
+        return known(value.elements, dtype)
+
+    def build(x: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            return convert(load(x, value.dtype, index), dtype, saturate=saturate, round_mode=round_mode)
+
+        floats = _is_float(value.dtype) and _is_float(dtype)
+        return compute(
+            value.shape, element, name="cast", attrs={ROUNDED: "free" if free else "exact"} if floats else {}
+        )
+
+    result = ctx.kernel("cast", build, value, dtype=dtype)
+    return replace(result, narrow=value) if (value.dtype, dtype) == ("int32", "int64") else result
+
+
+def cast_array(array: np.ndarray, dtype: str, *, saturate: bool = True, round_mode: str = "up") -> np.ndarray:
+    """ONNX `Cast` of a constant."""
+    target = numpy_dtype(dtype)
+    with np.errstate(all="ignore"):
+        if dtype == "float8_e8m0":
+            return numpy_helper.to_float8e8m0(array, saturate, round_mode)
+        if dtype.startswith("float8") and saturate:
+            return numpy_helper.saturate_cast(array, target)
+        return array.astype(target)
+
+
+def _is_float(dtype: str) -> bool:
+    return dtype in ("float16", "bfloat16", "float32")
+
+
+def width_of(dtype: str) -> int:
+    """Bits of one element; a bool has 8."""
+    digits = re.search(r"\d+", dtype)
+    return int(digits.group()) if digits else 8

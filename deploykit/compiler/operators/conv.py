@@ -1,0 +1,77 @@
+"""Convolutions: Conv.
+
+`relax.nn.conv{1,2,3}d` takes padding that is known at import; anything else becomes a kernel that pads, then a
+convolution without padding. float16 is accumulated, and has its bias added, in float32. Convolutions of dequantised
+operands are integer ones where they can be (`dequantized`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm import relax
+
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.dtypes import storage_dtype
+from deploykit.compiler.operators.broadcast import compute_dtype, elementwise
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.integers import equal
+from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.windows import pad, window_count
+
+_CONVOLUTIONS = {1: relax.op.nn.conv1d, 2: relax.op.nn.conv2d, 3: relax.op.nn.conv3d}
+
+
+def conv(
+    ctx: Context,
+    x: Value,
+    w: Value,
+    *,
+    strides: Sequence[int],
+    pads: Sequence[IntExpr],
+    dilations: Sequence[int],
+    group: int = 1,
+    counts: Sequence[IntExpr] | None = None,
+) -> Value:
+    """Convolution of `x` (N, C, ...) with `w` (M, C / group, ...) of the same dtype, accumulated in that dtype; for
+    float16 and narrower floats the result is float32.
+
+    `strides` and `dilations` have one entry a spatial axis; `pads` is all the starts, then all the ends; `counts` are
+    the sizes of the result in the form that later shapes should have.
+    Raises `Unsupported` for other than one to three spatial axes."""
+    rank = x.rank - 2
+    if rank not in _CONVOLUTIONS:
+        raise Unsupported(f"a convolution over {rank} spatial axes")
+    channels = w.shape[1] * group
+    ctx.require(equal(x.shape[1], channels), "the data has {} channels, the weights fit {}", x.shape[1], channels)
+    wide = compute_dtype(x.dtype)
+    if wide != storage_dtype(x.dtype) and x.dtype != "float16":
+        x, w = ctx.cast(x, wide), ctx.cast(w, wide)
+    before, after = pads[:rank], pads[rank:]
+    extents = [ctx.simplify((k - 1) * d + 1) for k, d in zip(w.shape[2:], dilations, strict=True)]
+    if counts is None:
+        axes = zip(x.shape[2:], extents, strides, zip(before, after, strict=True), strict=True)
+        counts = [window_count(ctx, *axis) for axis in axes]
+    fixed = [p for p in pads if isinstance(p, int) and p >= 0]
+    if len(fixed) < len(pads):
+        covered = [ctx.simplify((n - 1) * s + e) for n, s, e in zip(counts, strides, extents, strict=True)]
+        x, fixed = pad(ctx, x, before, covered), [0] * len(pads)
+    product = _CONVOLUTIONS[rank](
+        ctx.tensor(x),
+        ctx.tensor(w),
+        strides=list(strides),
+        padding=fixed,
+        dilation=list(dilations),
+        groups=group,
+        out_dtype=wide,
+    )
+    return ctx.bind(product, wide, (x.shape[0], w.shape[0], *counts))
+
+
+def add_bias(ctx: Context, y: Value, bias: Value | None, dtype: str) -> Value:
+    """`y` (N, M, ...) plus `bias` (M,), rounded to `dtype`."""
+    if bias is None:
+        return ctx.cast(y, dtype)
+    column = ctx.reshape(bias, (bias.shape[0], *[1] * (y.rank - 2)))
+    return elementwise(ctx, "bias", lambda a, b: a + b, y, column, dtype=dtype)

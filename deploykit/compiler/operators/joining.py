@@ -1,0 +1,63 @@
+"""Operators that put tensors together or repeat them: Concat, Expand, Tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tvm import ir, te, tirx
+
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.broadcast import broadcast_index, broadcast_shapes
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.integers import is_plain
+from deploykit.compiler.operators.sizes import require_equal
+from deploykit.compiler.operators.value import Value, constant
+
+
+def concat(ctx: Context, inputs: Sequence[Value], axis: int) -> Value:
+    """numpy.concatenate of values of one rank; empty ones are left out."""
+    if all(v.array is not None for v in inputs):
+        return constant(np.concatenate([v.array for v in inputs if v.array is not None], axis))
+    parts = [v for v in inputs if not (is_plain(v.shape[axis]) and v.shape[axis] == 0)] or list(inputs[:1])
+    for other in parts[1:]:
+        for i, (m, n) in enumerate(zip(parts[0].shape, other.shape, strict=True)):
+            if i != axis:
+                require_equal(ctx, f"the inputs differ in axis {i}", m, n)
+    if len(parts) == 1:
+        return parts[0]
+    starts: list[IntExpr] = [0]
+    for part in parts:
+        starts.append(ctx.simplify(starts[-1] + part.shape[axis]))
+    shape = [starts[-1] if i == axis else n for i, n in enumerate(parts[0].shape)]
+
+    def build(*tensors: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            def source(k: int) -> ir.Expr:
+                return tensors[k](*[i - starts[k] if a == axis else i for a, i in enumerate(index)])
+
+            result = source(len(tensors) - 1)
+            for k in reversed(range(len(tensors) - 1)):
+                result = tirx.if_then_else(index[axis] < starts[k + 1], source(k), result)
+            return result
+
+        return compute(shape, element, name="concat")
+
+    return ctx.kernel("concat", build, *parts, dtype=inputs[0].dtype)
+
+
+def expand(ctx: Context, x: Value, shape: Sequence[IntExpr]) -> Value:
+    """Broadcast `x` against `shape`."""
+    return repeated(ctx, x, broadcast_shapes(ctx, x.shape, shape))
+
+
+def repeated(ctx: Context, x: Value, target: Sequence[IntExpr]) -> Value:
+    """`x` as a tensor of shape `target`, to which it broadcasts."""
+    if len(target) == x.rank and all(ctx.equal(a, b) for a, b in zip(target, x.shape, strict=True)):
+        return x
+
+    def build(t: te.Tensor) -> te.Tensor:
+        return compute(target, lambda *i: t(*broadcast_index(ctx, x.shape, target, i)), name="expand")
+
+    return ctx.kernel("expand", build, x, dtype=x.dtype)

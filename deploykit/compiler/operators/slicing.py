@@ -1,0 +1,161 @@
+"""Operators that cut pieces out of a tensor: Slice, Split; and ReverseSequence, which turns pieces around.
+
+A piece is a first index, a size and a step an axis. Where starts or ends are expressions over dims, so are these; where
+an operand of Slice is computed at run time, a small kernel works them out and they are read as data dims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tvm import ir, te, tirx
+
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.imperative import Array, Code, imperative
+from deploykit.compiler.operators.integers import (
+    all_plain,
+    ceil_div,
+    clamp,
+    equal,
+    expr,
+    floor_div,
+    floor_mod,
+    from_end,
+    is_plain,
+    maximum,
+    minimum,
+)
+from deploykit.compiler.operators.sizes import require_equal
+from deploykit.compiler.operators.value import Value, constant
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Elements `start + i * step` for `i` in `0..size-1` of one axis; all within the axis."""
+
+    start: IntExpr
+    size: IntExpr
+    step: IntExpr = 1
+
+
+def take(ctx: Context, x: Value, pieces: Sequence[Piece]) -> Value:
+    """The given piece of every axis."""
+    if all(_is_whole(ctx, piece, size) for piece, size in zip(pieces, x.shape, strict=True)):
+        return x
+    if x.array is not None and all_plain(n for p in pieces for n in (p.start, p.size, p.step)):
+        return constant(x.array[tuple(slice(*_bounds(p)) for p in pieces)])
+
+    def build(t: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            return t(*(p.start + i * p.step for p, i in zip(pieces, index, strict=True)))
+
+        return compute([p.size for p in pieces], element, name="slice")
+
+    return ctx.kernel("slice", build, x, dtype=x.dtype)
+
+
+def _is_whole(ctx: Context, piece: Piece, size: IntExpr) -> bool:
+    at_start = is_plain(piece.start) and is_plain(piece.step) and (piece.start, piece.step) == (0, 1)
+    return at_start and ctx.equal(piece.size, size)
+
+
+def _bounds(piece: Piece) -> tuple[int, int | None, int]:
+    start, size, step = int(piece.start), int(piece.size), int(piece.step)
+    end = start + size * step
+    return (start, end if end >= 0 else None, step) if size else (0, 0, 1)
+
+
+def piece_of(ctx: Context, start: IntExpr, end: IntExpr, step: int, size: IntExpr) -> Piece:
+    """What numpy's `start:end:step` takes from an axis of `size`."""
+    first, last = from_end(start, size), from_end(end, size)
+    if step > 0:
+        first, last = clamp(first, 0, size), clamp(last, 0, size)
+        count = ceil_div(last - first, step)
+    else:
+        first, last = clamp(first, -1, size - 1), clamp(last, -1, size - 1)
+        count = ceil_div(first - last, -step)
+    return Piece(ctx.simplify(first), ctx.simplify(maximum(count, 0)), step)
+
+
+def slice_of(
+    ctx: Context,
+    x: Value,
+    starts: Sequence[IntExpr],
+    ends: Sequence[IntExpr],
+    axes: Sequence[int],
+    steps: Sequence[int],
+) -> Value:
+    pieces = [Piece(0, n) for n in x.shape]
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        if step == 0:
+            raise Unsupported("a step of 0")
+        pieces[axis] = piece_of(ctx, start, end, step, x.shape[axis])
+    return take(ctx, x, pieces)
+
+
+def slice_at_run_time(
+    ctx: Context, x: Value, starts: Value, ends: Value, axes: Value, steps: Value, where: Sequence[int]
+) -> Value:
+    """A slice of the axes `where` whose bounds a kernel computes. A step of 0 gives an empty result."""
+    operands = [ctx.cast(v, "int64") for v in (starts, ends, axes, steps)]
+
+    def write(
+        code: Code, starts: Array, ends: Array, axes: Array, steps: Array, firsts: Array, counts: Array, strides: Array
+    ) -> None:
+        for position, axis in enumerate(where):
+            size = expr(x.shape[axis])
+            firsts[position], counts[position], strides[position] = expr(0), size, expr(1)
+            with code.loop("k", operands[0].shape[0]) as k, code.when(_is_axis(axes[k], axis, x.rank)):
+                step = steps[k]
+                ahead = step > 0
+                low, high = tirx.Select(ahead, expr(0), expr(-1)), tirx.Select(ahead, size, size - 1)
+                first = clamp(from_end(starts[k], size), low, high)
+                last = clamp(from_end(ends[k], size), low, high)
+                way = tirx.Select(ahead, last - first, first - last)
+                each = tirx.max(tirx.Select(ahead, step, -step), 1)
+                firsts[position], strides[position] = first, step
+                counts[position] = tirx.Select(step == 0, expr(0), tirx.max(tirx.floordiv(way + each - 1, each), 0))
+
+    shape = ((len(where),), "int64")
+    firsts, counts, strides = ctx.kernel(
+        "slice_bounds",
+        lambda *tensors: imperative("slice_bounds", tensors, [shape] * 3, write),
+        *operands,
+        dtype=("int64",) * 3,
+    )
+    sizes = [x.shape[i] for i in where]
+    bounds = (ctx.ints(firsts, 0, sizes, "first"), ctx.ints(counts, 0, sizes, "count"), ctx.ints(strides, hint="step"))
+    pieces = [Piece(0, n) for n in x.shape]
+    for axis, first, count, step in zip(where, *bounds, strict=True):
+        pieces[axis] = Piece(first, count, step)
+    return take(ctx, x, pieces)
+
+
+def _is_axis(given: ir.Expr, axis: int, rank: int) -> ir.Expr:
+    return tirx.any(given == axis, given == axis - rank)
+
+
+def split(ctx: Context, x: Value, axis: int, sizes: Sequence[IntExpr]) -> tuple[Value, ...]:
+    """Consecutive pieces of an axis; the sizes must add up to that of the axis."""
+    total: IntExpr = 0
+    parts = []
+    for size in sizes:
+        pieces = [Piece(total, size) if i == axis else Piece(0, n) for i, n in enumerate(x.shape)]
+        parts.append(pieces)
+        total = ctx.simplify(total + size)
+    require_equal(ctx, f"the parts do not add up to axis {axis}", total, x.shape[axis])
+    return tuple(take(ctx, x, pieces) for pieces in parts)
+
+
+def even_parts(ctx: Context, size: IntExpr, count: int) -> list[IntExpr]:
+    """Sizes of `count` parts, equal but for the last one, which is smaller where need be."""
+    part = ctx.simplify(ceil_div(size, count))
+    starts = [ctx.simplify(minimum(part * k, size)) for k in range(count + 1)]
+    if ctx.proves(equal(floor_mod(size, count), 0)):
+        return [ctx.simplify(floor_div(size, count))] * count
+    return [ctx.simplify(after - before) for before, after in pairwise(starts)]
