@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Scores_of:
+class Scores:
     """How products of queries and keys become scores; every step is rounded to `dtype`. `scale` is None where queries
     and keys are scaled already. `offset` is the position of the first query, the same for the whole batch, unless
     `lengths` (batch,) gives each its number of valid keys."""
@@ -102,18 +102,18 @@ def rounded_of(value: ir.Expr, dtype: str) -> ir.Expr:
     return decode(store(value, dtype), dtype) if is_narrow_float(dtype) else value
 
 
-def scaled_of(product: ir.Expr, rule: Scores_of) -> ir.Expr:
+def scaled_of(product: ir.Expr, rule: Scores) -> ir.Expr:
     return product if rule.scale is None else product * rule.scale
 
 
-def capped_of(score: ir.Expr, rule: Scores_of) -> ir.Expr:
+def capped_of(score: ir.Expr, rule: Scores) -> ir.Expr:
     if not rule.softcap > 0:
         return score
     cap = tirx.const(rule.softcap, str(score.ty.dtype))
     return rounded_of(rounded_of(tirx.tanh(rounded_of(score / cap, rule.dtype)), rule.dtype) * cap, rule.dtype)
 
 
-def masked(ctx: Context, products: Value, rule: Scores_of) -> Value:
+def masked(ctx: Context, products: Value, rule: Scores) -> Value:
     """Scores, minus infinity for closed keys, in the dtype that products are computed in."""
     operands = [v for v in (products, rule.mask, rule.lengths) if v is not None]
     dtype = compute_dtype(products.dtype)
@@ -140,7 +140,7 @@ def masked(ctx: Context, products: Value, rule: Scores_of) -> Value:
 
 
 def _positions_open(
-    rule: Scores_of, lengths: te.Tensor | None, index: Sequence[ir.Expr], rows: IntExpr
+    rule: Scores, lengths: te.Tensor | None, index: Sequence[ir.Expr], rows: IntExpr
 ) -> list[Condition]:
     """What the causal frontier, the window and the valid length demand of a key."""
     batch, _, row, column = index

@@ -80,7 +80,7 @@ class Sampler:
         return clamped(index, self.sizes[axis])
 
 
-def sum(
+def weighted_sum(
     code: Code,
     sampler: Sampler,
     dtype: str,

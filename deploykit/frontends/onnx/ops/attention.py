@@ -10,7 +10,7 @@ from tvm import ir, tirx
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import is_narrow_float, storage_dtype
 from deploykit.compiler.operators.attention import (
-    Scores_of,
+    Scores,
     capped_of,
     check_mask,
     masked,
@@ -83,10 +83,10 @@ def attention(
     return (y, key, value, ctx.cast(node.numbered("qk_matmul_output_mode", stages, 0)(), dtype))
 
 
-def _scores_rule(node: Node, query: Value, past: IntExpr, mask: Value | None, lengths: Value | None) -> Scores_of:
+def _scores_rule(node: Node, query: Value, past: IntExpr, mask: Value | None, lengths: Value | None) -> Scores:
     dtype = compute_dtype(query.dtype) if is_narrow_float(query.dtype) else query.dtype
     narrow = compute_dtype(dtype) != storage_dtype(dtype)
-    return Scores_of(
+    return Scores(
         dtype=dtype,
         scale=None if narrow else _scale(node, query),
         softcap=node.float("softcap", 0.0),

@@ -13,7 +13,7 @@ from deploykit.compiler.operators.broadcast import compute_dtype, load, store
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.grid import Sampler, sum
+from deploykit.compiler.operators.grid import Sampler, weighted_sum
 from deploykit.compiler.operators.imperative import Array, Code, imperative
 from deploykit.compiler.operators.integers import equal, expr, exprs, maximum
 from deploykit.compiler.operators.sizes import require_equal
@@ -43,7 +43,7 @@ def grid_sample(ctx: Context, node: Node, x: Value, grid: Value) -> Value:
                     weights[axis * sampler.taps + tap] = sampler.weight(place - tirx.Cast(place.ty.dtype, index))
                     chosen[axis * sampler.taps + tap] = sampler.source(index, axis)
             with code.loop("c", shape[1]) as c:
-                y[n, c, *at] = sum(code, sampler, x.dtype, lambda place: data[n, c, *place], (chosen, weights))
+                y[n, c, *at] = weighted_sum(code, sampler, x.dtype, lambda place: data[n, c, *place], (chosen, weights))
 
     def build(*tensors: te.Tensor) -> Sequence[te.Tensor]:
         return imperative("grid_sample", tensors, [(shape, storage_dtype(x.dtype))], body)
