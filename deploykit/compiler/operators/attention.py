@@ -43,7 +43,7 @@ from deploykit.compiler.operators.float_formats import decode
 from deploykit.compiler.operators.integers import all_of, equal, expr, exprs, floor_div, truth
 from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.matmul import matmul
-from deploykit.compiler.operators.reduction import MAXIMUM, lowest
+from deploykit.compiler.operators.reduce_axes import MAXIMUM, lowest
 from deploykit.compiler.operators.value import Value
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.indexing import gather
 from deploykit.compiler.operators.joining import concat
-from deploykit.compiler.operators.reduction import MAXIMUM, SUM, reduce_axes
+from deploykit.compiler.operators.reduce_axes import MAXIMUM, SUM, reduce_axes
 from deploykit.compiler.operators.reductions import extreme_positions
 from deploykit.compiler.operators.softmax import softmax
 from deploykit.compiler.operators.value import Value

@@ -15,7 +15,7 @@ from deploykit.compiler.operators.broadcast import compute_dtype, elementwise
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.elementwise import like
 from deploykit.compiler.operators.integers import expr
-from deploykit.compiler.operators.reduction import SUM, count_of, reduce_axes
+from deploykit.compiler.operators.reduce_axes import SUM, count_of, reduce_axes
 from deploykit.compiler.operators.value import Value
 
 

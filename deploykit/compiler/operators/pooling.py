@@ -35,7 +35,7 @@ from deploykit.compiler.operators.integers import (
     minimum,
     truth,
 )
-from deploykit.compiler.operators.reduction import MAXIMUM, lowest
+from deploykit.compiler.operators.reduce_axes import MAXIMUM, lowest
 from deploykit.compiler.operators.value import Value
 from deploykit.compiler.operators.windows import Windows
 

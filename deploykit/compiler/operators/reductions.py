@@ -20,7 +20,7 @@ from deploykit.compiler.operators.elementwise import is_float, like
 from deploykit.compiler.operators.expressions import compute, reduce_axis
 from deploykit.compiler.operators.imperative import Array, Code, imperative
 from deploykit.compiler.operators.integers import expr
-from deploykit.compiler.operators.reduction import (
+from deploykit.compiler.operators.reduce_axes import (
     MAXIMUM,
     MINIMUM,
     Reducer,

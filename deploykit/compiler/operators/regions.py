@@ -20,7 +20,7 @@ from deploykit.compiler.operators.expressions import compute
 from deploykit.compiler.operators.imperative import Cell, Code
 from deploykit.compiler.operators.indices import LARGEST_INDEX
 from deploykit.compiler.operators.integers import clamp, expr
-from deploykit.compiler.operators.reduction import lowest
+from deploykit.compiler.operators.reduce_axes import lowest
 from deploykit.compiler.operators.sampling import number, size_as
 from deploykit.compiler.operators.value import Value
 

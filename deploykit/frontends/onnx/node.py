@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import onnx_ir as ir
 
+from deploykit.compiler.operators.axes import from_front
 from deploykit.compiler.operators.errors import Unsupported
 
 Choice = TypeVar("Choice")
@@ -66,13 +67,6 @@ def array_of(attribute: str, tensor: ir.TensorProtocol) -> np.ndarray:
             f"the tensor in its attribute '{attribute}' cannot be read: "
             f"its data are not those of {tensor.dtype.name}[{shape}]"
         ) from error
-
-
-def from_front(axis: int, rank: int, name: str = "axis") -> int:
-    """An axis of a tensor of `rank`, counted from the front. Raises `Unsupported` when out of range."""
-    if not -rank <= axis < rank:
-        raise Unsupported(f"{name} {axis} is outside of a tensor of rank {rank}")
-    return axis % rank
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from deploykit.compiler.dims import free_vars
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.operators import control_flow
+from deploykit.compiler.operators.axes import from_front
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute
@@ -31,7 +32,7 @@ from deploykit.compiler.operators.sizes import checked_reshape
 from deploykit.compiler.operators.strings import STRING
 from deploykit.compiler.operators.value import AnyValue, Value, constant
 from deploykit.frontends.onnx.counting import rounds
-from deploykit.frontends.onnx.node import Node, from_front
+from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 from deploykit.frontends.onnx.subgraph import Subgraph, build, free_names, unpacked
 

@@ -20,7 +20,7 @@ from deploykit.compiler.operators.normalization import (
     normalise,
     power_of,
 )
-from deploykit.compiler.operators.reduction import SUM, reduce_axes
+from deploykit.compiler.operators.reduce_axes import SUM, reduce_axes
 from deploykit.compiler.operators.sizes import checked_reshape
 from deploykit.compiler.operators.value import Value
 from deploykit.compiler.operators.windows import MOST_TAPS

@@ -10,6 +10,7 @@ import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dtypes import is_narrow_float
+from deploykit.compiler.operators.axes import from_front
 from deploykit.compiler.operators.broadcast import compute_dtype, elementwise, load, store
 from deploykit.compiler.operators.channels import first_of
 from deploykit.compiler.operators.context import Context
@@ -33,10 +34,10 @@ from deploykit.compiler.operators.quantization import (
     rounded,
     without_zero_point,
 )
-from deploykit.compiler.operators.reduction import MAXIMUM, MINIMUM, reduce_axes
+from deploykit.compiler.operators.reduce_axes import MAXIMUM, MINIMUM, reduce_axes
 from deploykit.compiler.operators.value import Quantized, Value, constant
 from deploykit.frontends.onnx import folding
-from deploykit.frontends.onnx.node import Node, from_front
+from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
 _Position: TypeAlias = Callable[[Sequence[ir.Expr]], list[ir.Expr]]

@@ -11,7 +11,7 @@ from tvm import tirx
 from deploykit.compiler.operators.broadcast import compute_dtype, elementwise
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.integers import is_plain, maximum
-from deploykit.compiler.operators.reduction import (
+from deploykit.compiler.operators.reduce_axes import (
     MAXIMUM,
     MINIMUM,
     PRODUCT,

@@ -13,7 +13,7 @@ from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.imperative import Array, Code, imperative
 from deploykit.compiler.operators.indices import checked
 from deploykit.compiler.operators.integers import clamp, equal, expr, exprs
-from deploykit.compiler.operators.reduction import lowest
+from deploykit.compiler.operators.reduce_axes import lowest
 from deploykit.compiler.operators.regions import Align, axis_of, bin_of, images_of, rounded, span
 from deploykit.compiler.operators.sampling import number
 from deploykit.compiler.operators.value import Value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tvm import ir, te, tirx
 
+from deploykit.compiler.operators.axes import from_front
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.expressions import compute
 from deploykit.compiler.operators.indices import checked
@@ -17,7 +18,7 @@ from deploykit.compiler.operators.integers import (
 from deploykit.compiler.operators.sizes import require_equal
 from deploykit.compiler.operators.slicing import even_parts, slice_at_run_time, slice_of, split
 from deploykit.compiler.operators.value import Value
-from deploykit.frontends.onnx.node import Node, from_front
+from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
 

@@ -15,7 +15,7 @@ from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute
 from deploykit.compiler.operators.integers import equal
 from deploykit.compiler.operators.joining import concat
-from deploykit.compiler.operators.reduction import MAXIMUM, SUM, reduce_axes
+from deploykit.compiler.operators.reduce_axes import MAXIMUM, SUM, reduce_axes
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.attributes import ML
 from deploykit.frontends.onnx.node import Node
