@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike
 
 from deploykit.artifact.manifest import DimEntry, Manifest, PortEntry, read_manifest, verify_files
 from deploykit.dtypes import LogicalDtype, from_storage, logical_dtype, to_storage
-from deploykit.engines import Engine
+from deploykit.engines import Engine, EngineOptions
 from deploykit.errors import ShapeError, UsageError
 from deploykit.structure import put_together, taken_apart
-from deploykit.targets.base import EngineOptions, find_target
+from deploykit.targets.base import find_target
 
 if TYPE_CHECKING:
     from deploykit.artifact.plan import Plan

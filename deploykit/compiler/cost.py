@@ -20,7 +20,7 @@ from deploykit.compiler.dims import evaluate, free_vars, simplify
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.model import ImportedModel
 from deploykit.compiler.operators.anchors.conv import OPERATIONS
-from deploykit.compiler.schedules.kernel.stages import collect, substitute
+from deploykit.compiler.tir.rewriting import collect, substitute
 
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod, tirx.Max, tirx.Min)
 _COMPARISON = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)

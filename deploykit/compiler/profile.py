@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from deploykit.compiler.codegen.native.cpus import Cpu
+from deploykit.compiler.devices.cpu import DEVICES, SCALAR_C, WASM_SIMD128, Device
 from deploykit.compiler.lowering.lower import HOST_STACK_LIMIT, STACK_LIMIT
 from deploykit.compiler.program.inplace import InPlace
-from deploykit.compiler.schedules.device import DEVICES, SCALAR_C, WASM_SIMD128, Device
 from deploykit.compiler.schedules.gpu import WEBGPU, Gpu
 
 

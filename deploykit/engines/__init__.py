@@ -8,6 +8,7 @@ An engine takes and gives arrays of storage dtypes, dense and aligned; `deployki
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -39,3 +40,13 @@ def failure(status: int, text: str) -> DeploykitError:
     if status in (native.DK_ERROR_SHAPE, native.DK_ERROR_DTYPE):
         return ShapeError(text)
     return UsageError(text)
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """How to run an artifact here. `cpu`: which kernels of those for several CPUs, by default the best; `device`: of an
+    artifact for the web, `wasm`, which is the default, or `webgpu`."""
+
+    threads: int = 1
+    cpu: str | None = None
+    device: str | None = None

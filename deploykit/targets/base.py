@@ -15,6 +15,7 @@ from importlib.metadata import EntryPoint, entry_points, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from deploykit.engines import EngineOptions
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,16 +52,6 @@ class PackageOptions:
     require_unchanged: Callable[[], None] = lambda: None
     check: Callable[[Path], tuple[str, ...]] | None = None
     version: str = field(default_factory=partial(version, "deploykit"))
-
-
-@dataclass(frozen=True)
-class EngineOptions:
-    """How to run an artifact here. `cpu`: which kernels of those for several CPUs, by default the best; `device`: of an
-    artifact for the web, `wasm`, which is the default, or `webgpu`."""
-
-    threads: int = 1
-    cpu: str | None = None
-    device: str | None = None
 
 
 class Target(Protocol):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from deploykit.compiler.program.ir import Kernel
+    from deploykit.compiler.lowering.kernel import Kernel
 
 PREFIX = "test"
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror")

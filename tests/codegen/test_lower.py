@@ -11,7 +11,7 @@ from tvm.ir import PointerType
 
 from deploykit.compiler.codegen.c.kernels import emit_c
 from deploykit.compiler.lowering.lower import lower
-from deploykit.compiler.schedules.kernel.stages import call_name, collect
+from deploykit.compiler.tir.rewriting import call_name, collect
 from tests.codegen.harness import EMITTERS, SANITIZERS, Call, Library, build, elementwise, run_program
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from tests.codegen.harness import Library, elementwise
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from deploykit.compiler.program.ir import Kernel
+    from deploykit.compiler.lowering.kernel import Kernel
 
 RUNNABLE = [name for name in CPUS if name.startswith("x86")]
 FEATURE_FLAGS = {"x86-64-v2": "ssse3", "x86-64-v3": "avx2", "x86-64-v4": "avx512vl"}

@@ -12,7 +12,7 @@ from tvm import tirx
 from tvm.ir.prim import expr as prim
 
 import deploykit
-from deploykit.compiler.inexact import inexact
+from deploykit.compiler.tir.inexact import inexact
 from tests.codegen.harness import EMITTERS, Library, build, elementwise
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ import xml.etree.ElementTree as ET
 import pytest
 from tvm import tirx
 
+from deploykit.compiler.lowering.kernel import Kernel
 from deploykit.compiler.model import Dim
 from deploykit.compiler.program.arena import SlotRequest, plan
-from deploykit.compiler.program.ir import ArenaStorage, Kernel, Launch, Program, Tensor
+from deploykit.compiler.program.ir import ArenaStorage, Launch, Program, Tensor
 from deploykit.compiler.program.plan import plan_of
 from deploykit.errors import UsageError
 from deploykit.inspection.picture import draw

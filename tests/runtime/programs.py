@@ -9,6 +9,7 @@ import numpy as np
 from tvm import s_tir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.lowering.kernel import Kernel
 from deploykit.compiler.lowering.lower import lower
 from deploykit.compiler.model import Dim, Port
 from deploykit.compiler.program.ir import (
@@ -18,7 +19,6 @@ from deploykit.compiler.program.ir import (
     Constant,
     ConstantStorage,
     InputStorage,
-    Kernel,
     Launch,
     OutputStorage,
     Program,

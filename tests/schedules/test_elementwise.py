@@ -12,7 +12,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from deploykit.compiler.schedules import Device, schedule
-from deploykit.compiler.schedules.kernel.stages import call_name, collect
+from deploykit.compiler.tir.rewriting import call_name, collect
 from tests.schedules.harness import BOTH, SCALAR, VECTORS, Compiled, fenced
 
 N, M = (tirx.Var(name, "int64") for name in "nm")

@@ -14,12 +14,12 @@ from deploykit.compiler.codegen.shaders.lowering import lower_shaders, shaders
 from deploykit.compiler.codegen.shaders.sections import Shader
 from deploykit.compiler.codegen.shaders.wgsl import teams
 from deploykit.compiler.codegen.shaders.wgsl.shader import Sharing, emit_wgsl
+from deploykit.compiler.devices.gpu import WORKGROUP
 from deploykit.compiler.lowering.lower import LoweredParts
 from deploykit.compiler.operators.anchors.channels_last import conv_last, depthwise_last, pack_panels_array
 from deploykit.compiler.operators.anchors.conv import ConvShape
 from deploykit.compiler.operators.anchors.matmul import matmul, pack_array, packed_matmul
 from deploykit.compiler.schedules.gpu import WEBGPU, Divided, divide
-from deploykit.compiler.schedules.gpu.limits import WORKGROUP
 from deploykit.compiler.schedules.gpu.team import AGREED, LANE, SIZE
 from tests.schedules.harness import VECTORS, Compiled, fenced
 

@@ -10,11 +10,11 @@ import tvm_ffi
 from tvm import ir, relax, tirx, topi
 
 from deploykit.compiler.schedules import DEVICES, Device
-from deploykit.compiler.schedules.kernel.loops import const, static
-from deploykit.compiler.schedules.kernel.stages import call_name, collect
 from deploykit.compiler.schedules.matmul.blocking import Blocking, blocking_for
 from deploykit.compiler.schedules.matmul.tile import Tile, panel_width, tile_for
 from deploykit.compiler.schedules.matmul.tile_heights import heights_for
+from deploykit.compiler.tir.rewriting import call_name, collect
+from deploykit.compiler.tir.values import const, static
 from tests.schedules.harness import VECTORS, Model, module
 
 N, K, M = (tirx.Var(name, "int64") for name in "nkm")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tvm import te
 
+from deploykit.compiler.operators.softmax_exp import LEAST, power_of
 from deploykit.compiler.schedules import Device
-from deploykit.compiler.schedules.reduction.softmax_exp import LEAST, power_of
 from tests.schedules.harness import BOTH, Compiled
 
 

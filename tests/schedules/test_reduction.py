@@ -10,7 +10,7 @@ import pytest
 from tvm import te, tirx, topi
 
 from deploykit.compiler.schedules import Device, explain
-from deploykit.compiler.schedules.kernel.stages import collect
+from deploykit.compiler.tir.rewriting import collect
 from tests.schedules.harness import VECTORS, Compiled
 from tests.schedules.test_elementwise import check, devices, kernel, sample
 

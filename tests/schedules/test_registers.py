@@ -10,7 +10,7 @@ from tvm import te, tirx
 
 from deploykit.compiler.operators.imperative import Array, Code, imperative
 from deploykit.compiler.schedules import DEVICES, schedule
-from deploykit.compiler.schedules.kernel.stages import collect
+from deploykit.compiler.tir.rewriting import collect
 from tests.schedules.harness import VECTORS, Compiled, fenced
 
 N = tirx.Var("n", "int64")

@@ -16,6 +16,8 @@ import deploykit
 from deploykit.compiler.codegen.shaders.bindings import emit_shaders, shaders_of, sharing_of
 from deploykit.compiler.codegen.shaders.sections import F16, SUBGROUPS, Shader
 from deploykit.compiler.codegen.shaders.wgsl.teams import MOST_GROUPS
+from deploykit.compiler.devices.gpu import WORKGROUP
+from deploykit.compiler.lowering.kernel import Kernel
 from deploykit.compiler.pipeline import Observer, compile_program
 from deploykit.compiler.profile import WEB
 from deploykit.compiler.program.inplace import InPlace
@@ -23,14 +25,12 @@ from deploykit.compiler.program.ir import (
     ConstantStorage,
     Copy,
     InputStorage,
-    Kernel,
     Launch,
     OutputStorage,
     Program,
     Tensor,
     Transfer,
 )
-from deploykit.compiler.schedules.gpu.limits import WORKGROUP
 from tests.placing import placed
 from tests.schedules.harness import evaluate
 

@@ -30,7 +30,7 @@ from deploykit.compiler.operators.anchors.channels_last import (
     last_order,
 )
 from deploykit.compiler.operators.kernel_calls import call_te
-from deploykit.compiler.schedules.kernel.stages import collect, sequence
+from deploykit.compiler.tir.rewriting import collect, sequence
 
 FIRST = "deploykit.channels_first"
 """Attribute of a kernel that does nothing but put channels first: the number of spatial dims."""

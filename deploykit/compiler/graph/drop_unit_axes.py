@@ -16,7 +16,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
-from deploykit.compiler.schedules.kernel.stages import is_zero
+from deploykit.compiler.tir.rewriting import is_zero
 
 
 def name_unit_axes(mod: ir.IRModule) -> ir.IRModule:

@@ -20,8 +20,9 @@ from typing import Any
 from tvm import ir, relax, s_tir, sym, te, tirx
 
 from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
-from deploykit.compiler.schedules.kernel.loops import const
-from deploykit.compiler.schedules.kernel.stages import Expr, Stage, collect, read, substitute
+from deploykit.compiler.schedules.kernel.stages import Stage, read
+from deploykit.compiler.tir.rewriting import Expr, collect, substitute
+from deploykit.compiler.tir.values import const
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,14 @@ from tvm import ir, relax
 from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
 from deploykit.compiler.graph.fold_reshapes import is_move
 from deploykit.compiler.graph.merge_kernels import merge_kernels
-from deploykit.compiler.graph.outline import is_tensor, outlined, same_call
+from deploykit.compiler.graph.outline import outlined, same_call
 from deploykit.compiler.operators.anchors.attention import DTYPE, ROUNDED, SOFTMAX, scores, weighted
-from deploykit.compiler.operators.kernel_calls import call_te
+from deploykit.compiler.operators.kernel_calls import call_te, is_tensor
 from deploykit.compiler.schedules.attention import WIDEST_HEAD
-from deploykit.compiler.schedules.kernel.inline import is_heavy
-from deploykit.compiler.schedules.kernel.loops import static
-from deploykit.compiler.schedules.kernel.stages import Stage, collect, read
+from deploykit.compiler.schedules.kernel.stages import Stage, read
+from deploykit.compiler.tir.heavy import is_heavy
+from deploykit.compiler.tir.rewriting import collect
+from deploykit.compiler.tir.values import static
 
 STORED = ("float32", "float16", "uint16")
 """The types that operands are read in; uint16 are the bits of bfloat16."""

@@ -24,8 +24,9 @@ from deploykit.compiler.constants import array_of, constant
 from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
 from deploykit.compiler.graph.fold_reshapes import Move
 from deploykit.compiler.operators.kernel_calls import call_te
-from deploykit.compiler.schedules.kernel.loops import const, static
-from deploykit.compiler.schedules.kernel.stages import Expr, Stage, read
+from deploykit.compiler.schedules.kernel.stages import Stage, read
+from deploykit.compiler.tir.rewriting import Expr
+from deploykit.compiler.tir.values import const, static
 from deploykit.mapped import forget
 
 

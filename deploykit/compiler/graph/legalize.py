@@ -15,9 +15,10 @@ import numpy as np
 from tvm import ir, relax, te, tirx
 
 from deploykit.compiler.constants import constant, read
+from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.graph import integer_products
 from deploykit.compiler.graph.channels_last import follow, to_first, to_last
 from deploykit.compiler.graph.drop_unit_axes import name_unit_axes
-from deploykit.compiler.operators import integer_calls
 from deploykit.compiler.operators.anchors.channels_last import (
     conv_last,
     depthwise_last,
@@ -45,9 +46,8 @@ from deploykit.compiler.operators.kernel_calls import call_te
 from deploykit.compiler.schedules.conv.direct import portable_width
 from deploykit.compiler.schedules.conv.register_tiles import panel_vectors
 from deploykit.compiler.schedules.conv.winograd import winograd_depth, worthwhile
-from deploykit.compiler.schedules.device import Device
-from deploykit.compiler.schedules.kernel.loops import bits_of, static
 from deploykit.compiler.schedules.matmul.tile import panel_width
+from deploykit.compiler.tir.values import bits_of, static
 
 WINOGRAD_BITS = 128
 """The narrowest vectors for which transformed tiles pay."""
@@ -77,7 +77,7 @@ class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = super().visit_call_(call)
-        rule = integer_calls.rule(call) or RULES.get(getattr(call.op, "name", ""))
+        rule = integer_products.rule(call) or RULES.get(getattr(call.op, "name", ""))
         if rule is not None:
             return rule(self.builder_, call, self.device)
         followed = follow(self.builder_, call)

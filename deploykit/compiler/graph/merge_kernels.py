@@ -20,7 +20,7 @@ import tvm_ffi
 from tvm import ir, relax, s_tir, tirx
 
 from deploykit.compiler.graph.bindings import operator_of, rewritten
-from deploykit.compiler.schedules.kernel.stages import Expr, collect, sequence
+from deploykit.compiler.tir.rewriting import Expr, collect, sequence
 
 PRIMITIVE = "Primitive"
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from tvm import ir, relax, tirx
 
 from deploykit.compiler.graph.bindings import arguments_of, operator_of
+from deploykit.compiler.operators.kernel_calls import is_tensor
 
 Values = dict[relax.Expr, relax.Expr]
 Emit = Callable[[relax.Binding, Values], relax.Expr]
@@ -46,10 +47,6 @@ def same_call(builder: relax.BlockBuilder, call: relax.Call, values: Values) -> 
     operands = [values.get(argument, argument) for argument in arguments_of(call)]
     given = [call.args[0], relax.Tuple(operands), *call.args[2:]]
     return builder.emit(relax.Call(call.op, given, ty_args=call.ty_args))
-
-
-def is_tensor(argument: relax.Expr) -> bool:
-    return isinstance(argument.ty, relax.TensorType)
 
 
 def _integers(value: relax.Expr) -> Sequence[relax.Expr]:

@@ -32,12 +32,12 @@ import tvm
 from tvm import s_tir, tirx
 from tvm.ir import IRModule, PrimType, Var, register_op_attr
 
-from deploykit.compiler.inexact import keep_inexact
 from deploykit.compiler.lowering import raw_abi
 from deploykit.compiler.lowering.conditional_sizes import name_choices, opaque
+from deploykit.compiler.lowering.kernel import Kernel
 from deploykit.compiler.lowering.reduction_starts import initialise_first
-from deploykit.compiler.program.ir import Kernel
 from deploykit.compiler.schedules.kernel.stages import scalars_of
+from deploykit.compiler.tir.inexact import keep_inexact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dtypes import is_narrow_float, storage_dtype
-from deploykit.compiler.inexact import inexact
 from deploykit.compiler.operators.channels import all_last, first_of
 from deploykit.compiler.operators.conversion import convert
 from deploykit.compiler.operators.expressions import compute
 from deploykit.compiler.operators.float_formats import decode
 from deploykit.compiler.operators.integers import all_of, both, either, equal, expr, is_plain, less, less_equal, select
 from deploykit.compiler.operators.value import Table, Value
-from deploykit.compiler.schedules.kernel.inline import is_heavy
+from deploykit.compiler.tir.heavy import is_heavy
+from deploykit.compiler.tir.inexact import inexact
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr

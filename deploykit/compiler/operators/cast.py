@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from onnx import numpy_helper
@@ -16,10 +17,12 @@ from tvm import ir, te
 from deploykit.compiler.dtypes import numpy_dtype
 from deploykit.compiler.operators.anchors.attention import ROUNDED
 from deploykit.compiler.operators.broadcast import load
-from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.conversion import convert
 from deploykit.compiler.operators.expressions import compute
 from deploykit.compiler.operators.value import Value, constant, known
+
+if TYPE_CHECKING:
+    from deploykit.compiler.operators.context import Context
 
 _FOLDED = 1 << 20
 """A constant with more elements is converted at run time, which keeps the smaller dtype in the weights."""

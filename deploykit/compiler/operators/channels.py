@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.value import Value
 
 if TYPE_CHECKING:
@@ -25,15 +26,11 @@ def first_of(last: Value) -> Value:
 
 def last_of(ctx: Context, value: Value) -> Value:
     """`value` (N, C, ...) with its channels last."""
-    from deploykit.compiler.operators.layout import transpose
-
     return value.last if value.last is not None else transpose(ctx, value, [0, *range(2, value.rank), 1])
 
 
 def channels_first(ctx: Context, last: Value) -> Value:
     """A tensor (N, C, ...) with the elements of `last`."""
-    from deploykit.compiler.operators.layout import transpose
-
     return transpose(ctx, last, [0, last.rank - 1, *range(1, last.rank - 1)])
 
 

@@ -15,8 +15,9 @@ from deploykit.compiler import constants
 from deploykit.compiler.dims import simplify
 from deploykit.compiler.dims.facts import Facts
 from deploykit.compiler.dims.text import to_text
-from deploykit.compiler.dtypes import storage_dtype, to_storage
+from deploykit.compiler.dtypes import numpy_dtype, storage_dtype, to_storage
 from deploykit.compiler.model import DataDim, Requirement
+from deploykit.compiler.operators.cast import cast
 from deploykit.compiler.operators.channels import channels_first
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute
@@ -262,8 +263,6 @@ class Context:
 
     def constant(self, array: object, dtype: str | None = None) -> Value:
         """A constant value from anything numpy accepts, of a logical dtype."""
-        from deploykit.compiler.dtypes import numpy_dtype
-
         return constant(np.asarray(array, dtype=numpy_dtype(dtype) if dtype else None))
 
     def known(self, elements: object, dtype: str = "int64") -> Value:
@@ -351,8 +350,6 @@ class Context:
 
     def cast(self, value: Value, dtype: str) -> Value:
         """ONNX `Cast` with saturation for the float8 formats."""
-        from deploykit.compiler.operators.cast import cast
-
         return cast(self, value, dtype)
 
 

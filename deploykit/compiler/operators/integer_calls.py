@@ -1,4 +1,4 @@
-"""How exact products of 8-bit integers stand in Relax, and how they become kernels.
+"""How exact products of 8-bit integers stand in Relax.
 
 A product is a pure packed call that no pass looks into, with static attributes in shapes:
 
@@ -9,43 +9,16 @@ A product is a pure packed call that no pass looks into, with static attributes 
 `data` has its channels last, `weight` is `[O, *kernel, C / groups]`, `zero` has one element, which stands where padding
 is, and `geometry` is strides, dilation, padding before and after, each one entry an axis, and the number of groups,
 which is 1 or that of the channels.
-
-Each becomes `call_tir` of the anchors in `anchors.integer`, constant right factors being packed here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-import numpy as np
-from tvm import ir, relax
-
-from deploykit.compiler.constants import array_of, constant
-from deploykit.compiler.operators.anchors.integer import (
-    Packing,
-    Padding,
-    Taps,
-    column_sums,
-    integer_conv,
-    integer_depthwise,
-    integer_matmul,
-    packed,
-    packed_array,
-    padded,
-    without_offset,
-)
-from deploykit.compiler.operators.kernel_calls import call_te
-from deploykit.compiler.schedules.device import Device
-from deploykit.compiler.schedules.integer.dot import dot_for
-from deploykit.compiler.schedules.kernel.loops import static
+from tvm import relax
 
 MATMUL = "deploykit.integer_matmul"
 CONV = "deploykit.integer_conv"
-
-OPAQUE = 8
-"""The pattern of a kernel that is not fused with others: what comes before data are padded is done once an element."""
 
 
 @dataclass(frozen=True)
@@ -71,78 +44,3 @@ def conv(
     lists = (geometry.strides, geometry.dilation, geometry.before, geometry.after, (geometry.groups,))
     shape = relax.ShapeExpr([n for numbers in lists for n in numbers])
     return relax.call_pure_packed(CONV, data, weight, zero, shape, ty_args=[type_])
-
-
-def rule(call: relax.Call) -> Callable[[relax.BlockBuilder, relax.Call, Device], relax.Expr] | None:
-    """What makes a kernel of `call`, if it is one of these products."""
-    if getattr(call.op, "name", "") != "relax.call_pure_packed" or not isinstance(call.args[0], relax.ExternFunc):
-        return None
-    return {MATMUL: _matmul, CONV: _conv}.get(str(call.args[0].global_symbol))
-
-
-def _matmul(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
-    _, a, b = call.args
-    return _product(builder, a, b, device, lambda packing: partial(integer_matmul, packing=packing))
-
-
-def _product(
-    builder: relax.BlockBuilder,
-    left: relax.Expr,
-    right: relax.Expr,
-    device: Device,
-    build: Callable[[Packing], Callable[..., object]],
-) -> relax.Expr:
-    """A kernel of left factors and panels of `right` `[..., K, N]`, less what an offset of the left ones adds."""
-    known = array_of(right) if isinstance(right, ir.GenericConst) else None
-    packing = _packing(device, known, str(left.ty.dtype), static(right.ty.shape[-1]))
-    if known is not None:
-        panels = constant(packed_array(known, packing))
-    else:
-        panels = builder.emit(call_te(builder, partial(packed, packing=packing), right, name="pack"))
-    total = call_te(builder, build(packing), left, panels, right.ty.shape[-1], name="integer_product")
-    if not packing.offset:
-        return total
-    if known is not None:
-        sums = constant(known.sum(axis=-2, dtype=np.int32, keepdims=True))
-    else:
-        sums = builder.emit(call_te(builder, column_sums, right, name="column_sums"))
-    product = builder.emit(total)
-    return call_te(builder, without_offset, product, sums, packing.offset, name="without_offset")
-
-
-def _packing(device: Device, right: np.ndarray | None, left: str, columns: int | None) -> Packing:
-    """The layout for the best instruction that is exact: as many vectors a panel as leave the fewest columns empty."""
-    if device.vector_bits == 0:
-        return Packing("", 1, 1)
-    lanes = device.lanes(32)
-    vectors = 2
-    if columns is not None:
-        vectors = min((2, 3, 1), key=lambda vectors: -(-columns // (lanes * vectors)) * vectors)
-    dot = dot_for(device, right)
-    return Packing(dot.name, lanes * vectors, dot.group, dot.offset(left))
-
-
-def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
-    _, data, weight, zero, numbers = call.args
-    geometry = _geometry([int(n) for n in numbers.values], len(data.ty.shape) - 2)
-    padding = Padding(geometry.before, geometry.after)
-    array = array_of(weight)
-    outputs, *kernel, _ = array.shape
-    taps = Taps(tuple(kernel), geometry.strides, geometry.dilation)
-    if geometry.groups > 1:
-        own = constant(np.ascontiguousarray(np.moveaxis(array[..., 0], 0, -1)))
-        build = partial(integer_depthwise, taps=taps, padding=padding)
-        return call_te(builder, build, data, own, zero, name="integer_depthwise")
-    if padding.any:
-        attributes = {"op_pattern": OPAQUE}
-        build = partial(padded, padding=padding)
-        data = builder.emit(call_te(builder, build, data, zero, name="padded", attributes=attributes))
-    matrix = constant(np.ascontiguousarray(array.reshape(outputs, -1).T))
-    if all(n == 1 for n in (*kernel, *geometry.strides)):
-        return _product(builder, data, matrix, device, lambda packing: partial(integer_matmul, packing=packing))
-    return _product(builder, data, matrix, device, lambda packing: partial(integer_conv, taps=taps, packing=packing))
-
-
-def _geometry(numbers: Sequence[int], rank: int) -> Geometry:
-    lists = [tuple(numbers[i * rank : (i + 1) * rank]) for i in range(4)]
-    return Geometry(lists[0], lists[1], lists[2], lists[3], numbers[-1])

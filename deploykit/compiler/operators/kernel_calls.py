@@ -14,8 +14,7 @@ from typing import Any
 from tvm import ir, relax, tirx
 from tvm.relax.utils import gen_call_tir_inputs
 
-from deploykit.compiler.graph.outline import is_tensor
-from deploykit.compiler.schedules.kernel.stages import collect
+from deploykit.compiler.tir.rewriting import collect
 
 
 def call_te(
@@ -43,3 +42,7 @@ def _dims(argument: Any) -> Iterator[ir.Var]:
             yield from _dims(part)
     elif isinstance(argument, ir.Expr):
         yield from collect(argument.ty.shape if is_tensor(argument) else argument, ir.Var)
+
+
+def is_tensor(argument: relax.Expr) -> bool:
+    return isinstance(argument.ty, relax.TensorType)

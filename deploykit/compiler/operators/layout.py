@@ -10,19 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.conversion import is_small
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute
 from deploykit.compiler.operators.imperative import Array, Cell, Code, imperative
 from deploykit.compiler.operators.integers import either, equal, expr, is_plain, maximum, negate, select
 from deploykit.compiler.operators.sizes import checked_reshape, quotient_of_products
 from deploykit.compiler.operators.value import Quantized, Value, constant
+
+if TYPE_CHECKING:
+    from deploykit.compiler.operators.context import Context
 
 
 def transpose(ctx: Context, x: Value, order: Sequence[int]) -> Value:

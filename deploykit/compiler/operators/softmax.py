@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 from tvm import ir, te, tirx
 
+from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.attention import SOFTMAX
 from deploykit.compiler.operators.broadcast import compute_dtype, load, store
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.expressions import compute, reduce_axis
+from deploykit.compiler.operators.softmax_exp import power_of
 from deploykit.compiler.operators.value import Value
-from deploykit.compiler.schedules.kernel.inline import ANCHOR
-from deploykit.compiler.schedules.reduction.softmax_exp import power_of
 
 
 def softmax(ctx: Context, x: Value, axis: int) -> Value:

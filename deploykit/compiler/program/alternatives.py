@@ -17,7 +17,7 @@ from deploykit.compiler.dims import simplify
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.model import Dim
 from deploykit.compiler.program.ir import Arena, Constant, ConstantStorage, Program, Tensor
-from deploykit.compiler.schedules.kernel.stages import substitute
+from deploykit.compiler.tir.rewriting import substitute
 
 
 def with_alternatives(program: Program, others: Sequence[Program]) -> Program:

@@ -30,8 +30,9 @@ from tvm import ir, sym, tirx
 
 from deploykit.compiler.dims.conversion import polynomial
 from deploykit.compiler.schedules.kernel.access import offset_of, size_of
-from deploykit.compiler.schedules.kernel.loops import dtype_of
-from deploykit.compiler.schedules.kernel.stages import Buffer, Expr, Stage, analyzer, is_zero, read, substitute
+from deploykit.compiler.schedules.kernel.stages import Stage, analyzer, read
+from deploykit.compiler.tir.rewriting import Buffer, Expr, is_zero, substitute
+from deploykit.compiler.tir.values import dtype_of
 
 if TYPE_CHECKING:
     from deploykit.compiler.lowering.lower import LoweredParts

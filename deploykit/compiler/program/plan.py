@@ -7,11 +7,11 @@ from pathlib import Path
 
 from deploykit.artifact.manifest import DimEntry
 from deploykit.artifact.plan import LISTING, PLAN, Plan, SlotEntry, WorkEntry, plan_file
-from deploykit.compiler.codegen.host.scope import tensor_bytes
 from deploykit.compiler.dims import free_vars, to_text
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.program.ir import Copy, CopySlice, Launch, Program, Step
 from deploykit.compiler.program.listing import listing, shape_text
+from deploykit.compiler.program.sizes import tensor_bytes
 from deploykit.compiler.program.steps import number_steps
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
+from deploykit.compiler.lowering.kernel import Kernel
 from deploykit.compiler.program.ir import (
     BindDim,
     CheckIndices,
@@ -21,7 +22,6 @@ from deploykit.compiler.program.ir import (
     CopySlice,
     If,
     InputStorage,
-    Kernel,
     Launch,
     Loop,
     OutputStorage,

@@ -18,22 +18,11 @@ from tvm import ir, relax, tirx
 from deploykit.compiler.constants import array_of
 from deploykit.compiler.dims import free_vars, simplify
 from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.lowering.kernel import Kernel
 from deploykit.compiler.lowering.lower import LoweredKernel, LoweredPart, LoweredParts
 from deploykit.compiler.operators import control_flow
 from deploykit.compiler.operators.index_checks import checked_bounds, is_check, shortened
-from deploykit.compiler.program.ir import (
-    BindDim,
-    Check,
-    CheckIndices,
-    Copy,
-    CopySlice,
-    If,
-    Kernel,
-    Launch,
-    Loop,
-    SetDim,
-    Step,
-)
+from deploykit.compiler.program.ir import BindDim, Check, CheckIndices, Copy, CopySlice, If, Launch, Loop, SetDim, Step
 
 if TYPE_CHECKING:
     from deploykit.compiler.cost import Cost

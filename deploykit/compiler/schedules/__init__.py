@@ -14,7 +14,7 @@ A rule is a function `(stage, views, device) -> statements | reason`, one family
 
 from __future__ import annotations
 
-from deploykit.compiler.schedules.device import DEVICES, Device
+from deploykit.compiler.devices.cpu import DEVICES, Device
 from deploykit.compiler.schedules.driver import explain, schedule
 
 __all__ = ["DEVICES", "Device", "explain", "schedule"]

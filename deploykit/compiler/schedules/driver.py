@@ -8,13 +8,13 @@ from typing import Any
 
 from tvm import tirx
 
+from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.anchors.attention import ROLE, ROLES
 from deploykit.compiler.schedules.attention import attention
 from deploykit.compiler.schedules.conv.depthwise import depthwise
 from deploykit.compiler.schedules.conv.direct import direct_conv
 from deploykit.compiler.schedules.conv.register_tiles import conv
 from deploykit.compiler.schedules.conv.winograd import winograd
-from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.fallback import plain
 from deploykit.compiler.schedules.integer.depthwise import integer_depthwise
 from deploykit.compiler.schedules.integer.matmul import integer_matmul
@@ -23,13 +23,14 @@ from deploykit.compiler.schedules.kernel.epilogue import merge_epilogues
 from deploykit.compiler.schedules.kernel.inline import inline
 from deploykit.compiler.schedules.kernel.loops import evaluated_once, nested
 from deploykit.compiler.schedules.kernel.registers import fit_registers
-from deploykit.compiler.schedules.kernel.stages import Nest, Opaque, Stage, read, sequence
+from deploykit.compiler.schedules.kernel.stages import Nest, Opaque, Stage, read
 from deploykit.compiler.schedules.matmul.register_tiles import matmul
 from deploykit.compiler.schedules.pointwise.elementwise import elementwise
 from deploykit.compiler.schedules.pointwise.interleave import interleave
 from deploykit.compiler.schedules.pointwise.transpose import transpose
 from deploykit.compiler.schedules.reduction.accumulators import reduction
 from deploykit.compiler.schedules.reduction.row_kernels import Rows, rows_of, write_through
+from deploykit.compiler.tir.rewriting import sequence
 
 Rule = Callable[[Stage, Views, Device], "list[Any] | str"]
 

@@ -11,8 +11,10 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
-from deploykit.compiler.schedules.kernel.loops import const, dtype_of, local, nested, without_units
-from deploykit.compiler.schedules.kernel.stages import Buffer, Stage, sequence, substitute
+from deploykit.compiler.schedules.kernel.loops import local, nested, without_units
+from deploykit.compiler.schedules.kernel.stages import Stage
+from deploykit.compiler.tir.rewriting import Buffer, sequence, substitute
+from deploykit.compiler.tir.values import const, dtype_of
 
 
 def plain(stage: Stage) -> list[Any]:

@@ -15,7 +15,7 @@ from deploykit.engines.native.process import Process
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
-    from deploykit.targets.base import EngineOptions
+    from deploykit.engines import EngineOptions
 
 
 def load_library(

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploykit import runtime
+from deploykit.engines import EngineOptions
 from deploykit.errors import ToolchainError, UsageError
-from deploykit.targets.base import Availability, EngineOptions, PackageOptions
+from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
 from deploykit.toolchain import find_c_compiler
 

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploykit import runtime
+from deploykit.engines import EngineOptions
 from deploykit.errors import ArtifactError, ToolchainError
 from deploykit.parallel import each
-from deploykit.targets.base import Availability, EngineOptions, PackageOptions
+from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
 from deploykit.toolchain import Compiler, compiled, find_c_compiler, find_cross_compiler
 

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 from deploykit.artifact.manifest import MANIFEST
 from deploykit.artifact.plan import PLAN, plan_file
 from deploykit.dtypes import logical_dtype
+from deploykit.engines import EngineOptions
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.parallel import each
-from deploykit.targets.base import Availability, EngineOptions, PackageOptions
+from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
 from deploykit.targets.webgpu.linking import link
 from deploykit.targets.webgpu.scripts import scripts

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tvm.ir.prim import expr as prim
 
     from deploykit.compiler.dims.expressions import IntExpr
-    from deploykit.compiler.program.ir import Kernel
+    from deploykit.compiler.lowering.kernel import Kernel
 
 ESTIMATES = "dk_estimate_"
 """How the functions begin that compute roughly the same in floating point, which does not overflow."""

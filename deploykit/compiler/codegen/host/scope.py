@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from deploykit.compiler.codegen.c.kernels import ESTIMATES, c_expression, emit_prototypes, symbol
 from deploykit.compiler.codegen.host.identifiers import Names, c_string, prefix
 from deploykit.compiler.codegen.shaders.bindings import shaders_of
@@ -24,8 +22,8 @@ from deploykit.compiler.program.ir import (
     Reserve,
     SetDim,
     Step,
-    Tensor,
 )
+from deploykit.compiler.program.sizes import tensor_bytes
 
 if TYPE_CHECKING:
     from tvm import tirx
@@ -176,23 +174,6 @@ class Scope:
 def quoted(name: str) -> str:
     """A name as a C string without spaces, where a line may end."""
     return c_string(name).replace(" ", r"\040")
-
-
-def tensor_bytes(tensor: Tensor) -> IntExpr:
-    """Bytes of a tensor, at its present dims."""
-    return element_count(tensor.shape) * item_bytes(tensor.dtype)
-
-
-def item_bytes(dtype: str) -> int:
-    """Bytes of one element of a storage dtype."""
-    return int(np.dtype(dtype).itemsize)
-
-
-def element_count(shape: Iterable[IntExpr]) -> IntExpr:
-    result: IntExpr = 1
-    for extent in shape:
-        result = extent if isinstance(result, int) and result == 1 else result * extent
-    return result
 
 
 def _reserved_outputs(steps: Iterable[Step]) -> Iterator[int]:

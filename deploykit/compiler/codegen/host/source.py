@@ -29,7 +29,7 @@ from tvm import tirx
 from deploykit.compiler.codegen.c.types import storage_type
 from deploykit.compiler.codegen.host.data_dims import require_order
 from deploykit.compiler.codegen.host.identifiers import c_string, constants, identifier
-from deploykit.compiler.codegen.host.scope import Scope, element_count
+from deploykit.compiler.codegen.host.scope import Scope
 from deploykit.compiler.codegen.host.steps import (
     Lines,
     field_name,
@@ -44,6 +44,7 @@ from deploykit.compiler.dims import evaluate, free_vars, to_text
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.model import Port
 from deploykit.compiler.program.ir import ArenaStorage, ConstantStorage, InputStorage, OutputStorage, Program
+from deploykit.compiler.program.sizes import element_count
 from deploykit.dtypes import logical_dtype
 from deploykit.errors import UnsupportedModelError
 

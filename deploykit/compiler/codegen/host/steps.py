@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any
 from tvm.ir import PointerType
 
 from deploykit.compiler.codegen.host.identifiers import c_string
-from deploykit.compiler.codegen.host.scope import Scope, element_count, item_bytes, quoted, tensor_bytes
+from deploykit.compiler.codegen.host.scope import Scope, quoted
 from deploykit.compiler.codegen.shaders.bindings import parts_of, sharing_of
+from deploykit.compiler.devices.gpu import WORKGROUP
 from deploykit.compiler.dims import to_text
 from deploykit.compiler.program.ir import (
     ArenaStorage,
@@ -45,9 +46,9 @@ from deploykit.compiler.program.ir import (
     Tensor,
     Transfer,
 )
+from deploykit.compiler.program.sizes import element_count, item_bytes, tensor_bytes
 from deploykit.compiler.program.steps import number_steps, reads_and_writes
 from deploykit.compiler.program.trace import substitute
-from deploykit.compiler.schedules.gpu.limits import WORKGROUP
 from deploykit.dtypes import logical_dtype
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from deploykit.parallel import each
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from deploykit.compiler.program.ir import Kernel
+    from deploykit.compiler.lowering.kernel import Kernel
 
 OPTIMISATION = 2
 """LLVM's level: kernels are vectorised and unrolled by their schedule; level 3 mostly makes them larger."""

@@ -11,8 +11,8 @@ from tvm.ir import TensorLoad, Var
 from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.codegen.shaders.wgsl.types import dtype_of
+from deploykit.compiler.devices.gpu import LANES
 from deploykit.compiler.lowering.loaded_values import depends_on_memory
-from deploykit.compiler.schedules.gpu.limits import LANES
 
 if TYPE_CHECKING:
     from tvm.ir import Expr

@@ -7,9 +7,9 @@ from dataclasses import replace
 from tvm import tirx
 
 from deploykit.compiler.codegen.shaders.wgsl.shader import Sharing, emit_wgsl
+from deploykit.compiler.devices.gpu import SCALARS
 from deploykit.compiler.lowering.lower import LoweredPart, LoweredParts, Workspace, lower
 from deploykit.compiler.schedules.gpu import Divided, Gpu, divide
-from deploykit.compiler.schedules.gpu.limits import SCALARS
 
 STACK_LIMIT = 4096
 """Bytes: what an invocation may keep to itself."""

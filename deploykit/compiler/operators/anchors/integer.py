@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from tvm import sym, te, tirx
 
+from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.matmul import batch_index, broadcast
-from deploykit.compiler.schedules.kernel.inline import ANCHOR
 
 DOT = "deploykit.dot"
 """Annotation of an integer anchor: the name of the instruction that its right factors are packed for."""

@@ -23,14 +23,16 @@ from typing import Any
 
 from tvm import tirx
 
+from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.anchors.attention import ROLE, ROLES
 from deploykit.compiler.schedules.attention.blocks import Blocks
 from deploykit.compiler.schedules.attention.problem import Problem
 from deploykit.compiler.schedules.attention.rows import Rows
-from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.kernel.access import Views
-from deploykit.compiler.schedules.kernel.loops import Code, as_index, const, dtype_of, loop, static, unravel
-from deploykit.compiler.schedules.kernel.stages import Expr, Opaque, Stage
+from deploykit.compiler.schedules.kernel.loops import Code, loop, unravel
+from deploykit.compiler.schedules.kernel.stages import Opaque, Stage
+from deploykit.compiler.tir.rewriting import Expr
+from deploykit.compiler.tir.values import as_index, const, dtype_of, static
 
 WIDEST_HEAD = 256
 """Elements of a query, key or value vector at most."""

@@ -18,12 +18,13 @@ from typing import Any
 
 from tvm import tirx
 
+from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.operators.softmax_exp import power_of
 from deploykit.compiler.schedules.attention.problem import Problem
-from deploykit.compiler.schedules.device import Device
-from deploykit.compiler.schedules.kernel.loops import Code, const, local, loop, main_and_tail, unrolled, vectorized
-from deploykit.compiler.schedules.kernel.stages import Buffer, Expr, sequence
+from deploykit.compiler.schedules.kernel.loops import Code, local, loop, main_and_tail, unrolled, vectorized
 from deploykit.compiler.schedules.matmul.tile import Tile, each_vector, step, zero
-from deploykit.compiler.schedules.reduction.softmax_exp import power_of
+from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence
+from deploykit.compiler.tir.values import const
 
 DTYPE = "float32"
 

@@ -12,8 +12,10 @@ from tvm import ir, sym, tirx
 from deploykit.compiler.schedules.kernel.access import Views, analyse
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
 from deploykit.compiler.schedules.kernel.guards import assume, guards_of, interval, last_axis
-from deploykit.compiler.schedules.kernel.loops import as_index, const, dtype_of, index_of
-from deploykit.compiler.schedules.kernel.stages import Axis, Expr, Stage, replace_loads, substitute
+from deploykit.compiler.schedules.kernel.loops import index_of
+from deploykit.compiler.schedules.kernel.stages import Axis, Stage
+from deploykit.compiler.tir.rewriting import Expr, replace_loads, substitute
+from deploykit.compiler.tir.values import as_index, const, dtype_of
 
 
 @dataclass(frozen=True)

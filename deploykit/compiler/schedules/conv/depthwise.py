@@ -16,14 +16,16 @@ from typing import Any
 
 from tvm import ir, tirx
 
+from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.conv import ConvShape
 from deploykit.compiler.schedules.conv.output_lines import Lines, Span, side_by_side
-from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.kernel.access import Views, analyse
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
-from deploykit.compiler.schedules.kernel.inline import ANCHOR
-from deploykit.compiler.schedules.kernel.loops import Code, bits_of, const, dtype_of, local, loop, unrolled
-from deploykit.compiler.schedules.kernel.stages import Axis, Buffer, Expr, Stage, collect, sequence
+from deploykit.compiler.schedules.kernel.loops import Code, local, loop, unrolled
+from deploykit.compiler.schedules.kernel.stages import Axis, Stage
+from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
+from deploykit.compiler.tir.values import bits_of, const, dtype_of
 
 TILE = 6
 """Outputs that are summed together."""

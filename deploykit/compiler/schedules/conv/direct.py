@@ -17,14 +17,16 @@ from typing import Any
 
 from tvm import ir, tirx
 
+from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.conv import ConvShape
 from deploykit.compiler.schedules.conv.output_lines import Lines, Span
-from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
-from deploykit.compiler.schedules.kernel.inline import ANCHOR
-from deploykit.compiler.schedules.kernel.loops import dtype_of, local, loop, unrolled
-from deploykit.compiler.schedules.kernel.stages import Axis, Buffer, Expr, Stage, collect, sequence
+from deploykit.compiler.schedules.kernel.loops import local, loop, unrolled
+from deploykit.compiler.schedules.kernel.stages import Axis, Stage
+from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
+from deploykit.compiler.tir.values import dtype_of
 
 TILE = 4
 """Outputs that are summed together."""

@@ -20,8 +20,9 @@ from typing import Any
 from tvm import tirx
 
 from deploykit.compiler.operators.anchors.conv import ConvShape
-from deploykit.compiler.schedules.kernel.loops import Code, as_index, bits_of, const, local, loop, unravel, vectorized
-from deploykit.compiler.schedules.kernel.stages import Buffer, Expr, sequence
+from deploykit.compiler.schedules.kernel.loops import Code, local, loop, unravel, vectorized
+from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence
+from deploykit.compiler.tir.values import as_index, bits_of, const
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,10 @@ from typing import Any
 from tvm import tirx
 
 from deploykit.compiler.operators.anchors.conv import ConvShape
-from deploykit.compiler.schedules.kernel.loops import Code, as_index, const, loop, static, unravel
-from deploykit.compiler.schedules.kernel.stages import Axis, Buffer, Expr
+from deploykit.compiler.schedules.kernel.loops import Code, loop, unravel
+from deploykit.compiler.schedules.kernel.stages import Axis
+from deploykit.compiler.tir.rewriting import Buffer, Expr
+from deploykit.compiler.tir.values import as_index, const, static
 
 Span = tuple[Expr, Expr]
 Body = Callable[[int, Sequence[Expr], Sequence[Span]], Any]

@@ -8,19 +8,10 @@ from typing import Any
 
 from tvm import ir, tirx
 
-from deploykit.compiler.schedules.kernel.loops import (
-    Code,
-    as_index,
-    const,
-    index_of,
-    local,
-    loop,
-    main_and_tail,
-    static,
-    unravel,
-    vectorized,
-)
-from deploykit.compiler.schedules.kernel.stages import Axis, Expr, sequence
+from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop, main_and_tail, unravel, vectorized
+from deploykit.compiler.schedules.kernel.stages import Axis
+from deploykit.compiler.tir.rewriting import Expr, sequence
+from deploykit.compiler.tir.values import as_index, const, static
 
 
 class Walk:

@@ -18,27 +18,18 @@ from typing import Any
 
 from tvm import ir, sym, tirx
 
+from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.conv import ConvShape
 from deploykit.compiler.operators.anchors.winograd import INPUT, OUTPUT, OUTPUTS, POINTS
 from deploykit.compiler.schedules.conv.register_tiles import tile_height
-from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.kernel.access import Views, analyse
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
-from deploykit.compiler.schedules.kernel.inline import ANCHOR
-from deploykit.compiler.schedules.kernel.loops import (
-    Code,
-    as_index,
-    bits_of,
-    const,
-    dtype_of,
-    local,
-    loop,
-    static,
-    unravel,
-    vectorized,
-)
-from deploykit.compiler.schedules.kernel.stages import Axis, Buffer, Expr, Stage, collect, sequence
+from deploykit.compiler.schedules.kernel.loops import Code, local, loop, unravel, vectorized
+from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.schedules.matmul.tile import Tile, each_vector, step, zero
+from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
+from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, static
 
 COLUMNS = 64
 """Output channels in one unit of work, about."""

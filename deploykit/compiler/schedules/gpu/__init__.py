@@ -5,7 +5,7 @@ each other, so a kernel with several becomes several shaders, with its temporari
 that a team computes from their beginning to their end.
 """
 
+from deploykit.compiler.devices.gpu import WEBGPU, Gpu
 from deploykit.compiler.schedules.gpu.divide import Divided, Part, divide
-from deploykit.compiler.schedules.gpu.limits import WEBGPU, Gpu
 
 __all__ = ["WEBGPU", "Divided", "Gpu", "Part", "divide"]

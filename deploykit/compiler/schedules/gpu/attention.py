@@ -15,13 +15,15 @@ from typing import Any
 
 from tvm import tirx
 
+from deploykit.compiler.devices.gpu import LANES
 from deploykit.compiler.schedules.attention import problem_of
 from deploykit.compiler.schedules.attention.problem import Problem
-from deploykit.compiler.schedules.gpu.limits import LANES
 from deploykit.compiler.schedules.gpu.team import Way, agreed, once, shared_out
 from deploykit.compiler.schedules.kernel.access import Views
-from deploykit.compiler.schedules.kernel.loops import Code, as_index, const, local, loop, static, unravel, vectorized
-from deploykit.compiler.schedules.kernel.stages import Buffer, Expr, Opaque, Stage, sequence
+from deploykit.compiler.schedules.kernel.loops import Code, local, loop, unravel, vectorized
+from deploykit.compiler.schedules.kernel.stages import Opaque, Stage
+from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence
+from deploykit.compiler.tir.values import as_index, const, static
 
 FEW = 16
 """Query rows that have a team each."""

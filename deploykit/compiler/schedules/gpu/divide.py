@@ -12,25 +12,18 @@ from typing import Any
 
 from tvm import ir, tirx
 
+from deploykit.compiler.devices.gpu import Gpu
 from deploykit.compiler.operators.anchors.attention import ROLES
 from deploykit.compiler.schedules.driver import prepared
 from deploykit.compiler.schedules.fallback import plain
 from deploykit.compiler.schedules.gpu.attention import attention
-from deploykit.compiler.schedules.gpu.limits import Gpu
 from deploykit.compiler.schedules.gpu.team import Way, team, team_rows
 from deploykit.compiler.schedules.gpu.tile import tile
 from deploykit.compiler.schedules.kernel.access import Views
-from deploykit.compiler.schedules.kernel.loops import collapsed, dtype_of, without_units
-from deploykit.compiler.schedules.kernel.stages import (
-    Buffer,
-    Nest,
-    Opaque,
-    Stage,
-    collect,
-    scalars_of,
-    sequence,
-    substitute,
-)
+from deploykit.compiler.schedules.kernel.loops import collapsed, without_units
+from deploykit.compiler.schedules.kernel.stages import Nest, Opaque, Stage, scalars_of
+from deploykit.compiler.tir.rewriting import Buffer, collect, sequence, substitute
+from deploykit.compiler.tir.values import dtype_of
 
 
 @dataclass(frozen=True)

@@ -17,16 +17,13 @@ from typing import Any
 
 from tvm import ir, sym, tirx
 
+from deploykit.compiler.devices.gpu import LANES
 from deploykit.compiler.schedules.fallback import plain
-from deploykit.compiler.schedules.gpu.limits import LANES
 from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, pinned, static_stride, values_of
 from deploykit.compiler.schedules.kernel.finish import finish_of
 from deploykit.compiler.schedules.kernel.loops import (
     Code,
-    as_index,
     collapsed,
-    const,
-    dtype_of,
     index_of,
     local,
     loop,
@@ -34,18 +31,10 @@ from deploykit.compiler.schedules.kernel.loops import (
     vectorized,
     without_units,
 )
-from deploykit.compiler.schedules.kernel.stages import (
-    Axis,
-    Expr,
-    Nest,
-    Stage,
-    call_name,
-    collect,
-    is_zero,
-    sequence,
-    substitute,
-)
+from deploykit.compiler.schedules.kernel.stages import Axis, Nest, Stage
 from deploykit.compiler.schedules.reduction.row_kernels import Rows, rows_of
+from deploykit.compiler.tir.rewriting import Expr, call_name, collect, is_zero, sequence, substitute
+from deploykit.compiler.tir.values import as_index, const, dtype_of
 
 LANE, SIZE = "tirx.team_lane", "tirx.team_size"
 """Operators without operands: the number of an invocation in its team, and how many there are."""

@@ -22,32 +22,13 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, sym, tirx
 
-from deploykit.compiler.schedules.gpu.limits import LANES, VECTORS
+from deploykit.compiler.devices.gpu import LANES, VECTORS
 from deploykit.compiler.schedules.gpu.team import Way, agreed, once, shared_out
 from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, offset_of, pinned, static_stride, values_of
-from deploykit.compiler.schedules.kernel.loops import (
-    Code,
-    as_index,
-    const,
-    dtype_of,
-    index_of,
-    local,
-    loop,
-    static,
-    unravel,
-    vectorized,
-    without_units,
-)
-from deploykit.compiler.schedules.kernel.stages import (
-    Axis,
-    Buffer,
-    Expr,
-    Stage,
-    call_name,
-    collect,
-    sequence,
-    substitute,
-)
+from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop, unravel, vectorized, without_units
+from deploykit.compiler.schedules.kernel.stages import Axis, Stage
+from deploykit.compiler.tir.rewriting import Buffer, Expr, call_name, collect, sequence, substitute
+from deploykit.compiler.tir.values import as_index, const, dtype_of, static
 
 WIDTHS = (8, 4)
 """Columns of a tile, the best first."""

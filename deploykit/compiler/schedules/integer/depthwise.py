@@ -16,23 +16,15 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
+from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.integer import BEFORE, DILATION, STRIDES
-from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
-from deploykit.compiler.schedules.kernel.inline import ANCHOR
-from deploykit.compiler.schedules.kernel.loops import (
-    Code,
-    as_index,
-    const,
-    dtype_of,
-    index_of,
-    local,
-    loop,
-    unravel,
-    vectorized,
-)
-from deploykit.compiler.schedules.kernel.stages import Axis, Expr, Stage, call_name, collect, sequence, substitute
+from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop, unravel, vectorized
+from deploykit.compiler.schedules.kernel.stages import Axis, Stage
+from deploykit.compiler.tir.rewriting import Expr, call_name, collect, sequence, substitute
+from deploykit.compiler.tir.values import as_index, const, dtype_of
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import tirx
 
-from deploykit.compiler.schedules.device import Device
-from deploykit.compiler.schedules.kernel.stages import Expr
+from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.tir.rewriting import Expr
 
 PAIR_LIMIT = 128
 """What two right factors of one sign may add up to: 255 * 128 is the greatest such product within int16."""

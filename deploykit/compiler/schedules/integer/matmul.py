@@ -22,26 +22,18 @@ from typing import Any
 
 from tvm import ir, sym, tirx
 
+from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.integer import DOT
 from deploykit.compiler.schedules.conv.row_walk import Walk, pieces
-from deploykit.compiler.schedules.device import Device
 from deploykit.compiler.schedules.integer.dot import DOTS, Dot
 from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, offset_of, pinned, static_stride, values_of
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
-from deploykit.compiler.schedules.kernel.inline import ANCHOR
-from deploykit.compiler.schedules.kernel.loops import (
-    Code,
-    as_index,
-    bits_of,
-    const,
-    index_of,
-    local,
-    loop,
-    static,
-    unravel,
-)
-from deploykit.compiler.schedules.kernel.stages import Axis, Buffer, Expr, Stage, collect, is_zero, sequence, substitute
+from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop, unravel
+from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, zero
+from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, is_zero, sequence, substitute
+from deploykit.compiler.tir.values import as_index, bits_of, const, static
 
 STRETCH = 8
 """Panels that one copy of left factors is used for."""

@@ -15,16 +15,10 @@ from typing import Any
 from tvm import ir, sym, tirx
 
 from deploykit.compiler import dims
-from deploykit.compiler.schedules.kernel.loops import as_index, const, dtype_of, static, without_units
-from deploykit.compiler.schedules.kernel.stages import (
-    Axis,
-    Buffer,
-    Expr,
-    analyzer,
-    collect,
-    replace_loads,
-    substitute,
-)
+from deploykit.compiler.schedules.kernel.loops import without_units
+from deploykit.compiler.schedules.kernel.stages import Axis, analyzer
+from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, replace_loads, substitute
+from deploykit.compiler.tir.values import as_index, const, dtype_of, static
 
 
 class Views:

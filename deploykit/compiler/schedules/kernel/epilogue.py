@@ -14,8 +14,9 @@ from typing import Any
 
 from tvm import ir, sym, tirx
 
-from deploykit.compiler.schedules.kernel.loops import dtype_of
-from deploykit.compiler.schedules.kernel.stages import Buffer, Expr, Nest, Opaque, Stage, is_zero, substitute
+from deploykit.compiler.schedules.kernel.stages import Nest, Opaque, Stage
+from deploykit.compiler.tir.rewriting import Buffer, Expr, is_zero, substitute
+from deploykit.compiler.tir.values import dtype_of
 
 
 def merge_epilogues(nest: Nest) -> Nest:

@@ -9,9 +9,10 @@ from typing import Any
 from tvm import ir, tirx
 
 from deploykit.compiler.schedules.kernel.access import Views
-from deploykit.compiler.schedules.kernel.loops import dtype_of
-from deploykit.compiler.schedules.kernel.stages import Buffer, Expr, Stage, replace_loads, substitute
+from deploykit.compiler.schedules.kernel.stages import Stage
 from deploykit.compiler.schedules.pointwise.elementwise import guarded
+from deploykit.compiler.tir.rewriting import Buffer, Expr, replace_loads, substitute
+from deploykit.compiler.tir.values import dtype_of
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,10 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, sym, tirx
 
-from deploykit.compiler.schedules.kernel.loops import Code, as_index, const, index_of, loop, static
-from deploykit.compiler.schedules.kernel.stages import Axis, Expr, call_name, collect, substitute
+from deploykit.compiler.schedules.kernel.loops import Code, index_of, loop
+from deploykit.compiler.schedules.kernel.stages import Axis
+from deploykit.compiler.tir.rewriting import Expr, call_name, collect, substitute
+from deploykit.compiler.tir.values import as_index, const, static
 
 
 def guards_of(value: Expr, axes: Sequence[Axis]) -> list[Expr]:

@@ -18,24 +18,13 @@ from typing import Any
 
 from tvm import ir, sym, tirx
 
-from deploykit.compiler.schedules.kernel.loops import dtype_of
-from deploykit.compiler.schedules.kernel.stages import (
-    Axis,
-    Buffer,
-    Expr,
-    Nest,
-    Opaque,
-    Stage,
-    analyzer,
-    call_name,
-    collect,
-    replace_loads,
-    substitute,
-)
+from deploykit.compiler.operators.anchors.annotation import ANCHOR
+from deploykit.compiler.schedules.kernel.stages import Axis, Nest, Opaque, Stage, analyzer
+from deploykit.compiler.tir.heavy import is_heavy
+from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, replace_loads, substitute
+from deploykit.compiler.tir.values import dtype_of
 
-ANCHOR = "deploykit.anchor"
 MAX_NODES = 400
-_CHEAP_CALLS = frozenset({"if_then_else", "likely", "fabs", "reinterpret", "floor", "ceil", "trunc", "sqrt"})
 
 
 def inline(nest: Nest) -> Nest:
@@ -93,11 +82,6 @@ def _rereads(stage: Stage, load: Any) -> bool:
         return True
     used = {var for index in load.indices for var in collect(index, ir.Var)}
     return any(axis.var not in used and axis.static != 1 for axis in (*stage.axes, *stage.reduce))
-
-
-def is_heavy(value: Expr) -> bool:
-    """Whether evaluating `value` twice costs more than storing and loading it."""
-    return any(call_name(call) not in _CHEAP_CALLS for call in collect(value, ir.Call))
 
 
 def _absorb(reader: Stage, producer: Stage, target: Buffer) -> Stage:

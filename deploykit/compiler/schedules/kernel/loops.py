@@ -8,45 +8,17 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
-from deploykit.compiler.schedules.kernel.stages import Axis, Buffer, Expr, collect, sequence, substitute
+from deploykit.compiler.schedules.kernel.stages import Axis
+from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, substitute
+from deploykit.compiler.tir.values import as_index, const, dtype_of, static
 
 Body = Callable[[Expr], Any]
-
-
-def const(value: int) -> Expr:
-    """An int64 constant."""
-    return tirx.IntImm("int64", value)
-
-
-def as_index(value: Expr | int) -> Expr:
-    """`value` as an int64 expression."""
-    if isinstance(value, int):
-        return const(value)
-    return value if dtype_of(value) == "int64" else value.astype("int64")
 
 
 def index_of(axis: Axis, value: Expr) -> Expr:
     """`value` as an expression of the dtype of the axis that it stands for."""
     dtype = dtype_of(axis.var)
     return value if dtype_of(value) == dtype else value.astype(dtype)
-
-
-def dtype_of(value: Expr) -> str:
-    """The element type of an expression or buffer, such as `float32`."""
-    return str(value.ty.dtype)
-
-
-def bits_of(dtype: str) -> int:
-    """Bits of one element in memory; a bool takes a byte."""
-    digits = "".join(character for character in dtype if character.isdigit())
-    return int(digits) if digits else 8
-
-
-def static(value: Expr | int) -> int | None:
-    """The value of a constant."""
-    if isinstance(value, int):
-        return value
-    return int(value) if isinstance(value, tirx.IntImm) else None
 
 
 def loop(name: str, extent: Expr | int, body: Body, kind: Any = tirx.ForKind.SERIAL) -> Any:

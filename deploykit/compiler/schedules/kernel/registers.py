@@ -17,9 +17,9 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
-from deploykit.compiler.schedules.device import Device
-from deploykit.compiler.schedules.kernel.loops import bits_of, dtype_of, static
-from deploykit.compiler.schedules.kernel.stages import collect, sequence, substitute
+from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.tir.rewriting import collect, sequence, substitute
+from deploykit.compiler.tir.values import bits_of, dtype_of, static
 
 OPERANDS = 4
 """Registers for what is added."""

@@ -7,16 +7,14 @@ becomes a `Stage` when it is a perfect nest of zero-based loops bound one to one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
-import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
-Expr: TypeAlias = Any
-Buffer: TypeAlias = Any
+from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, is_zero, substitute
 
 
 @dataclass(frozen=True)
@@ -195,37 +193,6 @@ _SPATIAL = tirx.IterVar.DataPar
 _REDUCE = tirx.IterVar.CommReduce
 
 
-def collect(node: Any, kinds: type | tuple[type, ...]) -> list[Any]:
-    """Every occurrence of nodes of `kinds` in `node`, in post order."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(node, (kinds, found.append))
-    return found
-
-
-def call_name(call: Any) -> str:
-    """The operator of a call, without its dialect: `exp`, `if_then_else`; empty for a call of a function."""
-    return str(getattr(call.op, "name", "")).rpartition(".")[2]
-
-
-def substitute(node: Any, values: Mapping[ir.Var, Expr]) -> Any:
-    """`node` with variables replaced."""
-    if not values:
-        return node
-    return tvm_ffi.structural_map(node, (ir.Var, lambda var: values.get(var, var)))
-
-
-def replace_loads(node: Any, rewrite: Callable[[Any], Any]) -> Any:
-    """`node` with every buffer load `l` replaced by `rewrite(l)`."""
-    return tvm_ffi.structural_map(node, (ir.TensorLoad, rewrite))
-
-
-def sequence(statements: Sequence[Any]) -> Any:
-    """One statement that runs `statements` in order."""
-    if len(statements) == 1:
-        return statements[0]
-    return tirx.SeqStmt(list(statements)) if statements else tirx.Evaluate(tirx.const(0, "int32"))
-
-
 def scalars_of(func: tirx.PrimFunc) -> list[ir.Var]:
     """Parameters that are no buffers, then the variables of the buffers' shapes in order of first appearance."""
     buffers = [param for param in func.params if tirx.is_buffer_var(param)]
@@ -241,10 +208,6 @@ def analyzer(axes: Iterable[Axis]) -> sym.Analyzer:
         zero = tirx.IntImm(str(axis.extent.ty.dtype), 0)
         bound.bind(axis.var, ir.Range(zero, axis.extent))
     return bound
-
-
-def is_zero(value: Expr) -> bool:
-    return isinstance(value, tirx.IntImm) and int(value) == 0
 
 
 def _is_true(value: Expr) -> bool:

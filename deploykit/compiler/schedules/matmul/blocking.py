@@ -19,10 +19,11 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from deploykit.compiler.schedules.device import Device
-from deploykit.compiler.schedules.kernel.loops import Code, as_index, bits_of, const, static
-from deploykit.compiler.schedules.kernel.stages import Expr
+from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.schedules.kernel.loops import Code
 from deploykit.compiler.schedules.matmul.tile import Tile
+from deploykit.compiler.tir.rewriting import Expr
+from deploykit.compiler.tir.values import as_index, bits_of, const, static
 
 COPIED_SHARE, DIRECT_SHARE = 5 / 8, 5 / 4
 """What a tile's rows over one chunk take of the first-level cache: a copy has to stay in it with what passes by."""

@@ -26,7 +26,8 @@ from typing import Any
 
 from tvm import ir, tirx
 
-from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.schedules.kernel.access import (
     Access,
     Views,
@@ -38,30 +39,8 @@ from deploykit.compiler.schedules.kernel.access import (
     values_of,
 )
 from deploykit.compiler.schedules.kernel.finish import finish_of
-from deploykit.compiler.schedules.kernel.inline import ANCHOR
-from deploykit.compiler.schedules.kernel.loops import (
-    Code,
-    as_index,
-    bits_of,
-    const,
-    dtype_of,
-    local,
-    loop,
-    main_and_tail,
-    static,
-    unravel,
-)
-from deploykit.compiler.schedules.kernel.stages import (
-    Axis,
-    Buffer,
-    Expr,
-    Stage,
-    collect,
-    is_zero,
-    replace_loads,
-    sequence,
-    substitute,
-)
+from deploykit.compiler.schedules.kernel.loops import Code, local, loop, main_and_tail, unravel
+from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.schedules.matmul.blocking import LINE, Blocking, blocking_for, ceil_div, packing, part
 from deploykit.compiler.schedules.matmul.tile import (
     Tile,
@@ -76,6 +55,8 @@ from deploykit.compiler.schedules.matmul.tile import (
 )
 from deploykit.compiler.schedules.matmul.tile_heights import heights_for, sizes_of
 from deploykit.compiler.schedules.matmul.tile_stores import Place, Results
+from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, is_zero, replace_loads, sequence, substitute
+from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, static
 
 PANEL = "deploykit.panel"
 """Annotation of a product with a packed right operand: the width of its panels."""

@@ -16,9 +16,10 @@ from typing import Any
 
 from tvm import tirx
 
-from deploykit.compiler.schedules.device import Device
-from deploykit.compiler.schedules.kernel.loops import bits_of, const, local, loop, static, unrolled, vectorized
-from deploykit.compiler.schedules.kernel.stages import Buffer, Expr, sequence
+from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.schedules.kernel.loops import local, loop, unrolled, vectorized
+from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence
+from deploykit.compiler.tir.values import bits_of, const, static
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ from functools import cached_property
 
 from tvm import tirx
 
-from deploykit.compiler.schedules.kernel.loops import Code, bits_of, const, static
-from deploykit.compiler.schedules.kernel.stages import Expr
+from deploykit.compiler.schedules.kernel.loops import Code
 from deploykit.compiler.schedules.matmul.tile import CHAINS, Tile
+from deploykit.compiler.tir.rewriting import Expr
+from deploykit.compiler.tir.values import bits_of, const, static
 
 STREAMED_BYTES = 22
 """Bytes of panels that come from the second-level cache in a cycle."""

@@ -14,9 +14,11 @@ from typing import Any
 from tvm import ir, tirx
 
 from deploykit.compiler.schedules.kernel.finish import Finish
-from deploykit.compiler.schedules.kernel.loops import as_index, const, dtype_of, loop, main_and_tail, static
-from deploykit.compiler.schedules.kernel.stages import Axis, Buffer, Expr, collect, sequence, substitute
+from deploykit.compiler.schedules.kernel.loops import loop, main_and_tail
+from deploykit.compiler.schedules.kernel.stages import Axis
 from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, fill, prefetch
+from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, substitute
+from deploykit.compiler.tir.values import as_index, const, dtype_of, static
 
 
 @dataclass(frozen=True)

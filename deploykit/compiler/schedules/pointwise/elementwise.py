@@ -18,22 +18,13 @@ from typing import Any
 
 from tvm import ir, tirx
 
-from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.schedules.kernel.access import Access, Fused, Views, analyse, fuse, pinned, values_of
 from deploykit.compiler.schedules.kernel.guards import assume, guards_of, interval, last_axis
-from deploykit.compiler.schedules.kernel.loops import (
-    Code,
-    bits_of,
-    const,
-    dtype_of,
-    index_of,
-    loop,
-    main_and_tail,
-    nested,
-    static,
-    without_units,
-)
-from deploykit.compiler.schedules.kernel.stages import Axis, Expr, Stage, call_name, collect, sequence, substitute
+from deploykit.compiler.schedules.kernel.loops import Code, index_of, loop, main_and_tail, nested, without_units
+from deploykit.compiler.schedules.kernel.stages import Axis, Stage
+from deploykit.compiler.tir.rewriting import Expr, call_name, collect, sequence, substitute
+from deploykit.compiler.tir.values import bits_of, const, dtype_of, static
 
 BLOCK = 4096
 """Elements of one unit of parallel work."""

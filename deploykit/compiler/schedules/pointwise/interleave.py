@@ -16,23 +16,13 @@ from typing import Any
 
 from tvm import ir, tirx
 
-from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, pinned, static_stride, values_of
-from deploykit.compiler.schedules.kernel.loops import (
-    as_index,
-    bits_of,
-    const,
-    dtype_of,
-    index_of,
-    local,
-    loop,
-    nested,
-    static,
-    vectorized,
-    without_units,
-)
-from deploykit.compiler.schedules.kernel.stages import Axis, Expr, Stage, sequence, substitute
+from deploykit.compiler.schedules.kernel.loops import index_of, local, loop, nested, vectorized, without_units
+from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.schedules.pointwise.elementwise import guarded
+from deploykit.compiler.tir.rewriting import Expr, sequence, substitute
+from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, static
 
 MOST = 4
 """Elements that take turns."""

@@ -20,7 +20,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
-from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.schedules.kernel.access import (
     Access,
     Fused,
@@ -31,21 +31,11 @@ from deploykit.compiler.schedules.kernel.access import (
     static_stride,
     values_of,
 )
-from deploykit.compiler.schedules.kernel.loops import (
-    as_index,
-    bits_of,
-    const,
-    dtype_of,
-    index_of,
-    local,
-    loop,
-    nested,
-    static,
-    vectorized,
-    without_units,
-)
-from deploykit.compiler.schedules.kernel.stages import Axis, Buffer, Expr, Stage, replace_loads, sequence, substitute
+from deploykit.compiler.schedules.kernel.loops import index_of, local, loop, nested, vectorized, without_units
+from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.schedules.pointwise.elementwise import guarded
+from deploykit.compiler.tir.rewriting import Buffer, Expr, replace_loads, sequence, substitute
+from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, static
 
 TILE = 8
 """Rows and columns of a tile, or as many elements as a vector has where that is fewer."""

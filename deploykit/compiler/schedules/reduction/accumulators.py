@@ -23,26 +23,15 @@ from typing import Any
 import tvm_ffi
 from tvm import sym, tirx
 
-from deploykit.compiler.schedules.device import Device
+from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.schedules.kernel.access import Access, Fused, Views, analyse, fuse, pinned, values_of
 from deploykit.compiler.schedules.kernel.finish import finish_of
 from deploykit.compiler.schedules.kernel.guards import assume, clipped, guards_of, interval, last_axis, span, vanishes
-from deploykit.compiler.schedules.kernel.loops import (
-    Code,
-    as_index,
-    bits_of,
-    const,
-    dtype_of,
-    index_of,
-    local,
-    loop,
-    main_and_tail,
-    nested,
-    static,
-    vectorized,
-)
-from deploykit.compiler.schedules.kernel.stages import Axis, Buffer, Combine, Expr, Stage, sequence, substitute
+from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop, main_and_tail, nested, vectorized
+from deploykit.compiler.schedules.kernel.stages import Axis, Combine, Stage
 from deploykit.compiler.schedules.pointwise.elementwise import guarded
+from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence, substitute
+from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, static
 
 WIDE = 4
 """Vectors of partial results: enough to hide the latency of an addition."""

@@ -18,9 +18,10 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, sym, tirx
 
-from deploykit.compiler.schedules.kernel.inline import ANCHOR
-from deploykit.compiler.schedules.kernel.loops import bits_of, const, dtype_of, static
-from deploykit.compiler.schedules.kernel.stages import Axis, Buffer, Expr, Nest, Opaque, Stage, is_zero, substitute
+from deploykit.compiler.operators.anchors.annotation import ANCHOR
+from deploykit.compiler.schedules.kernel.stages import Axis, Nest, Opaque, Stage
+from deploykit.compiler.tir.rewriting import Buffer, Expr, is_zero, substitute
+from deploykit.compiler.tir.values import bits_of, const, dtype_of, static
 
 LOCAL_BYTES = 4096
 """A row of a temporary up to this size is a local."""

@@ -32,16 +32,16 @@ from deploykit.compiler.codegen.shaders.wgsl.arrays import Array, joined
 from deploykit.compiler.codegen.shaders.wgsl.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.shaders.wgsl.types import WIDE, dtype_of, value_type
 from deploykit.compiler.codegen.shaders.wgsl.words import WORDS
+from deploykit.compiler.devices.gpu import LANES, VECTORS, WORKGROUP
 from deploykit.compiler.lowering.loaded_values import depends_on_memory
 from deploykit.compiler.lowering.raw_abi import variables
-from deploykit.compiler.schedules.gpu.limits import LANES, VECTORS, WORKGROUP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tvm.ir import Expr
 
-    from deploykit.compiler.program.ir import Kernel
+    from deploykit.compiler.lowering.kernel import Kernel
 
 _JUMPS = {"tirx.break_loop": "break;", "tirx.continue_loop": "continue;"}
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 
 from deploykit.compiler.codegen.shaders.sections import SUBGROUPS, Section
-from deploykit.compiler.schedules.gpu.limits import WORKGROUP
+from deploykit.compiler.devices.gpu import WORKGROUP
 
 MOST_GROUPS = 65535
 """Workgroups along one axis of a grid; more of them are folded into a second axis."""

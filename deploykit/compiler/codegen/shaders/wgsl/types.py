@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deploykit.compiler.codegen.c.types import bits, is_float, is_unsigned
-from deploykit.compiler.schedules.gpu.limits import LANES, WEBGPU
+from deploykit.compiler.devices.gpu import LANES, WEBGPU
 
 if TYPE_CHECKING:
     from tvm.ir import Expr

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from tvm import tirx
 
-from deploykit.compiler.schedules.kernel.loops import dtype_of
-from deploykit.compiler.schedules.kernel.stages import Expr
+from deploykit.compiler.tir.rewriting import Expr
+from deploykit.compiler.tir.values import dtype_of
 
 LEAST = -87.0
 """Below that, exponentials in float32 are not normal numbers."""

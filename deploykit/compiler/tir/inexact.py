@@ -19,8 +19,6 @@ from tvm import tirx
 from tvm.ir import TensorLoad, Var
 from tvm.ir.prim import expr as prim
 
-from deploykit.compiler.codegen.c import types
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -47,7 +45,7 @@ def keep_inexact(node: Any) -> Any:
 
 
 def _is_float(value: Expr) -> bool:
-    return types.is_float(_element(value))
+    return _element(value).startswith("float")
 
 
 def _element(value: Expr) -> str:

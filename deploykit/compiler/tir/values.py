@@ -1,0 +1,37 @@
+"""Constants and dtypes of TIR expressions."""
+
+from __future__ import annotations
+
+from tvm import tirx
+
+from deploykit.compiler.tir.rewriting import Expr
+
+
+def const(value: int) -> Expr:
+    """An int64 constant."""
+    return tirx.IntImm("int64", value)
+
+
+def as_index(value: Expr | int) -> Expr:
+    """`value` as an int64 expression."""
+    if isinstance(value, int):
+        return const(value)
+    return value if dtype_of(value) == "int64" else value.astype("int64")
+
+
+def dtype_of(value: Expr) -> str:
+    """The element type of an expression or buffer, such as `float32`."""
+    return str(value.ty.dtype)
+
+
+def bits_of(dtype: str) -> int:
+    """Bits of one element in memory; a bool takes a byte."""
+    digits = "".join(character for character in dtype if character.isdigit())
+    return int(digits) if digits else 8
+
+
+def static(value: Expr | int) -> int | None:
+    """The value of a constant."""
+    if isinstance(value, int):
+        return value
+    return int(value) if isinstance(value, tirx.IntImm) else None

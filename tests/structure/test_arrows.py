@@ -1,0 +1,97 @@
+"""Imports run one way: a package knows those before it, none behind it, and no module needs one that needs it.
+
+Imports within functions count like any other. Those for type checkers count between packages; of two modules of one
+package, each may be named in the other's annotations.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+LAYERS = (
+    ("errors",),
+    ("dtypes", "strings", "parallel", "mapped", "runtime"),
+    ("structure",),
+    ("artifact", "toolchain"),
+    ("compiler.dims", "compiler.tir", "compiler.devices"),
+    ("compiler.dtypes", "compiler.constants", "compiler.model"),
+    ("compiler.operators",),
+    ("compiler.schedules", "frontends"),
+    ("compiler.lowering", "compiler.cost", "compiler.graph"),
+    ("compiler.program",),
+    ("compiler.codegen",),
+    ("compiler.profile",),
+    ("compiler.pipeline",),
+    ("engines",),
+    ("targets",),
+    ("session",),
+    ("checks",),
+    ("building", "doctor", "inspection"),
+    ("cli", "onnx_backend"),
+    ("__init__", "__main__"),
+)
+"""Packages and modules of deploykit; one may import from those in the rows above its own, and from itself."""
+
+LEVEL = {name: row for row, names in enumerate(LAYERS) for name in names}
+
+
+def modules() -> dict[str, Path]:
+    """By dotted name without `deploykit.`; the package itself is `__init__`."""
+    found = {}
+    for path in sorted((ROOT / "deploykit").rglob("*.py")):
+        parts = path.relative_to(ROOT / "deploykit").with_suffix("").parts
+        found[".".join(parts if parts == ("__init__",) else [p for p in parts if p != "__init__"])] = path
+    return found
+
+
+MODULES = modules()
+
+
+def part_of(module: str) -> str:
+    """The entry of `LAYERS` that a module belongs to."""
+    return next((name for name in LEVEL if module == name or module.startswith(f"{name}.")), "")
+
+
+def imported(path: Path, *, for_types: bool = True) -> Iterator[str]:
+    """The modules that a file imports, or whose names it imports; `for_types`: those for annotations too."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    if not for_types:
+        tree.body = [
+            node for node in tree.body if not (isinstance(node, ast.If) and "TYPE_CHECK" in ast.dump(node.test))
+        ]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "deploykit":
+            package = (node.module or "").removeprefix("deploykit").removeprefix(".")
+            for alias in node.names:
+                inner = f"{package}.{alias.name}".removeprefix(".")
+                yield inner if inner in MODULES else package or "__init__"
+
+
+def test_every_module_has_a_layer() -> None:
+    folders = {"compiler"}
+    assert not [module for module in MODULES if not part_of(module) and module not in folders]
+
+
+@pytest.mark.parametrize("part", sorted(LEVEL))
+def test_no_import_runs_upward(part: str) -> None:
+    upward = [
+        f"{module} imports {other}"
+        for module, path in MODULES.items()
+        if part_of(module) == part
+        for other in imported(path)
+        if part_of(other) != part and LEVEL[part_of(other)] >= LEVEL[part]
+    ]
+    assert not upward
+
+
+def test_no_circle() -> None:
+    arrows = {module: set(imported(path, for_types=False)) - {module} for module, path in MODULES.items()}
+    while leaves := {module for module, others in arrows.items() if not others & arrows.keys()}:
+        arrows = {module: others for module, others in arrows.items() if module not in leaves}
+    assert not sorted(arrows)
