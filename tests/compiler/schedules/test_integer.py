@@ -1,0 +1,179 @@
+"""Integer products and convolutions against numpy: exact, at sizes that leave remainders everywhere."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm import relax, te, tirx
+
+from deploykit.compiler.codegen.native.cpus import Cpu, find_cpu
+from deploykit.compiler.codegen.native.objects import emit_object
+from deploykit.compiler.graph.legalize import legalize
+from deploykit.compiler.lowering.lower import HOST_STACK_LIMIT, lower
+from deploykit.compiler.operators import integer_calls
+from deploykit.compiler.operators.anchors.integer import Taps
+from deploykit.compiler.operators.integer_calls import Geometry
+from deploykit.compiler.profile import native
+from deploykit.compiler.schedules import DEVICES, Device, explain, schedule
+from deploykit.compiler.schedules.integer.dot import pairs_fit
+from tests.compiler.schedules.harness import BOTH, VECTORS, Model, module
+
+N, H, W = (tirx.Var(name, "int64") for name in "nhw")
+
+devices = pytest.mark.parametrize("device", BOTH, ids=lambda device: device.name)
+dtypes = pytest.mark.parametrize("dtype", ["uint8", "int8"])
+
+
+def sample(shape: Sequence[int], dtype: str, limit: int = 128) -> np.ndarray:
+    low, high = (0, 256) if dtype == "uint8" else (-limit, min(limit + 1, 128))
+    return np.random.default_rng(sum(shape)).integers(low, high, shape).astype(dtype)
+
+
+def successor(builder: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
+    """An epilogue."""
+    return builder.emit_te(lambda t: te.compute(t.shape, lambda *i: t(*i) + 1, name="successor"), x)
+
+
+def product(depth: int, weight: np.ndarray | int, dtype: str) -> Any:
+    columns = weight if isinstance(weight, int) else weight.shape[1]
+
+    def body(builder: relax.BlockBuilder, x: Any, *others: Any) -> Any:
+        right = others[0] if others else relax.const(weight, "int8")
+        total = builder.emit(integer_calls.matmul(x, right, relax.TensorType((N, columns), "int32")))
+        return successor(builder, total)
+
+    right = [("w", (depth, weight), "int8")] if isinstance(weight, int) else []
+    return module([("x", (N, depth), dtype), *right], body)
+
+
+@devices
+@dtypes
+@pytest.mark.parametrize(
+    ("depth", "columns", "limit"), [(1, 1, 128), (7, 24, 64), (130, 100, 128), (2100, 17, 128), (1100, 40, 60)]
+)
+def test_products_of_any_size(device: Device, dtype: str, depth: int, columns: int, limit: int) -> None:
+    weight = sample((depth, columns), "int8", limit)
+    model = Model(product(depth, weight, dtype), device)
+    assert len(model.kernels) == (2 if device is VECTORS and dtype == "int8" and limit == 0 else 1)
+    for rows in (1, 3, 29):
+        x = sample((rows, depth), dtype)
+        np.testing.assert_array_equal(model(x), x.astype(np.int32) @ weight.astype(np.int32) + 1)
+
+
+@devices
+def test_right_factors_computed_at_run_time(device: Device) -> None:
+    model = Model(product(65, 50, "uint8"), device)
+    x, weight = sample((6, 65), "uint8"), sample((65, 50), "int8")
+    np.testing.assert_array_equal(model(x, weight), x.astype(np.int32) @ weight.astype(np.int32) + 1)
+
+
+def test_sums_of_two_products_that_fit_16_bits() -> None:
+    assert pairs_fit(np.array([[64], [64], [-128], [127]], np.int8))
+    assert not pairs_fit(np.array([[65], [64]], np.int8))
+    assert not pairs_fit(np.array([[-65], [-64], [0]], np.int8))
+    assert pairs_fit(np.array([[64], [65], [1]], np.int8).repeat(2, axis=1)[1:])
+
+
+def convolution(weight: np.ndarray, geometry: Geometry, sizes: Sequence[Any], dtype: str) -> Any:
+    padded = [size + b + a for size, b, a in zip(sizes, geometry.before, geometry.after, strict=True)]
+    spatial = Taps(weight.shape[1:-1], geometry.strides, geometry.dilation).counts(padded)
+
+    def body(builder: relax.BlockBuilder, x: Any) -> Any:
+        type_ = relax.TensorType((N, *spatial, weight.shape[0]), "int32")
+        zero = relax.const(np.asarray(3, dtype), dtype)
+        return successor(
+            builder, builder.emit(integer_calls.conv(x, relax.const(weight, "int8"), zero, geometry, type_))
+        )
+
+    channels = weight.shape[-1] * geometry.groups
+    return module([("x", (N, *sizes, channels), dtype)], body)
+
+
+def convolved(x: np.ndarray, weight: np.ndarray, geometry: Geometry) -> np.ndarray:
+    edges = list(zip(geometry.before, geometry.after, strict=True))
+    x = np.pad(x.astype(np.int32), [(0, 0), *edges, (0, 0)], constant_values=3)
+    rows, columns = (
+        (size - (k - 1) * d - 1) // s + 1
+        for size, k, d, s in zip(x.shape[1:3], weight.shape[1:3], geometry.dilation, geometry.strides, strict=True)
+    )
+    y = np.zeros((x.shape[0], rows, columns, weight.shape[0]), np.int32)
+    for i in range(weight.shape[1]):
+        for j in range(weight.shape[2]):
+            part = x[:, i * geometry.dilation[0] :, j * geometry.dilation[1] :]
+            part = part[:, :: geometry.strides[0], :: geometry.strides[1]][:, :rows, :columns]
+            factors = weight[:, i, j].astype(np.int32)
+            y += part * factors[:, 0] if geometry.groups > 1 else part @ factors.T
+    return y
+
+
+SAME = Geometry((1, 1), (1, 1), (1, 1), (1, 1), 1)
+CASES = {
+    "few-channels": ((24, 3, 3, 3), replace(SAME, strides=(2, 2))),
+    "one-tap": ((40, 1, 1, 20), Geometry((1, 1), (1, 1), (0, 0), (0, 0), 1)),
+    "one-tap-strided": ((17, 1, 1, 20), Geometry((2, 2), (1, 1), (0, 0), (0, 0), 1)),
+    "rows-of-taps": ((33, 3, 3, 150), SAME),
+    "single-taps": ((16, 3, 3, 404), replace(SAME, dilation=(2, 1))),
+    "odd-depth": ((16, 3, 3, 401), SAME),
+    "uneven": ((8, 2, 3, 12), Geometry((2, 1), (1, 2), (0, 2), (1, 0), 1)),
+    "depthwise": ((37, 3, 3, 1), replace(SAME, groups=37)),
+    "depthwise-strided": ((16, 5, 5, 1), Geometry((2, 2), (1, 1), (2, 2), (2, 2), 16)),
+}
+
+
+@devices
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_convolutions(device: Device, case: str) -> None:
+    shape, geometry = CASES[case]
+    dtype = "int8" if len(case) % 2 else "uint8"
+    weight = sample(shape, "int8", 64 if "taps" in case else 128)
+    model = Model(convolution(weight, geometry, (H, W), dtype), device)
+    for size in ((1, 5, 9), (2, 14, 13)):
+        x = sample((*size, shape[-1] * geometry.groups), dtype)
+        np.testing.assert_array_equal(model(x), convolved(x, weight, geometry) + 1, err_msg=str(size))
+
+
+def test_rules_take_them() -> None:
+    for case, rule in (
+        ("rows-of-taps", "integer_matmul"),
+        ("one-tap", "integer_matmul"),
+        ("depthwise", "integer_depthwise"),
+    ):
+        shape, geometry = CASES[case]
+        model = Model(convolution(sample(shape, "int8"), geometry, (9, 9), "uint8"), VECTORS)
+        notes = [explain(f, VECTORS) for f in model.mod.functions.values() if isinstance(f, tirx.PrimFunc)]
+        assert any(note[0].startswith(f"successor: {rule}") for note in notes), notes
+
+
+@pytest.mark.parametrize(
+    ("device", "name", "instruction"),
+    [
+        ("x86-64-v2", "x86-64-v2", "pmaddubsw"),
+        ("x86-64-v4", "x86-64-v4", "vpmaddubsw"),
+        ("x86-64-v4-vnni", "x86-64-v4+avx512vnni", "vpdpbusd"),
+        ("arm64-dotprod", "armv8.2-a+dotprod", "sdot"),
+    ],
+)
+def test_instructions_of_other_machines(device: str, name: str, instruction: str, tmp_path: Path) -> None:
+    cpu = find_cpu(name)
+    assert native(cpu).device is DEVICES[device]
+    mod = legalize(product(64, sample((64, 64), "int8", 64), "uint8"), DEVICES[device])
+    funcs = [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)]
+    func = next(f for f in funcs if explain(f, DEVICES[device])[0].startswith("integer_matmul: integer_matmul"))
+    kernel = lower(schedule(func, DEVICES[device]), "kernel", stack_limit=HOST_STACK_LIMIT).kernel
+    (tmp_path / "k.o").write_bytes(emit_object([kernel], "t", cpu))
+    assert instruction in _disassembled(tmp_path / "k.o", cpu)
+
+
+def _disassembled(path: Path, cpu: Cpu) -> str:
+    if cpu.triple.startswith("x86"):
+        return subprocess.run(["objdump", "-d", str(path)], check=True, capture_output=True, text=True).stdout
+    words = np.frombuffer(path.read_bytes(), "<u4", len(path.read_bytes()) // 4)
+    sdot = (words & 0xFFE0FC00) == 0x4E809400
+    by_element = (words & 0xFFC0F400) == 0x4F80E000
+    return "sdot" if (sdot | by_element).any() else ""
