@@ -1,4 +1,5 @@
-"""Sequences and optionals. The length of a sequence is known at import.
+"""Sequences and optionals: SequenceAt, SequenceInsert, SequenceErase, ConcatFromSequence, SplitToSequence,
+OptionalHasElement, OptionalGetElement. The length of a sequence is known at import.
 
 A position that is computed at run time is checked then, and picks among the items: the result has the sizes, and the
 elements, of the one that it picks.
@@ -9,25 +10,117 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dims.text import to_text
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute
 from deploykit.compiler.operators.integers import equal, from_end, select, truth
+from deploykit.compiler.operators.joining import concat
+from deploykit.compiler.operators.slicing import split
 from deploykit.compiler.operators.strings import STRING
-from deploykit.compiler.operators.value import SequenceValue, Value
+from deploykit.compiler.operators.value import AnyValue, OptionalValue, SequenceValue, Value
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
 
 
-def chosen(ctx: Context, where: IntExpr, choices: Sequence[tuple[Value, ...]], dtype: str | None) -> SequenceValue:
+def item_rank(sequence: SequenceValue) -> int:
+    """The rank of the items, which is that of the first one. Raises `Unsupported` where there is none."""
+    if not sequence.items:
+        raise Unsupported("the sequence is empty")
+    return sequence.items[0].rank
+
+
+def sequence_at(ctx: Context, sequence: SequenceValue, position: Value) -> Value:
+    """The item at a position, a scalar that counts from the end where it is negative."""
+    items = sequence.items
+    where = _position(ctx, position, len(items), len(items) - 1)
+    return items[where] if isinstance(where, int) else _picked(ctx, where, items)
+
+
+def sequence_insert(ctx: Context, sequence: SequenceValue, item: Value, position: Value | None = None) -> SequenceValue:
+    """The sequence with a further item at a position, a scalar that counts from the end where it is negative; by
+    default behind all others."""
+    items, count = sequence.items, len(sequence.items)
+    where = count if position is None else _position(ctx, position, count, count)
+    if isinstance(where, int):
+        return SequenceValue((*items[:where], item, *items[where:]), sequence.dtype)
+    choices = [(*items[:w], item, *items[w:]) for w in range(count + 1)]
+    return _chosen(ctx, where, choices, sequence.dtype)
+
+
+def sequence_erase(ctx: Context, sequence: SequenceValue, position: Value | None = None) -> SequenceValue:
+    """The sequence without the item at a position, a scalar that counts from the end where it is negative; by default
+    without the last one."""
+    items, count = sequence.items, len(sequence.items)
+    where = count - 1 if position is None else _position(ctx, position, count, count - 1)
+    if isinstance(where, int):
+        return SequenceValue((*items[:where], *items[where + 1 :]), sequence.dtype)
+    choices = [(*items[:w], *items[w + 1 :]) for w in range(count)]
+    return _chosen(ctx, where, choices, sequence.dtype)
+
+
+def concat_from_sequence(ctx: Context, sequence: SequenceValue, axis: int, *, new_axis: bool) -> Value:
+    """The items one behind the other on an axis; with `new_axis`, on one that they do not have yet.
+
+    Raises `Unsupported` for an empty sequence."""
+    item_rank(sequence)
+    items = list(sequence.items)
+    if new_axis:
+        items = [ctx.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:])) for x in items]
+    return concat(ctx, items, axis)
+
+
+def split_to_sequence(
+    ctx: Context, x: Value, axis: int, sizes: Value | None = None, *, keepdims: bool = True
+) -> SequenceValue:
+    """Pieces of `x` along an axis: of the `sizes` in a vector; of one size, a scalar, of which the last piece may fall
+    short; by default of one position each, which without `keepdims` lose the axis.
+
+    Raises `Unsupported` where the number of pieces is not known."""
+    extent = x.shape[axis]
+    if sizes is not None and sizes.rank == 1:
+        return SequenceValue(split(ctx, x, axis, ctx.ints(sizes, minimum=0, maximum=extent)), x.dtype)
+    piece: IntExpr = 1 if sizes is None else ctx.ints(sizes)[0]
+    if not isinstance(piece, int) or not isinstance(extent, int) or piece < 1:
+        raise Unsupported(
+            f"axis {axis} of size {to_text(extent)} is split in pieces of {to_text(piece)}: "
+            "how many is not known at import"
+        )
+    pieces = split(ctx, x, axis, [min(piece, extent - start) for start in range(0, extent, piece)])
+    if sizes is None and not keepdims:
+        pieces = tuple(ctx.reshape(p, (*p.shape[:axis], *p.shape[axis + 1 :])) for p in pieces)
+    return SequenceValue(pieces, x.dtype)
+
+
+def optional_has_element(ctx: Context, value: AnyValue | None) -> Value:
+    """Whether there is an item, a boolean scalar; a value that is no optional is its own item."""
+    if isinstance(value, OptionalValue) and value.present is not None:
+        return value.present
+    present = value.item is not None if isinstance(value, OptionalValue) else value is not None
+    return ctx.constant(np.asarray(present))
+
+
+def optional_get_element(ctx: Context, value: AnyValue) -> Value | SequenceValue:
+    """The item, which must be there; a value that is no optional is its own item."""
+    if not isinstance(value, OptionalValue):
+        return value
+    if value.item is None:
+        raise Unsupported("the optional is empty")
+    if value.present is not None:
+        ctx.ints(ctx.cast(value.present, "int64"), minimum=1, maximum=1, hint="optional_is_there")
+    return value.item
+
+
+def _chosen(ctx: Context, where: IntExpr, choices: Sequence[tuple[Value, ...]], dtype: str | None) -> SequenceValue:
     """Of several sequences of one length the one at a position."""
-    return SequenceValue(tuple(picked_of(ctx, where, column) for column in zip(*choices, strict=True)), dtype)
+    return SequenceValue(tuple(_picked(ctx, where, column) for column in zip(*choices, strict=True)), dtype)
 
 
-def picked_of(ctx: Context, where: IntExpr, items: Sequence[Value]) -> Value:
+def _picked(ctx: Context, where: IntExpr, items: Sequence[Value]) -> Value:
     """Of several tensors the one at a position."""
     if all(v is items[0] for v in items):
         return items[0]
@@ -55,7 +148,7 @@ def _at(where: IntExpr, sizes: Sequence[IntExpr]) -> IntExpr:
     return result
 
 
-def position_of(ctx: Context, value: Value, count: int, last: int) -> IntExpr:
+def _position(ctx: Context, value: Value, count: int, last: int) -> IntExpr:
     """A position in a sequence of `count` items, counted from the front, at most `last`."""
     (position,) = ctx.ints(value, minimum=-count, maximum=last, hint="position")
     position = ctx.simplify(from_end(position, count))

@@ -13,10 +13,10 @@ from deploykit.compiler.operators.broadcast import elementwise
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.elementwise import like
 from deploykit.compiler.operators.integers import all_plain
-from deploykit.compiler.operators.random_bits import unit
+from deploykit.compiler.operators.random import random_units
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.random import drawn
+from deploykit.frontends.onnx.ops.random import seed
 from deploykit.frontends.onnx.registry import operator
 
 _MAXIMUM_DRAWN = 1 << 20
@@ -46,7 +46,7 @@ def _drop(ctx: Context, node: Node, x: Value, ratio: Value, training: Value) -> 
     if node.has("seed") and all_plain(x.shape) and np.prod(shape) <= _MAXIMUM_DRAWN:
         numbers = ctx.constant(np.random.RandomState(node.int("seed")).uniform(0, 1, shape), "float32")
     else:
-        numbers = drawn(ctx, node, x.shape, "float32", unit)
+        numbers = random_units(ctx, x.shape, "float32", seed(node))
 
     def keeps(draw: ir.Expr, probability: ir.Expr, trains: ir.Expr) -> ir.Expr:
         return tirx.any(tirx.Not(trains), draw >= tirx.Cast(draw.ty.dtype, probability))

@@ -1,6 +1,9 @@
 """ONNX: SequenceConstruct, SequenceEmpty, SequenceAt, SequenceInsert, SequenceErase, SequenceLength,
-ConcatFromSequence, SplitToSequence, SequenceMap, Optional, OptionalHasElement, OptionalGetElement
-(`compiler.operators.sequence`)."""
+ConcatFromSequence, SplitToSequence, Optional, OptionalHasElement, OptionalGetElement
+(`compiler.operators.sequence`).
+
+SequenceMap is ONNX's alone: its body is imported once for each item.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deploykit.compiler.dims.text import to_text
+from deploykit.compiler.operators import sequence as sequences
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.joining import concat
-from deploykit.compiler.operators.sequence import chosen, picked_of, position_of
-from deploykit.compiler.operators.slicing import split
 from deploykit.compiler.operators.value import AnyValue, OptionalValue, SequenceValue, Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
 if TYPE_CHECKING:
-    from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.frontends.onnx.importer import GraphImporter, Scope
 
 
@@ -35,31 +34,19 @@ def sequence_empty(ctx: Context, node: Node) -> SequenceValue:
 
 @operator("SequenceAt")
 def sequence_at(ctx: Context, node: Node, sequence: SequenceValue, position: Value) -> Value:
-    items = sequence.items
-    where = position_of(ctx, position, len(items), len(items) - 1)
-    return items[where] if isinstance(where, int) else picked_of(ctx, where, items)
+    return sequences.sequence_at(ctx, sequence, position)
 
 
 @operator("SequenceInsert")
 def sequence_insert(
     ctx: Context, node: Node, sequence: SequenceValue, item: Value, position: Value | None = None
 ) -> SequenceValue:
-    items, count = sequence.items, len(sequence.items)
-    where = count if position is None else position_of(ctx, position, count, count)
-    if isinstance(where, int):
-        return SequenceValue((*items[:where], item, *items[where:]), sequence.dtype)
-    choices = [(*items[:w], item, *items[w:]) for w in range(count + 1)]
-    return chosen(ctx, where, choices, sequence.dtype)
+    return sequences.sequence_insert(ctx, sequence, item, position)
 
 
 @operator("SequenceErase")
 def sequence_erase(ctx: Context, node: Node, sequence: SequenceValue, position: Value | None = None) -> SequenceValue:
-    items, count = sequence.items, len(sequence.items)
-    where = count - 1 if position is None else position_of(ctx, position, count, count - 1)
-    if isinstance(where, int):
-        return SequenceValue((*items[:where], *items[where + 1 :]), sequence.dtype)
-    choices = [(*items[:w], *items[w + 1 :]) for w in range(count)]
-    return chosen(ctx, where, choices, sequence.dtype)
+    return sequences.sequence_erase(ctx, sequence, position)
 
 
 @operator("SequenceLength")
@@ -69,32 +56,15 @@ def sequence_length(ctx: Context, node: Node, sequence: SequenceValue) -> Value:
 
 @operator("ConcatFromSequence")
 def concat_from_sequence(ctx: Context, node: Node, sequence: SequenceValue) -> Value:
-    items = list(sequence.items)
-    if not items:
-        raise Unsupported("the sequence is empty")
-    stacked = bool(node.int("new_axis", 0))
-    axis = node.axis(items[0].rank + stacked)
-    if stacked:
-        items = [ctx.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:])) for x in items]
-    return concat(ctx, items, axis)
+    new_axis = bool(node.int("new_axis", 0))
+    axis = node.axis(sequences.item_rank(sequence) + new_axis)
+    return sequences.concat_from_sequence(ctx, sequence, axis, new_axis=new_axis)
 
 
 @operator("SplitToSequence")
 def split_to_sequence(ctx: Context, node: Node, x: Value, sizes: Value | None = None) -> SequenceValue:
-    axis = node.axis(x.rank, default=0)
-    extent = x.shape[axis]
-    if sizes is not None and sizes.rank == 1:
-        return SequenceValue(split(ctx, x, axis, ctx.ints(sizes, minimum=0, maximum=extent)), x.dtype)
-    piece: IntExpr = 1 if sizes is None else ctx.ints(sizes)[0]
-    if not isinstance(piece, int) or not isinstance(extent, int) or piece < 1:
-        raise Unsupported(
-            f"axis {axis} of size {to_text(extent)} is split in pieces of {to_text(piece)}: "
-            "how many is not known at import"
-        )
-    pieces = split(ctx, x, axis, [min(piece, extent - start) for start in range(0, extent, piece)])
-    if sizes is None and not node.int("keepdims", 1):
-        pieces = tuple(ctx.reshape(p, (*p.shape[:axis], *p.shape[axis + 1 :])) for p in pieces)
-    return SequenceValue(pieces, x.dtype)
+    axis, keepdims = node.axis(x.rank, default=0), bool(node.int("keepdims", 1))
+    return sequences.split_to_sequence(ctx, x, axis, sizes, keepdims=keepdims)
 
 
 @operator("SequenceMap")
@@ -123,18 +93,9 @@ def optional(ctx: Context, node: Node, item: Value | SequenceValue | None = None
 
 @operator("OptionalHasElement")
 def optional_has_element(ctx: Context, node: Node, value: AnyValue | None = None) -> Value:
-    if isinstance(value, OptionalValue) and value.present is not None:
-        return value.present
-    present = value.item is not None if isinstance(value, OptionalValue) else value is not None
-    return ctx.constant(np.asarray(present))
+    return sequences.optional_has_element(ctx, value)
 
 
 @operator("OptionalGetElement")
 def optional_get_element(ctx: Context, node: Node, value: AnyValue) -> Value | SequenceValue:
-    if not isinstance(value, OptionalValue):
-        return value
-    if value.item is None:
-        raise Unsupported("the optional is empty")
-    if value.present is not None:
-        ctx.ints(ctx.cast(value.present, "int64"), minimum=1, maximum=1, hint="optional_is_there")
-    return value.item
+    return sequences.optional_get_element(ctx, value)
