@@ -58,6 +58,11 @@ def string_of(spans: Value, data: Value) -> Value:
     return Value(STRING, spans.shape, text=Text(spans, data))
 
 
+def flat(ctx: Context, value: Value) -> Value:
+    """A tensor as a vector of its elements."""
+    return ctx.reshape(value, (ctx.product(value.shape),))
+
+
 def together(ctx: Context, values: Sequence[Value]) -> tuple[list[Value], Value]:
     """The spans of several tensors in one array of bytes, and that array."""
     texts = [text_of(ctx, v) for v in values]
