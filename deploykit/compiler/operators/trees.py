@@ -1,18 +1,24 @@
 """Ensembles of decision trees: TreeEnsemble, TreeEnsembleRegressor, TreeEnsembleClassifier (ai.onnx.ml).
 
-All spellings become one `Forest` of constant tables, which one kernel walks for each row and tree. A missing value
-(NaN) takes the branch that the node names.
+An ensemble is a `Forest` of constant tables, which one kernel walks for each row and tree. A missing value (NaN) takes
+the branch that the node names. What leaves vote for a target is added up or averaged, or the least or largest vote
+counts.
+
+Of two classes whose leaves vote for one only, that score is the second class's; it is a probability, to be compared
+with a half, when no vote is negative. ONNX leaves that open; it is what ONNX Runtime does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from typing import Literal, TypeAlias
 
 import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.compiler.operators import classes
+from deploykit.compiler.operators.broadcast import elementwise
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.forest import MEMBER, MODES, Forest
@@ -21,7 +27,9 @@ from deploykit.compiler.operators.integers import less
 from deploykit.compiler.operators.slicing import Piece, take
 from deploykit.compiler.operators.value import Value
 
-COMPARE: Mapping[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
+Aggregate: TypeAlias = Literal["AVERAGE", "SUM", "MIN", "MAX"]
+
+_COMPARE: Mapping[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
     "BRANCH_LEQ": tirx.LE,
     "BRANCH_LT": tirx.LT,
     "BRANCH_GTE": tirx.GE,
@@ -31,19 +39,64 @@ COMPARE: Mapping[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
 }
 
 
-def branches(places: Sequence[int], leaf: Sequence[int]) -> np.ndarray:
-    if min(places, default=0) < 0:
-        raise Unsupported("a branch to a node or leaf below 0")
-    return np.where(np.array(leaf) != 0, -1 - np.array(places), np.array(places))
+def tree_ensemble(
+    ctx: Context,
+    x: Value,
+    forest: Forest,
+    targets: int,
+    aggregate: Aggregate,
+    base: np.ndarray | None = None,
+    transform: str = "NONE",
+) -> Value:
+    """`[n, targets]`, in the dtype of the forest: what the leaves that the rows of `x`, `[n, features]`, reach vote for
+    each target, plus `base`, after `transform` (`classes.transformed`)."""
+    return classes.transformed(ctx, _with_base(ctx, _predict(ctx, x, forest, targets, aggregate), base), transform)
 
 
-def second_is_positive(ctx: Context, scores: Value) -> Value:
+def tree_classifier(
+    ctx: Context, x: Value, forest: Forest, labels: Sequence[int], base: np.ndarray | None, transform: str
+) -> tuple[Value, Value]:
+    """Labels `[n]`, and scores `[n, labels]` in float32 after `transform`, of the rows of `x`, `[n, features]`; the
+    votes for each class are added up, and `base` to them.
+
+    Raises `Unsupported` where runtimes differ: two classes with base values, with votes for both of them and labels
+    other than 0 and 1, and negative votes that leave classes out."""
+    labels = list(labels)
+    voted = set(forest.target.tolist())
+    bases = 0 if base is None else len(base)
+    if len(labels) == 2 and voted == {0} and bases <= 1:
+        score = _scores(ctx, x, forest, 1, base)
+        probability = bool((forest.weight >= 0).all())
+        label = classes.above(ctx, score, 0.5 if probability else 0.0, labels)
+        return label, classes.both_scores(ctx, score, transform, opposite=not probability)
+    if len(labels) == 2 and not (voted == {0, 1} and labels == [0, 1] and not bases):
+        raise Unsupported("two classes with such votes and base values")
+    if len(labels) > 2 and not bases and (forest.weight < 0).any() and not _complete(forest, len(labels)):
+        raise Unsupported("negative votes of leaves that leave classes out")
+    if bases not in {0, len(labels)}:
+        raise Unsupported(f"{bases} base values for {len(labels)} classes")
+    scores = _scores(ctx, x, forest, len(labels), base)
+    label = classes.best_label(ctx, scores, labels) if len(labels) > 2 else _second_is_positive(ctx, scores)
+    return label, classes.transformed(ctx, scores, transform)
+
+
+def _scores(ctx: Context, x: Value, forest: Forest, targets: int, base: np.ndarray | None) -> Value:
+    return ctx.cast(tree_ensemble(ctx, x, forest, targets, "SUM", base), "float32")
+
+
+def _with_base(ctx: Context, scores: Value, base: np.ndarray | None) -> Value:
+    if base is None:
+        return scores
+    return elementwise(ctx, "base_values", lambda a, b: a + b, scores, ctx.constant(base, scores.dtype))
+
+
+def _second_is_positive(ctx: Context, scores: Value) -> Value:
     """What ONNX Runtime answers for two classes with a score each: 1 where the second is above 0."""
     second = take(ctx, scores, [Piece(0, scores.shape[0]), Piece(1, 1)])
     return classes.above(ctx, second, 0.0, [0, 1])
 
 
-def complete(forest: Forest, count: int) -> bool:
+def _complete(forest: Forest, count: int) -> bool:
     """Whether a row is sure to get a vote for each of `count` classes: from the smallest tree that any row can meet."""
     sure: set[int] = set()
     for root in forest.roots:
@@ -59,7 +112,7 @@ def complete(forest: Forest, count: int) -> bool:
     return sure >= set(range(count))
 
 
-def predict(ctx: Context, x: Value, forest: Forest, targets: int, aggregate: str) -> Value:
+def _predict(ctx: Context, x: Value, forest: Forest, targets: int, aggregate: Aggregate) -> Value:
     if x.rank != 2:
         raise Unsupported(f"an input of rank {x.rank}")
     dtype = str(forest.split.dtype)
@@ -112,7 +165,7 @@ def _decide(code: Code, forest: Forest, table: Mapping[str, Array], at: ir.Expr,
         decision = found.value
     for name in used:
         if name != MEMBER:
-            holds = COMPARE[name](value, table["split"][at])
+            holds = _COMPARE[name](value, table["split"][at])
             alone = len(used) == 1
             decision = holds if alone else tirx.Select(table["mode"][at] == MODES.index(name), holds, decision)
     if not forest.missing.any():

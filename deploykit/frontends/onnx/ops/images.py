@@ -1,4 +1,4 @@
-"""ImageDecoder, which is refused: an artifact holds no decoder of compressed images.
+"""ONNX: ImageDecoder, which is refused: an artifact holds no decoder of compressed images.
 
 Apps decode with what their platform has, and feed the pixels.
 """

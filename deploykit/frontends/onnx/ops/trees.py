@@ -1,27 +1,27 @@
-"""ONNX: TreeEnsemble, TreeEnsembleRegressor, TreeEnsembleClassifier (`compiler.operators.trees`)."""
+"""ONNX: TreeEnsemble, TreeEnsembleRegressor, TreeEnsembleClassifier (`compiler.operators.trees`).
+
+TreeEnsemble spells a forest differently from the two operators that it replaced. Labels that are strings are refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from deploykit.compiler.dtypes import logical_dtype
-from deploykit.compiler.operators import classes
-from deploykit.compiler.operators.broadcast import elementwise
+from deploykit.compiler.operators import trees
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.forest import MEMBER, MODES, Forest
-from deploykit.compiler.operators.trees import branches, complete, predict, second_is_positive
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.attributes import ML, integer_labels
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
-AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+_AGGREGATES: Mapping[str, trees.Aggregate] = {"AVERAGE": "AVERAGE", "SUM": "SUM", "MIN": "MIN", "MAX": "MAX"}
 
-
-TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 
 @operator("TreeEnsemble", domain=ML, since=5)
@@ -36,15 +36,13 @@ def tree_ensemble(ctx: Context, node: Node, x: Value) -> Value:
     counts = np.diff(np.flatnonzero(np.isnan(members)), prepend=-1) - 1
     sizes = np.zeros(len(modes), np.int64)
     sizes[modes == MODES.index(MEMBER)] = counts
-    yes = branches(node.ints("nodes_truenodeids"), node.ints("nodes_trueleafs"))
-    no = branches(node.ints("nodes_falsenodeids"), node.ints("nodes_falseleafs"))
     forest = Forest(
         feature=np.array(node.ints("nodes_featureids")),
         mode=modes,
         split=split,
         missing=np.array(node.ints("nodes_missing_value_tracks_true", [0] * len(modes))),
-        yes=yes,
-        no=no,
+        yes=_branches(node.ints("nodes_truenodeids"), node.ints("nodes_trueleafs")),
+        no=_branches(node.ints("nodes_falsenodeids"), node.ints("nodes_falseleafs")),
         first_member=np.cumsum([0, *sizes]),
         members=members[~np.isnan(members)],
         roots=np.array(node.ints("tree_roots")),
@@ -52,42 +50,31 @@ def tree_ensemble(ctx: Context, node: Node, x: Value) -> Value:
         target=np.array(node.ints("leaf_targetids")),
         weight=leaves,
     )
-    aggregate = node.numbered("aggregate_function", AGGREGATES, 1)
-    result = predict(ctx, x, forest, node.int("n_targets"), aggregate)
-    return classes.transformed(ctx, result, node.numbered("post_transform", TRANSFORMS, 0))
+    aggregate = node.numbered("aggregate_function", tuple(_AGGREGATES.values()), 1)
+    transform = node.numbered("post_transform", _TRANSFORMS, 0)
+    return trees.tree_ensemble(ctx, x, forest, node.int("n_targets"), aggregate, transform=transform)
 
 
 @operator("TreeEnsembleRegressor", domain=ML)
 def tree_ensemble_regressor(ctx: Context, node: Node, x: Value) -> Value:
-    forest = _forest(node, "target")
-    result = predict(ctx, x, forest, node.int("n_targets"), node.choice("aggregate_function", AGGREGATES, "SUM"))
-    result = _with_base(ctx, node, result)
-    return ctx.cast(classes.transformed(ctx, result, node.string("post_transform", "NONE")), "float32")
+    forest, transform = _forest(node, "target"), node.string("post_transform", "NONE")
+    aggregate = _AGGREGATES[node.choice("aggregate_function", _AGGREGATES, "SUM")]
+    result = trees.tree_ensemble(ctx, x, forest, node.int("n_targets"), aggregate, _base(node), transform)
+    return ctx.cast(result, "float32")
 
 
 @operator("TreeEnsembleClassifier", domain=ML)
 def tree_ensemble_classifier(ctx: Context, node: Node, x: Value) -> tuple[Value, Value]:
-    """Labels and scores. Of two classes whose leaves vote for one only, that score is the second class's; it is a
-    probability, to be compared with a half, when no vote is negative."""
     labels = integer_labels(node, "classlabels_int64s")
-    forest = _forest(node, "class")
-    transform = node.string("post_transform", "NONE")
-    voted = set(forest.target.tolist())
-    bases = len(_numbers(node, "base_values")) if _has_base(node) else 0
-    if len(labels) == 2 and voted == {0} and bases <= 1:
-        score = ctx.cast(_with_base(ctx, node, predict(ctx, x, forest, 1, "SUM")), "float32")
-        probability = bool((forest.weight >= 0).all())
-        label = classes.above(ctx, score, 0.5 if probability else 0.0, labels)
-        return label, classes.both_scores(ctx, score, transform, opposite=not probability)
-    if len(labels) == 2 and not (voted == {0, 1} and labels == [0, 1] and not bases):
-        raise Unsupported("two classes with such votes and base values")
-    if len(labels) > 2 and not bases and (forest.weight < 0).any() and not complete(forest, len(labels)):
-        raise Unsupported("negative votes of leaves that leave classes out")
-    if bases not in {0, len(labels)}:
-        raise Unsupported(f"{bases} base values for {len(labels)} classes")
-    scores = ctx.cast(_with_base(ctx, node, predict(ctx, x, forest, len(labels), "SUM")), "float32")
-    label = classes.best_label(ctx, scores, labels) if len(labels) > 2 else second_is_positive(ctx, scores)
-    return label, classes.transformed(ctx, scores, transform)
+    forest, transform = _forest(node, "class"), node.string("post_transform", "NONE")
+    return trees.tree_classifier(ctx, x, forest, labels, _base(node), transform)
+
+
+def _branches(places: Sequence[int], leaf: Sequence[int]) -> np.ndarray:
+    """Branches to nodes, or to leaves where `leaf` is not 0."""
+    if min(places, default=0) < 0:
+        raise Unsupported("a branch to a node or leaf below 0")
+    return np.where(np.array(leaf) != 0, -1 - np.array(places), np.array(places))
 
 
 def _forest(node: Node, voters: str) -> Forest:
@@ -128,15 +115,9 @@ def _votes(node: Node, leaves: Mapping[tuple[int, int], int], voters: str) -> li
     return votes
 
 
-def _has_base(node: Node) -> bool:
-    return node.has("base_values") or node.has("base_values_as_tensor")
-
-
-def _with_base(ctx: Context, node: Node, scores: Value) -> Value:
-    if not _has_base(node):
-        return scores
-    base = ctx.constant(_numbers(node, "base_values"), scores.dtype)
-    return elementwise(ctx, "base_values", lambda a, b: a + b, scores, base)
+def _base(node: Node) -> np.ndarray | None:
+    given = node.has("base_values") or node.has("base_values_as_tensor")
+    return _numbers(node, "base_values") if given else None
 
 
 def _numbers(node: Node, name: str) -> np.ndarray:
