@@ -14,6 +14,7 @@ import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.text import to_text
+from deploykit.compiler.operators.axes import from_front
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute
@@ -25,13 +26,6 @@ from deploykit.compiler.operators.value import AnyValue, OptionalValue, Sequence
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
-
-
-def item_rank(sequence: SequenceValue) -> int:
-    """The rank of the items, which is that of the first one. Raises `Unsupported` where there is none."""
-    if not sequence.items:
-        raise Unsupported("the sequence is empty")
-    return sequence.items[0].rank
 
 
 def sequence_at(ctx: Context, sequence: SequenceValue, position: Value) -> Value:
@@ -64,11 +58,14 @@ def sequence_erase(ctx: Context, sequence: SequenceValue, position: Value | None
 
 
 def concat_from_sequence(ctx: Context, sequence: SequenceValue, axis: int, *, new_axis: bool) -> Value:
-    """The items one behind the other on an axis; with `new_axis`, on one that they do not have yet.
+    """The items one behind the other on an axis of the result, which counts from the end where it is negative; with
+    `new_axis`, on one that the items do not have.
 
     Raises `Unsupported` for an empty sequence."""
-    item_rank(sequence)
     items = list(sequence.items)
+    if not items:
+        raise Unsupported("the sequence is empty")
+    axis = from_front(axis, items[0].rank + new_axis)
     if new_axis:
         items = [ctx.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:])) for x in items]
     return concat(ctx, items, axis)

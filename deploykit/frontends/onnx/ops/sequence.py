@@ -56,9 +56,7 @@ def sequence_length(ctx: Context, node: Node, sequence: SequenceValue) -> Value:
 
 @operator("ConcatFromSequence")
 def concat_from_sequence(ctx: Context, node: Node, sequence: SequenceValue) -> Value:
-    new_axis = bool(node.int("new_axis", 0))
-    axis = node.axis(sequences.item_rank(sequence) + new_axis)
-    return sequences.concat_from_sequence(ctx, sequence, axis, new_axis=new_axis)
+    return sequences.concat_from_sequence(ctx, sequence, node.int("axis"), new_axis=bool(node.int("new_axis", 0)))
 
 
 @operator("SplitToSequence")
