@@ -1,18 +1,26 @@
-"""Activation functions. `ACTIVATIONS` gives each by its ONNX name, for operators that are told one by name.
+"""Activation functions of an element: `relu` to `gelu_by_tanh`; and of tensors what is more than `elementwise` of one.
 
 NaN stays NaN: `tirx.max` and `tirx.min` of a constant and a NaN, in this order, give the NaN.
+(Source: the ONNX operators of these names.)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import replace
 
 from tvm import ir, tirx
 
-from deploykit.compiler.operators.elementwise import factor, like, sigmoid
+from deploykit.compiler.operators.broadcast import elementwise
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.elementwise import factor, is_float, like, sigmoid
+from deploykit.compiler.operators.value import Clipped, Value
+
+
+def rectify(ctx: Context, x: Value) -> Value:
+    """`relu` of every element. Of an inexact `x`, the result knows what was clipped."""
+    y = elementwise(ctx, "relu", relu, x)
+    return replace(y, clipped=Clipped(x, 0.0, math.inf)) if x.inexact else y
 
 
 def relu(x: ir.Expr) -> ir.Expr:
@@ -47,7 +55,7 @@ def hard_swish(x: ir.Expr) -> ir.Expr:
     return x * hard_sigmoid(x, 1 / 6, 0.5)
 
 
-def softplus_of(x: ir.Expr) -> ir.Expr:
+def softplus(x: ir.Expr) -> ir.Expr:
     """log(1 + exp(x)) that neither overflows nor loses small results."""
     return tirx.max(x, like(x, 0)) + tirx.log1p(tirx.exp(-tirx.abs(x)))
 
@@ -84,15 +92,12 @@ def gelu_by_tanh(x: ir.Expr) -> ir.Expr:
     return like(x, 0.5) * x * (like(x, 1) + tirx.tanh(inner))
 
 
-@dataclass(frozen=True)
-class Activation:
-    """`parameters` are the function's attributes after the operand, in order, with ONNX's defaults."""
+def prelu(x: ir.Expr, slope: ir.Expr) -> ir.Expr:
+    return tirx.Select(x < like(x, 0), x * slope, x)
 
-    function: Callable[..., ir.Expr]
-    parameters: Mapping[str, float]
 
-    def of(self, values: Mapping[str, float]) -> Callable[[ir.Expr], ir.Expr]:
-        """The function with the given attributes, defaults for the rest."""
-        return partial(
-            self.function, **{**self.parameters, **{n: v for n, v in values.items() if n in self.parameters}}
-        )
+def shrink(x: ir.Expr, bias: float, limit: float) -> ir.Expr:
+    """`x` without `bias` towards zero, and zero within `limit` of it; integers are computed in float64."""
+    x = x if is_float(x) else tirx.Cast("float64", x)
+    above = tirx.Select(x > like(x, limit), x - like(x, bias), like(x, 0))
+    return tirx.Select(x < like(x, -limit), x + like(x, bias), above)

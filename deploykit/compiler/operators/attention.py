@@ -9,20 +9,20 @@ Two matrix products with two kernels between them, over symbolic batch and seque
   a closed key counts as minus infinity whatever its product is;
 * a softmax over the keys, in which a query without any open key gets zeros.
 
-Positions of queries count from the past length, or from `nonpad_kv_seqlen - q_sequence_length`. A mask shorter than
-the keys is closed beyond its end.
+Positions of queries count from the past length, or from the number of valid keys less that of queries. A mask shorter
+than the keys is closed beyond its end.
 
 float16 is rounded after each of these steps, as in the function body of the operator, and computed in float32 in
 between; bfloat16 is only what operands and results are stored in, and scores are float32. Sums are kept in float32.
-`softmax_precision` is what the softmax is rounded to, where it is not part of a fused attention.
+`precision` is what the softmax is rounded to, where it is not part of a fused attention.
 (Source: ONNX operator Attention, opsets 23 to 25.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tvm import ir, te, tirx
 
@@ -33,25 +33,32 @@ from deploykit.compiler.operators.broadcast import (
     broadcast_index,
     broadcasts_to,
     compute_dtype,
+    elementwise,
     load,
     store,
 )
+from deploykit.compiler.operators.cast import cast
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute, reduce_axis
 from deploykit.compiler.operators.float_formats import decode
-from deploykit.compiler.operators.integers import all_of, equal, expr, exprs, floor_div, truth
+from deploykit.compiler.operators.integers import all_of, equal, expr, exprs, floor_div, is_plain, truth
+from deploykit.compiler.operators.joining import concat
 from deploykit.compiler.operators.layout import transpose
-from deploykit.compiler.operators.matmul import matmul
+from deploykit.compiler.operators.matmul import matmul, wide_matmul
 from deploykit.compiler.operators.reduce_axes import MAXIMUM, lowest
+from deploykit.compiler.operators.sizes import require_equal
 from deploykit.compiler.operators.value import Value
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.integers import Condition
 
+Stage: TypeAlias = Literal["scaled", "capped", "masked", "weights"]
+"""What can be shown of an attention: products as they are scaled, capped and masked, and the result of the softmax."""
+
 
 @dataclass(frozen=True)
-class Scores:
+class _Scores:
     """How products of queries and keys become scores; every step is rounded to `dtype`. `scale` is None where queries
     and keys are scaled already. `offset` is the position of the first query, the same for the whole batch, unless
     `lengths` (batch,) gives each its number of valid keys."""
@@ -67,12 +74,88 @@ class Scores:
     lengths: Value | None
 
 
-def weighted(ctx: Context, weights: Value, value: Value) -> Value:
-    """(batch, query heads, queries, size): the sums of values by weights."""
-    return matmul(ctx, weights, shared_of(ctx, value, weights.shape[1]))
+def attention(
+    ctx: Context,
+    query: Value,
+    key: Value,
+    value: Value,
+    *,
+    mask: Value | None = None,
+    past_key: Value | None = None,
+    past_value: Value | None = None,
+    lengths: Value | None = None,
+    heads: tuple[int, int] | None = None,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    causal: bool = False,
+    left: int = -1,
+    right: int = -1,
+    precision: str | None = None,
+    shown: Stage | None = None,
+) -> tuple[Value, Value, Value, Value | None]:
+    """Values summed by the softmax of queries times keys; the result, the keys and the values that it read, and the
+    stage `shown` of the scores.
+
+    `query` is (batch, query heads, queries, size), `key` (batch, key heads, keys, size), `value` (batch, key heads,
+    keys, width), and the result (batch, query heads, queries, width). With `heads`, the numbers of query and of key
+    heads, these four are (batch, length, heads * size) instead. `past_key` and `past_value` come before the keys and
+    values. `mask` broadcasts to (batch, query heads, queries, keys); `lengths` (batch,) are numbers of valid keys.
+
+    `scale` is by default one over the root of the head size; a `softcap` of 0 is none; `left` and `right` are how far
+    from its position a query sees, -1 for any distance; `precision` is by default the dtype of the queries."""
+    dtype = query.dtype
+    if heads is not None:
+        query = _split_heads(ctx, query, heads[0])
+        key, value = _split_heads(ctx, key, heads[1]), _split_heads(ctx, value, heads[1])
+    offset: IntExpr = 0 if past_key is None else past_key.shape[2]
+    if past_key is not None and past_value is not None:
+        key, value = concat(ctx, [past_key, key], 2), concat(ctx, [past_value, value], 2)
+    if lengths is not None:
+        require_equal(ctx, "the batches of the queries and of the key lengths differ", query.shape[0], lengths.shape[0])
+    factor = _factor(query, scale)
+    early = factor if dtype == "float16" else None
+    late = None if dtype == "float16" else factor
+    rounded = compute_dtype(dtype) if is_narrow_float(dtype) else dtype
+    rule = _Scores(rounded, late, softcap, causal, left, right, offset, mask, lengths)
+    products = _products(ctx, query, key, early)
+    if mask is not None:
+        _check_mask(ctx, mask, products)
+    scores = _masked(ctx, products, rule)
+    weights = cast(ctx, _softmax(ctx, scores, precision or dtype), dtype, free=True)
+    y = matmul(ctx, weights, _for_heads(ctx, value, weights.shape[1]))
+    if heads is not None:
+        batch, count, rows, size = y.shape
+        y = ctx.reshape(transpose(ctx, y, [0, 2, 1, 3]), (batch, rows, count * size))
+    if shown is None:
+        return y, key, value, None
+    stages: Mapping[Stage, Callable[[], Value]] = {
+        "scaled": lambda: elementwise(ctx, "scaled", lambda x: _scaled(x, rule), products),
+        "capped": lambda: elementwise(ctx, "capped", lambda x: _capped(_scaled(x, rule), rule), products),
+        "masked": lambda: scores,
+        "weights": lambda: weights,
+    }
+    return y, key, value, ctx.cast(stages[shown](), dtype)
 
 
-def split_heads(ctx: Context, x: Value, heads: int) -> Value:
+def _factor(query: Value, scale: float | None) -> ir.Expr:
+    """What products are multiplied by."""
+    dtype, size = compute_dtype(query.dtype), query.shape[3]
+    if scale is not None:
+        return tirx.const(scale, dtype)
+    return tirx.const(size**-0.5, dtype) if is_plain(size) else tirx.const(1, dtype) / tirx.sqrt(tirx.Cast(dtype, size))
+
+
+def _products(ctx: Context, query: Value, key: Value, factor: ir.Expr | None) -> Value:
+    """(batch, query heads, queries, keys): each query times each key, both scaled by the root of `factor` first."""
+    if factor is not None:
+        root, dtype = tirx.sqrt(factor), query.dtype
+        query = elementwise(ctx, "scaled_query", lambda x: x * _rounded(root, dtype), query)
+        key = elementwise(ctx, "scaled_key", lambda x: x * _rounded(root, dtype), key)
+    product = wide_matmul if is_narrow_float(query.dtype) else matmul
+    return product(ctx, query, transpose(ctx, _for_heads(ctx, key, query.shape[1]), [0, 1, 3, 2]))
+
+
+def _split_heads(ctx: Context, x: Value, heads: int) -> Value:
     """(batch, length, heads * size) as (batch, heads, length, size)."""
     batch, length, width = x.shape
     size = ctx.simplify(floor_div(width, heads))
@@ -80,7 +163,7 @@ def split_heads(ctx: Context, x: Value, heads: int) -> Value:
     return transpose(ctx, ctx.reshape(x, (batch, length, heads, size)), [0, 2, 1, 3])
 
 
-def shared_of(ctx: Context, x: Value, q_heads: IntExpr) -> Value:
+def _for_heads(ctx: Context, x: Value, q_heads: IntExpr) -> Value:
     """Keys or values for every query head: several that follow each other share a head of `x`."""
     batch, kv_heads, length, size = x.shape
     if ctx.equal(q_heads, kv_heads):
@@ -95,25 +178,25 @@ def shared_of(ctx: Context, x: Value, q_heads: IntExpr) -> Value:
     return ctx.kernel("shared", build, x, dtype=x.dtype)
 
 
-def rounded_of(value: ir.Expr, dtype: str) -> ir.Expr:
+def _rounded(value: ir.Expr, dtype: str) -> ir.Expr:
     """A computed number rounded to `dtype`, to go on computing with."""
     if dtype == "float16":
         return tirx.Cast("float32", tirx.Cast("float16", value))
     return decode(store(value, dtype), dtype) if is_narrow_float(dtype) else value
 
 
-def scaled_of(product: ir.Expr, rule: Scores) -> ir.Expr:
+def _scaled(product: ir.Expr, rule: _Scores) -> ir.Expr:
     return product if rule.scale is None else product * rule.scale
 
 
-def capped_of(score: ir.Expr, rule: Scores) -> ir.Expr:
+def _capped(score: ir.Expr, rule: _Scores) -> ir.Expr:
     if not rule.softcap > 0:
         return score
     cap = tirx.const(rule.softcap, str(score.ty.dtype))
-    return rounded_of(rounded_of(tirx.tanh(rounded_of(score / cap, rule.dtype)), rule.dtype) * cap, rule.dtype)
+    return _rounded(_rounded(tirx.tanh(_rounded(score / cap, rule.dtype)), rule.dtype) * cap, rule.dtype)
 
 
-def masked(ctx: Context, products: Value, rule: Scores) -> Value:
+def _masked(ctx: Context, products: Value, rule: _Scores) -> Value:
     """Scores, minus infinity for closed keys, in the dtype that products are computed in."""
     operands = [v for v in (products, rule.mask, rule.lengths) if v is not None]
     dtype = compute_dtype(products.dtype)
@@ -125,12 +208,12 @@ def masked(ctx: Context, products: Value, rule: Scores) -> Value:
         lengths = None if rule.lengths is None else next(rest)
 
         def score(*index: ir.Expr) -> ir.Expr:
-            value = capped_of(scaled_of(load(tensors[0], products.dtype, index), rule), rule)
+            value = _capped(_scaled(load(tensors[0], products.dtype, index), rule), rule)
             conditions = _positions_open(rule, lengths, index, products.shape[2])
             if mask is not None:
                 added, is_open = _mask_at(ctx, mask, products.shape, index)
                 conditions.append(is_open)
-                value = value if added is None else rounded_of(value + tirx.Cast(dtype, added), rule.dtype)
+                value = value if added is None else _rounded(value + tirx.Cast(dtype, added), rule.dtype)
             is_open = all_of(conditions)
             return value if is_open is True else tirx.Select(truth(is_open), value, closed)
 
@@ -140,7 +223,7 @@ def masked(ctx: Context, products: Value, rule: Scores) -> Value:
 
 
 def _positions_open(
-    rule: Scores, lengths: te.Tensor | None, index: Sequence[ir.Expr], rows: IntExpr
+    rule: _Scores, lengths: te.Tensor | None, index: Sequence[ir.Expr], rows: IntExpr
 ) -> list[Condition]:
     """What the causal frontier, the window and the valid length demand of a key."""
     batch, _, row, column = index
@@ -159,7 +242,7 @@ def _positions_open(
     return conditions
 
 
-def check_mask(ctx: Context, mask: Value, products: Value) -> None:
+def _check_mask(ctx: Context, mask: Value, products: Value) -> None:
     """Demand that the mask has a row for every query."""
     if not 1 <= mask.rank <= products.rank:
         raise Unsupported(f"an attention mask of rank {mask.rank}")
@@ -186,7 +269,7 @@ def _mask_at(
     return element, element != lowest(str(element.ty.dtype))
 
 
-def softmax_of(ctx: Context, scores: Value, precision: str) -> Value:
+def _softmax(ctx: Context, scores: Value, precision: str) -> Value:
     """Softmax over the last axis; a row of nothing but minus infinity becomes zeros. Exponentials and their sums are
     rounded to `precision`, the result is what that computes in."""
     dtype = compute_dtype(precision)
@@ -202,7 +285,7 @@ def softmax_of(ctx: Context, scores: Value, precision: str) -> Value:
         def power(*i: ir.Expr) -> ir.Expr:
             top = highest(*i[:-1])
             below = x(*i) - tirx.Select(top == least, tirx.const(0, dtype), top)
-            return store(tirx.exp(rounded_of(below, precision)), precision)
+            return store(tirx.exp(_rounded(below, precision)), precision)
 
         powers = compute((*outer, keys), power, name="powers")
         total = compute(outer, lambda *i: te.sum(load(powers, precision, [*i, k2]), axis=k2), name="total")

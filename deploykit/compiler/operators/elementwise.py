@@ -1,7 +1,9 @@
-"""Elementwise operators of one operand: mathematical functions, rounding, tests for special values, Clip.
+"""Elementwise operators of one operand: mathematical functions, tests for special values, Clip; and what functions of
+an element are made of (`like`, `factor`).
 
-Functions are computed in the operand's dtype, float16 and narrower in float32. `Round` takes ties to the even
-neighbour. The sign of zero is zero, that of NaN is NaN; NaN is not clipped.
+`broadcast.elementwise` makes an operator of a function of an element; those that TVM does not have stand here. They are
+computed in the operand's dtype, float16 and narrower in float32. The sign of zero is zero, that of NaN is NaN; NaN is
+not clipped. (Source: ONNX operators Abs, Neg, Sign, Reciprocal, Sigmoid, IsNaN, IsInf, Clip.)
 """
 
 from __future__ import annotations
@@ -41,21 +43,49 @@ def unfolded_zero(dtype: str, value: float = 0.0) -> ir.Expr:
     return negative if math.copysign(1, value) < 0 else tirx.abs(negative)
 
 
-def is_unsigned(x: ir.Expr) -> bool:
-    return str(x.ty.dtype).startswith("uint")
+def absolute(x: ir.Expr) -> ir.Expr:
+    return x if _is_unsigned(x) else tirx.abs(x)
 
 
-def sign_of(x: ir.Expr) -> ir.Expr:
-    below = x if is_unsigned(x) else tirx.Select(x < like(x, 0), like(x, -1), x)
+def negative(x: ir.Expr) -> ir.Expr:
+    return -x if is_float(x) else like(x, 0) - x
+
+
+def sign(x: ir.Expr) -> ir.Expr:
+    below = x if _is_unsigned(x) else tirx.Select(x < like(x, 0), like(x, -1), x)
     return tirx.Select(x > like(x, 0), like(x, 1), below)
+
+
+def reciprocal(x: ir.Expr) -> ir.Expr:
+    return like(x, 1) / x
+
+
+def _is_unsigned(x: ir.Expr) -> bool:
+    return str(x.ty.dtype).startswith("uint")
 
 
 def sigmoid(x: ir.Expr) -> ir.Expr:
     return like(x, 1) / (like(x, 1) + tirx.exp(-x))
 
 
-def clip_of(ctx: Context, x: Value, minimum: Value | None, maximum: Value | None) -> Value:
-    """The maximum wins when it is below the minimum."""
+def is_nan(ctx: Context, x: Value) -> Value:
+    """Truth values: where `x` is not a number."""
+    return elementwise(ctx, "isnan", tirx.isnan, x, dtype="bool")
+
+
+def is_inf(ctx: Context, x: Value, *, positive: bool = True, negative: bool = True) -> Value:
+    """Truth values: where `x` is infinity, of the signs that are asked for."""
+    wanted = [infinity for asked, infinity in ((positive, np.inf), (negative, -np.inf)) if asked]
+
+    def function(v: ir.Expr) -> ir.Expr:
+        return tirx.any(tirx.const(False, "bool"), *(tirx.EQ(v, like(v, infinity)) for infinity in wanted))
+
+    return elementwise(ctx, "isinf", function, x, dtype="bool")
+
+
+def clip(ctx: Context, x: Value, minimum: Value | None, maximum: Value | None) -> Value:
+    """`x` within scalars of its dtype; the maximum wins when it is below the minimum. Of an inexact `x`, the result
+    knows what was clipped where both are constants."""
     limits = [(limit, bound) for limit, bound in ((tirx.max, minimum), (tirx.min, maximum)) if bound is not None]
     if not limits:
         return x
@@ -67,11 +97,8 @@ def clip_of(ctx: Context, x: Value, minimum: Value | None, maximum: Value | None
 
     y = elementwise(ctx, "clip", function, x, *(bound for _, bound in limits))
     ends = [_single(bound, end) for bound, end in ((minimum, -np.inf), (maximum, np.inf))]
-    return (
-        y
-        if None in ends or not y.inexact
-        else replace(y, clipped=Clipped(x, *(float(end) for end in ends if end is not None)))
-    )
+    known = [end for end in ends if end is not None]
+    return replace(y, clipped=Clipped(x, *known)) if y.inexact and len(known) == len(ends) else y
 
 
 def _single(bound: Value | None, default: float) -> float | None:

@@ -3,6 +3,7 @@
 Every product is a `relax.matmul`. float16 and bfloat16 are accumulated in float32; the scales and the addend of Gemm
 are one kernel that a later stage fuses into the product. Products of dequantised operands are integer ones where they
 can be (`dequantized`). Batch sizes whose broadcast cannot be proved are expanded first.
+(Source: ONNX operators MatMul, Gemm.)
 """
 
 from __future__ import annotations
@@ -13,13 +14,53 @@ from tvm import ir, relax, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators.broadcast import broadcast_shapes, compute_dtype
+from deploykit.compiler.operators.broadcast import broadcast_shapes, broadcasts_to, compute_dtype, elementwise
 from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.dequantized import quantized_matmul
 from deploykit.compiler.operators.elementwise import factor, like
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.integers import equal
 from deploykit.compiler.operators.joining import repeated
+from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.value import Value
+
+
+def matrix_product(ctx: Context, a: Value, b: Value) -> Value:
+    """`matmul`, as an integer product where both operands were dequantised and it can be one."""
+    exact = quantized_matmul(ctx, a, b)
+    return matmul(ctx, a, b) if exact is None else exact
+
+
+def gemm(
+    ctx: Context,
+    a: Value,
+    b: Value,
+    c: Value | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> Value:
+    """`alpha * a @ b + beta * c` of matrices, `a` and `b` transposed first where asked for; `c` broadcasts to the
+    product. It is an integer product where both matrices were dequantised and it can be one.
+
+    Raises `Unsupported` for operands of another rank."""
+    if a.rank != 2 or b.rank != 2:
+        raise Unsupported(f"operands of rank {a.rank} and {b.rank}; both must be matrices")
+    dtype = a.dtype
+    if transpose_a:
+        a = transpose(ctx, a, [1, 0])
+    if transpose_b:
+        b = transpose(ctx, b, [1, 0])
+    exact = quantized_matmul(ctx, a, b)
+    product = wide_matmul(ctx, a, b) if exact is None else exact
+    if c is not None and beta != 0.0:
+        ctx.require(broadcasts_to(c.shape, product.shape), "the addend of Gemm does not broadcast to the product")
+        return elementwise(ctx, "gemm", lambda x, y: _combined(x, y, alpha, beta), product, c, dtype=dtype)
+    if alpha != 1.0:
+        return elementwise(ctx, "gemm", lambda x: _combined(x, None, alpha, beta), product, dtype=dtype)
+    return ctx.cast(product, dtype)
 
 
 def matmul(ctx: Context, a: Value, b: Value) -> Value:
@@ -51,13 +92,13 @@ def _expand_batch(ctx: Context, x: Value, batch: Sequence[IntExpr]) -> Value:
     return repeated(ctx, x, (*target, *x.shape[-2:]))
 
 
-def combine(x: ir.Expr, y: ir.Expr | None, alpha: float, beta: float) -> ir.Expr:
+def _combined(x: ir.Expr, y: ir.Expr | None, alpha: float, beta: float) -> ir.Expr:
     """`alpha * x + beta * y`, of which a `beta` of 0 leaves `y` out; with fractional scales, integers are combined in
     float64 and truncated."""
     dtype = str(x.ty.dtype)
     if not dtype.startswith("float") and not (alpha.is_integer() and beta.is_integer()):
         wide = [v if v is None else tirx.Cast("float64", v) for v in (x, y)]
-        return tirx.Cast(dtype, combine(wide[0], wide[1], alpha, beta))
+        return tirx.Cast(dtype, _combined(wide[0], wide[1], alpha, beta))
     scaled = x if alpha == 1.0 else x * factor(x, alpha)
     if y is None or beta == 0.0:
         return scaled

@@ -1,6 +1,6 @@
-"""Softmax, LogSoftmax and Hardmax along one axis.
+"""Softmax, LogSoftmax and Hardmax along one axis, counted from the front.
 
-Before opset 13 the input is taken as a matrix: all axes from `axis` on are one.
+Computed in float32, of float64 in float64. (Source: ONNX operators Softmax, LogSoftmax, Hardmax, opset 13.)
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from tvm import tirx
 
 from deploykit.compiler.operators.broadcast import compute_dtype, elementwise
 from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.elementwise import absolute
 from deploykit.compiler.operators.integers import is_plain, maximum
 from deploykit.compiler.operators.reduce_axes import (
     MAXIMUM,
@@ -32,7 +33,6 @@ from deploykit.compiler.operators.reductions import (
 )
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.elementwise import UNARY
 from deploykit.frontends.onnx.ops.layout import axes_operand
 from deploykit.frontends.onnx.registry import operator
 
@@ -42,7 +42,7 @@ _REDUCTIONS: Mapping[str, Reduction] = {
     "ReduceMax": Reduction(MAXIMUM, number),
     "ReduceMin": Reduction(MINIMUM, number),
     "ReduceProd": Reduction(PRODUCT),
-    "ReduceL1": Reduction(SUM, UNARY["Abs"]),
+    "ReduceL1": Reduction(SUM, absolute),
     "ReduceL2": Reduction(SUM, lambda v: real(v) * real(v), lambda total, _: tirx.sqrt(total)),
     "ReduceLogSum": Reduction(SUM, real, lambda total, _: tirx.log(total)),
     "ReduceSumSquare": Reduction(SUM, lambda v: v * v),

@@ -1,4 +1,5 @@
-"""ONNX: Softmax, LogSoftmax, Hardmax (`compiler.operators.softmax`)."""
+"""ONNX: Softmax, LogSoftmax, Hardmax (`compiler.operators.softmax`). Before opset 13 the input is taken as a matrix:
+all axes from `axis` on are one."""
 
 from __future__ import annotations
 
