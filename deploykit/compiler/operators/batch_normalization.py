@@ -1,6 +1,7 @@
 """BatchNormalization: with stored statistics, or with those of the batch in training mode.
 
-Constant statistics and parameters are folded into one scale and one shift a channel.
+Constant statistics and parameters are folded into one scale and one shift a channel. Data is (N, C, ...); scale, shift,
+mean and variance are (C,). (Source: ONNX operator BatchNormalization, opset 15.)
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from deploykit.compiler.operators.sizes import checked_reshape
 from deploykit.compiler.operators.value import Value
 
 
-def normalise(
-    ctx: Context, x: Value, scale: Value, shift: Value, mean: Value, variance: Value, epsilon: float
+def batch_normalization(
+    ctx: Context, x: Value, scale: Value, shift: Value, *, mean: Value, variance: Value, epsilon: float
 ) -> Value:
+    """`(x - mean) / sqrt(variance + epsilon) * scale + shift`."""
     channels = (x.shape[1] if x.rank > 1 else 1, *[1] * (x.rank - 2))
     arrays = [v.array for v in (scale, shift, mean, variance)]
     if all(a is not None for a in arrays) and x.dtype in ("float32", "float64"):
@@ -37,7 +39,25 @@ def normalise(
     )
 
 
-def statistics_of(ctx: Context, x: Value, dtype: str) -> tuple[Value, Value]:
+def batch_normalization_in_training(
+    ctx: Context, x: Value, scale: Value, shift: Value, *, mean: Value, variance: Value, epsilon: float, momentum: float
+) -> tuple[Value, Value, Value]:
+    """`batch_normalization` by the mean and the population variance of the batch, and the running ones: `mean` and
+    `variance` times `momentum`, plus those of the batch times the rest."""
+    batch_mean, batch_variance = _statistics(ctx, x, mean.dtype)
+
+    def running(old: ir.Expr, new: ir.Expr) -> ir.Expr:
+        return old * momentum + new * (1.0 - momentum)
+
+    y = batch_normalization(ctx, x, scale, shift, mean=batch_mean, variance=batch_variance, epsilon=epsilon)
+    return (
+        y,
+        elementwise(ctx, "running_mean", running, mean, batch_mean),
+        elementwise(ctx, "running_variance", running, variance, batch_variance),
+    )
+
+
+def _statistics(ctx: Context, x: Value, dtype: str) -> tuple[Value, Value]:
     """Mean and population variance over all axes but the channels."""
     wide = compute_dtype(dtype)
     others = [n for i, n in enumerate(x.shape) if i != 1]

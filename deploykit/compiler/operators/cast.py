@@ -1,7 +1,8 @@
-"""Conversion between dtypes: Cast, CastLike, BitCast.
+"""Conversion between dtypes: Cast, BitCast.
 
 What a number becomes in another dtype is said in `conversion`. `saturate` and `round_mode` concern the float8
 formats. BitCast keeps the bits; both dtypes must have the same width.
+(Source: ONNX operators Cast, BitCast.)
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from onnx import numpy_helper
-from tvm import ir, te
+from tvm import ir, te, tirx
 
-from deploykit.compiler.dtypes import numpy_dtype
+from deploykit.compiler.dtypes import numpy_dtype, storage_dtype
 from deploykit.compiler.operators.anchors.attention import ROUNDED
 from deploykit.compiler.operators.broadcast import load
 from deploykit.compiler.operators.conversion import convert
+from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute
 from deploykit.compiler.operators.value import Value, constant, known
 
@@ -53,6 +55,28 @@ def cast(
     return replace(result, narrow=value) if (value.dtype, dtype) == ("int32", "int64") else result
 
 
+def bit_cast(ctx: Context, x: Value, dtype: str) -> Value:
+    """The bits of `x` as elements of another dtype.
+
+    Raises `Unsupported` for one of another width."""
+    if _width(x.dtype) != _width(dtype):
+        raise Unsupported(f"{x.dtype} has {_width(x.dtype)} bits an element and {dtype} {_width(dtype)}")
+
+    def build(t: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            bits = tirx.Cast("uint8", t(*index)) if x.dtype == "bool" else t(*index)
+            if dtype == "bool":
+                return convert(bits, "bool")
+            if _width(dtype) < 8:
+                return convert(bits, dtype) if "int" in dtype else convert(bits, "uint4")
+            target = storage_dtype(dtype)
+            return bits if str(bits.ty.dtype) == target else tirx.reinterpret(target, bits)
+
+        return compute(x.shape, element, name="bitcast")
+
+    return ctx.kernel("bitcast", build, x, dtype=dtype)
+
+
 def cast_array(array: np.ndarray, dtype: str, *, saturate: bool = True, round_mode: str = "up") -> np.ndarray:
     """ONNX `Cast` of a constant."""
     target = numpy_dtype(dtype)
@@ -68,7 +92,7 @@ def _is_float(dtype: str) -> bool:
     return dtype in ("float16", "bfloat16", "float32")
 
 
-def width_of(dtype: str) -> int:
+def _width(dtype: str) -> int:
     """Bits of one element; a bool has 8."""
     digits = re.search(r"\d+", dtype)
     return int(digits.group()) if digits else 8

@@ -2,7 +2,7 @@
 
 `relax.nn.conv{1,2,3}d` takes padding that is known at import; anything else becomes a kernel that pads, then a
 convolution without padding. float16 is accumulated, and has its bias added, in float32. Convolutions of dequantised
-operands are integer ones where they can be (`dequantized`).
+operands are integer ones where they can be (`dequantized`). (Source: ONNX operator Conv.)
 """
 
 from __future__ import annotations
@@ -15,12 +15,32 @@ from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.operators.broadcast import compute_dtype, elementwise
 from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.dequantized import quantized_conv
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.integers import equal
 from deploykit.compiler.operators.value import Value
-from deploykit.compiler.operators.windows import pad, window_count
+from deploykit.compiler.operators.windows import Windows, pad, window_count
 
 _CONVOLUTIONS = {1: relax.op.nn.conv1d, 2: relax.op.nn.conv2d, 3: relax.op.nn.conv3d}
+
+
+def convolution(ctx: Context, x: Value, w: Value, bias: Value | None, windows: Windows, *, group: int = 1) -> Value:
+    """Convolution of `x` (N, C, ...) with `w` (M, C / group, ...) over `windows`, plus `bias` (M,), in the dtype of
+    `x`; as one of integers where both operands were dequantised and it can be one."""
+    exact = quantized_conv(ctx, x, w, bias, windows, group)
+    if exact is not None:
+        return exact
+    y = conv(
+        ctx,
+        x,
+        w,
+        strides=windows.strides,
+        pads=(*windows.before, *windows.after),
+        dilations=windows.dilations,
+        group=group,
+        counts=windows.counts,
+    )
+    return add_bias(ctx, y, bias, x.dtype)
 
 
 def conv(

@@ -17,7 +17,7 @@ ML = "ai.onnx.ml"
 """The domain of classical models."""
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")
-_SAME: Mapping[str, sliding.Same] = {"SAME_UPPER": "SAME_UPPER", "SAME_LOWER": "SAME_LOWER"}
+SAME: Mapping[str, sliding.Same] = {"SAME_UPPER": "SAME_UPPER", "SAME_LOWER": "SAME_LOWER"}
 
 
 def windows(
@@ -28,8 +28,8 @@ def windows(
     strides, dilations = axis_attribute(node, "strides", rank, 1), axis_attribute(node, "dilations", rank, 1)
     automatic = node.choice("auto_pad", AUTO_PADS, "NOTSET")
     pads: Sequence[int] | sliding.Same
-    if automatic in _SAME:
-        pads = _SAME[automatic]
+    if automatic in SAME:
+        pads = SAME[automatic]
     else:
         pads = [0] * (2 * rank) if automatic == "VALID" else axis_attribute(node, "pads", 2 * rank, 0)
     return sliding.windows(ctx, sizes, kernel, strides, dilations, pads, ceil_mode=ceil_mode)

@@ -1,0 +1,120 @@
+"""Transposed convolution: ConvTranspose.
+
+Per spatial axis the full result has `(n - 1) * stride + (kernel - 1) * dilation + 1` elements, of which the output is
+a stretch that starts at the padding before; it may reach past the end, where it is zero. A stretch known at import
+goes into the attributes of `relax.nn.conv{1,2,3}d_transpose`; another one is cut out of the full result by a kernel.
+
+* `pads` and `extra` (elements past the end) give the stretch directly;
+* `sizes`, or `SAME_UPPER` and `SAME_LOWER` in the place of `pads`, which stand for `n * stride`, give its size, and the
+  rest of the full result (with `extra`) is split in two halves, of which the larger comes last for `SAME_UPPER` and
+  first otherwise.
+
+(Source: ONNX operator ConvTranspose.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tvm import relax
+
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.dtypes import storage_dtype
+from deploykit.compiler.operators.broadcast import compute_dtype
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.conv import add_bias
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.integers import equal, is_plain, maximum
+from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.windows import check_reach, pad, split
+
+if TYPE_CHECKING:
+    from deploykit.compiler.operators.windows import Same
+
+_TRANSPOSES = {
+    1: relax.op.nn.conv1d_transpose,
+    2: relax.op.nn.conv2d_transpose,
+    3: relax.op.nn.conv3d_transpose,
+}
+
+
+def conv_transpose(
+    ctx: Context,
+    x: Value,
+    w: Value,
+    bias: Value | None = None,
+    *,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads: Sequence[int] | Same,
+    extra: Sequence[int],
+    sizes: Sequence[int] | None = None,
+    group: int = 1,
+) -> Value:
+    """Transposed convolution of `x` (N, C, ...) with `w` (C, M / group, ...) plus `bias` (M,), in the dtype of `x`.
+
+    `pads` is all the starts, then all the ends; the other sequences have one entry a spatial axis. With `sizes`, those
+    of the result, `pads` says only how the rest is split.
+    Raises `Unsupported` for other than one to three spatial axes."""
+    rank = x.rank - 2
+    if rank not in _TRANSPOSES:
+        raise Unsupported(f"a convolution over {rank} spatial axes")
+    ctx.require(equal(x.shape[1], w.shape[0]), "the data has {} channels, the weights fit {}", x.shape[1], w.shape[0])
+    check_reach(w.shape[2:], strides, dilations, () if isinstance(pads, str) else pads)
+    full = [
+        ctx.simplify((n - 1) * s + (k - 1) * d + 1)
+        for n, k, s, d in zip(x.shape[2:], w.shape[2:], strides, dilations, strict=True)
+    ]
+    starts, shape = _stretch(ctx, x.shape[2:], full, strides, pads, extra, sizes)
+    dropped = [ctx.simplify(f - b - n) for f, b, n in zip(full, starts, shape, strict=True)]
+    dtype = x.dtype
+    wide = compute_dtype(dtype)
+    if wide != storage_dtype(dtype) and dtype != "float16":
+        x, w = ctx.cast(x, wide), ctx.cast(w, wide)
+    fixed = all(
+        is_plain(b) and b >= 0 and is_plain(e) and e > -s for b, e, s in zip(starts, dropped, strides, strict=True)
+    )
+    ends = [e for e in dropped if is_plain(e)]
+    product = _TRANSPOSES[rank](
+        ctx.tensor(x),
+        ctx.tensor(w),
+        strides=list(strides),
+        padding=[*starts, *(max(e, 0) for e in ends)] if fixed else [0] * (2 * rank),
+        output_padding=[max(-e, 0) for e in ends] if fixed else [0] * rank,
+        dilation=list(dilations),
+        groups=group,
+        out_dtype=wide,
+    )
+    channels = ctx.simplify(w.shape[1] * group)
+    y = ctx.bind(product, wide, (x.shape[0], channels, *(shape if fixed else full)))
+    if not fixed:
+        y = pad(ctx, y, [ctx.simplify(0 - b) for b in starts], shape)
+    return add_bias(ctx, y, bias, dtype)
+
+
+def _stretch(
+    ctx: Context,
+    inputs: Sequence[IntExpr],
+    full: Sequence[IntExpr],
+    strides: Sequence[int],
+    pads: Sequence[int] | Same,
+    extra: Sequence[int],
+    wanted: Sequence[int] | None,
+) -> tuple[list[IntExpr], list[IntExpr]]:
+    """Start and size of the output within the full result, per axis."""
+    rank = len(full)
+    sizes: list[IntExpr]
+    if wanted is not None:
+        sizes = list(wanted)
+    elif isinstance(pads, str):
+        sizes = [ctx.simplify(n * s) for n, s in zip(inputs, strides, strict=True)]
+    else:
+        starts, ends = pads[:rank], pads[rank:]
+        sizes = [ctx.simplify(f + o - b - e) for f, o, b, e in zip(full, extra, starts, ends, strict=True)]
+        for axis, size in enumerate(sizes):
+            ctx.require(size >= 0, f"spatial axis {axis} of size {{}} is too small", inputs[axis])
+        return list(starts), sizes
+    rest = [ctx.simplify(maximum(f + o - n, 0)) for f, o, n in zip(full, extra, sizes, strict=True)]
+    halves, _ = split(ctx, rest, lower=pads != "SAME_UPPER")
+    return halves, sizes
