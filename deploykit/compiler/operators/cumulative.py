@@ -2,20 +2,68 @@
 
 The axis is an operand; one that is computed at run time gives loops over data dims. `exclusive` leaves out an
 element's own value, `reverse` runs from the end. Totals of float16 are kept in float32.
+(Source: ONNX operators CumSum, CumProd.)
 """
 
 from __future__ import annotations
 
-from tvm import ir
+from collections.abc import Callable
+
+from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.dtypes import storage_dtype
+from deploykit.compiler.operators.broadcast import compute_dtype, load, store
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.integers import equal, from_end, is_plain, less, select
+from deploykit.compiler.operators.imperative import Array, Code, imperative
+from deploykit.compiler.operators.integers import equal, expr, from_end, is_plain, less, select
 from deploykit.compiler.operators.value import Value
 
 
-def around(ctx: Context, x: Value, operand: Value) -> tuple[IntExpr, IntExpr, IntExpr]:
+def cumulative_sum(ctx: Context, x: Value, axis: Value, *, exclusive: bool = False, reverse: bool = False) -> Value:
+    """Running sums of `x` along `axis`, an integer that may count from the end."""
+    return _running(ctx, "cumsum", x, axis, 0, lambda a, b: a + b, exclusive=exclusive, reverse=reverse)
+
+
+def cumulative_product(ctx: Context, x: Value, axis: Value, *, exclusive: bool = False, reverse: bool = False) -> Value:
+    """Running products of `x` along `axis`, an integer that may count from the end."""
+    return _running(ctx, "cumprod", x, axis, 1, lambda a, b: a * b, exclusive=exclusive, reverse=reverse)
+
+
+def _running(
+    ctx: Context,
+    name: str,
+    x: Value,
+    axis: Value,
+    identity: int,
+    combine: Callable[[ir.Expr, ir.Expr], ir.Expr],
+    *,
+    exclusive: bool,
+    reverse: bool,
+) -> Value:
+    outer, length, inner = _around(ctx, x, axis)
+    total = ctx.product(x.shape)
+
+    def scan(code: Code, source: Array, target: Array) -> None:
+        with code.loop("o", outer) as o, code.loop("i", inner) as i:
+            running = code.cell("running", tirx.const(identity, compute_dtype(x.dtype)))
+            with code.loop("k", length) as k:
+                at = (o * length + (expr(length) - 1 - k if reverse else k)) * inner + i
+                before = running.value
+                if exclusive:
+                    target[at] = store(before, x.dtype)
+                running.value = combine(before, load(source, x.dtype, [at]))
+                if not exclusive:
+                    target[at] = store(running.value, x.dtype)
+
+    def build(t: te.Tensor) -> list[te.Tensor]:
+        return imperative(name, [t], [((total,), storage_dtype(x.dtype))], scan)
+
+    return ctx.reshape(ctx.kernel(name, build, ctx.reshape(x, (total,)), dtype=x.dtype), x.shape)
+
+
+def _around(ctx: Context, x: Value, operand: Value) -> tuple[IntExpr, IntExpr, IntExpr]:
     """How many elements are before, along and after the axis."""
     if x.rank == 0:
         raise Unsupported("a scalar has no axis to run along")

@@ -14,14 +14,54 @@ from tvm import ir, te, tirx
 from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.operators.broadcast import load, store
 from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.conv import add_bias
+from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.integers import floor_div
+from deploykit.compiler.operators.integers import equal, floor_div
+from deploykit.compiler.operators.matmul import wide_matmul
 from deploykit.compiler.operators.sampling import inside, linear, near
+from deploykit.compiler.operators.sizes import require_equal
 from deploykit.compiler.operators.value import Value
 from deploykit.compiler.operators.windows import Windows
 
 
-def samples_of(ctx: Context, shape: Windows, x: Value, offset: Value, mask: Value | None, offset_groups: int) -> Value:
+def deform_conv(
+    ctx: Context,
+    x: Value,
+    w: Value,
+    offset: Value,
+    bias: Value | None = None,
+    mask: Value | None = None,
+    *,
+    windows: Windows,
+    group: int = 1,
+    offset_groups: int = 1,
+) -> Value:
+    """Convolution of `x` (N, C, h, w) with `w` (M, C / group, *taps) plus `bias` (M,) over `windows`.
+
+    `offset` is (N, offset_groups * taps * 2, *windows), `mask` (N, offset_groups * taps, *windows): each group of
+    offsets is for as many channels. Raises `Unsupported` for other than two spatial axes."""
+    if x.rank != 4:
+        raise Unsupported(f"a deformable convolution over {x.rank - 2} spatial axes")
+    for moves, per_tap, what in ((offset, 2, "offsets"), (mask, 1, "masks")):
+        if moves is None:
+            continue
+        require_equal(ctx, f"the batches of the data and of the {what} differ", x.shape[0], moves.shape[0])
+        channels = ctx.product([*windows.kernel, offset_groups * per_tap])
+        require_equal(ctx, f"the {what} do not fit the window", moves.shape[1], channels)
+        for axis, count in enumerate(windows.counts):
+            require_equal(ctx, f"the {what} do not fit the windows", moves.shape[2 + axis], count)
+    batch, outputs = x.shape[0], w.shape[0]
+    depth, places = ctx.product(w.shape[1:]), ctx.product(windows.counts)
+    ctx.require(equal(x.shape[1], w.shape[1] * group), "{} channels do not fit the weights", x.shape[1])
+    samples = _samples(ctx, windows, x, offset, mask, offset_groups)
+    samples = ctx.reshape(samples, (batch, group, depth, places))
+    weights = ctx.reshape(w, (1, group, ctx.simplify(floor_div(outputs, group)), depth))
+    y = ctx.reshape(wide_matmul(ctx, weights, samples), (batch, outputs, *windows.counts))
+    return add_bias(ctx, y, bias, x.dtype)
+
+
+def _samples(ctx: Context, shape: Windows, x: Value, offset: Value, mask: Value | None, offset_groups: int) -> Value:
     """(batch, channels, *taps, *windows)."""
     taps = shape.kernel
     per_group = ctx.simplify(floor_div(x.shape[1], offset_groups))

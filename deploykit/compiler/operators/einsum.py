@@ -2,7 +2,7 @@
 
 Each operand is first reduced to distinct labels that someone else needs (diagonals, sums); then operands are
 contracted from left to right, a pair as one batched matrix product over (kept by both, summed, kept by one); the last
-result is transposed. The dims of `...` are labels too; they broadcast.
+result is transposed. The dims of `...` are labels too; they broadcast. (Source: ONNX operator Einsum, numpy.einsum.)
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from deploykit.compiler.operators.matmul import wide_matmul
 from deploykit.compiler.operators.sizes import require_equal
 from deploykit.compiler.operators.value import Value
 
-ELLIPSIS = "..."
+_ELLIPSIS = "..."
 
 
 @dataclass(frozen=True)
-class Term:
+class _Term:
     """A tensor with a label an axis."""
 
     value: Value
@@ -38,13 +38,15 @@ class Term:
 
 
 def einsum(ctx: Context, equation: str, *operands: Value) -> Value:
-    """numpy.einsum of operands of one dtype, computed in the dtype that sums are kept in."""
+    """numpy.einsum of operands of one dtype, in that dtype, computed in the one that sums are kept in.
+
+    Raises `Unsupported` for an equation that does not fit the operands."""
     inputs, output = parse(equation, [v.rank for v in operands])
     dtype = operands[0].dtype
     wide = compute_dtype(dtype)
-    terms = [Term(ctx.cast(v, wide), labels) for v, labels in zip(operands, inputs, strict=True)]
+    terms = [_Term(ctx.cast(v, wide), labels) for v, labels in zip(operands, inputs, strict=True)]
     terms = [_diagonal(ctx, term) for term in terms]
-    for label in dict.fromkeys(label for term in terms for label in term.labels if not label.startswith(ELLIPSIS)):
+    for label in dict.fromkeys(label for term in terms for label in term.labels if not label.startswith(_ELLIPSIS)):
         first, *others = [term.size(label) for term in terms if label in term.labels]
         for other in others:
             require_equal(ctx, f"the sizes of '{label}' differ", first, other)
@@ -80,22 +82,22 @@ def parse(equation: str, ranks: Sequence[int]) -> tuple[list[tuple[str, ...]], t
 
 
 def _labels(part: str, rank: int, equation: str) -> tuple[str, ...]:
-    dots = rank - len(part.replace(ELLIPSIS, ""))
-    if dots < 0 or (dots and ELLIPSIS not in part):
+    dots = rank - len(part.replace(_ELLIPSIS, ""))
+    if dots < 0 or (dots and _ELLIPSIS not in part):
         raise Unsupported(f"the term '{part}' of the equation '{equation}' for an input of rank {rank}")
-    return _spread(part, tuple(f"{ELLIPSIS}{k}" for k in reversed(range(dots))))
+    return _spread(part, tuple(f"{_ELLIPSIS}{k}" for k in reversed(range(dots))))
 
 
 def _spread(part: str, broadcast: tuple[str, ...]) -> tuple[str, ...]:
-    before, dots, after = part.partition(ELLIPSIS)
+    before, dots, after = part.partition(_ELLIPSIS)
     return (*before, *(broadcast if dots else ()), *after)
 
 
 def _dots(labels: Sequence[str]) -> tuple[str, ...]:
-    return tuple(label for label in labels if label.startswith(ELLIPSIS))
+    return tuple(label for label in labels if label.startswith(_ELLIPSIS))
 
 
-def _diagonal(ctx: Context, term: Term) -> Term:
+def _diagonal(ctx: Context, term: _Term) -> _Term:
     """Each label once: an axis that repeats one runs along with it."""
     labels = tuple(dict.fromkeys(term.labels))
     if labels == term.labels:
@@ -107,10 +109,10 @@ def _diagonal(ctx: Context, term: Term) -> Term:
         shape = [term.size(label) for label in labels]
         return compute(shape, lambda *i: t(*(i[labels.index(label)] for label in term.labels)), name="diagonal")
 
-    return Term(ctx.kernel("diagonal", build, term.value, dtype=term.value.dtype), labels)
+    return _Term(ctx.kernel("diagonal", build, term.value, dtype=term.value.dtype), labels)
 
 
-def _sum_away(ctx: Context, term: Term, needed: set[str]) -> Term:
+def _sum_away(ctx: Context, term: _Term, needed: set[str]) -> _Term:
     """The sum over all labels that are not needed."""
     kept = tuple(label for label in term.labels if label in needed)
     if kept == term.labels:
@@ -125,10 +127,10 @@ def _sum_away(ctx: Context, term: Term, needed: set[str]) -> Term:
 
         return compute([term.size(label) for label in kept], element, name="sum")
 
-    return Term(ctx.kernel("sum", build, term.value, dtype=term.value.dtype), kept)
+    return _Term(ctx.kernel("sum", build, term.value, dtype=term.value.dtype), kept)
 
 
-def _contract(ctx: Context, a: Term, b: Term, needed: set[str]) -> Term:
+def _contract(ctx: Context, a: _Term, b: _Term, needed: set[str]) -> _Term:
     """The product of two terms, summed over what both have and nobody needs."""
     a = _sum_away(ctx, a, needed | set(b.labels))
     b = _sum_away(ctx, b, needed | set(a.labels))
@@ -144,10 +146,10 @@ def _contract(ctx: Context, a: Term, b: Term, needed: set[str]) -> Term:
     right = _arranged(ctx, b, [batch, summed, columns], joint)
     product = wide_matmul(ctx, left, right)
     shape = [*(joint[label] for label in batch), *map(a.size, rows), *map(b.size, columns)]
-    return Term(ctx.reshape(product, shape), (*batch, *rows, *columns))
+    return _Term(ctx.reshape(product, shape), (*batch, *rows, *columns))
 
 
-def _arranged(ctx: Context, term: Term, groups: Sequence[Sequence[str]], joint: dict[str, IntExpr]) -> Value:
+def _arranged(ctx: Context, term: _Term, groups: Sequence[Sequence[str]], joint: dict[str, IntExpr]) -> Value:
     """The term with its axes in the order of `groups`, each group made one axis."""
     order = [label for group in groups for label in group]
     value = transpose(ctx, term.value, [term.labels.index(label) for label in order])
@@ -156,11 +158,11 @@ def _arranged(ctx: Context, term: Term, groups: Sequence[Sequence[str]], joint: 
     return ctx.reshape(value, [ctx.product([sizes[label] for label in group]) for group in groups])
 
 
-def _multiply(ctx: Context, a: Term, b: Term) -> Term:
+def _multiply(ctx: Context, a: _Term, b: _Term) -> _Term:
     """The elementwise product over all labels of both."""
     labels = (*a.labels, *(label for label in b.labels if label not in a.labels))
     left = ctx.reshape(a.value, [*a.value.shape, *([1] * (len(labels) - len(a.labels)))])
     order = sorted(range(len(b.labels)), key=lambda i: labels.index(b.labels[i]))
     aligned = transpose(ctx, b.value, order)
     right = ctx.reshape(aligned, [b.size(label) if label in b.labels else 1 for label in labels])
-    return Term(elementwise(ctx, "product", lambda x, y: x * y, left, right), labels)
+    return _Term(elementwise(ctx, "product", lambda x, y: x * y, left, right), labels)

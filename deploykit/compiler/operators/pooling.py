@@ -2,8 +2,10 @@
 
 Each is a reduction over the window's taps and, where needed, an elementwise finish in the same kernel. Taps outside of
 the data do not count; AveragePool counts those within the padding when `count_include_pad` is set, never those that a
-rounded-up last window has beyond it. A global form has one window, as large as the data. Sums of float16 are kept in
-float32.
+rounded-up last window has beyond it. A global form has one window, as large as the data (`one_window`). Sums of float16
+are kept in float32. Data is (N, C, ...), the result has the same axes.
+
+(Source: ONNX operators MaxPool, AveragePool, LpPool and their global forms.)
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tvm import ir, te, tirx
 
@@ -42,16 +44,43 @@ from deploykit.compiler.operators.windows import Windows
 if TYPE_CHECKING:
     from deploykit.compiler.operators.integers import Condition
 
+Index: TypeAlias = Sequence[ir.Expr]
 
-Index = Sequence[ir.Expr]
 
-
-LARGEST_PRODUCT = 8
+_LARGEST_PRODUCT = 8
 """A greater power of an element is computed by logarithms instead of multiplications."""
 
 
+def max_pool(
+    ctx: Context, x: Value, windows: Windows, *, indices: bool = False, column_major: bool = False
+) -> tuple[Value, Value | None]:
+    """The maxima, and with `indices` where each was found first: its position in the flattened `x`, whose spatial axes
+    count in reverse order for `column_major`. The maximum of no elements is minus infinity, or the least integer."""
+    if not indices:
+        return _maxima(ctx, x, windows), None
+    y = _pool(ctx, x, windows, _highest(x.dtype))
+    return y, _positions(ctx, x, y, windows, column_major=column_major)
+
+
+def average_pool(ctx: Context, x: Value, windows: Windows, *, include_padding: bool = False) -> Value:
+    """The means of what lies in the data, or with `include_padding` in the data and its padding."""
+    return _pool(ctx, x, windows, _average(ctx, x.dtype, windows, include_padding=include_padding))
+
+
+def lp_pool(ctx: Context, x: Value, windows: Windows, order: int) -> Value:
+    """The norms of order `order`. Raises `Unsupported` for an order below 1."""
+    return _pool(ctx, x, windows, _norm(x.dtype, order))
+
+
+def one_window(x: Value) -> Windows:
+    """The only window of a global form."""
+    sizes = tuple(x.shape[2:])
+    ones, zeros = (1,) * len(sizes), (0,) * len(sizes)
+    return Windows(sizes, sizes, strides=ones, dilations=ones, before=zeros, after=zeros, counts=ones)
+
+
 @dataclass(frozen=True)
-class Pool:
+class _Pool:
     """What a pooling makes of a window: `finish(combine(prepare(element) ...), position)`; `nothing` is combined in
     the place of a tap outside of the data."""
 
@@ -62,61 +91,54 @@ class Pool:
     finish: Callable[[ir.Expr, Index], ir.Expr] = lambda total, _: total
 
 
-def max_pool(ctx: Context, x: Value, shape: Windows) -> Value:
+def _maxima(ctx: Context, x: Value, windows: Windows) -> Value:
     """The maxima; of dequantised data, those of what it comes from, as scales are positive."""
-    y = pool(ctx, x, shape, highest(x.dtype))
-    return y if x.quantized is None else replace(y, quantized=x.quantized.moved(lambda v: max_pool(ctx, v, shape)))
+    y = _pool(ctx, x, windows, _highest(x.dtype))
+    return y if x.quantized is None else replace(y, quantized=x.quantized.moved(lambda v: _maxima(ctx, v, windows)))
 
 
-def one_window(x: Value) -> Windows:
-    sizes = tuple(x.shape[2:])
-    ones, zeros = (1,) * len(sizes), (0,) * len(sizes)
-    return Windows(sizes, sizes, strides=ones, dilations=ones, before=zeros, after=zeros, counts=ones)
-
-
-def highest(dtype: str) -> Pool:
-    """The maximum; of no elements it is minus infinity, or the least integer."""
+def _highest(dtype: str) -> _Pool:
     wide = compute_dtype(dtype)
-    return Pool("max_pool", te.comm_reducer(MAXIMUM.combine, MAXIMUM.identity, name="highest"), lowest(wide))
+    return _Pool("max_pool", te.comm_reducer(MAXIMUM.combine, MAXIMUM.identity, name="highest"), lowest(wide))
 
 
-def average(ctx: Context, dtype: str, shape: Windows, *, include_padding: bool) -> Pool:
+def _average(ctx: Context, dtype: str, shape: Windows, *, include_padding: bool) -> _Pool:
     wide = compute_dtype(dtype)
 
     def finish(total: ir.Expr, at: Index) -> ir.Expr:
         counts = [_taps_counted(ctx, shape, axis, i, include_padding) for axis, i in enumerate(at)]
         return total / tirx.Cast(wide, expr(ctx.product(counts)))
 
-    return Pool("average_pool", te.sum, tirx.const(0, wide), finish=finish)
+    return _Pool("average_pool", te.sum, tirx.const(0, wide), finish=finish)
 
 
-def norm(dtype: str, order: int) -> Pool:
+def _norm(dtype: str, order: int) -> _Pool:
     """The norm of order `order` of the elements."""
     wide = compute_dtype(dtype)
     zero = tirx.const(0, wide)
     if order == 1:
-        return Pool("lp_pool", te.sum, zero, tirx.abs)
+        return _Pool("lp_pool", te.sum, zero, tirx.abs)
     if order == 2:
-        return Pool("lp_pool", te.sum, zero, lambda v: v * v, lambda total, _: tirx.sqrt(total))
+        return _Pool("lp_pool", te.sum, zero, lambda v: v * v, lambda total, _: tirx.sqrt(total))
 
     if order < 1:
         raise Unsupported(f"p is {order}; it must be at least 1")
 
     def power(v: ir.Expr) -> ir.Expr:
-        if order > LARGEST_PRODUCT:
+        if order > _LARGEST_PRODUCT:
             return tirx.exp(tirx.log(tirx.abs(v)) * tirx.const(float(order), wide))
         return reduce(lambda a, b: a * b, [tirx.abs(v)] * order)
 
-    return Pool("lp_pool", te.sum, zero, power, lambda total, _: tirx.power(total, tirx.const(1.0 / order, wide)))
+    return _Pool("lp_pool", te.sum, zero, power, lambda total, _: tirx.power(total, tirx.const(1.0 / order, wide)))
 
 
-def pool(ctx: Context, x: Value, shape: Windows, rule: Pool) -> Value:
+def _pool(ctx: Context, x: Value, shape: Windows, rule: _Pool) -> Value:
     moved = x if x.last is None else x.last
     y = _pooled(ctx, moved, shape, rule, channel=1 if x.last is None else x.rank - 1)
     return replace(y if x.last is None else first_of(y), inexact=x.inexact)
 
 
-def _pooled(ctx: Context, x: Value, shape: Windows, pool: Pool, channel: int) -> Value:
+def _pooled(ctx: Context, x: Value, shape: Windows, rule: _Pool, channel: int) -> Value:
     """The pooled `x`, whose axis `channel` and first axis are not spatial."""
 
     def spatial(index: Index) -> Index:
@@ -130,18 +152,18 @@ def _pooled(ctx: Context, x: Value, shape: Windows, pool: Pool, channel: int) ->
 
         def window(*index: ir.Expr) -> ir.Expr:
             where = _places(shape, spatial(index), taps)
-            value = pool.prepare(load(t, x.dtype, exprs(around(index, where))))
+            value = rule.prepare(load(t, x.dtype, exprs(around(index, where))))
             inside = _inside(ctx, shape, where)
-            return pool.combine(value if inside is True else tirx.if_then_else(inside, value, pool.nothing), axis=taps)
+            return rule.combine(value if inside is True else tirx.if_then_else(inside, value, rule.nothing), axis=taps)
 
         out = around(x.shape, shape.counts)
-        total = compute(out, window, name=pool.name)
-        return compute(out, lambda *i: store(pool.finish(total(*i), spatial(i)), x.dtype), name=f"{pool.name}_finish")
+        total = compute(out, window, name=rule.name)
+        return compute(out, lambda *i: store(rule.finish(total(*i), spatial(i)), x.dtype), name=f"{rule.name}_finish")
 
-    return ctx.kernel(pool.name, build, x, dtype=x.dtype)
+    return ctx.kernel(rule.name, build, x, dtype=x.dtype)
 
 
-def positions(ctx: Context, x: Value, y: Value, shape: Windows, *, column_major: bool) -> Value:
+def _positions(ctx: Context, x: Value, y: Value, shape: Windows, *, column_major: bool) -> Value:
     """Where each maximum `y` of `x` was found first: its position in the flattened `x`, whose spatial axes count in
     reverse order for `column_major`."""
     plane = ctx.product(shape.sizes)

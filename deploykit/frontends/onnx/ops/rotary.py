@@ -1,85 +1,25 @@
-"""Rotary position embedding: RotaryEmbedding, one elementwise kernel over the input in the layout it has.
-
-Each pair of channels of a head is turned by the angle of its position. A pair is two neighbours (`interleaved`) or two
-channels half of `rotary_embedding_dim` apart; channels from `rotary_embedding_dim` on are copied. A run with positions
-that do not lie in the caches is refused. (Source: ONNX operator RotaryEmbedding, opset 23.)
-"""
+"""ONNX: RotaryEmbedding (`compiler.operators.rotary`)."""
 
 from __future__ import annotations
 
-from tvm import ir, te, tirx
-
-from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.operators.broadcast import load, store
 from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.indices import checked
-from deploykit.compiler.operators.integers import clamp, equal, expr, floor_div, floor_mod, minimum
+from deploykit.compiler.operators.rotary import rotary_embedding
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
 
 @operator("RotaryEmbedding")
-def rotary_embedding(
+def rotary_embedding_operator(
     ctx: Context, node: Node, x: Value, cosines: Value, sines: Value, positions: Value | None = None
 ) -> Value:
-    if x.rank not in (3, 4):
-        raise Unsupported(f"an input of rank {x.rank}")
-    size = _head_size(ctx, node, x)
-    turned: IntExpr = node.int("rotary_embedding_dim", 0) or size
-    half = ctx.simplify(floor_div(turned, 2))
-    ctx.require(equal(half * 2, turned), "an odd number of channels, {}, cannot be turned in pairs", turned)
-    for cache in (cosines, sines):
-        ctx.require(equal(cache.shape[-1], half), "the caches hold {} angles, {} are needed", cache.shape[-1], half)
-    if positions is not None:
-        last = ctx.simplify(minimum(cosines.shape[0], sines.shape[0]) - 1)
-        positions = checked(ctx, positions, [(0, last)], position=3)
-    interleaved = node.int("interleaved", 0) == 1
-
-    def build(t: te.Tensor, cosine: te.Tensor, sine: te.Tensor, *where: te.Tensor) -> te.Tensor:
-        def angle(cache: te.Tensor, value: Value, batch: ir.Expr, place: ir.Expr, pair: ir.Expr) -> ir.Expr:
-            if not where:
-                return load(cache, value.dtype, (batch, place, pair))
-            position = tirx.Cast("int64", where[0](batch, place))
-            return load(cache, value.dtype, (expr(clamp(position, 0, value.shape[0] - 1)), pair))
-
-        def element(*index: ir.Expr) -> ir.Expr:
-            batch, place = index[0], index[2] if x.rank == 4 else index[1]
-            channel = index[-1] if x.rank == 4 else expr(floor_mod(index[-1], size))
-            pair, first = _pair(channel, half, interleaved=interleaved)
-            step: IntExpr = 1 if interleaved else half
-            partner = index[-1] + expr(tirx.Select(first, expr(step), expr(0 - step)))
-            own = load(t, x.dtype, index)
-            other = load(t, x.dtype, (*index[:-1], partner))
-            cos, sin = (angle(c, v, batch, place, pair) for c, v in ((cosine, cosines), (sine, sines)))
-            rotated = tirx.Select(first, cos * own - sin * other, cos * own + sin * other)
-            return store(rotated, x.dtype)
-
-        def chosen(*index: ir.Expr) -> ir.Expr:
-            channel = index[-1] if x.rank == 4 else expr(floor_mod(index[-1], size))
-            return tirx.if_then_else(channel < turned, element(*index), t(*index))
-
-        partial = not ctx.equal(turned, size)
-        return compute(x.shape, chosen if partial else element, name="rotary")
-
-    operands = [v for v in (x, cosines, sines, positions) if v is not None]
-    return ctx.kernel("rotary_embedding", build, *operands, dtype=x.dtype)
-
-
-def _head_size(ctx: Context, node: Node, x: Value) -> IntExpr:
-    if x.rank == 4:
-        return x.shape[3]
-    heads = node.int("num_heads")
-    size = ctx.simplify(floor_div(x.shape[2], heads))
-    ctx.require(equal(size * heads, x.shape[2]), f"{{}} channels do not split into {heads} heads", x.shape[2])
-    return size
-
-
-def _pair(channel: ir.Expr, half: IntExpr, *, interleaved: bool) -> tuple[ir.Expr, ir.Expr]:
-    """Number of the pair that a channel belongs to, and whether it is its first member."""
-    if interleaved:
-        return expr(floor_div(channel, 2)), floor_mod(channel, 2) == 0
-    first = channel < half
-    return channel - tirx.Select(first, expr(0), expr(half)), first
+    return rotary_embedding(
+        ctx,
+        x,
+        cosines,
+        sines,
+        positions,
+        interleaved=node.int("interleaved", 0) == 1,
+        turned=node.int("rotary_embedding_dim", 0) or None,
+        heads=node.int("num_heads") if x.rank == 3 else None,
+    )
