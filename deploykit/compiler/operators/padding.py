@@ -1,6 +1,7 @@
 """Pad and CenterCropPad.
 
 A negative amount crops. Cropping comes first: what `reflect`, `edge` and `wrap` repeat are the elements that stay.
+(Source: ONNX operators Pad, CenterCropPad.)
 """
 
 from __future__ import annotations
@@ -31,28 +32,53 @@ from deploykit.compiler.operators.integers import (
 from deploykit.compiler.operators.sizes import require_equal
 from deploykit.compiler.operators.value import Value
 
-MODES = ("constant", "reflect", "edge", "wrap")
+_MODES = ("constant", "reflect", "edge", "wrap")
 
 
 def pad(
     ctx: Context,
     x: Value,
-    before: Sequence[IntExpr],
-    after: Sequence[IntExpr],
+    amounts: Value,
+    axes: Value | None = None,
+    *,
     mode: str = "constant",
     value: Value | None = None,
 ) -> Value:
-    """numpy.pad with an amount an axis on each side; negative amounts crop. `value` is a scalar, by default 0."""
+    """numpy.pad of `axes`, which may count from the end, by default all: `amounts` has those before each, then those
+    after each; negative ones crop. `value` is a scalar, by default 0.
+
+    Raises `Unsupported` for a mode but constant, reflect, edge and wrap."""
+    if axes is not None and not axes.is_known:
+        amounts, axes = _by_axis(ctx, x.rank, amounts, axes), None
+    where = range(x.rank) if axes is None else [int(n) for n in ctx.ints(axes, -x.rank, x.rank - 1, "axis")]
+    given = ctx.ints(amounts, hint="pad")
+    if len(given) != 2 * len(where):
+        raise Unsupported(f"{len(given)} amounts for {len(where)} axes")
+    before: list[IntExpr] = [0] * x.rank
+    after: list[IntExpr] = [0] * x.rank
+    for axis, front, back in zip(where, given, given[len(where) :], strict=False):
+        before[axis], after[axis] = front, back
     shape = [ctx.simplify(maximum(n + b + a, 0)) for n, b, a in zip(x.shape, before, after, strict=True)]
-    return pad_to(ctx, x, shape, before, mode, value)
+    return _pad_to(ctx, x, shape, before, mode, value)
 
 
-def pad_to(
+def center_crop_pad(ctx: Context, x: Value, sizes: Value, axes: Sequence[int]) -> Value:
+    """`x` with `sizes` of `axes`, which count from the front: cropped or padded with zeros on both sides, by the odd
+    element after."""
+    shape = list(x.shape)
+    before: list[IntExpr] = [0] * x.rank
+    for axis, size in zip(axes, ctx.ints(sizes, minimum=0, hint="size"), strict=True):
+        shape[axis] = size
+        before[axis] = _half(ctx, size - x.shape[axis])
+    return _pad_to(ctx, x, shape, before, "constant")
+
+
+def _pad_to(
     ctx: Context, x: Value, shape: Sequence[IntExpr], before: Sequence[IntExpr], mode: str, value: Value | None = None
 ) -> Value:
-    """`pad` by the shape of the result and the amounts in front."""
-    if mode not in MODES:
-        raise Unsupported(f"mode '{mode}'; the modes are {', '.join(MODES)}")
+    """`x` in a result of `shape` with so many elements in front."""
+    if mode not in _MODES:
+        raise Unsupported(f"mode '{mode}'; the modes are {', '.join(_MODES)}")
     axes = [_Axis(ctx, n, m, b) for n, m, b in zip(x.shape, shape, before, strict=True)]
     if all(axis.untouched for axis in axes):
         return x
@@ -112,7 +138,7 @@ class _Axis:
         return self.crop + select(less(last, phase), period - phase, phase)
 
 
-def by_axis(ctx: Context, rank: int, pads: Value, axes: Value) -> Value:
+def _by_axis(ctx: Context, rank: int, pads: Value, axes: Value) -> Value:
     """Amounts before and after every axis of `rank`, from those of axes that are known when the model runs."""
     amounts, where = (ctx.cast(v, "int64") for v in (pads, axes))
     count = ctx.product(where.shape)
@@ -132,7 +158,7 @@ def by_axis(ctx: Context, rank: int, pads: Value, axes: Value) -> Value:
     return ctx.kernel("pads_by_axis", lambda *t: imperative("pads_by_axis", t, [shape], write), *flat, dtype="int64")
 
 
-def half(ctx: Context, difference: IntExpr) -> IntExpr:
+def _half(ctx: Context, difference: IntExpr) -> IntExpr:
     """Half of it, rounded towards 0: what is cut or added in front."""
     if all_plain([difference]):
         return abs(difference) // 2 * (1 if difference > 0 else -1)

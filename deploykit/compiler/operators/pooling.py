@@ -1,7 +1,7 @@
 """Pooling: MaxPool, AveragePool, LpPool and their global forms, over any number of spatial axes.
 
 Each is a reduction over the window's taps and, where needed, an elementwise finish in the same kernel. Taps outside of
-the data do not count; AveragePool counts those within the padding when `count_include_pad` is set, never those that a
+the data do not count; `average_pool` counts those within the padding with `include_padding`, never those that a
 rounded-up last window has beyond it. A global form has one window, as large as the data (`one_window`). Sums of float16
 are kept in float32. Data is (N, C, ...), the result has the same axes.
 
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from deploykit.compiler.operators.integers import Condition
 
 Index: TypeAlias = Sequence[ir.Expr]
-
 
 _LARGEST_PRODUCT = 8
 """A greater power of an element is computed by logarithms instead of multiplications."""
