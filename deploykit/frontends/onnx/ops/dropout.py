@@ -1,59 +1,24 @@
-"""Dropout. Without training it passes its input on.
-
-In training mode a uniform number for each element decides whether it is dropped. With a `seed` and sizes that are known
-these numbers are drawn at import, the same ones as ONNX's reference implementation draws; else in each run (`random`).
-"""
+"""ONNX: Dropout (`compiler.operators.dropout`). Before opset 10 the mask has the dtype of the data."""
 
 from __future__ import annotations
 
-import numpy as np
-from tvm import ir, tirx
-
-from deploykit.compiler.operators.broadcast import elementwise
 from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.elementwise import like
-from deploykit.compiler.operators.integers import all_plain
-from deploykit.compiler.operators.random import random_units
+from deploykit.compiler.operators.dropout import dropout
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
-from deploykit.frontends.onnx.ops.random import seed
 from deploykit.frontends.onnx.registry import operator
-
-_MAXIMUM_DRAWN = 1 << 20
-"""Elements; the numbers become part of the weights."""
 
 
 @operator("Dropout")
-def dropout(
+def dropout_operator(
     ctx: Context, node: Node, x: Value, ratio: Value | None = None, training: Value | None = None
-) -> tuple[Value, ...]:
-    if training is not None and _may_drop(ratio, training):
-        return _drop(ctx, node, x, ctx.constant(0.5, "float32") if ratio is None else ratio, training)
-    if not node.uses_output(1):
-        return (x,)
+) -> tuple[Value | None, ...]:
     dtype = "bool" if node.opset >= 10 else x.dtype
-    return x, elementwise(ctx, "keep_all", lambda _: tirx.const(1, "bool"), x, dtype=dtype)
-
-
-def _may_drop(ratio: Value | None, training: Value) -> bool:
-    if training.array is not None and not training.array.reshape(-1)[0]:
-        return False
-    return ratio is None or ratio.array is None or bool(ratio.array.reshape(-1)[0])
-
-
-def _drop(ctx: Context, node: Node, x: Value, ratio: Value, training: Value) -> tuple[Value, ...]:
-    shape = [n for n in x.shape if isinstance(n, int)]
-    if node.has("seed") and all_plain(x.shape) and np.prod(shape) <= _MAXIMUM_DRAWN:
-        numbers = ctx.constant(np.random.RandomState(node.int("seed")).uniform(0, 1, shape), "float32")
-    else:
-        numbers = random_units(ctx, x.shape, "float32", seed(node))
-
-    def keeps(draw: ir.Expr, probability: ir.Expr, trains: ir.Expr) -> ir.Expr:
-        return tirx.any(tirx.Not(trains), draw >= tirx.Cast(draw.ty.dtype, probability))
-
-    def scaled(v: ir.Expr, kept: ir.Expr, probability: ir.Expr, trains: ir.Expr) -> ir.Expr:
-        grown = v / (like(v, 1) - tirx.Cast(v.ty.dtype, probability))
-        return tirx.Select(kept, tirx.Select(trains, grown, v), like(v, 0))
-
-    mask = elementwise(ctx, "keep", keeps, numbers, ratio, training, dtype="bool")
-    return elementwise(ctx, "dropout", scaled, x, mask, ratio, training), mask
+    return dropout(
+        ctx,
+        x,
+        ratio,
+        training,
+        seed=node.int("seed") if node.has("seed") else None,
+        mask=dtype if node.uses_output(1) else None,
+    )

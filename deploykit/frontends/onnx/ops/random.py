@@ -35,24 +35,24 @@ def random_normal_like(ctx: Context, node: Node, x: Value) -> Value:
 
 @operator("Bernoulli")
 def bernoulli(ctx: Context, node: Node, p: Value) -> Value:
-    return random.bernoulli(ctx, p, node.dtype("dtype", p.dtype), seed(node))
+    return random.bernoulli(ctx, p, node.dtype("dtype", p.dtype), _seed(node))
 
 
 @operator("Multinomial")
 def multinomial(ctx: Context, node: Node, x: Value) -> Value:
-    return random.multinomial(ctx, x, node.int("sample_size", 1), node.dtype("dtype", "int32"), seed(node))
+    return random.multinomial(ctx, x, node.int("sample_size", 1), node.dtype("dtype", "int32"), _seed(node))
 
 
-def seed(node: Node) -> float | None:
-    """The attribute of all operators that draw random numbers, and of Dropout."""
+def _seed(node: Node) -> float | None:
+    """The attribute of all operators that draw random numbers."""
     return node.float("seed") if node.has("seed") else None
 
 
 def _uniform(ctx: Context, node: Node, shape: Sequence[IntExpr], dtype: str) -> Value:
     dtype = node.dtype("dtype", dtype)
-    return random.random_uniform(ctx, shape, dtype, node.float("low", 0.0), node.float("high", 1.0), seed(node))
+    return random.random_uniform(ctx, shape, dtype, node.float("low", 0.0), node.float("high", 1.0), _seed(node))
 
 
 def _normal(ctx: Context, node: Node, shape: Sequence[IntExpr], dtype: str) -> Value:
     dtype = node.dtype("dtype", dtype)
-    return random.random_normal(ctx, shape, dtype, node.float("mean", 0.0), node.float("scale", 1.0), seed(node))
+    return random.random_normal(ctx, shape, dtype, node.float("mean", 0.0), node.float("scale", 1.0), _seed(node))

@@ -1,0 +1,64 @@
+"""Dropout. Without training it passes its input on.
+
+In training a uniform number for each element decides whether it is dropped. With a seed and sizes that are known these
+numbers are drawn at import, the same ones as ONNX's reference implementation draws; else in each run (`random`).
+(Source: ONNX operator Dropout, opset 13.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from tvm import ir, tirx
+
+from deploykit.compiler.operators.broadcast import elementwise
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.elementwise import like
+from deploykit.compiler.operators.integers import all_plain
+from deploykit.compiler.operators.random import random_units
+from deploykit.compiler.operators.value import Value
+
+_MAXIMUM_DRAWN = 1 << 20
+"""Elements; the numbers become part of the weights."""
+
+
+def dropout(
+    ctx: Context,
+    x: Value,
+    ratio: Value | None = None,
+    training: Value | None = None,
+    *,
+    seed: int | None = None,
+    mask: str | None = None,
+) -> tuple[Value, Value | None]:
+    """`x` with zeros in the place of a part `ratio` of its elements, a scalar, by default one half, and the others as
+    much larger; where `training`, a boolean scalar, is absent or false, `x` itself. The second result tells which
+    elements are kept; without training it is there if `mask` gives its dtype."""
+    if training is not None and _may_drop(ratio, training):
+        return _drop(ctx, x, ctx.constant(0.5, "float32") if ratio is None else ratio, training, seed)
+    if mask is None:
+        return x, None
+    return x, elementwise(ctx, "keep_all", lambda _: tirx.const(1, "bool"), x, dtype=mask)
+
+
+def _may_drop(ratio: Value | None, training: Value) -> bool:
+    if training.array is not None and not training.array.reshape(-1)[0]:
+        return False
+    return ratio is None or ratio.array is None or bool(ratio.array.reshape(-1)[0])
+
+
+def _drop(ctx: Context, x: Value, ratio: Value, training: Value, seed: int | None) -> tuple[Value, Value]:
+    shape = [n for n in x.shape if isinstance(n, int)]
+    if seed is not None and all_plain(x.shape) and np.prod(shape) <= _MAXIMUM_DRAWN:
+        numbers = ctx.constant(np.random.RandomState(seed).uniform(0, 1, shape), "float32")
+    else:
+        numbers = random_units(ctx, x.shape, "float32", seed)
+
+    def keeps(draw: ir.Expr, probability: ir.Expr, trains: ir.Expr) -> ir.Expr:
+        return tirx.any(tirx.Not(trains), draw >= tirx.Cast(draw.ty.dtype, probability))
+
+    def scaled(v: ir.Expr, kept: ir.Expr, probability: ir.Expr, trains: ir.Expr) -> ir.Expr:
+        grown = v / (like(v, 1) - tirx.Cast(v.ty.dtype, probability))
+        return tirx.Select(kept, tirx.Select(trains, grown, v), like(v, 0))
+
+    kept = elementwise(ctx, "keep", keeps, numbers, ratio, training, dtype="bool")
+    return elementwise(ctx, "dropout", scaled, x, kept, ratio, training), kept
