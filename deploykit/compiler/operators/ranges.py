@@ -7,11 +7,10 @@ never too narrow: where a result might not fit its dtype, nothing is known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from deploykit.compiler.operators.integers import less_equal, maximum, minimum
+from deploykit.compiler.operators.integers import floor_div, is_plain, less_equal, maximum, minimum
 from deploykit.compiler.operators.value import Extremes, Value
 
 if TYPE_CHECKING:
@@ -61,6 +60,7 @@ def held(ctx: Context, found: Extremes, dtype: str) -> Extremes:
 
 
 def union(*ranges: Extremes) -> Extremes:
+    """Of elements of any of several tensors."""
     lows, highs = [r.low for r in ranges], [r.high for r in ranges]
     return Extremes(
         None if None in lows else reduce(minimum, [low for low in lows if low is not None]),
@@ -68,31 +68,21 @@ def union(*ranges: Extremes) -> Extremes:
     )
 
 
-def or_of(
-    bound: IntExpr,
-    other: IntExpr | None,
-    choose: Callable[[IntExpr, IntExpr], IntExpr],
-    inputs: Sequence[Value | None],
-    position: int,
-) -> IntExpr | None:
-    """`bound`, moved by an operand that may be absent."""
-    if len(inputs) <= position or inputs[position] is None:
-        return bound
-    return None if other is None else choose(bound, other)
+def smaller(*ranges: Extremes) -> Extremes:
+    """Of the smallest of an element of each."""
+    highs = [r.high for r in ranges if r.high is not None]
+    return Extremes(union(*ranges).low, reduce(minimum, highs) if highs else None)
 
 
-def greatest(*lows: IntExpr | None) -> IntExpr | None:
-    given = [low for low in lows if low is not None]
-    return reduce(maximum, given) if given else None
+def larger(*ranges: Extremes) -> Extremes:
+    """Of the largest of an element of each."""
+    lows = [r.low for r in ranges if r.low is not None]
+    return Extremes(reduce(maximum, lows) if lows else None, union(*ranges).high)
 
 
-def least_of(*highs: IntExpr | None) -> IntExpr | None:
-    given = [high for high in highs if high is not None]
-    return reduce(minimum, given) if given else None
-
-
-def whole(a: Extremes) -> Extremes:
-    """Arithmetic on elements without a bound on one side may overflow and come out on the other."""
+def bounded(a: Extremes) -> Extremes:
+    """`a` with both bounds, or nothing: arithmetic on elements without one may overflow and come out on the other
+    side."""
     return UNKNOWN if a.low is None or a.high is None else a
 
 
@@ -102,5 +92,39 @@ def plus(a: Extremes, b: Extremes) -> Extremes:
     return Extremes(a.low + b.low, a.high + b.high)
 
 
-def negative_of(a: Extremes) -> Extremes:
+def negated(a: Extremes) -> Extremes:
     return UNKNOWN if a.low is None or a.high is None else Extremes(0 - a.high, 0 - a.low)
+
+
+def times(a: Extremes, b: Extremes) -> Extremes:
+    """Where one of them is a number that is not negative."""
+    x, factor = (a, b) if is_plain(b.low) else (b, a)
+    if not is_plain(factor.low) or factor.low != factor.high or factor.low < 0 or x.low is None or x.high is None:
+        return UNKNOWN
+    return Extremes(x.low * factor.low, x.high * factor.low)
+
+
+def over(x: Extremes, divisor: Extremes) -> Extremes:
+    """Of the quotients of what is not negative, by a positive number."""
+    if not is_plain(divisor.low) or divisor.low != divisor.high or divisor.low <= 0:
+        return UNKNOWN
+    if not is_plain(x.low) or x.low < 0 or x.high is None:
+        return UNKNOWN
+    return Extremes(0, floor_div(x.high, divisor.low))
+
+
+def remainder(x: Extremes, divisor: Extremes, *, truncated: bool) -> Extremes:
+    """By a divisor that is positive; of a `truncated` division the remainder has the sign of the dividend."""
+    if not is_plain(divisor.low) or divisor.low <= 0 or divisor.high is None:
+        return UNKNOWN
+    signed = truncated and not (is_plain(x.low) and x.low >= 0)
+    return Extremes(1 - divisor.high if signed else 0, divisor.high - 1)
+
+
+def counted(start: Extremes, limit: Extremes, step: Extremes) -> Extremes:
+    """Of the numbers from a start on up, or down, to a limit that is not among them."""
+    if is_plain(step.low) and step.low > 0:
+        return plus(Extremes(start.low, limit.high), Extremes(0, -1))
+    if is_plain(step.high) and step.high < 0:
+        return plus(Extremes(limit.low, start.high), Extremes(1, 0))
+    return UNKNOWN
