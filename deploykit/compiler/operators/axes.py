@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.integers import from_end, is_plain
+from deploykit.compiler.operators.value import Value
+
+if TYPE_CHECKING:
+    from deploykit.compiler.dims.expressions import IntExpr
+    from deploykit.compiler.operators.context import Context
 
 
 def from_front(axis: int, rank: int, name: str = "axis") -> int:
@@ -10,3 +19,16 @@ def from_front(axis: int, rank: int, name: str = "axis") -> int:
     if not -rank <= axis < rank:
         raise Unsupported(f"{name} {axis} is outside of a tensor of rank {rank}")
     return axis % rank
+
+
+def all_from_front(ctx: Context, axes: Value | Sequence[int], rank: int) -> list[IntExpr]:
+    """Axes of a tensor of `rank`, counted from the front; those that a run computes as expressions.
+
+    Raises `Unsupported` for constant axes out of range."""
+    given: Sequence[IntExpr] = (
+        ctx.ints(axes, minimum=-rank, maximum=rank - 1, hint="axis") if isinstance(axes, Value) else axes
+    )
+    for axis in given:
+        if is_plain(axis) and not -rank <= axis < rank:
+            raise Unsupported(f"axis {axis} is outside of a tensor of rank {rank}")
+    return [ctx.simplify(from_end(axis, rank)) for axis in given]

@@ -12,7 +12,7 @@ from tvm import ir, tirx
 from deploykit.compiler.operators.broadcast import elementwise
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.indexing import gather
+from deploykit.compiler.operators.indexing import pick
 from deploykit.compiler.operators.joining import concat
 from deploykit.compiler.operators.reduce_axes import MAXIMUM, SUM, reduce_axes
 from deploykit.compiler.operators.reductions import extreme_positions
@@ -66,7 +66,7 @@ def both_scores(ctx: Context, score: Value, transform: str, *, opposite: bool) -
 def _labels(ctx: Context, positions: Value, labels: list[int]) -> Value:
     if labels == list(range(len(labels))):
         return positions
-    return gather(ctx, ctx.constant(np.array(labels, np.int64)), positions, 0)
+    return pick(ctx, ctx.constant(np.array(labels, np.int64)), positions, 0)
 
 
 def _logistic(v: ir.Expr) -> ir.Expr:

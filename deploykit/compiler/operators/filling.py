@@ -1,6 +1,11 @@
-"""Operators whose values follow from positions: ConstantOfShape, Range, EyeLike, Trilu."""
+"""Operators whose values follow from positions: `fill`, `arange`, `eye`, `triangle`.
+
+(Source: ONNX operators ConstantOfShape, Range, EyeLike, Trilu.)
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from tvm import ir, te, tirx
@@ -9,13 +14,17 @@ from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import numpy_dtype, to_storage
 from deploykit.compiler.operators.broadcast import compute_dtype, load, store
 from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.elementwise import unfolded_zero
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute
 from deploykit.compiler.operators.integers import ceil_div, expr, is_plain, maximum
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.value import Value, constant
 
 LONGEST_RANGE = 1 << 40
-"""Elements: a Range computed at run time is cut off here, as a dim is."""
+"""Elements: a range computed at run time is cut off here, as a dim is."""
+
+FURTHEST_DIAGONAL = 1 << 40
+"""A diagonal further away holds no element of any tensor."""
 
 
 def stored(number: float, dtype: str) -> ir.Expr:
@@ -29,7 +38,28 @@ def element_of(array: np.ndarray) -> ir.Expr:
     return tirx.const(bits[0].item(), bits.dtype.name)
 
 
-def known_range(ctx: Context, like: Value, first: IntExpr, end: IntExpr, step: IntExpr) -> Value:
+def fill(ctx: Context, shape: Sequence[IntExpr], value: np.generic) -> Value:
+    """A tensor of `shape` whose elements are all `value`."""
+    number = constant(value)
+    assert number.array is not None
+    if not shape:
+        return number
+    element = element_of(number.array)
+    if number.dtype in ("float16", "float32", "float64") and number.array == 0:
+        element = unfolded_zero(number.dtype, number.array.item())
+    return ctx.kernel("fill", lambda: compute(shape, lambda *_: element, name="fill"), dtype=number.dtype)
+
+
+def arange(ctx: Context, start: Value, limit: Value, delta: Value) -> Value:
+    """numpy.arange of three scalars of one dtype.
+
+    Raises `Unsupported` for a step that is known to be 0."""
+    if start.dtype.startswith("int") and start.is_known and limit.is_known and delta.is_constant:
+        return _known_range(ctx, start, *(ctx.ints(v)[0] for v in (start, limit, delta)))
+    return _runtime_range(ctx, start, limit, delta)
+
+
+def _known_range(ctx: Context, like: Value, first: IntExpr, end: IntExpr, step: IntExpr) -> Value:
     if is_plain(step) and not step:
         raise Unsupported("a step of 0")
     size = ctx.simplify(maximum(ceil_div(end - first, step) if _is_positive(step) else ceil_div(first - end, -step), 0))
@@ -44,7 +74,7 @@ def _is_positive(step: IntExpr) -> bool:
     return is_plain(step) and step > 0
 
 
-def runtime_range(ctx: Context, start: Value, limit: Value, delta: Value) -> Value:
+def _runtime_range(ctx: Context, start: Value, limit: Value, delta: Value) -> Value:
     """The count is computed as ONNX Runtime does, floats in float64; a step of 0 gives an empty result."""
     exact = "int64" if start.dtype.startswith("int") else "float64"
 
@@ -72,3 +102,31 @@ def runtime_range(ctx: Context, start: Value, limit: Value, delta: Value) -> Val
         return compute((size,), lambda i: store(first + tirx.Cast(wide, i) * step, start.dtype), name="range")
 
     return ctx.kernel("range", build, start, delta, dtype=start.dtype)
+
+
+def eye(ctx: Context, shape: Sequence[IntExpr], dtype: str, diagonal: int = 0) -> Value:
+    """numpy.eye: a matrix of `shape` with ones on a diagonal, which is `diagonal` columns right of the main one."""
+    if len(shape) != 2:
+        raise Unsupported(f"a tensor of rank {len(shape)}")
+    one, zero = stored(1, dtype), stored(0, dtype)
+
+    def build() -> te.Tensor:
+        return compute(shape, lambda i, j: tirx.Select(j == i + diagonal, one, zero), name="eye")
+
+    return ctx.kernel("eye", build, dtype=dtype)
+
+
+def triangle(ctx: Context, x: Value, diagonal: IntExpr = 0, *, upper: bool) -> Value:
+    """numpy.triu or numpy.tril: zeros in the matrices of the last two axes of `x` below, or above, a diagonal, which
+    is `diagonal` columns right of the main one."""
+    k = max(-FURTHEST_DIAGONAL, min(FURTHEST_DIAGONAL, diagonal)) if is_plain(diagonal) else diagonal
+    zero = stored(0, x.dtype)
+
+    def build(t: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            distance = expr(index[-1]) - expr(index[-2])
+            return tirx.Select(distance >= expr(k) if upper else distance <= expr(k), t(*index), zero)
+
+        return compute(x.shape, element, name="trilu")
+
+    return ctx.kernel("trilu", build, x, dtype=x.dtype)

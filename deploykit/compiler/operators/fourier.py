@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms: DFT, STFT.
+"""Discrete Fourier transforms: `dft`, `stft`.
 
 A transform of `length` points is a product with its matrix: samples, and their real and imaginary parts, are the rows,
 frequencies and their parts the columns. The matrix is a constant where its size is known and moderate, else a kernel
@@ -23,17 +23,20 @@ from tvm import ir, te, tirx
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.operators.broadcast import compute_dtype, load, store
 from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute, reduce_axis
 from deploykit.compiler.operators.integers import (
     all_plain,
     equal,
     expr,
     floor_div,
+    from_end,
     is_plain,
     maximum,
     select,
     truth,
 )
+from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.matmul import matmul
 from deploykit.compiler.operators.value import Value
 
@@ -41,8 +44,90 @@ MAXIMUM_CONSTANT = 1 << 21
 """Elements: a larger matrix is computed at run time instead of being stored with the weights."""
 
 
+def dft(
+    ctx: Context,
+    x: Value,
+    length: Value | None,
+    axis: IntExpr,
+    *,
+    inverse: bool = False,
+    onesided: bool = False,
+) -> Value:
+    """The transform of `length` points (default: as many as there are samples) along `axis` of `x`, whose last axis
+    holds real parts, or real and imaginary ones. So does that of the result, but for a one-sided inverse, which is
+    real.
+
+    Raises `Unsupported` for a last axis of another size, and where `axis` is that one."""
+    axis = ctx.simplify(from_end(axis, x.rank))
+    parts = x.shape[-1]
+    if not is_plain(parts) or parts not in (1, 2) or x.rank < 2:
+        raise Unsupported("the last axis of the input of a Fourier transform must have the size 1 or 2")
+    samples = x.shape[-2]
+    for i in range(x.rank - 1):
+        samples = ctx.simplify(select(equal(axis, i), x.shape[i], samples))
+    if length is not None:
+        points = ctx.ints(length, minimum=1, hint="dft_length")[0]
+    else:
+        points = ctx.simplify((samples - 1) * 2 if inverse and onesided else samples)
+    transform = _Transform(points, samples, parts, inverse, onesided)
+    if not is_plain(axis):
+        return _along_runtime_axis(ctx, x, transform, axis)
+    if axis >= x.rank - 1:
+        raise Unsupported(f"a Fourier transform along axis {axis} of a tensor of rank {x.rank}")
+    order = [*(i for i in range(x.rank - 1) if i != axis), axis, x.rank - 1]
+    y = _transformed(ctx, transpose(ctx, x, order), transform)
+    return transpose(ctx, y, [order.index(i) for i in range(x.rank)])
+
+
+def stft(
+    ctx: Context,
+    signal: Value,
+    step: Value,
+    window: Value | None = None,
+    length: Value | None = None,
+    *,
+    onesided: bool = True,
+) -> Value:
+    """(batch, frames, bins, 2): the transforms of frames of `signal` (batch, samples, 1 or 2: real or complex).
+
+    A frame starts every `step` samples and has `length` of them, which count by `window`."""
+    batch, total, parts = signal.shape
+    if not is_plain(parts) or parts not in (1, 2):
+        raise Unsupported("the last axis of a signal must have the size 1 or 2")
+    hop = ctx.ints(step, minimum=1, maximum=None, hint="frame_step")[0]
+    size = _frame_length(ctx, total, window, length)
+    frames = ctx.simplify(maximum(floor_div(total - size, hop) + 1, 0))
+
+    def build(t: te.Tensor, *weights: te.Tensor) -> te.Tensor:
+        def element(b: ir.Expr, frame: ir.Expr, n: ir.Expr, part: ir.Expr) -> ir.Expr:
+            value = load(t, signal.dtype, (b, frame * hop + n, part))
+            return store(value * load(weights[0], signal.dtype, (n,)) if weights else value, signal.dtype)
+
+        return compute((batch, frames, size, parts), element, name="frames")
+
+    operands = [signal] if window is None else [signal, window]
+    framed = ctx.kernel("frames", build, *operands, dtype=signal.dtype)
+    return _transformed(ctx, framed, _Transform(size, size, parts, inverse=False, onesided=onesided))
+
+
+def _frame_length(ctx: Context, total: IntExpr, window: Value | None, length: Value | None) -> IntExpr:
+    """The samples of a frame: those that are asked for, those of the window, or all `total`."""
+    if window is None and length is None:
+        return total
+    if length is None:
+        assert window is not None
+        return window.shape[0]
+    size = ctx.ints(length, minimum=1, maximum=total, hint="frame_length")[0]
+    if window is None:
+        return size
+    ctx.require(
+        equal(size, window.shape[0]), "frame_length {} differs from the {} of the window", size, window.shape[0]
+    )
+    return window.shape[0]
+
+
 @dataclass(frozen=True)
-class Transform:
+class _Transform:
     """`samples` of `parts` (1: real, 2: complex) are transformed to `bins`."""
 
     length: IntExpr
@@ -60,7 +145,7 @@ class Transform:
         return floor_div(self.length, 2) + 1 if self.onesided and not self.inverse else self.length
 
 
-def transformed_of(ctx: Context, x: Value, transform: Transform) -> Value:
+def _transformed(ctx: Context, x: Value, transform: _Transform) -> Value:
     """The transform of (..., samples, parts) along its samples."""
     *outer, samples, parts = x.shape
     rows = ctx.reshape(x, (*outer, samples * parts))
@@ -71,7 +156,8 @@ def transformed_of(ctx: Context, x: Value, transform: Transform) -> Value:
     return ctx.reshape(matmul(ctx, rows, matrix), (*outer, transform.bins, transform.result_parts))
 
 
-def along_runtime_axis(ctx: Context, x: Value, transform: Transform, axis: IntExpr) -> Value:
+def _along_runtime_axis(ctx: Context, x: Value, transform: _Transform, axis: IntExpr) -> Value:
+    """The transform of `x` along an axis that only a run knows."""
     rank = x.rank
     shape = [ctx.simplify(select(equal(axis, i), transform.bins, x.shape[i])) for i in range(rank - 1)]
     shape.append(transform.result_parts)
@@ -95,7 +181,7 @@ def along_runtime_axis(ctx: Context, x: Value, transform: Transform, axis: IntEx
     return ctx.kernel("dft", build, x, _matrix(ctx, transform, x.dtype), dtype=x.dtype)
 
 
-def _matrix(ctx: Context, transform: Transform, dtype: str) -> Value:
+def _matrix(ctx: Context, transform: _Transform, dtype: str) -> Value:
     """(samples, parts, bins, result parts)."""
     shape = (transform.samples, transform.parts, ctx.simplify(transform.bins), transform.result_parts)
     if all_plain(shape) and ctx.product(shape) <= MAXIMUM_CONSTANT and is_plain(transform.length):
@@ -112,7 +198,7 @@ def _matrix(ctx: Context, transform: Transform, dtype: str) -> Value:
     return ctx.kernel("dft_matrix", lambda: compute(shape, element, name="dft_matrix"), dtype=dtype)
 
 
-def _weight(transform: Transform, sample: ir.Expr) -> ir.Expr:
+def _weight(transform: _Transform, sample: ir.Expr) -> ir.Expr:
     """By what a sample counts."""
     length = expr(maximum(transform.length, 1))
     zero, one, two = (tirx.const(n, "float64") for n in (0, 1, 2))
@@ -125,7 +211,7 @@ def _weight(transform: Transform, sample: ir.Expr) -> ir.Expr:
     return tirx.Select(sample * 2 <= length, tirx.Select(single, share, two * share), zero)
 
 
-def _constant_matrix(transform: Transform) -> np.ndarray:
+def _constant_matrix(transform: _Transform) -> np.ndarray:
     length, samples, bins = (int(n) for n in (transform.length, transform.samples, transform.bins))
     sample, frequency = np.arange(samples), np.arange(bins)
     sign = 2 if transform.inverse else -2
@@ -139,18 +225,3 @@ def _constant_matrix(transform: Transform) -> np.ndarray:
     parts = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
     matrix = parts.transpose(2, 0, 3, 1) * weight[:, None, None, None]
     return matrix[:, : transform.parts, :, : transform.result_parts]
-
-
-def frame_length_of(ctx: Context, total: IntExpr, window: Value | None, length: Value | None) -> IntExpr:
-    if window is None and length is None:
-        return total
-    if length is None:
-        assert window is not None
-        return window.shape[0]
-    size = ctx.ints(length, minimum=1, maximum=total, hint="frame_length")[0]
-    if window is None:
-        return size
-    ctx.require(
-        equal(size, window.shape[0]), "frame_length {} differs from the {} of the window", size, window.shape[0]
-    )
-    return window.shape[0]

@@ -1,9 +1,9 @@
-"""Sampling by a field of positions: GridSample, AffineGrid, over any number of spatial axes.
+"""Sampling by a field of positions: `grid_sample`, `affine_grid`, over any number of spatial axes.
 
-GridSample is an imperative kernel: for each position it finds the elements that count, one (nearest), two (linear) or
-four (cubic) an axis, and their weights; then it adds them up for every channel. Positions list the innermost axis first
-and run from -1 to 1, which are the centres of the outermost elements (`align_corners`) or their edges. What lies
-outside is zero, the nearest element, or the mirror image, for each element of a cubic kernel that reaches there.
+`grid_sample` is an imperative kernel: for each position it finds the elements that count, one (nearest), two (linear)
+or four (cubic) an axis, and their weights; then it adds them up for every channel. Positions list the innermost axis
+first and run from -1 to 1, which are the centres of the outermost elements (`align`) or their edges. What lies outside
+is zero, the nearest element, or the mirror image, for each element of a cubic kernel that reaches there.
 (Source: ONNX operators GridSample, opset 16, and AffineGrid, opset 20.)
 """
 
@@ -14,13 +14,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import reduce
 from operator import mul
+from typing import Literal
 
-from tvm import ir, tirx
+from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.operators.broadcast import compute_dtype, load, store
-from deploykit.compiler.operators.imperative import Array, Code
-from deploykit.compiler.operators.integers import expr
+from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.imperative import Array, Code, imperative
+from deploykit.compiler.operators.integers import equal, expr, exprs, maximum
 from deploykit.compiler.operators.sampling import (
     clamped,
     cubic_weight,
@@ -32,15 +37,57 @@ from deploykit.compiler.operators.sampling import (
     reflected,
     size_as,
 )
+from deploykit.compiler.operators.sizes import require_equal
+from deploykit.compiler.operators.value import Value
+
+Mode = Literal["nearest", "linear", "cubic"]
+Padding = Literal["zeros", "border", "reflection"]
+
+
+def grid_sample(
+    ctx: Context, x: Value, grid: Value, *, mode: Mode = "linear", padding: Padding = "zeros", align: bool = False
+) -> Value:
+    """(N, C, ...): `x` (N, C, spatial axes) at the positions `grid` (N, ..., number of spatial axes)."""
+    spatial = x.rank - 2
+    if grid.rank != x.rank:
+        raise Unsupported(f"a grid of rank {grid.rank} for data of rank {x.rank}")
+    ctx.require(equal(grid.shape[-1], spatial), f"positions of {{}} axes for {spatial} spatial axes", grid.shape[-1])
+    require_equal(ctx, "the batches of the data and of the grid differ", x.shape[0], grid.shape[0])
+    sampler = _Sampler(tuple(x.shape[2:]), mode, padding, align)
+    shape = exprs((*x.shape[:2], *grid.shape[1:-1]))
+
+    def body(code: Code, data: Array, positions: Array, y: Array) -> None:
+        axes = range(len(sampler.sizes))
+        chosen = code.room("chosen", len(axes) * sampler.taps, "int64")
+        weights = code.room("weights", len(axes) * sampler.taps, compute_dtype(grid.dtype))
+        with ExitStack() as loops:
+            n, *at = (loops.enter_context(code.loop(f"o{i}", size)) for i, size in enumerate([shape[0], *shape[2:]]))
+            for axis in axes:
+                given = load(positions, grid.dtype, (n, *at, axes.stop - 1 - axis))
+                place = code.cell("place", sampler.position(given, axis)).value
+                for tap in range(sampler.taps):
+                    index = sampler.index(place, tap)
+                    weights[axis * sampler.taps + tap] = sampler.weight(place - tirx.Cast(place.ty.dtype, index))
+                    chosen[axis * sampler.taps + tap] = sampler.source(index, axis)
+            with code.loop("c", shape[1]) as c:
+                y[n, c, *at] = _weighted_sum(
+                    code, sampler, x.dtype, lambda place: data[n, c, *place], (chosen, weights)
+                )
+
+    def build(*tensors: te.Tensor) -> Sequence[te.Tensor]:
+        return imperative("grid_sample", tensors, [(shape, storage_dtype(x.dtype))], body)
+
+    (y,) = ctx.kernel("grid_sample", build, x, grid, dtype=(x.dtype,))
+    return y
 
 
 @dataclass(frozen=True)
-class Sampler:
+class _Sampler:
     """How positions are read: `sizes` are those of the spatial axes of the data."""
 
     sizes: tuple[IntExpr, ...]
-    mode: str
-    padding: str
+    mode: Mode
+    padding: Padding
     align: bool
 
     def borders(self, like: ir.Expr, axis: int) -> tuple[ir.Expr, ir.Expr]:
@@ -80,9 +127,9 @@ class Sampler:
         return clamped(index, self.sizes[axis])
 
 
-def weighted_sum(
+def _weighted_sum(
     code: Code,
-    sampler: Sampler,
+    sampler: _Sampler,
     dtype: str,
     read: Callable[[Sequence[ir.Expr]], ir.Expr],
     taps: tuple[Array, Array],
@@ -107,3 +154,33 @@ def weighted_sum(
         value = load(lambda *_: element(at), dtype, ())
         total.value = total.value + tirx.Cast(wide, reduce(mul, factors)) * tirx.Cast(wide, value)
     return store(total.value, dtype)
+
+
+def affine_grid(ctx: Context, theta: Value, sizes: Sequence[IntExpr], *, align: bool = False) -> Value:
+    """(N, ..., axes): the matrices `theta` (N, axes, axes + 1) times the positions of a grid of spatial `sizes`."""
+    axes = theta.shape[1]
+    if axes != len(sizes):
+        raise Unsupported(f"matrices for {axes} axes and a size of {len(sizes)} spatial axes")
+    dtype = compute_dtype(theta.dtype)
+
+    def place(index: ir.Expr, count: IntExpr) -> ir.Expr:
+        """Position from -1 to 1 of element `index` of `count`."""
+        if align:
+            twice, intervals = index * 2, maximum(count - 1, 1)
+        else:
+            twice, intervals = index * 2 + 1, count
+        return tirx.Cast(dtype, twice) * (tirx.const(1, dtype) / tirx.Cast(dtype, expr(intervals))) - tirx.const(
+            1, dtype
+        )
+
+    def build(t: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            n, *at, row = index
+            total = load(t, theta.dtype, (n, row, len(sizes)))
+            for column, (i, count) in enumerate(zip(reversed(at), reversed(sizes), strict=True)):
+                total = total + load(t, theta.dtype, (n, row, column)) * place(i, count)
+            return store(total, theta.dtype)
+
+        return compute((theta.shape[0], *sizes, len(sizes)), element, name="affine_grid")
+
+    return ctx.kernel("affine_grid", build, theta, dtype=theta.dtype)

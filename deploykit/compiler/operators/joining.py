@@ -1,4 +1,7 @@
-"""Operators that put tensors together or repeat them: Concat, Expand, Tile."""
+"""Operators that put tensors together or repeat them: `concat`, `expand`, `tile`.
+
+(Source: ONNX operators Concat, Expand, Tile.)
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from tvm import ir, te, tirx
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.operators.broadcast import broadcast_index, broadcast_shapes
 from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute
 from deploykit.compiler.operators.integers import is_plain
 from deploykit.compiler.operators.sizes import require_equal
@@ -17,7 +21,12 @@ from deploykit.compiler.operators.value import Value, constant
 
 
 def concat(ctx: Context, inputs: Sequence[Value], axis: int) -> Value:
-    """numpy.concatenate of values of one rank; empty ones are left out."""
+    """numpy.concatenate of values of one rank along `axis`, counted from the front; empty ones are left out.
+
+    Raises `Unsupported` when ranks differ; other axes must agree."""
+    ranks = {v.rank for v in inputs}
+    if len(ranks) != 1:
+        raise Unsupported(f"inputs of different ranks: {sorted(ranks)}")
     if all(v.array is not None for v in inputs):
         return constant(np.concatenate([v.array for v in inputs if v.array is not None], axis))
     parts = [v for v in inputs if not (is_plain(v.shape[axis]) and v.shape[axis] == 0)] or list(inputs[:1])
@@ -48,7 +57,7 @@ def concat(ctx: Context, inputs: Sequence[Value], axis: int) -> Value:
 
 
 def expand(ctx: Context, x: Value, shape: Sequence[IntExpr]) -> Value:
-    """Broadcast `x` against `shape`."""
+    """`x` broadcast against `shape`: sizes of 1 there leave those of `x`."""
     return repeated(ctx, x, broadcast_shapes(ctx, x.shape, shape))
 
 
@@ -61,3 +70,24 @@ def repeated(ctx: Context, x: Value, target: Sequence[IntExpr]) -> Value:
         return compute(target, lambda *i: t(*broadcast_index(ctx, x.shape, target, i)), name="expand")
 
     return ctx.kernel("expand", build, x, dtype=x.dtype)
+
+
+def tile(ctx: Context, x: Value, counts: Sequence[IntExpr]) -> Value:
+    """numpy.tile: `x` `counts[i]` times along each axis `i`.
+
+    Each repeated axis is computed as two, copy and position, which the result's shape joins: no division."""
+    if len(counts) != x.rank:
+        raise Unsupported(f"{len(counts)} repeats for a tensor of rank {x.rank}")
+    repeats = [not (is_plain(count) and count == 1) for count in counts]
+    shape: list[IntExpr] = []
+    for again, count, size in zip(repeats, counts, x.shape, strict=True):
+        shape.extend([count, size] if again else [size])
+    positions = [i + sum(repeats[: i + 1]) for i in range(x.rank)]
+    if not any(repeats):
+        return x
+
+    def build(t: te.Tensor) -> te.Tensor:
+        return compute(shape, lambda *index: t(*(index[p] for p in positions)), name="tile")
+
+    tiled = ctx.kernel("tile", build, x, dtype=x.dtype)
+    return ctx.reshape(tiled, [ctx.product([count, size]) for count, size in zip(counts, x.shape, strict=True)])

@@ -1,8 +1,9 @@
-"""Operators that see the elements in another order or shape: Transpose, Reshape, Flatten, Squeeze, Unsqueeze; and
-Shape, Size, which see only the shape.
+"""Operators that see the elements in another order or shape: `transpose`, `reshape`, `flatten`, `squeeze`,
+`unsqueeze`; and `shape_of` and `size_of`, which see only the shape.
 
-All but Transpose are views. Shapes and axes that are computed at run time give shapes over data dims; that the
-element count fits is then required when the program runs.
+All but a transposition are views. Shapes and axes that are computed at run time give shapes over data dims; that the
+element count fits is then required when the program runs. (Source: ONNX operators Transpose, Reshape, Flatten,
+Squeeze, Unsqueeze, Shape, Size.)
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.conversion import is_small
 from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.axes import all_from_front
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute
 from deploykit.compiler.operators.imperative import Array, Cell, Code, imperative
@@ -64,7 +66,79 @@ def _transposed(ctx: Context, x: Value, order: Sequence[int]) -> Value:
     return ctx.kernel("transpose", build, x, dtype=x.dtype)
 
 
-def infer_minus_one(ctx: Context, x: Value, sizes: Sequence[IntExpr]) -> list[IntExpr]:
+def reshape(ctx: Context, x: Value, shape: Value, *, zero_copies: bool = True) -> Value:
+    """`x` with the sizes in the integer vector `shape`, one of which may be -1: what the element count leaves.
+
+    A size of 0 stands for that of `x` at the same axis where `zero_copies`."""
+    if not shape.is_known:
+        return _reshape_at_run_time(ctx, x, shape, zero_copies=zero_copies)
+    sizes = ctx.ints(shape)
+    if zero_copies:
+        sizes = [_unless(ctx, n, 0, x.shape[i]) if i < x.rank else n for i, n in enumerate(sizes)]
+    return checked_reshape(ctx, x, _infer_minus_one(ctx, x, sizes))
+
+
+def flatten(ctx: Context, x: Value, axis: int) -> Value:
+    """The matrix whose rows are the axes of `x` before `axis`, and whose columns are those from it on. `axis` may be
+    the rank; negative ones count from there."""
+    if not -x.rank <= axis <= x.rank:
+        raise Unsupported(f"axis {axis} is outside of a tensor of rank {x.rank}")
+    axis = axis + x.rank if axis < 0 else axis
+    return ctx.reshape(x, (ctx.product(x.shape[:axis]), ctx.product(x.shape[axis:])))
+
+
+def shape_of(ctx: Context, x: Value, start: int = 0, end: int | None = None) -> Value:
+    """The sizes of the axes `start:end` of `x` as an int64 vector."""
+    return ctx.known(list(x.shape)[start:end])
+
+
+def size_of(ctx: Context, x: Value) -> Value:
+    """The number of elements of `x` as an int64 scalar."""
+    return ctx.known(ctx.product(x.shape))
+
+
+def squeeze(
+    ctx: Context, x: Value, axes: Value | Sequence[int] | None = None, *, declared_rank: int | None = None
+) -> Value:
+    """`x` without `axes`, which have size 1; without axes, all of size 1 go. `declared_rank` is that of the result
+    where the model says it."""
+    if isinstance(axes, Value) and not axes.is_known:
+        return _reshape_to(ctx, x, _squeezed_shape(ctx, x, axes, x.rank - ctx.length(axes)))
+    given = [] if axes is None else all_from_front(ctx, axes, x.rank)
+    where = given or _unit_axes(ctx, x, declared_rank)
+    for i in where:
+        ctx.require(equal(x.shape[i], 1), f"axis {i} to squeeze has size {{}}", x.shape[i])
+    return ctx.reshape(x, [n for i, n in enumerate(x.shape) if i not in where])
+
+
+def _unit_axes(ctx: Context, x: Value, declared_rank: int | None) -> list[IntExpr]:
+    """The axes of size 1. A symbolic size is taken as larger, which is required at run time, unless the declared
+    rank of the result says that it is 1."""
+    ones: list[IntExpr] = [i for i, n in enumerate(x.shape) if is_plain(n) and n == 1]
+    symbolic = [i for i, n in enumerate(x.shape) if not is_plain(n)]
+    if declared_rank == x.rank - len(ones) - len(symbolic):
+        return [*ones, *symbolic]
+    for i in symbolic:
+        ctx.require(negate(equal(x.shape[i], 1)), f"axis {i} has size 1, so that the rank of the result would change")
+    return ones
+
+
+def unsqueeze(ctx: Context, x: Value, axes: Value | Sequence[int]) -> Value:
+    """`x` with axes of size 1 put in, which are `axes` of the result.
+
+    Raises `Unsupported` when they are not distinct."""
+    count = ctx.length(axes) if isinstance(axes, Value) else len(axes)
+    rank = x.rank + count
+    if isinstance(axes, Value) and not axes.is_known:
+        return _reshape_to(ctx, x, _unsqueezed_shape(ctx, x, axes, rank))
+    where = all_from_front(ctx, axes, rank)
+    if len(set(where)) != count:
+        raise Unsupported(f"the axes {where} are not distinct")
+    sizes = iter(x.shape)
+    return ctx.reshape(x, [1 if i in where else next(sizes) for i in range(rank)])
+
+
+def _infer_minus_one(ctx: Context, x: Value, sizes: Sequence[IntExpr]) -> list[IntExpr]:
     """Replace a -1 (which may only show at run time) by what the element count leaves."""
     unknown = [i for i, n in enumerate(sizes) if is_plain(n) and n == -1]
     if len(unknown) > 1:
@@ -77,10 +151,10 @@ def infer_minus_one(ctx: Context, x: Value, sizes: Sequence[IntExpr]) -> list[In
         return list(sizes)
     known = [maximum(n, 1) if i in maybe else n for i, n in enumerate(sizes)]
     rest = quotient_of_products(ctx, x.shape, known)
-    return [unless_of(ctx, n, -1, rest) if i in maybe else n for i, n in enumerate(sizes)]
+    return [_unless(ctx, n, -1, rest) if i in maybe else n for i, n in enumerate(sizes)]
 
 
-def unless_of(ctx: Context, size: IntExpr, special: int, other: IntExpr) -> IntExpr:
+def _unless(ctx: Context, size: IntExpr, special: int, other: IntExpr) -> IntExpr:
     """`other` where `size` is `special`, else `size`. Where that is long, as after several reshapes with such sizes,
     each of which may double it, the special one is no size that a run may have.
     """
@@ -92,7 +166,7 @@ def unless_of(ctx: Context, size: IntExpr, special: int, other: IntExpr) -> IntE
     return size
 
 
-def reshape_at_run_time(ctx: Context, x: Value, shape: Value, *, copies: bool) -> Value:
+def _reshape_at_run_time(ctx: Context, x: Value, shape: Value, *, zero_copies: bool) -> Value:
     """A shape that a kernel completes (0 copies a size, -1 is what is left) and that is read as dims: each a share of
     the element count, so that their product is bounded by it."""
     count = ctx.length(shape)
@@ -102,7 +176,9 @@ def reshape_at_run_time(ctx: Context, x: Value, shape: Value, *, copies: bool) -
         known = code.cell("known", 1)
         for i in range(count):
             size = given[i]
-            sizes[i] = tirx.Select(tirx.EQ(size, expr(0)), expr(x.shape[i]), size) if copies and i < x.rank else size
+            sizes[i] = (
+                tirx.Select(tirx.EQ(size, expr(0)), expr(x.shape[i]), size) if zero_copies and i < x.rank else size
+            )
             known.value *= tirx.Select(tirx.EQ(sizes[i], expr(-1)), expr(1), sizes[i])
         left = tirx.floordiv(expr(total), tirx.max(known.value, expr(1)))
         for i in range(count):
@@ -125,7 +201,7 @@ def reshape_at_run_time(ctx: Context, x: Value, shape: Value, *, copies: bool) -
     return checked_reshape(ctx, x, sizes)
 
 
-def squeezed_shape(ctx: Context, x: Value, axes: Value, rank: int) -> Value:
+def _squeezed_shape(ctx: Context, x: Value, axes: Value, rank: int) -> Value:
     """The sizes of the axes that are not among `axes`, which only a run knows."""
 
     def write(code: Code, given: Array, shape: Array) -> None:
@@ -139,7 +215,7 @@ def squeezed_shape(ctx: Context, x: Value, axes: Value, rank: int) -> Value:
     return ctx.kernel("axes", lambda t: imperative("shape", [t], [((rank,), "int64")], write), axes, dtype="int64")
 
 
-def unsqueezed_shape(ctx: Context, x: Value, axes: Value, rank: int) -> Value:
+def _unsqueezed_shape(ctx: Context, x: Value, axes: Value, rank: int) -> Value:
     """The sizes of `x` with ones at `axes`, which only a run knows."""
 
     def write(code: Code, given: Array, shape: Array) -> None:
@@ -162,6 +238,6 @@ def _is_among(code: Code, axis: int, axes: Array, count: IntExpr, rank: int) -> 
     return found
 
 
-def reshape_to(ctx: Context, x: Value, shape: Value) -> Value:
+def _reshape_to(ctx: Context, x: Value, shape: Value) -> Value:
     """`x` with the sizes in a tensor that a run computes, each of them a size of `x` or 1."""
     return checked_reshape(ctx, x, ctx.ints(shape, minimum=0, maximum=reduce(maximum, x.shape, 1), hint="size"))

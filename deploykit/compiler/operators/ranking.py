@@ -1,27 +1,101 @@
-"""Operators that sort: TopK, Unique.
+"""Operators that sort: `top_k`, `unique`.
 
-TopK keeps its k best elements in order while it reads a row when k is small, and sorts the row otherwise; of equal
-elements the first comes first. Unique sorts the positions of its rows (of its elements, without an axis), walks the
+`top_k` keeps its k best elements in order while it reads a row when k is small, and sorts the row otherwise; of equal
+elements the first comes first. `unique` sorts the positions of its rows (of its elements, without an axis), walks the
 sorted order to find the groups of equal ones, and reads their number as a data dim.
+(Source: ONNX operators TopK, Unique.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.operators.broadcast import load
 from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.imperative import Array, Code, imperative
-from deploykit.compiler.operators.integers import equal, expr
-from deploykit.compiler.operators.sorting import ascending, merge_sort
+from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.imperative import Array, Code, imperative, loops
+from deploykit.compiler.operators.indexing import pick
+from deploykit.compiler.operators.integers import equal, expr, is_plain, less_equal
+from deploykit.compiler.operators.layout import transpose
+from deploykit.compiler.operators.slicing import Piece, take
+from deploykit.compiler.operators.sorting import ascending, descending, merge_sort
 from deploykit.compiler.operators.value import Value
 
+LARGEST_INSERTION = 32
+"""A `top_k` with a greater k sorts whole rows."""
 
-def join(rest: Sequence[ir.Expr], axis: int, position: IntExpr) -> tuple[IntExpr, ...]:
+
+def top_k(ctx: Context, x: Value, k: IntExpr, axis: int, *, largest: bool = True) -> tuple[Value, ...]:
+    """The `k` greatest (least) elements along `axis`, the best first, and their int64 positions."""
+    if is_plain(k) and k < 0:
+        raise Unsupported(f"k is {k}; the least is 0")
+    better = descending if largest else ascending
+    size = x.shape[axis]
+    ctx.require(less_equal(k, size), "the best {} of {} elements", k, size)
+    shape = [k if i == axis else n for i, n in enumerate(x.shape)]
+    outer = [n for i, n in enumerate(x.shape) if i != axis]
+    outputs = [(shape, storage_dtype(x.dtype)), (shape, "int64")]
+    inserting = is_plain(k) and k <= LARGEST_INSERTION
+
+    def row(data: Array, rest: Sequence[ir.Expr]) -> Callable[[IntExpr], ir.Expr]:
+        return lambda i: load(data, x.dtype, [*rest[:axis], expr(i), *rest[axis:]])
+
+    def insert(code: Code, data: Array, values: Array, indices: Array) -> None:
+        with loops(code, outer) as rest:
+            at, kept = row(data, rest), row(values, rest)
+            with code.loop("i", size) as i:
+                place = code.cell("place", tirx.min(i, expr(k)))
+                before = tirx.max(place.value - 1, 0)
+                with code.repeat(tirx.all(place.value > 0, better(at(i), kept(before)))):
+                    with code.when(place.value < k):
+                        for array in (values, indices):
+                            array[_at(rest, axis, place.value)] = array[_at(rest, axis, place.value - 1)]
+                    place.value -= 1
+                with code.when(place.value < k):
+                    values[_at(rest, axis, place.value)] = data[_at(rest, axis, i)]
+                    indices[_at(rest, axis, place.value)] = i
+
+    def sort(code: Code, data: Array, values: Array, indices: Array, order: Array, scratch: Array) -> None:
+        with loops(code, outer) as rest:
+            at = row(data, rest)
+            merge_sort(code, order, scratch, size, lambda _, a, b: better(at(a), at(b)))
+            with code.loop("i", k) as i:
+                values[_at(rest, axis, i)] = data[_at(rest, axis, order[i])]
+                indices[_at(rest, axis, i)] = order[i]
+
+    if inserting and k == 0:
+        return tuple(ctx.zeros("empty", shape, dtype) for dtype in (x.dtype, "int64"))
+    if inserting:
+        return ctx.kernel("top_k", lambda t: imperative("top_k", [t], outputs, insert), x, dtype=(x.dtype, "int64"))
+    scratch = [((size,), "int64")] * 2
+    return ctx.kernel(
+        "top_k", lambda t: imperative("top_k", [t], [*outputs, *scratch], sort), x, dtype=(x.dtype, *("int64",) * 3)
+    )[:2]
+
+
+def _at(rest: Sequence[ir.Expr], axis: int, position: IntExpr) -> tuple[IntExpr, ...]:
+    """The index of an element: its position along `axis`, and those along the other axes."""
     return (*rest[:axis], position, *rest[axis:])
+
+
+def unique(ctx: Context, x: Value, axis: int | None, *, in_order: bool = True) -> tuple[Value, ...]:
+    """numpy.unique of the slices along `axis`, or of all elements: each different one, its first position, the number
+    that each slice of `x` has among them, and how often each occurs. They come in ascending order, or else in that of
+    their first positions (`in_order` false)."""
+    order = [] if axis is None else [axis, *(i for i in range(x.rank) if i != axis)]
+    moved = ctx.reshape(x, (ctx.product(x.shape),)) if axis is None else transpose(ctx, x, order)
+    rows = ctx.reshape(moved, (moved.shape[0], ctx.product(moved.shape[1:])))
+    first, inverse, counts, count = _groups(ctx, rows, in_order=in_order)
+    (found,) = ctx.ints(count, minimum=0, maximum=rows.shape[0], hint="unique")
+    first, counts = (take(ctx, v, [Piece(0, found)]) for v in (first, counts))
+    picked = pick(ctx, moved, first, 0)
+    if axis is not None:
+        picked = transpose(ctx, picked, [order.index(i) for i in range(x.rank)])
+    return picked, first, inverse, counts
 
 
 def _ordered(element: ir.Expr) -> ir.Expr:
@@ -29,7 +103,7 @@ def _ordered(element: ir.Expr) -> ir.Expr:
     return tirx.Cast("int32", element) if str(element.ty.dtype) == "bool" else element
 
 
-def groups_of(ctx: Context, rows: Value, *, in_order: bool) -> tuple[Value, ...]:
+def _groups(ctx: Context, rows: Value, *, in_order: bool) -> tuple[Value, ...]:
     """Of the groups of equal rows: first row and size of each, the group of each row, and how many there are. Groups
     are ordered by value, or else by their first row. Arrays over groups are as long as there are rows."""
     length, width = rows.shape

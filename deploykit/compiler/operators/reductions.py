@@ -1,29 +1,32 @@
-"""Reductions: ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2, ReduceLogSum,
-ReduceLogSumExp, ReduceSumSquare; ArgMax, ArgMin.
+"""Reductions: `reduce` by one of `Reduction`s, `reduce_log_sum_exp`, and the positions of extremes.
 
-Axes come as an attribute or as an operand (opset 18; ReduceSum 13), which may be computed at run time. Without axes
-all are reduced, or none with `noop_with_empty_axes`. Means of integers truncate; roots and logarithms of integers are
-computed in double precision. Of equal extremes ArgMax and ArgMin give the first position, or the last one.
+Axes are integers, or a vector that may be computed at run time. Means of integers truncate; roots and logarithms of
+integers are computed in double precision. (Source: ONNX operators ReduceSum and its like, ArgMax, ArgMin.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import reduce as fold
 
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.operators.broadcast import compute_dtype, load
+from deploykit.compiler.operators.axes import all_from_front
+from deploykit.compiler.operators.broadcast import compute_dtype, elementwise, load
 from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.elementwise import is_float, like
+from deploykit.compiler.operators.elementwise import absolute, is_float, like
 from deploykit.compiler.operators.expressions import compute, reduce_axis
 from deploykit.compiler.operators.imperative import Array, Code, imperative
-from deploykit.compiler.operators.integers import expr
+from deploykit.compiler.operators.integers import expr, is_plain, maximum
 from deploykit.compiler.operators.reduce_axes import (
     MAXIMUM,
     MINIMUM,
+    PRODUCT,
+    SUM,
     Reducer,
+    count_of,
     reduce_axes,
 )
 from deploykit.compiler.operators.value import Value
@@ -31,38 +34,80 @@ from deploykit.compiler.operators.value import Value
 
 @dataclass(frozen=True)
 class Reduction:
-    """`finish(total, count)`: `count` elements were reduced to `total`."""
+    """`finish(reducer(prepare(element) ...), count)` of `count` elements, by kernels of this name."""
 
+    name: str
     reducer: Reducer
     prepare: Callable[[ir.Expr], ir.Expr] = lambda v: v
     finish: Callable[[ir.Expr, IntExpr], ir.Expr] = lambda total, _: total
 
 
-def real(v: ir.Expr) -> ir.Expr:
+def _real(v: ir.Expr) -> ir.Expr:
     return v if is_float(v) else tirx.Cast("float64", v)
 
 
-def mean(total: ir.Expr, count: IntExpr) -> ir.Expr:
+def _mean(total: ir.Expr, count: IntExpr) -> ir.Expr:
     divisor = tirx.Cast(total.ty.dtype, expr(count))
     return total / divisor if is_float(total) else tirx.truncdiv(total, divisor)
 
 
-def number(v: ir.Expr) -> ir.Expr:
+def _number(v: ir.Expr) -> ir.Expr:
+    """Kernels do not compare booleans by size."""
     return tirx.Cast("uint8", v) if str(v.ty.dtype) == "bool" else v
 
 
-def finished(reduction: Reduction, count: IntExpr, total: ir.Expr) -> ir.Expr:
-    return reduction.finish(total, count)
+REDUCE_SUM = Reduction("reducesum", SUM)
+REDUCE_MEAN = Reduction("reducemean", SUM, finish=_mean)
+REDUCE_MAX = Reduction("reducemax", MAXIMUM, _number)
+REDUCE_MIN = Reduction("reducemin", MINIMUM, _number)
+REDUCE_PROD = Reduction("reduceprod", PRODUCT)
+REDUCE_L1 = Reduction("reducel1", SUM, absolute)
+REDUCE_L2 = Reduction("reducel2", SUM, lambda v: _real(v) * _real(v), lambda total, _: tirx.sqrt(total))
+REDUCE_LOG_SUM = Reduction("reducelogsum", SUM, _real, lambda total, _: tirx.log(total))
+REDUCE_SUM_SQUARE = Reduction("reducesumsquare", SUM, lambda v: v * v)
 
 
-def finite(v: ir.Expr) -> ir.Expr:
+def reduce(
+    ctx: Context, x: Value, reduction: Reduction, axes: Value | Sequence[int] | None, *, keepdims: bool = True
+) -> Value:
+    """The reduction of `x` over `axes`, or over all without any, which stay with size 1 where `keepdims`."""
+    operand = _operand(ctx, x, axes, keepdims=keepdims)
+    count = count_of(ctx, operand.x.shape, operand.axes)
+    value = reduce_axes(
+        ctx,
+        reduction.name,
+        [operand.x],
+        operand.axes,
+        reduction.reducer,
+        prepare=reduction.prepare,
+        finish=lambda total: reduction.finish(total, count),
+        keepdims=len(operand.shape) == operand.x.rank,
+    )
+    return ctx.reshape(value, operand.shape)
+
+
+def reduce_log_sum_exp(ctx: Context, x: Value, axes: Value | Sequence[int] | None, *, keepdims: bool = True) -> Value:
+    """`log(sum(exp(x)))` over `axes`, as `reduce`. The greatest element is taken out of the sum, so that no exponential
+    overflows."""
+    operand = _operand(ctx, x, axes, keepdims=keepdims)
+    x, where = operand.x, operand.axes
+    wide = compute_dtype(x.dtype) if x.dtype.startswith(("float", "bfloat")) else "float64"
+    greatest = reduce_axes(ctx, "greatest", [x], where, MAXIMUM, prepare=_real, finish=_finite, dtype=wide)
+    total = reduce_axes(
+        ctx, "sumexp", [x, greatest], where, SUM, prepare=lambda v, m: tirx.exp(_real(v) - m), dtype=wide
+    )
+    value = elementwise(ctx, "logsumexp", lambda s, m: tirx.log(s) + m, total, greatest, dtype=x.dtype)
+    return ctx.reshape(value, operand.shape)
+
+
+def _finite(v: ir.Expr) -> ir.Expr:
     """0 in the place of an infinity, from which nothing can be subtracted."""
     infinite = tirx.any(tirx.EQ(v, like(v, float("inf"))), tirx.EQ(v, like(v, float("-inf"))))
     return tirx.Select(infinite, like(v, 0), v)
 
 
 @dataclass(frozen=True)
-class Operand:
+class _Operand:
     """What to reduce: `axes` of `x` into `shape`, up to sizes of 1."""
 
     x: Value
@@ -70,7 +115,21 @@ class Operand:
     shape: list[IntExpr]
 
 
-def sizes_of(ctx: Context, x: Value, axes: Value, rank: int) -> Value:
+def _operand(ctx: Context, x: Value, axes: Value | Sequence[int] | None, *, keepdims: bool) -> _Operand:
+    """For axes that only a run knows, every axis of `x` is seen as two, one of which is reduced: the other one or this
+    has size 1."""
+    if isinstance(axes, Value) and not axes.is_known:
+        rank = 0 if keepdims else x.rank - ctx.length(axes)
+        most = fold(maximum, x.shape, 1)
+        sizes = ctx.ints(_sizes(ctx, x, axes, rank), minimum=0, maximum=most, hint="size")
+        pairs = ctx.reshape(x, sizes[: 2 * x.rank])
+        return _Operand(pairs, range(1, 2 * x.rank, 2), sizes[0 : 2 * x.rank : 2] if keepdims else sizes[2 * x.rank :])
+    given = range(x.rank) if axes is None else all_from_front(ctx, axes, x.rank)
+    where = [int(axis) for axis in given if is_plain(axis)]
+    return _Operand(x, where, [1 if i in where else n for i, n in enumerate(x.shape) if keepdims or i not in where])
+
+
+def _sizes(ctx: Context, x: Value, axes: Value, rank: int) -> Value:
     """For each axis of `x` its size in the result and its size in the reduction, then the sizes of the `rank` axes that
     are not reduced: int64, read at run time."""
 
@@ -90,8 +149,11 @@ def sizes_of(ctx: Context, x: Value, axes: Value, rank: int) -> Value:
     return ctx.kernel("axes", lambda t: imperative("sizes", [t], [(shape, "int64")], write), axes, dtype="int64")
 
 
-def extreme_positions(ctx: Context, x: Value, axis: int, *, largest: bool, last: bool = False) -> Value:
-    """int64 positions of the extremes along `axis`, which has size 1 in the result.
+def extreme_positions(
+    ctx: Context, x: Value, axis: int, *, largest: bool, last: bool = False, keepdims: bool = True
+) -> Value:
+    """int64 positions of the greatest or least elements along `axis`, which stays with size 1 where `keepdims`; of
+    equal ones the first, or the `last`.
 
     Two plain reductions, the extreme and then the first (last) position where it occurs, run faster than one that
     carries pairs. A NaN counts as an extreme."""
@@ -117,4 +179,5 @@ def extreme_positions(ctx: Context, x: Value, axis: int, *, largest: bool, last:
         found = compute(out, element, name="position")
         return compute(out, lambda *i: tirx.max(tirx.min(found(*i), size - 1), expr(0)), name="position_inside")
 
-    return ctx.kernel("position", build, x, extreme, dtype="int64")
+    positions = ctx.kernel("position", build, x, extreme, dtype="int64")
+    return positions if keepdims else ctx.reshape(positions, [n for i, n in enumerate(x.shape) if i != axis])

@@ -1,7 +1,7 @@
-"""Pooling of regions of interest: RoiAlign, MaxRoiPool. Imperative kernels, as regions have sizes of their own.
+"""Pooling of regions of interest: `roi_align`, `max_roi_pool`. Imperative kernels, as regions have sizes of their own.
 
-RoiAlign averages, or takes the greatest of, samples between the elements: `sampling_ratio` of them an axis of a bin, or
-one for each element that the bin covers. MaxRoiPool rounds regions and bins to whole elements, and the indices of its
+`roi_align` averages, or takes the greatest of, samples between the elements: `samples` of them an axis of a bin, or one
+for each element that the bin covers. `max_roi_pool` rounds regions and bins to whole elements, and the indices of its
 images, which are floats, towards 0. A run with the index of an image outside of the batch is refused.
 (Source: ONNX operators RoiAlign, MaxRoiPool.)
 """
@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.operators.broadcast import load
+from deploykit.compiler.operators.broadcast import compute_dtype, load, store
 from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.imperative import Cell, Code
-from deploykit.compiler.operators.indices import LARGEST_INDEX
-from deploykit.compiler.operators.integers import clamp, expr
+from deploykit.compiler.operators.imperative import Array, Cell, Code, imperative
+from deploykit.compiler.operators.indices import LARGEST_INDEX, checked
+from deploykit.compiler.operators.integers import clamp, equal, expr, exprs
 from deploykit.compiler.operators.reduce_axes import lowest
 from deploykit.compiler.operators.sampling import number, size_as
 from deploykit.compiler.operators.value import Value
@@ -28,8 +30,56 @@ MAXIMUM_SAMPLES = 1 << 16
 """Samples, or elements, along one axis of a bin: more than any image has, so that a broken region ends."""
 
 
+def roi_align(
+    ctx: Context,
+    x: Value,
+    regions: Value,
+    images: Value,
+    *,
+    bins: tuple[int, int],
+    scale: float = 1.0,
+    samples: int = 0,
+    average: bool = True,
+    half_pixel: bool = True,
+) -> Value:
+    """(regions, C, *bins): averages or maxima of the bins of `regions` (first column, first row, last column, last row;
+    times `scale`) of the `images` of `x` (N, C, height, width).
+
+    With `half_pixel` regions are moved back by half an element; without, those smaller than one element are made that
+    large. `samples` of 0: as many as a bin covers elements."""
+    if min(bins) < 1:
+        raise Unsupported(f"a result of {bins[0]} by {bins[1]} bins; both must be positive")
+    rule = _Align(scale, 0.5 if half_pixel else 0.0, samples, average, malformed=not half_pixel)
+    counts = regions.shape[0], images.shape[0]
+    ctx.require(equal(regions.shape[1], 4), "regions of {} coordinates", regions.shape[1])
+    ctx.require(equal(*counts), "{} regions, images of {} are given", *counts)
+    shape = exprs((regions.shape[0], x.shape[1], *bins))
+    images = checked(ctx, images, [(0, x.shape[0] - 1)], position=2)
+
+    def build(*tensors: te.Tensor) -> Sequence[te.Tensor]:
+        def body(code: Code, data: Array, boxes: Array, indices: Array, y: Array) -> None:
+            with code.loop("r", shape[0]) as r:
+                image = code.cell("image", clamp(tirx.Cast("int64", indices[r]), 0, x.shape[0] - 1))
+                box = [load(boxes, regions.dtype, (r, i)) for i in range(4)]
+                axes = [_axis(code, rule, (box[1 - a], box[3 - a]), bins[a]) for a in range(2)]
+
+                def pixel(*position: ir.Expr) -> ir.Expr:
+                    return load(data, x.dtype, position)
+
+                with code.loop("c", shape[1]) as c, code.loop("i", bins[0]) as i, code.loop("j", bins[1]) as j:
+                    read = partial(pixel, image.value, c)
+                    y[r, c, i, j] = store(_bin(code, rule, read, x.shape[2:], axes, (i, j)), x.dtype)
+
+        return imperative("roi_align", tensors, [(shape, str(tensors[0].dtype))], body)
+
+    (y,) = ctx.kernel("roi_align", build, x, regions, images, dtype=(x.dtype,))
+    return y
+
+
 @dataclass(frozen=True)
-class Align:
+class _Align:
+    """How regions are read: their coordinates times `scale`, less `offset`; `ratio` samples an axis of a bin."""
+
     scale: float
     offset: float
     ratio: int
@@ -47,7 +97,7 @@ class _Axis:
     samples: Cell
 
 
-def axis_of(code: Code, rule: Align, ends: tuple[ir.Expr, ir.Expr], bins: int) -> _Axis:
+def _axis(code: Code, rule: _Align, ends: tuple[ir.Expr, ir.Expr], bins: int) -> _Axis:
     first, last = (end * number(end, rule.scale) - number(end, rule.offset) for end in ends)
     start = code.cell("start", first)
     extent = last - start.value
@@ -64,9 +114,9 @@ def _whole(value: ir.Expr, least: int, most: int) -> ir.Expr:
     return tirx.Cast("int64", tirx.Select(tirx.isnan(value), number(value, least), bounded))
 
 
-def bin_of(
+def _bin(
     code: Code,
-    rule: Align,
+    rule: _Align,
     read: Callable[[ir.Expr, ir.Expr], ir.Expr],
     sizes: Sequence[IntExpr],
     axes: Sequence[_Axis],
@@ -133,7 +183,41 @@ def _corners(
     return [tirx.Select(inside, weight * _as(one, read(v, h)), zero) for v, h, weight in corners]
 
 
-def images_of(ctx: Context, regions: Value) -> Value:
+def max_roi_pool(ctx: Context, x: Value, regions: Value, bins: Sequence[int], scale: float = 1.0) -> Value:
+    """(regions, C, *bins): maxima of the bins of `regions` (image, first column, first row, last column, last row; the
+    latter times `scale`) of `x` (N, C, height, width). A bin without elements gives 0."""
+    ctx.require(equal(regions.shape[1], 5), "regions of {} numbers", regions.shape[1])
+    shape = exprs((regions.shape[0], x.shape[1], *bins))
+    wide = compute_dtype(x.dtype)
+    images = checked(ctx, _images(ctx, regions), [(0, x.shape[0] - 1)], what="images of")
+
+    def build(*tensors: te.Tensor) -> Sequence[te.Tensor]:
+        def body(code: Code, data: Array, boxes: Array, indices: Array, y: Array) -> None:
+            with code.loop("r", shape[0]) as r:
+                image = code.cell("image", clamp(expr(indices[r]), 0, x.shape[0] - 1))
+                corners = [load(boxes, regions.dtype, (r, i)) for i in range(1, 5)]
+                ends = [code.cell("end", _rounded(value * number(value, scale))) for value in corners]
+                with code.loop("c", shape[1]) as c, code.loop("i", bins[0]) as i, code.loop("j", bins[1]) as j:
+                    spans = [
+                        _span(code, (ends[1 - a].value, ends[3 - a].value), at, (bins[a], x.shape[2 + a]))
+                        for a, at in enumerate((i, j))
+                    ]
+                    best = code.cell("best", lowest(wide))
+                    with (
+                        code.loop("v", spans[0][1].value, spans[0][0].value) as v,
+                        code.loop("h", spans[1][1].value, spans[1][0].value) as h,
+                    ):
+                        best.value = tirx.max(best.value, load(data, x.dtype, (image.value, c, v, h)))
+                    empty = spans[0][1].value * spans[1][1].value == 0
+                    y[r, c, i, j] = store(tirx.Select(empty, tirx.const(0, wide), best.value), x.dtype)
+
+        return imperative("max_roi_pool", tensors, [(shape, str(tensors[0].dtype))], body)
+
+    (y,) = ctx.kernel("max_roi_pool", build, x, regions, images, dtype=(x.dtype,))
+    return y
+
+
+def _images(ctx: Context, regions: Value) -> Value:
     """The images that regions are of: the first column as integers."""
 
     def build(boxes: te.Tensor) -> te.Tensor:
@@ -145,7 +229,7 @@ def images_of(ctx: Context, regions: Value) -> Value:
     return ctx.kernel("images", build, regions, dtype="int64")
 
 
-def rounded(value: ir.Expr) -> ir.Expr:
+def _rounded(value: ir.Expr) -> ir.Expr:
     """To the nearest integer, halves away from zero; far outside of any image it is bounded."""
     bounded = tirx.max(tirx.min(value, number(value, MAXIMUM_SAMPLES)), number(value, -MAXIMUM_SAMPLES))
     safe = tirx.Select(tirx.isnan(value), number(value, 0), bounded)
@@ -153,7 +237,7 @@ def rounded(value: ir.Expr) -> ir.Expr:
     return tirx.Cast("int64", tirx.trunc(safe + away))
 
 
-def span(code: Code, ends: tuple[ir.Expr, ir.Expr], at: ir.Expr, sizes: tuple[int, IntExpr]) -> tuple[Cell, Cell]:
+def _span(code: Code, ends: tuple[ir.Expr, ir.Expr], at: ir.Expr, sizes: tuple[int, IntExpr]) -> tuple[Cell, Cell]:
     """First element and number of elements of bin `at` along one axis of `sizes` (bins, image)."""
     bins, size = sizes
     extent = tirx.max(ends[1] - ends[0] + 1, 1)

@@ -1,8 +1,9 @@
-"""Resize and Upsample: tables for each axis that changes, then one pass an axis (one for all axes when nearest).
+"""Resizing: `resize_by` scales, `resize_to` sizes. Tables for each axis that changes, then one pass an axis (one for
+all axes when nearest).
 
-Sizes: with scales `floor(size * scale)`, with `sizes` as given, or one scale for all axes that keeps the aspect ratio.
+Sizes: with scales `floor(size * scale)`, with sizes as given, or one scale for all axes that keeps the aspect ratio.
 Scales and sizes may be computed at run time; the sizes of the result are then data dims. A nearest upsampling by a
-whole factor that only repeats elements is done without tables.
+whole factor that only repeats elements is done without tables. (Source: ONNX operators Resize, Upsample.)
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
+from typing import Literal
 
 import numpy as np
 from tvm import ir, te, tirx
@@ -39,13 +41,16 @@ UNROLLED_TAPS = 4
 """A pass over more taps is a reduction."""
 
 
-def is_empty(value: Value) -> bool:
-    return any(is_plain(n) and n == 0 for n in value.shape)
+Policy = Literal["stretch", "not_larger", "not_smaller"]
+"""Whether every axis gets its size, or all one scale: the least or the greatest of those that the sizes ask for."""
 
 
 def resize_by(
     ctx: Context, x: Value, axes: Sequence[int], scales: Value, method: Method, roi: Value | None = None
 ) -> Value:
+    """`x` with `axes` resized by `scales`, a vector with a number an axis; `roi`: see `resize_to`.
+
+    Raises `Unsupported` for constant scales that are not positive."""
     if ctx.product(scales.shape) != len(axes):
         raise Unsupported(f"{to_text(ctx.product(scales.shape))} scales for {len(axes)} axes")
     if scales.array is None:
@@ -58,7 +63,26 @@ def resize_by(
             Axis(axis, x.shape[axis], _scaled(ctx, x.shape[axis], factor), factor)
             for axis, factor in zip(axes, factors, strict=True)
         ]
-    return resample(ctx, x, with_roi(ctx, changes, roi), method)
+    return _resample(ctx, x, _with_roi(ctx, changes, roi), method)
+
+
+def resize_to(
+    ctx: Context,
+    x: Value,
+    axes: Sequence[int],
+    sizes: Value,
+    method: Method,
+    roi: Value | None = None,
+    policy: Policy = "stretch",
+) -> Value:
+    """`x` with `axes` resized to `sizes`, a vector with an integer an axis. `roi` are the parts of the axes that
+    `tf_crop_and_resize` takes, starts of all axes and then ends, from 0 to 1."""
+    wanted = ctx.ints(sizes, minimum=0, hint="size")
+    if policy == "stretch":
+        changes = [Axis(axis, x.shape[axis], size, None) for axis, size in zip(axes, wanted, strict=True)]
+    else:
+        changes = _keep_aspect_ratio(ctx, x, axes, wanted, policy)
+    return _resample(ctx, x, _with_roi(ctx, changes, roi), method)
 
 
 def _scaled(ctx: Context, size: IntExpr, factor: float) -> IntExpr:
@@ -96,8 +120,8 @@ def _at_run_time(ctx: Context, x: Value, axes: Sequence[int], scales: Value) -> 
     return [Axis(axis, x.shape[axis], n, s) for axis, n, s in zip(axes, results, factors, strict=True)]
 
 
-def keep_aspect_ratio(
-    ctx: Context, x: Value, axes: Sequence[int], wanted: Sequence[IntExpr], policy: str
+def _keep_aspect_ratio(
+    ctx: Context, x: Value, axes: Sequence[int], wanted: Sequence[IntExpr], policy: Policy
 ) -> list[Axis]:
     """The least (`not_larger`) or greatest (`not_smaller`) of the scales, for all axes."""
     sizes = [x.shape[axis] for axis in axes]
@@ -122,7 +146,7 @@ def keep_aspect_ratio(
     return [Axis(axis, n, size, factor) for axis, n, size in zip(axes, sizes, dims, strict=True)]
 
 
-def with_roi(ctx: Context, changes: Sequence[Axis], roi: Value | None) -> list[Axis]:
+def _with_roi(ctx: Context, changes: Sequence[Axis], roi: Value | None) -> list[Axis]:
     """The part of each axis that `tf_crop_and_resize` wants: starts of all axes, then ends."""
     if roi is None:
         return list(changes)
@@ -132,7 +156,8 @@ def with_roi(ctx: Context, changes: Sequence[Axis], roi: Value | None) -> list[A
     return [replace(axis, roi=part) for axis, part in zip(changes, parts, strict=True)]
 
 
-def resample(ctx: Context, x: Value, changes: Sequence[Axis], method: Method) -> Value:
+def _resample(ctx: Context, x: Value, changes: Sequence[Axis], method: Method) -> Value:
+    """`x` with the given axes resampled."""
     active = [axis for axis in changes if not _is_identity(ctx, axis)]
     if not active:
         return x

@@ -1,7 +1,9 @@
-"""Operators that cut pieces out of a tensor: Slice, Split; and ReverseSequence, which turns pieces around.
+"""Operators that cut pieces out of a tensor: `take`, `strided_slice`, `split`; and `reverse_sequence`, which turns
+pieces around.
 
 A piece is a first index, a size and a step an axis. Where starts or ends are expressions over dims, so are these; where
-an operand of Slice is computed at run time, a small kernel works them out and they are read as data dims.
+an operand of a slice is computed at run time, a small kernel works them out and they are read as data dims.
+(Source: ONNX operators Slice, Split, ReverseSequence.)
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ from itertools import pairwise
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.axes import from_front
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.expressions import compute
 from deploykit.compiler.operators.imperative import Array, Code, imperative
+from deploykit.compiler.operators.indices import checked
 from deploykit.compiler.operators.integers import (
     all_plain,
     ceil_div,
@@ -29,6 +33,7 @@ from deploykit.compiler.operators.integers import (
     is_plain,
     maximum,
     minimum,
+    select,
 )
 from deploykit.compiler.operators.sizes import require_equal
 from deploykit.compiler.operators.value import Value, constant
@@ -82,23 +87,33 @@ def piece_of(ctx: Context, start: IntExpr, end: IntExpr, step: int, size: IntExp
     return Piece(ctx.simplify(first), ctx.simplify(maximum(count, 0)), step)
 
 
-def slice_of(
-    ctx: Context,
-    x: Value,
-    starts: Sequence[IntExpr],
-    ends: Sequence[IntExpr],
-    axes: Sequence[int],
-    steps: Sequence[int],
+def strided_slice(
+    ctx: Context, x: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
 ) -> Value:
+    """What numpy's `start:end:step` takes from each of `axes`: vectors of as many integers. Without `axes` these are
+    the first ones, without `steps` each step is 1.
+
+    Raises `Unsupported` for a step that is known to be 0; one of a run gives an empty result."""
+    count = ctx.length(starts)
+    axes = axes or ctx.constant(range(count), "int64")
+    steps = steps or ctx.constant([1] * count, "int64")
+    for operand in (ends, axes, steps):
+        require_equal(ctx, "starts, ends, axes and steps differ in number", operand.shape[0], count)
+    if not axes.is_known:
+        return _slice_at_run_time(ctx, x, starts, ends, axes, steps, list(range(x.rank)))
+    where = [from_front(int(a), x.rank) for a in ctx.ints(axes)]
+    if not (starts.is_known and ends.is_known and steps.is_constant):
+        return _slice_at_run_time(ctx, x, starts, ends, axes, steps, where)
     pieces = [Piece(0, n) for n in x.shape]
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+    bounds = (ctx.ints(starts), ctx.ints(ends), [int(n) for n in ctx.ints(steps)])
+    for axis, start, end, step in zip(where, *bounds, strict=True):
         if step == 0:
             raise Unsupported("a step of 0")
         pieces[axis] = piece_of(ctx, start, end, step, x.shape[axis])
     return take(ctx, x, pieces)
 
 
-def slice_at_run_time(
+def _slice_at_run_time(
     ctx: Context, x: Value, starts: Value, ends: Value, axes: Value, steps: Value, where: Sequence[int]
 ) -> Value:
     """A slice of the axes `where` whose bounds a kernel computes. A step of 0 gives an empty result."""
@@ -152,6 +167,15 @@ def split(ctx: Context, x: Value, axis: int, sizes: Sequence[IntExpr]) -> tuple[
     return tuple(take(ctx, x, pieces) for pieces in parts)
 
 
+def split_evenly(ctx: Context, x: Value, axis: int, count: int, *, smaller_last: bool = False) -> tuple[Value, ...]:
+    """`count` consecutive pieces of an axis: equal ones, of which the last may be smaller where `smaller_last`."""
+    size = x.shape[axis]
+    if smaller_last:
+        return split(ctx, x, axis, even_parts(ctx, size, count))
+    ctx.require(equal(floor_mod(size, count), 0), f"axis {axis} of size {{}} has no {count} equal parts", size)
+    return split(ctx, x, axis, [ctx.simplify(floor_div(size, count))] * count)
+
+
 def even_parts(ctx: Context, size: IntExpr, count: int) -> list[IntExpr]:
     """Sizes of `count` parts, equal but for the last one, which is smaller where need be."""
     part = ctx.simplify(ceil_div(size, count))
@@ -159,3 +183,21 @@ def even_parts(ctx: Context, size: IntExpr, count: int) -> list[IntExpr]:
     if ctx.proves(equal(floor_mod(size, count), 0)):
         return [ctx.simplify(floor_div(size, count))] * count
     return [ctx.simplify(after - before) for before, after in pairwise(starts)]
+
+
+def reverse_sequence(ctx: Context, x: Value, lengths: Value, time: int, batch: int) -> Value:
+    """`x` with the first `lengths[i]` elements of the axis `time` in reverse order, for each `i` of the axis
+    `batch`."""
+    require_equal(ctx, "the lengths do not fit the batch", lengths.shape[0], x.shape[batch])
+    lengths = checked(ctx, lengths, [(0, x.shape[time])], what="lengths")
+
+    def build(t: te.Tensor, ends: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            i = index[time]
+            end = clamp(tirx.Cast("int64", ends(index[batch])), 0, x.shape[time])
+            source = select(i < end, end - 1 - i, i)
+            return t(*index[:time], source, *index[time + 1 :])
+
+        return compute(x.shape, element, name="reverse_sequence")
+
+    return ctx.kernel("reverse_sequence", build, x, lengths, dtype=x.dtype)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+from deploykit.compiler.operators import quantized_products as products
 from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.conv import conv
-from deploykit.compiler.operators.integer_products import Operand, exact_conv
-from deploykit.compiler.operators.quantized_products import by_channel, by_row, factor_of, matmul_of, quantize, shifted
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.attributes import windows
 from deploykit.frontends.onnx.node import Node
@@ -16,7 +14,7 @@ from deploykit.frontends.onnx.registry import operator
 def matmul_integer(
     ctx: Context, node: Node, a: Value, b: Value, a_zero: Value | None = None, b_zero: Value | None = None
 ) -> Value:
-    return matmul_of(ctx, a, by_row(ctx, a_zero), b, b_zero)
+    return products.matmul_integer(ctx, a, b, a_zero, b_zero)
 
 
 @operator("QLinearMatMul")
@@ -32,16 +30,15 @@ def qlinear_matmul(
     y_scale: Value,
     y_zero: Value,
 ) -> Value:
-    product = matmul_of(ctx, a, by_row(ctx, a_zero), b, b_zero)
-    factor = factor_of(ctx, by_row(ctx, a_scale), b_scale, by_row(ctx, y_scale))
-    return quantize(ctx, product, factor, by_row(ctx, y_zero))
+    return products.qlinear_matmul(ctx, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero)
 
 
 @operator("ConvInteger")
 def conv_integer(
     ctx: Context, node: Node, x: Value, w: Value, x_zero: Value | None = None, w_zero: Value | None = None
 ) -> Value:
-    return _conv(ctx, node, x, x_zero, w, by_channel(ctx, w_zero, w.rank))
+    shape = windows(ctx, node, x.shape[2:], w.shape[2:])
+    return products.conv_integer(ctx, x, w, x_zero, w_zero, shape, node.int("group", 1))
 
 
 @operator("QLinearConv")
@@ -58,16 +55,7 @@ def qlinear_conv(
     y_zero: Value,
     bias: Value | None = None,
 ) -> Value:
-    y = _conv(ctx, node, x, x_zero, w, by_channel(ctx, w_zero, w.rank))
-    factor = factor_of(ctx, x_scale, by_channel(ctx, w_scale, w.rank - 1), y_scale)
-    return quantize(ctx, y, factor, y_zero, by_channel(ctx, bias, w.rank - 1))
-
-
-def _conv(ctx: Context, node: Node, x: Value, x_zero: Value | None, w: Value, w_zero: Value | None) -> Value:
     shape = windows(ctx, node, x.shape[2:], w.shape[2:])
-    exact = exact_conv(ctx, Operand(x, x_zero), Operand(w, w_zero), shape, node.int("group", 1))
-    if exact is not None:
-        return exact.value(ctx)
-    x, w = shifted(ctx, x, x_zero), shifted(ctx, w, w_zero)
-    pads = (*shape.before, *shape.after)
-    return conv(ctx, x, w, strides=shape.strides, pads=pads, dilations=shape.dilations, group=node.int("group", 1))
+    return products.qlinear_conv(
+        ctx, x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias, shape, node.int("group", 1)
+    )

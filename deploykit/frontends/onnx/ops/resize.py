@@ -1,34 +1,42 @@
-"""ONNX: Upsample, Resize (`compiler.operators.resize`)."""
+"""ONNX: Upsample, Resize (`compiler.operators.resize`).
+
+The scales of an Upsample are an attribute up to opset 8. Up to opset 10 there is one way to read coordinates; from 11
+on an absent operand may be an empty one, and sizes may stand in the place of scales.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from deploykit.compiler.operators.context import Context
 from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.resampling import (
-    COORDINATES,
-    NEAREST_MODES,
-    Axis,
-    Method,
-)
-from deploykit.compiler.operators.resize import is_empty, keep_aspect_ratio, resample, resize_by, with_roi
+from deploykit.compiler.operators.integers import is_plain
+from deploykit.compiler.operators.resampling import COORDINATES, NEAREST_MODES, Method
+from deploykit.compiler.operators.resize import Policy, resize_by, resize_to
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
+_POLICIES: Mapping[str, Policy] = {
+    "stretch": "stretch",
+    "not_larger": "not_larger",
+    "not_smaller": "not_smaller",
+}
+
 
 @operator("Upsample")
-def upsample_attribute(ctx: Context, node: Node, x: Value) -> Value:
+def upsample_by_attribute(ctx: Context, node: Node, x: Value) -> Value:
     scales = ctx.constant(node.floats("scales"), "float32")
-    return resize_by(ctx, x, list(range(x.rank)), scales, _simple(node))
+    return resize_by(ctx, x, range(x.rank), scales, _asymmetric(node))
 
 
 @operator("Upsample", since=9)
 @operator("Resize", since=10)
-def resize_simple(ctx: Context, node: Node, x: Value, scales: Value) -> Value:
-    return resize_by(ctx, x, list(range(x.rank)), scales, _simple(node))
+def resize_asymmetric(ctx: Context, node: Node, x: Value, scales: Value) -> Value:
+    return resize_by(ctx, x, range(x.rank), scales, _asymmetric(node))
 
 
-def _simple(node: Node) -> Method:
+def _asymmetric(node: Node) -> Method:
     mode = node.choice("mode", ("nearest", "linear", "bilinear"), "nearest")
     return Method("nearest" if mode == "nearest" else "linear", "asymmetric", "simple")
 
@@ -53,16 +61,15 @@ def resize(
     )
     axes = node.axes(x.rank)
     roi = roi if method.coordinates == "tf_crop_and_resize" else None
-    if scales is not None and not is_empty(scales):
-        if sizes is not None and not is_empty(sizes):
+    if scales is not None and not _is_empty(scales):
+        if sizes is not None and not _is_empty(sizes):
             raise Unsupported("both scales and sizes are given, and only one of them can hold")
         return resize_by(ctx, x, axes, scales, method, roi)
     if sizes is None:
         raise Unsupported("neither scales nor sizes are given")
-    policy = node.choice("keep_aspect_ratio_policy", ("stretch", "not_larger", "not_smaller"), "stretch")
-    wanted = ctx.ints(sizes, minimum=0, hint="size")
-    if policy == "stretch":
-        changes = [Axis(axis, x.shape[axis], size, None) for axis, size in zip(axes, wanted, strict=True)]
-    else:
-        changes = keep_aspect_ratio(ctx, x, axes, wanted, policy)
-    return resample(ctx, x, with_roi(ctx, changes, roi), method)
+    policy = _POLICIES[node.choice("keep_aspect_ratio_policy", _POLICIES, "stretch")]
+    return resize_to(ctx, x, axes, sizes, method, roi, policy)
+
+
+def _is_empty(operand: Value) -> bool:
+    return any(is_plain(n) and n == 0 for n in operand.shape)

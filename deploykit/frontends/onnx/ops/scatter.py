@@ -1,180 +1,50 @@
-"""Operators that place elements by index: Scatter, ScatterElements, ScatterND, TensorScatter, MaxUnpool.
-
-The result starts as a copy of the data (zeros for MaxUnpool); updates are then applied in order, so that of several
-to one element the last wins or all are combined by `reduction`. Negative indices count from the end. A run with an
-index out of range is refused (`indices`); nothing is ever written outside of a tensor, and MaxUnpool leaves out what
-lies outside of its result.
-"""
+"""ONNX: Scatter, ScatterElements, ScatterND, TensorScatter, MaxUnpool (`compiler.operators.scatter`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from operator import add, mul
 
-from tvm import ir, te, tirx
+from tvm import tirx
 
-from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.dims.text import to_text
-from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators.broadcast import load, store
+from deploykit.compiler.operators import scatter
 from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.filling import stored
-from deploykit.compiler.operators.imperative import Array, Code, imperative, loops
-from deploykit.compiler.operators.indices import LARGEST_INDEX, checked, checked_indices
-from deploykit.compiler.operators.integers import expr, floor_mod, inside, less_equal, maximum
-from deploykit.compiler.operators.sizes import require_equal, require_source
 from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
-Combine = Callable[[ir.Expr, ir.Expr], ir.Expr]
-
-REDUCTIONS: Mapping[str, Combine] = {
-    "none": lambda _old, new: new,
-    "add": lambda old, new: old + new,
-    "mul": lambda old, new: old * new,
+_REDUCTIONS: Mapping[str, scatter.Combine | None] = {
+    "none": None,
+    "add": add,
+    "mul": mul,
     "max": tirx.max,
     "min": tirx.min,
 }
 
 
-def _scatter(
-    ctx: Context,
-    node: Node,
-    x: Value,
-    indices: Value,
-    updates: Value,
-    place: Callable[[Array, Sequence[ir.Expr]], list[ir.Expr]],
-) -> Value:
-    """A copy of `x`, into which element `i` of `updates` goes at `place(indices, i)`."""
-    name = node.choice("reduction", REDUCTIONS, "none")
-    combine = REDUCTIONS[name]
-
-    def write(code: Code, data: Array, where: Array, new: Array, result: Array) -> None:
-        with loops(code, x.shape) as index:
-            result[tuple(index)] = data(*index)
-        with loops(code, updates.shape) as index:
-            target = place(where, index)
-            if name == "none":
-                result[tuple(target)] = new(*index)
-            else:
-                old, update = load(result, x.dtype, target), load(new, x.dtype, index)
-                result[tuple(target)] = store(combine(old, update), x.dtype)
-
-    def build(*tensors: te.Tensor) -> list[te.Tensor]:
-        return imperative("scatter", tensors, [(x.shape, storage_dtype(x.dtype))], write)
-
-    return ctx.kernel("scatter", build, x, indices, updates, dtype=x.dtype)
-
-
 @operator("Scatter", "ScatterElements")
 def scatter_elements(ctx: Context, node: Node, x: Value, indices: Value, updates: Value) -> Value:
-    axis = node.axis(x.rank, 0)
-    for i, (n, m, k) in enumerate(zip(x.shape, indices.shape, updates.shape, strict=True)):
-        require_equal(ctx, f"the indices and updates differ in axis {i}", m, k)
-        if i != axis and not ctx.equal(m, n):
-            ctx.require(less_equal(m, n), f"axis {i} has {{}} updates for {{}} elements", m, n)
-
-    require_source(ctx, x.shape[axis], ctx.product(indices.shape))
-    indices = checked_indices(ctx, indices, [x.shape[axis]])
-
-    def place(where: Array, index: Sequence[ir.Expr]) -> list[ir.Expr]:
-        return [*index[:axis], inside(expr(where(*index)), x.shape[axis]), *index[axis + 1 :]]
-
-    return _scatter(ctx, node, x, indices, updates, place)
+    return scatter.scatter_elements(ctx, x, indices, updates, node.axis(x.rank, 0), _combine(node))
 
 
 @operator("ScatterND")
 def scatter_nd(ctx: Context, node: Node, x: Value, indices: Value, updates: Value) -> Value:
-    depth, tuples = indices.shape[-1], indices.rank - 1
-    if not isinstance(depth, int) or depth > x.rank or updates.rank != tuples + x.rank - depth:
-        raise Unsupported(
-            f"index tuples of length {to_text(depth)} and updates of rank {updates.rank} for rank {x.rank}"
-        )
-    for i, (m, n) in enumerate(zip(updates.shape, (*indices.shape[:-1], *x.shape[depth:]), strict=True)):
-        require_equal(ctx, f"axis {i} of the updates does not fit", m, n)
+    return scatter.scatter_nd(ctx, x, indices, updates, _combine(node))
 
-    for size in x.shape[:depth]:
-        require_source(ctx, size, ctx.product(indices.shape))
-    indices = checked_indices(ctx, indices, x.shape[:depth])
 
-    def place(where: Array, index: Sequence[ir.Expr]) -> list[ir.Expr]:
-        at = [inside(expr(where(*index[:tuples], k)), x.shape[k]) for k in range(depth)]
-        return [*at, *index[tuples:]]
-
-    return _scatter(ctx, node, x, indices, updates, place)
+def _combine(node: Node) -> scatter.Combine | None:
+    return _REDUCTIONS[node.choice("reduction", _REDUCTIONS, "none")]
 
 
 @operator("TensorScatter")
 def tensor_scatter(ctx: Context, node: Node, cache: Value, update: Value, starts: Value | None = None) -> Value:
-    """A gather: an element of the result comes from the update where its position lies in the written stretch."""
-    axis, mode = node.axis(cache.rank, -2), node.choice("mode", ("linear", "circular"), "linear")
-    size, length = cache.shape[axis], update.shape[axis]
-    for i, (m, n) in enumerate(zip(cache.shape, update.shape, strict=True)):
-        if i != axis:
-            require_equal(ctx, f"the cache and the update differ in axis {i}", m, n)
-    if starts is not None:
-        require_equal(ctx, "the write indices do not fit the batch", starts.shape[0], cache.shape[0])
-    ctx.require(less_equal(length, size), "an update of {} rows for a cache of {}", length, size)
-    if starts is not None:
-        starts = checked(ctx, starts, [(0, size - length if mode == "linear" else LARGEST_INDEX)], position=2)
-
-    def build(old: te.Tensor, new: te.Tensor, *first: te.Tensor) -> te.Tensor:
-        def element(*index: ir.Expr) -> ir.Expr:
-            row = expr(index[axis])
-            start = expr(first[0](index[0])) if first else expr(0)
-            offset = floor_mod(row - start, maximum(size, 1)) if mode == "circular" else row - start
-            source = new(*index[:axis], offset, *index[axis + 1 :])
-            return tirx.if_then_else(tirx.all(offset >= 0, offset < length), source, old(*index))
-
-        return compute(cache.shape, element, name="tensor_scatter")
-
-    operands = (cache, update) if starts is None else (cache, update, starts)
-    return ctx.kernel("tensor_scatter", build, *operands, dtype=cache.dtype)
+    circular = node.choice("mode", ("linear", "circular"), "linear") == "circular"
+    return scatter.tensor_scatter(ctx, cache, update, starts, node.axis(cache.rank, -2), circular=circular)
 
 
 @operator("MaxUnpool")
 def max_unpool(ctx: Context, node: Node, x: Value, indices: Value, output_shape: Value | None = None) -> Value:
-    """Each element goes to the flat position that MaxPool reported for it. A given shape that is larger than the
-    pooled one extends it: the positions are those within the shape that the window gives."""
-    inner = _unpooled_shape(ctx, node, x)
-    shape = inner if output_shape is None else ctx.ints(output_shape, minimum=0, hint="size")
-    for m, n in zip(x.shape, indices.shape, strict=True):
-        require_equal(ctx, "values and positions differ in shape", m, n)
-    indices = checked(ctx, indices, [(0, ctx.product(inner) - 1)])
-    if len(shape) != x.rank:
-        raise Unsupported(f"an output shape of {len(shape)} sizes for a tensor of rank {x.rank}")
-
-    def write(code: Code, values: Array, where: Array, result: Array) -> None:
-        with loops(code, shape) as index:
-            result[tuple(index)] = stored(0, x.dtype)
-        with loops(code, x.shape) as index:
-            rest = expr(where(*index))
-            target: list[ir.Expr] = []
-            for size in reversed(inner):
-                target.insert(0, tirx.floormod(rest, expr(maximum(size, 1))))
-                rest = tirx.floordiv(rest, expr(maximum(size, 1)))
-            within = tirx.all(*(tirx.all(t >= 0, t < n) for t, n in zip(target, shape, strict=True)))
-            with code.when(within):
-                result[tuple(target)] = values(*index)
-
-    def build(*tensors: te.Tensor) -> list[te.Tensor]:
-        return imperative("max_unpool", tensors, [(shape, storage_dtype(x.dtype))], write)
-
-    return ctx.kernel("max_unpool", build, x, indices, dtype=x.dtype)
-
-
-def _unpooled_shape(ctx: Context, node: Node, x: Value) -> list[IntExpr]:
-    """The shape that the window, strides and pads of MaxUnpool give."""
     window = node.ints("kernel_shape")
     strides, pads = node.ints("strides", [1] * len(window)), node.ints("pads", [0] * 2 * len(window))
-    if len(window) != x.rank - 2:
-        raise Unsupported(f"a window of {len(window)} sizes for a tensor of rank {x.rank}")
-    spatial = [
-        ctx.simplify((n - 1) * stride + size - before - after)
-        for n, size, stride, before, after in zip(
-            x.shape[2:], window, strides, pads[: len(window)], pads[len(window) :], strict=True
-        )
-    ]
-    return [*x.shape[:2], *spatial]
+    shape = None if output_shape is None else ctx.ints(output_shape, minimum=0, hint="size")
+    return scatter.max_unpool(ctx, x, indices, window, strides, pads, shape)
