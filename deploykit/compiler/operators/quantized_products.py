@@ -18,7 +18,7 @@ from deploykit.compiler.operators.conv import conv
 from deploykit.compiler.operators.elementwise import is_float
 from deploykit.compiler.operators.integer_products import Operand, exact_conv, exact_matmul
 from deploykit.compiler.operators.matmul import wide_matmul
-from deploykit.compiler.operators.quantization import quantized, rounded, without_zero_point
+from deploykit.compiler.operators.quantized_numbers import quantized, rounded, without_zero_point
 from deploykit.compiler.operators.value import Value
 from deploykit.compiler.operators.windows import Windows
 
