@@ -39,18 +39,18 @@ def highest(dtype: str) -> ir.Expr:
     return tirx.const(float("inf"), dtype) if dtype.startswith("float") else tirx.max_value(dtype)
 
 
-def max_of(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+def _greater(a: ir.Expr, b: ir.Expr) -> ir.Expr:
     return tirx.max(a, b)
 
 
-def min_of(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+def _lesser(a: ir.Expr, b: ir.Expr) -> ir.Expr:
     return tirx.min(a, b)
 
 
 SUM = Reducer(lambda a, b: a + b, lambda dtype: tirx.const(0, dtype))
 PRODUCT = Reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype))
-MAXIMUM = Reducer(max_of, lowest)
-MINIMUM = Reducer(min_of, highest)
+MAXIMUM = Reducer(_greater, lowest)
+MINIMUM = Reducer(_lesser, highest)
 
 
 def count_of(ctx: Context, shape: Sequence[IntExpr], axes: Collection[int]) -> IntExpr:
