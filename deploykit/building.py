@@ -75,17 +75,16 @@ def build(
     """
     from deploykit.checks.final_check import check_artifact, require_checkable
     from deploykit.compiler.model import ImportedModel
-    from deploykit.compiler.pipeline import STAGES, Observer, compile_program
-    from deploykit.compiler.program.alternatives import with_alternatives
+    from deploykit.compiler.pipeline import STAGES, Observer, compile_variants
     from deploykit.compiler.program.placement import CAPACITY, require_capacities
-    from deploykit.targets.base import PackageOptions, find_target, profiles_for, write_artifact
+    from deploykit.targets.base import PackageOptions, find_target, write_artifact
 
     if opt not in OPTIMISATION_LEVELS:
         raise UsageError(f"there is no optimisation level '{opt}'; there are {', '.join(OPTIMISATION_LEVELS)}")
     if stop_after is not None and stop_after not in STAGES:
         raise UsageError(f"there is no stage '{stop_after}'; there are {', '.join(STAGES)}")
     chosen = find_target(target) if isinstance(target, str) else target
-    profiles = profiles_for(chosen, cpu)
+    variants = chosen.variants(cpu)
     if stop_after is None:
         check_output(Path(output))
         if check:
@@ -102,13 +101,9 @@ def build(
         else:
             imported = load(model, given, seed_input=seed_input)
     level = OPTIMISATION_LEVELS[opt]
-    compiled = partial(compile_program, imported, level=level, capacities=capacities, index_checks=index_checks)
-    program = compiled(profiles[0], observer)
+    program = compile_variants(imported, variants, observer, level, capacities, index_checks=index_checks)
     if program is None or stop_after == "program":
         return None
-    quiet = Observer(seconds=observer.seconds)
-    others = [compiled(profile, quiet) for profile in profiles[1:]]
-    program = with_alternatives(program, [other for other in others if other is not None])
     source = describe_source(Path(model)) if isinstance(model, str | Path) else None
     require_capacities(program, capacities)
     compare = partial(check_artifact, model=model, sources=check_inputs) if check else None

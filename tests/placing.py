@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 
-from deploykit.compiler.profile import Profile
 from deploykit.compiler.program.inplace import InPlace
 from deploykit.targets.base import Target, find_target
 
@@ -13,12 +12,6 @@ from deploykit.targets.base import Target, find_target
 def placing(target: str | Target, in_place: InPlace) -> Target:
     """The target with results over their operands' memory as `in_place` says."""
     changed = copy.copy(find_target(target) if isinstance(target, str) else target)
-    own = changed.profile
-    changed.profile = lambda cpu: placed(own(cpu), in_place)
+    own = changed.variants
+    changed.variants = lambda cpu: [replace(profile, in_place=in_place) for profile in own(cpu)]
     return changed
-
-
-def placed(profile: Profile, in_place: InPlace) -> Profile:
-    """The profile and its companions with results over their operands' memory as `in_place` says."""
-    companions = tuple(placed(companion, in_place) for companion in profile.companions)
-    return replace(profile, in_place=in_place, companions=companions)

@@ -12,7 +12,7 @@ written as text and is what `--dump-dir` shows.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from deploykit.compiler.lowering.lower import LoweredKernel, LoweredParts, lower
 from deploykit.compiler.model import DimBounds, ImportedModel
 from deploykit.compiler.operators.index_checks import without_checks
 from deploykit.compiler.profile import Profile
+from deploykit.compiler.program.alternatives import with_alternatives
 from deploykit.compiler.program.inplace import InPlace
 from deploykit.compiler.program.ir import ALIGNMENT, Program
 from deploykit.compiler.program.listing import listing
@@ -53,12 +54,13 @@ STAGES = ("import", "graph", "kernels", "program", "emit", "package")
 class Observer:
     """What a build reports and where it writes: stage times, dumps, where to stop.
 
-    `on_stage(name)` is called when a stage begins."""
+    `on_stage(name)` is called when a stage begins. `variant`: the folder of dumps, within `dump_dir`."""
 
     on_stage: Callable[[str], None] = lambda _: None
     dump_dir: Path | None = None
     stop_after: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+    variant: str = ""
 
     def stage(self, name: str) -> _Timer:
         return _Timer(self, name)
@@ -66,8 +68,9 @@ class Observer:
     def dump(self, name: str, text: Callable[[], str], suffix: str = "py") -> None:
         """Write what a stage produced to `<number>_<name>.<suffix>`; `text` is asked for only then."""
         if self.dump_dir is not None:
-            self.dump_dir.mkdir(parents=True, exist_ok=True)
-            (self.dump_dir / f"{STAGES.index(name)}_{name}.{suffix}").write_text(text())
+            folder = self.dump_dir / self.variant
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{STAGES.index(name)}_{name}.{suffix}").write_text(text())
 
     def stops_at(self, name: str) -> bool:
         return self.stop_after == name
@@ -166,19 +169,37 @@ def program(model: ImportedModel, scheduled: KernelModule, profile: Profile, cap
     return replace(placed, cpu=profile.cpu, gpu=profile.gpu)
 
 
-def compile_program(
+def compile_variants(
     model: ImportedModel,
-    profile: Profile,
+    variants: Sequence[Profile],
     observer: Observer,
     level: int,
     capacities: DimBounds,
     *,
     index_checks: bool = True,
 ) -> Program | None:
-    """Run the stages; `None` when the observer stops before the program exists."""
+    """The program for the first of `variants` with those for the others as its alternatives; `None` when the observer
+    stops before it exists. Each variant is dumped in a folder of its own."""
     observer.dump("import", model.module.script)
     if observer.stops_at("import"):
         return None
+    found = [
+        compile_program(model, profile, replace(observer, variant=profile.name), level, capacities, index_checks)
+        for profile in variants
+    ]
+    programs = [each for each in found if each is not None]
+    return with_alternatives(programs[0], programs[1:]) if len(programs) == len(variants) else None
+
+
+def compile_program(
+    model: ImportedModel,
+    profile: Profile,
+    observer: Observer,
+    level: int,
+    capacities: DimBounds,
+    index_checks: bool = True,
+) -> Program | None:
+    """Run the stages from the graph to the program for one variant; `None` when the observer stops before that."""
     with observer.stage("graph"):
         module = graph(model, profile.layout or profile.device, index_checks=index_checks)
     observer.dump("graph", module.script)

@@ -1,14 +1,15 @@
-"""What a target asks of the compiler: which device to schedule for and what its kernels may look like."""
+"""What a target asks of the compiler for one program of an artifact: which device to schedule for and what its kernels
+may look like."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from deploykit.compiler.codegen.native.cpus import Cpu
-from deploykit.compiler.devices.cpu import DEVICES, SCALAR_C, WASM_SIMD128, Device
+from deploykit.compiler.codegen.native.cpus import SHARED_LAYOUT, Cpu, find_cpu, levels
+from deploykit.compiler.devices.cpu import DEVICES, SCALAR_C, Device
+from deploykit.compiler.devices.gpu import Gpu
 from deploykit.compiler.lowering.lower import HOST_STACK_LIMIT, STACK_LIMIT
 from deploykit.compiler.program.inplace import InPlace
-from deploykit.compiler.schedules.gpu import WEBGPU, Gpu
 
 
 @dataclass(frozen=True)
@@ -16,8 +17,8 @@ class Profile:
     """`vectorize`: kernels may hold vector operations; `stack_limit`: bytes of a buffer that may lie on the stack.
     `cpu`: the name of the CPU that kernels are compiled for, empty when they are C; `layout`: the device that decides
     how weights and intermediate results lie in memory, where it is another one. `gpu`: what runs the kernels that it
-    can, the others are for `device`. `companions`: those of further programs of the same model in the same artifact.
-    `in_place`: which results are computed over their operand's memory; other than by default it serves tests.
+    can, the others are for `device`. `in_place`: which results are computed over their operand's memory; other than by
+    default it serves tests.
     """
 
     device: Device
@@ -26,23 +27,16 @@ class Profile:
     cpu: str = ""
     layout: Device | None = None
     gpu: Gpu | None = None
-    companions: tuple[Profile, ...] = ()
     in_place: InPlace = InPlace.WHERE_FREE
+
+    @property
+    def name(self) -> str:
+        """What tells it from the other ones of an artifact."""
+        return self.cpu or self.device.name
 
 
 PORTABLE_C = Profile(SCALAR_C, vectorize=False, stack_limit=STACK_LIMIT)
 """Kernels as C99 for any compiler."""
-
-
-WASM = Profile(WASM_SIMD128, vectorize=True, stack_limit=8 << 10)
-"""Kernels through LLVM for WebAssembly, where any CPU that loads a module can run it."""
-
-_SHADERS = replace(WASM, cpu=WEBGPU.name, gpu=WEBGPU, layout=replace(WASM_SIMD128, transforms=False, dots=("widened",)))
-"""Kernels as shaders, those that cannot be one as above. Weights lie as for WebAssembly, but where it has transformed
-or grouped them for its instructions."""
-
-WEB = replace(WASM, companions=(_SHADERS,))
-"""The same, and with the same weights shaders for a GPU."""
 
 
 def native(cpu: Cpu) -> Profile:
@@ -57,3 +51,12 @@ def native(cpu: Cpu) -> Profile:
     ]
     best = max(able, key=lambda device: (device.vector_bits, len(device.features)))
     return Profile(best, vectorize=True, stack_limit=HOST_STACK_LIMIT, cpu=cpu.name)
+
+
+def native_levels(name: str) -> list[Profile]:
+    """Those for the CPUs that a user means by a name, the best first. Raises `UsageError` for an unknown one."""
+    profiles = {level: native(find_cpu(level)) for level in levels(name)}
+    for level, other in SHARED_LAYOUT.items():
+        if level in profiles and other in profiles:
+            profiles[level] = replace(profiles[level], layout=profiles[other].device)
+    return list(profiles.values())

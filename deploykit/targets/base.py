@@ -8,8 +8,8 @@ only when they compile, so that artifacts can be listed and run without it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points, version
 from pathlib import Path
@@ -60,14 +60,14 @@ class Target(Protocol):
 
     name: str
     description: str
-    native: bool
 
     def check(self) -> Availability:
         """What this machine can do with the target."""
         ...
 
-    def profile(self, cpu: str) -> Profile:
-        """What kernels of this target may look like. Raises `UsageError` for an unknown CPU."""
+    def variants(self, cpu: str) -> Sequence[Profile]:
+        """What a model is compiled for when the user asks for `cpu`, the best first: a program for each, of one
+        interface, is in the artifact. Raises `UsageError` for an unknown CPU."""
         ...
 
     def emit(self, program: Program, options: PackageOptions) -> dict[str, bytes]:
@@ -124,20 +124,6 @@ def _entries(path: tuple[str, ...]) -> dict[str, EntryPoint]:  # noqa: ARG001
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
-def profiles_for(target: Target, cpu: str) -> list[Profile]:
-    """What to compile a model for when the user asks for `cpu`, the best first."""
-    from deploykit.compiler.codegen.native.cpus import SHARED_LAYOUT, levels
-
-    if not target.native:
-        profile = target.profile(cpu)
-        return [profile, *profile.companions]
-    profiles = {name: target.profile(name) for name in levels(cpu)}
-    for name, other in SHARED_LAYOUT.items():
-        if name in profiles and other in profiles:
-            profiles[name] = replace(profiles[name], layout=profiles[other].device)
-    return list(profiles.values())
-
-
 def write_artifact(program: Program, target: Target, output: Path, options: PackageOptions) -> Artifact | None:
     """Emit and package `program` at `output`, whole or not at all; None when the observer stops after `emit`.
 
@@ -165,9 +151,9 @@ def write_artifact(program: Program, target: Target, output: Path, options: Pack
         manifest = Manifest(
             generator=f"deploykit {options.version}",
             target=target.name,
-            cpu=_cpu(options.cpu) if target.native else None,
+            cpu=_cpu(options.cpu) if program.cpu else None,
             fast_math=options.fast_math,
-            levels=_levels(program) if target.native else (),
+            levels=_levels(program) if program.cpu else (),
             files=files,
             source=options.source,
             times=dict(observer.seconds),

@@ -62,7 +62,25 @@ def test_a_build_stops_after_a_stage_and_dumps_it(deploykit, model: Path, tmp_pa
     assert result.code == 0, result.err
     assert f"Stopped after {stage}" in result.err
     assert not (tmp_path / "dist").exists()
-    assert any(stage in path.name for path in (tmp_path / "dump").iterdir())
+    assert any(stage in path.name for path in (tmp_path / "dump").rglob("*.*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variants"),
+    [
+        (["--cpu", "portable"], {"x86-64-v2", "x86-64-v3", "x86-64-v4"}),
+        (["--target", "webgpu"], {"wasm-simd128", "webgpu"}),
+        (["--target", "embedded", "--dim", "batch=1..8"], {"scalar-c"}),
+    ],
+)
+def test_each_variant_is_dumped_in_a_folder_of_its_own(
+    deploykit, model: Path, tmp_path: Path, arguments: list[str], variants: set[str]
+) -> None:
+    dump = tmp_path / "dump"
+    assert deploykit("build", model, *arguments, "--stop-after", "program", "--dump-dir", dump).code == 0
+    assert {path.name for path in dump.iterdir()} == {"0_import.py", *variants}
+    for variant in variants:
+        assert {path.name for path in (dump / variant).iterdir()} == {"1_graph.py", "2_kernels.py", "3_program.txt"}
 
 
 @pytest.mark.parametrize(

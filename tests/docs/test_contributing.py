@@ -84,3 +84,4 @@ def test_a_target(tmp_path: Path) -> None:
     compiler = find_c_compiler()
     for name in ("model.c", "kernels.c", "deploykit.c"):
         compiler.compile(tmp_path / "dist" / name, tmp_path / f"{name}.o")
+    assert "within tolerance" in call("verify", "dist")

@@ -10,14 +10,14 @@ from deploykit import runtime
 from deploykit.building import load
 from deploykit.compiler.codegen.host.source import emit_host
 from deploykit.compiler.pipeline import Observer, compile_program
-from deploykit.compiler.profile import WEB
 from deploykit.engines.native.sanitized import SANITIZERS
+from deploykit.targets.webgpu.profiles import SHADERS
 from tests.frontends.onnx.harness import parse
 
 
 def test_a_run_without_a_driver_is_refused(tmp_path: Path) -> None:
     model = load(parse("(float[n] x) => (float[n] y) { y = Sqrt(x) }"))
-    program = replace(compile_program(model, WEB.companions[0], Observer(), 2, {}), name="model")
+    program = replace(compile_program(model, SHADERS, Observer(), 2, {}), name="model")
     for name, text in emit_host(program, "0").items():
         (tmp_path / name).write_text(text)
     sources = [

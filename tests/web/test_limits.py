@@ -16,8 +16,9 @@ import deploykit
 from bench.browser import find_chromium, in_chromium
 from deploykit.compiler.codegen.shaders.bindings import emit_shaders
 from deploykit.compiler.pipeline import Observer, compile_program
-from deploykit.compiler.profile import WEB, Profile
+from deploykit.compiler.profile import Profile
 from deploykit.targets.webgpu import WebTarget
+from deploykit.targets.webgpu.profiles import SHADERS, WASM
 from tests.seeded import seeded
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
@@ -88,10 +89,9 @@ PART = 128 << 10
 class Small(WebTarget):
     """Constants of more than `PART` bytes have several bindings."""
 
-    def profile(self, cpu: str) -> Profile:  # noqa: ARG002 - as for its base
-        (gpu,) = (part for part in WEB.companions if part.gpu)
-        assert gpu.gpu is not None
-        return replace(WEB, companions=(replace(gpu, gpu=replace(gpu.gpu, binding_bytes=PART)),))
+    def variants(self, cpu: str) -> list[Profile]:  # noqa: ARG002 - as for its base
+        assert SHADERS.gpu is not None
+        return [WASM, replace(SHADERS, gpu=replace(SHADERS.gpu, binding_bytes=PART))]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -127,7 +127,7 @@ def test_constants_that_are_larger_than_a_binding(tmp_path: Path, dtype: type) -
 def test_constants_with_more_parts_than_bindings_have_one(columns: int, parts: int) -> None:
     text = f"""<ir_version: 9, opset_import: ["": 20]>
     g (float[n, 64] x) => (float[n, {columns}] y) {{ y = MatMul(x, w) }}"""
-    (profile,) = Small().profile("").companions
+    _, profile = Small().variants("")
     program = compile_program(deploykit.load(seeded(text, {"w": (64, columns)})), profile, Observer(), 2, {})
     assert program is not None
     (shader, *_) = emit_shaders(program)

@@ -34,7 +34,6 @@ PROJECT_FILES = ("main.c", "Makefile", "CMakeLists.txt", "README.md")
 class EmbeddedTarget:
     name = "embedded"
     description = "C99 sources for any C compiler, with static memory and the weights as const data"
-    native = False
 
     def check(self) -> Availability:
         try:
@@ -43,10 +42,10 @@ class EmbeddedTarget:
             return Availability(build=True, run=False, detail=f"to run it here: {error}")
         return Availability(build=True, run=True, detail=f"run here with {compiler.family}: {compiler.version}")
 
-    def profile(self, cpu: str) -> Profile:  # noqa: ARG002 - C is for every CPU
+    def variants(self, cpu: str) -> list[Profile]:  # noqa: ARG002 - C is for every CPU
         from deploykit.compiler.profile import PORTABLE_C
 
-        return PORTABLE_C
+        return [PORTABLE_C]
 
     def emit(self, program: Program, options: PackageOptions) -> dict[str, bytes]:
         from deploykit.compiler.codegen.c.kernels import emit_c

@@ -41,7 +41,6 @@ PUBLIC = ("init", "bind", "run", "arena_bytes", "output_shape", "last_error", "d
 class HostTarget:
     name = "host"
     description = "a shared library for this machine, with native kernels and a thread pool"
-    native = True
 
     def check(self) -> Availability:
         try:
@@ -50,11 +49,10 @@ class HostTarget:
             return Availability(build=False, run=True, detail=str(error))
         return Availability(build=True, run=True, detail=f"{compiler.family}: {compiler.version}")
 
-    def profile(self, cpu: str) -> Profile:
-        from deploykit.compiler import profile
-        from deploykit.compiler.codegen.native.cpus import find_cpu
+    def variants(self, cpu: str) -> list[Profile]:
+        from deploykit.compiler.profile import native_levels
 
-        return profile.native(find_cpu(cpu))
+        return native_levels(cpu)
 
     def emit(self, program: Program, options: PackageOptions) -> dict[str, bytes]:
         from deploykit.compiler.codegen.host.source import emit_host, kernel_prefix, parts_of

@@ -40,7 +40,7 @@ SHARD_BYTES = 16 << 20
 CPU_MODULES = ("model", "model-relaxed")
 GPU_MODULE = "model-gpu"
 MODULES = (*CPU_MODULES, GPU_MODULE)
-SHADERS = "shaders.wgsl"
+SHADER_FILE = "shaders.wgsl"
 
 PAGES = ("index.mjs", "index.d.mts", "index.d.ts", "package.json", "demo.html", "README.md")
 
@@ -69,7 +69,6 @@ class WebTarget:
 
     name = "webgpu"
     description = "a package for web pages and node: WebAssembly with vectors, loaded by plain JavaScript"
-    native = False
 
     def __init__(self, modules: Iterable[str] = MODULES) -> None:
         self.modules = tuple(modules)
@@ -89,10 +88,10 @@ class WebTarget:
         except ToolchainError as error:
             return Availability(build=True, run=False, detail=str(error))
 
-    def profile(self, cpu: str) -> Profile:  # noqa: ARG002 - a module is for every CPU
-        from deploykit.compiler.profile import WASM, WEB
+    def variants(self, cpu: str) -> list[Profile]:  # noqa: ARG002 - a module is for every CPU
+        from deploykit.targets.webgpu.profiles import SHADERS, WASM
 
-        return WEB if GPU_MODULE in self.modules else WASM
+        return [WASM, SHADERS] if GPU_MODULE in self.modules else [WASM]
 
     def emit(self, program: Program, options: PackageOptions) -> dict[str, bytes]:
         from deploykit.compiler.codegen.host.source import emit_host
@@ -108,7 +107,7 @@ class WebTarget:
             emitted |= {f"gpu-{name}": text.encode() for name, text in emit_host(part, options.version).items()}
             emitted |= _objects(part, GPU_MODULE, WASM_SIMD, fast_math=options.fast_math)
             shaders = (f"// shader {number}\n{shader.packaged()}" for number, shader in enumerate(emit_shaders(part)))
-            emitted[SHADERS] = "".join(shaders).encode()
+            emitted[SHADER_FILE] = "".join(shaders).encode()
         return emitted
 
     def package(
@@ -117,7 +116,7 @@ class WebTarget:
         from deploykit.compiler.codegen.host.source import interface_view
 
         view = interface_view(program, options.version)
-        modules = [module for module in self.modules if module != GPU_MODULE or SHADERS in emitted]
+        modules = [module for module in self.modules if module != GPU_MODULE or SHADER_FILE in emitted]
         names = [*_link(program, modules, emitted, folder, view["prefix"]), *_write_weights(program, folder)]
         (folder / "runtime").mkdir()
         javascript = scripts()
@@ -182,9 +181,9 @@ def _link(
             return f"{name}.wasm"
 
         names = each(module, modules)
-    if SHADERS in emitted:
-        (folder / SHADERS).write_bytes(emitted[SHADERS])
-        names.append(SHADERS)
+    if SHADER_FILE in emitted:
+        (folder / SHADER_FILE).write_bytes(emitted[SHADER_FILE])
+        names.append(SHADER_FILE)
     return names
 
 

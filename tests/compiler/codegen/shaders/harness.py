@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -19,7 +20,6 @@ from deploykit.compiler.codegen.shaders.wgsl.teams import MOST_GROUPS
 from deploykit.compiler.devices.gpu import WORKGROUP
 from deploykit.compiler.lowering.kernel import Kernel
 from deploykit.compiler.pipeline import Observer, compile_program
-from deploykit.compiler.profile import WEB
 from deploykit.compiler.program.inplace import InPlace
 from deploykit.compiler.program.ir import (
     ConstantStorage,
@@ -31,8 +31,8 @@ from deploykit.compiler.program.ir import (
     Tensor,
     Transfer,
 )
+from deploykit.targets.webgpu.profiles import SHADERS
 from tests.compiler.schedules.harness import evaluate
-from tests.placing import placed
 
 FEATURES = {F16: "shader-f16", SUBGROUPS: "subgroup"}
 """Features and what wgpu calls them."""
@@ -58,8 +58,7 @@ def find_device() -> Any | None:
 
 def program_of(model: onnx.ModelProto, in_place: InPlace = InPlace.WHERE_FREE) -> tuple[Program, list[Shader]]:
     """A model for a GPU, and its shaders."""
-    (profile,) = placed(WEB, in_place).companions
-    program = compile_program(deploykit.load(model), profile, Observer(), 2, {})
+    program = compile_program(deploykit.load(model), replace(SHADERS, in_place=in_place), Observer(), 2, {})
     assert program is not None
     return program, emit_shaders(program)
 
