@@ -48,7 +48,7 @@ def lesser_of(a: ir.Expr, b: ir.Expr) -> ir.Expr:
     return _extreme(tirx.min, a, b)
 
 
-def joined(ctx: Context, name: str, function: Binary, *inputs: Value) -> Value:
+def fold(ctx: Context, name: str, function: Binary, *inputs: Value) -> Value:
     """`function` of any number of elements, from left to right; one input alone is the result."""
     if len(inputs) == 1:
         return inputs[0]

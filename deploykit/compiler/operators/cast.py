@@ -38,7 +38,7 @@ def cast(
     if value.dtype == dtype:
         return value
     if value.array is not None and value.array.size < _FOLDED:
-        return constant(cast_array(value.array, dtype, saturate=saturate, round_mode=round_mode))
+        return constant(_cast_array(value.array, dtype, saturate=saturate, round_mode=round_mode))
     if value.elements is not None and dtype in ("int64", "int32") and value.dtype in ("int64", "int32"):
         return known(value.elements, dtype)
 
@@ -77,7 +77,7 @@ def bit_cast(ctx: Context, x: Value, dtype: str) -> Value:
     return ctx.kernel("bitcast", build, x, dtype=dtype)
 
 
-def cast_array(array: np.ndarray, dtype: str, *, saturate: bool = True, round_mode: str = "up") -> np.ndarray:
+def _cast_array(array: np.ndarray, dtype: str, *, saturate: bool = True, round_mode: str = "up") -> np.ndarray:
     """ONNX `Cast` of a constant."""
     target = numpy_dtype(dtype)
     with np.errstate(all="ignore"):

@@ -66,7 +66,7 @@ def compare(ctx: Context, node: Node, a: Value, b: Value) -> Value:
 
 @operator(*_VARIADIC)
 def variadic(ctx: Context, node: Node, *inputs: Value) -> Value:
-    return arithmetic.joined(ctx, node.op_type.lower(), _VARIADIC[node.op_type], *inputs)
+    return arithmetic.fold(ctx, node.op_type.lower(), _VARIADIC[node.op_type], *inputs)
 
 
 @operator("Mean")
