@@ -14,7 +14,7 @@ import deploykit
 from deploykit.compiler.model import DimBounds, ImportedModel
 from deploykit.compiler.pipeline import Observer, compile_program
 from deploykit.frontends.onnx import load_onnx
-from deploykit.targets.base import find_target, profiles_for
+from deploykit.targets.base import find_target
 from tests.frontends.block import Weights, load_block
 from tests.frontends.onnx.harness import numbers, parse
 
@@ -61,9 +61,9 @@ def model(weights: Weights) -> onnx.ModelProto:
 
 def compiled(imported: ImportedModel, target: str, folder: Path) -> dict[str, str]:
     """What each stage gave, as text."""
-    profile = profiles_for(find_target(target), "native")[0]
+    profile = find_target(target).variants("native")[0]
     compile_program(imported, profile, Observer(dump_dir=folder), level=2, capacities={})
-    return {path.name: path.read_text() for path in sorted(folder.iterdir())}
+    return {"import": imported.module.script()} | {path.stem: path.read_text() for path in sorted(folder.iterdir())}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_programs_are_those_of_onnx(
     """Down to every name, as values are called alike in both."""
     ours = compiled(load_block(weights, HEADS).with_dims(dims), target, tmp_path / "operators")
     theirs = compiled(load_onnx(model, dims, "block"), target, tmp_path / "onnx")
-    assert list(ours) == list(theirs) == ["0_import.py", "1_graph.py", "2_kernels.py", "3_program.txt"]
+    assert list(ours) == list(theirs) == ["import", "1_graph", "2_kernels", "3_program"]
     for stage, text in ours.items():
         assert text == theirs[stage], stage
 
