@@ -68,9 +68,7 @@ class WebTarget:
     """`modules`: those to make; what loads another one finds none. Raises `UsageError` for one that there is not."""
 
     name = "webgpu"
-    description = (
-        "a package for web pages and node: WebAssembly and WebGPU shaders, loaded by plain JavaScript"
-    )
+    description = "a package for web pages and node: WebAssembly and WebGPU shaders, loaded by plain JavaScript"
 
     def __init__(self, modules: Iterable[str] = MODULES) -> None:
         self.modules = tuple(modules)
