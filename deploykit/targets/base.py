@@ -15,7 +15,6 @@ from importlib.metadata import EntryPoint, entry_points, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from deploykit.engines import EngineOptions
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from deploykit.compiler.pipeline import Observer
     from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
-    from deploykit.engines import Engine
+    from deploykit.engines import Engine, EngineOptions
 
 GROUP = "deploykit.targets"
 

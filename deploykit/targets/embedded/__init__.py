@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploykit import runtime
-from deploykit.engines import EngineOptions
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest
     from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
-    from deploykit.engines import Engine
+    from deploykit.engines import Engine, EngineOptions
 
 C_FILES = ("model.c", "kernels.c", "weights.c", "deploykit.c")
 PROJECT_FILES = ("main.c", "Makefile", "CMakeLists.txt", "README.md")

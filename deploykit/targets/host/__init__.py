@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploykit import runtime
-from deploykit.engines import EngineOptions
 from deploykit.errors import ArtifactError, ToolchainError
 from deploykit.parallel import each
 from deploykit.targets.base import Availability, PackageOptions
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from deploykit.compiler.codegen.native.cpus import Cpu
     from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
-    from deploykit.engines import Engine
+    from deploykit.engines import Engine, EngineOptions
 
 COPIED = (runtime.HEADER, runtime.CORE, runtime.THREADS_HEADER, runtime.THREADS, runtime.CPU_HEADER, runtime.CPU)
 """Sources that all models share."""

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from deploykit.artifact.manifest import MANIFEST
 from deploykit.artifact.plan import PLAN, plan_file
 from deploykit.dtypes import logical_dtype
-from deploykit.engines import EngineOptions
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.parallel import each
 from deploykit.targets.base import Availability, PackageOptions
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from deploykit.compiler.codegen.native.cpus import Cpu
     from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
-    from deploykit.engines import Engine
+    from deploykit.engines import Engine, EngineOptions
 
 SHARD_BYTES = 16 << 20
 
