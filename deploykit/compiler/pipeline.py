@@ -179,15 +179,16 @@ def compile_variants(
     index_checks: bool = True,
 ) -> Program | None:
     """The program for the first of `variants` with those for the others as its alternatives; `None` when the observer
-    stops before it exists. Each variant is dumped in a folder of its own."""
+    stops before it exists. Each variant is dumped in a folder of its own; stages are announced for the first."""
     observer.dump("import", model.module.script)
     if observer.stops_at("import"):
         return None
-    found = [
-        compile_program(model, profile, replace(observer, variant=profile.name), level, capacities, index_checks)
-        for profile in variants
-    ]
-    programs = [each for each in found if each is not None]
+    quiet = replace(observer, on_stage=lambda _: None)
+    found = []
+    for profile in variants:
+        own = replace(observer if profile is variants[0] else quiet, variant=profile.name)
+        found.append(compile_program(model, profile, own, level, capacities, index_checks=index_checks))
+    programs = [result for result in found if result is not None]
     return with_alternatives(programs[0], programs[1:]) if len(programs) == len(variants) else None
 
 
@@ -197,6 +198,7 @@ def compile_program(
     observer: Observer,
     level: int,
     capacities: DimBounds,
+    *,
     index_checks: bool = True,
 ) -> Program | None:
     """Run the stages from the graph to the program for one variant; `None` when the observer stops before that."""

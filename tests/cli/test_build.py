@@ -16,7 +16,9 @@ import pytest
 
 from deploykit.artifact.folder import artifact_folder
 from deploykit.artifact.manifest import DimEntry, Manifest, MemoryEntry
+from deploykit.building import build
 from deploykit.cli.build import memory_lines
+from deploykit.compiler.pipeline import STAGES
 from deploykit.errors import UsageError
 
 
@@ -63,6 +65,13 @@ def test_a_build_stops_after_a_stage_and_dumps_it(deploykit, model: Path, tmp_pa
     assert f"Stopped after {stage}" in result.err
     assert not (tmp_path / "dist").exists()
     assert any(stage in path.name for path in (tmp_path / "dump").rglob("*.*"))
+
+
+def test_each_stage_is_announced_once(model: Path, tmp_path: Path) -> None:
+    """Whatever the number of programs in the artifact."""
+    announced: list[str] = []
+    build(model, cpu="portable", output=tmp_path / "dist", on_stage=announced.append)
+    assert tuple(announced) == STAGES
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from deploykit.compiler.operators.dequantized import quantized_conv
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.integers import equal
 from deploykit.compiler.operators.value import Value
-from deploykit.compiler.operators.windows import Windows, pad, window_count
+from deploykit.compiler.operators.windows import Windows, window_count, zero_padded
 
 _CONVOLUTIONS = {1: relax.op.nn.conv1d, 2: relax.op.nn.conv2d, 3: relax.op.nn.conv3d}
 
@@ -76,7 +76,7 @@ def conv(
     fixed = [p for p in pads if isinstance(p, int) and p >= 0]
     if len(fixed) < len(pads):
         covered = [ctx.simplify((n - 1) * s + e) for n, s, e in zip(counts, strides, extents, strict=True)]
-        x, fixed = pad(ctx, x, before, covered), [0] * len(pads)
+        x, fixed = zero_padded(ctx, x, before, covered), [0] * len(pads)
     product = _CONVOLUTIONS[rank](
         ctx.tensor(x),
         ctx.tensor(w),

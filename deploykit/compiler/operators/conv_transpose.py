@@ -27,7 +27,7 @@ from deploykit.compiler.operators.conv import add_bias
 from deploykit.compiler.operators.errors import Unsupported
 from deploykit.compiler.operators.integers import equal, is_plain, maximum
 from deploykit.compiler.operators.value import Value
-from deploykit.compiler.operators.windows import check_reach, pad, split
+from deploykit.compiler.operators.windows import check_reach, split, zero_padded
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.windows import Same
@@ -89,7 +89,7 @@ def conv_transpose(
     channels = ctx.simplify(w.shape[1] * group)
     y = ctx.bind(product, wide, (x.shape[0], channels, *(shape if fixed else full)))
     if not fixed:
-        y = pad(ctx, y, [ctx.simplify(0 - b) for b in starts], shape)
+        y = zero_padded(ctx, y, [ctx.simplify(0 - b) for b in starts], shape)
     return add_bias(ctx, y, bias, dtype)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tvm import te, tirx
+from tvm import ir, te, tirx
 
 from deploykit.compiler.operators.integers import expr, exprs
 
@@ -27,3 +27,8 @@ def compute(
 def reduce_axis(extent: IntExpr, name: str) -> tirx.IterVar:
     """The axis of a reduction over `0..extent-1`."""
     return te.reduce_axis((expr(0), expr(extent)), name=name)
+
+
+def double(value: ir.Expr | float) -> ir.Expr:
+    """A number in float64."""
+    return tirx.const(value, "float64") if isinstance(value, (int, float)) else tirx.Cast("float64", value)

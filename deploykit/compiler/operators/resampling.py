@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, te, tirx
 
-from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.expressions import compute, double
 from deploykit.compiler.operators.imperative import Array, Code, imperative
 from deploykit.compiler.operators.integers import ceil_div, clamp, expr, maximum
 
@@ -86,7 +86,7 @@ def table(ctx: Context, axis: Axis, method: Method, taps: IntExpr, precision: st
         with code.loop("y", axis.result) as y:
             at = code.cell("at", _coordinate(axis, method, y, scale, given[-1] if axis.roi is not None else None))
             if cropped:
-                beyond = tirx.any(at.value < 0, at.value > _double(axis.source - 1))
+                beyond = tirx.any(at.value < 0, at.value > double(axis.source - 1))
                 rest[-1][y] = tirx.Cast("int8", beyond)
             if weighted:
                 _write_weights(code, axis, method, (y, at.value, scale), taps, places, rest[0])
@@ -116,23 +116,19 @@ def taps_of(ctx: Context, axis: Axis, method: Method) -> IntExpr:
     most = ctx.simplify(2 * width * axis.source)
 
     def build(scale: te.Tensor) -> te.Tensor:
-        reach = tirx.ceil(width / tirx.max(tirx.min(_double(scale(0)), _double(1.0)), _double(1e-9)))
+        reach = tirx.ceil(width / tirx.max(tirx.min(double(scale(0)), double(1.0)), double(1e-9)))
         return compute((1,), lambda _: tirx.min(2 * tirx.Cast("int64", reach), expr(most)), name="taps")
 
     return ctx.ints(ctx.kernel("taps", build, axis.scale, dtype="int64"), 2 * width, most, "taps")[0]
-
-
-def _double(value: IntExpr | float) -> ir.Expr:
-    return tirx.const(value, DOUBLE) if isinstance(value, (int, float)) else tirx.Cast(DOUBLE, value)
 
 
 def _scale(axis: Axis, given: Array | None) -> ir.Expr:
     if given is not None:
         return tirx.Cast(DOUBLE, given[0])
     if axis.scale is None:
-        return _double(axis.result) / _double(axis.source)
+        return double(axis.result) / double(axis.source)
     assert isinstance(axis.scale, float)
-    return _double(axis.scale)
+    return double(axis.scale)
 
 
 _NEAREST: Mapping[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
@@ -148,7 +144,7 @@ NEAREST_MODES = tuple(_NEAREST)
 
 
 def _coordinate(axis: Axis, method: Method, y: ir.Expr, scale: ir.Expr, roi: Array | None) -> ir.Expr:
-    return COORDINATES[method.coordinates](_double(y), scale, _double(axis.source), _double(axis.result), roi)
+    return COORDINATES[method.coordinates](double(y), scale, double(axis.source), double(axis.result), roi)
 
 
 def _half_pixel(y: ir.Expr, scale: ir.Expr, *_: object) -> ir.Expr:
@@ -161,19 +157,19 @@ def _half_pixel_symmetric(y: ir.Expr, scale: ir.Expr, source: ir.Expr, result: i
 
 
 def _pytorch_half_pixel(y: ir.Expr, scale: ir.Expr, source: ir.Expr, _result: ir.Expr, _: object) -> ir.Expr:
-    return tirx.Select(scale * source > 1, _half_pixel(y, scale), _double(0.0))
+    return tirx.Select(scale * source > 1, _half_pixel(y, scale), double(0.0))
 
 
 def _align_corners(y: ir.Expr, scale: ir.Expr, source: ir.Expr, _result: ir.Expr, _: object) -> ir.Expr:
     steps = scale * source - 1.0
-    return tirx.Select(steps == 0, _double(0.0), y * (source - 1.0) / tirx.Select(steps == 0, _double(1.0), steps))
+    return tirx.Select(steps == 0, double(0.0), y * (source - 1.0) / tirx.Select(steps == 0, double(1.0), steps))
 
 
 def _crop_and_resize(y: ir.Expr, scale: ir.Expr, source: ir.Expr, _result: ir.Expr, roi: Array | None) -> ir.Expr:
     assert roi is not None
     start, end = tirx.Cast(DOUBLE, roi[0]), tirx.Cast(DOUBLE, roi[1])
     steps = scale * source - 1.0
-    inner = y * (end - start) * (source - 1.0) / tirx.Select(steps == 0, _double(1.0), steps)
+    inner = y * (end - start) * (source - 1.0) / tirx.Select(steps == 0, double(1.0), steps)
     return tirx.Select(steps == 0, (end - start) * (source - 1.0) / 2.0, inner) + start * (source - 1.0)
 
 
@@ -197,14 +193,14 @@ def _write_weights(
     y, at, scale = row
     places, weights = table
     base = code.cell("base", tirx.Cast("int64", tirx.ceil(at)) - 1)
-    stretch = code.cell("stretch", tirx.min(scale, _double(1.0)) if method.antialias else _double(1.0))
-    total = code.cell("total", _double(0.0))
+    stretch = code.cell("stretch", tirx.min(scale, double(1.0)) if method.antialias else double(1.0))
+    total = code.cell("total", double(0.0))
     with code.loop("k", taps) as k:
         place = code.cell("place", base.value + 1 - tirx.floordiv(expr(taps), 2) + k)
         weight = code.cell("weight", _kernel(method, (tirx.Cast(DOUBLE, place.value) - at) * stretch.value))
         if method.exclude_outside:
             within = tirx.all(place.value >= 0, place.value < axis.source)
-            weight.value = tirx.Select(within, weight.value, _double(0.0))
+            weight.value = tirx.Select(within, weight.value, double(0.0))
         places[y, k] = clamp(place.value, 0, axis.source - 1)
         weights[y, k] = tirx.Cast(weights.dtype, weight.value)
         total.value += weight.value
@@ -215,8 +211,8 @@ def _write_weights(
 def _kernel(method: Method, distance: ir.Expr) -> ir.Expr:
     d = tirx.abs(distance)
     if method.mode == "linear":
-        return tirx.max(1.0 - d, _double(0.0))
+        return tirx.max(1.0 - d, double(0.0))
     a = method.cubic_a
     near = ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0
     far = ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a
-    return tirx.Select(d <= 1, near, tirx.Select(d < 2, far, _double(0.0)))
+    return tirx.Select(d <= 1, near, tirx.Select(d < 2, far, double(0.0)))

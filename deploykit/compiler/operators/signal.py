@@ -13,7 +13,7 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.operators.broadcast import compute_dtype, store
 from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.expressions import compute, double
 from deploykit.compiler.operators.integers import expr, floor_div, maximum
 from deploykit.compiler.operators.value import Value
 
@@ -53,16 +53,16 @@ def mel_weight_matrix(
 
     def build(low: te.Tensor, high: te.Tensor) -> te.Tensor:
         def mel(edge: te.Tensor) -> ir.Expr:
-            return _double(2595 / math.log(10)) * tirx.log1p(_double(edge()) / _double(700))
+            return double(2595 / math.log(10)) * tirx.log1p(double(edge()) / double(700))
 
-        step = (mel(high) - mel(low)) / _double(expr(bands + 2))
+        step = (mel(high) - mel(low)) / double(expr(bands + 2))
 
         def edge(number: ir.Expr) -> ir.Expr:
             """The spectrogram bin in which a band edge lies."""
-            hertz = _double(700) * (
-                tirx.exp((mel(low) + _double(number) * step) * _double(math.log(10) / 2595)) - _double(1)
+            hertz = double(700) * (
+                tirx.exp((mel(low) + double(number) * step) * double(math.log(10) / 2595)) - double(1)
             )
-            position = _double(expr(points + 1)) * hertz / _double(expr(samples_per_second))
+            position = double(expr(points + 1)) * hertz / double(expr(samples_per_second))
             return tirx.Cast("int64", tirx.floor(position))
 
         def element(frequency: ir.Expr, band: ir.Expr) -> ir.Expr:
@@ -77,12 +77,8 @@ def mel_weight_matrix(
 
 def _triangle(at: ir.Expr, left: ir.Expr, center: ir.Expr, right: ir.Expr) -> ir.Expr:
     """What rises from 0 at `left` to 1 at `center` and falls to 0 at `right`."""
-    rising = _double(at - left) / _double(tirx.max(center - left, 1))
-    peak = tirx.Select(left == center, _double(1), rising)
-    up = tirx.Select(tirx.all(left <= at, at <= center), peak, _double(0))
-    falling = _double(right - at) / _double(tirx.max(right - center, 1))
+    rising = double(at - left) / double(tirx.max(center - left, 1))
+    peak = tirx.Select(left == center, double(1), rising)
+    up = tirx.Select(tirx.all(left <= at, at <= center), peak, double(0))
+    falling = double(right - at) / double(tirx.max(right - center, 1))
     return tirx.Select(tirx.all(center <= at, at < right), falling, up)
-
-
-def _double(value: ir.Expr | float) -> ir.Expr:
-    return tirx.const(value, "float64") if isinstance(value, (int, float)) else tirx.Cast("float64", value)

@@ -136,7 +136,7 @@ def _missing(ctx: Context, size: IntExpr, count: IntExpr, extent: IntExpr, strid
     return ctx.simplify(maximum((count - 1) * stride + extent - size, 0))
 
 
-def pad(ctx: Context, x: Value, before: Sequence[IntExpr], shape: Sequence[IntExpr]) -> Value:
+def zero_padded(ctx: Context, x: Value, before: Sequence[IntExpr], shape: Sequence[IntExpr]) -> Value:
     """Place the spatial axes of `x` (N, C, ...) at `before` in zeros of spatial `shape`. Negative amounts crop."""
     sizes = x.shape[2:]
 

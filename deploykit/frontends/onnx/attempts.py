@@ -40,10 +40,10 @@ Result: TypeAlias = ImportedModel | Refused
 
 
 class Attempt(Protocol):
-    """An import that takes the conditions of some Ifs, by the names of their nodes, for true or false. `one_sided`: an
-    If of which one branch cannot be imported has only the other."""
+    """An import that takes the conditions of some Ifs, by the names of their nodes, for true or false;
+    `may_give_up`: an If of which one branch cannot be imported has only the other."""
 
-    def __call__(self, taken: Mapping[str, bool], *, one_sided: bool) -> Result: ...
+    def __call__(self, taken: Mapping[str, bool], *, may_give_up: bool) -> Result: ...
 
 
 def only_way(attempt: Attempt) -> ImportedModel:
@@ -52,10 +52,10 @@ def only_way(attempt: Attempt) -> ImportedModel:
 
     Raises `UnsupportedModelError` where there is none, or another one.
     """
-    first = attempt({}, one_sided=False)
-    found = _single(partial(attempt, one_sided=False), first)
+    first = attempt({}, may_give_up=False)
+    found = _single(partial(attempt, may_give_up=False), first)
     if found is None and isinstance(first, Refused) and first.one_sided:
-        found = _single(partial(attempt, one_sided=True), attempt({}, one_sided=True))
+        found = _single(partial(attempt, may_give_up=True), attempt({}, may_give_up=True))
     if found is None:
         assert isinstance(first, Refused)
         raise first.error from first.error.__cause__

@@ -60,8 +60,8 @@ def load_onnx(
 
 
 def _imported(model: ir.Model, dims: DimBounds, name: str, seed_input: str | None) -> ImportedModel:
-    def attempt(taken: Mapping[str, bool], *, one_sided: bool) -> ImportedModel | Refused:
-        importer = GraphImporter(model, dims, name, seed_input, taken, may_give_up=one_sided)
+    def attempt(taken: Mapping[str, bool], *, may_give_up: bool) -> ImportedModel | Refused:
+        importer = GraphImporter(model, dims, name, seed_input, taken, may_give_up=may_give_up)
         try:
             return importer.run()
         except UnsupportedModelError as error:

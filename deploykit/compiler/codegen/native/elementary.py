@@ -56,7 +56,7 @@ _LN2_LOW = math.log(2) - _LN2_HIGH
 
 
 def expand(call: Call, *, fast: bool = False) -> Expr | None:
-    """The expansion of a float32 call, None for other functions. `fast`: that of `fast_math`."""
+    """The expansion of a float32 call, None for other functions. `fast`: that of the module `fast_math`."""
     rule = (fast_math.RULES if fast else _RULES).get(call.op.name)
     if rule is None:
         return None

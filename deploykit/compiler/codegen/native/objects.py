@@ -45,7 +45,7 @@ __all__ = ["CPUS", "Cpu", "emit_object", "emit_objects", "find_cpu", "host_cpu",
 
 def emit_object(kernels: Iterable[Kernel], prefix: str, cpu: Cpu, *, fast_math: bool = False) -> bytes:
     """The ELF object with all kernels. Its bytes do not depend on how many threads compile. `fast_math`: elementwise
-    functions are the shorter ones of `fast_math`."""
+    functions are the shorter ones of the module of that name."""
     return join(emit_objects(kernels, prefix, cpu, fast_math=fast_math))
 
 

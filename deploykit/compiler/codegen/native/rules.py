@@ -46,7 +46,7 @@ _LIBRARY = {f"tirx.{name}": name for name in ("asinh", "acosh", "atanh", "fmod",
 
 
 def prepare(func: tirx.PrimFunc, cpu: Cpu, *, fast_math: bool = False) -> tirx.PrimFunc:
-    """Apply every rule. `fast_math`: functions are those of `fast_math`."""
+    """Apply every rule. `fast_math`: functions are those of the module of that name."""
     from_memory = bound_to_memory(func.body)
 
     def reads_memory(expr: Expr) -> bool:
