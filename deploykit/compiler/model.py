@@ -69,7 +69,7 @@ class ImportedModel:
     `module["main"]` takes the inputs in order and returns the tuple of outputs; it holds its weights as constants.
     `inputs_as` and `outputs_as` say what the ports are to the user. Control flow is a `call_pure_packed` of
     `deploykit.if` or `deploykit.loop` with the functions of its branches or body (see
-    `deploykit.compiler.operators.control_flow`).
+    `deploykit.compiler.operators.building.control_flow`).
     """
 
     name: str

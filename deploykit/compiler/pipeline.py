@@ -31,7 +31,7 @@ from deploykit.compiler.graph.order_bindings import bind_dims_first
 from deploykit.compiler.lowering.conditional_sizes import apart_from_choices
 from deploykit.compiler.lowering.lower import LoweredKernel, LoweredParts, lower
 from deploykit.compiler.model import DimBounds, ImportedModel
-from deploykit.compiler.operators.index_checks import without_checks
+from deploykit.compiler.operators.building.index_checks import without_checks
 from deploykit.compiler.profile import Profile
 from deploykit.compiler.program.alternatives import with_alternatives
 from deploykit.compiler.program.inplace import InPlace

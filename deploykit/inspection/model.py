@@ -16,7 +16,7 @@ from deploykit.artifact.manifest import DimEntry, PortEntry
 from deploykit.compiler.codegen.host.interface import port_entry
 from deploykit.compiler.cost import cost
 from deploykit.compiler.dims import to_text
-from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.errors import Problem, UnsupportedModelError
 from deploykit.frontends.onnx import load_onnx
 from deploykit.frontends.onnx.node import dtype_name

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import onnx
 
-from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.frontends.onnx import registry
 from deploykit.frontends.onnx.node import dtype_name
 from deploykit.frontends.onnx.reader import OPSETS

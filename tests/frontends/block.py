@@ -10,13 +10,13 @@ from tvm import ir, relax, tirx
 
 from deploykit.compiler.model import Dim, DimBounds, ImportedModel, Port
 from deploykit.compiler.operators.activations import gelu
-from deploykit.compiler.operators.broadcast import elementwise
-from deploykit.compiler.operators.context import Context, Shared, Site, emit_function
+from deploykit.compiler.operators.building.broadcast import elementwise
+from deploykit.compiler.operators.building.context import Context, Shared, Site, emit_function
+from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.matmul import matmul
 from deploykit.compiler.operators.normalization import layer_normalization
 from deploykit.compiler.operators.softmax import softmax
-from deploykit.compiler.operators.value import Value
 from deploykit.structure import Structure
 
 Weights = Mapping[str, np.ndarray]

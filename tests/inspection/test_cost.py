@@ -14,7 +14,7 @@ from tvm import te, tirx
 import deploykit
 from deploykit.compiler.cost import Cost, cost, effort, work
 from deploykit.compiler.dims import evaluate, to_text
-from deploykit.compiler.operators.imperative import Array, Code
+from deploykit.compiler.operators.building.imperative import Array, Code
 from deploykit.frontends.onnx import load_onnx
 
 

@@ -29,7 +29,7 @@ from deploykit.compiler.operators.anchors.channels_last import (
     first_order,
     last_order,
 )
-from deploykit.compiler.operators.kernel_calls import call_te
+from deploykit.compiler.operators.building.kernel_calls import call_te
 from deploykit.compiler.tir.rewriting import collect, sequence
 
 FIRST = "deploykit.channels_first"

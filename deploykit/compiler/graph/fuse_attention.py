@@ -23,7 +23,7 @@ from deploykit.compiler.graph.fold_reshapes import is_move
 from deploykit.compiler.graph.merge_kernels import merge_kernels
 from deploykit.compiler.graph.outline import outlined, same_call
 from deploykit.compiler.operators.anchors.attention import DTYPE, ROUNDED, SOFTMAX, scores, weighted
-from deploykit.compiler.operators.kernel_calls import call_te, is_tensor
+from deploykit.compiler.operators.building.kernel_calls import call_te, is_tensor
 from deploykit.compiler.schedules.attention import WIDEST_HEAD
 from deploykit.compiler.schedules.kernel.stages import Stage, read
 from deploykit.compiler.tir.heavy import is_heavy

@@ -1,7 +1,7 @@
 """Exact products of 8-bit integers become kernels.
 
-The calls that `operators.integer_calls` describes become `call_tir` of the anchors in `operators.anchors.integer`;
-right factors that are constant are packed here.
+The calls that `operators.building.integer_calls` describes become `call_tir` of the anchors in
+`operators.anchors.integer`; right factors that are constant are packed here.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from deploykit.compiler.operators.anchors.integer import (
     padded,
     without_offset,
 )
-from deploykit.compiler.operators.integer_calls import CONV, MATMUL, Geometry
-from deploykit.compiler.operators.kernel_calls import call_te
+from deploykit.compiler.operators.building.integer_calls import CONV, MATMUL, Geometry
+from deploykit.compiler.operators.building.kernel_calls import call_te
 from deploykit.compiler.schedules.integer.dot import dot_for
 from deploykit.compiler.tir.values import static
 

@@ -23,7 +23,7 @@ from tvm import ir, relax, te, tirx
 from deploykit.compiler.constants import array_of, constant
 from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
 from deploykit.compiler.graph.fold_reshapes import Move
-from deploykit.compiler.operators.kernel_calls import call_te
+from deploykit.compiler.operators.building.kernel_calls import call_te
 from deploykit.compiler.schedules.kernel.stages import Stage, read
 from deploykit.compiler.tir.rewriting import Expr
 from deploykit.compiler.tir.values import const, static

@@ -42,7 +42,7 @@ from deploykit.compiler.operators.anchors.transposed_conv import (
     phase_weight_array,
 )
 from deploykit.compiler.operators.anchors.winograd import INPUT, OUTPUT, TAPS, conv_winograd, winograd_weight_array
-from deploykit.compiler.operators.kernel_calls import call_te
+from deploykit.compiler.operators.building.kernel_calls import call_te
 from deploykit.compiler.schedules.conv.direct import portable_width
 from deploykit.compiler.schedules.conv.register_tiles import panel_vectors
 from deploykit.compiler.schedules.conv.winograd import winograd_depth, worthwhile

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from tvm import ir, relax, tirx
 
 from deploykit.compiler.graph.bindings import arguments_of, operator_of
-from deploykit.compiler.operators.kernel_calls import is_tensor
+from deploykit.compiler.operators.building.kernel_calls import is_tensor
 
 Values = dict[relax.Expr, relax.Expr]
 Emit = Callable[[relax.Binding, Values], relax.Expr]

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from tvm import ir, tirx
 
-from deploykit.compiler.operators.broadcast import elementwise
-from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.building.broadcast import elementwise
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Clipped, Value
 from deploykit.compiler.operators.elementwise import factor, is_float, like, sigmoid
-from deploykit.compiler.operators.value import Clipped, Value
 
 
 def rectify(ctx: Context, x: Value) -> Value:

@@ -17,11 +17,11 @@ from typing import TypeAlias
 import numpy as np
 from tvm import ir, te, tirx
 
-from deploykit.compiler.operators.broadcast import broadcast, broadcast_index, elementwise
-from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.building.broadcast import broadcast, broadcast_index, elementwise
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.expressions import compute
+from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.elementwise import is_float, like, reciprocal
-from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.value import Value
 
 Binary: TypeAlias = Callable[[ir.Expr, ir.Expr], ir.Expr]
 

@@ -29,7 +29,7 @@ from tvm import ir, te, tirx
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import is_narrow_float
 from deploykit.compiler.operators.anchors.attention import SOFTMAX
-from deploykit.compiler.operators.broadcast import (
+from deploykit.compiler.operators.building.broadcast import (
     broadcast_index,
     broadcasts_to,
     compute_dtype,
@@ -37,21 +37,21 @@ from deploykit.compiler.operators.broadcast import (
     load,
     store,
 )
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.expressions import compute, reduce_axis
+from deploykit.compiler.operators.building.float_formats import decode
+from deploykit.compiler.operators.building.integers import all_of, equal, expr, exprs, floor_div, is_plain, truth
+from deploykit.compiler.operators.building.reduce_axes import MAXIMUM, lowest
+from deploykit.compiler.operators.building.sizes import require_equal
+from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.cast import cast
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute, reduce_axis
-from deploykit.compiler.operators.float_formats import decode
-from deploykit.compiler.operators.integers import all_of, equal, expr, exprs, floor_div, is_plain, truth
 from deploykit.compiler.operators.joining import concat
 from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.matmul import matmul, wide_matmul
-from deploykit.compiler.operators.reduce_axes import MAXIMUM, lowest
-from deploykit.compiler.operators.sizes import require_equal
-from deploykit.compiler.operators.value import Value
 
 if TYPE_CHECKING:
-    from deploykit.compiler.operators.integers import Condition
+    from deploykit.compiler.operators.building.integers import Condition
 
 Stage: TypeAlias = Literal["scaled", "capped", "masked", "weights"]
 """What can be shown of an attention: products as they are scaled, capped and masked, and the result of the softmax."""

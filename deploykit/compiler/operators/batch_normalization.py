@@ -11,11 +11,11 @@ from collections.abc import Callable
 import numpy as np
 from tvm import ir, te, tirx
 
-from deploykit.compiler.operators.broadcast import compute_dtype, elementwise, load
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.expressions import compute, reduce_axis
-from deploykit.compiler.operators.sizes import checked_reshape
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.broadcast import compute_dtype, elementwise, load
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.expressions import compute, reduce_axis
+from deploykit.compiler.operators.building.sizes import checked_reshape
+from deploykit.compiler.operators.building.value import Value
 
 
 def batch_normalization(

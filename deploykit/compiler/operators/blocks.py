@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.integers import equal, floor_div, floor_mod
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.integers import equal, floor_div, floor_mod
+from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.layout import transpose
-from deploykit.compiler.operators.value import Value
 
 Order: TypeAlias = Literal["DCR", "CRD"]
 

@@ -17,14 +17,14 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.dtypes import numpy_dtype, storage_dtype
 from deploykit.compiler.operators.anchors.attention import ROUNDED
-from deploykit.compiler.operators.broadcast import load
-from deploykit.compiler.operators.conversion import convert
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.value import Value, constant, known
+from deploykit.compiler.operators.building.broadcast import load
+from deploykit.compiler.operators.building.conversion import convert
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.expressions import compute
+from deploykit.compiler.operators.building.value import Value, constant, known
 
 if TYPE_CHECKING:
-    from deploykit.compiler.operators.context import Context
+    from deploykit.compiler.operators.building.context import Context
 
 _FOLDED = 1 << 20
 """A constant with more elements is converted at run time, which keeps the smaller dtype in the weights."""

@@ -13,13 +13,13 @@ from tvm import relax
 
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators.broadcast import compute_dtype, elementwise
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.dequantized import quantized_conv
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.integers import equal
-from deploykit.compiler.operators.value import Value
-from deploykit.compiler.operators.windows import Windows, window_count, zero_padded
+from deploykit.compiler.operators.building.broadcast import compute_dtype, elementwise
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.integers import equal
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.building.windows import Windows, window_count, zero_padded
+from deploykit.compiler.operators.quantized.dequantized import quantized_conv
 
 _CONVOLUTIONS = {1: relax.op.nn.conv1d, 2: relax.op.nn.conv2d, 3: relax.op.nn.conv3d}
 

@@ -21,16 +21,16 @@ from tvm import relax
 
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators.broadcast import compute_dtype
-from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.building.broadcast import compute_dtype
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.integers import equal, is_plain, maximum
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.building.windows import check_reach, split, zero_padded
 from deploykit.compiler.operators.conv import add_bias
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.integers import equal, is_plain, maximum
-from deploykit.compiler.operators.value import Value
-from deploykit.compiler.operators.windows import check_reach, split, zero_padded
 
 if TYPE_CHECKING:
-    from deploykit.compiler.operators.windows import Same
+    from deploykit.compiler.operators.building.windows import Same
 
 _TRANSPOSES = {
     1: relax.op.nn.conv1d_transpose,

@@ -13,12 +13,12 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators.broadcast import compute_dtype, load, store
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.imperative import Array, Code, imperative
-from deploykit.compiler.operators.integers import equal, expr, from_end, is_plain, less, select
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.broadcast import compute_dtype, load, store
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.imperative import Array, Code, imperative
+from deploykit.compiler.operators.building.integers import equal, expr, from_end, is_plain, less, select
+from deploykit.compiler.operators.building.value import Value
 
 
 def cumulative_sum(ctx: Context, x: Value, axis: Value, *, exclusive: bool = False, reverse: bool = False) -> Value:

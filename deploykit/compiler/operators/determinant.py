@@ -8,12 +8,12 @@ from __future__ import annotations
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators.broadcast import compute_dtype, load, store
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.imperative import Array, Code, imperative, loops
-from deploykit.compiler.operators.sizes import require_equal
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.broadcast import compute_dtype, load, store
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.imperative import Array, Code, imperative, loops
+from deploykit.compiler.operators.building.sizes import require_equal
+from deploykit.compiler.operators.building.value import Value
 
 
 def determinant(ctx: Context, x: Value) -> Value:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 from tvm import ir, tirx
 
-from deploykit.compiler.operators.broadcast import elementwise
-from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.building.broadcast import elementwise
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.integers import all_plain
+from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.elementwise import like
-from deploykit.compiler.operators.integers import all_plain
-from deploykit.compiler.operators.random import random_units
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.random.distributions import random_units
 
 _MAXIMUM_DRAWN = 1 << 20
 """Elements; the numbers become part of the weights."""

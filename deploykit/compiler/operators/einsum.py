@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from tvm import ir, te
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.operators.broadcast import broadcast_shapes, compute_dtype, elementwise
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute, reduce_axis
+from deploykit.compiler.operators.building.broadcast import broadcast_shapes, compute_dtype, elementwise
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.expressions import compute, reduce_axis
+from deploykit.compiler.operators.building.sizes import require_equal
+from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.joining import expand
 from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.matmul import wide_matmul
-from deploykit.compiler.operators.sizes import require_equal
-from deploykit.compiler.operators.value import Value
 
 _ELLIPSIS = "..."
 

@@ -14,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 from tvm import ir, tirx
 
-from deploykit.compiler.operators.broadcast import elementwise
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.value import Clipped, Value
+from deploykit.compiler.operators.building.broadcast import elementwise
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Clipped, Value
 
 
 def is_float(x: ir.Expr) -> bool:

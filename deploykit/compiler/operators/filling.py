@@ -12,13 +12,13 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import numpy_dtype, to_storage
-from deploykit.compiler.operators.broadcast import compute_dtype, load, store
-from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.building.broadcast import compute_dtype, load, store
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.expressions import compute
+from deploykit.compiler.operators.building.integers import ceil_div, expr, is_plain, maximum
+from deploykit.compiler.operators.building.value import Value, constant
 from deploykit.compiler.operators.elementwise import unfolded_zero
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.integers import ceil_div, expr, is_plain, maximum
-from deploykit.compiler.operators.value import Value, constant
 
 LONGEST_RANGE = 1 << 40
 """Elements: a range computed at run time is cut off here, as a dim is."""

@@ -11,14 +11,14 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dims.text import to_text
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.indices import checked, checked_indices
-from deploykit.compiler.operators.integers import expr, inside, is_plain, less, negate
-from deploykit.compiler.operators.sizes import require_equal, require_source
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.expressions import compute
+from deploykit.compiler.operators.building.indices import checked, checked_indices
+from deploykit.compiler.operators.building.integers import expr, inside, is_plain, less, negate
+from deploykit.compiler.operators.building.sizes import require_equal, require_source
+from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.slicing import Piece, take
-from deploykit.compiler.operators.value import Value
 
 
 def gather(ctx: Context, x: Value, indices: Value, axis: int) -> Value:

@@ -11,13 +11,13 @@ import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.operators.broadcast import broadcast_index, broadcast_shapes
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.integers import is_plain
-from deploykit.compiler.operators.sizes import require_equal
-from deploykit.compiler.operators.value import Value, constant
+from deploykit.compiler.operators.building.broadcast import broadcast_index, broadcast_shapes
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.expressions import compute
+from deploykit.compiler.operators.building.integers import is_plain
+from deploykit.compiler.operators.building.sizes import require_equal
+from deploykit.compiler.operators.building.value import Value, constant
 
 
 def concat(ctx: Context, inputs: Sequence[Value], axis: int) -> Value:

@@ -18,16 +18,16 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.conversion import is_small
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.operators.axes import all_from_front
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.imperative import Array, Cell, Code, imperative
-from deploykit.compiler.operators.integers import either, equal, expr, is_plain, maximum, negate, select
-from deploykit.compiler.operators.sizes import checked_reshape, quotient_of_products
-from deploykit.compiler.operators.value import Quantized, Value, constant
+from deploykit.compiler.operators.building.axes import all_from_front
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.expressions import compute
+from deploykit.compiler.operators.building.imperative import Array, Cell, Code, imperative
+from deploykit.compiler.operators.building.integers import either, equal, expr, is_plain, maximum, negate, select
+from deploykit.compiler.operators.building.sizes import checked_reshape, quotient_of_products
+from deploykit.compiler.operators.building.value import Quantized, Value, constant
 
 if TYPE_CHECKING:
-    from deploykit.compiler.operators.context import Context
+    from deploykit.compiler.operators.building.context import Context
 
 
 def transpose(ctx: Context, x: Value, order: Sequence[int]) -> Value:

@@ -14,15 +14,15 @@ from tvm import ir, relax, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators.broadcast import broadcast_shapes, broadcasts_to, compute_dtype, elementwise
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.dequantized import quantized_matmul
+from deploykit.compiler.operators.building.broadcast import broadcast_shapes, broadcasts_to, compute_dtype, elementwise
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.integers import equal
+from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.elementwise import factor, like
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.integers import equal
 from deploykit.compiler.operators.joining import repeated
 from deploykit.compiler.operators.layout import transpose
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.quantized.dequantized import quantized_matmul
 
 
 def matrix_product(ctx: Context, a: Value, b: Value) -> Value:

@@ -13,16 +13,16 @@ from collections.abc import Callable, Collection, Sequence
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.operators.broadcast import compute_dtype, elementwise, load, store
-from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.building.broadcast import compute_dtype, elementwise, load, store
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.expressions import compute, reduce_axis
+from deploykit.compiler.operators.building.integers import equal, expr, floor_div, floor_mod
+from deploykit.compiler.operators.building.reduce_axes import SUM, count_of, reduce_axes
+from deploykit.compiler.operators.building.sizes import checked_reshape
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.building.windows import MOST_TAPS
 from deploykit.compiler.operators.elementwise import absolute, factor, like
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute, reduce_axis
-from deploykit.compiler.operators.integers import equal, expr, floor_div, floor_mod
-from deploykit.compiler.operators.reduce_axes import SUM, count_of, reduce_axes
-from deploykit.compiler.operators.sizes import checked_reshape
-from deploykit.compiler.operators.value import Value
-from deploykit.compiler.operators.windows import MOST_TAPS
 
 
 def layer_normalization(

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.filling import element_of, stored
-from deploykit.compiler.operators.imperative import Array, Code, imperative
-from deploykit.compiler.operators.integers import (
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.expressions import compute
+from deploykit.compiler.operators.building.imperative import Array, Code, imperative
+from deploykit.compiler.operators.building.integers import (
     all_of,
     all_plain,
     both,
@@ -29,8 +28,9 @@ from deploykit.compiler.operators.integers import (
     maximum,
     select,
 )
-from deploykit.compiler.operators.sizes import require_equal
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.sizes import require_equal
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.filling import element_of, stored
 
 _MODES = ("constant", "reflect", "edge", "wrap")
 

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.operators.broadcast import compute_dtype, load, store
-from deploykit.compiler.operators.channels import first_of
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute, reduce_axis
-from deploykit.compiler.operators.integers import (
+from deploykit.compiler.operators.building.broadcast import compute_dtype, load, store
+from deploykit.compiler.operators.building.channels import first_of
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.expressions import compute, reduce_axis
+from deploykit.compiler.operators.building.integers import (
     all_of,
     both,
     ceil_div,
@@ -37,12 +37,12 @@ from deploykit.compiler.operators.integers import (
     minimum,
     truth,
 )
-from deploykit.compiler.operators.reduce_axes import MAXIMUM, lowest
-from deploykit.compiler.operators.value import Value
-from deploykit.compiler.operators.windows import Windows
+from deploykit.compiler.operators.building.reduce_axes import MAXIMUM, lowest
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.building.windows import Windows
 
 if TYPE_CHECKING:
-    from deploykit.compiler.operators.integers import Condition
+    from deploykit.compiler.operators.building.integers import Condition
 
 Index: TypeAlias = Sequence[ir.Expr]
 

@@ -14,16 +14,16 @@ from tvm import ir, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators.broadcast import load
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.imperative import Array, Code, imperative, loops
+from deploykit.compiler.operators.building.broadcast import load
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.imperative import Array, Code, imperative, loops
+from deploykit.compiler.operators.building.integers import equal, expr, is_plain, less_equal
+from deploykit.compiler.operators.building.sorting import ascending, descending, merge_sort
+from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.indexing import pick
-from deploykit.compiler.operators.integers import equal, expr, is_plain, less_equal
 from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.slicing import Piece, take
-from deploykit.compiler.operators.sorting import ascending, descending, merge_sort
-from deploykit.compiler.operators.value import Value
 
 LARGEST_INSERTION = 32
 """A `top_k` with a greater k sorts whole rows."""

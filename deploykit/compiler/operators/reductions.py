@@ -13,14 +13,13 @@ from functools import reduce as fold
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.operators.axes import all_from_front
-from deploykit.compiler.operators.broadcast import compute_dtype, elementwise, load
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.elementwise import absolute, is_float, like
-from deploykit.compiler.operators.expressions import compute, reduce_axis
-from deploykit.compiler.operators.imperative import Array, Code, imperative
-from deploykit.compiler.operators.integers import expr, is_plain, maximum
-from deploykit.compiler.operators.reduce_axes import (
+from deploykit.compiler.operators.building.axes import all_from_front
+from deploykit.compiler.operators.building.broadcast import compute_dtype, elementwise, load
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.expressions import compute, reduce_axis
+from deploykit.compiler.operators.building.imperative import Array, Code, imperative
+from deploykit.compiler.operators.building.integers import expr, is_plain, maximum
+from deploykit.compiler.operators.building.reduce_axes import (
     MAXIMUM,
     MINIMUM,
     PRODUCT,
@@ -29,7 +28,8 @@ from deploykit.compiler.operators.reduce_axes import (
     count_of,
     reduce_axes,
 )
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.elementwise import absolute, is_float, like
 
 
 @dataclass(frozen=True)

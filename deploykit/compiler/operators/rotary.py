@@ -10,13 +10,13 @@ from __future__ import annotations
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.operators.broadcast import load, store
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.indices import checked
-from deploykit.compiler.operators.integers import clamp, equal, expr, floor_div, floor_mod, minimum
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.broadcast import load, store
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.expressions import compute
+from deploykit.compiler.operators.building.indices import checked
+from deploykit.compiler.operators.building.integers import clamp, equal, expr, floor_div, floor_mod, minimum
+from deploykit.compiler.operators.building.value import Value
 
 
 def rotary_embedding(

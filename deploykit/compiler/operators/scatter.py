@@ -15,16 +15,16 @@ from tvm import ir, te, tirx
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dims.text import to_text
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators.broadcast import load, store
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute
+from deploykit.compiler.operators.building.broadcast import load, store
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.expressions import compute
+from deploykit.compiler.operators.building.imperative import Array, Code, imperative, loops
+from deploykit.compiler.operators.building.indices import LARGEST_INDEX, checked, checked_indices
+from deploykit.compiler.operators.building.integers import expr, floor_mod, inside, less_equal, maximum
+from deploykit.compiler.operators.building.sizes import require_equal, require_source
+from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.filling import stored
-from deploykit.compiler.operators.imperative import Array, Code, imperative, loops
-from deploykit.compiler.operators.indices import LARGEST_INDEX, checked, checked_indices
-from deploykit.compiler.operators.integers import expr, floor_mod, inside, less_equal, maximum
-from deploykit.compiler.operators.sizes import require_equal, require_source
-from deploykit.compiler.operators.value import Value
 
 Combine = Callable[[ir.Expr, ir.Expr], ir.Expr]
 """What becomes of the element that is there and of a new one; without, the new one."""

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.operators.broadcast import load
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute, reduce_axis
-from deploykit.compiler.operators.imperative import Array, Code, imperative, loops
+from deploykit.compiler.operators.building.broadcast import load
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.expressions import compute, reduce_axis
+from deploykit.compiler.operators.building.imperative import Array, Code, imperative, loops
+from deploykit.compiler.operators.building.integers import expr, minimum
+from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.indexing import pick
-from deploykit.compiler.operators.integers import expr, minimum
-from deploykit.compiler.operators.value import Value
 
 
 def nonzero(ctx: Context, x: Value) -> Value:

@@ -14,15 +14,15 @@ import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.text import to_text
-from deploykit.compiler.operators.axes import from_front
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.integers import equal, from_end, select, truth
+from deploykit.compiler.operators.building.axes import from_front
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.expressions import compute
+from deploykit.compiler.operators.building.integers import equal, from_end, select, truth
+from deploykit.compiler.operators.building.value import AnyValue, OptionalValue, SequenceValue, Value
 from deploykit.compiler.operators.joining import concat
 from deploykit.compiler.operators.slicing import split
-from deploykit.compiler.operators.strings import STRING
-from deploykit.compiler.operators.value import AnyValue, OptionalValue, SequenceValue, Value
+from deploykit.compiler.operators.text.strings import STRING
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr

@@ -15,13 +15,13 @@ from itertools import pairwise
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.operators.axes import from_front
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.imperative import Array, Code, imperative
-from deploykit.compiler.operators.indices import checked
-from deploykit.compiler.operators.integers import (
+from deploykit.compiler.operators.building.axes import from_front
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.expressions import compute
+from deploykit.compiler.operators.building.imperative import Array, Code, imperative
+from deploykit.compiler.operators.building.indices import checked
+from deploykit.compiler.operators.building.integers import (
     all_plain,
     ceil_div,
     clamp,
@@ -35,8 +35,8 @@ from deploykit.compiler.operators.integers import (
     minimum,
     select,
 )
-from deploykit.compiler.operators.sizes import require_equal
-from deploykit.compiler.operators.value import Value, constant
+from deploykit.compiler.operators.building.sizes import require_equal
+from deploykit.compiler.operators.building.value import Value, constant
 
 
 @dataclass(frozen=True)

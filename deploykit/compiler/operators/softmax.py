@@ -11,11 +11,11 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.attention import SOFTMAX
-from deploykit.compiler.operators.broadcast import compute_dtype, load, store
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.expressions import compute, reduce_axis
+from deploykit.compiler.operators.building.broadcast import compute_dtype, load, store
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.expressions import compute, reduce_axis
+from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.softmax_exp import power_of
-from deploykit.compiler.operators.value import Value
 
 
 def softmax(ctx: Context, x: Value, axis: int) -> Value:

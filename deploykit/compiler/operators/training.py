@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 
-from deploykit.compiler.operators.broadcast import elementwise
-from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.building.broadcast import elementwise
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.elementwise import like
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.value import Value
 
 
 def adagrad(

@@ -20,8 +20,8 @@ from deploykit.compiler.dims import free_vars, simplify
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.lowering.kernel import Kernel
 from deploykit.compiler.lowering.lower import LoweredKernel, LoweredPart, LoweredParts
-from deploykit.compiler.operators import control_flow
-from deploykit.compiler.operators.index_checks import checked_bounds, is_check, shortened
+from deploykit.compiler.operators.building import control_flow
+from deploykit.compiler.operators.building.index_checks import checked_bounds, is_check, shortened
 from deploykit.compiler.program.ir import BindDim, Check, CheckIndices, Copy, CopySlice, If, Launch, Loop, SetDim, Step
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from deploykit.compiler.operators import windows as sliding
-from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.building import windows as sliding
+from deploykit.compiler.operators.building.errors import Unsupported
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
-    from deploykit.compiler.operators.context import Context
+    from deploykit.compiler.operators.building.context import Context
     from deploykit.frontends.onnx.node import Node
 
 ML = "ai.onnx.ml"

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from deploykit.compiler.operators.integers import is_plain, less_equal, maximum
-from deploykit.compiler.operators.value import AnyValue, Value
+from deploykit.compiler.operators.building.integers import is_plain, less_equal, maximum
+from deploykit.compiler.operators.building.value import AnyValue, Value
 from deploykit.frontends.onnx.symbolic import EXACT
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
-    from deploykit.compiler.operators.context import Context
+    from deploykit.compiler.operators.building.context import Context
 
 
 def rounds(

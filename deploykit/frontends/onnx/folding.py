@@ -17,7 +17,7 @@ import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
 from deploykit.compiler.dtypes import numpy_dtype
-from deploykit.compiler.operators.value import AnyValue, Value, constant
+from deploykit.compiler.operators.building.value import AnyValue, Value, constant
 from deploykit.frontends.onnx.node import array_of
 
 if TYPE_CHECKING:

@@ -21,11 +21,19 @@ from deploykit.artifact.manifest import printable
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.model import Dim, DimBounds, ImportedModel, Port
-from deploykit.compiler.operators.composite import leaves, names_of, structure_of, with_leaves
-from deploykit.compiler.operators.context import Context, Shared, Site, emit_function
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.strings import MOVING, OF_STRINGS, STRING, check_spans, is_string, moved, string_of
-from deploykit.compiler.operators.value import POISON, AnyValue, OptionalValue, SequenceValue, Value, constant
+from deploykit.compiler.operators.building.composite import leaves, names_of, structure_of, with_leaves
+from deploykit.compiler.operators.building.context import Context, Shared, Site, emit_function
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.value import POISON, AnyValue, OptionalValue, SequenceValue, Value, constant
+from deploykit.compiler.operators.text.strings import (
+    MOVING,
+    OF_STRINGS,
+    STRING,
+    check_spans,
+    is_string,
+    moved,
+    string_of,
+)
 from deploykit.errors import DeploykitError, Problem, UnsupportedModelError, UsageError
 from deploykit.frontends.onnx import folding, ops, registry, symbolic
 from deploykit.frontends.onnx.attempts import Refused, only_way

@@ -13,7 +13,7 @@ import onnx
 import onnx.shape_inference
 import onnx_ir as ir
 
-from deploykit.compiler.operators.value import AnyValue, Value
+from deploykit.compiler.operators.building.value import AnyValue, Value
 from deploykit.frontends.onnx.folding import inferred, schema_of
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 import onnx_ir as ir
 
-from deploykit.compiler.operators.axes import from_front
-from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.building.axes import from_front
+from deploykit.compiler.operators.building.errors import Unsupported
 
 Choice = TypeVar("Choice")
 

@@ -1,5 +1,5 @@
 """ONNX: between which numbers the integers lie that an operator of the standard domain gives
-(`compiler.operators.ranges`)."""
+(`compiler.operators.building.ranges`)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
 
-from deploykit.compiler.operators.integers import maximum
-from deploykit.compiler.operators.ranges import (
+from deploykit.compiler.operators.building.integers import maximum
+from deploykit.compiler.operators.building.ranges import (
     LIMITS,
     UNKNOWN,
     bounded,
@@ -25,10 +25,10 @@ from deploykit.compiler.operators.ranges import (
     times,
     union,
 )
-from deploykit.compiler.operators.value import AnyValue, Extremes, Value
+from deploykit.compiler.operators.building.value import AnyValue, Extremes, Value
 
 if TYPE_CHECKING:
-    from deploykit.compiler.operators.context import Context
+    from deploykit.compiler.operators.building.context import Context
     from deploykit.frontends.onnx.node import Node
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from deploykit.compiler.operators.errors import Unsupported
+from deploykit.compiler.operators.building.errors import Unsupported
 
 if TYPE_CHECKING:
-    from deploykit.compiler.operators.value import AnyValue
+    from deploykit.compiler.operators.building.value import AnyValue
 
     Result: TypeAlias = AnyValue | tuple[AnyValue | None, ...]
     Importer: TypeAlias = Callable[..., Result]

@@ -11,10 +11,10 @@ from tvm import ir as tvm_ir
 from tvm import relax, tirx
 
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators.composite import leaves, with_leaves
-from deploykit.compiler.operators.context import Context, emit_function
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.value import POISON, AnyValue, OptionalValue, SequenceValue, Value
+from deploykit.compiler.operators.building.composite import leaves, with_leaves
+from deploykit.compiler.operators.building.context import Context, emit_function
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.value import POISON, AnyValue, OptionalValue, SequenceValue, Value
 from deploykit.frontends.onnx.registry import Spoiled
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm import ir, tirx
 
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.integers import (
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.integers import (
     both,
     either,
     equal,
@@ -31,13 +31,13 @@ from deploykit.compiler.operators.integers import (
     negate,
     select,
 )
-from deploykit.compiler.operators.rational import ratio_of
-from deploykit.compiler.operators.sizes import quotient_of_products
-from deploykit.compiler.operators.value import AnyValue, Value, known
+from deploykit.compiler.operators.building.rational import ratio_of
+from deploykit.compiler.operators.building.sizes import quotient_of_products
+from deploykit.compiler.operators.building.value import AnyValue, Value, known
 from deploykit.frontends.onnx.symbolic_arrays import ARRAYS, MAXIMUM_ELEMENTS, Array
 
 if TYPE_CHECKING:
-    from deploykit.compiler.operators.context import Context
+    from deploykit.compiler.operators.building.context import Context
     from deploykit.frontends.onnx.node import Node
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from deploykit.compiler.dims import simplify
-from deploykit.compiler.operators.integers import all_plain, ceil_div, floor_mod, is_plain, maximum, minimum
+from deploykit.compiler.operators.building.integers import all_plain, ceil_div, floor_mod, is_plain, maximum, minimum
 
 if TYPE_CHECKING:
     from deploykit.frontends.onnx.node import Node

@@ -11,7 +11,7 @@ from tvm import tirx
 
 from deploykit.compiler.dims import evaluate, simplify, to_text
 from deploykit.compiler.dims.facts import Facts
-from deploykit.compiler.operators.integers import equal, expr, less, less_equal, maximum, negate
+from deploykit.compiler.operators.building.integers import equal, expr, less, less_equal, maximum, negate
 from tests.compiler.dims.test_dims import COMPARISONS, VARS, conditions, expressions
 
 BATCH, SEQ, COUNT = VARS

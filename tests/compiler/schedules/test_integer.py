@@ -16,9 +16,9 @@ from deploykit.compiler.codegen.native.cpus import Cpu, find_cpu
 from deploykit.compiler.codegen.native.objects import emit_object
 from deploykit.compiler.graph.legalize import legalize
 from deploykit.compiler.lowering.lower import HOST_STACK_LIMIT, lower
-from deploykit.compiler.operators import integer_calls
 from deploykit.compiler.operators.anchors.integer import Taps
-from deploykit.compiler.operators.integer_calls import Geometry
+from deploykit.compiler.operators.building import integer_calls
+from deploykit.compiler.operators.building.integer_calls import Geometry
 from deploykit.compiler.profile import native
 from deploykit.compiler.schedules import DEVICES, Device, explain, schedule
 from deploykit.compiler.schedules.integer.dot import pairs_fit

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tvm import te, tirx
 
-from deploykit.compiler.operators.imperative import Array, Code, imperative
+from deploykit.compiler.operators.building.imperative import Array, Code, imperative
 from deploykit.compiler.schedules import DEVICES, schedule
 from deploykit.compiler.tir.rewriting import collect
 from tests.compiler.schedules.harness import VECTORS, Compiled, fenced

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.einsum import parse
-from deploykit.compiler.operators.errors import Unsupported
 from tests.frontends.onnx.harness import check, numbers
 
 EQUATIONS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from deploykit.compiler.operators import expressions
+from deploykit.compiler.operators.building import expressions
 from deploykit.frontends import onnx
 from deploykit.frontends.onnx import ops
 

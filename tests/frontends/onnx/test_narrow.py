@@ -10,7 +10,7 @@ from onnx.numpy_helper import saturate_cast, to_float8e8m0
 from tvm import ir, te
 
 from deploykit.compiler.dtypes import numpy_dtype, storage_dtype
-from deploykit.compiler.operators import float_formats as narrow
+from deploykit.compiler.operators.building import float_formats as narrow
 
 FLOATS = [*narrow.FORMATS, "float8_e8m0"]
 

@@ -10,9 +10,9 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 from tvm import relax
 
-from deploykit.compiler.operators.context import Context, Shared
-from deploykit.compiler.operators.ranges import range_of
-from deploykit.compiler.operators.value import Extremes, Value, constant
+from deploykit.compiler.operators.building.context import Context, Shared
+from deploykit.compiler.operators.building.ranges import range_of
+from deploykit.compiler.operators.building.value import Extremes, Value, constant
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ranges import RULES, with_ranges
 

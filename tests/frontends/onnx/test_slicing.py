@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tvm import tirx
 
 from deploykit.compiler.dims import evaluate
-from deploykit.compiler.operators.context import Context, Shared
+from deploykit.compiler.operators.building.context import Context, Shared
 from deploykit.compiler.operators.slicing import even_parts, piece_of
 from tests.frontends.onnx.harness import check, numbers
 

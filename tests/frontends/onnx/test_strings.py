@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import deploykit
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.regular_expressions import Automaton, compiled
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.text.regular_expressions import Automaton, compiled
 from deploykit.engines.native import library as native
 from deploykit.strings import decode, encode
 from tests.frontends.onnx.harness import parse

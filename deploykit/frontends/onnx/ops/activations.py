@@ -11,10 +11,10 @@ from functools import partial
 from tvm import ir, tirx
 
 from deploykit.compiler.operators import activations
-from deploykit.compiler.operators.broadcast import elementwise
-from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.building.broadcast import elementwise
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.elementwise import sigmoid
-from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 

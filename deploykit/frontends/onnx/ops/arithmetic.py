@@ -11,9 +11,9 @@ from tvm import tirx
 
 from deploykit.compiler.operators import arithmetic
 from deploykit.compiler.operators.arithmetic import Binary
-from deploykit.compiler.operators.broadcast import elementwise
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.broadcast import elementwise
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 

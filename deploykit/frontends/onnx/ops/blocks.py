@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from deploykit.compiler.operators import blocks
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 

@@ -1,10 +1,10 @@
-"""ONNX: Col2Im (`compiler.operators.columns`)."""
+"""ONNX: Col2Im (`compiler.operators.images.columns`)."""
 
 from __future__ import annotations
 
-from deploykit.compiler.operators.columns import col2im
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.images.columns import col2im
 from deploykit.frontends.onnx.attributes import axis_attribute
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator

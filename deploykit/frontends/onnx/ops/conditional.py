@@ -2,8 +2,8 @@
 
 A condition known at import picks its branch. So does one over dims that an attempt takes for true or false
 (`frontends.onnx.attempts`), which a run must then meet. Otherwise the branches become functions that the program
-runs in place (`deploykit.compiler.operators.control_flow`); where one of them cannot be imported, an attempt may demand
-that no run takes it. Their results must have a form in common:
+runs in place (`deploykit.compiler.operators.building.control_flow`); where one of them cannot be imported, an attempt
+may demand that no run takes it. Their results must have a form in common:
 
     sizes that differ            a size that only the run knows
     further axes of size 1       in front, in both cases
@@ -20,12 +20,12 @@ from tvm import relax, tirx
 
 from deploykit.compiler.dims import free_vars, symbolic_upper_bound, to_text
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators import control_flow
-from deploykit.compiler.operators.composite import leaves, with_leaves
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.integers import all_plain, equal, negate
-from deploykit.compiler.operators.value import AnyValue, OptionalValue, SequenceValue, Value, constant
+from deploykit.compiler.operators.building import control_flow
+from deploykit.compiler.operators.building.composite import leaves, with_leaves
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.integers import all_plain, equal, negate
+from deploykit.compiler.operators.building.value import AnyValue, OptionalValue, SequenceValue, Value, constant
 from deploykit.errors import Problem
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import Spoiled, operator

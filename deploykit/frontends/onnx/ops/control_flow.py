@@ -1,8 +1,8 @@
 """Loop and Scan.
 
-Bodies become functions that the program runs in place (`deploykit.compiler.operators.control_flow`). Inside a body the
-iteration number is an integer variable, and the condition that let the iteration start is true. State tensors must keep
-their shape. A loop whose condition only counts (`counting`) has a trip count. A loop that carries strings,
+Bodies become functions that the program runs in place (`deploykit.compiler.operators.building.control_flow`). Inside a
+body the iteration number is an integer variable, and the condition that let the iteration start is true. State tensors
+must keep their shape. A loop whose condition only counts (`counting`) has a trip count. A loop that carries strings,
 sequences or optionals is written out, iteration by iteration.
 """
 
@@ -20,17 +20,17 @@ from tvm import relax, tirx
 from deploykit.compiler.dims import free_vars
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators import control_flow
-from deploykit.compiler.operators.axes import from_front
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.expressions import compute
-from deploykit.compiler.operators.integers import equal, maximum, minimum, select
+from deploykit.compiler.operators.building import control_flow
+from deploykit.compiler.operators.building.axes import from_front
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.expressions import compute
+from deploykit.compiler.operators.building.integers import equal, maximum, minimum, select
+from deploykit.compiler.operators.building.sizes import checked_reshape
+from deploykit.compiler.operators.building.value import AnyValue, Value, constant
 from deploykit.compiler.operators.joining import concat
 from deploykit.compiler.operators.layout import transpose
-from deploykit.compiler.operators.sizes import checked_reshape
-from deploykit.compiler.operators.strings import STRING
-from deploykit.compiler.operators.value import AnyValue, Value, constant
+from deploykit.compiler.operators.text.strings import STRING
 from deploykit.frontends.onnx.counting import rounds
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator

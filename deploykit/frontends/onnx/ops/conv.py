@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.conv import convolution
-from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.attributes import windows
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator

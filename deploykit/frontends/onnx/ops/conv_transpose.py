@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.conv_transpose import conv_transpose
-from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.attributes import AUTO_PADS, SAME, axis_attribute
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
 if TYPE_CHECKING:
-    from deploykit.compiler.operators.windows import Same
+    from deploykit.compiler.operators.building.windows import Same
 
 
 @operator("ConvTranspose")

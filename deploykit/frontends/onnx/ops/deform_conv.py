@@ -1,10 +1,10 @@
-"""ONNX: DeformConv (`compiler.operators.deform_conv`)."""
+"""ONNX: DeformConv (`compiler.operators.images.deform_conv`)."""
 
 from __future__ import annotations
 
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.deform_conv import deform_conv
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.images.deform_conv import deform_conv
 from deploykit.frontends.onnx.attributes import windows
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from tvm import ir, tirx
 
 from deploykit.compiler.operators import elementwise as functions
-from deploykit.compiler.operators.broadcast import elementwise
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.broadcast import elementwise
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 

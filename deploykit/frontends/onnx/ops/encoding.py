@@ -1,4 +1,4 @@
-"""ONNX: Binarizer, LabelEncoder, TfIdfVectorizer (`compiler.operators.encoding`).
+"""ONNX: Binarizer, LabelEncoder, TfIdfVectorizer (`compiler.operators.classical.encoding`).
 
 The keys, values and default of LabelEncoder have an attribute for each dtype. A pool of strings is refused.
 """
@@ -9,10 +9,10 @@ from typing import cast
 
 import numpy as np
 
-from deploykit.compiler.operators import encoding
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.value import Value, constant
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.value import Value, constant
+from deploykit.compiler.operators.classical import encoding
 from deploykit.frontends.onnx.attributes import ML
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator

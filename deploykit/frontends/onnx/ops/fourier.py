@@ -1,11 +1,11 @@
-"""ONNX: DFT, STFT (`compiler.operators.fourier`). The axis of a DFT is an attribute up to opset 19."""
+"""ONNX: DFT, STFT (`compiler.operators.signal.fourier`). The axis of a DFT is an attribute up to opset 19."""
 
 from __future__ import annotations
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.operators import fourier
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.signal import fourier
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 

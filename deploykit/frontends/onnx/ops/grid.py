@@ -1,12 +1,13 @@
-"""ONNX: GridSample, AffineGrid (`compiler.operators.grid`). Opsets before 20 call linear bilinear and cubic bicubic."""
+"""ONNX: GridSample, AffineGrid (`compiler.operators.images.grid`). Opsets before 20 call linear bilinear and cubic
+bicubic."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from deploykit.compiler.operators import grid as sampling
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.images import grid as sampling
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 

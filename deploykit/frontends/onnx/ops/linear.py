@@ -1,12 +1,13 @@
-"""ONNX: LinearRegressor, LinearClassifier (`compiler.operators.linear`). Labels that are strings are refused."""
+"""ONNX: LinearRegressor, LinearClassifier (`compiler.operators.classical.linear`). Labels that are strings are
+refused."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from deploykit.compiler.operators import linear
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.classical import linear
 from deploykit.frontends.onnx.attributes import ML, integer_labels
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator

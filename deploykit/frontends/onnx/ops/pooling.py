@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from deploykit.compiler.operators import pooling
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.value import Value
-from deploykit.compiler.operators.windows import Windows
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.building.windows import Windows
 from deploykit.frontends.onnx.attributes import windows
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator

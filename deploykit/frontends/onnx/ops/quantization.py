@@ -1,13 +1,13 @@
-"""ONNX: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear (`compiler.operators.quantization`).
+"""ONNX: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear (`compiler.operators.quantized.quantization`).
 
 Constants that the operator does not dequantise at import are folded as those of other nodes.
 """
 
 from __future__ import annotations
 
-from deploykit.compiler.operators import quantization
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.value import Value, constant
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value, constant
+from deploykit.compiler.operators.quantized import quantization
 from deploykit.frontends.onnx import folding
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator

@@ -1,10 +1,10 @@
-"""ONNX: MatMulInteger, QLinearMatMul, ConvInteger, QLinearConv (`compiler.operators.quantized_products`)."""
+"""ONNX: MatMulInteger, QLinearMatMul, ConvInteger, QLinearConv (`compiler.operators.quantized.products`)."""
 
 from __future__ import annotations
 
-from deploykit.compiler.operators import quantized_products as products
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.quantized import products
 from deploykit.frontends.onnx.attributes import windows
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator

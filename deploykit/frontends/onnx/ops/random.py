@@ -1,14 +1,14 @@
 """ONNX: RandomUniform, RandomNormal, RandomUniformLike, RandomNormalLike, Bernoulli, Multinomial
-(`compiler.operators.random`)."""
+(`compiler.operators.random.distributions`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.operators import random
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.random import distributions
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
@@ -35,12 +35,12 @@ def random_normal_like(ctx: Context, node: Node, x: Value) -> Value:
 
 @operator("Bernoulli")
 def bernoulli(ctx: Context, node: Node, p: Value) -> Value:
-    return random.bernoulli(ctx, p, node.dtype("dtype", p.dtype), _seed(node))
+    return distributions.bernoulli(ctx, p, node.dtype("dtype", p.dtype), _seed(node))
 
 
 @operator("Multinomial")
 def multinomial(ctx: Context, node: Node, x: Value) -> Value:
-    return random.multinomial(ctx, x, node.int("sample_size", 1), node.dtype("dtype", "int32"), _seed(node))
+    return distributions.multinomial(ctx, x, node.int("sample_size", 1), node.dtype("dtype", "int32"), _seed(node))
 
 
 def _seed(node: Node) -> float | None:
@@ -50,9 +50,11 @@ def _seed(node: Node) -> float | None:
 
 def _uniform(ctx: Context, node: Node, shape: Sequence[IntExpr], dtype: str) -> Value:
     dtype = node.dtype("dtype", dtype)
-    return random.random_uniform(ctx, shape, dtype, node.float("low", 0.0), node.float("high", 1.0), _seed(node))
+    return distributions.random_uniform(ctx, shape, dtype, node.float("low", 0.0), node.float("high", 1.0), _seed(node))
 
 
 def _normal(ctx: Context, node: Node, shape: Sequence[IntExpr], dtype: str) -> Value:
     dtype = node.dtype("dtype", dtype)
-    return random.random_normal(ctx, shape, dtype, node.float("mean", 0.0), node.float("scale", 1.0), _seed(node))
+    return distributions.random_normal(
+        ctx, shape, dtype, node.float("mean", 0.0), node.float("scale", 1.0), _seed(node)
+    )

@@ -1,13 +1,14 @@
-"""ONNX: RNN, GRU, LSTM (`compiler.operators.recurrent`). Activations come as names, their parameters in lists."""
+"""ONNX: RNN, GRU, LSTM (`compiler.operators.recurrent.layers`). Activations come as names, their parameters in
+lists."""
 
 from __future__ import annotations
 
-from deploykit.compiler.operators import recurrent
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.recurrent import Form
-from deploykit.compiler.operators.recurrent_scan import Function
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.recurrent import layers
+from deploykit.compiler.operators.recurrent.layers import Form
+from deploykit.compiler.operators.recurrent.scan import Function
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.activations import ACTIVATIONS
 from deploykit.frontends.onnx.registry import operator
@@ -26,7 +27,7 @@ def rnn(
     lengths: Value | None = None,
     h: Value | None = None,
 ) -> tuple[Value | None, ...]:
-    return recurrent.rnn(ctx, x, w, r, bias, lengths, h, form=_form(node, "Tanh"))
+    return layers.rnn(ctx, x, w, r, bias, lengths, h, form=_form(node, "Tanh"))
 
 
 @operator("GRU")
@@ -41,7 +42,7 @@ def gru(
     h: Value | None = None,
 ) -> tuple[Value | None, ...]:
     form, linear = _form(node, "Sigmoid", "Tanh"), node.int("linear_before_reset", 0) != 0
-    return recurrent.gru(ctx, x, w, r, bias, lengths, h, form=form, linear_before_reset=linear)
+    return layers.gru(ctx, x, w, r, bias, lengths, h, form=form, linear_before_reset=linear)
 
 
 @operator("LSTM")
@@ -58,7 +59,7 @@ def lstm(
     peephole: Value | None = None,
 ) -> tuple[Value | None, ...]:
     form, coupled = _form(node, "Sigmoid", "Tanh", "Tanh"), node.int("input_forget", 0) != 0
-    return recurrent.lstm(ctx, x, w, r, bias, lengths, h, c, peephole, form=form, coupled=coupled)
+    return layers.lstm(ctx, x, w, r, bias, lengths, h, c, peephole, form=form, coupled=coupled)
 
 
 def _form(node: Node, *defaults: str) -> Form:

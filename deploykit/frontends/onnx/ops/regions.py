@@ -1,10 +1,11 @@
-"""ONNX: RoiAlign, MaxRoiPool (`compiler.operators.regions`). Before opset 16 a RoiAlign shifts nothing by half."""
+"""ONNX: RoiAlign, MaxRoiPool (`compiler.operators.images.regions`). Before opset 16 a RoiAlign shifts nothing by
+half."""
 
 from __future__ import annotations
 
-from deploykit.compiler.operators import regions as pooling
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.images import regions as pooling
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 

@@ -1,4 +1,4 @@
-"""ONNX: Upsample, Resize (`compiler.operators.resize`).
+"""ONNX: Upsample, Resize (`compiler.operators.images.resize`).
 
 The scales of an Upsample are an attribute up to opset 8. Up to opset 10 there is one way to read coordinates; from 11
 on an absent operand may be an empty one, and sizes may stand in the place of scales.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.integers import is_plain
-from deploykit.compiler.operators.resampling import COORDINATES, NEAREST_MODES, Method
-from deploykit.compiler.operators.resize import Policy, resize_by, resize_to
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.integers import is_plain
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.images.resampling import COORDINATES, NEAREST_MODES, Method
+from deploykit.compiler.operators.images.resize import Policy, resize_by, resize_to
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 

@@ -8,8 +8,8 @@ from operator import add, mul
 from tvm import tirx
 
 from deploykit.compiler.operators import scatter
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from deploykit.compiler.operators import sequence as sequences
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.value import AnyValue, OptionalValue, SequenceValue, Value
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.value import AnyValue, OptionalValue, SequenceValue, Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 

@@ -7,8 +7,8 @@ before opset 18 is that of the outputs and must divide the axis.
 from __future__ import annotations
 
 from deploykit.compiler.operators import slicing
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 

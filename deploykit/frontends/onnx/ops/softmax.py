@@ -3,9 +3,9 @@ all axes from `axis` on are one."""
 
 from __future__ import annotations
 
-from deploykit.compiler.operators.context import Context
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.softmax import hardmax, log_softmax, softmax
-from deploykit.compiler.operators.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 

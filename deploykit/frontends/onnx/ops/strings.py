@@ -1,36 +1,35 @@
-"""ONNX: Equal of strings, StringConcat, RegexFullMatch, StringSplit (`compiler.operators.string_operators`),
-StringNormalizer (`compiler.operators.string_normalizer`)."""
+"""ONNX: Equal of strings, StringConcat, RegexFullMatch, StringSplit (`compiler.operators.text.operators`),
+StringNormalizer (`compiler.operators.text.normalizer`)."""
 
 from __future__ import annotations
 
-from deploykit.compiler.operators import string_normalizer as normalizer
-from deploykit.compiler.operators import string_operators
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.strings import OF_STRINGS
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.text import normalizer, operators
+from deploykit.compiler.operators.text.strings import OF_STRINGS
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
 
 @operator("Equal", domain=OF_STRINGS)
 def equal_strings(ctx: Context, node: Node, a: Value, b: Value) -> Value:
-    return string_operators.equal_strings(ctx, a, b)
+    return operators.equal_strings(ctx, a, b)
 
 
 @operator("StringConcat")
 def string_concat(ctx: Context, node: Node, a: Value, b: Value) -> Value:
-    return string_operators.string_concat(ctx, a, b)
+    return operators.string_concat(ctx, a, b)
 
 
 @operator("RegexFullMatch")
 def regex_full_match(ctx: Context, node: Node, x: Value) -> Value:
-    return string_operators.regex_full_match(ctx, x, node.string("pattern"))
+    return operators.regex_full_match(ctx, x, node.string("pattern"))
 
 
 @operator("StringSplit")
 def string_split(ctx: Context, node: Node, x: Value) -> tuple[Value, Value]:
     limit = node.int("maxsplit") if node.has("maxsplit") else None
-    return string_operators.string_split(ctx, x, node.string("delimiter", ""), limit)
+    return operators.string_split(ctx, x, node.string("delimiter", ""), limit)
 
 
 @operator("StringNormalizer")

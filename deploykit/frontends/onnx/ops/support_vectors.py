@@ -1,4 +1,4 @@
-"""ONNX: SVMRegressor, SVMClassifier (`compiler.operators.support_vectors`).
+"""ONNX: SVMRegressor, SVMClassifier (`compiler.operators.classical.support_vectors`).
 
 Classifiers of two classes, without support vectors or of probabilities are refused.
 """
@@ -9,10 +9,10 @@ from typing import cast
 
 import numpy as np
 
-from deploykit.compiler.operators import support_vectors as machines
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.classical import support_vectors as machines
 from deploykit.frontends.onnx.attributes import ML, integer_labels
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator

@@ -1,10 +1,10 @@
-"""ONNX: NonMaxSuppression (`compiler.operators.suppression`)."""
+"""ONNX: NonMaxSuppression (`compiler.operators.images.suppression`)."""
 
 from __future__ import annotations
 
-from deploykit.compiler.operators import suppression
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.images import suppression
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 

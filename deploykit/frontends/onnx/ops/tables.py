@@ -1,4 +1,4 @@
-"""ONNX: Scaler, Normalizer, Imputer, OneHotEncoder, FeatureVectorizer (`compiler.operators.tables`).
+"""ONNX: Scaler, Normalizer, Imputer, OneHotEncoder, FeatureVectorizer (`compiler.operators.classical.tables`).
 
 What OneHotEncoder makes of strings, or by an error of a value that is no category, is refused.
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from deploykit.compiler.operators import tables
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.classical import tables
 from deploykit.frontends.onnx.attributes import ML
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from deploykit.compiler.operators import training
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 

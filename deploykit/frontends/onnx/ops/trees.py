@@ -1,4 +1,4 @@
-"""ONNX: TreeEnsemble, TreeEnsembleRegressor, TreeEnsembleClassifier (`compiler.operators.trees`).
+"""ONNX: TreeEnsemble, TreeEnsembleRegressor, TreeEnsembleClassifier (`compiler.operators.classical.trees`).
 
 TreeEnsemble spells a forest differently from the two operators that it replaced. Labels that are strings are refused.
 """
@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from deploykit.compiler.dtypes import logical_dtype
-from deploykit.compiler.operators import trees
-from deploykit.compiler.operators.context import Context
-from deploykit.compiler.operators.errors import Unsupported
-from deploykit.compiler.operators.forest import MEMBER, MODES, Forest
-from deploykit.compiler.operators.value import Value
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.classical import trees
+from deploykit.compiler.operators.classical.forest import MEMBER, MODES, Forest
 from deploykit.frontends.onnx.attributes import ML, integer_labels
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator

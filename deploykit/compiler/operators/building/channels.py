@@ -1,0 +1,55 @@
+"""Values whose channels come last.
+
+Integer convolutions compute their results with the channels last. Such a result is a `Value` of the usual shape (N, C,
+...) that has no tensor of its own but a `last` value (N, ..., C). Operators that do not care for the order of axes
+carry on with the `last` values of their inputs; for any other operator the tensor is transposed, once, when it is
+asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.layout import transpose
+
+if TYPE_CHECKING:
+    from deploykit.compiler.operators.building.context import Context
+
+
+def first_of(last: Value) -> Value:
+    """The value of shape (N, C, ...) whose elements are those of `last` (N, ..., C)."""
+    n, *spatial, channels = last.shape
+    return Value(last.dtype, (n, channels, *spatial), last=last)
+
+
+def last_of(ctx: Context, value: Value) -> Value:
+    """`value` (N, C, ...) with its channels last."""
+    return value.last if value.last is not None else transpose(ctx, value, [0, *range(2, value.rank), 1])
+
+
+def channels_first(ctx: Context, last: Value) -> Value:
+    """A tensor (N, C, ...) with the elements of `last`."""
+    return transpose(ctx, last, [0, last.rank - 1, *range(1, last.rank - 1)])
+
+
+def all_last(ctx: Context, values: Sequence[Value]) -> list[Value] | None:
+    """Operands of an elementwise operator with their channels last; `None` where none of them has, or not all can."""
+    rank = max((v.rank for v in values), default=0)
+    if not any(v.last is not None and v.rank == rank for v in values):
+        return None
+    moved = [_moved(ctx, v, rank) for v in values]
+    return None if any(v is None for v in moved) else [v for v in moved if v is not None]
+
+
+def _moved(ctx: Context, value: Value, rank: int) -> Value | None:
+    """An operand that broadcasts to `rank` axes in the other order of axes."""
+    if value.last is not None and value.rank == rank:
+        return value.last
+    large = [axis for axis, n in enumerate(value.shape) if not (isinstance(n, int) and n == 1)]
+    if not large:
+        return value
+    if large == [value.rank - rank + 1]:
+        return ctx.reshape(value, (value.shape[large[0]],))
+    return None

@@ -1,0 +1,197 @@
+"""Encoders: Binarizer and LabelEncoder of single values, TfIdfVectorizer of rows of integers.
+
+TfIdfVectorizer counts each n-gram of a pool at each position of a row and at each stride between its items up to one
+more than may be skipped, a unigram at stride 1 only. A column has the count (TF), 1 or 0 (IDF), or the count (TFIDF),
+the latter two times its weight. (Source: the operators of these names of ONNX and ai.onnx.ml.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from tvm import ir, te, tirx
+
+from deploykit.compiler.dtypes import logical_dtype
+from deploykit.compiler.operators.building.broadcast import elementwise
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.imperative import Array, Code, imperative, loops
+from deploykit.compiler.operators.building.integers import minimum
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.text.operators import lookup
+from deploykit.compiler.operators.text.strings import string_of, text_of
+
+if TYPE_CHECKING:
+    from deploykit.compiler.dims.expressions import IntExpr
+
+Weighting: TypeAlias = Literal["TF", "IDF", "TFIDF"]
+
+MOST_SKIPS = 2**31
+"""More items than any row has."""
+
+
+def binarizer(ctx: Context, x: Value, threshold: float) -> Value:
+    """1 for each element above the threshold, else 0, in the dtype of `x`."""
+
+    def above(v: ir.Expr) -> ir.Expr:
+        dtype = str(v.ty.dtype)
+        limit = v if dtype.startswith("float") else tirx.Cast("float64", v)
+        over = limit > tirx.const(threshold, str(limit.ty.dtype))
+        return tirx.Select(over, tirx.const(1, dtype), tirx.const(0, dtype))
+
+    return elementwise(ctx, "binarizer", above, x)
+
+
+def label_encoder(ctx: Context, x: Value, keys: np.ndarray, values: np.ndarray, default: float | str) -> Value:
+    """For each element of `x` the one of `values` at the place of its key in `keys`, both vectors, else `default`. Of
+    equal keys the last one counts, and NaN is a key like any other.
+
+    Raises `Unsupported` where there are not as many values as keys, or only the keys are strings."""
+    if len(keys) != len(values):
+        raise Unsupported(f"{len(keys)} keys and {len(values)} values")
+    table = dict(zip(keys.tolist(), values.tolist(), strict=True))
+    labels = ctx.constant(np.array([*table.values(), default], values.dtype))
+    if values.dtype == object:
+        text = text_of(ctx, labels)
+        return string_of(_encoded(ctx, x, keys, table, text.spans), text.data)
+    return _encoded(ctx, x, keys, table, labels)
+
+
+def _encoded(ctx: Context, x: Value, keys: np.ndarray, table: dict[Any, Any], labels: Value) -> Value:
+    """Of `labels` the one at the place of its key for each element, else the last one."""
+    if keys.dtype == object:
+        if x.dtype != "string":
+            raise Unsupported(f"keys that are strings for a tensor of {x.dtype}")
+        return lookup(ctx, x, list(table), labels)
+    return _searched(ctx, x, keys, table, labels)
+
+
+def _searched(ctx: Context, x: Value, keys: np.ndarray, table: dict[Any, Any], labels: Value) -> Value:
+    """A search by halves in the sorted keys."""
+    numbers = list(table)
+    nameless = next((i for i, key in enumerate(numbers) if key != key), None)  # noqa: PLR0124  NaN
+    ordered = sorted((i for i in range(len(numbers)) if i != nameless), key=lambda i: numbers[i])
+    dtype = logical_dtype(keys.dtype)
+    names = ctx.constant(np.array([numbers[i] for i in ordered] or [0], keys.dtype))
+    places = ctx.constant(np.array(ordered or [0], np.int64))
+    flat = ctx.reshape(ctx.cast(x, dtype), (ctx.product(x.shape),))
+
+    def write(code: Code, data: Array, names: Array, places: Array, labels: Array, result: Array) -> None:
+        with code.loop("i", flat.shape[0]) as i:
+            low, high = code.cell("low", 0), code.cell("high", len(ordered))
+            with code.repeat(low.value < high.value):
+                middle = code.cell("middle", tirx.floordiv(low.value + high.value, 2))
+                below = code.cell("below", names[middle.value] < data[i])
+                low.value = tirx.Select(below.value, middle.value + 1, low.value)
+                high.value = tirx.Select(below.value, high.value, middle.value)
+            result[i] = labels[len(numbers)]
+            if nameless is not None:
+                with code.when(tirx.isnan(data[i])):
+                    result[i] = labels[nameless]
+            with code.when(low.value < len(ordered)), code.when(tirx.EQ(names[low.value], data[i])):
+                result[i] = labels[places[low.value]]
+
+    def build(*tensors: te.Tensor) -> list[te.Tensor]:
+        return imperative("labels", tensors, [((flat.shape[0],), tensors[3].dtype)], write)
+
+    return ctx.reshape(ctx.kernel("labels", build, flat, names, places, labels, dtype=labels.dtype), x.shape)
+
+
+@dataclass(frozen=True)
+class Grams:
+    """A pool of n-grams. `items` are those of all n-grams, first the unigrams, then the bigrams, and so on; those of
+    each length start at one of `firsts`. `columns` are where in a result each n-gram is counted; `weights` are those of
+    the columns, or empty. Only those of length `shortest` to `longest` are counted, `skips` is how many items may be
+    passed over between two of them."""
+
+    items: Sequence[int]
+    firsts: Sequence[int]
+    columns: Sequence[int]
+    weights: Sequence[float]
+    shortest: int
+    longest: int
+    skips: int
+
+    @property
+    def width(self) -> int:
+        """Columns of a result."""
+        return max(self.columns) + 1
+
+
+def tf_idf(ctx: Context, x: Value, grams: Grams, weighting: Weighting) -> Value:
+    """`[..., columns]`, float32: what of the n-grams is in each row of `x`, `[..., items]`."""
+    groups = _groups(len(grams.items), list(grams.firsts))
+    _check(grams, groups)
+    rows, length, width = x.shape[:-1], x.shape[-1], grams.width
+    tables = [
+        np.array(grams.items or [0], np.int64),
+        np.array(grams.columns, np.int64),
+        np.array(grams.weights or [0], np.float32),
+    ]
+
+    def count_group(code: Code, row: list[ir.Expr], group: _Group, arrays: tuple[Array, ...]) -> None:
+        data, items, places, result = arrays
+        strides: IntExpr = 1 if group.size == 1 else minimum(min(grams.skips, MOST_SKIPS), length - 1) + 1
+        with loops(code, (group.count, strides)) as (gram, skipped):
+            stride, first = skipped + 1, group.first_item + gram * group.size
+            column = code.cell("column", places[group.number + gram])
+            with code.loop("i", tirx.max(length - (group.size - 1) * stride, 0)) as i:
+                pairs = [(data(*row, i + k * stride), items[first + k]) for k in range(group.size)]
+                with code.when(tirx.all(*(tirx.EQ(tirx.Cast("int64", a), b) for a, b in pairs))):
+                    result[(*row, column.value)] = result(*row, column.value) + 1.0
+
+    def write(code: Code, data: Array, items: Array, places: Array, factors: Array, result: Array) -> None:
+        with loops(code, rows) as row:
+            with code.loop("j", width) as j:
+                result[(*row, j)] = 0.0
+            for group in groups[grams.shortest - 1 : grams.longest]:
+                count_group(code, row, group, (data, items, places, result))
+            if weighting != "TF":
+                with code.loop("j", width) as j:
+                    count = result(*row, j)
+                    seen = tirx.min(count, tirx.const(1, "float32")) if weighting == "IDF" else count
+                    result[(*row, j)] = seen * factors[j] if grams.weights else seen
+
+    def build(*tensors: te.Tensor) -> list[te.Tensor]:
+        return imperative("ngrams", tensors, [((*rows, width), "float32")], write)
+
+    return ctx.kernel("ngrams", build, x, *map(ctx.constant, tables), dtype="float32")
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The n-grams of one length in the pool: their first item, length, number of them before and in the group."""
+
+    first_item: int
+    size: int
+    number: int
+    count: int
+
+
+def _groups(items: int, firsts: list[int]) -> list[_Group]:
+    """The groups of a pool whose n-grams of length 1, 2, ... start at the items `firsts`."""
+    if firsts != sorted(firsts) or (firsts and not 0 <= firsts[0] <= firsts[-1] <= items):
+        raise Unsupported(f"ngram_counts {firsts} are no ascending positions in a pool of {items} items")
+    groups: list[_Group] = []
+    number = 0
+    for size, (first, end) in enumerate(zip(firsts, [*firsts[1:], items], strict=True), start=1):
+        groups.append(_Group(first, size, number, (end - first) // size))
+        number += groups[-1].count
+    return groups
+
+
+def _check(grams: Grams, groups: Sequence[_Group]) -> None:
+    """Raises `Unsupported` for a pool that does not fit its groups."""
+    if not 1 <= grams.shortest <= grams.longest <= len(groups):
+        raise Unsupported(
+            f"n-grams of {grams.shortest} to {grams.longest} items and a pool of those of 1 to {len(groups)}"
+        )
+    if sum(group.count for group in groups) != len(grams.columns) or min(grams.columns, default=-1) < 0:
+        raise Unsupported("ngram_indexes must have a number that is not negative for each n-gram of the pool")
+    if grams.weights and len(grams.weights) != grams.width:
+        raise Unsupported(f"{len(grams.weights)} weights for {grams.width} columns")
+    if grams.skips < 0:
+        raise Unsupported(f"max_skip_count is {grams.skips}; the least is 0")

@@ -1,0 +1,149 @@
+"""Support vector machines of ai.onnx.ml: SVMRegressor, and SVMClassifier of three and more classes without
+probabilities.
+
+A kernel of every row and support vector, and a matrix product with the coefficients. A classifier decides each pair of
+classes; the class with most decisions, of equal ones the first, is the label, and the scores are the decisions' own.
+
+    LINEAR   x . v
+    POLY     (gamma * x . v + offset) ** degree
+    RBF      exp(-gamma * |x - v| ** 2)
+    SIGMOID  tanh(gamma * x . v + offset)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from tvm import ir, te, tirx
+
+from deploykit.compiler.operators.building.broadcast import elementwise
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.expressions import compute, reduce_axis
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.classical.classes import best_label, transformed
+from deploykit.compiler.operators.matmul import matmul
+
+KernelKind: TypeAlias = Literal["LINEAR", "POLY", "RBF", "SIGMOID"]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """How similar a row is to a support vector; the numbers are for the kinds that use them."""
+
+    kind: KernelKind
+    gamma: float
+    offset: float
+    degree: float
+
+
+def svm_regressor(
+    ctx: Context,
+    x: Value,
+    kernel: Kernel,
+    vectors: np.ndarray | None,
+    coefficients: np.ndarray,
+    rho: float,
+    transform: str,
+    *,
+    one_class: bool,
+) -> Value:
+    """`[n, 1]`, float32: of each row of `x`, `[n, features]`, its similarities to the `vectors`, `[vectors, features]`,
+    times `coefficients`, plus `rho`; without vectors, the features times `coefficients`. With `one_class`, 1 where that
+    is above 0, else -1. Then `transform` (`classes.transformed`)."""
+    rows = ctx.cast(x, "float32")
+    similar = rows if vectors is None else _similarities(ctx, rows, vectors, kernel)
+    sums = matmul(ctx, similar, ctx.constant(coefficients.reshape(-1, 1)))
+
+    def finish(v: ir.Expr) -> ir.Expr:
+        y = v + tirx.const(rho, "float32")
+        if not one_class:
+            return y
+        return tirx.Select(y > 0, tirx.const(1, "float32"), tirx.const(-1, "float32"))
+
+    return transformed(ctx, elementwise(ctx, "rho", finish, sums), transform)
+
+
+def svm_classifier(
+    ctx: Context,
+    x: Value,
+    kernel: Kernel,
+    vectors: np.ndarray,
+    counts: Sequence[int],
+    coefficients: np.ndarray,
+    rho: np.ndarray,
+    labels: Sequence[int],
+    transform: str,
+) -> tuple[Value, Value]:
+    """Labels `[n]`, and scores `[n, pairs]` after `transform`, of the rows of `x`, `[n, features]`.
+
+    `vectors`, `[vectors, features]`, are `counts` of each class, class by class; `coefficients`, `[classes - 1,
+    vectors]`, are theirs against each other class, and `rho` is added to the decision of each pair."""
+    pairs = list(itertools.combinations(range(len(labels)), 2))
+    similar = _similarities(ctx, ctx.cast(x, "float32"), vectors, kernel)
+    weights = ctx.constant(_pair_weights(coefficients, counts, pairs))
+    scores = elementwise(ctx, "rho", lambda a, b: a + b, matmul(ctx, similar, weights), ctx.constant(rho))
+    votes = _votes(ctx, scores, pairs, len(labels))
+    return best_label(ctx, votes, list(labels)), transformed(ctx, scores, transform)
+
+
+def _similarities(ctx: Context, x: Value, vectors: np.ndarray, kernel: Kernel) -> Value:
+    """`[n, vectors]`: how similar each row is to each support vector."""
+    if x.rank != 2:
+        raise Unsupported(f"an input of rank {x.rank}")
+    if kernel.kind == "RBF":
+        distances = _squared_distances(ctx, x, vectors)
+        return elementwise(ctx, "rbf", lambda d: tirx.exp(d * tirx.const(-kernel.gamma, "float32")), distances)
+    dots = matmul(ctx, x, ctx.constant(vectors.T.copy()))
+    if kernel.kind == "LINEAR":
+        return dots
+
+    def scaled(v: ir.Expr) -> ir.Expr:
+        return v * tirx.const(kernel.gamma, "float32") + tirx.const(kernel.offset, "float32")
+
+    if kernel.kind == "POLY":
+        return elementwise(ctx, "poly", lambda v: tirx.pow(scaled(v), tirx.const(kernel.degree, "float32")), dots)
+    return elementwise(ctx, "sigmoid", lambda v: tirx.tanh(scaled(v)), dots)
+
+
+def _pair_weights(coefficients: np.ndarray, counts: Sequence[int], pairs: list[tuple[int, int]]) -> np.ndarray:
+    """`[vectors, pairs]`: a vector of class i decides against class j with the coefficient in row j - 1, one of class j
+    against i < j with that in row i."""
+    starts = np.cumsum([0, *counts])
+    weights = np.zeros((starts[-1], len(pairs)), np.float32)
+    for column, (i, j) in enumerate(pairs):
+        weights[starts[i] : starts[i + 1], column] = coefficients[j - 1, starts[i] : starts[i + 1]]
+        weights[starts[j] : starts[j + 1], column] = coefficients[i, starts[j] : starts[j + 1]]
+    return weights
+
+
+def _votes(ctx: Context, scores: Value, pairs: list[tuple[int, int]], classes: int) -> Value:
+    """How many pairs each class wins: the first of a pair where the score is above 0."""
+    won = elementwise(
+        ctx, "won", lambda v: tirx.Select(v > 0, tirx.const(1, "float32"), tirx.const(0, "float32")), scores
+    )
+    change = np.zeros((len(pairs), classes), np.float32)
+    lost = np.zeros(classes, np.float32)
+    for row, (i, j) in enumerate(pairs):
+        change[row, i], change[row, j] = 1, -1
+        lost[j] += 1
+    return elementwise(ctx, "votes", lambda a, b: a + b, matmul(ctx, won, ctx.constant(change)), ctx.constant(lost))
+
+
+def _squared_distances(ctx: Context, x: Value, vectors: np.ndarray) -> Value:
+    count, features = vectors.shape
+
+    def build(rows: te.Tensor, points: te.Tensor) -> te.Tensor:
+        k = reduce_axis(features, "k")
+
+        def element(i: ir.Expr, j: ir.Expr) -> ir.Expr:
+            gap = rows(i, k.var) - points(j, k.var)
+            return te.sum(gap * gap, axis=k)
+
+        return compute((x.shape[0], count), element, name="distance")
+
+    return ctx.kernel("squared_distances", build, x, ctx.constant(vectors), dtype="float32")

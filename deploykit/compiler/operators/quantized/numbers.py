@@ -1,0 +1,55 @@
+"""Numbers in quantised form: what an element of a quantised tensor is made of, and what it stands for.
+
+    y = saturate(round(quotient) + zero point)        round to nearest, ties to even
+
+Sums with the zero point are exact.
+"""
+
+from __future__ import annotations
+
+from tvm import ir, tirx
+
+from deploykit.compiler.operators.building.conversion import convert
+from deploykit.compiler.operators.building.float_formats import decode
+from deploykit.compiler.operators.elementwise import is_float, like
+
+RANGES = {
+    f"{sign}int{bits}": (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    for sign in ("", "u")
+    for bits in (2, 4, 8, 16)
+}
+"""Least and greatest number of the quantised integer dtypes."""
+
+INTEGERS = ("int8", "uint8", "int16", "uint16")
+"""Those that storage holds as they are."""
+
+
+def quantized(quotient: ir.Expr, zero_point: ir.Expr | None, dtype: str, *, saturate: bool = True) -> ir.Expr:
+    """`saturate(round(quotient) + zero_point)` as an element of logical `dtype`, from a float32 or float64."""
+    if dtype not in RANGES:
+        if zero_point is not None and dtype == "float4_e2m1":
+            quotient = quotient + zero_point
+        return convert(quotient, dtype, saturate=saturate)
+    low, high = (like(quotient, limit) for limit in RANGES[dtype])
+    if zero_point is None:
+        return convert(tirx.nearbyint(tirx.max(tirx.min(quotient, high), low)), dtype)
+    shift = tirx.Cast(quotient.ty.dtype, zero_point)
+    y = tirx.nearbyint(tirx.max(tirx.min(quotient, high - shift), low - shift))
+    if dtype not in INTEGERS:
+        return convert(y + shift, dtype)
+    return tirx.Cast(dtype, tirx.Cast("int32", y) + tirx.Cast("int32", zero_point))
+
+
+def without_zero_point(x: ir.Expr, zero_point: ir.Expr | None) -> ir.Expr:
+    """`x - zero_point`, of integers as int32. Zero points of floats are zero."""
+    if is_float(x):
+        return x
+    x = tirx.Cast("int32", x)
+    return x if zero_point is None else x - tirx.Cast("int32", zero_point)
+
+
+def rounded(value: ir.Expr, dtype: str) -> ir.Expr:
+    """`value` as close as logical `dtype` can hold it."""
+    if dtype == "float16":
+        return tirx.Cast("float32", tirx.Cast("float16", value))
+    return decode(convert(value, "bfloat16"), "bfloat16") if dtype == "bfloat16" else value

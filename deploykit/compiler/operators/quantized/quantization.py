@@ -1,0 +1,230 @@
+"""Conversion between numbers and their quantised form: `quantize_linear`, `dequantize_linear`,
+`dynamic_quantize_linear`.
+
+    y = saturate(round(x / scale) + zero point)        round to nearest, ties to even
+    x = (y - zero point) * scale
+
+Scales and zero points are scalars, or have an element for each position along `axis`, or (blocked) for each
+`block_size` positions along `axis` at every position of the other axes. Quotients are rounded to the precision that is
+asked for; sums with the zero point are exact. (Source: ONNX operators QuantizeLinear, DequantizeLinear,
+DynamicQuantizeLinear.)
+
+Dequantised values remember what they come from, for integer products. What is computed from them is inexact anyway, so
+that its quotients are products with the reciprocal of a constant scale; and where such a value is quantised again as it
+was, it is the integers that it came from (`requantization`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+from tvm import ir, te, tirx
+
+from deploykit.compiler.dtypes import is_narrow_float
+from deploykit.compiler.operators.building.axes import from_front
+from deploykit.compiler.operators.building.broadcast import compute_dtype, elementwise, load, store
+from deploykit.compiler.operators.building.channels import first_of
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.expressions import compute
+from deploykit.compiler.operators.building.integers import equal, expr
+from deploykit.compiler.operators.building.reduce_axes import MAXIMUM, MINIMUM, reduce_axes
+from deploykit.compiler.operators.building.value import Quantized, Value
+from deploykit.compiler.operators.elementwise import is_float, like
+from deploykit.compiler.operators.quantized.numbers import INTEGERS, RANGES, quantized, rounded, without_zero_point
+from deploykit.compiler.operators.quantized.requantization import (
+    codes,
+    dequantized,
+    is_single,
+    looked_up,
+    requantized,
+    same,
+)
+
+_Position: TypeAlias = Callable[[Sequence[ir.Expr]], list[ir.Expr]]
+
+
+def quantize_linear(
+    ctx: Context,
+    x: Value,
+    scale: Value,
+    zero_point: Value | None = None,
+    *,
+    dtype: str = "uint8",
+    precision: str | None = None,
+    axis: int = 1,
+    block_size: int = 0,
+    saturate: bool = True,
+) -> Value:
+    """`x` as numbers of logical `dtype`, which is that of `zero_point` if there is one. Quotients have the dtype
+    `precision` (default: that of `scale`). Numbers out of range become the nearest of `dtype`; where not `saturate`,
+    those of a float8 format become infinite or NaN. `axis`, which may count from the end, and `block_size`: see above.
+
+    Raises `Unsupported` for a dtype that is not a quantised one, and for scales that do not fit `x`."""
+    if dtype not in RANGES and not is_narrow_float(dtype):
+        raise Unsupported(f"{dtype} is not a quantised dtype")
+    if x.quantized is not None and same(x.quantized, scale, zero_point, dtype):
+        return x.quantized.x
+    precision = precision or scale.dtype
+    single = is_single(scale) and (zero_point is None or is_single(zero_point))
+
+    def again(other: Value) -> Value:
+        """The same of other numbers; single scales need no axis."""
+        return quantize_linear(ctx, other, scale, zero_point, dtype=dtype, precision=precision, saturate=saturate)
+
+    if x.table is not None and x.table.heavy and single:
+        return looked_up(ctx, x.table.index, again(x.table.entries))
+    if dtype in INTEGERS and precision == x.dtype == "float32":
+        product = requantized(ctx, x, scale, zero_point, dtype)
+        if product is not None:
+            return product
+    if x.last is not None and single:
+        return first_of(again(replace(x.last, inexact=x.inexact)))
+    inverse = x.inexact and precision == x.dtype == "float32" and scale.array is not None and bool(scale.array.all())
+    if inverse and scale.array is not None:
+        scale = ctx.constant(np.float32(1) / scale.array)
+    parameters = _Parameters(_Granularity(ctx, x, axis, block_size), scale, zero_point)
+
+    def build(*tensors: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            value = _as_float(load(tensors[0], x.dtype, index))
+            step, shift = parameters.at(tensors[1:], index)
+            factor = tirx.Cast(value.ty.dtype, step)
+            quotient = rounded(value * factor if inverse else value / factor, precision)
+            return quantized(quotient, shift, dtype, saturate=saturate)
+
+        return compute(x.shape, element, name="quantize")
+
+    return ctx.kernel("quantize", build, x, *parameters.operands, dtype=dtype)
+
+
+def _as_float(value: ir.Expr) -> ir.Expr:
+    """Integers in double precision, which holds every int32."""
+    return value if is_float(value) else tirx.Cast("float64", value)
+
+
+def dequantize_linear(
+    ctx: Context,
+    x: Value,
+    scale: Value,
+    zero_point: Value | None = None,
+    *,
+    dtype: str = "float32",
+    axis: int = 1,
+    block_size: int = 0,
+) -> Value:
+    """The numbers of logical `dtype` that quantised ones stand for; constant integers at import, where
+    `is_dequantized_at_import`. `axis`, which may count from the end, and `block_size`: see above.
+
+    Raises `Unsupported` for scales that do not fit `x`."""
+    source = Quantized(x, scale, zero_point, axis)
+    if is_dequantized_at_import(x, scale, zero_point, dtype, block_size):
+        return dequantized(source)
+    if x.last is not None and source.whole:
+        inner = dequantize_linear(ctx, x.last, scale, zero_point, dtype=dtype, axis=axis, block_size=block_size)
+        return replace(first_of(inner), quantized=source, inexact=True, table=codes(source))
+    parameters = _Parameters(_Granularity(ctx, x, axis, block_size), scale, zero_point)
+
+    def build(*tensors: te.Tensor) -> te.Tensor:
+        def element(*index: ir.Expr) -> ir.Expr:
+            step, shift = parameters.at(tensors[1:], index)
+            value = without_zero_point(load(tensors[0], x.dtype, index), shift)
+            return store(tirx.Cast(compute_dtype(dtype), value) * step, dtype)
+
+        return compute(x.shape, element, name="dequantize")
+
+    y = ctx.kernel("dequantize", build, x, *parameters.operands, dtype=dtype)
+    if block_size:
+        return replace(y, inexact=True)
+    return replace(y, quantized=source, inexact=True, table=codes(source))
+
+
+def is_dequantized_at_import(
+    x: Value, scale: Value, zero_point: Value | None, dtype: str = "float32", block_size: int = 0
+) -> bool:
+    """Whether `dequantize_linear` gives a constant."""
+    constant = all(v.is_constant for v in (x, scale, zero_point) if v is not None)
+    integer = x.array is not None and x.array.dtype.kind in "iu"
+    return constant and integer and dtype == "float32" and not block_size
+
+
+def dynamic_quantize_linear(ctx: Context, x: Value) -> tuple[Value, Value, Value]:
+    """`x` as uint8, its scale and its zero point: the range holds all elements and zero."""
+    everything = range(x.rank)
+    greatest = reduce_axes(ctx, "greatest", [x], everything, MAXIMUM, keepdims=False)
+    least = reduce_axes(ctx, "least", [x], everything, MINIMUM, keepdims=False)
+
+    def scale_of(high: ir.Expr, low: ir.Expr) -> ir.Expr:
+        span = tirx.max(high, like(high, 0)) - tirx.min(low, like(low, 0))
+        return tirx.Select(tirx.EQ(span, like(span, 0)), like(span, 1), span) / like(span, 255)
+
+    scale = elementwise(ctx, "scale", scale_of, greatest, least)
+    zero_point = elementwise(
+        ctx,
+        "zero_point",
+        lambda low, s: quantized(-tirx.min(low, like(low, 0)) / s, None, "uint8"),
+        least,
+        scale,
+        dtype="uint8",
+    )
+    y = elementwise(ctx, "quantize", lambda v, s, z: quantized(v / s, z, "uint8"), x, scale, zero_point, dtype="uint8")
+    return y, scale, zero_point
+
+
+class _Granularity:
+    """Which element of a scale or zero point belongs to an element of `x`."""
+
+    def __init__(self, ctx: Context, x: Value, axis: int, block: int) -> None:
+        self._ctx, self._x = ctx, x
+        self._axis, self._block = axis, block
+
+    def position(self, parameter: Value) -> _Position:
+        """Raises `Unsupported` when the parameter's shape fits none of the granularities."""
+        if is_single(parameter):
+            return lambda _: [expr(0)] * parameter.rank
+        rank = self._x.rank
+        axis = from_front(self._axis, rank)
+        if not self._block and parameter.rank == 1:
+            size, length = parameter.shape[0], self._x.shape[axis]
+            self._ctx.require(equal(size, length), f"{{}} scales for axis {axis} of size {{}}", size, length)
+            return lambda index: [index[axis]]
+        if parameter.rank != rank or not self._block:
+            raise Unsupported(f"a scale of rank {parameter.rank} for a tensor of rank {rank}, block size {self._block}")
+        last = expr(parameter.shape[axis]) - 1
+
+        def blocked(index: Sequence[ir.Expr]) -> list[ir.Expr]:
+            return [
+                tirx.min(tirx.floordiv(v, expr(self._block)), last) if i == axis else v for i, v in enumerate(index)
+            ]
+
+        return blocked
+
+
+class _Parameters:
+    """Scale and zero point of a kernel: operands, or numbers in its code where they are single constants."""
+
+    def __init__(self, granularity: _Granularity, scale: Value, zero: Value | None) -> None:
+        given = [v for v in (scale, zero) if v is not None]
+        self._positions = [granularity.position(v) for v in given]
+        self._given = given
+        self._numbers = [_number(v) for v in given]
+        self.operands = [v for v, number in zip(given, self._numbers, strict=True) if number is None]
+
+    def at(self, tensors: Sequence[te.Tensor], index: Sequence[ir.Expr]) -> tuple[ir.Expr, ir.Expr | None]:
+        """Scale and zero point of an element; `tensors` are the operands."""
+        remaining = iter(tensors)
+        values = [
+            number if number is not None else load(next(remaining), v.dtype, position(index))
+            for v, number, position in zip(self._given, self._numbers, self._positions, strict=True)
+        ]
+        return values[0], values[1] if len(values) > 1 else None
+
+
+def _number(parameter: Value) -> ir.Expr | None:
+    """A single constant of a plain dtype."""
+    if parameter.array is None or not is_single(parameter) or parameter.dtype not in ("float32", *INTEGERS):
+        return None
+    return tirx.const(parameter.array.reshape(()).item(), parameter.dtype)

@@ -1,0 +1,271 @@
+"""The kernel of a recurrent layer: all steps of every direction, from projected inputs and packed weights.
+
+Sequences are taken `ROWS` at a time, the rest one by one; each such block runs through all steps, and threads may share
+out blocks and directions. A step multiplies the states of a block with one panel of weights after the other, its sums
+in registers from the projected input to the end of the cell.
+
+Columns of projected inputs and of weights are in the order of the sums (`columns`): phase by phase, panel by panel,
+run of units by run, gate by gate; units beyond the hidden size are filled up with zeros, which keeps them from having
+any effect. States are kept in two vectors a sequence that take turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from tvm import ir, tirx
+
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.building.imperative import Array, Code
+from deploykit.compiler.operators.building.integers import clamp, expr
+from deploykit.compiler.operators.recurrent.cells import LANES, Cell, Phase, Units
+
+ROWS = 4
+"""Sequences that share each load of a weight."""
+
+Function = Callable[[ir.Expr], ir.Expr]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """`backwards` and `functions` have one entry a direction; `bounded` is what `clip` does to gates."""
+
+    cell: Cell
+    hidden: int
+    backwards: tuple[bool, ...]
+    functions: tuple[tuple[Function, ...], ...]
+    bounded: Function
+
+    @property
+    def gates(self) -> int:
+        return sum(len(phase.gates) for phase in self.cell.phases)
+
+    @property
+    def units(self) -> int:
+        """Hidden units, filled up to whole panels of every phase."""
+        widest = max(phase.units for phase in self.cell.phases)
+        return -(-self.hidden // widest) * widest
+
+    @property
+    def width(self) -> int:
+        """Sums of all gates."""
+        return sum(self.units // phase.units * phase.width for phase in self.cell.phases)
+
+    def starts(self) -> list[int]:
+        """The first column of each phase."""
+        widths = [self.units // phase.units * phase.width for phase in self.cell.phases]
+        return [sum(widths[:number]) for number in range(len(widths))]
+
+    def columns(self) -> np.ndarray:
+        """For each column the row of ONNX's weights (gate * hidden + unit), or -1."""
+        order = []
+        for phase in self.cell.phases:
+            panels = self.units // phase.units
+            shape = (panels, phase.groups, len(phase.gates), LANES)
+            gate = np.asarray(phase.gates).reshape(1, 1, -1, 1)
+            unit = np.arange(self.units).reshape(panels, phase.groups, 1, LANES)
+            rows = np.where(unit < self.hidden, gate * self.hidden + unit, -1)
+            order.append(np.broadcast_to(rows, shape).reshape(-1))
+        return np.concatenate(order)
+
+
+def scan(code: Code, layer: Layer, arrays: dict[str, Array], sizes: tuple[IntExpr, IntExpr], dtype: str) -> None:
+    """Write the kernel. `arrays` are `projected` (length, batch, directions * width), `weights` (directions, hidden *
+    width), as far as given `h`, `c` (directions, batch, hidden), `lengths` (batch), `p0` to `p2` and `bias`
+    (directions, units), the results `y` (length, directions, batch, hidden), if wanted, `last_h`, `last_c`, and
+    scratch `states` (2, directions, batch, units), `cells`, and the cell's vectors (directions, batch, units)."""
+    length, batch = sizes
+    whole = tirx.floordiv(expr(batch), ROWS)
+    blocks = whole + (expr(batch) - whole * ROWS)
+
+    def direction(d: int, block: ir.Expr) -> None:
+        with code.when(block < whole):
+            _Block(code, layer, arrays, dtype, d, block * ROWS, ROWS, length).run()
+        with code.when(block >= whole):
+            _Block(code, layer, arrays, dtype, d, whole * (ROWS - 1) + block, 1, length).run()
+
+    with code.shared("task", len(layer.backwards) * blocks) as task:
+        if len(layer.backwards) == 1:
+            direction(0, task)
+            return
+        for d in range(len(layer.backwards)):
+            with code.when(tirx.all(task >= d * blocks, task < (d + 1) * blocks)):
+                direction(d, task - d * blocks)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One sequence in one step: whether the step is part of it, where its input and output are. `active` is `None`
+    where all sequences are as long as the longest."""
+
+    sequence: ir.Expr
+    place: ir.Expr
+    active: ir.Expr | None
+    step: ir.Expr
+
+    def choose(self, new: ir.Expr, old: ir.Expr) -> ir.Expr:
+        return new if self.active is None else tirx.Select(self.active, new, old)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """All steps of `rows` sequences from `first` on in direction `d`."""
+
+    code: Code
+    layer: Layer
+    arrays: dict[str, Array]
+    dtype: str
+    d: int
+    first: ir.Expr
+    rows: int
+    length: IntExpr
+
+    def run(self) -> None:
+        code, arrays, d = self.code, self.arrays, expr(self.d)
+        sequences = [self.first + r for r in range(self.rows)]
+        names = [name for name in ("h", "c") if f"last_{name}" in arrays]
+        for b in sequences:
+            for name in names:
+                state = self._vector(name, b, expr(0))
+                with code.loop("j", self.layer.units) as j:
+                    state[j] = tirx.const(0, self.dtype)
+                if name in arrays:
+                    self._copied(_Vector(arrays[name], (d, b)).__getitem__, state)
+        with code.loop("step", self.length) as step:
+            self._step(step, [self._row(b, step) for b in sequences])
+        for b in sequences:
+            for name in names:
+                state = self._vector(name, b, tirx.floormod(expr(self.length), 2))
+                self._copied(state.__getitem__, _Vector(arrays[f"last_{name}"], (d, b)))
+
+    def _copied(self, value: Callable[[ir.Expr], ir.Expr], target: _Vector) -> None:
+        """`target[j] = value(j)` for all hidden units."""
+        hidden = self.layer.hidden
+        whole = hidden // LANES
+        with self.code.loop("run", whole) as run, self.code.lanes(LANES) as lane:
+            target[run * LANES + lane] = value(run * LANES + lane)
+        with self.code.loop("rest", hidden - whole * LANES, whole * LANES) as j:
+            target[j] = value(j)
+
+    def _row(self, b: ir.Expr, step: ir.Expr) -> _Row:
+        length = expr(self.length)
+        backwards = self.layer.backwards[self.d]
+        if "lengths" not in self.arrays:
+            return _Row(b, length - 1 - step if backwards else step, None, step)
+        valid = expr(clamp(tirx.Cast("int64", self.arrays["lengths"][b]), 0, self.length))
+        place = tirx.max(valid - 1 - step, expr(0)) if backwards else step
+        return _Row(b, place, step < valid, step)
+
+    def _step(self, step: ir.Expr, rows: Sequence[_Row]) -> None:
+        now = tirx.floormod(step, 2)
+        for number, (phase, start) in enumerate(zip(self.layer.cell.phases, self.layer.starts(), strict=True)):
+            with self.code.loop("panel", self.layer.units // phase.units) as panel:
+                self._panel(number, phase, start + panel * phase.width, panel * phase.units, rows, now)
+        if "y" not in self.arrays:
+            return
+        for row in rows:
+            state = self._vector("h", row.sequence, 1 - now)
+            place = row.choose(row.place, row.step)
+            self._copied(
+                partial(self._shown, row, state), _Vector(self.arrays["y"], (place, expr(self.d), row.sequence))
+            )
+
+    def _shown(self, row: _Row, state: _Vector, unit: ir.Expr) -> ir.Expr:
+        """The output of a step: zeros beyond the end of a sequence."""
+        return row.choose(state[unit], tirx.const(0, self.dtype))
+
+    def _panel(
+        self, number: int, phase: Phase, column: ir.Expr, unit: ir.Expr, rows: Sequence[_Row], now: ir.Expr
+    ) -> None:
+        """The sums of a panel for all rows, and what the cell makes of them."""
+        code, arrays, layer, d = self.code, self.arrays, self.layer, self.d
+        runs = phase.groups * len(phase.gates)
+        sums = [[code.room("sums", LANES, self.dtype) for _ in range(runs)] for _ in rows]
+        projects = phase.projects or (True,) * len(phase.gates)
+        for row, own in zip(rows, sums, strict=True):
+            for run in range(runs):
+                group, gate = divmod(run, len(phase.gates))
+                with code.lanes(LANES) as lane:
+                    if projects[gate]:
+                        at = d * layer.width + column + run * LANES + lane
+                        own[run][lane] = arrays["projected"][row.place, row.sequence, at]
+                    elif "bias" in arrays:
+                        own[run][lane] = arrays["bias"][d, unit + group * LANES + lane]
+                    else:
+                        own[run][lane] = tirx.const(0, self.dtype)
+        with self._with_a_state(rows[0].step), code.loop("k", layer.hidden) as k:
+            base = column * layer.hidden + k * phase.width
+            for run in range(runs):
+                for row, own in zip(rows, sums, strict=True):
+                    state = self._vector(phase.state, row.sequence, now)[k]
+                    with code.lanes(LANES) as lane:
+                        own[run][lane] = own[run][lane] + state * arrays["weights"][d, base + run * LANES + lane]
+        for row, own in zip(rows, sums, strict=True):
+            for group in range(phase.groups):
+                self._finish(number, phase, (column, unit), (row, own, group), now)
+
+    def _with_a_state(self, step: ir.Expr) -> AbstractContextManager[None]:
+        """For what products with the state add: nothing in the first step where the first state is zero."""
+        return nullcontext() if "h" in self.arrays else self.code.when(step > 0)
+
+    def _finish(
+        self,
+        number: int,
+        phase: Phase,
+        panel: tuple[ir.Expr, ir.Expr],
+        part: tuple[_Row, Sequence[Array], int],
+        now: ir.Expr,
+    ) -> None:
+        column, unit = panel
+        row, own, group = part
+        first = unit + group * LANES
+
+        def gate(wanted: int) -> Callable[[ir.Expr], ir.Expr]:
+            run = own[group * len(phase.gates) + phase.gates.index(wanted)]
+            return lambda lane: run[lane]
+
+        def read(name: str) -> Callable[[ir.Expr], ir.Expr] | None:
+            if name == "input":
+                at = self.d * self.layer.width + column + (group * len(phase.gates) + len(phase.gates) - 1) * LANES
+                return lambda lane: self.arrays["projected"][row.place, row.sequence, at + lane]
+            if name in ("p0", "p1", "p2"):
+                found = self.arrays.get(name)
+                return None if found is None else (lambda lane: found[self.d, first + lane])
+            vector = self._vector(name, row.sequence, now)
+            return lambda lane: vector[first + lane]
+
+        def write(name: str, run: Callable[[ir.Expr], ir.Expr]) -> None:
+            old = self._vector(name, row.sequence, now)
+            with self.code.lanes(LANES) as lane:
+                value = run(lane)
+                if name in ("h", "c"):
+                    value = row.choose(value, old[first + lane])
+                target = self._vector(name, row.sequence, 1 - now) if name == "h" else old
+                target[first + lane] = value
+
+        functions = self.layer.functions[self.d]
+        self.layer.cell.finish(number, Units(self.code, gate, read, write, functions, self.layer.bounded, self.dtype))
+
+    def _vector(self, name: str, sequence: ir.Expr, turn: ir.Expr) -> _Vector:
+        """A vector over the hidden units of a sequence; of the states, the one whose turn it is."""
+        if name == "h":
+            return _Vector(self.arrays["states"], (turn, expr(self.d), sequence))
+        return _Vector(self.arrays["cells" if name == "c" else name], (expr(self.d), sequence))
+
+
+@dataclass(frozen=True)
+class _Vector:
+    """The last axis of an array at some place."""
+
+    array: Array
+    prefix: tuple[ir.Expr, ...]
+
+    def __getitem__(self, index: ir.Expr) -> ir.Expr:
+        return self.array[(*self.prefix, index)]
+
+    def __setitem__(self, index: ir.Expr, value: ir.Expr) -> None:
+        self.array[(*self.prefix, index)] = value

@@ -1,0 +1,242 @@
+"""Operators on strings: Equal, StringConcat, RegexFullMatch, StringSplit, and the search in a list of strings.
+
+Without a delimiter, StringSplit splits at whitespace as Python does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from tvm import ir, te, tirx
+
+from deploykit.compiler.operators.building.broadcast import elementwise
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.imperative import Array, Cell, Code, imperative
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.text.regular_expressions import compiled
+from deploykit.compiler.operators.text.strings import (
+    code_point,
+    copied,
+    flat,
+    length,
+    same,
+    span_of,
+    start,
+    string_of,
+    text_of,
+    written,
+)
+
+_WHITESPACE = tuple(c for c in range(0x3001) if chr(c).isspace())
+
+
+def equal_strings(ctx: Context, a: Value, b: Value) -> Value:
+    """Whether each string of `a` is that of `b`, broadcast."""
+    left, right, one_data, other_data = _broadcast(ctx, a, b)
+    count = ctx.product(left.shape)
+
+    def write(code: Code, *arrays: Array) -> None:
+        mine, theirs, one, other, result = arrays
+        with code.loop("i", count) as i:
+            result[i] = same(code, mine[i], one, theirs[i], other).value
+
+    def build(*tensors: te.Tensor) -> list[te.Tensor]:
+        return imperative("equal_strings", tensors, [((count,), "bool")], write)
+
+    operands = (flat(ctx, left), flat(ctx, right), one_data, other_data)
+    return ctx.reshape(ctx.kernel("equal_strings", build, *operands, dtype="bool"), left.shape)
+
+
+def string_concat(ctx: Context, a: Value, b: Value) -> Value:
+    """Each string of `a` with that of `b` behind it, broadcast."""
+    left, right, one_data, other_data = _broadcast(ctx, a, b)
+
+    def measure(code: Code, i: ir.Expr, given: Sequence[Array]) -> ir.Expr:
+        return length(given[0][i]) + length(given[1][i])
+
+    def write(code: Code, i: ir.Expr, at: ir.Expr, target: Array, given: Sequence[Array]) -> None:
+        mine, theirs, one, other = given
+        copied(code, mine[i], one, target, at)
+        copied(code, theirs[i], other, target, at + length(mine[i]))
+
+    operands = (flat(ctx, left), flat(ctx, right), one_data, other_data)
+    return written(ctx, "concatenated", left.shape, measure, write, *operands)
+
+
+def regex_full_match(ctx: Context, x: Value, pattern: str) -> Value:
+    """Whether each whole string matches a regular expression (`regular_expressions`)."""
+    text, automaton = text_of(ctx, x), compiled(pattern)
+    count = ctx.product(x.shape)
+    tables = (automaton.classes, automaton.table, automaton.accepts)
+
+    def write(code: Code, *arrays: Array) -> None:
+        spans, data, classes, table, accepts, result = arrays
+        with code.loop("i", count) as i:
+            span = code.cell("span", spans[i])
+            state = code.cell("state", 0)
+            with code.loop("k", length(span.value)) as k:
+                byte = tirx.Cast("int64", data[start(span.value) + k])
+                state.value = tirx.Cast("int64", table[state.value, tirx.Cast("int64", classes[byte])])
+            result[i] = accepts[state.value]
+
+    def build(*tensors: te.Tensor) -> list[te.Tensor]:
+        return imperative("full_match", tensors, [((count,), "bool")], write)
+
+    operands = (flat(ctx, text.spans), text.data, *map(ctx.constant, tables))
+    return ctx.reshape(ctx.kernel("full_match", build, *operands, dtype="bool"), x.shape)
+
+
+def string_split(ctx: Context, x: Value, delimiter: str = "", limit: int | None = None) -> tuple[Value, Value]:
+    """The pieces `[..., most]` of each string of `x`, `[...]`, behind them empty strings, and how many they are. An
+    empty delimiter is whitespace; a string is split at most `limit` times.
+
+    Two kernels of one scan: one counts the pieces of each string, the other puts down where they are."""
+    text, count, separator = text_of(ctx, x), ctx.product(x.shape), delimiter.encode()
+    operands = (flat(ctx, text.spans), text.data)
+
+    def count_pieces(code: Code, spans: Array, data: Array, counts: Array, most: Array) -> None:
+        most[0] = tirx.const(0, "int64")
+        with code.loop("i", count) as i:
+            found = _split(code, spans[i], data, separator, limit, lambda *_: None)
+            counts[i] = found.value
+            most[0] = tirx.max(most[0], found.value)
+
+    def build_counts(*tensors: te.Tensor) -> list[te.Tensor]:
+        return imperative("pieces", tensors, [((count,), "int64"), ((1,), "int64")], count_pieces)
+
+    counts, most = ctx.kernel("pieces", build_counts, *operands, dtype=("int64", "int64"))
+    limits = (0, None) if limit is None else (0, limit + 1)
+    (width,) = ctx.ints(most, minimum=limits[0], maximum=limits[1], hint="pieces")
+
+    def place(code: Code, spans: Array, data: Array, result: Array) -> None:
+        with code.loop("i", count) as i:
+            with code.loop("j", width) as j:
+                result[i, j] = tirx.const(0, "int64")
+            _split(code, spans[i], data, separator, limit, lambda j, span: result.__setitem__((i, j), span))
+
+    def build_pieces(*tensors: te.Tensor) -> list[te.Tensor]:
+        return imperative("split", tensors, [((count, width), "int64")], place)
+
+    pieces = ctx.kernel("split", build_pieces, *operands, dtype="int64")
+    return string_of(ctx.reshape(pieces, (*x.shape, width)), text.data), ctx.reshape(counts, x.shape)
+
+
+def lookup(ctx: Context, x: Value, keys: Sequence[str], labels: Value) -> Value:
+    """For each string the element of `labels` at its place in `keys`, else the last one."""
+    text = text_of(ctx, x)
+    ordered = sorted(range(len(keys)), key=lambda i: keys[i].encode())
+    names = text_of(ctx, ctx.constant(np.array([keys[i] for i in ordered], object)))
+    places, count = ctx.constant(np.array(ordered, np.int64)), ctx.product(x.shape)
+
+    def write(code: Code, *arrays: Array) -> None:
+        spans, data, key_spans, key_data, places_, labels_, result = arrays
+        with code.loop("i", count) as i:
+            low, high = code.cell("low", 0), code.cell("high", len(keys))
+            result[i] = labels_[len(keys)]
+            with code.repeat(low.value < high.value):
+                middle = code.cell("middle", tirx.shift_right(low.value + high.value, tirx.const(1, "int64")))
+                order = _compared(code, key_spans[middle.value], key_data, spans[i], data)
+                with code.when(tirx.EQ(order.value, tirx.const(0, "int64"))):
+                    result[i] = labels_[places_[middle.value]]
+                    low.value = high.value
+                with code.when(order.value < 0):
+                    low.value = middle.value + 1
+                with code.when(order.value > 0):
+                    high.value = middle.value
+
+    def build(*tensors: te.Tensor) -> list[te.Tensor]:
+        return imperative("lookup", tensors, [((count,), tensors[5].dtype)], write)
+
+    operands = (flat(ctx, text.spans), text.data, names.spans, names.data, places, labels)
+    return ctx.reshape(ctx.kernel("lookup", build, *operands, dtype=labels.dtype), x.shape)
+
+
+def _broadcast(ctx: Context, a: Value, b: Value) -> tuple[Value, Value, Value, Value]:
+    """The spans of two tensors of strings in their common shape, and the bytes of each."""
+    one, other = text_of(ctx, a), text_of(ctx, b)
+    left = elementwise(ctx, "first", lambda x, _: x, one.spans, other.spans)
+    right = elementwise(ctx, "second", lambda _, y: y, one.spans, other.spans)
+    return left, right, one.data, other.data
+
+
+def _split(
+    code: Code, span: ir.Expr, data: Array, delimiter: bytes, limit: int | None, put: Callable[..., None]
+) -> Cell:
+    """Statements that `put(number, span)` the pieces of a string; a cell with how many there are."""
+    whole = code.cell("whole", span)
+    end = code.cell("end", start(whole.value) + length(whole.value))
+    at, begin, found = (
+        code.cell("at", start(whole.value)),
+        code.cell("begin", start(whole.value)),
+        code.cell("found", 0),
+    )
+
+    def piece(last: ir.Expr) -> None:
+        put(found.value, span_of(begin.value, last - begin.value))
+        found.value += 1
+
+    more = tirx.const(1, "bool") if limit is None else found.value < limit
+    if delimiter:
+        size = len(delimiter)
+        with code.repeat(tirx.all(at.value + size <= end.value, more)):
+            bytes_ = [tirx.EQ(data[at.value + k], tirx.const(b, "uint8")) for k, b in enumerate(delimiter)]
+            agrees = code.cell("agrees", tirx.all(*bytes_))
+            with code.when(agrees.value):
+                piece(at.value)
+                begin.value = at.value + size
+            at.value += tirx.Select(agrees.value, tirx.const(size, "int64"), tirx.const(1, "int64"))
+        piece(end.value)
+        return found
+    going = code.cell("going", tirx.const(1, "bool"))
+    with code.repeat(going.value):
+        _skip(code, data, at, end, whitespace=True)
+        begin.value = at.value
+        with code.when(at.value < end.value):
+            with code.when(more):
+                _skip(code, data, at, end, whitespace=False)
+                piece(at.value)
+            if limit is not None:
+                with code.when(tirx.all(tirx.Not(more), begin.value < end.value, begin.value >= at.value)):
+                    at.value = end.value
+                    piece(end.value)
+        going.value = at.value < end.value
+    return found
+
+
+def _skip(code: Code, data: Array, at: Cell, end: Cell, *, whitespace: bool) -> None:
+    """Go on to the next character that is no whitespace, or that is."""
+    on = code.cell("on", at.value < end.value)
+    with code.repeat(on.value):
+        character, width = code_point(code, data, at.value, end.value)
+        space = tirx.any(*(_between(character.value, *bounds) for bounds in _runs(_WHITESPACE)))
+        on.value = space if whitespace else tirx.Not(space)
+        with code.when(on.value):
+            at.value += width.value
+            on.value = at.value < end.value
+
+
+def _between(value: ir.Expr, low: int, high: int) -> ir.Expr:
+    return tirx.all(value >= low, value <= high)
+
+
+def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Ascending numbers as ranges, both ends included."""
+    runs: list[tuple[int, int]] = []
+    for n in numbers:
+        runs = [*runs[:-1], (runs[-1][0], n)] if runs and runs[-1][1] == n - 1 else [*runs, (n, n)]
+    return runs
+
+
+def _compared(code: Code, a: ir.Expr, a_data: Array, b: ir.Expr, b_data: Array) -> Cell:
+    """A cell below, at or above 0 as a string is before, equal to or behind another in the order of their bytes."""
+    left, right = code.cell("left", a), code.cell("right", b)
+    order, at = code.cell("order", 0), code.cell("at", 0)
+    shorter = tirx.min(length(left.value), length(right.value))
+    with code.repeat(tirx.all(tirx.EQ(order.value, tirx.const(0, "int64")), at.value < shorter)):
+        one = tirx.Cast("int64", a_data[start(left.value) + at.value])
+        order.value = one - tirx.Cast("int64", b_data[start(right.value) + at.value])
+        at.value += 1
+    with code.when(tirx.EQ(order.value, tirx.const(0, "int64"))):
+        order.value = length(left.value) - length(right.value)
+    return order
