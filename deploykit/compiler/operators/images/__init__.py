@@ -1,0 +1,1 @@
+"""Sampling, resizing, and regions of images."""

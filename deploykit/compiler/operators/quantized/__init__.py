@@ -1,0 +1,1 @@
+"""Numbers in quantised form, and exact products of them."""

@@ -1,0 +1,1 @@
+"""Random numbers that depend on a seed and a position only."""

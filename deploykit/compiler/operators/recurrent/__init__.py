@@ -1,0 +1,1 @@
+"""Recurrent layers: cells, the scan over steps, layers."""
