@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from deploykit.compiler.model import DimBounds, ImportedModel
     from deploykit.targets.base import Target
 
-OPTIMISATION_LEVELS = {"O0": 0, "O1": 1, "O2": 2, "O3": 3}
-"""`O0`: one kernel an operator; from `O1` on operators are fused. `O2` is the default; `O3` does the same today."""
-
 
 @interruptible
 def load(
@@ -48,9 +45,9 @@ def build(
     dims: DimBounds | None = None,
     output: str | Path = "dist",
     *,
-    opt: str = "O2",
     cpu: str = "native",
     seed_input: str | None = None,
+    fuse: bool = True,
     fast_math: bool = False,
     index_checks: bool = True,
     dump_dir: str | Path | None = None,
@@ -62,7 +59,9 @@ def build(
     """Compile a model for a target, by its name, and write its artifact folder at `output`, whole or not at all.
 
     `on_stage(name)` is called when each stage of `deploykit.compiler.pipeline.STAGES` begins; `dump_dir` receives what
-    each produced as text; `stop_after` ends the build after a stage, and the result is then `None`. `fast_math` takes
+    each produced as text; `stop_after` ends the build after a stage, and the result is then `None`.
+
+    Without `fuse` each operator has kernels of its own, slower, to see what it computes and takes. `fast_math` takes
     shorter forms of exp, tanh and the like, with errors up to 4 instead of 2 units in the last place. Without
     `index_checks` a run with indices out of range, say of a token that is not in a vocabulary, is not refused: the
     nearest element is taken. `seed_input` is that of `load`.
@@ -79,8 +78,6 @@ def build(
     from deploykit.compiler.program.placement import CAPACITY, require_capacities
     from deploykit.targets.base import PackageOptions, find_target, write_artifact
 
-    if opt not in OPTIMISATION_LEVELS:
-        raise UsageError(f"there is no optimisation level '{opt}'; there are {', '.join(OPTIMISATION_LEVELS)}")
     if stop_after is not None and stop_after not in STAGES:
         raise UsageError(f"there is no stage '{stop_after}'; there are {', '.join(STAGES)}")
     chosen = find_target(target) if isinstance(target, str) else target
@@ -100,8 +97,7 @@ def build(
             imported = model.with_dims(given)
         else:
             imported = load(model, given, seed_input=seed_input)
-    level = OPTIMISATION_LEVELS[opt]
-    program = compile_variants(imported, variants, observer, level, capacities, index_checks=index_checks)
+    program = compile_variants(imported, variants, observer, capacities, fuse=fuse, index_checks=index_checks)
     if program is None or stop_after == "program":
         return None
     source = describe_source(Path(model)) if isinstance(model, str | Path) else None

@@ -36,13 +36,6 @@ class Stage(StrEnum):
     EMIT = "emit"
 
 
-class Level(StrEnum):
-    O0 = "O0"
-    O1 = "O1"
-    O2 = "O2"
-    O3 = "O3"
-
-
 @verb
 def build(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.", show_default=False)],
@@ -55,12 +48,6 @@ def build(
         "dist"
     ),
     dim: Dims = None,
-    opt: Annotated[
-        Level,
-        typer.Option(
-            "--opt", metavar="LEVEL", help=f"How much to optimise: {', '.join(Level)}; O0 is one kernel an operator."
-        ),
-    ] = Level.O2,
     cpu: Annotated[
         str,
         typer.Option(
@@ -71,6 +58,14 @@ def build(
             "levels into one artifact.",
         ),
     ] = "native",
+    fuse: Annotated[
+        bool,
+        typer.Option(
+            "--fuse/--no-fuse",
+            help="Compute operators together in one kernel, which is faster; without, each has kernels of its own, to "
+            "see what it computes and takes.",
+        ),
+    ] = True,
     fast_math: Annotated[
         bool,
         typer.Option(
@@ -142,8 +137,8 @@ def build(
             target=target,
             dims=bounds,
             output=output,
-            opt=opt.value,
             cpu=cpu,
+            fuse=fuse,
             fast_math=fast_math,
             index_checks=index_checks,
             seed_input=seed_input,

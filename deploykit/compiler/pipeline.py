@@ -100,30 +100,32 @@ class KernelModule:
     kept: dict[str, str] = field(default_factory=dict)
 
 
-def graph(model: ImportedModel, device: Device, *, index_checks: bool = True) -> ir.IRModule:
-    """Simplify and legalise. Without `index_checks` a run does not find out about indices that are out of range."""
+def graph(model: ImportedModel, device: Device, *, fuse: bool = True, index_checks: bool = True) -> ir.IRModule:
+    """Simplify and legalise. Without `fuse` operators stay as they are; without `index_checks` a run does not find out
+    about indices that are out of range."""
     module = model.module if index_checks else without_checks(model.module)
     clean = [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(_entries(module))]
     module = tvm.ir.transform.Sequential(clean)(module)
-    return legalize(fuse_attention(fold_reshapes(join_siblings(module))), device)
+    return legalize(fuse_attention(fold_reshapes(join_siblings(module))) if fuse else module, device)
 
 
 def kernels(
     module: ir.IRModule,
     device: Device,
-    level: int,
     gpu: Gpu | None = None,
     in_place: InPlace = InPlace.WHERE_FREE,
+    *,
+    fuse: bool = True,
 ) -> KernelModule:
-    """Fuse (from level 1 on) and schedule; with `gpu`, for it what it can run. `in_place`: which results may take over
-    their operand's memory."""
+    """Fuse, unless told not to, and schedule; with `gpu`, for it what it can run. `in_place`: which results may take
+    over their operand's memory."""
     passes = [relax.transform.AnnotateTIROpPattern()]
-    if level >= 1:
+    if fuse:
         passes.append(relax.transform.FuseOps(2))
     fused = merge_kernels(tvm.ir.transform.Sequential(passes)(module))
     unused = relax.transform.DeadCodeElimination(_entries(module))
     fused = unused(fused)
-    if level >= 1:
+    if fuse:
         fused = unused(fuse_rows(fused))
     fused = bind_dims_first(fused)
     scheduled = {}
@@ -173,9 +175,9 @@ def compile_variants(
     model: ImportedModel,
     variants: Sequence[Profile],
     observer: Observer,
-    level: int,
     capacities: DimBounds,
     *,
+    fuse: bool = True,
     index_checks: bool = True,
 ) -> Program | None:
     """The program for the first of `variants` with those for the others as its alternatives; `None` when the observer
@@ -187,7 +189,7 @@ def compile_variants(
     found = []
     for profile in variants:
         own = replace(observer if profile is variants[0] else quiet, variant=profile.name)
-        found.append(compile_program(model, profile, own, level, capacities, index_checks=index_checks))
+        found.append(compile_program(model, profile, own, capacities, fuse=fuse, index_checks=index_checks))
     programs = [result for result in found if result is not None]
     return with_alternatives(programs[0], programs[1:]) if len(programs) == len(variants) else None
 
@@ -196,19 +198,19 @@ def compile_program(
     model: ImportedModel,
     profile: Profile,
     observer: Observer,
-    level: int,
     capacities: DimBounds,
     *,
+    fuse: bool = True,
     index_checks: bool = True,
 ) -> Program | None:
     """Run the stages from the graph to the program for one variant; `None` when the observer stops before that."""
     with observer.stage("graph"):
-        module = graph(model, profile.layout or profile.device, index_checks=index_checks)
+        module = graph(model, profile.layout or profile.device, fuse=fuse, index_checks=index_checks)
     observer.dump("graph", module.script)
     if observer.stops_at("graph"):
         return None
     with observer.stage("kernels"):
-        scheduled = kernels(module, profile.device, level, profile.gpu, profile.in_place)
+        scheduled = kernels(module, profile.device, profile.gpu, profile.in_place, fuse=fuse)
     observer.dump("kernels", scheduled.module.script)
     if observer.stops_at("kernels"):
         return None

@@ -20,6 +20,7 @@ from deploykit.building import build
 from deploykit.cli.build import memory_lines
 from deploykit.compiler.pipeline import STAGES
 from deploykit.errors import UsageError
+from tests.frontends.onnx.harness import parse
 
 
 def test_a_build_writes_what_it_lists(deploykit, model: Path, tmp_path: Path) -> None:
@@ -92,6 +93,20 @@ def test_each_variant_is_dumped_in_a_folder_of_its_own(
         assert {path.name for path in (dump / variant).iterdir()} == {"1_graph.py", "2_kernels.py", "3_program.txt"}
 
 
+ATTENTION = """
+    (float[n,4] q, float[n,4] k, float[n,4] v) => (float[n,4] y)
+    { t = Transpose(k)  scores = MatMul(q, t)  weights = Softmax(scores)  mixed = MatMul(weights, v)  y = Relu(mixed) }
+"""
+
+
+def test_without_fusion_each_operator_has_a_kernel_of_its_own(deploykit, tmp_path: Path) -> None:
+    onnx.save(parse(ATTENTION), tmp_path / "model.onnx")
+    for options, kernels in (((), 1), (("--no-fuse",), 5)):
+        folder = tmp_path / f"{kernels}"
+        assert deploykit("build", tmp_path / "model.onnx", "-o", folder, *options).code == 0
+        assert (folder / "program.txt").read_text().count(" = ") == kernels
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -99,7 +114,6 @@ def test_each_variant_is_dumped_in_a_folder_of_its_own(
         (["--dim", "batch=x"], "batch=1..64"),
         (["--dim", "rows=3"], "no dim named rows; its dims are: batch"),
         (["--cpu", "z80"], "x86-64-v3"),
-        (["--opt", "O9"], "'O0', 'O1', 'O2'"),
         (["--stop-after", "lunch"], "'import'"),
         (["--target", "embedded"], "--dim batch=1..N"),
         (["--target", "embedded", "--dim", "batch=1", "--fast-math"], "build without --fast-math"),

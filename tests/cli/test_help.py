@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from deploykit.cli.build import Level, Stage
+from deploykit.cli.build import Stage
 from deploykit.cli.verify import Reference
 from deploykit.targets.base import target_names
 
@@ -38,17 +38,15 @@ def test_the_help_of_build_names_the_legal_values(deploykit) -> None:
     from deploykit.compiler.codegen.native.cpus import CPUS
 
     text = words(deploykit("build", "--help").out)
-    for legal in (*target_names(), *Stage, *Level, "native", *CPUS):
+    for legal in (*target_names(), *Stage, "native", *CPUS):
         assert legal in text
 
 
 def test_choices_are_those_of_the_compiler() -> None:
-    from deploykit.building import OPTIMISATION_LEVELS
     from deploykit.checks.reference import REFERENCES
     from deploykit.compiler.pipeline import STAGES
 
     assert [*Stage, "package"] == list(STAGES)
-    assert list(Level) == list(OPTIMISATION_LEVELS)
     assert list(Reference) == list(REFERENCES)
 
 

@@ -37,7 +37,7 @@ def host_code(dims: int) -> int:
     nodes = "\n".join(f"y{i} = Relu (x{i})" for i in range(dims))
     text = f'<ir_version: 8, opset_import: ["" : 17]> model ({inputs}) => ({outputs}) {{ {nodes} }}'
     model = deploykit.load(onnx.parser.parse_model(text))
-    program = compile_program(model, PORTABLE_C, Observer(), 2, {})
+    program = compile_program(model, PORTABLE_C, Observer(), {})
     assert program is not None
     return calls(lambda: emit_host(program, "0"))
 

@@ -97,7 +97,7 @@ def test_every_intermediate_alone(name: str) -> None:
     profile = native(find_cpu("x86-64-v3"))
     for intermediate in intermediates(model):
         imported = deploykit.load(with_outputs(model, [intermediate], own=True))
-        program = compile_program(imported, profile, Observer(), 2, {})
+        program = compile_program(imported, profile, Observer(), {})
         assert program is not None
         assert len(program.outputs) == len(model.graph.output) + 1
 

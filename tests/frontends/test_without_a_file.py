@@ -62,7 +62,7 @@ def model(weights: Weights) -> onnx.ModelProto:
 def compiled(imported: ImportedModel, target: str, folder: Path) -> dict[str, str]:
     """What each stage gave, as text."""
     profile = find_target(target).variants("native")[0]
-    compile_program(imported, profile, Observer(dump_dir=folder), level=2, capacities={})
+    compile_program(imported, profile, Observer(dump_dir=folder), capacities={})
     return {"import": imported.module.script()} | {path.stem: path.read_text() for path in sorted(folder.iterdir())}
 
 

@@ -116,7 +116,7 @@ def _way(seed: int) -> Way:
     chooser = random.Random(f"way of {seed}")
     if chooser.randrange(EMBEDDED) == 0:
         return Way("embedded", sanitize=True, largest=8)
-    return Way("host", chooser.choice(["O0", "O2", "O2"]))
+    return Way("host", chooser.choice([False, True, True]))
 
 
 def judged(model: onnx.ModelProto, runs: list[Feeds], way: Way, say: Say) -> Outcome:

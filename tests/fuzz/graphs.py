@@ -34,7 +34,7 @@ def way_of(seed: int) -> Way:
     chooser = random.Random(f"way of {seed}")
     if chooser.randrange(EMBEDDED) == 0:
         return Way("embedded", sanitize=True, largest=64)
-    return Way("host", chooser.choice(["O0", "O1", "O2", "O2", "O2", "O2"]), largest=chooser.choice([None, None, 64]))
+    return Way("host", chooser.choice([False, True, True, True, True, True]), largest=chooser.choice([None, None, 64]))
 
 
 def outcome(given: tuple[Case | int, Way], say: Say) -> Outcome:

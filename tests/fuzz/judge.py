@@ -48,7 +48,7 @@ class Way:
     """How to build and run."""
 
     target: str = "host"
-    opt: str = "O2"
+    fuse: bool = True
     sanitize: bool = False
     largest: int | None = None
     """Upper bound of every symbolic dim; the embedded target needs one."""
@@ -74,7 +74,7 @@ def judge(
     with tempfile.TemporaryDirectory(prefix="deploykit-fuzz-") as folder:
         try:
             dims = {} if way.largest is None else dict.fromkeys(symbols(model), (1, way.largest))
-            deploykit.build(model, way.target, dims, f"{folder}/model", opt=way.opt)
+            deploykit.build(model, way.target, dims, f"{folder}/model", fuse=way.fuse)
         except deploykit.DeploykitError as error:
             return Outcome("refused", str(error))
         except Exception as error:  # noqa: BLE001  whatever else a build raises is what is looked for

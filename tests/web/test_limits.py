@@ -128,7 +128,7 @@ def test_constants_with_more_parts_than_bindings_have_one(columns: int, parts: i
     text = f"""<ir_version: 9, opset_import: ["": 20]>
     g (float[n, 64] x) => (float[n, {columns}] y) {{ y = MatMul(x, w) }}"""
     _, profile = Small().variants("")
-    program = compile_program(deploykit.load(seeded(text, {"w": (64, columns)})), profile, Observer(), 2, {})
+    program = compile_program(deploykit.load(seeded(text, {"w": (64, columns)})), profile, Observer(), {})
     assert program is not None
     (shader, *_) = emit_shaders(program)
     assert len(re.findall("var<storage, read> ", shader.packaged())) == 1 + max(parts, 1)

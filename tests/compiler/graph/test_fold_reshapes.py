@@ -56,7 +56,7 @@ def feeds_of(form: str, batch: int, seq: int, past: int) -> Feeds:
 @pytest.mark.parametrize("form", FORMS)
 def test_moves_are_read_in_place(form: str) -> None:
     for device in (DEVICES["x86-64-v3"], DEVICES["scalar-c"]):
-        module = kernels(graph(deploykit.load(parse(FORMS[form])), device), device, 2).module
+        module = kernels(graph(deploykit.load(parse(FORMS[form])), device), device).module
         found = [name.name_hint for name, func in module.functions.items() if isinstance(func, tirx.PrimFunc)]
         assert found == EXPECTED[form]
 

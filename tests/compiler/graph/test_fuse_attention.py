@@ -93,7 +93,7 @@ def compare(session: deploykit.Session, size: int, sizes: Sequence[tuple[int, in
 
 def names(model: onnx.ModelProto, device: Device) -> list[str]:
     """The kernels of a model, without copies."""
-    module = kernels(graph(deploykit.load(model), device), device, 2).module
+    module = kernels(graph(deploykit.load(model), device), device).module
     return [name.name_hint for name, func in module.functions.items() if isinstance(func, tirx.PrimFunc)]
 
 

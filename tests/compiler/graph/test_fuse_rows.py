@@ -50,7 +50,7 @@ def text_of(*forms: str, width: str = "n") -> str:
 
 def kernels_of(text: str) -> int:
     device = DEVICES["x86-64-v3"]
-    module = kernels(graph(deploykit.load(parse(text, 17)), device), device, 2).module
+    module = kernels(graph(deploykit.load(parse(text, 17)), device), device).module
     return sum(isinstance(func, tirx.PrimFunc) for func in module.functions.values())
 
 

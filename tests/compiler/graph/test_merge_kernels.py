@@ -85,11 +85,11 @@ RUNS = [
 ]
 
 
-@pytest.mark.parametrize("opt", ["O0", "O2"])
+@pytest.mark.parametrize("fuse", [False, True])
 @pytest.mark.parametrize("name", MODELS)
-def test_dims_reach_the_kernels_that_use_them(name: str, opt: str, tmp_path: Path) -> None:
+def test_dims_reach_the_kernels_that_use_them(name: str, fuse: bool, tmp_path: Path) -> None:
     model = parse(MODELS[name])
-    deploykit.build(model, output=tmp_path / "model", opt=opt)
+    deploykit.build(model, output=tmp_path / "model", fuse=fuse)
     with deploykit.open(tmp_path / "model") as session:
         for feeds, wanted in zip(RUNS, by_onnxruntime(model, *RUNS), strict=True):
             for got, want in zip(session.run(feeds).values(), wanted, strict=True):

@@ -76,7 +76,7 @@ def expected(form: str, feeds: dict[str, np.ndarray]) -> np.ndarray:
 
 def kernel_names(model: onnx.ModelProto) -> set[str]:
     device = DEVICES["x86-64-v3"]
-    module = kernels(graph(deploykit.load(model), device), device, 2).module
+    module = kernels(graph(deploykit.load(model), device), device).module
     found = (name.name_hint for name, func in module.functions.items() if isinstance(func, tirx.PrimFunc))
     return {name.rstrip("0123456789") for name in found}
 

@@ -22,6 +22,6 @@ def test_kernels_on_the_cpu_are_named_with_the_reason(dtype: str, noted: bool) -
         w = Cast<to=1>(s)
     }}"""
     model = load(onnx.parser.parse_model(text))
-    programs = [compile_program(model, profile, Observer(), 2, {}) for profile in (WASM, SHADERS)]
+    programs = [compile_program(model, profile, Observer(), {}) for profile in (WASM, SHADERS)]
     notes = with_alternatives(programs[0], programs[1:]).notes
     assert [note.partition(" (")[0] for note in notes] == ([NOTE] if noted else [])

@@ -368,7 +368,7 @@ def test_sizes_that_do_not_fit_are_refused_at_run_time(
 ) -> None:
     rank = len(shapes[0])
     text = f"({inputs}) => (float[{','.join('abcd'[:rank])}] y) {{ y = {call} }}"
-    deploykit.build(parse(text, 22), output=tmp_path / "model", opt="O0")
+    deploykit.build(parse(text, 22), output=tmp_path / "model", fuse=False)
     names = [value.split("] ")[1] for value in inputs.split(", ")]
     with deploykit.open(tmp_path / "model") as session, pytest.raises(ShapeError):
         session.run({name: numbers(*shape) for name, shape in zip(names, shapes, strict=True)})

@@ -101,7 +101,7 @@ def build(model: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) -> C
     def once(target: str) -> Path:
         if target not in built:
             built[target] = tmp_path_factory.mktemp(target) / "dist"
-            deploykit.build(model, target, dict.fromkeys("vdabefghnstqr", (1, 20)), built[target], opt="O1")
+            deploykit.build(model, target, dict.fromkeys("vdabefghnstqr", (1, 20)), built[target])
         return built[target]
 
     return once
@@ -143,7 +143,7 @@ def test_regions_of_images_outside_of_the_batch_are_refused(
         "(float[n,1,4,4] x, float[r,5] boxes) => (float[r,1,2,2] y) { y = MaxRoiPool<pooled_shape = [2, 2]>(x, boxes) }"
     )
     model = parse(text, opset=11)
-    deploykit.build(model, target, {"n": (1, 4), "r": (1, 4)}, tmp_path / "dist", opt="O1")
+    deploykit.build(model, target, {"n": (1, 4), "r": (1, 4)}, tmp_path / "dist")
     given = {"x": numbers(2, 1, 4, 4), "boxes": np.array([[-0.9, 0, 0, 3, 3], [1.9, 1, 0, 3, 2]], np.float32)}
     with deploykit.open(tmp_path / "dist", **options) as session:  # type: ignore[arg-type]
         np.testing.assert_array_equal(session.run(given)["y"], by_onnxruntime(model, given)[0][0])

@@ -58,7 +58,7 @@ def find_device() -> Any | None:
 
 def program_of(model: onnx.ModelProto, in_place: InPlace = InPlace.WHERE_FREE) -> tuple[Program, list[Shader]]:
     """A model for a GPU, and its shaders."""
-    program = compile_program(deploykit.load(model), replace(SHADERS, in_place=in_place), Observer(), 2, {})
+    program = compile_program(deploykit.load(model), replace(SHADERS, in_place=in_place), Observer(), {})
     assert program is not None
     return program, emit_shaders(program)
 
