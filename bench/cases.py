@@ -10,7 +10,7 @@ import onnx
 
 from bench.models import MODELS, light
 from deploykit.checks.comparison import Tolerance
-from deploykit.checks.samples import RandomSource
+from deploykit.checks.sources import RandomSource
 
 Sizes = Mapping[str, int]
 

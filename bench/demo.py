@@ -31,12 +31,11 @@ from bench.cases import GENERATED, LIGHT
 from bench.cases import Case as Measured
 from bench.models import MODELS, light
 from deploykit.artifact.folder import Artifact
-from deploykit.checks.benchmark import Benchmark, benchmark
+from deploykit.checks.benchmark import Benchmark, bench
 from deploykit.checks.comparison import Difference, compare
-from deploykit.checks.samples import RandomSource, sample_inputs
+from deploykit.checks.sources import RandomSource
 from deploykit.checks.verify import verify
 from deploykit.cli.console import messages, results, table, text_bytes, text_seconds
-from deploykit.session import Session
 from deploykit.targets.base import find_target
 
 TARGETS = ("host", "embedded", "webgpu")
@@ -44,7 +43,8 @@ SHOWN = ("squeezenet", "squeezenet-random", "resnet50", "encoder")
 """Models that are tried when none is named."""
 
 
-Check = Callable[[Session, Path], list[Difference]]
+Check = Callable[[Path, Path], list[Difference]]
+"""Of an artifact with its model file."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +68,15 @@ class Row:
     build_seconds: float
 
 
-def stored_outputs(session: Session, model: Path) -> list[Difference]:
+def stored_outputs(artifact: Path, model: Path) -> list[Difference]:
     """Run on the inputs of the ONNX backend suite and compare with the outputs stored beside the model."""
     arrays = {}
-    for port in session.manifest.inputs:
-        shape = tuple(int(extent) for extent in port.shape)
-        count = int(np.prod(shape))
-        arrays[port.name] = (np.arange(count).reshape(shape) / count).astype(np.float32)
-    outputs = session.run(arrays)
+    with deploykit.open(artifact) as session:
+        for port in session.manifest.inputs:
+            shape = tuple(int(extent) for extent in port.shape)
+            count = int(np.prod(shape))
+            arrays[port.name] = (np.arange(count).reshape(shape) / count).astype(np.float32)
+        outputs = session.run(arrays)
     differences = []
     for index, port in enumerate(session.manifest.outputs):
         stored = onnx.load_tensor(model.with_name(f"{model.stem}_output_{index}.pb"))
@@ -86,8 +87,8 @@ def stored_outputs(session: Session, model: Path) -> list[Difference]:
 def several_sizes(case: Measured) -> Check:
     """Compare with ONNX Runtime at several sizes of each dim."""
 
-    def check(session: Session, model: Path) -> list[Difference]:
-        report = verify(session, model, sources=case.sources, tolerance=case.tolerance)
+    def check(artifact: Path, model: Path) -> list[Difference]:
+        report = verify(artifact, model, inputs=case.sources, tolerance=case.tolerance)
         return [difference for check in report.checks for difference in check.differences]
 
     return check
@@ -119,11 +120,8 @@ def try_out(case: Case, target: str, folder: Path) -> Row:
     artifact = deploykit.build(case.model, target=target, dims=case.dims, output=folder / case.name / target)
     assert artifact is not None
     build_seconds = time.perf_counter() - start
-    with deploykit.open(artifact.path) as session:
-        differences = case.check(session, case.model)
-        sources = {port.name: case.sources.get(port.name, RandomSource()) for port in session.manifest.inputs}
-        inputs, _ = sample_inputs(session.manifest, sources, case.sizes)
-        times = benchmark(session, inputs, against="onnxruntime", model=case.model)
+    differences = case.check(artifact.path, case.model)
+    times = bench(artifact.path, at=case.sizes, inputs=case.sources, against="onnxruntime", model=case.model)
     return Row(case, artifact, differences, times, build_seconds)
 
 

@@ -21,7 +21,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 import deploykit
-from deploykit.checks.benchmark import benchmark
+from deploykit.checks.benchmark import bench
 from deploykit.cli.console import results, table
 
 
@@ -92,10 +92,10 @@ def measure(case: Case, seconds: float) -> tuple[str, ...]:
         path = Path(folder) / "kernel.onnx"
         onnx.save(model_of(case), path)
         deploykit.build(path, target="host", output=Path(folder) / "dist")
-        with deploykit.open(Path(folder) / "dist", threads=1) as session:
-            x = np.random.default_rng(1).standard_normal(case.shape).astype("float32")
+        x = np.random.default_rng(1).standard_normal(case.shape).astype("float32")
+        with deploykit.open(Path(folder) / "dist") as session:
             (result,) = session(x=x).values()
-            times = benchmark(session, {"x": x}, against="onnxruntime", model=path, seconds=seconds)
+        times = bench(Path(folder) / "dist", inputs={"x": x}, against="onnxruntime", model=path, seconds=seconds)
     assert times.peer is not None
     operations = case.operations(result.shape)
     ours, peer = times.ours.median, times.peer.median

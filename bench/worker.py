@@ -23,7 +23,8 @@ from deploykit.artifact.manifest import Manifest, read_manifest
 from deploykit.checks.benchmark import in_turn
 from deploykit.checks.comparison import compare
 from deploykit.checks.reference import Runner
-from deploykit.checks.samples import RandomSource, sample_inputs
+from deploykit.checks.samples import sample_inputs
+from deploykit.checks.sources import RandomSource
 
 OURS, STATIC = "deploykit", "static"
 """The artifact with symbolic dims, and the one built for exactly these sizes."""

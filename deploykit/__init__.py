@@ -2,6 +2,7 @@
 
 model = deploykit.load("model.onnx")
 deploykit.build(model, target="host", dims={"batch": (1, 64)}, output="dist")
+deploykit.verify("dist", "model.onnx")
 session = deploykit.open("dist")
 outputs = session(x=array)
 
@@ -25,6 +26,10 @@ from deploykit.errors import (
 if TYPE_CHECKING:
     from deploykit.artifact.folder import Artifact
     from deploykit.building import build, load
+    from deploykit.checks.benchmark import bench
+    from deploykit.checks.comparison import Tolerance
+    from deploykit.checks.verify import verify
+    from deploykit.inspection.reports import inspect
     from deploykit.session import Session, open  # noqa: A004  called as `deploykit.open`
 
 __all__ = [
@@ -35,20 +40,28 @@ __all__ = [
     "MismatchError",
     "Session",
     "ShapeError",
+    "Tolerance",
     "ToolchainError",
     "UnsupportedModelError",
     "UsageError",
+    "bench",
     "build",
+    "inspect",
     "load",
     "open",
+    "verify",
 ]
 
 _MODULES = {
     "Artifact": "deploykit.artifact.folder",
     "Session": "deploykit.session",
+    "Tolerance": "deploykit.checks.comparison",
+    "bench": "deploykit.checks.benchmark",
     "build": "deploykit.building",
+    "inspect": "deploykit.inspection.reports",
     "load": "deploykit.building",
     "open": "deploykit.session",
+    "verify": "deploykit.checks.verify",
 }
 
 

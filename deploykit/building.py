@@ -6,7 +6,7 @@ command line that is the end of the process. In another one, a thread may comput
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from deploykit.parallel import interruptible
 if TYPE_CHECKING:
     import onnx
 
-    from deploykit.checks.samples import Source
+    from deploykit.checks.sources import Input
     from deploykit.compiler.model import DimBounds, ImportedModel
     from deploykit.targets.base import Target
 
@@ -53,7 +53,8 @@ def build(
     dump_dir: str | Path | None = None,
     stop_after: str | None = None,
     check: bool = False,
-    check_inputs: Mapping[str, Source] | None = None,
+    check_at: Mapping[str, int | Sequence[int]] | None = None,
+    check_inputs: Mapping[str, Input] | None = None,
     on_stage: Callable[[str], None] = lambda _: None,
 ) -> Artifact | None:
     """Compile a model for a target, by its name, and write its artifact folder at `output`, whole or not at all.
@@ -66,8 +67,9 @@ def build(
     `index_checks` a run with indices out of range, say of a token that is not in a vocabulary, is not refused: the
     nearest element is taken. `seed_input` is that of `load`.
 
-    With `check` the artifact is run at both ends of the bounds of its dims and compared with ONNX Runtime before it is
-    put at `output`. Its inputs are those of `check_inputs` by name, the others random.
+    With `check` the artifact is run at both ends of the bounds of its dims, or at the sizes `check_at`, and compared
+    with ONNX Runtime before it is put at `output`. Its inputs are those of `check_inputs` by name, the others random;
+    both are given as to `deploykit.verify`.
 
     Raises `UsageError`, `UnsupportedModelError` and `ToolchainError`, and `MismatchError` when `check` finds that a
     result differs by more than rounding does; nothing is left at `output` then.
@@ -102,7 +104,7 @@ def build(
         return None
     source = describe_source(Path(model)) if isinstance(model, str | Path) else None
     require_capacities(program, capacities)
-    compare = partial(check_artifact, model=model, sources=check_inputs) if check else None
+    compare = partial(check_artifact, model=model, at=check_at, inputs=check_inputs) if check else None
     options = PackageOptions(
         cpu=cpu,
         fast_math=fast_math,

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any
 
 from deploykit.checks import reference as references
-from deploykit.session import Session
+from deploykit.checks.profiling import Profile
+from deploykit.checks.profiling import profile as profiled
+from deploykit.checks.samples import random_for_others, sample_inputs
+from deploykit.checks.sources import Input, read_inputs
+from deploykit.session import open as open_artifact
 
 _SETTLE_SECONDS = 0.06
 _TURN_SECONDS = 0.1
@@ -37,35 +40,53 @@ class Timing:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """`ratio`: our median over the peer's; below 1 we are faster."""
+    """`sizes`: of the dims in these runs. `ratio`: our median over the peer's; below 1 we are faster."""
 
     ours: Timing
     peer: Timing | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    profile: Profile | None = None
 
     @property
     def ratio(self) -> float | None:
         return None if self.peer is None else self.ours.median / self.peer.median
 
 
-def benchmark(
-    session: Session,
-    inputs: Mapping[str, Any],
+def bench(
+    artifact: str | Path,
     *,
+    at: Mapping[str, int] | None = None,
+    inputs: Mapping[str, Input] | None = None,
     against: str | None = None,
     model: str | Path | None = None,
     threads: int = 1,
+    device: str | None = None,
     seconds: float = 3.0,
+    profile: bool = False,
 ) -> Benchmark:
-    """Time a session for about `seconds`, next to the reference `against` running `model` where one is named.
+    """Time the artifact in a folder for about `seconds`, in turn with a peer where one is named.
 
-    Raises what `deploykit.checks.reference.load` raises.
+    `at` gives sizes to run at by dim, else a dim has that of the arrays in `inputs`, else its minimum. `inputs` gives
+    values by name, arrays or texts as `deploykit.checks.sources` lists them; what it leaves out is random. `against` is
+    one of `deploykit.checks.reference.REFERENCES`, which runs `model`, by default the file that the artifact was built
+    from, when it is found in this folder or beside the artifact. `threads` are those of each side, `device` is that of
+    `deploykit.open`. With `profile` as many seconds more tell where the time goes.
+
+    Raises what `deploykit.open` and a run raise, and:
+        UsageError: a dim, an input or the peer is unknown, or the model is not found.
+        ToolchainError: the peer is not installed, or a profile needs a C compiler and there is none.
+        UnsupportedModelError: the peer cannot load the model.
     """
-    sides: dict[str, Callable[[], object]] = {"deploykit": lambda: session.run(inputs)}
-    if against is not None and model is not None:
-        runner = references.load(model, against, threads)
-        sides[against] = lambda: runner(inputs)
-    ours, *peers = in_turn(sides, seconds)
-    return Benchmark(ours, peers[0] if peers else None)
+    with open_artifact(artifact, threads=threads, device=device) as session:
+        sources = random_for_others(session.manifest, read_inputs(inputs or {}))
+        arrays, sizes = sample_inputs(session.manifest, sources, at or {})
+        sides: dict[str, Callable[[], object]] = {"deploykit": lambda: session.run(arrays)}
+        if against is not None:
+            runner = references.load(references.model_of(Path(artifact), session.manifest, model), against, threads)
+            sides[against] = lambda: runner(arrays)
+        ours, *peers = in_turn(sides, seconds)
+    found = profiled(artifact, arrays, sizes, threads=threads, seconds=seconds) if profile else None
+    return Benchmark(ours, peers[0] if peers else None, sizes, found)
 
 
 def in_turn(sides: Mapping[str, Callable[[], object]], seconds: float) -> list[Timing]:

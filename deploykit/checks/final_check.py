@@ -1,19 +1,19 @@
 """The last step of a build that is asked to check its work: run the artifact, compare it with ONNX Runtime.
 
-It runs once with every dim at its lower bound and once at its upper (`checks.verify.verify_ends`), in the folder in
-which it was made, so that a folder with wrong results never stands where the user wants it.
+It runs once with every dim at its lower bound and once at its upper (`checks.verify.verify_ends`), or at sizes that are
+asked for, in the folder in which it was made, so that a folder with wrong results never stands where the user wants it.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deploykit.checks.samples import Source
+from deploykit.checks.sources import Input
 from deploykit.compiler.model import ImportedModel
 from deploykit.errors import MismatchError, ToolchainError, UsageError
 from deploykit.targets.base import Target
@@ -43,21 +43,21 @@ def require_checkable(model: str | Path | onnx.ModelProto | ImportedModel, targe
 def check_artifact(
     folder: Path,
     model: str | Path | onnx.ModelProto | ImportedModel,
-    sources: Mapping[str, Source] | None = None,
+    at: Mapping[str, int | Sequence[int]] | None = None,
+    inputs: Mapping[str, Input] | None = None,
 ) -> tuple[str, ...]:
-    """Compare the artifact in `folder` with ONNX Runtime at both ends of the bounds of its dims; what could not be
-    compared or judged.
+    """Compare the artifact in `folder` with ONNX Runtime, at both ends of the bounds of its dims or at the sizes `at`;
+    what could not be compared or judged.
 
     Raises:
         MismatchError: an output differs by more than rounding does; says which, where, at which sizes.
         UsageError: ONNX Runtime refuses the model or the inputs, or no end of the bounds can be run.
     """
-    from deploykit.checks.verify import mismatch, sizes_text, undecided, verify_ends
-    from deploykit.session import open as open_artifact
+    from deploykit.checks.verify import mismatch, sizes_text, undecided, verify, verify_ends
 
     assert not isinstance(model, ImportedModel), "see `require_checkable`"
-    with _file(model) as path, open_artifact(folder) as session:
-        report = verify_ends(session, path, sources)
+    with _file(model) as path:
+        report = verify(folder, path, at=at, inputs=inputs) if at else verify_ends(folder, path, inputs)
     if report.wrong:
         raise MismatchError(
             f"{mismatch(report)}\nNothing was written. This is a defect of deploykit: please report it."

@@ -84,7 +84,12 @@ class Profile:
 
 
 def profile(
-    folder: Path, inputs: Mapping[str, np.ndarray], sizes: Mapping[str, int], *, threads: int = 1, seconds: float = 3.0
+    folder: str | Path,
+    inputs: Mapping[str, np.ndarray],
+    sizes: Mapping[str, int],
+    *,
+    threads: int = 1,
+    seconds: float = 3.0,
 ) -> Profile:
     """Run the artifact in `folder` for about `seconds` on inputs whose dims have these sizes.
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from deploykit.artifact.manifest import SourceEntry, describe_source
+from deploykit.artifact.manifest import Manifest, describe_source
 from deploykit.errors import ToolchainError, UnsupportedModelError, UsageError
 
 Runner: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -35,11 +35,15 @@ def load(model: str | Path, reference: str = "onnxruntime", threads: int = 1) ->
     return REFERENCES[reference](path, threads)
 
 
-def find_source(artifact: Path, source: SourceEntry | None) -> Path:
-    """The model file of an artifact: the one of the same name and checksum in this folder, or beside the artifact.
+def model_of(artifact: Path, manifest: Manifest, model: str | Path | None = None) -> Path:
+    """The model file of an artifact: `model` where it is given, else the file of the same name and checksum in this
+    folder, or beside the artifact.
 
     Raises `UsageError` when there is none.
     """
+    if model is not None:
+        return Path(model)
+    source = manifest.source
     if source is not None:
         for path in (Path(source.file), artifact.parent / source.file):
             if path.is_file() and describe_source(path) == source:

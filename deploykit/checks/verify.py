@@ -1,8 +1,9 @@
 """Does an artifact compute what its model says? Both run on the same inputs at several sizes of each symbolic dim.
 
-Sizes that are not asked for: the smallest, an odd one and a larger one within the bounds, for all dims together and
-crossed (one small, the next large); random strings have bytes as `checks.samples` says. Where the artifact's own
-shape checks refuse such sizes, the check is skipped and says why; sizes that were asked for must be accepted.
+Sizes that are not asked for are those of the arrays that are given as inputs, for other dims the smallest, an odd one
+and a larger one within the bounds, for all dims together and crossed (one small, the next large); random strings have
+bytes as `checks.samples` says. Where the artifact's own shape checks refuse such sizes, the check is skipped and says
+why; sizes that were asked for must be accepted.
 
 Where an output is out of the tolerance of its dtype, `checks.rounding` tells how far rounding moves the reference.
 An error of that order is no mismatch: the output is undecided at these inputs.
@@ -20,9 +21,11 @@ from deploykit.artifact.manifest import DimEntry, Manifest
 from deploykit.checks import reference as references
 from deploykit.checks import samples
 from deploykit.checks.comparison import STRING, Difference, Tolerance, compare_values
+from deploykit.checks.sources import Input, Source, read_inputs
 from deploykit.dtypes import logical_dtype
 from deploykit.errors import ShapeError, UsageError
 from deploykit.session import Session
+from deploykit.session import open as open_artifact
 
 _ODD = 7
 _LARGE = 32
@@ -72,64 +75,77 @@ class _Trial:
     model: Path
     reference: str
     run_reference: references.Runner
-    sources: Mapping[str, samples.Source]
+    sources: Mapping[str, Source]
     tolerance: Tolerance | None = None
 
 
 def verify(
-    session: Session,
-    model: str | Path,
+    artifact: str | Path,
+    model: str | Path | None = None,
     *,
-    at: Mapping[str, Sequence[int]] | None = None,
-    sources: Mapping[str, samples.Source] | None = None,
+    at: Mapping[str, int | Sequence[int]] | None = None,
+    inputs: Mapping[str, Input] | None = None,
     seed: int = 0,
     tolerance: Tolerance | None = None,
     reference: str = "onnxruntime",
+    threads: int = 1,
+    device: str | None = None,
     on_check: Callable[[Check], None] = lambda _check: None,
 ) -> Report:
-    """Compare an artifact with a reference that runs the model it was built from.
+    """Run the artifact in a folder and a reference on the same inputs, and compare their outputs.
 
-    `at` gives sizes by dim; the dims it leaves out take the default sizes. `sources` gives the values of inputs;
-    those it leaves out are random from `seed`. The default tolerance is that of each output's dtype; with one that is
-    given no output is undecided. `on_check` is called after each check.
+    `model` is by default the file that the artifact was built from, when it is found in this folder or beside the
+    artifact. `at` gives sizes to run at by dim, `{"batch": (1, 3)}`; the dims it leaves out have those of the arrays in
+    `inputs`, else the smallest, an odd and a larger one. `inputs` gives values by name, arrays or texts as
+    `deploykit.checks.sources` lists them; what it leaves out is random from `seed`. The default tolerance is that of
+    each output's dtype; with one that is given no output is undecided. `threads` and `device` are those of
+    `deploykit.open`. `on_check` is called after each check.
+
+    Nothing is raised for outputs that differ: `within` and `wrong` of the report say so.
 
     Raises:
-        UsageError: a dim or input is unknown, no sizes are accepted, or the reference refuses the inputs.
+        UsageError: a dim or input is unknown, no sizes are accepted, the reference refuses the inputs, or the model is
+            not found.
         ToolchainError: the reference is not installed.
         UnsupportedModelError: the reference cannot load the model.
     """
-    run_reference = references.load(model, reference)
-    manifest = session.manifest
-    given = samples.random_for_others(manifest, sources or {}, seed)
-    trial = _Trial(session, Path(model), reference, run_reference, given, tolerance)
-    checks = []
-    for sizes, required in _choices(manifest, at or {}):
-        check = _check(trial, sizes, required=required)
-        on_check(check)
-        checks.append(check)
+    with open_artifact(artifact, threads=threads, device=device) as session:
+        path = references.model_of(Path(artifact), session.manifest, model)
+        given = samples.random_for_others(session.manifest, read_inputs(inputs or {}), seed)
+        trial = _Trial(session, path, reference, references.load(path, reference), given, tolerance)
+        checks = []
+        for sizes, required in _choices(session.manifest, at or {}, samples.given_sizes(session.manifest, given)):
+            check = _check(trial, sizes, required=required)
+            on_check(check)
+            checks.append(check)
     if all(check.skipped for check in checks):
         raise UsageError(f"the model accepts none of the sizes tried: {checks[-1].skipped}. Give sizes with --at")
     return Report(reference, tuple(checks))
 
 
-def verify_ends(session: Session, model: str | Path, sources: Mapping[str, samples.Source] | None = None) -> Report:
-    """Compare an artifact with ONNX Runtime once with every dim at its lower bound and once at its upper.
+def verify_ends(artifact: Path, model: Path, inputs: Mapping[str, Input] | None = None) -> Report:
+    """Compare the artifact in a folder with ONNX Runtime once with every dim at its lower bound and once at its upper,
+    but for those of the arrays in `inputs`.
 
     The upper end of a dim without upper bound is the largest of its default sizes. Where a run there takes more than
     `END_BYTES`, the largest dims are halved until it does not. An end whose sizes do not go together, so that the
     artifact or ONNX Runtime refuses them, is skipped. Raises what `verify` does, with `UsageError` when both ends are.
     """
-    manifest = session.manifest
-    given = samples.random_for_others(manifest, sources or {})
-    trial = _Trial(session, Path(model), "onnxruntime", references.load(model), given)
-    dims = samples.symbolic_dims(manifest)
-    low = {dim.name: dim.minimum for dim in dims}
-    high = {dim.name: default_sizes(dim)[-1] if dim.maximum is None else dim.maximum for dim in dims}
-    high = _affordable(session, low, high)
-    ends = [low] if low == high else [low, high]
-    checks = tuple(_end(trial, sizes) for sizes in ends)
+    with open_artifact(artifact) as session:
+        given = samples.random_for_others(session.manifest, read_inputs(inputs or {}))
+        trial = _Trial(session, model, "onnxruntime", references.load(model), given)
+        dims = samples.symbolic_dims(session.manifest)
+        sizes = samples.given_sizes(session.manifest, given)
+        low = {dim.name: dim.minimum for dim in dims} | sizes
+        high = {dim.name: default_sizes(dim)[-1] if dim.maximum is None else dim.maximum for dim in dims} | sizes
+        high = _affordable(session, low, high)
+        ends = [low] if low == high else [low, high]
+        checks = tuple(_end(trial, sizes) for sizes in ends)
     if all(check.skipped for check in checks):
-        raise UsageError(f"the model runs at neither end of its bounds: {checks[-1].skipped}. State bounds that fit")
+        raise UsageError(
+            f"the model runs at neither end of its bounds: {checks[-1].skipped}. State bounds that fit, or give sizes "
+            "with --at"
+        )
     return Report(trial.reference, checks)
 
 
@@ -205,14 +221,17 @@ def default_sizes(dim: DimEntry) -> tuple[int, ...]:
     return tuple(dict.fromkeys(size if dim.maximum is None else min(size, dim.maximum) for size in sizes))
 
 
-def _choices(manifest: Manifest, at: Mapping[str, Sequence[int]]) -> list[tuple[dict[str, int], bool]]:
-    """Sizes for each check, and whether they were asked for."""
+def _choices(
+    manifest: Manifest, at: Mapping[str, int | Sequence[int]], given: Mapping[str, int]
+) -> list[tuple[dict[str, int], bool]]:
+    """Sizes for each check, and whether they were asked for. `given`: those of dims that given arrays have."""
     dims = samples.symbolic_dims(manifest)
     unknown = sorted(set(at) - {dim.name for dim in dims})
     if unknown:
         raise UsageError(f"there is no symbolic dim '{unknown[0]}'; the model has {_names(dims)}")
     texts = samples.text_dims(manifest) - at.keys()
-    candidates = {dim.name: tuple(at.get(dim.name) or default_sizes(dim)) for dim in dims if dim.name not in texts}
+    asked = {name: (s,) if isinstance(s, int) else tuple(s) for name, s in (*given.items(), *at.items())}
+    candidates = {dim.name: asked.get(dim.name) or default_sizes(dim) for dim in dims if dim.name not in texts}
     rounds = max((len(sizes) for sizes in candidates.values()), default=1)
     choices: list[tuple[dict[str, int], bool]] = []
     for crossed in (False, True):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deploykit.cli.console import messages, print_json, results, table, text_seconds
-from deploykit.cli.options import ArtifactFolder, Inputs, Json, OnDevice, Sizes, read_size
+from deploykit.cli.options import ArtifactFolder, Inputs, Json, OnDevice, OneSize, read_size
 from deploykit.cli.verb import verb
 from deploykit.cli.verify import Reference
 from deploykit.errors import UsageError
@@ -39,7 +39,7 @@ def bench(
         ),
     ] = None,
     inputs: Inputs = None,
-    dim: Sizes = None,
+    at: OneSize = None,
     threads: Annotated[int, typer.Option("--threads", min=1, help="Threads of each side.")] = 1,
     device: OnDevice = None,
     seconds: Annotated[float, typer.Option("--seconds", min=0, help="How long to measure.")] = 3.0,
@@ -66,43 +66,40 @@ def bench(
 
     Inputs without --input are random.
     """
-    from deploykit.checks.benchmark import benchmark
-    from deploykit.checks.profiling import profile as profile_artifact
-    from deploykit.checks.reference import find_source
-    from deploykit.checks.samples import parse_sources, random_for_others, sample_inputs
+    from deploykit.artifact.manifest import read_manifest
+    from deploykit.checks.benchmark import bench as bench_artifact
+    from deploykit.checks.sources import parse_sources
     from deploykit.inspection import flame
-    from deploykit.session import open as open_artifact
 
     if picture is not None and not profile:
         raise UsageError("--picture draws a profile: add --profile")
-    sources = parse_sources(inputs or ())
-    with open_artifact(artifact, threads=threads, device=device) as session, messages.status("measuring"):
-        sources = random_for_others(session.manifest, sources)
-        arrays, dims = sample_inputs(session.manifest, sources, read_size(dim or ()))
-        if against is not None and model is None:
-            model = find_source(artifact, session.manifest.source)
-        result = benchmark(
-            session, arrays, against=against and against.value, model=model, threads=threads, seconds=seconds
+    with messages.status("measuring"):
+        result = bench_artifact(
+            artifact,
+            at=read_size(at or ()),
+            inputs=parse_sources(inputs or ()),
+            against=against and against.value,
+            model=model,
+            threads=threads,
+            device=device,
+            seconds=seconds,
+            profile=profile,
         )
-    found = None
-    if profile:
-        with messages.status("profiling"):
-            found = profile_artifact(artifact, arrays, dims, threads=threads, seconds=seconds)
-    sizes = ", ".join(f"{name}={size}" for name, size in dims.items()) or "fixed sizes"
-    if picture is not None and found is not None:
-        flame.draw(found, f"{session.manifest.name}   {sizes}   {threads} thread(s)", picture)
+    sizes = ", ".join(f"{name}={size}" for name, size in result.sizes.items()) or "fixed sizes"
+    if picture is not None and result.profile is not None:
+        flame.draw(result.profile, f"{read_manifest(artifact).name}   {sizes}   {threads} thread(s)", picture)
     if json_output:
-        print_json({"dims": dims, "threads": threads, **_document(result, found)})
+        print_json({"sizes": result.sizes, "threads": threads, **_document(result)})
         return
     _show(result, f"{sizes}, {threads} thread(s)", against)
-    if found is not None:
-        _show_profile(found)
+    if result.profile is not None:
+        _show_profile(result.profile)
 
 
-def _document(result: Benchmark, profile: Profile | None) -> dict[str, Any]:
+def _document(result: Benchmark) -> dict[str, Any]:
     timings = [result.ours, *([result.peer] if result.peer else [])]
     document: dict[str, Any] = {"timings": [asdict(timing) for timing in timings], "ratio": result.ratio}
-    if profile is not None:
+    if (profile := result.profile) is not None:
         document["profile"] = {
             "seconds": profile.seconds,
             "runs": profile.runs,

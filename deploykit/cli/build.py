@@ -13,7 +13,7 @@ import typer
 from rich.status import Status
 
 from deploykit.cli.console import doubtful, messages, print_json, results, table, text_bytes, text_seconds
-from deploykit.cli.options import Dims, Inputs, Json, read_dims
+from deploykit.cli.options import Dims, Inputs, Json, SeveralSizes, read_dims, read_sizes
 from deploykit.cli.verb import verb
 from deploykit.errors import UsageError
 from deploykit.targets.base import target_names
@@ -108,10 +108,12 @@ def build(
         bool,
         typer.Option(
             "--check",
-            help="Before the folder is put in its place, run it at both ends of the bounds of its dims and compare "
-            "with ONNX Runtime; exit code 1, and no folder, when a result differs by more than rounding does.",
+            help="Before the folder is put in its place, run it at both ends of the bounds of its dims, or at the "
+            "sizes of --at, and compare with ONNX Runtime; exit code 1, and no folder, when a result differs by more "
+            "than rounding does.",
         ),
     ] = False,
+    at: SeveralSizes = None,
     inputs: Inputs = None,
     json_output: Json = False,
 ) -> None:
@@ -127,10 +129,11 @@ def build(
     """
     with StageProgress() as progress:
         from deploykit.building import build as build_artifact
-        from deploykit.checks.samples import parse_sources
+        from deploykit.checks.sources import parse_sources
 
-        if inputs and not check:
-            raise UsageError("--input gives values for --check, which is not asked for")
+        for given, option in ((inputs, "--input gives values"), (at, "--at gives sizes")):
+            if given and not check:
+                raise UsageError(f"{option} for --check, which is not asked for")
         bounds = read_dims(dim or ())
         artifact = build_artifact(
             model,
@@ -145,6 +148,7 @@ def build(
             dump_dir=dump_dir,
             stop_after=stop_after.value if stop_after else None,
             check=check,
+            check_at=read_sizes(at or ()),
             check_inputs=parse_sources(inputs or ()),
             on_stage=progress.begin,
         )

@@ -18,6 +18,7 @@ from deploykit.errors import Problem, UnsupportedModelError, UsageError
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import DimEntry, Manifest, PortEntry
     from deploykit.inspection.model import ModelReport
+    from deploykit.inspection.reports import ArtifactReport
 
 
 @verb
@@ -41,7 +42,8 @@ def inspect(
         typer.Option(
             "--at",
             metavar="NAME=SIZE",
-            help="Size of a symbolic dim in the picture; by default its maximum. May be repeated.",
+            help="Size of a symbolic dim to draw at; by default its maximum. Several are separated by commas, or the "
+            "option is repeated.",
             show_default=False,
         ),
     ] = None,
@@ -54,22 +56,24 @@ def inspect(
 
     An artifact: inputs, outputs, dims, files, memory, the steps of its program, and a picture of its memory plan.
     """
-    if what.is_dir():
-        if dim:
-            raise UsageError("--dim goes with a model; the dims of an artifact were fixed when it was built")
-        _inspect_artifact(what, json_output=json_output)
-        if plan_picture is not None:
-            _draw_plan(what, read_size(at or ()), plan_picture)
-    elif plan_picture is not None or at:
+    from deploykit.inspection.reports import ArtifactReport
+    from deploykit.inspection.reports import inspect as described
+
+    if not what.is_dir() and (plan_picture is not None or at):
         raise UsageError("--plan-picture and --at go with an artifact folder; build the model first")
+    if at and plan_picture is None:
+        raise UsageError("--at gives sizes for --plan-picture, which is not asked for")
+    report = described(what, read_dims(dim or ()))
+    if isinstance(report, ArtifactReport):
+        _print_artifact(report, what, json_output=json_output)
+        if plan_picture is not None:
+            report.draw(plan_picture, read_size(at or ()))
+            messages.print(f"drew {plan_picture}")
     else:
-        _inspect_model(what, read_dims(dim or ()), json_output=json_output)
+        _print_model(report, json_output=json_output)
 
 
-def _inspect_model(path: Path, dims: dict[str, int | tuple[int, int | None]], *, json_output: bool) -> None:
-    from deploykit.inspection.model import inspect_model
-
-    report = inspect_model(path, dims)
+def _print_model(report: ModelReport, *, json_output: bool) -> None:
     if json_output:
         document = asdict(report)
         for key in ("inputs", "outputs", "dims"):
@@ -108,32 +112,13 @@ def _show_problems(problems: Iterable[Problem]) -> None:
     results.print(rows)
 
 
-def _inspect_artifact(folder: Path, *, json_output: bool) -> None:
-    from deploykit.artifact.manifest import read_manifest
-    from deploykit.artifact.plan import read_listing, read_plan
-
-    manifest = read_manifest(folder)
+def _print_artifact(report: ArtifactReport, folder: Path, *, json_output: bool) -> None:
     if json_output:
-        plan = read_plan(folder)
-        print_json({"manifest": manifest.model_dump(mode="json"), "plan": plan.model_dump(mode="json")})
+        print_json({key: getattr(report, key).model_dump(mode="json") for key in ("manifest", "plan")})
         return
-    _show_artifact(manifest, folder)
+    _show_artifact(report.manifest, folder)
     results.print()
-    results.print(read_listing(folder), end="")
-
-
-def _draw_plan(folder: Path, sizes: dict[str, int], path: Path) -> None:
-    from deploykit.artifact.plan import read_plan
-    from deploykit.inspection.picture import draw
-
-    plan = read_plan(folder)
-    unbounded = [dim.name for dim in plan.dims if dim.maximum is None and dim.name not in sizes]
-    if unbounded:
-        raise UsageError(
-            f"dim '{unbounded[0]}' has no maximum: say at which size to draw with --at {unbounded[0]}=SIZE"
-        )
-    draw(plan, {dim.name: dim.maximum for dim in plan.dims if dim.maximum is not None} | sizes, path)
-    messages.print(f"drew {path}")
+    results.print(report.listing, end="")
 
 
 def _show_artifact(manifest: Manifest, folder: Path) -> None:

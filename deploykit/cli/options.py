@@ -24,12 +24,22 @@ Dims = Annotated[
         show_default=False,
     ),
 ]
-Sizes = Annotated[
+OneSize = Annotated[
     list[str] | None,
     typer.Option(
-        "--dim",
+        "--at",
         metavar="NAME=SIZE",
-        help="Size of a symbolic dim for random inputs; by default its minimum. May be repeated.",
+        help="Size of a symbolic dim to run at, [b]batch=3[/]; by default that of the files given for inputs, else its "
+        "minimum. Several are separated by commas, or the option is repeated.",
+        show_default=False,
+    ),
+]
+SeveralSizes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--at",
+        metavar="NAME=SIZES",
+        help="Sizes of a symbolic dim to run at, [b]batch=1,3,64[/]. May be repeated.",
         show_default=False,
     ),
 ]

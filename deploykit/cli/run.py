@@ -14,7 +14,7 @@ import typer
 from rich.text import Text
 
 from deploykit.cli.console import messages, print_json, results, table
-from deploykit.cli.options import ArtifactFolder, Inputs, Json, OnDevice, Sizes, Threads, read_size
+from deploykit.cli.options import ArtifactFolder, Inputs, Json, OnDevice, OneSize, Threads, read_size
 from deploykit.cli.verb import verb
 from deploykit.errors import UsageError
 
@@ -35,7 +35,7 @@ def run(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE.npz", help="Write all outputs.", show_default=False),
     ] = None,
-    dim: Sizes = None,
+    at: OneSize = None,
     threads: Threads = 1,
     device: OnDevice = None,
     json_output: Json = False,
@@ -46,15 +46,16 @@ def run(
 
     deploykit run dist --input x=x.npy --output y.npz
 
-    deploykit run dist --input x=random:0 --dim batch=7
+    deploykit run dist --input x=random:0 --at batch=7
 
     deploykit run dist --input words=cat,dog
     """
-    from deploykit.checks.samples import parse_sources, sample_inputs
+    from deploykit.checks.samples import sample_inputs
+    from deploykit.checks.sources import parse_sources
     from deploykit.session import open as open_artifact
     from deploykit.structure import flattened
 
-    sources, sizes = parse_sources(inputs or ()), read_size(dim or ())
+    sources, sizes = parse_sources(inputs or ()), read_size(at or ())
     with open_artifact(artifact, threads=threads, device=device) as session:
         arrays, dims = sample_inputs(session.manifest, sources, sizes)
         outputs = session.run(arrays)
@@ -63,7 +64,7 @@ def run(
         _save(output, results_by_name)
     summaries = [_summary(name, array) for name, array in results_by_name.items()]
     if json_output:
-        print_json({"dims": dims, "outputs": summaries, "file": output and str(output)})
+        print_json({"sizes": dims, "outputs": summaries, "file": output and str(output)})
         return
     if dims:
         messages.print("at " + ", ".join(f"{name}={size}" for name, size in dims.items()))

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from deploykit.cli.console import bad, doubtful, good, messages, print_json, results, table
-from deploykit.cli.options import ArtifactFolder, Inputs, Json, OnDevice, Threads, read_sizes
+from deploykit.cli.options import ArtifactFolder, Inputs, Json, OnDevice, SeveralSizes, Threads, read_sizes
 from deploykit.cli.verb import verb
 from deploykit.errors import MismatchError, UsageError
 
@@ -42,16 +42,7 @@ def verify(
             show_default=False,
         ),
     ] = None,
-    at: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--at",
-            metavar="NAME=SIZES",
-            help="Sizes of a symbolic dim to try: [b]batch=1,3,64[/]. By default the smallest, an odd one and a "
-            "larger one within the bounds. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    at: SeveralSizes = None,
     inputs: Inputs = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of inputs that --input does not name.")] = 0,
     reference: Annotated[Reference, typer.Option("--reference", help="What to compare with.")] = Reference.ONNXRUNTIME,
@@ -69,6 +60,9 @@ def verify(
 ) -> None:
     """Run an artifact and a reference on the same inputs; print the largest errors of each output.
 
+    Without --at a dim has the size that the files given for inputs have, else the smallest, an odd one and a larger one
+    within its bounds.
+
     Exit code 1 when an output is out of tolerance: |actual - expected| > atol + rtol * |expected|. Relative and ULP
     errors are taken where the expected value is at least atol in magnitude.
 
@@ -76,24 +70,24 @@ def verify(
     times what a change of weights and inputs in their last bit does to the reference itself.
     """
     from deploykit.checks.comparison import Tolerance
-    from deploykit.checks.reference import find_source
-    from deploykit.checks.samples import parse_sources
+    from deploykit.checks.sources import parse_sources
     from deploykit.checks.verify import mismatch, undecided
     from deploykit.checks.verify import verify as verify_artifact
-    from deploykit.session import open as open_artifact
 
     if (rtol is None) != (atol is None):
         raise UsageError("give both --rtol and --atol, or neither")
     tolerance = Tolerance(rtol, atol) if rtol is not None and atol is not None else None
-    with open_artifact(artifact, threads=threads, device=device) as session, messages.status("verifying"):
+    with messages.status("verifying"):
         report = verify_artifact(
-            session,
-            model or find_source(artifact, session.manifest.source),
+            artifact,
+            model,
             at=read_sizes(at or ()),
-            sources=parse_sources(inputs or ()),
+            inputs=parse_sources(inputs or ()),
             seed=seed,
             tolerance=tolerance,
             reference=reference.value,
+            threads=threads,
+            device=device,
         )
     if json_output:
         print_json(_document(report))
@@ -110,7 +104,7 @@ def verify(
 def _document(report: Report) -> dict[str, Any]:
     checks = [
         {
-            "dims": check.sizes,
+            "sizes": check.sizes,
             "skipped": check.skipped,
             "within": check.within,
             "outputs": [

@@ -35,9 +35,8 @@ def test_a_model_agrees_with_onnxruntime(name: str, tmp_path: Path) -> None:
     case, path = CASES[name], tmp_path / f"{name}.onnx"
     onnx.save(case.make(), path)
     deploykit.build(path, dims=case.dims, output=tmp_path / "dist")
-    with deploykit.open(tmp_path / "dist") as session:
-        at = {dim: tuple(dict.fromkeys(sizes[dim] for sizes in case.sizes)) for dim in case.dims}
-        report = verify(session, path, at=at, sources=case.sources, tolerance=case.tolerance)
+    at = {dim: tuple(dict.fromkeys(sizes[dim] for sizes in case.sizes)) for dim in case.dims}
+    report = verify(tmp_path / "dist", path, at=at, inputs=case.sources, tolerance=case.tolerance)
     assert report.within, report
 
 

@@ -1,18 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 from deploykit.artifact.manifest import DimEntry, Manifest, MemoryEntry, PortEntry
-from deploykit.checks.samples import (
-    FileSource,
-    RandomSource,
-    parse_source,
-    parse_sources,
-    random_for_others,
-    sample_inputs,
-)
+from deploykit.checks.samples import random_for_others, sample_inputs
+from deploykit.checks.sources import FileSource, RandomSource, parse_sources, read_inputs
 from deploykit.errors import ShapeError, UsageError
 from deploykit.structure import Structure
 
@@ -34,17 +30,17 @@ MODEL = Manifest(
 
 
 def test_sources_are_read() -> None:
-    assert parse_source("x=random:7") == ("x", RandomSource(7))
-    assert parse_source("x=random:7:-1.5..2e3") == ("x", RandomSource(7, -1.5, 2000.0))
-    name, source = parse_source("x=some/file.npy")
-    assert name == "x"
-    assert isinstance(source, FileSource)
+    assert parse_sources(["x=random:7"]) == {"x": RandomSource(7)}
+    assert parse_sources(["x=random:7:-1.5..2e3"]) == {"x": RandomSource(7, -1.5, 2000.0)}
+    file = {"x": FileSource(Path("some/file.npy"))}
+    assert parse_sources(["x=some/file.npy"]) == read_inputs({"x": "some/file.npy"}) == file
+    assert read_inputs({"x": Path("some/file.npy")}) == file
 
 
 @pytest.mark.parametrize("text", ["x", "=x.npy", "x=", "x=random", "x=random:", "x=random:1:5..2", "x=random:one"])
 def test_malformed_sources_are_usage_errors(text: str) -> None:
     with pytest.raises(UsageError):
-        parse_source(text)
+        parse_sources([text])
 
 
 def test_an_input_given_twice_is_a_usage_error() -> None:

@@ -33,6 +33,5 @@ def test_a_network_agrees_with_onnxruntime(name: str, target: str, device: str |
     """`python -m tests.conformance.light` verifies all networks on both devices of the web."""
     onnx.save(with_random_weights(name), tmp_path / "model.onnx")
     deploykit.build(tmp_path / "model.onnx", target=target, output=tmp_path / "dist")
-    with deploykit.open(tmp_path / "dist", device=device) as session:
-        report = verify(session, tmp_path / "model.onnx")
+    report = verify(tmp_path / "dist", tmp_path / "model.onnx", device=device)
     assert report.within, report

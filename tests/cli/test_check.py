@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import deploykit as package
-from deploykit.checks.samples import RandomSource
+from deploykit.checks.sources import RandomSource
 from deploykit.errors import MismatchError, UsageError
 
 FAULTY_TARGET = '''
@@ -65,6 +65,15 @@ def test_a_right_artifact_is_written(deploykit, model: Path, tmp_path: Path) -> 
     assert result.code == 0, result.err
     assert "  check " in result.err
     assert (tmp_path / "dist" / "manifest.json").is_file()
+
+
+def test_the_sizes_of_the_check_can_be_chosen(deploykit, model: Path, tmp_path: Path) -> None:
+    arguments = ("build", model, "-o", tmp_path / "dist", "--dim", "batch=1..16", "--at", "batch=3,17")
+    result = deploykit(*arguments)
+    assert (result.code, "--at gives sizes for --check" in result.err) == (2, True)
+    result = deploykit(*arguments, "--check")
+    assert (result.code, "1..16, found 17" in result.err) == (2, True)
+    assert not (tmp_path / "dist").exists()
 
 
 def test_a_wrong_artifact_is_not(deploykit, faulty: str, table: Path, tmp_path: Path) -> None:

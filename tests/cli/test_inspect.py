@@ -79,6 +79,12 @@ def test_a_picture_needs_an_artifact_and_sizes(deploykit, model: Path, artifact:
     assert "--at batch=SIZE" in result.err
 
 
+def test_sizes_need_a_picture(deploykit, artifact: Path) -> None:
+    result = deploykit("inspect", artifact, "--at", "batch=3")
+    assert result.code == 2
+    assert "--at gives sizes for --plan-picture" in result.err
+
+
 def test_what_is_neither_is_exit_code_2_or_3(deploykit, tmp_path: Path) -> None:
     assert deploykit("inspect", tmp_path).code == 2
     assert deploykit("inspect", tmp_path / "nothing.onnx").code == 2

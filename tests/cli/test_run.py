@@ -19,14 +19,14 @@ def test_a_run_writes_its_outputs(deploykit, model: Path, artifact: Path, tmp_pa
     np.save(tmp_path / "x.npy", x)
     result = deploykit("run", artifact, "--input", f"x={tmp_path / 'x.npy'}", "--output", tmp_path / "y.npz", "--json")
     assert result.code == 0, result.err
-    assert result.document["dims"] == {"batch": 5}
+    assert result.document["sizes"] == {"batch": 5}
     assert result.document["outputs"][0]["shape"] == [5, 4]
     (expected,) = onnxruntime.InferenceSession(model).run(None, {"x": x})
     np.testing.assert_allclose(np.load(tmp_path / "y.npz")["y"], expected, rtol=1e-5, atol=1e-6)
 
 
 def test_random_inputs_repeat_and_take_sizes(deploykit, artifact: Path) -> None:
-    call = ("run", artifact, "--input", "x=random:3", "--dim", "batch=7", "--json")
+    call = ("run", artifact, "--input", "x=random:3", "--at", "batch=7", "--json")
     first, second = deploykit(*call), deploykit(*call)
     assert first.document["outputs"][0]["shape"] == [7, 4]
     assert first.out == second.out
@@ -43,9 +43,9 @@ def test_a_run_describes_its_outputs(deploykit, artifact: Path) -> None:
     [
         ([], "input 'x' has no values"),
         (["--input", "z=random:1"], "no input 'z'"),
-        (["--input", "x=random:1", "--dim", "batch=17"], "1..16, found 17"),
-        (["--input", "x=random:1", "--dim", "rows=1"], "no symbolic dim 'rows'"),
-        (["--input", "x=random:1", "--dim", "batch=1,2"], "one size"),
+        (["--input", "x=random:1", "--at", "batch=17"], "1..16, found 17"),
+        (["--input", "x=random:1", "--at", "rows=1"], "no symbolic dim 'rows'"),
+        (["--input", "x=random:1", "--at", "batch=1,2"], "one size"),
         (["--input", "x=random"], "random:SEED"),
         (["--input", "x=nowhere.npy"], "nowhere.npy"),
         (["--input", "x=random:1", "--output", "y.txt"], ".npz"),
@@ -66,8 +66,8 @@ def test_a_dim_is_called_what_the_model_calls_it(deploykit, tmp_path: Path) -> N
     described = deploykit("inspect", tmp_path / "names.onnx", "--json").document
     assert described["inputs"][0]["shape"] == [described["dims"][0]["name"]] == ["past-keys + 1"]
     build(tmp_path / "names.onnx", "host", {}, tmp_path / "names")
-    call = ("run", tmp_path / "names", "--input", "x=random:1", "--dim", "past-keys + 1=3", "--json")
-    assert deploykit(*call).document["dims"] == {"past-keys + 1": 3}
+    call = ("run", tmp_path / "names", "--input", "x=random:1", "--at", "past-keys + 1=3", "--json")
+    assert deploykit(*call).document["sizes"] == {"past-keys + 1": 3}
 
 
 def test_inputs_of_another_dtype_or_rank_are_exit_code_2(deploykit, artifact: Path, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_inputs_of_another_dtype_or_rank_are_exit_code_2(deploykit, artifact: Pa
 def test_verify_agrees_at_several_sizes(deploykit, model: Path, artifact: Path) -> None:
     result = deploykit("verify", artifact, "--model", model, "--json")
     assert result.code == 0, result.err
-    assert [check["dims"]["batch"] for check in result.document["checks"]] == [1, 7, 16]
+    assert [check["sizes"]["batch"] for check in result.document["checks"]] == [1, 7, 16]
     assert all(output["within"] for check in result.document["checks"] for output in check["outputs"])
 
 
@@ -107,7 +107,7 @@ def test_sizes_that_the_artifact_refuses_are_exit_code_2(deploykit, model: Path,
 
 
 def test_bench_prints_both_sides_and_the_ratio(deploykit, model: Path, artifact: Path) -> None:
-    call = ("bench", artifact, "--seconds", "0.05", "--dim", "batch=4")
+    call = ("bench", artifact, "--seconds", "0.05", "--at", "batch=4")
     result = deploykit(*call, "--against", "onnxruntime", "--model", model, "--json")
     assert result.code == 0, result.err
     ours, peer = result.document["timings"]
@@ -118,7 +118,7 @@ def test_bench_prints_both_sides_and_the_ratio(deploykit, model: Path, artifact:
 
 
 def test_bench_profiles(deploykit, artifact: Path, tmp_path: Path) -> None:
-    call = ("bench", artifact, "--seconds", "0.05", "--dim", "batch=4", "--profile")
+    call = ("bench", artifact, "--seconds", "0.05", "--at", "batch=4", "--profile")
     found = deploykit(*call, "--json").document["profile"]
     (kernel,), (step,) = found["kernels"], found["steps"]
     # A row: 8 products and sums for each of 4 columns, the bias and Relu; 8 + 4 floats, and at least the weights.

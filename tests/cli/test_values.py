@@ -70,7 +70,7 @@ def test_strings_are_given_in_files(deploykit, artifacts: Path, tmp_path: Path) 
     for name in ("text.npy", "bytes.npy", "both.npz", "words.json"):
         result = deploykit("run", artifacts / "label", "--input", f"words={tmp_path / name}", "--json")
         assert result.code == 0, result.err
-        assert result.document["dims"] == {"n": 3, "words_utf8": 12}
+        assert result.document["sizes"] == {"n": 3, "words_utf8": 12}
         assert result.document["outputs"][0]["mean"] == 4.0
 
 
@@ -96,12 +96,12 @@ def test_items_of_a_sequence_are_given_one_by_one_or_in_one_file(deploykit, arti
         assert result.code == 0, result.err
         assert np.load(tmp_path / "y.npz")["y"].tolist() == [1, 2, 3, 4]
     half = deploykit("run", artifacts / "sequence", "--input", "x=random:1", "--input", singly[1], "--json")
-    assert half.document["dims"] == {"n_0": 1, "n_1": 1}
+    assert half.document["sizes"] == {"n_0": 1, "n_1": 1}
     assert half.document["outputs"][0]["smallest"] < 4.0
 
 
 def test_outputs_that_are_sequences_and_strings_are_written(deploykit, artifacts: Path, tmp_path: Path) -> None:
-    call = ("run", artifacts / "split", "--input", "x=random:1", "--input", "v=random:1", "--dim", "n=2,x_utf8=11")
+    call = ("run", artifacts / "split", "--input", "x=random:1", "--input", "v=random:1", "--at", "n=2,x_utf8=11")
     result = deploykit(*call, "--output", tmp_path / "out.npz", "--json")
     assert [output["name"] for output in result.document["outputs"]] == ["y_0", "y_1", "z"]
     assert sum(len(text.encode()) for text in result.document["outputs"][2]["strings"]) == 11
@@ -153,7 +153,7 @@ def test_every_value_is_verified(deploykit, artifacts: Path, name: str) -> None:
 def test_the_reference_of_onnx_takes_strings(deploykit, artifacts: Path) -> None:
     result = deploykit("verify", artifacts / "join", "--reference", "onnx", "--at", "x_utf8=0,5,64", "--json")
     assert result.code == 0, result.err
-    assert {check["dims"]["x_utf8"] for check in result.document["checks"]} == {0, 5, 64}
+    assert {check["sizes"]["x_utf8"] for check in result.document["checks"]} == {0, 5, 64}
 
 
 @pytest.mark.parametrize("reference", ["onnxruntime", "onnx"])

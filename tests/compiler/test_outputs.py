@@ -14,7 +14,7 @@ import pytest
 
 import deploykit
 from bench.models import MODELS
-from deploykit.checks.samples import RandomSource
+from deploykit.checks.sources import RandomSource
 from deploykit.checks.verify import verify
 from deploykit.compiler.codegen.native.cpus import find_cpu
 from deploykit.compiler.pipeline import Observer, compile_program
@@ -117,7 +117,6 @@ def compare(name: str, names: Collection[str], folder: Path, *, own: bool = True
     path = folder / "model.onnx"
     onnx.save(with_outputs(TESTED[name](), names, own=own), path)
     deploykit.build(path, output=folder / "dist")
-    sources = {"ids": RandomSource(0, 0, 999)} if name == "encoder" else {}
-    with deploykit.open(folder / "dist") as session:
-        report = verify(session, path, at=AT[name], sources=sources)
+    inputs = {"ids": RandomSource(0, 0, 999)} if name == "encoder" else {}
+    report = verify(folder / "dist", path, at=AT[name], inputs=inputs)
     assert report.within, report

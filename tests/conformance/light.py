@@ -29,8 +29,7 @@ def reports(name: str, devices: tuple[str, ...], folder: Path) -> dict[str, Repo
     deploykit.build(model, target="webgpu", output=folder / name)
     found = {}
     for device in devices:
-        with deploykit.open(folder / name, device=device) as session:
-            found[device] = verify(session, model)
+        found[device] = verify(folder / name, model, device=device)
     return found
 
 

@@ -76,7 +76,7 @@ def test_sizes_that_depend_on_data_and_differ_between_devices(tmp_path: Path, de
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_command_line_names_a_device(package: Path, device: str) -> None:
-    call = ["run", str(package), "-i", "x=random:0", "-i", "shift=random:0", "--dim", "n=2", "--dim", "h=3"]
+    call = ["run", str(package), "-i", "x=random:0", "-i", "shift=random:0", "--at", "n=2", "--at", "h=3"]
     result = CliRunner().invoke(app, [*call, "--device", device])
     assert (result.exit_code, "[2, 10]" in result.stdout) == (0, True), result.output
 

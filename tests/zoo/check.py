@@ -71,7 +71,7 @@ def check(folder: Path, target: str, *, timed: bool = True) -> dict[str, Any]:
             if found["status"] != "right" and not any(expected):
                 found["status"] = "invalid"
             if timed and found["status"] == "right" and any(expected) and target == "host":
-                found["ratio"] = _ratio(session, model, largest(rounds, expected))
+                found["ratio"] = _ratio(place, model, largest(rounds, expected))
     except DeploykitError as error:
         found |= {"status": "refused" if any(expected) else "invalid", "error": str(error)[:2000]}
     finally:
@@ -196,11 +196,11 @@ def _try(runtime: Any, inputs: Arrays) -> Arrays | None:
     return found
 
 
-def _ratio(session: Any, model: Path, inputs: Arrays) -> float:
+def _ratio(artifact: Path, model: Path, inputs: Arrays) -> float:
     """Time of ONNX Runtime over ours."""
-    from deploykit.checks.benchmark import benchmark
+    from deploykit.checks.benchmark import bench
 
-    found = benchmark(session, inputs, against="onnxruntime", model=model, seconds=TIMED_SECONDS)
+    found = bench(artifact, inputs=inputs, against="onnxruntime", model=model, seconds=TIMED_SECONDS)
     assert found.peer is not None
     return round(found.peer.fastest / found.ours.fastest, 2)
 

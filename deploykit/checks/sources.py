@@ -1,0 +1,189 @@
+"""Where the values of an input come from: an array, a file, or random numbers that are the same on every machine.
+
+    x=photo.npy            the array in the file
+    x=random:7             random numbers from seed 7: standard normal floats, integers 0 and 1
+    ids=random:7:0..30522  random numbers in that range, both ends included for integers
+    words=cat,dog          strings, of a vector; words=["a,b", "c"], a JSON array, has them of any rank and with commas
+    words=words.json       strings in a file that holds a JSON array; or in a .npy file, of a NumPy dtype `str`
+    x=both.npz             a sequence: the arrays of the file that are called x_0, x_1, ... or arr_0, arr_1, ...
+    x_1=photo.npy          one item of a sequence
+
+So they are written in the command line. In Python what stands behind `=` is a text, or in its place the value itself.
+Integers are 0 or 1 unless a range is given, because indices, masks and segment numbers all accept these.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from deploykit.errors import UsageError
+from deploykit.strings import random_strings
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
+_RANDOM = re.compile(rf"random:(?P<seed>\d+)(?::(?P<low>{_NUMBER})\.\.(?P<high>{_NUMBER}))?", re.IGNORECASE)
+_FILES = (".npy", ".npz", ".json")
+HOW = "write NAME=FILE.npy, NAME=random:SEED or NAME=random:SEED:LOW..HIGH"
+
+
+@dataclass(frozen=True)
+class RandomSource:
+    """Random numbers; `low` and `high` bound them where given."""
+
+    seed: int = 0
+    low: float | None = None
+    high: float | None = None
+
+    def array(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
+        """An array of that dtype and shape; the same arguments always give the same values."""
+        generator = np.random.default_rng(self.seed)
+        if _is_float(dtype):
+            if self.low is None or self.high is None:
+                return np.asarray(generator.standard_normal(shape, dtype=np.float32)).astype(dtype)
+            return np.asarray(generator.uniform(self.low, self.high, shape)).astype(dtype)
+        low, high = (0, 1) if self.low is None or self.high is None else (int(self.low), int(self.high))
+        return np.asarray(generator.integers(low, high, shape, endpoint=True)).astype(dtype)
+
+    def strings(self, shape: tuple[int, ...], size: int) -> np.ndarray:
+        """Strings of `size` bytes in all; the same arguments always give the same ones."""
+        return random_strings(np.random.default_rng(self.seed), shape, size)
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """The array in a `.npy` file, or that of a `.npz` file that has the first of the names `members` there is. Dtype
+    and shape are checked by the model that it is given to."""
+
+    path: Path
+    members: tuple[str, ...] = ()
+
+    def array(self, dtype: np.dtype[Any]) -> np.ndarray:
+        """Read the file. Raw bits (how NumPy saves bfloat16 and the like) are taken as `dtype`.
+
+        Raises:
+            UsageError: the file cannot be read, or is not one array of numbers.
+        """
+        try:
+            array: Any = np.load(self.path, allow_pickle=False)
+            if not isinstance(array, np.ndarray):
+                with array as archive:
+                    array = archive[self._member(archive.files)]
+        except OSError as error:
+            raise UsageError(f"cannot read {self.path}: {error.strerror or error}") from error
+        except (ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise UsageError(f"{self.path} is not a NumPy file of numbers or strings: {error}") from error
+        if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize:
+            array = array.view(dtype)
+        return np.asarray(array)
+
+    def strings(self) -> np.ndarray:
+        """The file's strings. Raises `UsageError` like `array`, and for a .json file that is none."""
+        if self.path.suffix == ".json":
+            try:
+                return _from_json(self.path.read_text(encoding="utf-8"), str(self.path))
+            except (OSError, UnicodeDecodeError) as error:
+                raise UsageError(f"cannot read {self.path}: {error}") from error
+        array = self.array(np.dtype(object))
+        return np.char.decode(array, "utf-8", "replace") if array.dtype.kind == "S" else array
+
+    def _member(self, names: list[str]) -> str:
+        for name in self.members:
+            if name in names:
+                return name
+        wanted, found = " or ".join(self.members), ", ".join(names) or "none"
+        raise UsageError(f"{self.path} has no array called {wanted}, only {found}: rename one, or give a .npy file")
+
+
+@dataclass(frozen=True)
+class TextSource:
+    """The strings of a vector, with commas between them, or a JSON array. For numbers it is the path of a file."""
+
+    text: str
+
+    def strings(self, name: str, rank: int) -> np.ndarray:
+        """Raises `UsageError` where the text does not say which array it is."""
+        if self.text.startswith("["):
+            return _from_json(self.text, f"the text of input '{name}'")
+        if rank > 1:
+            raise UsageError(f"input '{name}' has rank {rank}: write its strings as a JSON array of arrays")
+        return np.array(self.text if rank == 0 else self.text.split(","), object)
+
+
+@dataclass(frozen=True)
+class ArraySource:
+    """A value as a session takes it: an array or what makes one, for a sequence a list of them."""
+
+    value: Any
+
+    def array(self, dtype: np.dtype[Any]) -> np.ndarray:
+        """An array as it is; numbers and lists as one of `dtype`."""
+        return self.value if isinstance(self.value, np.ndarray) else np.asarray(self.value, dtype)
+
+
+Source: TypeAlias = RandomSource | FileSource | TextSource | ArraySource
+
+Input: TypeAlias = str | Path | ArrayLike | Sequence[ArrayLike] | Source
+"""What a caller gives for an input."""
+
+
+def _from_json(text: str, where: str) -> np.ndarray:
+    try:
+        return np.array(json.loads(text), object)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where} is no JSON array of strings: {error}") from error
+
+
+def read_inputs(inputs: Mapping[str, Input]) -> dict[str, Source]:
+    """Texts as they stand behind `NAME=` in the command line, paths of files, and values. Raises `UsageError` when a
+    text is malformed."""
+    return {name: _read_input(name, given) for name, given in inputs.items()}
+
+
+def _read_input(name: str, given: Input) -> Source:
+    if isinstance(given, RandomSource | FileSource | TextSource | ArraySource):
+        return given
+    if isinstance(given, Path):
+        return FileSource(given)
+    return _source(name, given) if isinstance(given, str) else ArraySource(given)
+
+
+def _source(name: str, value: str) -> Source:
+    """Where the values of input `name` come from. Raises `UsageError` when `value` is malformed."""
+    match = _RANDOM.fullmatch(value)
+    if match:
+        low, high = match["low"], match["high"]
+        if low is not None and float(low) > float(high):
+            raise UsageError(f"input '{name}': the range {low}..{high} is empty")
+        if low is not None and not math.isfinite(float(high) - float(low)):
+            raise UsageError(f"input '{name}': the range {low}..{high} is wider than numbers are")
+        return RandomSource(int(match["seed"]), float(low) if low else None, float(high) if high else None)
+    if value.startswith("random"):
+        raise UsageError(f"cannot read '{value}' of input '{name}': {HOW}")
+    return FileSource(Path(value)) if value.endswith(_FILES) else TextSource(value)
+
+
+def parse_sources(texts: Iterable[str]) -> dict[str, Source]:
+    """`["x=random:7"]` by input name. Raises `UsageError` when one is malformed or an input is given twice."""
+    sources: dict[str, Source] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if not name or not value:
+            raise UsageError(f"cannot read the input '{text}': {HOW}")
+        if name in sources:
+            raise UsageError(f"input '{name}' is given twice")
+        sources[name] = _source(name, value)
+    return sources
+
+
+def _is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether the dtype is a float, those of ml_dtypes included."""
+    return dtype.kind not in "biu" and "int" not in dtype.name

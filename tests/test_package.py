@@ -1,0 +1,115 @@
+"""What `import deploykit` offers: functions that take paths, as the verbs of the command line do."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import deploykit
+from tests.frontends.onnx.harness import parse
+
+MODEL = """
+    (float[batch,4] x, int64[batch] ids) => (float[batch,4] y)
+    <float[3,4] table = {0.5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}>
+    { rows = Gather(table, ids)  y = Add(x, rows) }
+"""
+SEQUENCE = "(seq(float[batch,2]) xs) => (float[rows,2] y) { y = ConcatFromSequence<axis = 0>(xs) }"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "model.onnx"
+    onnx.save(parse(MODEL), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def artifact(model: Path) -> Path:
+    deploykit.build(model, dims={"batch": (1, 16)}, output=model.parent / "dist")
+    return model.parent / "dist"
+
+
+def test_every_name_is_there() -> None:
+    for name in deploykit.__all__:
+        assert getattr(deploykit, name).__doc__
+
+
+def test_the_package_itself_waits_for_nothing() -> None:
+    code = "import sys, deploykit; sys.exit(not {'tvm', 'onnx', 'numpy', 'pydantic'}.isdisjoint(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_verify_finds_the_model_beside_the_artifact(artifact: Path) -> None:
+    report = deploykit.verify(artifact)
+    assert report.within
+    assert [check.sizes["batch"] for check in report.checks] == [1, 7, 16]
+
+
+@pytest.mark.parametrize("at", [3, [3], (2, 3)])
+def test_verify_runs_at_the_sizes_that_it_is_given(artifact: Path, model: Path, at: int | list[int]) -> None:
+    report = deploykit.verify(str(artifact), str(model), at={"batch": at})
+    assert report.checks[-1].sizes == {"batch": 3}
+    assert report.within
+
+
+def test_verify_finds_another_model_out(artifact: Path, tmp_path: Path) -> None:
+    onnx.save(parse(MODEL.replace("0.5", "0.75")), tmp_path / "other.onnx")
+    inputs = {"ids": [0, 1]}
+    report = deploykit.verify(artifact, tmp_path / "other.onnx", inputs=inputs)
+    assert report.wrong
+    lenient = deploykit.Tolerance(rtol=0, atol=0.3)
+    assert deploykit.verify(artifact, tmp_path / "other.onnx", inputs=inputs, tolerance=lenient).within
+    with pytest.raises(deploykit.UsageError, match="say where it is"):
+        deploykit.verify(shutil.copytree(artifact, tmp_path / "dist"))
+
+
+def test_inputs_are_arrays_files_or_texts(artifact: Path, tmp_path: Path) -> None:
+    x = np.ones((5, 4), np.float32)
+    np.save(tmp_path / "x.npy", x)
+    for given in (x, x.tolist(), tmp_path / "x.npy", str(tmp_path / "x.npy")):
+        (check,) = deploykit.verify(artifact, inputs={"x": given, "ids": "random:0:0..2"}).checks
+        assert (check.sizes, check.within) == ({"batch": 5}, True)
+    with pytest.raises(deploykit.UsageError, match="there is no input 'z'"):
+        deploykit.verify(artifact, inputs={"z": x})
+
+
+def test_a_sequence_is_a_list_of_arrays(tmp_path: Path) -> None:
+    onnx.save(parse(SEQUENCE), tmp_path / "model.onnx")
+    deploykit.build(tmp_path / "model.onnx", dims={"xs_length": 2}, output=tmp_path / "dist")
+    items = [np.ones((3, 2), np.float32), np.zeros((1, 2), np.float32)]
+    assert deploykit.verify(tmp_path / "dist", inputs={"xs": items}).within
+    with pytest.raises(deploykit.UsageError, match="'xs' is a sequence of 2 items: give a list of as many"):
+        deploykit.verify(tmp_path / "dist", inputs={"xs": items[:1]})
+
+
+def test_bench_times_an_artifact_next_to_a_peer(artifact: Path) -> None:
+    found = deploykit.bench(artifact, at={"batch": 4}, against="onnxruntime", seconds=0.05, profile=True)
+    assert found.sizes == {"batch": 4}
+    assert found.ratio is not None
+    assert found.profile is not None
+    assert found.profile.steps
+
+
+def test_a_build_is_checked_at_the_sizes_that_it_is_given(model: Path, tmp_path: Path) -> None:
+    options = {"dims": {"batch": (1, 16)}, "output": tmp_path / "dist", "check": True}
+    ids = {"ids": np.array([0, 1, 2])}
+    assert deploykit.build(model, **options, check_at={"batch": 3}, check_inputs=ids) is not None
+    with pytest.raises(deploykit.ShapeError, match=r"1\.\.16, found 17"):
+        deploykit.build(model, **options, check_at={"batch": 17})
+
+
+def test_inspect_describes_models_and_artifacts(artifact: Path, model: Path, tmp_path: Path) -> None:
+    assert deploykit.inspect(model, {"batch": (1, 8)}).operators == {"Add": 1, "Gather": 1}
+    report = deploykit.inspect(artifact)
+    assert [port.name for port in report.manifest.inputs] == ["x", "ids"]
+    assert "gather" in report.listing
+    report.draw(tmp_path / "plan.svg", at={"batch": 2})
+    assert (tmp_path / "plan.svg").exists()
+    with pytest.raises(deploykit.UsageError, match="were fixed when it was built"):
+        deploykit.inspect(artifact, {"batch": 3})
