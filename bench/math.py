@@ -29,9 +29,9 @@ from deploykit.cli.console import results, table
 from deploykit.compiler.codegen.native.cpus import Cpu, find_cpu
 from deploykit.compiler.codegen.native.objects import emit_object
 from deploykit.compiler.lowering.lower import lower
-from deploykit.compiler.profile import native
 from deploykit.compiler.schedules import schedule
 from deploykit.compiler.schedules.pointwise.elementwise import BLOCK
+from deploykit.compiler.variant import native
 
 SIZE = 65_536
 ROUNDS = 30
@@ -72,9 +72,9 @@ def kernel(name: str, operands: int, cpu: Cpu, folder: Path, *, fast: bool) -> C
     n = tirx.Var("n", "int64")
     inputs = [te.placeholder((n,), "float32", name=f"x{i}") for i in range(operands)]
     result = te.compute((n,), lambda i: getattr(tirx, name)(*(x(i) for x in inputs)), name="y")
-    profile = native(cpu)
-    func = schedule(te.create_prim_func([*inputs, result], index_dtype_override="int64"), profile.device)
-    lowered = lower(func, name, vectorize=True, stack_limit=profile.stack_limit).kernel
+    variant = native(cpu)
+    func = schedule(te.create_prim_func([*inputs, result], index_dtype_override="int64"), variant.device)
+    lowered = lower(func, name, vectorize=True, stack_limit=variant.stack_limit).kernel
     (folder / f"{name}.o").write_bytes(emit_object([lowered], "math", cpu, fast_math=fast))
     shared = folder / f"{name}{'_fast' if fast else ''}.so"
     subprocess.run([shutil.which("cc") or "cc", "-shared", folder / f"{name}.o", "-o", shared, "-lm"], check=True)

@@ -24,7 +24,7 @@ def numpy_dtype(dtype: str) -> np.dtype:
     return DTYPES[dtype].array
 
 
-def logical_dtype(dtype: np.dtype) -> str:
+def logical_name(dtype: np.dtype) -> str:
     """The logical name of a numpy or ml_dtypes dtype. Raises `KeyError` for one that no interface can have."""
     return _NAMES[np.dtype(dtype)]
 
@@ -39,6 +39,6 @@ def is_narrow_float(dtype: str) -> bool:
     return is_raw(dtype) and dtype.startswith(("float", "bfloat"))
 
 
-def to_storage(array: np.ndarray, *, aligned: bool = True) -> np.ndarray:
+def stored_elements(array: np.ndarray, *, aligned: bool = True) -> np.ndarray:
     """The elements as kernels see them, contiguous."""
-    return dtypes.to_storage(array, DTYPES[logical_dtype(array.dtype)], aligned=aligned)
+    return dtypes.to_storage(array, DTYPES[logical_name(array.dtype)], aligned=aligned)

@@ -32,7 +32,6 @@ from deploykit.compiler.lowering.conditional_sizes import apart_from_choices
 from deploykit.compiler.lowering.lower import LoweredKernel, LoweredParts, lower
 from deploykit.compiler.model import DimBounds, ImportedModel
 from deploykit.compiler.operators.building.index_checks import without_checks
-from deploykit.compiler.profile import Profile
 from deploykit.compiler.program.alternatives import with_alternatives
 from deploykit.compiler.program.inplace import InPlace
 from deploykit.compiler.program.ir import ALIGNMENT, Program
@@ -42,6 +41,7 @@ from deploykit.compiler.program.placement import place
 from deploykit.compiler.program.trace import trace
 from deploykit.compiler.schedules import Device, schedule
 from deploykit.compiler.schedules.gpu import Gpu
+from deploykit.compiler.variant import Variant
 from deploykit.parallel import each
 
 NAMES_SHOWN = 4
@@ -153,27 +153,27 @@ def kernels(
     return KernelModule(ir.IRModule(scheduled), overwritable, costs, on_gpu, kept)
 
 
-def program(model: ImportedModel, scheduled: KernelModule, profile: Profile, capacities: DimBounds) -> Program:
+def program(model: ImportedModel, scheduled: KernelModule, variant: Variant, capacities: DimBounds) -> Program:
     """Lower the kernels and plan the memory."""
 
     def lowered(kernel: tuple[str, tirx.PrimFunc]) -> LoweredKernel | LoweredParts:
         name, func = kernel
         if name in scheduled.shaders:
             return scheduled.shaders[name]
-        units = effort(scheduled.work[name], vectors=profile.device.vector_bits > 0)
-        return lower(func, name, vectorize=profile.vectorize, stack_limit=profile.stack_limit, effort=units)
+        units = effort(scheduled.work[name], vectors=variant.device.vector_bits > 0)
+        return lower(func, name, vectorize=variant.vectorize, stack_limit=variant.stack_limit, effort=units)
 
     functions = {g.name_hint: f for g, f in scheduled.module.functions.items() if isinstance(f, tirx.PrimFunc)}
     ready = dict(zip(functions, each(lowered, functions.items()), strict=True))
     traced = trace(model, scheduled.module, ready, scheduled.in_place, scheduled.work)
-    alignment = ALIGNMENT if profile.gpu is None else profile.gpu.alignment
-    placed = place(model, traced, capacities, alignment, profile.in_place)
-    return replace(placed, cpu=profile.cpu, gpu=profile.gpu)
+    alignment = ALIGNMENT if variant.gpu is None else variant.gpu.alignment
+    placed = place(model, traced, capacities, alignment, variant.in_place)
+    return replace(placed, cpu=variant.cpu, gpu=variant.gpu)
 
 
 def compile_variants(
     model: ImportedModel,
-    variants: Sequence[Profile],
+    variants: Sequence[Variant],
     observer: Observer,
     capacities: DimBounds,
     *,
@@ -187,16 +187,16 @@ def compile_variants(
         return None
     quiet = replace(observer, on_stage=lambda _: None)
     found = []
-    for profile in variants:
-        own = replace(observer if profile is variants[0] else quiet, variant=profile.name)
-        found.append(compile_program(model, profile, own, capacities, fuse=fuse, index_checks=index_checks))
+    for variant in variants:
+        own = replace(observer if variant is variants[0] else quiet, variant=variant.name)
+        found.append(compile_program(model, variant, own, capacities, fuse=fuse, index_checks=index_checks))
     programs = [result for result in found if result is not None]
     return with_alternatives(programs[0], programs[1:]) if len(programs) == len(variants) else None
 
 
 def compile_program(
     model: ImportedModel,
-    profile: Profile,
+    variant: Variant,
     observer: Observer,
     capacities: DimBounds,
     *,
@@ -205,25 +205,25 @@ def compile_program(
 ) -> Program | None:
     """Run the stages from the graph to the program for one variant; `None` when the observer stops before that."""
     with observer.stage("graph"):
-        module = graph(model, profile.layout or profile.device, fuse=fuse, index_checks=index_checks)
+        module = graph(model, variant.layout or variant.device, fuse=fuse, index_checks=index_checks)
     observer.dump("graph", module.script)
     if observer.stops_at("graph"):
         return None
     with observer.stage("kernels"):
-        scheduled = kernels(module, profile.device, profile.gpu, profile.in_place, fuse=fuse)
+        scheduled = kernels(module, variant.device, variant.gpu, variant.in_place, fuse=fuse)
     observer.dump("kernels", scheduled.module.script)
     if observer.stops_at("kernels"):
         return None
     with observer.stage("program"):
-        result = program(model, scheduled, profile, capacities)
-        result = replace(result, notes=(*result.notes, *_kept_notes(scheduled, profile)))
+        result = program(model, scheduled, variant, capacities)
+        result = replace(result, notes=(*result.notes, *_kept_notes(scheduled, variant)))
     observer.dump("program", lambda: listing(result), "txt")
     return result
 
 
-def _kept_notes(scheduled: KernelModule, profile: Profile) -> list[str]:
+def _kept_notes(scheduled: KernelModule, variant: Variant) -> list[str]:
     """What a user should know of kernels that do not run on the GPU."""
-    if profile.gpu is None or not scheduled.kept:
+    if variant.gpu is None or not scheduled.kept:
         return []
     names: dict[str, list[str]] = {}
     for name, reason in scheduled.kept.items():
@@ -231,7 +231,7 @@ def _kept_notes(scheduled: KernelModule, profile: Profile) -> list[str]:
     reasons = "; ".join(f"{reason} ({', '.join(found[:NAMES_SHOWN])})" for reason, found in names.items())
     count = len(scheduled.kept)
     kernels = f"{count} of {count + len(scheduled.shaders)} kernels"
-    return [f"with the device '{profile.gpu.name}', {kernels} run on the CPU: {reasons}"]
+    return [f"with the device '{variant.gpu.name}', {kernels} run on the CPU: {reasons}"]
 
 
 def _entries(module: ir.IRModule) -> list[str]:

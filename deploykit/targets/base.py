@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from deploykit.artifact.folder import Artifact
     from deploykit.artifact.manifest import Manifest, SourceEntry
     from deploykit.compiler.pipeline import Observer
-    from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
+    from deploykit.compiler.variant import Variant
     from deploykit.engines import Engine, EngineOptions
 
 GROUP = "deploykit.targets"
@@ -64,7 +64,7 @@ class Target(Protocol):
         """What this machine can do with the target."""
         ...
 
-    def variants(self, cpu: str) -> Sequence[Profile]:
+    def variants(self, cpu: str) -> Sequence[Variant]:
         """What a model is compiled for when the user asks for `cpu`, the best first: a program for each, of one
         interface, is in the artifact. Raises `UsageError` for an unknown CPU."""
         ...

@@ -12,7 +12,7 @@ import deploykit
 from deploykit.compiler.codegen.host.source import emit_host
 from deploykit.compiler.dims.facts import Facts
 from deploykit.compiler.pipeline import Observer, compile_program
-from deploykit.compiler.profile import PORTABLE_C
+from deploykit.compiler.variant import PORTABLE_C
 
 
 def calls(work: Callable[[], object]) -> int:

@@ -18,7 +18,7 @@ from deploykit.checks.sources import RandomSource
 from deploykit.checks.verify import verify
 from deploykit.compiler.codegen.native.cpus import find_cpu
 from deploykit.compiler.pipeline import Observer, compile_program
-from deploykit.compiler.profile import native
+from deploykit.compiler.variant import native
 from tests.seeded import seeded
 
 SHARED = """<ir_version: 10, opset_import: ["" : 21]> shared (float[b, s, 24] x) => (float[b, s, 24] y) {
@@ -94,10 +94,10 @@ def test_the_keys_of_an_attention(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", TESTED)
 def test_every_intermediate_alone(name: str) -> None:
     model = TESTED[name]()
-    profile = native(find_cpu("x86-64-v3"))
+    variant = native(find_cpu("x86-64-v3"))
     for intermediate in intermediates(model):
         imported = deploykit.load(with_outputs(model, [intermediate], own=True))
-        program = compile_program(imported, profile, Observer(), {})
+        program = compile_program(imported, variant, Observer(), {})
         assert program is not None
         assert len(program.outputs) == len(model.graph.output) + 1
 

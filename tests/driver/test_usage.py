@@ -11,7 +11,7 @@ from deploykit.building import load
 from deploykit.compiler.codegen.host.source import emit_host
 from deploykit.compiler.pipeline import Observer, compile_program
 from deploykit.engines.native.sanitized import SANITIZERS
-from deploykit.targets.webgpu.profiles import SHADERS
+from deploykit.targets.webgpu.variants import SHADERS
 from tests.frontends.onnx.harness import parse
 
 

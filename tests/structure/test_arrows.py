@@ -26,7 +26,7 @@ LAYERS = (
     ("compiler.lowering", "compiler.cost", "compiler.graph"),
     ("compiler.program",),
     ("compiler.codegen",),
-    ("compiler.profile",),
+    ("compiler.variant",),
     ("compiler.pipeline",),
     ("engines",),
     ("targets",),

@@ -16,9 +16,9 @@ import deploykit
 from bench.browser import find_chromium, in_chromium
 from deploykit.compiler.codegen.shaders.bindings import emit_shaders
 from deploykit.compiler.pipeline import Observer, compile_program
-from deploykit.compiler.profile import Profile
+from deploykit.compiler.variant import Variant
 from deploykit.targets.webgpu import WebTarget
-from deploykit.targets.webgpu.profiles import SHADERS, WASM
+from deploykit.targets.webgpu.variants import SHADERS, WASM
 from tests.seeded import seeded
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
@@ -89,7 +89,7 @@ PART = 128 << 10
 class Small(WebTarget):
     """Constants of more than `PART` bytes have several bindings."""
 
-    def variants(self, cpu: str) -> list[Profile]:  # noqa: ARG002 - as for its base
+    def variants(self, cpu: str) -> list[Variant]:  # noqa: ARG002 - as for its base
         assert SHADERS.gpu is not None
         return [WASM, replace(SHADERS, gpu=replace(SHADERS.gpu, binding_bytes=PART))]
 
@@ -127,8 +127,8 @@ def test_constants_that_are_larger_than_a_binding(tmp_path: Path, dtype: type) -
 def test_constants_with_more_parts_than_bindings_have_one(columns: int, parts: int) -> None:
     text = f"""<ir_version: 9, opset_import: ["": 20]>
     g (float[n, 64] x) => (float[n, {columns}] y) {{ y = MatMul(x, w) }}"""
-    _, profile = Small().variants("")
-    program = compile_program(deploykit.load(seeded(text, {"w": (64, columns)})), profile, Observer(), {})
+    _, variant = Small().variants("")
+    program = compile_program(deploykit.load(seeded(text, {"w": (64, columns)})), variant, Observer(), {})
     assert program is not None
     (shader, *_) = emit_shaders(program)
     assert len(re.findall("var<storage, read> ", shader.packaged())) == 1 + max(parts, 1)

@@ -11,7 +11,7 @@ import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.dtypes import numpy_dtype, to_storage
+from deploykit.compiler.dtypes import numpy_dtype, stored_elements
 from deploykit.compiler.operators.building.broadcast import compute_dtype, load, store
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
@@ -34,7 +34,7 @@ def stored(number: float, dtype: str) -> ir.Expr:
 
 def element_of(array: np.ndarray) -> ir.Expr:
     """The first element of an array as kernels store it."""
-    bits = to_storage(array.reshape(-1)[:1])
+    bits = stored_elements(array.reshape(-1)[:1])
     return tirx.const(bits[0].item(), bits.dtype.name)
 
 

@@ -22,8 +22,8 @@ from deploykit.toolchain import find_c_compiler
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest
-    from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
+    from deploykit.compiler.variant import Variant
     from deploykit.engines import Engine, EngineOptions
 
 C_FILES = ("model.c", "kernels.c", "weights.c", "deploykit.c")
@@ -41,8 +41,8 @@ class EmbeddedTarget:
             return Availability(build=True, run=False, detail=f"to run it here: {error}")
         return Availability(build=True, run=True, detail=f"run here with {compiler.family}: {compiler.version}")
 
-    def variants(self, cpu: str) -> list[Profile]:  # noqa: ARG002 - C is for every CPU
-        from deploykit.compiler.profile import PORTABLE_C
+    def variants(self, cpu: str) -> list[Variant]:  # noqa: ARG002 - C is for every CPU
+        from deploykit.compiler.variant import PORTABLE_C
 
         return [PORTABLE_C]
 

@@ -26,8 +26,8 @@ from deploykit.toolchain import Compiler, compiled, find_c_compiler, find_cross_
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest
     from deploykit.compiler.codegen.native.cpus import Cpu
-    from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
+    from deploykit.compiler.variant import Variant
     from deploykit.engines import Engine, EngineOptions
 
 COPIED = (runtime.HEADER, runtime.CORE, runtime.THREADS_HEADER, runtime.THREADS, runtime.CPU_HEADER, runtime.CPU)
@@ -48,13 +48,13 @@ class HostTarget:
             return Availability(build=False, run=True, detail=str(error))
         return Availability(build=True, run=True, detail=f"{compiler.family}: {compiler.version}")
 
-    def variants(self, cpu: str) -> list[Profile]:
-        from deploykit.compiler.profile import native_levels
+    def variants(self, cpu: str) -> list[Variant]:
+        from deploykit.compiler.variant import native_levels
 
         return native_levels(cpu)
 
     def emit(self, program: Program, options: PackageOptions) -> dict[str, bytes]:
-        from deploykit.compiler.codegen.host.source import emit_host, kernel_prefix, parts_of
+        from deploykit.compiler.codegen.host.source import emit_host, kernel_prefix, programs_of
         from deploykit.compiler.codegen.native.cpus import find_cpu
         from deploykit.compiler.codegen.native.objects import emit_object, join
 
@@ -66,7 +66,7 @@ class HostTarget:
                 find_cpu(part.cpu or options.cpu),
                 fast_math=options.fast_math,
             )
-            for part in parts_of(program)
+            for part in programs_of(program)
         ]
         return {name: text.encode() for name, text in texts.items()} | {"kernels.o": join(objects)}
 

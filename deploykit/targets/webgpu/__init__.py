@@ -30,8 +30,8 @@ from deploykit.toolchain import find_wasm_compiler
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest
     from deploykit.compiler.codegen.native.cpus import Cpu
-    from deploykit.compiler.profile import Profile
     from deploykit.compiler.program.ir import Program
+    from deploykit.compiler.variant import Variant
     from deploykit.engines import Engine, EngineOptions
 
 SHARD_BYTES = 16 << 20
@@ -87,8 +87,8 @@ class WebTarget:
         except ToolchainError as error:
             return Availability(build=True, run=False, detail=str(error))
 
-    def variants(self, cpu: str) -> list[Profile]:  # noqa: ARG002 - a module is for every CPU
-        from deploykit.targets.webgpu.profiles import SHADERS, WASM
+    def variants(self, cpu: str) -> list[Variant]:  # noqa: ARG002 - a module is for every CPU
+        from deploykit.targets.webgpu.variants import SHADERS, WASM
 
         return [WASM, SHADERS] if GPU_MODULE in self.modules else [WASM]
 

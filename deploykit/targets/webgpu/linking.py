@@ -13,7 +13,7 @@ from deploykit import runtime
 from deploykit.toolchain import compiled, find_wasm_compiler
 
 STACK_BYTES = 128 << 10
-"""Of each thread: kernels keep no more than their profile's limit there."""
+"""Of each thread: kernels keep no more than their variant's limit there."""
 
 MOST_BYTES = (4 << 30) - (64 << 10)
 """Of memory: addresses have 32 bits, and sizes too."""

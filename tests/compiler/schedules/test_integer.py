@@ -19,9 +19,9 @@ from deploykit.compiler.lowering.lower import HOST_STACK_LIMIT, lower
 from deploykit.compiler.operators.anchors.integer import Taps
 from deploykit.compiler.operators.building import integer_calls
 from deploykit.compiler.operators.building.integer_calls import Geometry
-from deploykit.compiler.profile import native
 from deploykit.compiler.schedules import DEVICES, Device, explain, schedule
 from deploykit.compiler.schedules.integer.dot import pairs_fit
+from deploykit.compiler.variant import native
 from tests.compiler.schedules.harness import BOTH, VECTORS, Model, module
 
 N, H, W = (tirx.Var(name, "int64") for name in "nhw")

@@ -13,7 +13,7 @@ from tvm.ir import Range
 
 from deploykit.compiler.codegen.c import support
 from deploykit.compiler.codegen.c.expressions import ExpressionPrinter
-from deploykit.compiler.codegen.c.names import identifier
+from deploykit.compiler.codegen.c.names import legal_name
 from deploykit.compiler.codegen.c.statements import DIM_LIMIT, KernelPrinter
 from deploykit.compiler.codegen.c.text import Text, call
 from deploykit.compiler.dims import free_vars
@@ -37,7 +37,7 @@ _INCLUDES = "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n#inclu
 
 def symbol(kernel: Kernel, prefix: str) -> str:
     """The name of a kernel's function in C and in an object."""
-    return f"{prefix}_{identifier(kernel.name)}"
+    return f"{prefix}_{legal_name(kernel.name)}"
 
 
 def emit_c(kernels: Iterable[Kernel], prefix: str) -> str:

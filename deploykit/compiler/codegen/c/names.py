@@ -25,7 +25,7 @@ class Scopes:
 
     def fresh(self, wanted: str) -> str:
         """A legal, unused identifier close to `wanted`."""
-        base = apart(identifier(wanted))
+        base = apart(legal_name(wanted))
         name, number = base, 0
         while means_something(name) or any(name in scope for scope in self._open):
             number += 1
@@ -41,7 +41,7 @@ class Scopes:
         self._open.pop()
 
 
-def identifier(wanted: str) -> str:
+def legal_name(wanted: str) -> str:
     """`wanted` with what C does not allow in an identifier replaced by `_`."""
     name = re.sub(r"\W+", "_", wanted, flags=re.ASCII).strip("_") or "v"
     return f"v{name}" if name[0].isdigit() else name

@@ -53,7 +53,7 @@ Made = TypeVar("Made")
 MAX_RANK = 16
 """`DK_MAX_RANK`."""
 
-__all__ = ["arena_bytes_at_bounds", "emit_host", "interface_view", "kernel_prefix", "parts_of", "prefix_of"]
+__all__ = ["arena_bytes_at_bounds", "emit_host", "interface_view", "kernel_prefix", "prefix_of", "programs_of"]
 
 
 def emit_host(program: Program, version: str) -> dict[str, str]:
@@ -65,7 +65,7 @@ def emit_host(program: Program, version: str) -> dict[str, str]:
     read before it is set.
     """
     _require_interface(program)
-    parts = parts_of(program)
+    parts = programs_of(program)
     for part in parts:
         require_order(part)
     view = interface_view(program, version) | _functions(Scope(program)) | {"parts": [], "levels": _levels(parts)}
@@ -97,7 +97,7 @@ def _levels(parts: Sequence[Program]) -> list[Lines]:
     return entries
 
 
-def parts_of(program: Program) -> tuple[Program, ...]:
+def programs_of(program: Program) -> tuple[Program, ...]:
     """The program and its alternatives, the best first."""
     return (program, *program.alternatives)
 

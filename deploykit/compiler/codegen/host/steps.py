@@ -26,7 +26,7 @@ from tvm.ir import PointerType
 
 from deploykit.compiler.codegen.host.identifiers import c_string
 from deploykit.compiler.codegen.host.scope import Scope, quoted
-from deploykit.compiler.codegen.shaders.bindings import parts_of, sharing_of
+from deploykit.compiler.codegen.shaders.bindings import constant_parts, sharing_of
 from deploykit.compiler.devices.gpu import WORKGROUP
 from deploykit.compiler.dims import to_text
 from deploykit.compiler.program.ir import (
@@ -242,7 +242,7 @@ def _transfer(scope: Scope, step: Transfer, _unread: frozenset[str], number: int
 
 def _gpu_copy(scope: Scope, target: int, source: int, offset: str) -> Lines:
     lines: Lines = []
-    parts = parts_of(scope.program, scope.program.tensors[source].storage)
+    parts = constant_parts(scope.program, scope.program.tensors[source].storage)
     for first, size in zip(accumulate(parts, initial=0), parts or (0,), strict=False):
         place = scope.part(source, first, size) if parts else scope.slice(source)
         at = f"{offset} + {first}" if first else offset

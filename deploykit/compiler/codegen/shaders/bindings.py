@@ -25,12 +25,12 @@ def sharing_of(program: Program, launch: Launch) -> Sharing:
         place = program.tensors[tensor].storage
         groups.append(places.setdefault(place, len(places)))
     written = tuple(isinstance(place, ArenaStorage | OutputStorage) for place in places)
-    parts = tuple(parts_of(program, place) for place in places)
+    parts = tuple(constant_parts(program, place) for place in places)
     enough = program.gpu is None or sum(max(1, len(sizes)) for sizes in parts) <= program.gpu.bindings
     return Sharing(tuple(groups), written, parts if enough else ((),) * len(places))
 
 
-def parts_of(program: Program, place: Storage) -> tuple[int, ...]:
+def constant_parts(program: Program, place: Storage) -> tuple[int, ...]:
     """The bytes of each part of a constant that some devices cannot bind at once."""
     if not isinstance(place, ConstantStorage) or program.gpu is None:
         return ()

@@ -15,7 +15,7 @@ from deploykit.compiler import constants
 from deploykit.compiler.dims import simplify
 from deploykit.compiler.dims.facts import Facts
 from deploykit.compiler.dims.text import to_text
-from deploykit.compiler.dtypes import numpy_dtype, storage_dtype, to_storage
+from deploykit.compiler.dtypes import numpy_dtype, storage_dtype, stored_elements
 from deploykit.compiler.model import DataDim, Requirement
 from deploykit.compiler.operators.building.channels import channels_first
 from deploykit.compiler.operators.building.errors import Unsupported
@@ -254,7 +254,7 @@ class Context:
         if value.last is not None:
             return self.tensor(channels_first(self, value.last))
         if value.array is not None:
-            return constants.constant(to_storage(value.array, aligned=False))
+            return constants.constant(stored_elements(value.array, aligned=False))
         elements = list(value.known_elements().reshape(-1))
         result = self.kernel("known_elements", lambda: _store_elements(elements, value), dtype=value.dtype)
         assert isinstance(result, Value)

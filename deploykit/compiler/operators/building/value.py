@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 
 from deploykit.compiler.dims.text import to_text
-from deploykit.compiler.dtypes import logical_dtype
+from deploykit.compiler.dtypes import logical_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -181,7 +181,7 @@ def constant(array: np.ndarray | np.generic) -> Value:
         array = np.array([e.decode() if isinstance(e, bytes) else str(e) for e in array.flat], object).reshape(
             array.shape
         )
-    return Value(logical_dtype(array.dtype), tuple(int(n) for n in array.shape), array=array)
+    return Value(logical_name(array.dtype), tuple(int(n) for n in array.shape), array=array)
 
 
 def known(elements: np.ndarray, dtype: str = "int64") -> Value:

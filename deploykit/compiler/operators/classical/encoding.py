@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from tvm import ir, te, tirx
 
-from deploykit.compiler.dtypes import logical_dtype
+from deploykit.compiler.dtypes import logical_name
 from deploykit.compiler.operators.building.broadcast import elementwise
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
@@ -74,7 +74,7 @@ def _searched(ctx: Context, x: Value, keys: np.ndarray, table: dict[Any, Any], l
     numbers = list(table)
     nameless = next((i for i, key in enumerate(numbers) if key != key), None)  # noqa: PLR0124  NaN
     ordered = sorted((i for i in range(len(numbers)) if i != nameless), key=lambda i: numbers[i])
-    dtype = logical_dtype(keys.dtype)
+    dtype = logical_name(keys.dtype)
     names = ctx.constant(np.array([numbers[i] for i in ordered] or [0], keys.dtype))
     places = ctx.constant(np.array(ordered or [0], np.int64))
     flat = ctx.reshape(ctx.cast(x, dtype), (ctx.product(x.shape),))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from deploykit.compiler.dtypes import logical_dtype
+from deploykit.compiler.dtypes import logical_name
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.value import Value
@@ -28,7 +28,7 @@ _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 def tree_ensemble(ctx: Context, node: Node, x: Value) -> Value:
     split, modes = node.tensor("nodes_splits"), node.tensor("nodes_modes").astype(np.int64)
     leaves = node.tensor("leaf_weights")
-    if not x.dtype == logical_dtype(split.dtype) == logical_dtype(leaves.dtype):
+    if not x.dtype == logical_name(split.dtype) == logical_name(leaves.dtype):
         raise Unsupported(
             f"rows of {x.dtype}, splits of {split.dtype} and weights of {leaves.dtype}; all must be alike"
         )

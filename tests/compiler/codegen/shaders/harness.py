@@ -31,7 +31,7 @@ from deploykit.compiler.program.ir import (
     Tensor,
     Transfer,
 )
-from deploykit.targets.webgpu.profiles import SHADERS
+from deploykit.targets.webgpu.variants import SHADERS
 from tests.compiler.schedules.harness import evaluate
 
 FEATURES = {F16: "shader-f16", SUBGROUPS: "subgroup"}

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from deploykit.compiler.devices.cpu import WASM_SIMD128
 from deploykit.compiler.devices.gpu import WEBGPU
-from deploykit.compiler.profile import Profile
+from deploykit.compiler.variant import Variant
 
-WASM = Profile(WASM_SIMD128, vectorize=True, stack_limit=8 << 10)
+WASM = Variant(WASM_SIMD128, vectorize=True, stack_limit=8 << 10)
 """Kernels through LLVM for WebAssembly, where any CPU that loads a module can run it."""
 
 SHADERS = replace(WASM, cpu=WEBGPU.name, gpu=WEBGPU, layout=replace(WASM_SIMD128, transforms=False, dots=("widened",)))

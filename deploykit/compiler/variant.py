@@ -13,7 +13,7 @@ from deploykit.compiler.program.inplace import InPlace
 
 
 @dataclass(frozen=True)
-class Profile:
+class Variant:
     """`vectorize`: kernels may hold vector operations; `stack_limit`: bytes of a buffer that may lie on the stack.
     `cpu`: the name of the CPU that kernels are compiled for, empty when they are C; `layout`: the device that decides
     how weights and intermediate results lie in memory, where it is another one. `gpu`: what runs the kernels that it
@@ -35,11 +35,11 @@ class Profile:
         return self.cpu or self.device.name
 
 
-PORTABLE_C = Profile(SCALAR_C, vectorize=False, stack_limit=STACK_LIMIT)
+PORTABLE_C = Variant(SCALAR_C, vectorize=False, stack_limit=STACK_LIMIT)
 """Kernels as C99 for any compiler."""
 
 
-def native(cpu: Cpu) -> Profile:
+def native(cpu: Cpu) -> Variant:
     """Kernels through LLVM for a CPU."""
     family = "arm64" if cpu.triple.startswith("aarch64") else "x86"
     able = [
@@ -50,13 +50,13 @@ def native(cpu: Cpu) -> Profile:
         and all(f"+{feature}" in cpu.features for feature in device.features)
     ]
     best = max(able, key=lambda device: (device.vector_bits, len(device.features)))
-    return Profile(best, vectorize=True, stack_limit=HOST_STACK_LIMIT, cpu=cpu.name)
+    return Variant(best, vectorize=True, stack_limit=HOST_STACK_LIMIT, cpu=cpu.name)
 
 
-def native_levels(name: str) -> list[Profile]:
+def native_levels(name: str) -> list[Variant]:
     """Those for the CPUs that a user means by a name, the best first. Raises `UsageError` for an unknown one."""
-    profiles = {level: native(find_cpu(level)) for level in levels(name)}
+    variants = {level: native(find_cpu(level)) for level in levels(name)}
     for level, other in SHARED_LAYOUT.items():
-        if level in profiles and other in profiles:
-            profiles[level] = replace(profiles[level], layout=profiles[other].device)
-    return list(profiles.values())
+        if level in variants and other in variants:
+            variants[level] = replace(variants[level], layout=variants[other].device)
+    return list(variants.values())
