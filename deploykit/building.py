@@ -77,7 +77,8 @@ def build(
     from deploykit.checks.final_check import check_artifact, require_checkable
     from deploykit.compiler.model import ImportedModel
     from deploykit.compiler.pipeline import STAGES, Observer, compile_variants
-    from deploykit.compiler.program.placement import CAPACITY, require_capacities
+    from deploykit.compiler.program.assembly import require_capacities
+    from deploykit.compiler.program.placement import CAPACITY
     from deploykit.targets.base import PackageOptions, find_target, write_artifact
 
     if stop_after is not None and stop_after not in STAGES:
@@ -95,8 +96,10 @@ def build(
         if isinstance(model, ImportedModel):
             if seed_input is not None:
                 raise UsageError("the model is loaded already: give seed_input to deploykit.load")
+            if given:
+                raise UsageError("the model is loaded already: give dims to deploykit.load")
             model.require_unchanged()
-            imported = model.with_dims(given)
+            imported = model
         else:
             imported = load(model, given, seed_input=seed_input)
     program = compile_variants(imported, variants, observer, capacities, fuse=fuse, index_checks=index_checks)

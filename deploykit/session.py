@@ -52,45 +52,21 @@ def open(  # noqa: A001 - `deploykit.open`
     return Session(Path(folder), threads=threads, cpu=cpu, device=device, sanitize=sanitize, profile=profile)
 
 
-class Session:
-    """A loaded artifact. Call it with the inputs by name; it gives the outputs by name, as new arrays."""
+class Function:
+    """One function of an artifact. Call it with the inputs by name; it gives the outputs by name, as new arrays."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        threads: int = 1,
-        cpu: str | None = None,
-        device: str | None = None,
-        sanitize: bool = False,
-        profile: bool = False,
-    ) -> None:
-        if threads < 1:
-            raise UsageError(f"threads must be at least 1, found {threads}")
-        if sanitize and profile:
-            raise UsageError("a sanitized session cannot be profiled")
-        if cpu is not None and sanitize:
-            raise UsageError("the kernels for a CPU cannot be chosen in a sanitized session")
-        if device is not None and (sanitize or profile):
-            raise UsageError("the device cannot be chosen in a sanitized or profiled session")
-        self.manifest: Manifest = read_manifest(folder)
-        verify_files(folder, self.manifest)
-        self._inputs = {port.name: (port, _array_dtype(port)) for port in self.manifest.inputs}
-        self._outputs = [(port.name, _array_dtype(port)) for port in self.manifest.outputs]
-        self._inputs_as = {structure.name: structure for structure in self.manifest.inputs_as}
-        self._scratch = tempfile.TemporaryDirectory(prefix="deploykit-")
-        scratch = Path(self._scratch.name)
-        self._engine: Engine
-        if sanitize:
-            self._engine = _sanitized(folder, self.manifest, scratch)
-        elif profile:
-            self._engine = _profiled(folder, self.manifest, scratch, threads, cpu)
-        else:
-            target = find_target(self.manifest.target)
-            self._engine = target.engine(folder, self.manifest, scratch, EngineOptions(threads, cpu, device))
+    def __init__(self, name: str | None, manifest: Manifest, engine: Engine) -> None:
+        """`manifest` is that of the function; one without a `name` is the only one."""
+        self._name = name
+        self._engine = engine
+        self._dims = {dim.name: dim for dim in manifest.dims}
+        self._inputs = {port.name: (port, _array_dtype(port)) for port in manifest.inputs}
+        self._outputs = [(port.name, _array_dtype(port)) for port in manifest.outputs]
+        self._inputs_as = {structure.name: structure for structure in manifest.inputs_as}
+        self._outputs_as = manifest.outputs_as
 
     def __call__(self, /, **inputs: ArrayLike) -> dict[str, np.ndarray]:
-        """Run the model. Arrays must have the dtype of their input; numbers and lists take it.
+        """Run the function. Arrays must have the dtype of their input; numbers and lists take it.
 
         Raises `ShapeError` when a name, dtype, rank or dim does not fit, and `UsageError` when memory is short.
         """
@@ -98,59 +74,20 @@ class Session:
 
     def run(self, inputs: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
         """The same, for inputs whose names are no Python identifiers."""
-        results = self._engine.run(self._arrays(inputs))
+        results = self._engine.run(self._arrays(inputs), self._name)
         arrays = [from_storage(r, dtype) for (_, dtype), r in zip(self._outputs, results, strict=True)]
-        if self.manifest.outputs_as:
+        if self._outputs_as:
             parts = iter(arrays)
-            return {structure.name: put_together(structure, parts) for structure in self.manifest.outputs_as}
+            return {structure.name: put_together(structure, parts) for structure in self._outputs_as}
         return {name: array for (name, _), array in zip(self._outputs, arrays, strict=True)}
 
     def peak_bytes(self, dims: Mapping[str, int]) -> int:
-        """Bytes of arena that a run with these dims needs, beside weights, inputs and outputs.
+        """Bytes of arena that a run with these dims needs, beside weights, states, inputs and outputs.
 
         Raises `UsageError` for a missing, unknown or out-of-bounds dim.
         """
-        known = {dim.name: dim for dim in self.manifest.dims}
-        for name in dims:
-            if name not in known:
-                raise UsageError(f"there is no dim '{name}'; the model has {', '.join(known) or 'none'}")
-        return self._engine.arena_bytes([_value(dim, dims.get(name)) for name, dim in known.items()])
-
-    @property
-    def plan(self) -> Plan:
-        """The steps that `step_times` counts. Raises `UsageError` unless the session was opened with `profile`."""
-        return self._profiled().plan
-
-    def step_times(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of the last run, for each step of `plan`: how often it ran, and seconds in all.
-
-        Raises `UsageError` unless the session was opened with `profile`.
-        """
-        return self._profiled().last_run()
-
-    def _profiled(self) -> Profiled:
-        from deploykit.engines.native.profiled import Profiled
-
-        if not isinstance(self._engine, Profiled):
-            raise UsageError("this session has no times of steps: open it with profile=True")
-        return self._engine
-
-    def close(self) -> None:
-        """End the threads and remove what was built. The session cannot be used afterwards."""
-        self._engine.close()
-        self._scratch.cleanup()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_engine"):
-            self._engine.close()
+        _require_known(dims, self._dims)
+        return self._engine.arena_bytes([_value(dim, dims.get(name)) for name, dim in self._dims.items()], self._name)
 
     def _arrays(self, inputs: Mapping[str, Any]) -> list[np.ndarray]:
         if self._inputs_as:
@@ -176,17 +113,138 @@ class Session:
                 raise ShapeError(f"input '{name}' is missing; the model has {listed}")
 
 
-def _profiled(folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu: str | None) -> Engine:
+class Session:
+    """A loaded artifact. Call it with the inputs by name; it gives the outputs by name, as new arrays. Of several
+    functions, each in `functions` is called like that. States are zeros of the least sizes until `reset`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        threads: int = 1,
+        cpu: str | None = None,
+        device: str | None = None,
+        sanitize: bool = False,
+        profile: bool = False,
+    ) -> None:
+        if threads < 1:
+            raise UsageError(f"threads must be at least 1, found {threads}")
+        if sanitize and profile:
+            raise UsageError("a sanitized session cannot be profiled")
+        if cpu is not None and sanitize:
+            raise UsageError("the kernels for a CPU cannot be chosen in a sanitized session")
+        if device is not None and (sanitize or profile):
+            raise UsageError("the device cannot be chosen in a sanitized or profiled session")
+        self.manifest: Manifest = read_manifest(folder)
+        verify_files(folder, self.manifest)
+        self._scratch = tempfile.TemporaryDirectory(prefix="deploykit-")
+        scratch = Path(self._scratch.name)
+        self._engine: Engine
+        self._profile: Profiled | None = None
+        if sanitize:
+            self._engine = _sanitized(folder, self.manifest, scratch)
+        elif profile:
+            self._profile = _profiled(folder, self.manifest.function(), scratch, threads, cpu)
+            self._engine = _only(self.manifest, self._profile)
+        else:
+            target = find_target(self.manifest.target)
+            self._engine = target.engine(folder, self.manifest, scratch, EngineOptions(threads, cpu, device))
+        names = [entry.name for entry in self.manifest.functions]
+        self.functions = {name: Function(name, self.manifest.function(name), self._engine) for name in names}
+        self._function = None if names else Function(None, self.manifest, self._engine)
+        if self.manifest.states is not None:
+            self.reset()
+
+    def __call__(self, /, **inputs: ArrayLike) -> dict[str, np.ndarray]:
+        """Run the only function; see `Function`. Raises `UsageError` where there are several, and what it raises."""
+        return self._only().run(inputs)
+
+    def run(self, inputs: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
+        """The same, for inputs whose names are no Python identifiers."""
+        return self._only().run(inputs)
+
+    def peak_bytes(self, dims: Mapping[str, int]) -> int:
+        """That of the only function; see `Function`."""
+        return self._only().peak_bytes(dims)
+
+    def reset(self, sizes: Mapping[str, int] | None = None) -> None:
+        """Make the states zeros, of these sizes by the names of their dims; others have their least size.
+
+        Raises `UsageError` for an artifact without states, and for a size out of its bounds.
+        """
+        states = self.manifest.states
+        if states is None:
+            raise UsageError(f"'{self.manifest.name}' has no states")
+        known = {dim.name: dim for dim in states.dims}
+        _require_known(sizes or {}, known)
+        self._engine.reset({name: _value(dim, (sizes or {}).get(name)) for name, dim in known.items()})
+
+    @property
+    def plan(self) -> Plan:
+        """The steps that `step_times` counts. Raises `UsageError` unless the session was opened with `profile`."""
+        return self._profiled().plan
+
+    def step_times(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of the last run, for each step of `plan`: how often it ran, and seconds in all.
+
+        Raises `UsageError` unless the session was opened with `profile`.
+        """
+        return self._profiled().last_run()
+
+    def _only(self) -> Function:
+        if self._function is None:
+            self.manifest.function()
+        assert self._function is not None
+        return self._function
+
+    def _profiled(self) -> Profiled:
+        if self._profile is None:
+            raise UsageError("this session has no times of steps: open it with profile=True")
+        return self._profile
+
+    def close(self) -> None:
+        """End the threads and remove what was built. The session cannot be used afterwards."""
+        self._engine.close()
+        self._scratch.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_engine"):
+            self._engine.close()
+
+
+def _profiled(folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu: str | None) -> Profiled:
     from deploykit.engines.native.profiled import Profiled
 
     return Profiled(find_target(manifest.target).sources(folder), folder, manifest, threads, scratch, cpu)
 
 
 def _sanitized(folder: Path, manifest: Manifest, scratch: Path) -> Engine:
+    from deploykit.engines.native.functions import Functions
     from deploykit.engines.native.process import Process
     from deploykit.engines.native.sanitized import sanitized
 
-    return Process(find_target(manifest.target).sources(folder), folder, manifest, scratch, sanitized())
+    sources = find_target(manifest.target).sources(folder)
+    return Functions(manifest, lambda part: Process(sources, folder, part, scratch, sanitized()))
+
+
+def _only(manifest: Manifest, engine: Profiled) -> Engine:
+    from deploykit.engines.native.functions import Functions
+
+    return Functions(manifest, lambda _: engine)
+
+
+def _require_known(sizes: Mapping[str, int], dims: Mapping[str, DimEntry]) -> None:
+    for name in sizes:
+        if name not in dims:
+            raise UsageError(f"there is no dim '{name}'; the model has {', '.join(dims) or 'none'}")
 
 
 def _value(dim: DimEntry, given: int | None) -> int:

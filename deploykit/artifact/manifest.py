@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from deploykit.errors import ArtifactError
+from deploykit.errors import ArtifactError, UsageError
 from deploykit.parallel import each
 from deploykit.structure import Structure
 
@@ -82,11 +82,35 @@ class SourceEntry(_Entry):
     sha256: str
 
 
+class StatesEntry(_Entry):
+    """Tensors that keep their contents between runs, over `dims`, which the caller chooses. `formula`: their bytes."""
+
+    tensors: tuple[PortEntry, ...]
+    dims: tuple[DimEntry, ...]
+    formula: str
+
+
+class FunctionEntry(_Entry):
+    """One function of several, with what `Manifest` says of a single one. `prefix` starts its public C symbols;
+    `states`: whether it works on those of the artifact."""
+
+    name: str
+    prefix: str
+    inputs: tuple[PortEntry, ...]
+    outputs: tuple[PortEntry, ...]
+    inputs_as: tuple[Structure, ...] = ()
+    outputs_as: tuple[Structure, ...] = ()
+    dims: tuple[DimEntry, ...]
+    peak_memory: MemoryEntry
+    states: bool = False
+
+
 class Manifest(_Entry):
     """`prefix` starts every public C symbol; `cpu` is what native kernels were compiled for; `levels` are the CPUs, the
     best first, where there are kernels for several; `fast_math`: whether elementwise functions have their shorter
-    forms; `inputs_as` and `outputs_as` are what ports are to the user, empty where each is a tensor; `times` are
-    seconds a stage of the build."""
+    forms; `inputs_as` and `outputs_as` are what ports are to the user, empty where each is a tensor; several
+    `functions` have the inputs, outputs and dims instead of the manifest, and that of one of them has their
+    `shared_prefix`; `times` are seconds a stage of the build."""
 
     schema_version: int = SCHEMA_VERSION
     generator: str
@@ -102,6 +126,9 @@ class Manifest(_Entry):
     outputs_as: tuple[Structure, ...] = ()
     dims: tuple[DimEntry, ...]
     peak_memory: MemoryEntry
+    functions: tuple[FunctionEntry, ...] = ()
+    states: StatesEntry | None = None
+    shared_prefix: str = ""
     files: tuple[FileEntry, ...]
     source: SourceEntry | None = None
     notes: tuple[str, ...] = ()
@@ -123,8 +150,29 @@ class Manifest(_Entry):
         """The outputs as the user gets them."""
         return self.outputs_as or tuple(Structure(port.name, "tensor") for port in self.outputs)
 
+    def function(self, name: str | None = None) -> Manifest:
+        """What the manifest of an artifact would be that had this function only; without a name, the only one.
+
+        Raises `UsageError` for a function that there is not, and where there are several, without a name.
+        """
+        names = ", ".join(entry.name for entry in self.functions)
+        if name is None and self.functions:
+            raise UsageError(f"'{self.name}' has several functions, {names}: say which one to run")
+        if not self.functions:
+            if name is not None:
+                raise UsageError(f"'{self.name}' has one function, without a name")
+            return self
+        for entry in self.functions:
+            if entry.name == name:
+                own = {field: getattr(entry, field) for field in FunctionEntry.model_fields}
+                own |= {"name": f"{self.name}.{name}", "states": self.states if entry.states else None}
+                own["shared_prefix"] = self.prefix
+                return self.model_copy(update=own | {"functions": ()})
+        raise UsageError(f"'{self.name}' has no function '{name}': it has {names}")
+
     def to_json(self) -> str:
-        plain = {name for name in ("inputs_as", "outputs_as") if not getattr(self, name)}
+        optional = ("inputs_as", "outputs_as", "functions", "states", "shared_prefix")
+        plain = {name for name in optional if not getattr(self, name)}
         return self.model_dump_json(indent=2, exclude=plain) + "\n"
 
 

@@ -2,7 +2,7 @@
 
 program.txt    dims, tensors with their places, steps in order
 plan.json      the memory plan and what each step costs, as formulas over dims; for several CPUs, those of the
-               best one, with plan_<cpu>.json for each of the others
+               best one, with plan_<cpu>.json for each of the others; of several functions, plan_<function>.json
 """
 
 from __future__ import annotations
@@ -90,17 +90,18 @@ def read_listing(folder: Path) -> str:
     return _read(folder / LISTING)
 
 
-def plan_file(level: str) -> str:
-    """The name of the plan of kernels for a CPU other than the best one."""
-    return f"{Path(PLAN).stem}_{level}{Path(PLAN).suffix}"
+def plan_file(function: str | None = None, level: str | None = None) -> str:
+    """The name of the plan of one function of several, with kernels for a CPU other than the best one."""
+    return "_".join(filter(None, (Path(PLAN).stem, function, level))) + Path(PLAN).suffix
 
 
-def read_plan(folder: Path, level: str | None = None) -> Plan:
-    """The memory plan in an artifact folder: of the best kernels, or of those for the CPU `level`, one of the others.
+def read_plan(folder: Path, level: str | None = None, function: str | None = None) -> Plan:
+    """The memory plan in an artifact folder: of the best kernels, or of those for the CPU `level`, one of the others;
+    of one `function` of several.
 
     Raises `ArtifactError` when there is none, or a damaged one.
     """
-    path = folder / (PLAN if level is None else plan_file(level))
+    path = folder / plan_file(function, level)
     try:
         return Plan.model_validate_json(_read(path))
     except ValidationError as error:

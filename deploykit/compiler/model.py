@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
+
+from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
     from tvm import ir, tirx
@@ -63,31 +65,64 @@ class Requirement:
 
 
 @dataclass(frozen=True)
+class Signature:
+    """How a function of a model is called. The function of that name in the model's module takes the inputs in order,
+    then the `states`, and returns the tuple of the outputs and of the new values of the states `updated`. `inputs_as`
+    and `outputs_as` say what the ports are to the user."""
+
+    name: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    dims: tuple[Dim, ...]
+    inputs_as: tuple[Structure, ...]
+    outputs_as: tuple[Structure, ...]
+    states: tuple[str, ...] = ()
+    updated: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class ImportedModel:
     """A model as Relax functions with named inputs, outputs and symbolic dims.
 
-    `module["main"]` takes the inputs in order and returns the tuple of outputs; it holds its weights as constants.
-    `inputs_as` and `outputs_as` say what the ports are to the user. Control flow is a `call_pure_packed` of
-    `deploykit.if` or `deploykit.loop` with the functions of its branches or body (see
-    `deploykit.compiler.operators.building.control_flow`).
+    `functions` are those of `module` that a user calls. They share constants, and `states`, tensors that keep their
+    contents between runs, zeros at first; the sizes of these are over `state_dims`, which have a `capacity_of`, are
+    chosen by the caller when the memory is made, and are no dims of `functions`. Functions may call those without
+    states. Control flow is a `call_pure_packed` of `deploykit.if` or `deploykit.loop` with the functions of its
+    branches or body (see `deploykit.compiler.operators.building.control_flow`).
     """
 
     name: str
     module: ir.IRModule
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
-    dims: tuple[Dim, ...]
+    functions: tuple[Signature, ...]
     data_dims: tuple[DataDim, ...]
     requirements: tuple[Requirement, ...]
     notes: tuple[str, ...]
-    inputs_as: tuple[Structure, ...]
-    outputs_as: tuple[Structure, ...]
-    reimport: Callable[[DimBounds], ImportedModel] = field(repr=False, compare=False)
-    files: tuple[MappedFile, ...] = field(repr=False, compare=False)
+    states: tuple[Port, ...] = ()
+    state_dims: tuple[Dim, ...] = ()
+    files: tuple[MappedFile, ...] = field(default=(), repr=False, compare=False)
 
-    def with_dims(self, dims: DimBounds) -> ImportedModel:
-        """The same model with dims pinned or bounded. Raises `UsageError` for a dim the model does not have."""
-        return self.reimport(dims) if dims else self
+    @property
+    def only(self) -> Signature:
+        """The function of a model that has one. Raises `UsageError` where there are several."""
+        if len(self.functions) > 1:
+            names = ", ".join(signature.name for signature in self.functions)
+            raise UsageError(f"'{self.name}' has several functions: {names}")
+        return self.functions[0]
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """Those of the only function."""
+        return self.only.inputs
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """Those of the only function."""
+        return self.only.outputs
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        """Those of the only function."""
+        return self.only.dims
 
     def require_unchanged(self) -> None:
         """Raises `UsageError` when a file that weights lie in has changed since the model was loaded."""

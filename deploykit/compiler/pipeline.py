@@ -24,6 +24,7 @@ from deploykit.compiler.cost import Cost, effort, work
 from deploykit.compiler.graph.fold_reshapes import fold_reshapes
 from deploykit.compiler.graph.fuse_attention import fuse_attention
 from deploykit.compiler.graph.fuse_rows import fuse_rows
+from deploykit.compiler.graph.inline_calls import inline_calls
 from deploykit.compiler.graph.join_matmuls import join_siblings
 from deploykit.compiler.graph.legalize import legalize
 from deploykit.compiler.graph.merge_kernels import merge_kernels
@@ -33,12 +34,13 @@ from deploykit.compiler.lowering.lower import LoweredKernel, LoweredParts, lower
 from deploykit.compiler.model import DimBounds, ImportedModel
 from deploykit.compiler.operators.building.index_checks import without_checks
 from deploykit.compiler.program.alternatives import with_alternatives
+from deploykit.compiler.program.assembly import assembled, callees_first
 from deploykit.compiler.program.inplace import InPlace
-from deploykit.compiler.program.ir import ALIGNMENT, Program
+from deploykit.compiler.program.ir import ALIGNMENT, Function, Program
 from deploykit.compiler.program.listing import listing
 from deploykit.compiler.program.overwriting import overwritable_inputs, overwritable_operands
 from deploykit.compiler.program.placement import place
-from deploykit.compiler.program.trace import trace
+from deploykit.compiler.program.trace import Pool, trace
 from deploykit.compiler.schedules import Device, schedule
 from deploykit.compiler.schedules.gpu import Gpu
 from deploykit.compiler.variant import Variant
@@ -100,10 +102,13 @@ class KernelModule:
     kept: dict[str, str] = field(default_factory=dict)
 
 
-def graph(model: ImportedModel, device: Device, *, fuse: bool = True, index_checks: bool = True) -> ir.IRModule:
-    """Simplify and legalise. Without `fuse` operators stay as they are; without `index_checks` a run does not find out
-    about indices that are out of range."""
+def graph(
+    model: ImportedModel, device: Device, *, fuse: bool = True, calls: bool = True, index_checks: bool = True
+) -> ir.IRModule:
+    """Simplify and legalise. Without `fuse` operators stay as they are; without `calls` functions are inlined where
+    others call them; without `index_checks` a run does not find out about indices that are out of range."""
     module = model.module if index_checks else without_checks(model.module)
+    module = module if calls else inline_calls(module)
     clean = [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(_entries(module))]
     module = tvm.ir.transform.Sequential(clean)(module)
     return legalize(fuse_attention(fold_reshapes(join_siblings(module))) if fuse else module, device)
@@ -163,12 +168,15 @@ def program(model: ImportedModel, scheduled: KernelModule, variant: Variant, cap
         units = effort(scheduled.work[name], vectors=variant.device.vector_bits > 0)
         return lower(func, name, vectorize=variant.vectorize, stack_limit=variant.stack_limit, effort=units)
 
-    functions = {g.name_hint: f for g, f in scheduled.module.functions.items() if isinstance(f, tirx.PrimFunc)}
-    ready = dict(zip(functions, each(lowered, functions.items()), strict=True))
-    traced = trace(model, scheduled.module, ready, scheduled.in_place, scheduled.work)
+    kernels = {g.name_hint: f for g, f in scheduled.module.functions.items() if isinstance(f, tirx.PrimFunc)}
+    ready = dict(zip(kernels, each(lowered, kernels.items()), strict=True))
+    pool = Pool(scheduled.module, ready, scheduled.in_place, scheduled.work)
     alignment = ALIGNMENT if variant.gpu is None else variant.gpu.alignment
-    placed = place(model, traced, capacities, alignment, variant.in_place)
-    return replace(placed, cpu=variant.cpu, gpu=variant.gpu)
+    functions: dict[str, Function] = {}
+    for signature in callees_first(model, scheduled.module):
+        traced = trace(model, signature, pool, functions)
+        functions[signature.name] = place(model, traced, capacities, alignment, variant.in_place)
+    return assembled(model, pool, functions, alignment, cpu=variant.cpu, gpu=variant.gpu)
 
 
 def compile_variants(
@@ -205,7 +213,8 @@ def compile_program(
 ) -> Program | None:
     """Run the stages from the graph to the program for one variant; `None` when the observer stops before that."""
     with observer.stage("graph"):
-        module = graph(model, variant.layout or variant.device, fuse=fuse, index_checks=index_checks)
+        device, calls = variant.layout or variant.device, variant.gpu is None
+        module = graph(model, device, fuse=fuse, calls=calls, index_checks=index_checks)
     observer.dump("graph", module.script)
     if observer.stops_at("graph"):
         return None

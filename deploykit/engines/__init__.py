@@ -7,7 +7,7 @@ An engine takes and gives arrays of storage dtypes, dense and aligned; `deployki
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,14 +18,19 @@ from deploykit.errors import DataError, DeploykitError, ShapeError, UsageError
 
 
 class Engine(Protocol):
-    """A model that is ready to run. One run at a time."""
+    """A model that is ready to run. One run at a time; of several functions by its name."""
 
-    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def run(self, inputs: Sequence[np.ndarray], function: str | None = None) -> list[np.ndarray]:
         """All outputs, as new arrays. Raises `ShapeError`, and `UsageError` when memory is short."""
         ...
 
-    def arena_bytes(self, dims: Sequence[int]) -> int:
+    def arena_bytes(self, dims: Sequence[int], function: str | None = None) -> int:
         """Bytes of arena that a run with these dims needs; `dims` in the order of the manifest."""
+        ...
+
+    def reset(self, sizes: Mapping[str, int]) -> None:
+        """Make the states anew, all zeros, of these sizes by the names of their dims. Raises `UsageError` for a model
+        that has none, and for a size out of its bounds."""
         ...
 
     def close(self) -> None:

@@ -1,13 +1,15 @@
 """The sources beside a model's own, as files: C and, for the web, JavaScript.
 
 * `include/deploykit.h`, `core/deploykit.c`: portable C99, no heap, no globals; every target has them.
+* `include/states.h`, `core/states.c`: the memory of models with states.
 * `include/driver.h`, `core/driver.c`: the interface to GPUs, for models with kernels there.
 * `host/threads.{h,c}`: a thread pool for parallel loops, where there are POSIX threads.
 * `host/cpu.{h,c}`: what the CPU can do, for kernels that need a certain one.
 * `host/runner.c`: a program that runs a model under sanitizers; it does not ship.
 * `host/profile.c`: the clock of a model that is compiled for profiling; it does not ship.
-* `wasm/entry.c`: the exports of a WebAssembly module; `wasm/threads.c`: its pool for parallel loops; `wasm/gpu.c`: a
-  driver through imports; `wasm/libc.c` and `wasm/include`: what it needs of the C library.
+* `wasm/entry.c`: the exports of a WebAssembly module for each function; `wasm/module.c`: its others; `wasm/threads.c`:
+  its pool for parallel loops; `wasm/gpu.c`: a driver through imports; `wasm/libc.c` and `wasm/include`: what it needs
+  of the C library.
 * `js/*.mjs`: the modules that load and run such a module; `js/runner.mjs` runs one for Python in node, `js/page.mjs` in
   a page, with `js/jobs.mjs`; these three do not ship.
 """
@@ -21,7 +23,10 @@ _ROOT = Path(__file__).parent
 INCLUDE = _ROOT / "include"
 HEADER = INCLUDE / "deploykit.h"
 CORE = _ROOT / "core" / "deploykit.c"
+STATES = (INCLUDE / "states.h", _ROOT / "core" / "states.c")
 DRIVER = _ROOT / "core" / "driver.c"
+CHECKS = (CORE, STATES[1])
+"""Sources that run once a call, whatever the model does."""
 THREADS_HEADER = _ROOT / "host" / "threads.h"
 THREADS = _ROOT / "host" / "threads.c"
 CPU_HEADER = _ROOT / "host" / "cpu.h"
@@ -30,6 +35,7 @@ RUNNER = _ROOT / "host" / "runner.c"
 PROFILE = _ROOT / "host" / "profile.c"
 
 WASM_ENTRY = _ROOT / "wasm" / "entry.c"
+WASM_MODULE = _ROOT / "wasm" / "module.c"
 WASM_THREADS = _ROOT / "wasm" / "threads.c"
 WASM_GPU = _ROOT / "wasm" / "gpu.c"
 WASM_LIBC = _ROOT / "wasm" / "libc.c"

@@ -99,7 +99,7 @@ def test_every_intermediate_alone(name: str) -> None:
         imported = deploykit.load(with_outputs(model, [intermediate], own=True))
         program = compile_program(imported, variant, Observer(), {})
         assert program is not None
-        assert len(program.outputs) == len(model.graph.output) + 1
+        assert len(program.functions[0].outputs) == len(model.graph.output) + 1
 
 
 @pytest.mark.slow

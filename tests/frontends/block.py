@@ -6,18 +6,17 @@ from collections.abc import Mapping
 from operator import add, mul
 
 import numpy as np
-from tvm import ir, relax, tirx
 
-from deploykit.compiler.model import Dim, DimBounds, ImportedModel, Port
+from deploykit.compiler.model import DimBounds, ImportedModel, Port
 from deploykit.compiler.operators.activations import gelu
 from deploykit.compiler.operators.building.broadcast import elementwise
-from deploykit.compiler.operators.building.context import Context, Shared, Site, emit_function
+from deploykit.compiler.operators.building.context import Context, Site
+from deploykit.compiler.operators.building.model import ModelBuilder, Values
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.matmul import matmul
 from deploykit.compiler.operators.normalization import layer_normalization
 from deploykit.compiler.operators.softmax import softmax
-from deploykit.structure import Structure
 
 Weights = Mapping[str, np.ndarray]
 
@@ -26,36 +25,14 @@ UNBOUNDED: DimBounds = {"batch": (1, None), "seq": (1, None)}
 
 def load_block(weights: Weights, heads: int, dims: DimBounds = UNBOUNDED) -> ImportedModel:
     """`x`, `[batch, seq, width]`, to `y` of that shape."""
-    shared = Shared()
-    sizes = {name: _size(shared, name, bound) for name, bound in dims.items()}
-    shape = (*(size.var if isinstance(size, Dim) else size for size in sizes.values()), weights["q"].shape[0])
-    var = relax.Var(shared.unique("x"), relax.TensorType(shape, "float32"))
-    ctx = Context(shared, relax.BlockBuilder())
-    block, x = Block(ctx, weights, heads), Value("float32", shape, var=var)
-    main = emit_function(ctx.builder, "main", [var], lambda: [ctx.tensor(block(x))])
-    return ImportedModel(
-        name="block",
-        module=ir.IRModule({**dict(shared.library.get().functions), ir.GlobalVar("main"): main}),
-        inputs=(Port("x", "float32", shape),),
-        outputs=(Port("y", "float32", shape),),
-        dims=tuple(size for size in sizes.values() if isinstance(size, Dim)),
-        data_dims=tuple(shared.data_dims),
-        requirements=tuple(shared.requirements),
-        notes=(),
-        inputs_as=(Structure("x", "tensor"),),
-        outputs_as=(Structure("y", "tensor"),),
-        reimport=lambda given: load_block(weights, heads, {**dims, **given}),
-        files=(),
-    )
+    builder = ModelBuilder("block")
+    sizes = [bound if isinstance(bound, int) else builder.dim(name, *bound) for name, bound in dims.items()]
 
+    def body(ctx: Context, given: Values, _states: Values) -> tuple[Values, Values]:
+        return {"y": Block(ctx, weights, heads)(given["x"])}, {}
 
-def _size(shared: Shared, name: str, bound: int | tuple[int, int | None]) -> Dim | int:
-    if isinstance(bound, int):
-        return bound
-    dim = Dim(name, tirx.Var(shared.unique(name), "int64"), *bound)
-    shared.variables.add(dim.var)
-    shared.facts.bind(dim.var, *bound)
-    return dim
+    builder.function("main", [Port("x", "float32", (*sizes, weights["q"].shape[0]))], body)
+    return builder.model()
 
 
 class Block:

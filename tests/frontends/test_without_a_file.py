@@ -15,7 +15,7 @@ from deploykit.compiler.model import DimBounds, ImportedModel
 from deploykit.compiler.pipeline import Observer, compile_program
 from deploykit.frontends.onnx import load_onnx
 from deploykit.targets.base import find_target
-from tests.frontends.block import Weights, load_block
+from tests.frontends.block import UNBOUNDED, Weights, load_block
 from tests.frontends.onnx.harness import numbers, parse
 
 WIDTH, HIDDEN, HEADS = 24, 40, 3
@@ -74,7 +74,7 @@ def test_programs_are_those_of_onnx(
     target: str, dims: DimBounds, weights: Weights, model: onnx.ModelProto, tmp_path: Path
 ) -> None:
     """Down to every name, as values are called alike in both."""
-    ours = compiled(load_block(weights, HEADS).with_dims(dims), target, tmp_path / "operators")
+    ours = compiled(load_block(weights, HEADS, {**UNBOUNDED, **dims}), target, tmp_path / "operators")
     theirs = compiled(load_onnx(model, dims, "block"), target, tmp_path / "onnx")
     assert list(ours) == list(theirs) == ["import", "1_graph", "2_kernels", "3_program"]
     for stage, text in ours.items():

@@ -18,6 +18,7 @@ from deploykit.compiler.program.ir import (
     ArenaStorage,
     Constant,
     ConstantStorage,
+    Function,
     InputStorage,
     Launch,
     OutputStorage,
@@ -31,7 +32,8 @@ from deploykit.dtypes import logical_dtype
 
 
 class Draft:
-    """A program in the making. Tensors are named by index, as in `Program`; nothing in the arena is reused."""
+    """A program of one function in the making. Tensors are named by index, as in `Function`; the arena's slots are
+    never reused."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -77,17 +79,16 @@ class Draft:
         return len(self.kernels) - 1
 
     def program(self, *steps: Step) -> Program:
-        return Program(
-            name=self.name,
+        function = Function(
+            name="main",
             dims=tuple(self.dims),
             inputs=tuple(self.inputs),
             outputs=tuple(self.outputs),
             tensors=tuple(self.tensors),
-            constants=tuple(self.constants),
-            kernels=tuple(self.kernels),
             steps=steps,
             arena=Arena(tuple(self.slots), self.arena_size),
         )
+        return Program(self.name, (function,), tuple(self.constants), tuple(self.kernels))
 
     def _tensor(self, name: str, dtype: str, shape: Sequence[IntExpr], storage: Storage) -> int:
         self.tensors.append(Tensor(name, str(logical_dtype(dtype).storage), tuple(shape), storage))

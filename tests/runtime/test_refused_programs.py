@@ -43,5 +43,5 @@ def test_data_dims_are_set_before_they_are_read() -> None:
         draft.input("count", "int64", ())
         draft.output("y", "float32", (n,))
         draft.input("flag", "bool", ())
-        with pytest.raises(ValueError, match="program 'early' reads 'n' before any step sets it"):
+        with pytest.raises(ValueError, match="function 'main' reads 'n' before any step sets it"):
             emit_host(draft.program(*steps), "0")

@@ -7,7 +7,7 @@ stored once, and an arena that is large enough for each, but for those on a GPU,
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,8 +15,7 @@ from tvm import tirx
 
 from deploykit.compiler.dims import simplify
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.model import Dim
-from deploykit.compiler.program.ir import Arena, Constant, ConstantStorage, Program, Tensor
+from deploykit.compiler.program.ir import Arena, Constant, ConstantStorage, Function, Program, Tensor
 from deploykit.compiler.tir.rewriting import substitute
 
 
@@ -32,23 +31,37 @@ def with_alternatives(program: Program, others: Sequence[Program]) -> Program:
         for constant in part.constants:
             constants.setdefault(_identity(constant), constant)
     placed = dict(zip(constants, _placed(constants.values(), program.alignment), strict=True))
-    size: IntExpr = program.arena.size
-    for other in others:
-        values = {own.var: dim.var for own, dim in zip(other.dims, program.dims, strict=True)}
-        size = simplify(tirx.max(_expr(size), substitute(_expr(other.arena.size), values)))
     parts = [_with_constants(part, placed) for part in (program, *others)]
-    first, *rest = (replace(part, arena=Arena(part.arena.slots, size)) for part in parts)
+    functions = zip(*(_with_arena_of_all(group) for group in _groups(parts)), strict=True)
+    first, *rest = (replace(part, functions=own) for part, own in zip(parts, functions, strict=True))
     return _noted(first, rest)
+
+
+def _groups(programs: Sequence[Program]) -> Iterator[tuple[Function, ...]]:
+    """The same function in each of the programs, for every function."""
+    return zip(*(part.functions for part in programs), strict=True)
+
+
+def _with_arena_of_all(functions: Sequence[Function]) -> list[Function]:
+    """Functions with the same dims, each with as much memory as any of them needs."""
+    first, *others = functions
+    size: IntExpr = first.arena.size
+    for other in others:
+        values = {own.var: dim.var for own, dim in zip(other.dims, first.dims, strict=True)}
+        size = simplify(tirx.max(_expr(size), substitute(_expr(other.arena.size), values)))
+    return [replace(function, arena=Arena(function.arena.slots, size)) for function in functions]
 
 
 def _with_dims_of_all(programs: Sequence[Program]) -> list[Program]:
     """The dims of inputs come first everywhere; which sizes depend on data alone is found for each CPU anew."""
-    every = {dim.name: dim for part in programs for dim in part.dims}
 
-    def dims(part: Program) -> tuple[Dim, ...]:
-        return tuple((every | {dim.name: dim for dim in part.dims}).values())
+    def extended(group: Sequence[Function]) -> list[Function]:
+        every = {dim.name: dim for function in group for dim in function.dims}
+        own = [(every | {dim.name: dim for dim in function.dims}).values() for function in group]
+        return [replace(function, dims=tuple(dims)) for function, dims in zip(group, own, strict=True)]
 
-    return [replace(part, dims=dims(part)) for part in programs]
+    functions = zip(*map(extended, _groups(programs)), strict=True)
+    return [replace(part, functions=own) for part, own in zip(programs, functions, strict=True)]
 
 
 def _beside(program: Program, gpu: Program) -> Program:
@@ -97,7 +110,8 @@ def _with_constants(
         return replace(old, storage=ConstantStorage(moved[old.storage.index]))
 
     constants = tuple(placed[identity] for identity in identities)
-    return replace(part, tensors=tuple(map(tensor, part.tensors)), constants=constants)
+    functions = (replace(function, tensors=tuple(map(tensor, function.tensors))) for function in part.functions)
+    return replace(part, functions=tuple(functions), constants=constants)
 
 
 def _expr(size: IntExpr) -> tirx.Expr:

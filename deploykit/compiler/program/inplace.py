@@ -11,17 +11,21 @@ A launch may write its result over an input when
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import tvm_ffi
 
+from deploykit.compiler.dims import free_vars
 from deploykit.compiler.program.ir import Copy, If, Launch, Loop, Step
-from deploykit.compiler.program.steps import number_steps, reads_and_writes
+from deploykit.compiler.program.steps import can_fail, number_steps, reads_and_writes
 
 if TYPE_CHECKING:
+    from tvm import tirx
+
     from deploykit.compiler.program.trace import Trace
 
 
@@ -34,8 +38,9 @@ class InPlace(enum.Enum):
     ALWAYS = "always"
 
 
-def alias_in_place(trace: Trace, outputs: Mapping[int, int]) -> dict[int, int]:
-    """Buffer -> the buffer whose memory it takes over. Only top-level launches are considered."""
+def alias_in_place(trace: Trace, taken: AbstractSet[int]) -> dict[int, int]:
+    """Buffer -> the buffer whose memory it takes over. Only top-level launches are considered. Buffers that are `taken`
+    have a place already."""
     last_use: dict[int, int] = {}
     top: dict[int, int] = {}
     for numbered in number_steps(trace.steps):
@@ -49,14 +54,37 @@ def alias_in_place(trace: Trace, outputs: Mapping[int, int]) -> dict[int, int]:
             continue
         inputs, written = reads_and_writes(step)
         target = trace.tensors[written[0]].buffer
-        for position in () if target in outputs else _candidates(trace, step):
+        for position in () if target in taken else _candidates(trace, step):
             source = trace.tensors[inputs[position]].buffer
             alone = sum(trace.tensors[t].buffer == source for t in inputs) == 1
-            free = trace.buffers[source].source[0] == "memory" and source not in outputs
+            free = trace.buffers[source].source[0] == "memory" and source not in taken
             if alone and free and last_use[source] == top[id(step)]:
                 alias[target] = source
                 break
     return alias
+
+
+def may_replace(trace: Trace, target: int, source: tuple[str, int | None], data_dims: AbstractSet[tirx.Var]) -> bool:
+    """Whether the buffer `target` can be computed into the memory of the buffer with that source: what writes it first
+    is a top-level step behind which no step fails, and reads the other no longer, but for a launch that may write its
+    result over it. There may be no room for a tensor whose size depends on `data_dims`."""
+    reads, writes = [], []
+    failing = -1
+    for numbered in number_steps(trace.steps):
+        read, written = reads_and_writes(numbered.step)
+        sources = {trace.buffers[trace.tensors[t].buffer].source for t in (*read, *written)}
+        reads += [numbered.number] if source in sources else []
+        writes += [numbered] if any(trace.tensors[t].buffer == target for t in written) else []
+        grows = any(v in data_dims for t in written for n in trace.tensors[t].shape for v in free_vars(n))
+        failing = max(failing, numbered.number if grows or can_fail(numbered.step) else -1)
+    if not writes or writes[0].depth or failing >= writes[0].number:
+        return False
+    step, last = writes[0].step, max(reads, default=-1)
+    if last != writes[0].number:
+        return last < writes[0].number
+    inputs = reads_and_writes(step)[0]
+    at = [i for i, t in enumerate(inputs) if trace.buffers[trace.tensors[t].buffer].source == source]
+    return isinstance(step, Launch) and len(at) == 1 and at[0] in _candidates(trace, step)
 
 
 def always_in_place(trace: Trace) -> None:
@@ -89,7 +117,7 @@ def _candidates(trace: Trace, step: Launch) -> list[int]:
     """Positions of the inputs that the kernel may overwrite and that have the size of the result."""
     inputs, written = reads_and_writes(step)
     needed = trace.buffers[trace.tensors[written[0]].buffer].elements
-    found = {i: trace.buffers[trace.tensors[inputs[i]].buffer].elements for i in trace.in_place[step.kernel]}
+    found = {i: trace.buffers[trace.tensors[inputs[i]].buffer].elements for i in trace.pool.in_place[step.kernel]}
     return [position for position, elements in found.items() if _same(elements, needed)]
 
 

@@ -1,12 +1,14 @@
 """`Program`: the hinge between the compiler and what ships.
 
-A program is a list of destination-passing steps over tensors whose shapes are integer expressions over
-symbolic dims. It knows nothing of TVM's runtime and nothing of a target: the emitters turn it into C host code
-plus kernels. Integer expressions are `tvm.ir.Expr` of dtype int64 (plain `int` where static).
+A program holds functions, which share its kernels, constants and states. A function is a list of destination-passing
+steps over tensors whose shapes are integer expressions over symbolic dims. It knows nothing of TVM's runtime and
+nothing of a target: the emitters turn it into C host code plus kernels. Integer expressions are `tvm.ir.Expr` of dtype
+int64 (plain `int` where static).
 
 Two kinds of integer variable occur in expressions:
 
-* `Dim`: bound from the shapes of the inputs when a run starts; has bounds; known to the caller.
+* `Dim`: bound from the shapes of the inputs when a run starts, or for a size of states chosen by the caller; has
+  bounds; known to the caller.
 * data dims: bound on the way by a `BindDim` step from the contents of an integer tensor (`NonZero`, a `Reshape`
   whose target shape is computed, ...). The arena cannot depend on them, so every arena tensor also has a
   `capacity`, an expression over `Dim`s only, that bounds its size.
@@ -34,14 +36,14 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class InputStorage:
-    """The caller's memory, `index` into `Program.inputs`."""
+    """The caller's memory, `index` into `Function.inputs`."""
 
     index: int
 
 
 @dataclass(frozen=True)
 class OutputStorage:
-    """The caller's memory, `index` into `Program.outputs`."""
+    """The caller's memory, `index` into `Function.outputs`."""
 
     index: int
 
@@ -54,14 +56,21 @@ class ConstantStorage:
 
 
 @dataclass(frozen=True)
+class StateStorage:
+    """Memory of the caller's that keeps its contents between runs, `index` into `Program.states`."""
+
+    index: int
+
+
+@dataclass(frozen=True)
 class ArenaStorage:
-    """Memory of the arena. `slot` is an index into `Program.arena.slots`; tensors that share a slot alias
+    """Memory of the arena. `slot` is an index into `Function.arena.slots`; tensors that share a slot alias
     (views, in-place results)."""
 
     slot: int
 
 
-Storage: TypeAlias = InputStorage | OutputStorage | ConstantStorage | ArenaStorage
+Storage: TypeAlias = InputStorage | OutputStorage | ConstantStorage | StateStorage | ArenaStorage
 
 
 @dataclass(frozen=True)
@@ -157,7 +166,7 @@ class Reserve:
 
 @dataclass(frozen=True)
 class Launch:
-    """Call `kernel` (index into `Program.kernels`) with tensors (indices into `Program.tensors`: inputs, then
+    """Call `kernel` (index into `Program.kernels`) with tensors (indices into `Function.tensors`: inputs, then
     outputs, then workspaces) and integer scalars."""
 
     kernel: int
@@ -224,20 +233,60 @@ class Loop:
     count: tirx.Var
 
 
-Step: TypeAlias = BindDim | SetDim | Check | CheckIndices | Reserve | Launch | Copy | CopySlice | Transfer | If | Loop
+@dataclass(frozen=True)
+class Call:
+    """Run the function of that name on the host, with tensors as its inputs, outputs and arena, and values of its dims,
+    each in its order."""
+
+    function: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    arena: int
+    dims: tuple[IntExpr, ...]
+
+
+Step: TypeAlias = (
+    BindDim | SetDim | Check | CheckIndices | Reserve | Launch | Copy | CopySlice | Transfer | If | Loop | Call
+)
 
 
 @dataclass(frozen=True)
-class Program:
+class Function:
+    """What a caller runs. Several functions of a program are told apart by their names; of one that has a single
+    function nobody needs the name."""
+
     name: str
     dims: tuple[Dim, ...]
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     tensors: tuple[Tensor, ...]
-    constants: tuple[Constant, ...]
-    kernels: tuple[Kernel, ...]
     steps: tuple[Step, ...]
     arena: Arena
+    inputs_as: tuple[Structure, ...] = ()
+    """What the inputs are to the user; empty: each is a tensor."""
+    outputs_as: tuple[Structure, ...] = ()
+    states: bool = False
+    """Whether it works on the program's states, whose dims are then dims of it."""
+
+
+@dataclass(frozen=True)
+class States:
+    """Tensors that keep their contents between runs: `tensors[i]` at `offsets[i]` of `size` bytes, expressions over
+    `dims`, which the caller chooses when the memory is made."""
+
+    dims: tuple[Dim, ...] = ()
+    tensors: tuple[Port, ...] = ()
+    offsets: tuple[IntExpr, ...] = ()
+    size: IntExpr = 0
+
+
+@dataclass(frozen=True)
+class Program:
+    name: str
+    functions: tuple[Function, ...]
+    constants: tuple[Constant, ...]
+    kernels: tuple[Kernel, ...]
+    states: States = field(default=States())
     notes: tuple[str, ...] = field(default=())
     """Things a user should be told: fallbacks taken and why."""
     cpu: str = ""
@@ -249,6 +298,3 @@ class Program:
     for a GPU, with an arena of its own."""
     gpu: Gpu | None = None
     """What runs those of its kernels that it can, where there is one."""
-    inputs_as: tuple[Structure, ...] = ()
-    """What the inputs are to the user; empty: each is a tensor."""
-    outputs_as: tuple[Structure, ...] = ()

@@ -9,11 +9,13 @@ from deploykit.compiler.model import Port
 from deploykit.compiler.program.ir import (
     ArenaStorage,
     BindDim,
+    Call,
     Check,
     CheckIndices,
     ConstantStorage,
     Copy,
     CopySlice,
+    Function,
     If,
     InputStorage,
     Launch,
@@ -22,6 +24,7 @@ from deploykit.compiler.program.ir import (
     Program,
     Reserve,
     SetDim,
+    StateStorage,
     Step,
     Tensor,
     Transfer,
@@ -31,12 +34,21 @@ from deploykit.compiler.program.ir import (
 def listing(program: Program) -> str:
     """The whole program, a line a fact."""
     lines = [f"program {program.name}", ""]
-    lines += [f"dim    {d.name} in {d.minimum}..{'' if d.maximum is None else d.maximum}" for d in program.dims]
-    lines += [f"input  {_port(p)}" for p in program.inputs]
-    lines += [f"output {_port(p)}" for p in program.outputs]
-    lines += ["", f"arena  {to_text(program.arena.size)} bytes", ""]
-    lines += _block(program, program.steps, 0)
+    for port, offset in zip(program.states.tensors, program.states.offsets, strict=True):
+        lines.append(f"state  {_port(port)} @ state+{to_text(offset)}")
+    lines += [f"states {to_text(program.states.size)} bytes"] if program.states.tensors else []
+    for function in program.functions:
+        lines += ["", f"function {function.name}", ""] if len(program.functions) > 1 else []
+        lines += _function(program, function)
     return "\n".join(lines) + "\n"
+
+
+def _function(program: Program, function: Function) -> list[str]:
+    lines = [f"dim    {d.name} in {d.minimum}..{'' if d.maximum is None else d.maximum}" for d in function.dims]
+    lines += [f"input  {_port(p)}" for p in function.inputs]
+    lines += [f"output {_port(p)}" for p in function.outputs]
+    lines += ["", f"arena  {to_text(function.arena.size)} bytes", ""]
+    return lines + _Lister(program, function).block(function.steps, 0)
 
 
 def shape_text(shape: Sequence[object]) -> str:
@@ -48,58 +60,78 @@ def _port(port: Port) -> str:
     return f"{port.name}: {port.dtype}{shape_text(port.shape)}"
 
 
-def _place(program: Program, tensor: Tensor) -> str:
-    storage = tensor.storage
-    if isinstance(storage, ArenaStorage):
-        return f"arena[{storage.slot}]"
-    if isinstance(storage, ConstantStorage):
-        return f"weights+{program.constants[storage.index].offset}"
-    if isinstance(storage, InputStorage):
-        return f"input {program.inputs[storage.index].name}"
-    assert isinstance(storage, OutputStorage)
-    return f"output {program.outputs[storage.index].name}"
+class _Lister:
+    """The steps of a function as lines."""
 
+    def __init__(self, program: Program, function: Function) -> None:
+        self.program = program
+        self.function = function
+        self.tensors = function.tensors
 
-def _tensor(program: Program, index: int) -> str:
-    tensor = program.tensors[index]
-    return f"{tensor.name}: {tensor.dtype}{shape_text(tensor.shape)} @ {_place(program, tensor)}"
+    def place(self, tensor: Tensor) -> str:
+        match tensor.storage:
+            case ArenaStorage(slot):
+                return f"arena[{slot}]"
+            case ConstantStorage(index):
+                return f"weights+{self.program.constants[index].offset}"
+            case StateStorage(index):
+                return f"state {self.program.states.tensors[index].name}"
+            case InputStorage(index):
+                return f"input {self.function.inputs[index].name}"
+            case OutputStorage(index):
+                return f"output {self.function.outputs[index].name}"
 
+    def tensor(self, index: int) -> str:
+        tensor = self.tensors[index]
+        return f"{tensor.name}: {tensor.dtype}{shape_text(tensor.shape)} @ {self.place(tensor)}"
 
-def _block(program: Program, steps: Sequence[Step], depth: int) -> list[str]:
-    lines: list[str] = []
-    for step in steps:
-        lines += [f"{'    ' * depth}{line}" for line in _step(program, step)]
-    return lines
+    def block(self, steps: Sequence[Step], depth: int) -> list[str]:
+        lines: list[str] = []
+        for step in steps:
+            lines += [f"{'    ' * depth}{line}" for line in self.step(step)]
+        return lines
 
+    def step(self, step: Step) -> list[str]:
+        match step:
+            case If():
+                then, otherwise = self.block(step.then, 1), self.block(step.otherwise, 1)
+                return [f"if {self.tensors[step.condition].name}", *then, "else", *otherwise]
+            case Loop():
+                trips = "" if step.trips is None else f" in 0..{to_text(step.trips)}"
+                test = "" if step.condition is None else f" while {self.tensors[step.condition].name}"
+                return [f"loop {step.index.name}{trips}{test}", *self.block(step.body, 1)]
+            case _:
+                return [self.line(step)]
 
-def _step(program: Program, step: Step) -> list[str]:
-    if isinstance(step, Launch):
-        written = len(step.tensors) - step.outputs - step.workspaces
-        names = [program.tensors[t].name for t in step.tensors[:written]]
-        call = f"{program.kernels[step.kernel].name}({', '.join([*names, *(to_text(s) for s in step.scalars)])})"
-        return [f"{_tensor(program, step.tensors[written])} = {call}"]
-    if isinstance(step, Copy):
-        return [f"{_tensor(program, step.target)} = copy {program.tensors[step.source].name}"]
-    if isinstance(step, CopySlice):
-        return [f"{program.tensors[step.target].name}[{to_text(step.row)}] = {program.tensors[step.source].name}"]
-    if isinstance(step, Transfer):
-        moved = ", ".join(program.tensors[t].name for t in step.tensors)
-        return [f"{'upload' if step.to_gpu else 'download'} {moved}"]
-    if isinstance(step, BindDim):
-        return [f"bind {step.var.name} = {program.tensors[step.tensor].name}[{step.index}]"]
-    if isinstance(step, SetDim):
-        return [f"set {step.var.name} = {to_text(step.value)}"]
-    if isinstance(step, Check):
-        return [f"check {to_text(step.condition)}"]
-    if isinstance(step, CheckIndices):
-        bounds = ", ".join(f"{to_text(low)}..{to_text(high)}" for low, high in step.bounds)
-        return [f"check {program.tensors[step.tensor].name} in {bounds}"]
-    if isinstance(step, Reserve):
-        return [f"reserve {to_text(step.bytes_needed)} bytes for {step.what}"]
-    if isinstance(step, If):
-        then, otherwise = _block(program, step.then, 1), _block(program, step.otherwise, 1)
-        return [f"if {program.tensors[step.condition].name}", *then, "else", *otherwise]
-    assert isinstance(step, Loop)
-    trips = "" if step.trips is None else f" in 0..{to_text(step.trips)}"
-    test = "" if step.condition is None else f" while {program.tensors[step.condition].name}"
-    return [f"loop {step.index.name}{trips}{test}", *_block(program, step.body, 1)]
+    def line(self, step: Step) -> str:
+        """A step that holds no others."""
+        names = [tensor.name for tensor in self.tensors]
+        match step:
+            case Launch():
+                written = len(step.tensors) - step.outputs - step.workspaces
+                arguments = [*(names[t] for t in step.tensors[:written]), *(to_text(s) for s in step.scalars)]
+                call = f"{self.program.kernels[step.kernel].name}({', '.join(arguments)})"
+                return f"{self.tensor(step.tensors[written])} = {call}"
+            case Copy():
+                return f"{self.tensor(step.target)} = copy {names[step.source]}"
+            case CopySlice():
+                return f"{names[step.target]}[{to_text(step.row)}] = {names[step.source]}"
+            case Transfer():
+                moved = ", ".join(names[t] for t in step.tensors)
+                return f"{'upload' if step.to_gpu else 'download'} {moved}"
+            case BindDim():
+                return f"bind {step.var.name} = {names[step.tensor]}[{step.index}]"
+            case SetDim():
+                return f"set {step.var.name} = {to_text(step.value)}"
+            case Check():
+                return f"check {to_text(step.condition)}"
+            case CheckIndices():
+                bounds = ", ".join(f"{to_text(low)}..{to_text(high)}" for low, high in step.bounds)
+                return f"check {names[step.tensor]} in {bounds}"
+            case Reserve():
+                return f"reserve {to_text(step.bytes_needed)} bytes for {step.what}"
+            case Call():
+                results = ", ".join(map(self.tensor, step.outputs))
+                return f"{results} = {step.function}({', '.join(names[t] for t in step.inputs)})"
+            case If() | Loop():
+                raise ValueError("it holds other steps")

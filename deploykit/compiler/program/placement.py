@@ -1,7 +1,8 @@
 """Where every buffer of a trace lives: the caller's memory, the weights, or the arena.
 
 * A result that stands on memory of its own is computed straight into the caller's output; one that stands on an
-  input, a constant or another output's memory is copied at the end.
+  input, a state, a constant or another output's memory is copied at the end.
+* The new value of a state replaces the old one behind every step that can fail (`_assign_states`).
 * A buffer lives from the first step that touches it to the last; one that is touched inside a loop and also outside
   lives through the whole loop.
 * A buffer whose size depends on data dims is planned with an upper bound over the model's dims. Where there is none
@@ -21,17 +22,17 @@ from deploykit.compiler.dims import free_vars, simplify, symbolic_upper_bound
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.model import Dim, DimBounds, ImportedModel
 from deploykit.compiler.program.arena import SlotRequest, plan
-from deploykit.compiler.program.inplace import InPlace, alias_in_place, always_in_place
+from deploykit.compiler.program.inplace import InPlace, alias_in_place, always_in_place, may_replace
 from deploykit.compiler.program.ir import (
     ALIGNMENT,
     ArenaStorage,
-    Constant,
     ConstantStorage,
     Copy,
+    Function,
     InputStorage,
     OutputStorage,
-    Program,
     Reserve,
+    StateStorage,
     Step,
     Storage,
     Tensor,
@@ -41,7 +42,6 @@ from deploykit.compiler.program.residence import with_transfers
 from deploykit.compiler.program.rewrite import with_reservations
 from deploykit.compiler.program.steps import number_steps, reads_and_writes
 from deploykit.compiler.program.trace import Trace
-from deploykit.errors import UsageError
 from deploykit.structure import Structure
 
 CAPACITY = "capacity_"
@@ -54,12 +54,14 @@ def place(
     capacities: DimBounds,
     alignment: int = ALIGNMENT,
     in_place: InPlace = InPlace.WHERE_FREE,
-) -> Program:
-    """Give every buffer its place and the program its arena. `capacities` pins or bounds capacity dims by name;
+) -> Function:
+    """Give every buffer its place and the function its arena. `capacities` pins or bounds capacity dims by name;
     `alignment`: bytes, of where a buffer begins; `in_place`: which results take over their operand's memory."""
+    signature, kernels = trace.signature, trace.pool.kernels
     outputs = _assign_outputs(trace)
     trace.steps.extend(trace.last)
-    alias = alias_in_place(trace, outputs) if in_place is InPlace.WHERE_FREE else {}
+    updated = _assign_states(model, trace, outputs, in_place)
+    alias = alias_in_place(trace, outputs.keys() | updated.keys()) if in_place is InPlace.WHERE_FREE else {}
     if in_place is InPlace.ALWAYS:
         always_in_place(trace)
     lifetimes = _lifetimes(trace, alias)
@@ -73,8 +75,12 @@ def place(
             storages[index] = InputStorage(position or 0)
         elif kind == "constant":
             storages[index] = ConstantStorage(position or 0)
+        elif kind == "state":
+            storages[index] = StateStorage(position or 0)
         elif index in outputs:
             storages[index] = OutputStorage(outputs[index])
+        elif index in updated:
+            storages[index] = StateStorage(updated[index])
         elif index not in alias and index in lifetimes:
             first, last = lifetimes[index]
             size = sizes.capacity(index, trace)
@@ -84,27 +90,25 @@ def place(
         root = _root(alias, index)
         if root in storages:
             storages[index] = storages[root]
-    dims = (*model.dims, *sizes.dims)
+    states = bool(signature.states or signature.updated)
+    dims = (*signature.dims, *(model.state_dims if states else ()), *sizes.dims)
     tensors = tuple(Tensor(t.name, t.dtype, t.shape, storages.get(t.buffer, ArenaStorage(0))) for t in trace.tensors)
     steps = _with_reservations(trace, outputs, sizes, bounds)
-    if any(kernel.gpu for kernel in trace.kernels):
-        steps = with_transfers(steps, tensors, trace.kernels)
+    if any(kernel.gpu for kernel in kernels):
+        steps = with_transfers(steps, tensors, kernels)
     numbering = _renumbering(trace.steps, steps)
     moved = [replace(r, first=numbering[r.first], last=numbering[r.last]) for r in requests]
-    return Program(
-        name=model.name,
+    return Function(
+        name=signature.name,
         dims=dims,
-        inputs=model.inputs,
-        outputs=model.outputs,
+        inputs=signature.inputs,
+        outputs=signature.outputs,
         tensors=tensors,
-        constants=_constants(trace),
-        kernels=tuple(trace.kernels),
         steps=tuple(steps),
         arena=plan(moved, dims, alignment),
-        alignment=alignment,
-        notes=model.notes,
-        inputs_as=_unless_plain(model.inputs_as),
-        outputs_as=_unless_plain(model.outputs_as),
+        inputs_as=_unless_plain(signature.inputs_as),
+        outputs_as=_unless_plain(signature.outputs_as),
+        states=states,
     )
 
 
@@ -112,19 +116,10 @@ def _unless_plain(structures: tuple[Structure, ...]) -> tuple[Structure, ...]:
     return () if all(structure.kind == "tensor" for structure in structures) else structures
 
 
-def require_capacities(program: Program, names: Iterable[str]) -> None:
-    """Raises `UsageError` for a name that is no capacity of the program."""
-    own = [dim.name for dim in program.dims if dim.capacity_of is not None]
-    unknown = sorted(set(names) - set(own))
-    if unknown:
-        known = ", ".join(own) or "none"
-        raise UsageError(f"the model has no dim named {', '.join(unknown)}; its capacity dims are: {known}")
-
-
 def _assign_outputs(trace: Trace) -> dict[int, int]:
     """Buffer -> output it is computed into; appends the copies of all other results to the trace."""
     assigned: dict[int, int] = {}
-    for position, tensor in enumerate(list(trace.results)):
+    for position, tensor in enumerate(trace.results[: len(trace.signature.outputs)]):
         draft = trace.tensors[tensor]
         if trace.buffers[draft.buffer].source[0] == "memory" and draft.buffer not in assigned:
             assigned[draft.buffer] = position
@@ -136,6 +131,55 @@ def _assign_outputs(trace: Trace) -> dict[int, int]:
         trace.steps.append(Copy(len(trace.tensors) - 1, tensor))
         trace.results[position] = len(trace.tensors) - 1
     return assigned
+
+
+def _assign_states(model: ImportedModel, trace: Trace, outputs: Mapping[int, int], in_place: InPlace) -> dict[int, int]:
+    """Buffer -> state it is computed into; appends the copies of all other new values to the trace.
+
+    A state changes behind every step that can fail: what asks for more memory runs again. So a new value is computed
+    into its state when no step that can fail comes behind, and nothing reads the old value after that but perhaps the
+    kernel itself, which may overwrite it; else it is copied at the end."""
+    states = [port.name for port in model.states]
+    count = len(trace.signature.outputs)
+    news = dict(zip(map(states.index, trace.signature.updated), trace.results[count:], strict=True))
+    buffers = {state: trace.tensors[tensor].buffer for state, tensor in news.items()}
+    kept = {trace.buffers[buffer].source for buffer in buffers.values()}
+    data = {dim.var for dim in model.data_dims}
+    assigned: dict[int, int] = {}
+    copied = []
+    for state, tensor in news.items():
+        buffer = buffers[state]
+        taken = buffer in outputs or buffer in assigned or ("state", state) in kept
+        if (
+            taken
+            or trace.buffers[buffer].source[0] != "memory"
+            or in_place is not InPlace.WHERE_FREE
+            or not may_replace(trace, buffer, ("state", state), data)
+        ):
+            copied.append((state, tensor))
+        else:
+            assigned[buffer] = state
+    held = [_held(trace, tensor, news) for _, tensor in copied]
+    for (state, _), source in zip(copied, held, strict=True):
+        own = next((i for i, b in enumerate(trace.buffers) if b.source == ("state", state)), len(trace.buffers))
+        if own == len(trace.buffers):
+            trace.buffers.append(replace(trace.buffers[buffers[state]], source=("state", state)))
+        target = replace(trace.tensors[source], name=f"{states[state]}_next", buffer=own)
+        trace.tensors.append(target)
+        trace.steps.append(Copy(len(trace.tensors) - 1, source))
+    return assigned
+
+
+def _held(trace: Trace, tensor: int, states: Iterable[int]) -> int:
+    """The tensor, or a copy where it is the old value of a state that gets a new one."""
+    draft = trace.tensors[tensor]
+    kind, state = trace.buffers[draft.buffer].source
+    if kind != "state" or state not in tuple(states):
+        return tensor
+    trace.buffers.append(replace(trace.buffers[draft.buffer], name=f"{draft.name}_old", source=("memory", None)))
+    trace.tensors.append(replace(draft, name=f"{draft.name}_old", buffer=len(trace.buffers) - 1))
+    trace.steps.append(Copy(len(trace.tensors) - 1, tensor))
+    return len(trace.tensors) - 1
 
 
 def _root(alias: Mapping[int, int], buffer: int) -> int:
@@ -225,12 +269,3 @@ def _renumbering(old: Sequence[Step], new: Sequence[Step]) -> dict[int, int]:
     """Numbers of the old steps among the new ones, which only have reservations and transfers added."""
     kept = [n.number for n in number_steps(new) if not isinstance(n.step, Reserve | Transfer)]
     return dict(zip((n.number for n in number_steps(old)), kept, strict=True))
-
-
-def _constants(trace: Trace) -> tuple[Constant, ...]:
-    offset = 0
-    result = []
-    for name, data in trace.constants:
-        result.append(Constant(name, data, offset))
-        offset += -(-max(data.nbytes, 1) // ALIGNMENT) * ALIGNMENT
-    return tuple(result)

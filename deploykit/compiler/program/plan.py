@@ -6,24 +6,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from deploykit.artifact.manifest import DimEntry
-from deploykit.artifact.plan import LISTING, PLAN, Plan, SlotEntry, WorkEntry, plan_file
+from deploykit.artifact.plan import LISTING, Plan, SlotEntry, WorkEntry, plan_file
 from deploykit.compiler.dims import free_vars, to_text
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.program.ir import Copy, CopySlice, Launch, Program, Step
+from deploykit.compiler.program.ir import Copy, CopySlice, Function, Launch, Program, Step
 from deploykit.compiler.program.listing import listing, shape_text
 from deploykit.compiler.program.sizes import tensor_bytes
 from deploykit.compiler.program.steps import number_steps
 
 
-def plan_of(program: Program) -> Plan:
-    """The memory plan of `program` as formulas over dims."""
+def plan_of(program: Program, function: Function) -> Plan:
+    """The memory plan of a function as formulas over dims."""
     return Plan(
         name=program.name,
         dims=tuple(
             DimEntry(name=dim.name, minimum=dim.minimum, maximum=dim.maximum, capacity_of=dim.capacity_of)
-            for dim in program.dims
+            for dim in function.dims
         ),
-        steps=tuple(_step_name(program, numbered.step) for numbered in number_steps(program.steps)),
+        steps=tuple(_step_name(program, numbered.step) for numbered in number_steps(function.steps)),
         slots=tuple(
             SlotEntry(
                 name=slot.name,
@@ -32,27 +32,27 @@ def plan_of(program: Program) -> Plan:
                 first=slot.first,
                 last=slot.last,
             )
-            for slot in program.arena.slots
+            for slot in function.arena.slots
         ),
-        arena=to_text(program.arena.size),
-        work=tuple(_work(program)),
+        arena=to_text(function.arena.size),
+        work=tuple(_work(function)),
     )
 
 
-def _work(program: Program) -> Iterator[WorkEntry]:
+def _work(function: Function) -> Iterator[WorkEntry]:
     """An entry for each launch and copy."""
-    dims = {dim.var for dim in program.dims}
+    dims = {dim.var for dim in function.dims}
 
     def text(formula: IntExpr | None) -> str | None:
         return to_text(formula) if formula is not None and dims.issuperset(free_vars(formula)) else None
 
-    for numbered in number_steps(program.steps):
+    for numbered in number_steps(function.steps):
         step = numbered.step
         if isinstance(step, Launch):
-            written = program.tensors[step.tensors[-step.outputs - step.workspaces]]
+            written = function.tensors[step.tensors[-step.outputs - step.workspaces]]
             flops, traffic = step.flops, step.traffic
         elif isinstance(step, Copy | CopySlice):
-            written = program.tensors[step.source]
+            written = function.tensors[step.source]
             flops, traffic = 0, 2 * tensor_bytes(written)
         else:
             continue
@@ -61,14 +61,20 @@ def _work(program: Program) -> Iterator[WorkEntry]:
 
 
 def write_plan(program: Program, folder: Path) -> list[str]:
-    """Write the listing, the memory plan and those of alternatives into an artifact folder; the names of the files.
+    """Write the listing, the memory plan of each function and those of alternatives into an artifact folder; the names
+    of the files.
 
     Raises `OSError` as the file system does.
     """
     (folder / LISTING).write_text(listing(program), encoding="utf-8")
-    plans = {PLAN: program} | {plan_file(other.cpu): other for other in program.alternatives}
-    for name, part in plans.items():
-        (folder / name).write_text(plan_of(part).to_json(), encoding="utf-8")
+    several = len(program.functions) > 1
+    plans = {
+        plan_file(function.name if several else None, None if part is program else part.cpu): plan_of(part, function)
+        for part in (program, *program.alternatives)
+        for function in part.functions
+    }
+    for name, plan in plans.items():
+        (folder / name).write_text(plan.to_json(), encoding="utf-8")
     return [LISTING, *plans]
 
 

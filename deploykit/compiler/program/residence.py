@@ -1,10 +1,10 @@
 """Where tensors are at each step of a program that runs partly on a GPU, and the transfers that this needs.
 
 Every tensor has the same place in the arena of the host and in that of the GPU. A value is on one side, or after a
-transfer on both, until a step writes it again. Inputs begin on the host, constants are on both sides, outputs end on
-the host. Launches go where their kernel runs; copies go where their source is, dims and conditions are read and indices
-checked on the host. Where branches meet, and at both ends of a loop's body, values are on the same sides. What the
-checks at the end of a program read comes to the host together with the outputs.
+transfer on both, until a step writes it again. Inputs begin on the host, constants are on both sides, states begin and
+end on the GPU, outputs end on the host. Launches go where their kernel runs; copies go where their source is, dims and
+conditions are read and indices checked on the host. Where branches meet, and at both ends of a loop's body, values are
+on the same sides. What the checks at the end of a program read comes to the host together with the outputs.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from deploykit.compiler.program.ir import (
     Launch,
     Loop,
     OutputStorage,
+    StateStorage,
     Step,
     Storage,
     Tensor,
@@ -46,11 +47,17 @@ def with_transfers(steps: Sequence[Step], tensors: Sequence[Tensor], kernels: Se
             state[tensor.storage] = frozenset((HOST,))
         elif isinstance(tensor.storage, ConstantStorage):
             state[tensor.storage] = frozenset((HOST, GPU))
+        elif isinstance(tensor.storage, StateStorage):
+            state[tensor.storage] = frozenset((GPU,))
     walker = _Walker(tensors, kernels)
     checks = list(reversed([*takewhile(lambda step: isinstance(step, CheckIndices), reversed(steps))]))
     result = walker.block(steps[: len(steps) - len(checks)], state)
     for check in checks:
         result += walker.fetched(reads_and_writes(check)[0], HOST, state)
+    kept = {t.storage: i for i, t in enumerate(tensors) if isinstance(t.storage, StateStorage)}
+    for place in kept:
+        if GPU not in state[place]:
+            result.append(Transfer((walker.last_written[place],), GPU))
     outputs = {t.storage: i for i, t in enumerate(tensors) if isinstance(t.storage, OutputStorage)}
     last_written = walker.last_written
     late = [last_written.get(s, i) for s, i in outputs.items() if HOST not in state.get(s, frozenset((HOST,)))]

@@ -8,7 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from deploykit.compiler.program.ir import BindDim, CheckIndices, Copy, CopySlice, If, Launch, Loop, Step, Transfer
+from deploykit.compiler.program.ir import (
+    BindDim,
+    Call,
+    Check,
+    CheckIndices,
+    Copy,
+    CopySlice,
+    If,
+    Launch,
+    Loop,
+    Reserve,
+    Step,
+    Transfer,
+)
 
 
 @dataclass(frozen=True)
@@ -39,6 +52,13 @@ def nested(step: Step) -> tuple[tuple[Step, ...], ...]:
     return (step.body,) if isinstance(step, Loop) else ()
 
 
+def can_fail(step: Step) -> bool:
+    """Whether a step itself (not what it holds) may end a run, other than by a device that fails."""
+    if isinstance(step, BindDim):
+        return step.minimum is not None or step.maximum is not None
+    return isinstance(step, Call | Check | CheckIndices | Reserve)
+
+
 def reads_and_writes(step: Step) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Tensors that a step itself (not what it holds) reads, and those that it writes; workspaces are written."""
     if isinstance(step, Launch):
@@ -48,6 +68,8 @@ def reads_and_writes(step: Step) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return (step.source,), (step.target,)
     if isinstance(step, Transfer):
         return step.tensors, ()
+    if isinstance(step, Call):
+        return step.inputs, (*step.outputs, step.arena)
     if isinstance(step, (BindDim, CheckIndices)):
         return (step.tensor,), ()
     if isinstance(step, (If, Loop)) and step.condition is not None:

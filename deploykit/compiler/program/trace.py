@@ -1,8 +1,9 @@
 """Relax calling scheduled kernels -> steps over tensors, memory not yet planned.
 
-The bindings of `main` are walked in order; the functions of branches and loop bodies are walked in place. A tensor
-belongs to a *buffer*: a reshape is another tensor on the same buffer. Each buffer is an input, a constant, or memory
-still to be placed (`deploykit.compiler.program.placement`).
+The bindings of a function are walked in order; the functions of branches and loop bodies are walked in place. A tensor
+belongs to a *buffer*: a reshape is another tensor on the same buffer. Each buffer is an input, a state, a constant, or
+memory still to be placed (`deploykit.compiler.program.placement`). The functions of a model share constants and kernels
+(`Pool`).
 """
 
 from __future__ import annotations
@@ -22,16 +23,31 @@ from deploykit.compiler.lowering.kernel import Kernel
 from deploykit.compiler.lowering.lower import LoweredKernel, LoweredPart, LoweredParts
 from deploykit.compiler.operators.building import control_flow
 from deploykit.compiler.operators.building.index_checks import checked_bounds, is_check, shortened
-from deploykit.compiler.program.ir import BindDim, Check, CheckIndices, Copy, CopySlice, If, Launch, Loop, SetDim, Step
+from deploykit.compiler.program.ir import (
+    BindDim,
+    Call,
+    Check,
+    CheckIndices,
+    Copy,
+    CopySlice,
+    If,
+    Launch,
+    Loop,
+    SetDim,
+    Step,
+)
+from deploykit.errors import UnsupportedModelError
 
 if TYPE_CHECKING:
     from deploykit.compiler.cost import Cost
-    from deploykit.compiler.model import DataDim, ImportedModel, Requirement
+    from deploykit.compiler.model import DataDim, ImportedModel, Requirement, Signature
+    from deploykit.compiler.program.ir import Function
 
 
 @dataclass
 class Buffer:
-    """Memory that tensors stand on. `source` is `("input", i)`, `("constant", i)` or `("memory", None)`."""
+    """Memory that tensors stand on. `source` is `("input", i)`, `("state", i)`, `("constant", i)` or
+    `("memory", None)`."""
 
     name: str
     dtype: str
@@ -47,71 +63,97 @@ class DraftTensor:
     buffer: int
 
 
-@dataclass
-class Trace:
-    """What a walk gives. `results` are tensor indices, one an output of the model; `in_place[k]` the inputs that kernel
-    `k` may write its result over; `last` the steps that come behind all others."""
+Lowered = LoweredKernel | LoweredParts
 
-    tensors: list[DraftTensor] = field(default_factory=list)
-    buffers: list[Buffer] = field(default_factory=list)
+
+@dataclass
+class Pool:
+    """The kernels and constants that the functions of a module use. By the names of PrimFuncs, `lowered` gives them
+    with the raw ABI, `overwritable` the inputs that the result may be written over, and `work` what a call costs;
+    `in_place[k]` are the inputs that kernel `k` may write its result over."""
+
+    module: ir.IRModule
+    lowered: Mapping[str, Lowered]
+    overwritable: Mapping[str, tuple[int, ...]]
+    work: Mapping[str, Cost | None]
     constants: list[tuple[str, np.ndarray]] = field(default_factory=list)
     kernels: list[Kernel] = field(default_factory=list)
     in_place: list[tuple[int, ...]] = field(default_factory=list)
+    _numbers: dict[str, list[int]] = field(default_factory=dict)
+    _stored: dict[int, tuple[object, int]] = field(default_factory=dict)
+
+    def constant(self, expr: Any) -> int:
+        """The number of a constant. Equal ones given by the same Relax node are stored once."""
+        known = self._stored.get(hash(expr.value))
+        if known is not None and known[0].same_as(expr.value):  # type: ignore[attr-defined]
+            return known[1]
+        index = len(self.constants)
+        self.constants.append((f"constant_{index}", array_of(expr)))
+        self._stored[hash(expr.value)] = (expr.value, index)
+        return index
+
+    def kernel(self, name: str) -> tuple[list[int], Lowered]:
+        """The numbers of a PrimFunc's kernels, and how it is lowered."""
+        lowered = self.lowered[name]
+        if name not in self._numbers:
+            made = [lowered] if isinstance(lowered, LoweredKernel) else [part.kernel for part in lowered.parts]
+            first = len(self.kernels)
+            self._numbers[name] = list(range(first, first + len(made)))
+            self.kernels += [each.kernel for each in made]
+            self.in_place += [self.overwritable.get(name, ()) if len(made) == 1 else () for _ in made]
+        return self._numbers[name], lowered
+
+
+@dataclass
+class Trace:
+    """What a walk of the function `signature` gives. `results` are tensor indices, one an output, then one a state that
+    is updated; `last` the steps that come behind all others."""
+
+    signature: Signature
+    pool: Pool
+    tensors: list[DraftTensor] = field(default_factory=list)
+    buffers: list[Buffer] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     last: list[Step] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
 
 
-Lowered = LoweredKernel | LoweredParts
-
 Bound = Any
 """What a Relax variable stands for: a tensor index, or a tuple of them."""
 
 
-def trace(
-    model: ImportedModel,
-    module: ir.IRModule,
-    kernels: Mapping[str, Lowered],
-    in_place: Mapping[str, tuple[int, ...]],
-    work: Mapping[str, Cost | None],
-) -> Trace:
-    """Walk `main`. By the names of PrimFuncs, `kernels` gives them with the raw ABI, `in_place` the inputs that the
-    result may be written over, and `work` what a call costs."""
-    walker = _Walker(model, module, kernels, in_place, work)
-    main = module["main"]
+def trace(model: ImportedModel, signature: Signature, pool: Pool, called: Mapping[str, Function]) -> Trace:
+    """Walk one of the model's functions, after those that it calls."""
+    walker = _Walker(model, Trace(signature, pool), called)
+    gvar = pool.module.get_global_var(signature.name)
+    states = {port.name: (index, port) for index, port in enumerate(model.states)}
+    ports = [(("input", index), port) for index, port in enumerate(signature.inputs)]
+    ports += [(("state", index), port) for index, port in map(states.__getitem__, signature.states)]
     params = [
-        walker.new_tensor(p.name, str(v.ty.dtype), p.shape, ("input", i))
-        for i, (p, v) in enumerate(zip(model.inputs, main.params, strict=True))
+        walker.new_tensor(port.name, str(param.ty.dtype), port.shape, source)
+        for (source, port), param in zip(ports, pool.module[gvar].params, strict=True)
     ]
-    results = walker.function(module.get_global_var("main"), params)
+    results = walker.function(gvar, params)
     walker.steps[:0] = walker.first
     walker.result.results = list(results)
     return walker.result
 
 
 class _Walker:
-    def __init__(
-        self,
-        model: ImportedModel,
-        module: ir.IRModule,
-        kernels: Mapping[str, Lowered],
-        in_place: Mapping[str, tuple[int, ...]],
-        work: Mapping[str, Cost | None],
-    ) -> None:
-        self.inputs = model.inputs
-        self.module = module
-        self.kernels = kernels
-        self.in_place = in_place
-        self.work = work
-        self.result = Trace()
-        self.steps = self.result.steps
+    def __init__(self, model: ImportedModel, result: Trace, called: Mapping[str, Function]) -> None:
+        self.inputs = result.signature.inputs
+        self.pool = result.pool
+        self.module = result.pool.module
+        self.functions = called
+        self.result = result
+        self.steps = result.steps
         self.data_dims: dict[tirx.Var, DataDim] = {d.var: d for d in model.data_dims}
         self.unbound = set(self.data_dims)
         self.pending: list[Requirement] = list(model.requirements)
         self.entered: list[str] = []
         """The functions that the walk is in."""
-        self.lowered: dict[str, tuple[list[int], tirx.PrimFunc, Lowered]] = {}
-        self.constants: dict[int, tuple[object, int]] = {}
+        self.constants: dict[int, int] = {}
+        """Tensors of constants by their numbers."""
         self.first: list[Step] = []
         self.made_by_gpu: set[int] = set()
         """Buffers that shaders write."""
@@ -139,17 +181,12 @@ class _Walker:
         return self.new_tensor(name, str(type_.dtype), list(type_.shape.values))
 
     def constant(self, expr: Any) -> int:
-        """Equal constants given by the same Relax node are stored once."""
-        known = self.constants.get(hash(expr.value))
-        if known is not None and known[0].same_as(expr.value):  # type: ignore[attr-defined]
-            return known[1]
-        array = array_of(expr)
-        index = len(self.result.constants)
-        name = f"constant_{index}"
-        self.result.constants.append((name, array))
-        tensor = self.new_tensor(name, str(expr.ty.dtype), [int(n) for n in array.shape], ("constant", index))
-        self.constants[hash(expr.value)] = (expr.value, tensor)
-        return tensor
+        number = self.pool.constant(expr)
+        if number not in self.constants:
+            name, array = self.pool.constants[number]
+            shape = [int(n) for n in array.shape]
+            self.constants[number] = self.new_tensor(name, str(expr.ty.dtype), shape, ("constant", number))
+        return self.constants[number]
 
     # Functions and bindings
 
@@ -194,6 +231,8 @@ class _Walker:
         return self.constant(expr)
 
     def call(self, call: relax.Call, name: str, env: Mapping[relax.Var, Bound]) -> Bound:
+        if isinstance(call.op, ir.GlobalVar):
+            return self.call_function(call, name, env)
         if call.op.name == "relax.call_tir":
             return self.launch(call, name, env)
         if call.op.name == "relax.reshape":
@@ -201,6 +240,21 @@ class _Walker:
         if call.op.name == "relax.tensor_to_shape":
             return self.value(call.args[0], env)
         raise NotImplementedError(f"{call.op.name} reached the program stage; it needs a legalisation")
+
+    def call_function(self, call: relax.Call, name: str, env: Mapping[relax.Var, Bound]) -> Bound:
+        callee = self.functions[call.op.name_hint]
+        require_callable(callee)
+        inputs = [self.value(argument, env) for argument in call.args]
+        shapes = zip(callee.inputs, (self.result.tensors[t].shape for t in inputs), strict=True)
+        values: dict[tirx.Var, IntExpr] = {}
+        for port, shape in shapes:
+            values.update({f: a for f, a in zip(port.shape, shape, strict=True) if isinstance(f, tirx.Var)})
+        types = [call.ty] if isinstance(call.ty, relax.TensorType) else list(call.ty.fields)
+        outputs = [self.from_type(f"{name}_{i}", t) for i, t in enumerate(types)]
+        arena = self.new_tensor(f"{name}_arena", "uint8", [substitute(callee.arena.size, values)])
+        dims = tuple(values[dim.var] for dim in callee.dims)
+        self.steps.append(Call(callee.name, tuple(inputs), tuple(outputs), arena, dims))
+        return outputs[0] if isinstance(call.ty, relax.TensorType) else tuple(outputs)
 
     def match_cast(self, binding: relax.MatchCast, env: Mapping[relax.Var, Bound]) -> Bound:
         tensor = self.value(binding.value, env)
@@ -255,8 +309,8 @@ class _Walker:
         types = list(call.ty_args[0].fields) if isinstance(call.ty_args[0], relax.TupleType) else list(call.ty_args)
         arguments = [a if _is_scalar(a) else self.value(a, env) for a in call.args[1].fields]
         outputs = [self.from_type(name if len(types) == 1 else f"{name}_{i}", t) for i, t in enumerate(types)]
-        indices, func, lowered = self.kernel(call.args[0])
-        scalars = self.match(func, [*arguments, *outputs])
+        indices, lowered = self.pool.kernel(call.args[0].name_hint)
+        scalars = self.match(self.module[call.args[0]], [*arguments, *outputs])
         tensors = [a for a in arguments if isinstance(a, int)] + outputs
         if isinstance(lowered, LoweredParts):
             temporaries = [
@@ -266,7 +320,7 @@ class _Walker:
             everything, parts = [*tensors, *temporaries], lowered.parts
         else:
             everything, parts = tensors, (LoweredPart(lowered, tuple(range(len(tensors))), len(outputs)),)
-        work = self.work.get(call.args[0].name_hint)
+        work = self.pool.work.get(call.args[0].name_hint)
         for part, index in zip(parts, indices, strict=True):
             counted = work if part is parts[-1] else None
             workspaces = [
@@ -288,18 +342,6 @@ class _Walker:
                 )
             )
         return outputs[0] if len(outputs) == 1 and not isinstance(call.ty, relax.TupleType) else tuple(outputs)
-
-    def kernel(self, gvar: ir.GlobalVar) -> tuple[list[int], tirx.PrimFunc, Lowered]:
-        """The numbers of a function's kernels, the function, and how it is lowered."""
-        name = gvar.name_hint
-        if name not in self.lowered:
-            lowered = self.kernels[name]
-            made = [lowered] if isinstance(lowered, LoweredKernel) else [part.kernel for part in lowered.parts]
-            first = len(self.result.kernels)
-            self.lowered[name] = (list(range(first, first + len(made))), self.module[gvar], lowered)
-            self.result.kernels += [each.kernel for each in made]
-            self.result.in_place += [self.in_place.get(name, ()) if len(made) == 1 else () for _ in made]
-        return self.lowered[name]
 
     def match(self, func: tirx.PrimFunc, arguments: Sequence[Any]) -> dict[tirx.Var, IntExpr]:
         """Values of the function's integer variables: its integer parameters, and the dims of its buffer shapes."""
@@ -393,6 +435,16 @@ class _Walker:
             else:
                 held.append(end)
         return held
+
+
+def require_callable(function: Function) -> None:
+    """Raises `UnsupportedModelError` for a function that only its user can give memory."""
+    known = {dim.var for dim in function.dims if dim.capacity_of is None}
+    exprs = [function.arena.size, *(n for port in function.outputs for n in port.shape)]
+    unknown = sorted({var.name for n in exprs for var in free_vars(n) if var not in known})
+    if unknown or function.states:
+        reason = f"a run finds out how large {', '.join(unknown)} is" if unknown else "it has states"
+        raise UnsupportedModelError(f"'{function.name}' cannot be called by another function: {reason}")
 
 
 def substitute(expr: IntExpr, values: Mapping[tirx.Var, IntExpr]) -> IntExpr:

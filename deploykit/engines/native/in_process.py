@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import mmap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,8 +56,13 @@ class InProcess:
     def __init__(self, path: Path, folder: Path, manifest: Manifest, threads: int, cpu: str | None = None) -> None:
         self._manifest = manifest
         self._codes = [logical_dtype(port.dtype).code for port in manifest.inputs]
-        self._library = native.Library(path, manifest.prefix)
-        self._model: Any = native.model_struct(len(manifest.dims))()
+        states = manifest.states is not None
+        self._library = native.Library(path, manifest.prefix, manifest.shared_prefix, states=states)
+        self._model: Any = native.model_struct(len(manifest.dims), states=states)()
+        self._state: np.ndarray | None = None
+        chosen = {dim.name for dim in manifest.states.dims} if manifest.states is not None else set()
+        self._bounded_by_caller = any(dim.capacity_of and dim.name not in chosen for dim in manifest.dims)
+        """Whether there are dims that the caller chooses and a run may have to raise."""
         if not _agree(self._library.descriptor, manifest, ctypes.sizeof(self._model)):
             raise ArtifactError(f"{path} is not the library that the manifest of '{manifest.name}' describes")
         self._arena: np.ndarray | None = None
@@ -137,13 +142,25 @@ class InProcess:
             self._calls.clear()
         self._calls[shapes] = call
 
-    @property
-    def _bounded_by_caller(self) -> bool:
-        """Whether there are dims that the caller chooses and a run may have to raise."""
-        return any(dim.capacity_of is not None for dim in self._manifest.dims)
-
     def arena_bytes(self, dims: Sequence[int]) -> int:
         return int(self._library.arena_bytes((ctypes.c_int64 * max(len(dims), 1))(*dims)))
+
+    def new_state(self, sizes: Mapping[str, int]) -> np.ndarray:
+        """A block of states, zeros, of these sizes by the names of their dims."""
+        dims = (ctypes.c_int64 * max(len(self._manifest.dims), 1))()
+        for index, dim in enumerate(self._manifest.dims):
+            dims[index] = sizes.get(dim.name, dim.minimum)
+        size = int(self._library.state_bytes(dims))
+        block, address = _allocate((size,), _BYTE, "the states")
+        if self._library.reset_state(dims, address, size) != native.DK_OK:
+            raise UsageError(f"'{self._manifest.name}': there are no states of the sizes {dict(sizes)}")
+        return block
+
+    def set_state(self, block: np.ndarray) -> None:
+        """Work on a block of states from now on."""
+        self._state = block
+        self._calls.clear()
+        self._check(self._library.set_state(ctypes.byref(self._model), _address(block), block.nbytes))
 
     def close(self) -> None:
         if self._pool is not None:

@@ -75,13 +75,13 @@ class CDescriptor(ctypes.Structure):
     )
 
 
-def model_struct(dim_count: int) -> type[ctypes.Structure]:
-    """The struct of a model with that many dims: a `dk_model`, then an int64 a dim, at least one."""
-
-    class Model(ctypes.Structure):
-        _fields_ = (("base", CModel), ("dims", ctypes.c_int64 * max(dim_count, 1)))
-
-    return Model
+def model_struct(dim_count: int, *, states: bool) -> type[ctypes.Structure]:
+    """The struct of a model with that many dims: a `dk_model`, then an int64 a dim, at least one, and for one that has
+    `states` their place."""
+    fields = [("base", CModel), ("dims", ctypes.c_int64 * max(dim_count, 1))]
+    if states:
+        fields += [("state", ctypes.c_void_p), ("state_bytes", ctypes.c_size_t)]
+    return type("Model", (ctypes.Structure,), {"_fields_": fields})
 
 
 class Library:
@@ -90,9 +90,10 @@ class Library:
     Raises `ArtifactError` when the file cannot be loaded or has another interface.
     """
 
-    def __init__(self, path: Path, prefix: str) -> None:
+    def __init__(self, path: Path, prefix: str, shared_prefix: str, *, states: bool) -> None:
+        """`shared_prefix` starts what all functions of the model have, `states`: whether this one works on some."""
         self._handle = _load(path)
-        self._prefix = prefix
+        self._prefix, self._own = shared_prefix or prefix, prefix
         try:
             self.init = self._function("init", ctypes.c_int)
             self.bind = self._function("bind", ctypes.c_int)
@@ -100,6 +101,13 @@ class Library:
             self.output_shape = self._function("output_shape", ctypes.c_int)
             self.arena_bytes = self._function("arena_bytes", ctypes.c_int64)
             self.set_arena = self._handle.dk_set_arena
+            if states:
+                self.state_bytes = self._function("state_bytes", ctypes.c_int64)
+                self.reset_state = self._function("reset_state", ctypes.c_int)
+                self.set_state = self._function("set_state", ctypes.c_int)
+                self.reset_state.argtypes = self.set_state.argtypes = (
+                    *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t),
+                )
             self.descriptor = CDescriptor.in_dll(self._handle, f"{prefix}_descriptor")
         except (AttributeError, ValueError) as error:
             raise ArtifactError(f"{path} does not hold the model '{prefix}': {error}") from error
@@ -142,7 +150,7 @@ class Library:
         self._handle.dk_pool_stop(ctypes.c_void_p(pool))
 
     def _function(self, name: str, result: type[ctypes.c_int | ctypes.c_int64]) -> ctypes._NamedFuncPointer:
-        function: ctypes._NamedFuncPointer = self._handle[f"{self._prefix}_{name}"]
+        function: ctypes._NamedFuncPointer = self._handle[f"{self._own}_{name}"]
         function.restype = result
         return function
 

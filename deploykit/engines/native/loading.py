@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from deploykit.artifact.manifest import Manifest
 from deploykit.engines import Engine
 from deploykit.engines.native.emulated import emulated, machine_of
+from deploykit.engines.native.functions import Functions
 from deploykit.engines.native.in_process import InProcess
 from deploykit.engines.native.process import Process
 from deploykit.errors import UsageError
@@ -26,7 +27,7 @@ def load_library(
     scratch: Path,
     options: EngineOptions,
 ) -> Engine:
-    """The model of `library`, which consists of `sources`; a program for an emulator is built in `scratch`.
+    """The functions of `library`, which consists of `sources`; programs for an emulator are built in `scratch`.
 
     Raises `ToolchainError`, `ArtifactError`, and `UsageError` when it cannot have so many threads, kernels for the CPU,
     or a device.
@@ -36,7 +37,7 @@ def load_library(
         raise UsageError(f"'{manifest.name}' runs on the CPU only: there is no device to choose")
     machine = machine_of(library)
     if machine == platform.machine():
-        return InProcess(library, folder, manifest, threads, cpu)
+        return Functions(manifest, lambda part: InProcess(library, folder, part, threads, cpu))
     if threads > 1 or cpu is not None:
         raise UsageError(f"the artifact is for {machine}: under an emulator it has one thread and no choice of kernels")
-    return Process(sources, folder, manifest, scratch, emulated(machine))
+    return Functions(manifest, lambda part: Process(sources, folder, part, scratch, emulated(machine)))

@@ -42,22 +42,37 @@ class Process:
 
     def __init__(self, sources: Sequence[Path], folder: Path, manifest: Manifest, scratch: Path, build: Build) -> None:
         self._manifest = manifest
+        self._state: np.ndarray | None = None
         self._weights = folder / "weights.bin"
-        self._command = [*build.launcher, str(scratch / "runner")]
+        program = scratch / f"run_{manifest.prefix}"
+        self._command = [*build.launcher, str(program)]
         self._environment = os.environ | build.environment
-        _build(sources, folder, manifest.prefix, scratch / "runner", build)
+        _build(sources, folder, manifest, program, build)
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         request = b"".join(_request(array) for array in inputs)
+        if self._state is not None:
+            request = _request(self._state) + request
         reply = self._call(["run", str(self._weights)], request)
         (status,) = struct.unpack_from("<q", reply)
         if status != 0:
             raise failure(status, reply[8:].decode("utf-8", "replace"))
         outputs, at = [], 8
+        if self._state is not None:
+            self._state[:], at = _output(reply, at, self._state.dtype)
         for port in self._manifest.outputs:
             array, at = _output(reply, at, logical_dtype(port.dtype).storage)
             outputs.append(array)
         return outputs
+
+    def new_state(self, sizes: Mapping[str, int]) -> np.ndarray:
+        """A block of states, zeros, of these sizes by the names of their dims."""
+        dims = [str(sizes.get(dim.name, dim.minimum)) for dim in self._manifest.dims]
+        return np.frombuffer(self._call(["state", *dims], b""), np.uint8).copy()
+
+    def set_state(self, block: np.ndarray) -> None:
+        """Work on a block of states from now on."""
+        self._state = block
 
     def arena_bytes(self, dims: Sequence[int]) -> int:
         return int(self._call(["arena", *map(str, dims)], b""))
@@ -75,8 +90,11 @@ class Process:
         return result.stdout
 
 
-def _build(sources: Sequence[Path], folder: Path, prefix: str, program: Path, build: Build) -> None:
-    options = [*build.options, "-O1", "-pthread", f"-I{folder}", f"-DDK_PREFIX={prefix}"]
+def _build(sources: Sequence[Path], folder: Path, manifest: Manifest, program: Path, build: Build) -> None:
+    options = [*build.options, "-O1", "-pthread", f"-I{folder}", f"-DDK_PREFIX={manifest.prefix}"]
+    options.append(f"-DDK_SHARED_PREFIX={manifest.shared_prefix or manifest.prefix}")
+    if manifest.states is not None:
+        options.append("-DDK_STATES")
     if any(source.name == "weights.c" for source in sources):
         options.append("-DDK_WEIGHTS_C")
     objects = []

@@ -48,12 +48,17 @@ class InBrowser:
         self._browser = _browser()
         self._folder: str | None = self._browser.add(folder)
 
-    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        read = self._ask(run_request(self._manifest, inputs), inputs)
-        return read_outputs(self._manifest, read_header(read), read)
+    def run(self, inputs: Sequence[np.ndarray], function: str | None = None) -> list[np.ndarray]:
+        manifest = self._manifest.function(function)
+        read = self._ask(run_request(manifest, inputs, function), inputs)
+        return read_outputs(manifest, read_header(read), read)
 
-    def arena_bytes(self, dims: Sequence[int]) -> int:
-        return int(read_header(self._ask(arena_request(self._manifest, dims)))["bytes"])
+    def arena_bytes(self, dims: Sequence[int], function: str | None = None) -> int:
+        manifest = self._manifest.function(function)
+        return int(read_header(self._ask(arena_request(manifest, dims, function)))["bytes"])
+
+    def reset(self, sizes: Mapping[str, int]) -> None:
+        read_header(self._ask({"reset": dict(sizes)}))
 
     def close(self) -> None:
         if self._folder is not None and self._browser.lives:

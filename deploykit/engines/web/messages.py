@@ -29,15 +29,18 @@ def message(header: Mapping[str, Any], arrays: Sequence[np.ndarray] = ()) -> lis
     return [struct.pack("<I", len(text)), text, *(array.tobytes() for array in arrays)]
 
 
-def run_request(manifest: Manifest, inputs: Sequence[np.ndarray]) -> dict[str, Any]:
-    """The header of a request for a run."""
+def run_request(manifest: Manifest, inputs: Sequence[np.ndarray], function: str | None) -> dict[str, Any]:
+    """The header of a request for a run of the function that the manifest is of."""
     pairs = zip(inputs, manifest.inputs, strict=True)
-    return {"inputs": [{"dtype": p.dtype, "shape": array.shape, "bytes": array.nbytes} for array, p in pairs]}
+    return {
+        "function": function,
+        "inputs": [{"dtype": p.dtype, "shape": array.shape, "bytes": array.nbytes} for array, p in pairs],
+    }
 
 
-def arena_request(manifest: Manifest, dims: Sequence[int]) -> dict[str, Any]:
+def arena_request(manifest: Manifest, dims: Sequence[int], function: str | None) -> dict[str, Any]:
     """The header of a request for the bytes of the arena."""
-    return {"dims": dict(zip([dim.name for dim in manifest.dims], dims, strict=True))}
+    return {"function": function, "dims": dict(zip([dim.name for dim in manifest.dims], dims, strict=True))}
 
 
 def read_header(read: Read) -> dict[str, Any]:

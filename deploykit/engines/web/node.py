@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,17 @@ class Node:
             stderr=self._words,
         )
 
-    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        reply = self._ask(run_request(self._manifest, inputs), inputs)
-        return read_outputs(self._manifest, reply, self._read)
+    def run(self, inputs: Sequence[np.ndarray], function: str | None = None) -> list[np.ndarray]:
+        manifest = self._manifest.function(function)
+        reply = self._ask(run_request(manifest, inputs, function), inputs)
+        return read_outputs(manifest, reply, self._read)
 
-    def arena_bytes(self, dims: Sequence[int]) -> int:
-        return int(self._ask(arena_request(self._manifest, dims))["bytes"])
+    def arena_bytes(self, dims: Sequence[int], function: str | None = None) -> int:
+        manifest = self._manifest.function(function)
+        return int(self._ask(arena_request(manifest, dims, function))["bytes"])
+
+    def reset(self, sizes: Mapping[str, int]) -> None:
+        self._ask({"reset": dict(sizes)})
 
     def close(self) -> None:
         if self._process.poll() is None:

@@ -20,7 +20,7 @@ from tvm import relax, tirx
 from deploykit.artifact.manifest import printable
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.model import Dim, DimBounds, ImportedModel, Port
+from deploykit.compiler.model import Dim, DimBounds, ImportedModel, Port, Signature
 from deploykit.compiler.operators.building.composite import leaves, names_of, structure_of, with_leaves
 from deploykit.compiler.operators.building.context import Context, Shared, Site, emit_function
 from deploykit.compiler.operators.building.errors import Unsupported
@@ -154,18 +154,14 @@ class GraphImporter:
         outputs_as, outputs = self._interface(context, results)
         functions = {**dict(self.shared.library.get().functions), **self.shared.functions}
         functions[tvm_ir.GlobalVar("main")] = main
+        dims = tuple(d for d in self.dims.values() if isinstance(d, Dim))
         return ImportedModel(
             name=self.name,
             module=tvm_ir.IRModule(functions),
-            inputs=ports,
-            outputs=outputs,
-            inputs_as=inputs_as,
-            outputs_as=outputs_as,
-            dims=tuple(d for d in self.dims.values() if isinstance(d, Dim)),
+            functions=(Signature("main", ports, outputs, dims, inputs_as, outputs_as),),
             data_dims=tuple(self.shared.data_dims),
             requirements=tuple(self.shared.requirements),
             notes=tuple(self.shared.notes),
-            reimport=lambda dims: _imported(self.model, {**self.bounds, **dims}, self.name, self.seed_input),
             files=tuple(self.model.meta.get(FILES, ())),
         )
 

@@ -290,6 +290,10 @@ static void add_first_use(dk_model* model, int32_t dim, int64_t value) {
     const dk_model_descriptor* descriptor = model->descriptor;
     int32_t input;
     int32_t axis;
+    if (descriptor->dims[dim].capacity_of != NULL) {
+        add_number(model, ", but the states are made for ", value);
+        return;
+    }
     for (input = 0; input < descriptor->input_count; ++input) {
         const dk_port* port = &descriptor->inputs[input];
         for (axis = 0; axis < port->rank; ++axis) {

@@ -3,10 +3,12 @@
 
        runner run WEIGHTS < REQUEST > REPLY
        runner arena DIM...              prints the bytes of arena
+       runner state DIM... > STATE      a block of states, with -DDK_STATES
 
-   Compiled with -DDK_PREFIX=<the model's prefix>; with -DDK_WEIGHTS_C when the weights are part of the program (WEIGHTS
-   is then ignored). A request holds, for each input, `rank`, the extents and `bytes` as int64, then the data. A reply
-   holds the status as int64; after DK_OK the same for each output, else the error text. */
+   Compiled with -DDK_PREFIX=<the prefix of the model's function> and -DDK_SHARED_PREFIX=<that of the model>; with
+   -DDK_WEIGHTS_C when the weights are part of the program (WEIGHTS is then ignored). A request holds, for each input,
+   `rank`, the extents and `bytes` as int64, then the data. A reply holds the status as int64; after DK_OK the same for
+   each output, else the error text. A block of states comes before the inputs, and after a run before the outputs. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <stdio.h>
@@ -21,6 +23,7 @@
 #define JOIN(a, b) a##b
 #define MODEL_OF(prefix, name) JOIN(prefix, name)
 #define MODEL(name) MODEL_OF(DK_PREFIX, name)
+#define SHARED(name) MODEL_OF(DK_SHARED_PREFIX, name)
 
 #define MOST_RUNS 64
 #define MAX_PORTS 4096
@@ -53,10 +56,10 @@ static void write_number(int64_t value) {
     fwrite(&value, sizeof value, 1, stdout);
 }
 
-static void read_input(dk_tensor* tensor, const dk_port* port) {
+static void read_tensor(dk_tensor* tensor, dk_dtype dtype) {
     int64_t bytes;
     int32_t axis;
-    tensor->dtype = port->dtype;
+    tensor->dtype = dtype;
     tensor->rank = (int32_t)read_number();
     for (axis = 0; axis < tensor->rank; ++axis) {
         tensor->shape[axis] = read_number();
@@ -83,7 +86,7 @@ static void write_output(const dk_tensor* tensor) {
 static const void* read_weights(const char* path) {
 #ifdef DK_WEIGHTS_C
     (void)path;
-    return &MODEL(_weights);
+    return &SHARED(_weights);
 #else
     size_t bytes = MODEL(_descriptor).weights_bytes;
     void* weights = take((int64_t)bytes);
@@ -148,7 +151,7 @@ static dk_status run(void) {
     return status;
 }
 
-static void print_arena_bytes(int count, char** numbers) {
+static MODEL(_dims) dims_of(int count, char** numbers) {
     int64_t dims[MAX_PORTS] = {0};
     MODEL(_dims) typed;
     int index;
@@ -156,23 +159,54 @@ static void print_arena_bytes(int count, char** numbers) {
         dims[index] = strtoll(numbers[index], NULL, 10);
     }
     memcpy(&typed, dims, sizeof typed);
-    printf("%lld\n", (long long)MODEL(_arena_bytes)(&typed));
+    return typed;
 }
+
+static void print_arena_bytes(const MODEL(_dims) * dims) {
+    printf("%lld\n", (long long)MODEL(_arena_bytes)(dims));
+}
+
+#ifdef DK_STATES
+static dk_tensor state;
+
+static void write_new_state(const MODEL(_dims) * dims) {
+    int64_t bytes = MODEL(_state_bytes)(dims);
+    void* memory = bytes == INT64_MAX ? NULL : take(bytes);
+    if (MODEL(_reset_state)(dims, memory, (size_t)bytes) != DK_OK) {
+        stop("there are no states of these sizes");
+    }
+    fwrite(memory, 1, (size_t)bytes, stdout);
+}
+#endif
 
 int main(int argc, char** argv) {
     const dk_model_descriptor* descriptor = &MODEL(_descriptor);
     dk_status status;
     int32_t index;
     if (argc >= 2 && strcmp(argv[1], "arena") == 0) {
-        print_arena_bytes(argc - 2, argv + 2);
+        MODEL(_dims) dims = dims_of(argc - 2, argv + 2);
+        print_arena_bytes(&dims);
         return 0;
     }
+#ifdef DK_STATES
+    if (argc >= 2 && strcmp(argv[1], "state") == 0) {
+        MODEL(_dims) dims = dims_of(argc - 2, argv + 2);
+        write_new_state(&dims);
+        return 0;
+    }
+#endif
     if (argc != 3 || descriptor->input_count > MAX_PORTS || descriptor->output_count > MAX_PORTS) {
         stop("usage: runner run WEIGHTS | runner arena DIM...");
     }
     status = MODEL(_init)(&model, read_weights(argv[2]), descriptor->weights_bytes, NULL, 0);
+#ifdef DK_STATES
+    read_tensor(&state, DK_UINT8);
+    if (status == DK_OK) {
+        status = MODEL(_set_state)(&model, state.data, state.bytes);
+    }
+#endif
     for (index = 0; index < descriptor->input_count; ++index) {
-        read_input(&inputs[index], &descriptor->inputs[index]);
+        read_tensor(&inputs[index], descriptor->inputs[index].dtype);
     }
     if (status == DK_OK) {
         status = run();
@@ -182,6 +216,9 @@ int main(int argc, char** argv) {
         fputs(MODEL(_last_error)(&model), stdout);
         return 0;
     }
+#ifdef DK_STATES
+    write_output(&state);
+#endif
     for (index = 0; index < descriptor->output_count; ++index) {
         write_output(&outputs[index]);
     }

@@ -13,10 +13,11 @@
 extern "C" {
 #endif
 
-/* Buffers of the device by number. Behind the weights come the inputs, then the outputs, one buffer each. */
+/* Buffers of the device by number. Behind the states come the inputs, then the outputs, one buffer each. */
 #define DK_BUFFER_ARENA 0
 #define DK_BUFFER_WEIGHTS 1
-#define DK_BUFFER_PORTS 2
+#define DK_BUFFER_STATES 2
+#define DK_BUFFER_PORTS 3
 
 /* A stretch of a buffer: a tensor. Kernels may read and write up to the next multiple of 16 bytes; what lies there is
    nobody's. */

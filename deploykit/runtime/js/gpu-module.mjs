@@ -35,9 +35,9 @@ export function shadersOf(text, features, bindable) {
   });
 }
 
-/** Buffers by number; 1 are the weights. */
+/** Buffers by number; 1 are the weights, 2 the states. */
 const ARENA = 0;
-const PORTS = 2;
+const PORTS = 3;
 
 /** Bits of `host_memory`. */
 const HOST_ARENA = 1;

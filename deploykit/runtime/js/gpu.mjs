@@ -150,6 +150,19 @@ export class GpuDriver {
   }
 
   /**
+   * A buffer of zeros.
+   * @param {number} number
+   * @param {number} bytes
+   * @param {string} label
+   */
+  clear(number, bytes, label) {
+    this.buffers.get(number)?.destroy();
+    this.buffers.delete(number);
+    this.groups.clear();
+    this.provide(number, bytes, label);
+  }
+
+  /**
    * As few buffers for the weights as the GPU can make, no tensor in two of them unless none is large enough; how many
    * bytes there are.
    * @param {readonly import('./module.mjs').Piece[]} pieces

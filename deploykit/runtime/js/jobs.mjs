@@ -1,22 +1,28 @@
 // What Python asks of a model, for the runners in node and in a page. A message is the length of a JSON header as 32
-// bits, little-endian, the header, then the data of its tensors. Requests hold tensors for a run, or dims whose arena
-// is asked for; replies hold tensors, a number, or an error with its class. It does not ship.
+// bits, little-endian, the header, then the data of its tensors. Requests hold tensors for a run, dims whose arena is
+// asked for, or sizes of new states; replies hold tensors, a number, or an error with its class. It does not ship.
 
 import { DTYPES } from './dtypes.mjs';
 
 /** @typedef {import('./module.mjs').Tensor} Tensor */
 /** @typedef {{ dtype: string, shape: number[], bytes: number }} Header */
-/** @typedef {{ inputs?: Header[], dims?: Record<string, number> }} Request */
+/** @typedef {Record<string, number>} Sizes */
+/** @typedef {{ function?: string | null, inputs?: Header[], dims?: Sizes, reset?: Sizes }} Request */
 /** @typedef {{ outputs?: Tensor[] } & Record<string, unknown>} Reply */
 
 /**
  * Do what a request asks for.
- * @param {import('./model.mjs').Model} model
+ * @param {import('./model.mjs').Model | import('./functions.mjs').FunctionsModel} loaded
  * @param {Request} request
  * @param {readonly Uint8Array[]} data of its tensors
  * @returns {Promise<Reply>}
  */
-export async function perform(model, { inputs = [], dims }, data) {
+export async function perform(loaded, { function: name, inputs = [], dims, reset }, data) {
+  if (reset && 'reset' in loaded) {
+    await loaded.reset(reset);
+    return {};
+  }
+  const model = 'functions' in loaded ? loaded.functions[name ?? 'main'] : loaded;
   if (dims) {
     return { bytes: model.memory(dims).arena };
   }

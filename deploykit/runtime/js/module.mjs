@@ -31,6 +31,10 @@ import { ALIGNMENT, MOST_BYTES, memoryFor, PAGE } from './memory.mjs';
  * @property {(bindable: number) => void} restart where kernels run on a GPU, as are the next two
  * @property {() => number} host_memory
  * @property {() => number} part_bytes
+ * @property {() => number} state_bytes where the function has states, as are the next three
+ * @property {() => number} [host_state_bytes]
+ * @property {(state: number, bytes: number) => number} reset_state
+ * @property {(state: number, bytes: number) => number} set_state
  * @property {() => number} need
  * @property {() => number} error
  * @property {(threads: number, patient: number) => void} share
@@ -120,7 +124,7 @@ export class ModelModule {
       const step = (/** @type {number} */ number) => opened.onStep(number);
       const imports = { env: { memory }, math: MATH, profile: { step }, ...more };
       const { instance, module } = await WebAssembly.instantiate(fitting, imports);
-      const opened = make(instance.exports, memory);
+      const opened = make(manifest.entry?.(instance.exports) ?? instance.exports, memory);
       if (threads > 1) {
         const { Pool } = await partOf(import('./pool.mjs'));
         opened.pool = await Pool.start(opened.tasks(module, threads - 1), script);

@@ -3,7 +3,7 @@
 
 import { failure, packed, perform } from './jobs.mjs';
 
-/** @type {Map<string, import('./model.mjs').Model>} */
+/** @type {Map<string, Parameters<typeof perform>[0]>} */
 const models = new Map();
 
 for (;;) {

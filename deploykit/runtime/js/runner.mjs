@@ -7,14 +7,14 @@ import { failure, packed, perform } from './jobs.mjs';
 
 const [folder, threads] = process.argv.slice(2);
 const { load } = await import(`${pathToFileURL(folder)}/index.mjs`);
-/** @type {import('./model.mjs').Model | undefined} */
+/** @type {Parameters<typeof perform>[0] | undefined} */
 let model;
 
 for (let length = receive(4); length.length; length = receive(4)) {
   const request = JSON.parse(receive(view(length).getUint32(0, true)).toString());
   const data = (request.inputs ?? []).map((/** @type {import('./jobs.mjs').Header} */ header) => receive(header.bytes));
   try {
-    model ??= /** @type {import('./model.mjs').Model} */ (await load({ device: 'wasm', threads: Number(threads) }));
+    model ??= /** @type {Parameters<typeof perform>[0]} */ (await load({ device: 'wasm', threads: Number(threads) }));
     send(await perform(model, request, data));
   } catch (error) {
     send(failure(error));

@@ -1,10 +1,11 @@
-/* The exports of a module: one model with its tensors, called with addresses and indices only. Compiled with
-   -DDK_PREFIX=<the model's prefix>, -DDK_INPUTS and -DDK_OUTPUTS, how many there are, and -DDK_STACK_BYTES, what a
-   thread needs; -DDK_GPU where kernels run on a GPU, whose driver is then imported.
+/* The exports of a module for one function of a model with its tensors, called with addresses and indices only.
+   Compiled with -DDK_PREFIX=<the function's prefix>, -DDK_HEADER=<its header>, -DDK_EXPORTS=<what its exports start
+   with>, -DDK_INPUTS and -DDK_OUTPUTS, how many there are; -DDK_GPU where kernels run on a GPU, whose driver is then
+   imported; -DDK_STATES where it has some.
 
-   JavaScript fills the inputs (`dk_web_input`), asks for `dk_web_bind` and `dk_web_arena_bytes`, gives the arena and
-   the outputs memory, and calls `dk_web_run`. Statuses are those of dk_status. A worker calls `dk_web_work` only. */
-#include "model.h"
+   JavaScript fills the inputs (`input`), asks for `bind` and `arena_bytes`, gives the arena and the outputs memory, and
+   calls `run`. Statuses are those of dk_status. */
+#include DK_HEADER
 #ifdef DK_GPU
 #include "gpu.h"
 #endif
@@ -13,117 +14,109 @@
 #define JOIN(a, b) a##b
 #define MODEL_OF(prefix, name) JOIN(prefix, name)
 #define MODEL(name) MODEL_OF(DK_PREFIX, name)
-#define EXPORT(name) __attribute__((export_name(#name)))
+#define EXPORT(result, name) __attribute__((export_name(DK_EXPORTS #name))) result MODEL(_web_##name)
 
 static MODEL(_model) model;
 static MODEL(_dims) dims;
 static dk_tensor inputs[DK_INPUTS + 1];
-static dk_tensor outputs[DK_OUTPUTS];
-static int32_t profiled;
-
-__attribute__((import_module("profile"), import_name("step"))) void dk_js_step(int32_t step);
+static dk_tensor outputs[DK_OUTPUTS + 1];
 
 #ifdef DK_GPU
 /* Begin a run from its first step, also where one before did not come to its end. `binding_bytes`: see dk_driver. */
-EXPORT(restart) void dk_web_restart(double binding_bytes) {
+EXPORT(void, restart)(double binding_bytes) {
     dk_web_driver.binding_bytes = (int64_t)binding_bytes;
     model.driver = &dk_web_driver;
     model.resume = 0;
 }
 
 /* What the host needs memory for beside the inputs and outputs: 1 the arena, 2 the weights. */
-EXPORT(host_memory) int32_t dk_web_host_memory(void) {
+EXPORT(int32_t, host_memory)(void) {
     return DK_HOST_MEMORY;
 }
 
-EXPORT(part_bytes) int32_t dk_web_part_bytes(void) {
+EXPORT(int32_t, part_bytes)(void) {
     return DK_PART_BYTES;
 }
 #endif
 
-EXPORT(open) int32_t dk_web_open(const void* weights, size_t bytes) {
+EXPORT(int32_t, open)(const void* weights, size_t bytes) {
     return MODEL(_init)(&model, weights, bytes, NULL, 0);
 }
 
-EXPORT(weights_bytes) size_t dk_web_weights_bytes(void) {
+EXPORT(size_t, weights_bytes)(void) {
     return MODEL(_descriptor).weights_bytes;
 }
 
-EXPORT(input) dk_tensor* dk_web_input(int32_t index) {
+EXPORT(dk_tensor*, input)(int32_t index) {
     return &inputs[index];
 }
 
-EXPORT(output) dk_tensor* dk_web_output(int32_t index) {
+EXPORT(dk_tensor*, output)(int32_t index) {
     return &outputs[index];
 }
 
 /* The dims found by `bind`: an int64_t each, in the order of the manifest. */
-EXPORT(dims) int64_t* dk_web_dims(void) {
+EXPORT(int64_t*, dims)(void) {
     return (int64_t*)(void*)&dims;
 }
 
 /* Those that the model keeps between runs; the capacity dims among them may be set. */
-EXPORT(capacities) int64_t* dk_web_capacities(void) {
+EXPORT(int64_t*, capacities)(void) {
     return (int64_t*)(void*)&model.dims;
 }
 
-EXPORT(bind) int32_t dk_web_bind(void) {
+EXPORT(int32_t, bind)(void) {
     return MODEL(_bind)(&model, inputs, &dims);
 }
 
-EXPORT(arena_bytes) double dk_web_arena_bytes(void) {
+EXPORT(double, arena_bytes)(void) {
     return (double)MODEL(_arena_bytes)(&dims);
 }
 
-EXPORT(set_arena) int32_t dk_web_set_arena(void* arena, size_t bytes) {
+EXPORT(int32_t, set_arena)(void* arena, size_t bytes) {
     return dk_set_arena(&model.base, arena, bytes);
 }
 
 /* Fills dtype, rank, shape and bytes of an output; extents that only the run can tell are -1. */
-EXPORT(output_shape) int32_t dk_web_output_shape(int32_t index) {
+EXPORT(int32_t, output_shape)(int32_t index) {
     return MODEL(_output_shape)(&dims, index, &outputs[index]);
 }
 
-EXPORT(run) int32_t dk_web_run(void) {
+EXPORT(int32_t, run)(void) {
     return MODEL(_run)(&model, inputs, outputs);
 }
 
-/* Say when steps of runs begin, or do not, from now on. */
-EXPORT(profile) void dk_web_profile(int32_t on) {
-    profiled = on;
-}
-
-void dk_profile_step(int32_t step) {
-    if (profiled) {
-        dk_js_step(step);
-    }
-}
-
-EXPORT(need) const dk_need* dk_web_need(void) {
+EXPORT(const dk_need*, need)(void) {
     return &model.base.need;
 }
 
-EXPORT(error) const char* dk_web_error(void) {
+EXPORT(const char*, error)(void) {
     return MODEL(_last_error)(&model);
 }
 
 /* Run parallel loops on so many threads from now on. */
-EXPORT(share) void dk_web_share(int32_t threads, int32_t patient) {
+EXPORT(void, share)(int32_t threads, int32_t patient) {
     model.base.executor = dk_pool_share(threads, patient);
 }
 
-EXPORT(stack_bytes) int32_t dk_web_stack_bytes(void) {
-    return DK_STACK_BYTES;
+#ifdef DK_STATES
+/* Of a block of states with the sizes in `dims`. */
+EXPORT(double, state_bytes)(void) {
+    return (double)MODEL(_state_bytes)(&dims);
 }
 
-EXPORT(work) void dk_web_work(void* stack) {
-    dk_pool_work(stack);
+#ifdef DK_GPU
+/* Of these, what the host needs memory for. */
+EXPORT(double, host_state_bytes)(void) {
+    return DK_HOST_MEMORY & 4 ? (double)MODEL(_state_bytes)(&dims) : DK_STATE_HEADER;
+}
+#endif
+
+EXPORT(int32_t, reset_state)(void* state, size_t bytes) {
+    return MODEL(_reset_state)(&dims, state, bytes);
 }
 
-EXPORT(abandon) void dk_web_abandon(void) {
-    dk_pool_abandon();
+EXPORT(int32_t, set_state)(void* state, size_t bytes) {
+    return MODEL(_set_state)(&model, state, bytes);
 }
-
-EXPORT(failures) int32_t dk_web_failures(void) {
-    return dk_pool_failures();
-}
+#endif

@@ -3,6 +3,7 @@
 model.h model.c     the interface and the host code of the model; deploykit.h deploykit.c what models share
 kernels.c           the kernels
 weights.h weights.c the constants, as const data that can stay in flash
+states.h states.c   for a model with states
 main.c              an example: static memory, made-up inputs, prints what comes out
 Makefile CMakeLists.txt
 """
@@ -10,7 +11,7 @@ Makefile CMakeLists.txt
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from deploykit.compiler.variant import Variant
     from deploykit.engines import Engine, EngineOptions
 
-C_FILES = ("model.c", "kernels.c", "weights.c", "deploykit.c")
-PROJECT_FILES = ("main.c", "Makefile", "CMakeLists.txt", "README.md")
+EXAMPLE = "main.c"
+PROJECT_FILES = (EXAMPLE, "Makefile", "CMakeLists.txt", "README.md")
 
 
 class EmbeddedTarget:
@@ -60,35 +61,39 @@ class EmbeddedTarget:
     def package(
         self, program: Program, emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
-        from deploykit.compiler.codegen.host.source import interface_view
+        from deploykit.compiler.codegen.host.source import package_view
         from deploykit.compiler.codegen.weights.c_source import write_weights_c
 
-        view = interface_view(program, options.version)
+        view = package_view(program, options.version)
         for name, data in emitted.items():
             (folder / name).write_bytes(data)
-        for name in PROJECT_FILES:
-            (folder / name).write_text(render(__name__, name, view), encoding="utf-8")
-        for source in (runtime.HEADER, runtime.CORE):
+        copied = (runtime.HEADER, runtime.CORE, *(runtime.STATES if program.states.tensors else ()))
+        for source in copied:
             shutil.copyfile(source, folder / source.name)
         write_weights_c(program, folder)
-        return ["model.h", "deploykit.h", "weights.h", *C_FILES, *PROJECT_FILES]
+        names = [*emitted, "weights.h", "weights.c", *(source.name for source in copied)]
+        headers, sources = ([name for name in names if name.endswith(end)] for end in (".h", ".c"))
+        view |= {"headers": headers, "sources": sources}
+        for name in PROJECT_FILES:
+            (folder / name).write_text(render(__name__, name, view), encoding="utf-8")
+        return [*headers, *sources, *PROJECT_FILES]
 
     def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:
         from deploykit.engines.native.loading import load_library
 
-        library = _library(folder, scratch)
+        library = _library(self.sources(folder), scratch)
         return load_library(library, self.sources(folder), folder, manifest, scratch, options)
 
     def sources(self, folder: Path) -> list[Path]:
-        return [folder / name for name in C_FILES]
+        return sorted(path for path in folder.glob("*.c") if path.name != EXAMPLE)
 
 
-def _library(folder: Path, scratch: Path) -> Path:
+def _library(sources: Sequence[Path], scratch: Path) -> Path:
     """A shared library of the C files, built in `scratch`."""
     compiler = find_c_compiler()
-    objects = [scratch / f"{name}.o" for name in C_FILES]
-    for name, made in zip(C_FILES, objects, strict=True):
-        compiler.compile(folder / name, made, "-O0" if name == "weights.c" else "-O2", "-fPIC")
+    objects = [scratch / f"{source.name}.o" for source in sources]
+    for source, made in zip(sources, objects, strict=True):
+        compiler.compile(source, made, "-O0" if source.name == "weights.c" else "-O2", "-fPIC")
     library = scratch / "libmodel.so"
     compiler.link_shared(objects, library)
     return library
@@ -96,7 +101,8 @@ def _library(folder: Path, scratch: Path) -> Path:
 
 def _require_bounds(program: Program) -> None:
     """Static memory needs an upper bound of every dim."""
-    unbounded = [dim.name for dim in program.dims if dim.maximum is None and dim.capacity_of is None]
+    dims = dict.fromkeys(dim for function in program.functions for dim in function.dims)
+    unbounded = [dim.name for dim in dims if dim.maximum is None and dim.capacity_of is None]
     if unbounded:
         asked = " ".join(f"--dim {name}=1..N" for name in unbounded)
         raise UsageError(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import platform
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,10 @@ COPIED = (runtime.HEADER, runtime.CORE, runtime.THREADS_HEADER, runtime.THREADS,
 """Sources that all models share."""
 
 PUBLIC = ("init", "bind", "run", "arena_bytes", "output_shape", "last_error", "descriptor")
-"""What the library exports, after the model's prefix."""
+"""What the library exports of each function, after its prefix."""
+
+OF_STATES = ("state_bytes", "reset_state", "set_state")
+"""The same of a function of a model with states."""
 
 
 class HostTarget:
@@ -73,22 +76,30 @@ class HostTarget:
     def package(
         self, program: Program, emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
-        from deploykit.compiler.codegen.host.source import interface_view
+        from deploykit.compiler.codegen.host.source import package_view
         from deploykit.compiler.codegen.native.cpus import find_cpu
         from deploykit.compiler.codegen.weights.blob import write_weights
 
-        view = interface_view(program, options.version)
+        view = package_view(program, options.version)
         for name, data in emitted.items():
             (folder / name).write_bytes(data)
         view["parts"] = bool(program.alternatives)
         (folder / "README.md").write_text(render(__name__, "README.md", view), encoding="utf-8")
-        for source in COPIED:
+        copied = (*COPIED, *(runtime.STATES if program.states.tensors else ()))
+        for source in copied:
             shutil.copyfile(source, folder / source.name)
         write_weights(program, folder / "weights.bin")
         compiler = _compiler(find_cpu(program.cpu or options.cpu))
-        _link(compiler, folder, view["prefix"], [name for name in emitted if name.endswith(".c")])
+        public = [
+            f"{function['prefix']}_{name}"
+            for function in view["functions"]
+            for name in (*PUBLIC, *(OF_STATES if function["states"] else ()))
+        ]
+        sources = [name for name in emitted if name.endswith(".c")]
+        shared = [source for source in copied if source.suffix == ".c"]
+        _link(compiler, folder, view["prefix"], public, sources, shared)
         library = f"lib{view['prefix']}.so"
-        return [library, "weights.bin", *emitted, *(source.name for source in COPIED), "README.md"]
+        return [library, "weights.bin", *emitted, *(source.name for source in copied), "README.md"]
 
     def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:
         from deploykit.engines.native.loading import load_library
@@ -107,16 +118,18 @@ def _compiler(cpu: Cpu) -> Compiler:
     return find_c_compiler() if machine == platform.machine() else find_cross_compiler(machine)
 
 
-def _link(compiler: Compiler, folder: Path, prefix: str, sources: Sequence[str]) -> None:
-    """Link the library from the kernels and `sources` in `folder`; it exports the public interface and no more."""
+def _link(
+    compiler: Compiler, folder: Path, prefix: str, public: Iterable[str], sources: Sequence[str], shared: Iterable[Path]
+) -> None:
+    """Link the library from the kernels and `sources` in `folder` and the sources `shared` by all models; it exports
+    the `public` interface and no more."""
     options = ("-O2", "-fPIC", "-pthread")
-    public = "".join(f"{prefix}_{name};" for name in PUBLIC)
     with tempfile.TemporaryDirectory(prefix="deploykit-") as scratch:
         exports = Path(scratch) / "exports.map"
-        exports.write_text(f"{{ global: {public} dk_*; local: *; }};\n")
+        exports.write_text(f"{{ global: {''.join(f'{name};' for name in public)} dk_*; local: *; }};\n")
         objects = each(lambda name: _compile(compiler, folder / name, Path(scratch), options), sources)
-        for source in (runtime.CORE, runtime.THREADS, runtime.CPU):
-            size = ("-Os",) if source == runtime.CORE else ()
+        for source in shared:
+            size = ("-Os",) if source in runtime.CHECKS else ()
             objects.append(Path(scratch) / f"{source.stem}.o")
             objects[-1].write_bytes(compiled(compiler, source, *options, *size, f"-I{runtime.INCLUDE}"))
         objects.append(folder / "kernels.o")

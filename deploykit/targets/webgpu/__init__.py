@@ -41,7 +41,9 @@ GPU_MODULE = "model-gpu"
 MODULES = (*CPU_MODULES, GPU_MODULE)
 SHADER_FILE = "shaders.wgsl"
 
-PAGES = ("index.mjs", "index.d.mts", "index.d.ts", "package.json", "demo.html", "README.md")
+DEMO = "demo.html"
+TYPES, TYPES_OF_FUNCTIONS = "index.d.mts", "functions.d.mts"
+PAGES = ("index.mjs", TYPES, "index.d.ts", "package.json", DEMO, "README.md")
 
 WEBGPU = "webgpu"
 DEVICES = (None, "wasm", WEBGPU)
@@ -112,22 +114,26 @@ class WebTarget:
     def package(
         self, program: Program, emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
-        from deploykit.compiler.codegen.host.source import interface_view
+        from deploykit.compiler.codegen.host.source import package_view
 
-        view = interface_view(program, options.version)
+        view = package_view(program, options.version)
         modules = [module for module in self.modules if module != GPU_MODULE or SHADER_FILE in emitted]
-        names = [*_link(program, modules, emitted, folder, view["prefix"]), *_write_weights(program, folder)]
+        names = [*_link(view["functions"], modules, emitted, folder), *_write_weights(program, folder)]
         (folder / "runtime").mkdir()
-        javascript = scripts()
+        several = len(program.functions) > 1 or bool(program.states.tensors)
+        javascript = scripts(functions=several)
+        pages = [page for page in PAGES if page != DEMO or not several]
+        view["script"] = "functions" if several else "model"
         for name, text in javascript.items():
             (folder / "runtime" / name).write_text(text, encoding="utf-8")
         view["module_bytes"] = (folder / names[0]).stat().st_size
         view["typed"] = _typed
-        plans = [PLAN, *(plan_file(part.cpu) for part in program.alternatives)]
+        plans = [] if several else [PLAN, *(plan_file(level=part.cpu) for part in program.alternatives)]
         view["fetched"] = [MANIFEST, *names, *plans]
-        for name in PAGES:
-            (folder / name).write_text(render(__name__, name, view), encoding="utf-8")
-        return [*PAGES, *names, *(f"runtime/{name}" for name in javascript)]
+        for name in pages:
+            template = TYPES_OF_FUNCTIONS if several and name == TYPES else name
+            (folder / name).write_text(render(__name__, template, view), encoding="utf-8")
+        return [*pages, *names, *(f"runtime/{name}" for name in javascript)]
 
     def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:  # noqa: ARG002
         from deploykit.engines.web.browser import InBrowser
@@ -158,14 +164,21 @@ def _objects(program: Program, name: str, cpu: Cpu, *, fast_math: bool) -> dict[
 
 
 def _link(
-    program: Program, modules: Sequence[str], emitted: Mapping[str, bytes], folder: Path, prefix: str
+    functions: Sequence[Mapping[str, Any]], modules: Sequence[str], emitted: Mapping[str, bytes], folder: Path
 ) -> list[str]:
-    """Link the modules and write the shaders; the names of the files."""
-    macros: dict[str, str | int] = {
-        "DK_PREFIX": prefix,
-        "DK_INPUTS": len(program.inputs),
-        "DK_OUTPUTS": len(program.outputs),
-    }
+    """Link the modules and write the shaders; the names of the files. `functions` are their views."""
+    several = len(functions) > 1
+    entries: list[dict[str, str | int]] = [
+        {
+            "DK_PREFIX": function["prefix"],
+            "DK_HEADER": f'"{function["prefix"] if several else "model"}.h"',
+            "DK_EXPORTS": f'"{function["function"]}."' if several else '""',
+            "DK_INPUTS": len(function["inputs"]),
+            "DK_OUTPUTS": len(function["outputs"]),
+        }
+        | ({"DK_STATES": 1} if function["states"] else {})
+        for function in functions
+    ]
     with tempfile.TemporaryDirectory(prefix="deploykit-") as scratch:
         place = Path(scratch)
         for name, data in emitted.items():
@@ -174,9 +187,9 @@ def _link(
             target.write_bytes(data)
 
         def module(name: str) -> str:
-            on_gpu = name == GPU_MODULE
-            sources, defined = (place / "gpu", macros | {"DK_GPU": 1}) if on_gpu else (place, macros)
-            link(sources, sorted(place.glob(f"{name}.*.o")), folder / f"{name}.wasm", defined)
+            gpu: dict[str, str | int] = {"DK_GPU": 1} if name == GPU_MODULE else {}
+            macros = [entry | gpu for entry in entries]
+            link(place / "gpu" if gpu else place, sorted(place.glob(f"{name}.*.o")), folder / f"{name}.wasm", macros)
             return f"{name}.wasm"
 
         names = each(module, modules)

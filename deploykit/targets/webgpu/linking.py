@@ -30,19 +30,30 @@ _LINKER_OPTIONS = (
     *("-Wl,--strip-all", "-Wl,--import-memory", "-Wl,--shared-memory", f"-Wl,--max-memory={MOST_BYTES}"),
 )
 
-_SHARED_SOURCES = (runtime.CORE, runtime.DRIVER, runtime.WASM_THREADS, runtime.WASM_GPU, runtime.WASM_LIBC)
+_SHARED_SOURCES = (
+    runtime.CORE,
+    runtime.STATES[1],
+    runtime.DRIVER,
+    runtime.WASM_MODULE,
+    runtime.WASM_THREADS,
+    runtime.WASM_GPU,
+    runtime.WASM_LIBC,
+)
 """They know nothing of the model, and are compiled once."""
 
 
-def link(folder: Path, objects: Iterable[Path], output: Path, macros: Mapping[str, str | int]) -> None:
-    """Link `objects` and the `model.c` of `folder`; `macros` are those of `entry.c`.
+def link(folder: Path, objects: Iterable[Path], output: Path, entries: Iterable[Mapping[str, str | int]]) -> None:
+    """Link `objects` and the C files of `folder`; `entries` are the macros of `entry.c` for each function.
 
     Raises `ToolchainError` with the linker's words.
     """
     compiler = find_wasm_compiler()
-    inputs = [folder / "model.c", runtime.WASM_ENTRY, *objects]
+    inputs = [*sorted(folder.glob("*.c")), *objects]
+    for number, macros in enumerate(entries):
+        inputs.append(folder / f"{output.stem}-entry-{number}.o")
+        defined = [f"-D{name}={value}" for name, value in macros.items()]
+        compiler.compile(runtime.WASM_ENTRY, inputs[-1], *_COMPILER_OPTIONS, *defined, f"-I{folder}")
     for source in _SHARED_SOURCES:
         inputs.append(folder / f"{output.stem}-{source.stem}.o")
         inputs[-1].write_bytes(compiled(compiler, source, *_COMPILER_OPTIONS))
-    defined = [f"-D{name}={value}" for name, value in macros.items()]
-    compiler.link_module(inputs, output, *_COMPILER_OPTIONS, *_LINKER_OPTIONS, *defined, f"-I{folder}")
+    compiler.link_module(inputs, output, *_COMPILER_OPTIONS, *_LINKER_OPTIONS, f"-I{folder}")

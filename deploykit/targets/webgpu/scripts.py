@@ -32,9 +32,9 @@ _EXPORT = re.compile(r"^export \* from .*\n", re.MULTILINE)
 _DYNAMIC = re.compile(r"\bimport\('\./([\w-]+)\.mjs'\)")
 
 
-def scripts() -> dict[str, str]:
-    """The modules that ship, by the names of their files."""
-    sources = {path.stem: path for path in runtime.JS_MODULES}
+def scripts(*, functions: bool = False) -> dict[str, str]:
+    """The modules that ship, by the names of their files; `functions`: whether there are several, or states."""
+    sources = {path.stem: path for path in runtime.JS_MODULES if functions or path.stem != "functions"}
     alone = {name: (name,) for name in sources if name not in _HOME}
     return {f"{name}.mjs": _join({part: sources[part] for part in parts}) for name, parts in (_JOINED | alone).items()}
 

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 from deploykit.compiler.dims import free_vars
 from deploykit.compiler.program.ir import (
     BindDim,
+    Call,
     Check,
     CheckIndices,
     Copy,
     CopySlice,
+    Function,
     If,
     Launch,
     Loop,
-    Program,
     Reserve,
     SetDim,
     Step,
@@ -25,39 +26,39 @@ if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
 
 
-def require_order(program: Program) -> None:
+def require_order(function: Function) -> None:
     """Raises `ValueError`, naming the variable and the step, when one is read too early, or never set."""
-    known = _after(program, program.steps, {dim.var for dim in program.dims})
-    for port in program.outputs:
-        _require(program, known, port.shape, f"the shape of output '{port.name}'")
+    known = _after(function, function.steps, {dim.var for dim in function.dims})
+    for port in function.outputs:
+        _require(function, known, port.shape, f"the shape of output '{port.name}'")
 
 
-def _after(program: Program, steps: Iterable[Step], known: set[Any]) -> set[Any]:
+def _after(function: Function, steps: Iterable[Step], known: set[Any]) -> set[Any]:
     """The variables known after `steps`, of which `known` are known before."""
     known = set(known)
     for step in steps:
-        _require(program, known, _reads(program, step), str(step)[:200])
+        _require(function, known, _reads(function, step), str(step)[:200])
         match step:
             case BindDim() | SetDim():
                 known.add(step.var)
             case If():
-                known = _after(program, step.then, known) & _after(program, step.otherwise, known)
+                known = _after(function, step.then, known) & _after(function, step.otherwise, known)
             case Loop():
-                _after(program, step.body, known | {step.index})
+                _after(function, step.body, known | {step.index})
                 known |= {step.index, step.count}
             case _:
                 pass
     return known
 
 
-def _require(program: Program, known: set[Any], exprs: Iterable[IntExpr], where: str) -> None:
+def _require(function: Function, known: set[Any], exprs: Iterable[IntExpr], where: str) -> None:
     for expr in exprs:
         for var in free_vars(expr):
             if var not in known:
-                raise ValueError(f"program '{program.name}' reads '{var.name}' before any step sets it: {where}")
+                raise ValueError(f"function '{function.name}' reads '{var.name}' before any step sets it: {where}")
 
 
-def _reads(program: Program, step: Step) -> Iterator[IntExpr]:
+def _reads(function: Function, step: Step) -> Iterator[IntExpr]:
     match step:
         case BindDim():
             yield from (bound for bound in (step.minimum, step.maximum) if bound is not None)
@@ -67,17 +68,19 @@ def _reads(program: Program, step: Step) -> Iterator[IntExpr]:
             yield from (step.condition, *step.values)
         case CheckIndices():
             yield from (bound for pair in step.bounds for bound in pair)
-            yield from program.tensors[step.tensor].shape
+            yield from function.tensors[step.tensor].shape
         case Reserve():
             yield step.bytes_needed
             if step.bytes_available is not None:
                 yield step.bytes_available
         case Launch():
             yield from step.scalars
+        case Call():
+            yield from step.dims
         case Copy():
-            yield from program.tensors[step.source].shape
+            yield from function.tensors[step.source].shape
         case CopySlice():
-            yield from (step.row, *program.tensors[step.source].shape)
+            yield from (step.row, *function.tensors[step.source].shape)
         case Loop() if step.trips is not None:
             yield step.trips
         case _:

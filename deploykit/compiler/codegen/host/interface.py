@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from tvm import tirx
 
-from deploykit.artifact.manifest import DimEntry, MemoryEntry, PortEntry
+from deploykit.artifact.manifest import DimEntry, FunctionEntry, MemoryEntry, PortEntry, StatesEntry
+from deploykit.compiler.codegen.host.scope import function_prefix
 from deploykit.compiler.codegen.host.source import arena_bytes_at_bounds, prefix_of
 from deploykit.compiler.codegen.weights.blob import weights_bytes
 from deploykit.compiler.dims import evaluate, free_vars, to_text
@@ -16,29 +17,49 @@ if TYPE_CHECKING:
 
     from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.compiler.model import Dim, Port
-    from deploykit.compiler.program.ir import Program
+    from deploykit.compiler.program.ir import Function, Program
 
 
 def describe(program: Program) -> dict[str, Any]:
-    """The fields of `Manifest` that follow from the program alone."""
+    """The fields of `Manifest` that follow from the program alone. Those of the only function are fields of the
+    manifest itself."""
+    weights = weights_bytes(program)
+    fields: dict[str, Any] = {"name": program.name, "prefix": prefix_of(program), "notes": program.notes}
+    if program.states.tensors:
+        fields["states"] = StatesEntry(
+            tensors=tuple(port_entry(port, program.states.dims) for port in program.states.tensors),
+            dims=tuple(map(dim_entry, program.states.dims)),
+            formula=to_text(program.states.size),
+        )
+    if len(program.functions) == 1:
+        return _interface(program, program.functions[0], weights) | fields
+    functions = [
+        FunctionEntry(name=own.name, states=own.states, **_interface(program, own, weights))
+        for own in program.functions
+    ]
+    at_bounds = [entry.peak_memory.at_bounds for entry in functions]
+    known = None if None in at_bounds else max(at for at in at_bounds if at is not None)
+    formula = f"max({', '.join(entry.peak_memory.formula for entry in functions)})"
+    memory = MemoryEntry(formula=formula, at_bounds=known, weights=weights)
+    return fields | {"functions": tuple(functions), "inputs": (), "outputs": (), "dims": (), "peak_memory": memory}
+
+
+def _interface(program: Program, function: Function, weights: int) -> dict[str, Any]:
     return {
-        "name": program.name,
-        "prefix": prefix_of(program),
-        "inputs": tuple(port_entry(port, program.dims) for port in program.inputs),
-        "outputs": tuple(port_entry(port, program.dims) for port in program.outputs),
-        "inputs_as": program.inputs_as,
-        "outputs_as": program.outputs_as,
-        "dims": tuple(
-            DimEntry(name=dim.name, minimum=dim.minimum, maximum=dim.maximum, capacity_of=dim.capacity_of)
-            for dim in program.dims
-        ),
+        "prefix": function_prefix(program, function),
+        "inputs": tuple(port_entry(port, function.dims) for port in function.inputs),
+        "outputs": tuple(port_entry(port, function.dims) for port in function.outputs),
+        "inputs_as": function.inputs_as,
+        "outputs_as": function.outputs_as,
+        "dims": tuple(map(dim_entry, function.dims)),
         "peak_memory": MemoryEntry(
-            formula=to_text(program.arena.size),
-            at_bounds=arena_bytes_at_bounds(program),
-            weights=weights_bytes(program),
+            formula=to_text(function.arena.size), at_bounds=arena_bytes_at_bounds(function), weights=weights
         ),
-        "notes": program.notes,
     }
+
+
+def dim_entry(dim: Dim) -> DimEntry:
+    return DimEntry(name=dim.name, minimum=dim.minimum, maximum=dim.maximum, capacity_of=dim.capacity_of)
 
 
 def port_entry(port: Port, dims: Sequence[Dim]) -> PortEntry:

@@ -1,4 +1,4 @@
-"""What the host code of one program calls everything: its dims, data dims, tensors and kernels as C identifiers."""
+"""What the host code of one function calls everything: its dims, data dims, tensors and kernels as C identifiers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from deploykit.compiler.program.ir import (
     ArenaStorage,
     BindDim,
     ConstantStorage,
+    Function,
     If,
     InputStorage,
     Loop,
@@ -21,6 +22,7 @@ from deploykit.compiler.program.ir import (
     Program,
     Reserve,
     SetDim,
+    StateStorage,
     Step,
 )
 from deploykit.compiler.program.sizes import tensor_bytes
@@ -44,39 +46,53 @@ _RESERVED = (
 )
 """Names that the templates give to parameters, locals and functions."""
 
+_OF_STATES = ("state", "state_size")
+_OF_CALLS = ("callee", "given", "taken")
 
-def _tables(program: Program) -> Iterator[str]:
+
+def function_prefix(program: Program, function: Function) -> str:
+    """What the public symbols of a function start with: of several, each has its name behind that of the program."""
+    start = prefix(program.name)
+    return f"{start}_{function.name}" if len(program.functions) > 1 else start
+
+
+def _tables(function: Function, own: str) -> Iterator[str]:
     """Names of arrays of `model.c`."""
-    for kind, ports in (("input", program.inputs), ("output", program.outputs)):
+    for kind, ports in (("input", function.inputs), ("output", function.outputs)):
         yield from (f"{kind}_{index}" for index in range(len(ports)))
-        yield f"{kind}s_of_{prefix(program.name)}"
-    yield f"dims_of_{prefix(program.name)}"
+        yield f"{kind}s_of_{own}"
+    yield f"dims_of_{own}"
 
 
 class Scope:
-    """Names of one program in C. Remembers which variables and tensors were asked for, so that code that needs no
-    other declarations can be written around text that was made before it."""
+    """Names of one function of a program in C. Remembers which variables and tensors were asked for, so that code that
+    needs no other declarations can be written around text that was made before it."""
 
-    def __init__(self, program: Program, kernel_prefix: str | None = None) -> None:
+    def __init__(self, program: Program, function: Function, kernel_prefix: str | None = None, level: str = "") -> None:
+        """`level` ends the names of the C functions that hold steps."""
         self.program = program
-        self.prefix = prefix(program.name)
-        names = Names((*_RESERVED, *_tables(program)), f"{self.prefix}_")
-        self.kernel_prefix = kernel_prefix or self.prefix
-        self.dims = tuple(names.take(dim.name) for dim in program.dims)
+        self.function = function
+        self.prefix = function_prefix(program, function)
+        reserved = (*_RESERVED, *(_OF_STATES if function.states else ()))
+        reserved = (*reserved, *(_OF_CALLS if len(program.functions) > 1 else ()))
+        names = Names((*reserved, *_tables(function, self.prefix)), f"{prefix(program.name)}_")
+        self.kernel_prefix = kernel_prefix or prefix(program.name)
+        self.level = level
+        self.dims = tuple(names.take(dim.name) for dim in function.dims)
         self.read_variables: set[str] = set()
         self.used_tensors: set[int] = set()
         self.resumes = 0
         """Places where a run on a GPU may go on later."""
-        self.reserved_outputs = frozenset(_reserved_outputs(program.steps))
+        self.reserved_outputs = frozenset(_reserved_outputs(function.steps))
         self._prototypes: dict[int, str] = {}
-        self._variables: dict[Any, str] = {dim.var: name for dim, name in zip(program.dims, self.dims, strict=True)}
-        self._tensors = tuple(names.take(tensor.name) for tensor in program.tensors)
-        data_dims = [var for var in _bound_by(program.steps) if var not in self._variables]
+        self._variables: dict[Any, str] = {dim.var: name for dim, name in zip(function.dims, self.dims, strict=True)}
+        self._tensors = tuple(names.take(tensor.name) for tensor in function.tensors)
+        data_dims = [var for var in _bound_by(function.steps) if var not in self._variables]
         self._variables |= {var: names.take(var.name) for var in dict.fromkeys(data_dims)}
         self._bounds = {
-            dim.var: (dim.minimum, LARGEST_EXTENT if dim.maximum is None else dim.maximum) for dim in program.dims
+            dim.var: (dim.minimum, LARGEST_EXTENT if dim.maximum is None else dim.maximum) for dim in function.dims
         }
-        self._nonnegative = frozenset(dim.var for dim in program.dims)
+        self._nonnegative = frozenset(dim.var for dim in function.dims)
         self._texts: dict[IntExpr, tuple[str, frozenset[str]]] = {}
         self.data_dims = tuple(self._variables.values())[len(self.dims) :]
 
@@ -125,24 +141,34 @@ class Scope:
 
     def part(self, index: int, first: int, size: int | str) -> str:
         """Where `size` bytes of a constant lie on the GPU, from byte `first` on."""
-        storage = self.program.tensors[index].storage
+        storage = self.function.tensors[index].storage
         assert isinstance(storage, ConstantStorage)
         offset = self.program.constants[storage.index].offset + first
-        return f"{{DK_BUFFER_WEIGHTS, {quoted(self.program.tensors[index].name)}, {offset}, {size}}}"
+        return f"{{DK_BUFFER_WEIGHTS, {quoted(self.function.tensors[index].name)}, {offset}, {size}}}"
 
     def slice(self, index: int) -> str:
         """Where a tensor lies on the GPU, as the initialiser of a `dk_slice`."""
-        tensor = self.program.tensors[index]
+        tensor = self.function.tensors[index]
         match tensor.storage:
             case ArenaStorage(slot):
-                buffer, offset = "DK_BUFFER_ARENA", self.expr(self.program.arena.slots[slot].offset)
+                buffer, offset = "DK_BUFFER_ARENA", self.expr(self.function.arena.slots[slot].offset)
             case ConstantStorage(constant):
                 buffer, offset = "DK_BUFFER_WEIGHTS", str(self.program.constants[constant].offset)
+            case StateStorage(state):
+                buffer, offset = "DK_BUFFER_STATES", self.expr(self.program.states.offsets[state])
             case InputStorage(port):
                 buffer, offset = f"DK_BUFFER_PORTS + {port}", "0"
             case OutputStorage(port):
-                buffer, offset = f"DK_BUFFER_PORTS + {len(self.program.inputs) + port}", "0"
+                buffer, offset = f"DK_BUFFER_PORTS + {len(self.function.inputs) + port}", "0"
         return f"{{{buffer}, {quoted(tensor.name)}, {offset}, {self.expr(tensor_bytes(tensor))}}}"
+
+    def callee(self, name: str) -> Function:
+        """The function of the program that a step calls."""
+        return next(function for function in self.program.functions if function.name == name)
+
+    def prefix_of(self, name: str) -> str:
+        """What the symbols of a function of the program start with."""
+        return function_prefix(self.program, self.callee(name))
 
     def kernel(self, index: int) -> str:
         """The C function of a kernel."""

@@ -10,6 +10,7 @@
     Copy        dk_copy
     CopySlice   dk_copy to a row, in an if where there may be no room for it
     If, Loop    if, for
+    Call        a call of the steps of another function, with a model of its own
 
 DK_STEP comes before those that take time. Statements stand in a function with `base` (the `dk_model`), `status`,
 `outputs` and the names of `Scope`.
@@ -32,6 +33,7 @@ from deploykit.compiler.dims import to_text
 from deploykit.compiler.program.ir import (
     ArenaStorage,
     BindDim,
+    Call,
     Check,
     CheckIndices,
     Copy,
@@ -43,7 +45,6 @@ from deploykit.compiler.program.ir import (
     Reserve,
     SetDim,
     Step,
-    Tensor,
     Transfer,
 )
 from deploykit.compiler.program.sizes import element_count, item_bytes, tensor_bytes
@@ -104,7 +105,7 @@ def _bind_dim(scope: Scope, step: BindDim, unread: frozenset[str], _number: int)
         return [] if name in unread else [f"{name} = {value};"]
     low = "INT64_MIN" if step.minimum is None else scope.expr(step.minimum)
     high = "INT64_MAX" if step.maximum is None else scope.expr(step.maximum)
-    what = quoted(scope.program.tensors[step.tensor].name)
+    what = quoted(scope.function.tensors[step.tensor].name)
     scope.read_variables.add(name)
     return [f"{name} = {value};", *checked(f"dk_check_data(base, {what}, {name}, {low}, {high})")]
 
@@ -123,7 +124,7 @@ def _check(scope: Scope, step: Check, _unread: frozenset[str], _number: int) -> 
 
 
 def _check_indices(scope: Scope, step: CheckIndices, _unread: frozenset[str], _number: int) -> Lines:
-    tensor = scope.program.tensors[step.tensor]
+    tensor = scope.function.tensors[step.tensor]
     bounds = ", ".join(f"{scope.expr(low)}, {scope.expr(high)}" for low, high in step.bounds)
     count, dtype = scope.expr(element_count(tensor.shape)), logical_dtype(tensor.dtype).c_name
     operands = f"{scope.tensor(step.tensor)}, {dtype}, {count}, bounds, {len(step.bounds)}"
@@ -144,7 +145,7 @@ def _reserve(scope: Scope, step: Reserve, _unread: frozenset[str], _number: int)
         return lines
     dim, extent = -1, "0"
     if step.capacity is not None:
-        dim = next(i for i, d in enumerate(scope.program.dims) if d.var.same_as(step.capacity))
+        dim = next(i for i, d in enumerate(scope.function.dims) if d.var.same_as(step.capacity))
         extent = scope.expr(step.capacity)
     body = [
         *statement(f"const int64_t needed = {needed};"),
@@ -168,7 +169,7 @@ def _launch(scope: Scope, step: Launch, _unread: frozenset[str], number: int) ->
     last = len(step.tensors) - step.workspaces
     written = step.tensors[last - step.outputs : last]
     before = [line for index in written for line in _room(scope, index)]
-    before.append(f"{_marked(number)} /* {', '.join(_described(scope.program.tensors[index]) for index in written)} */")
+    before.append(f"{_marked(number)} /* {_all_described(scope, written)} */")
     if kernel.parallel_extent is None:
         return [*before, *statement(f"{scope.kernel(step.kernel)}({arguments});")]
     name = scope.kernel(step.kernel)
@@ -186,12 +187,11 @@ def _launch(scope: Scope, step: Launch, _unread: frozenset[str], number: int) ->
 
 def _dispatch(scope: Scope, step: Launch, number: int) -> Lines:
     kernel = scope.program.kernels[step.kernel]
-    sharing = sharing_of(scope.program, step)
+    sharing = sharing_of(scope.program, scope.function, step)
     firsts = [step.tensors[sharing.groups.index(group)] for group in range(len(sharing.written))]
     written = reads_and_writes(step)[1]
     lines = [line for index in written for line in _room(scope, index)]
-    described = ", ".join(_described(scope.program.tensors[index]) for index in written)
-    lines.append(f"{_marked(number)} /* {kernel.name}: {described} */")
+    lines.append(f"{_marked(number)} /* {kernel.name}: {_all_described(scope, written)} */")
     places = [place for bound in zip(firsts, sharing.parts, strict=True) for place in _bindings(scope, *bound)]
     body = statement(f"const dk_slice slices[] = {{{', '.join(places)}}};")
     values = [scope.expr(value) for value in step.scalars]
@@ -242,7 +242,7 @@ def _transfer(scope: Scope, step: Transfer, _unread: frozenset[str], number: int
 
 def _gpu_copy(scope: Scope, target: int, source: int, offset: str) -> Lines:
     lines: Lines = []
-    parts = constant_parts(scope.program, scope.program.tensors[source].storage)
+    parts = constant_parts(scope.program, scope.function.tensors[source].storage)
     for first, size in zip(accumulate(parts, initial=0), parts or (0,), strict=False):
         place = scope.part(source, first, size) if parts else scope.slice(source)
         at = f"{offset} + {first}" if first else offset
@@ -253,6 +253,37 @@ def _gpu_copy(scope: Scope, target: int, source: int, offset: str) -> Lines:
         ]
         lines += ["{", *indented(body), "}"]
     return lines
+
+
+def _call(scope: Scope, step: Call, _unread: frozenset[str], number: int) -> Lines:
+    own = Scope(scope.program, scope.callee(step.function))
+    tensors = scope.function.tensors
+    body = [
+        f"{own.prefix}_model callee;",
+        f"dk_tensor given[{max(len(step.inputs), 1)}];",
+        f"dk_tensor taken[{max(len(step.outputs), 1)}];",
+        "callee.base = *base;",
+        f"callee.base.descriptor = &{own.prefix}_descriptor;",
+        f"callee.base.arena = {scope.tensor(step.arena)};",
+    ]
+    for field, value in zip(own.dims, step.dims, strict=True):
+        body += statement(f"callee.dims.{field} = {scope.expr(value)};")
+    for array, indices in (("given", step.inputs), ("taken", step.outputs)):
+        for i, index in enumerate(indices):
+            body += statement(f"{array}[{i}].data = (void*)(uintptr_t){scope.tensor(index)};")
+            body += statement(f"{array}[{i}].bytes = (size_t){_operand(scope.size(tensor_bytes(tensors[index])))};")
+    message = c_string(f"a call of '{step.function}' is out of the bounds of its dims")
+    body += [
+        f"if (!dk_dims_within(&{own.prefix}_descriptor, (const int64_t*)&callee.dims)) {{",
+        *indented([f"return dk_fail_shape(base, {message}, NULL);"]),
+        "}",
+        f"status = {own.prefix}_steps{scope.level}(&callee, given, taken);",
+        "if (status != DK_OK) {",
+        *indented(["dk_copy(base->error, callee.base.error, DK_ERROR_TEXT);", "return status;"]),
+        "}",
+    ]
+    before = [line for index in step.outputs for line in _room(scope, index)]
+    return [*before, f"{_marked(number)} /* {_all_described(scope, step.outputs)} */", "{", *indented(body), "}"]
 
 
 def _operand(text: str) -> str:
@@ -270,14 +301,15 @@ def field_name(field: str) -> str:
     return field.replace("*", " ").split()[-1]
 
 
-def _described(tensor: Tensor) -> str:
-    """`y[batch, 10]`."""
-    return in_comment(f"{tensor.name}{shape_text(tensor.shape)}")
+def _all_described(scope: Scope, indices: Iterable[int]) -> str:
+    """`y[batch, 10], z[batch]`."""
+    tensors = (scope.function.tensors[index] for index in indices)
+    return ", ".join(in_comment(f"{tensor.name}{shape_text(tensor.shape)}") for tensor in tensors)
 
 
 def _room(scope: Scope, index: int) -> Lines:
     """A check that an output has room for a tensor whose size only the run can tell, unless a step reserves it."""
-    tensor = scope.program.tensors[index]
+    tensor = scope.function.tensors[index]
     if not isinstance(tensor.storage, OutputStorage) or scope.is_static(tensor.shape):
         return []
     output = tensor.storage.index
@@ -289,13 +321,13 @@ def _room(scope: Scope, index: int) -> Lines:
 def _copy(scope: Scope, step: Copy, _unread: frozenset[str], number: int) -> Lines:
     if step.gpu:
         return [*_room(scope, step.target), _marked(number), *_gpu_copy(scope, step.target, step.source, "0")]
-    size = scope.expr(tensor_bytes(scope.program.tensors[step.source]))
+    size = scope.expr(tensor_bytes(scope.function.tensors[step.source]))
     copy = statement(f"dk_copy({scope.tensor(step.target)}, {scope.tensor(step.source)}, {size});")
     return [*_room(scope, step.target), _marked(number), *copy]
 
 
 def _copy_slice(scope: Scope, step: CopySlice, _unread: frozenset[str], number: int) -> Lines:
-    source = scope.program.tensors[step.source]
+    source = scope.function.tensors[step.source]
     if step.gpu:
         offset = scope.expr(step.row * element_count(source.shape) * item_bytes(source.dtype))
         return [*_room(scope, step.target), _marked(number), *_gpu_copy(scope, step.target, step.source, offset)]
@@ -304,12 +336,12 @@ def _copy_slice(scope: Scope, step: CopySlice, _unread: frozenset[str], number: 
     copy = statement(f"dk_copy({scope.tensor(step.target)} + {row}, {scope.tensor(step.source)}, {size});")
     if not step.where_room:
         return [*_room(scope, step.target), _marked(number), *copy]
-    storage = scope.program.tensors[step.target].storage
+    storage = scope.function.tensors[step.target].storage
     if isinstance(storage, OutputStorage):
         available = f"outputs[{storage.index}].bytes"
     else:
         assert isinstance(storage, ArenaStorage)
-        available = f"(uint64_t){_operand(scope.size(scope.program.arena.slots[storage.slot].size))}"
+        available = f"(uint64_t){_operand(scope.size(scope.function.arena.slots[storage.slot].size))}"
     end = _operand(scope.size((step.row + 1) * element_count(source.shape) * item_bytes(source.dtype)))
     return [_marked(number), *statement(f"if ((uint64_t){end} <= {available}) {{"), *indented(copy), "}"]
 
@@ -346,4 +378,5 @@ _RULES: dict[type[Any], Callable[[Scope, Any, frozenset[str], int], Lines]] = {
     Transfer: _transfer,
     If: _if,
     Loop: _loop,
+    Call: _call,
 }

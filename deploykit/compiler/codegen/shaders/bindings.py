@@ -12,19 +12,28 @@ from collections.abc import Iterator
 
 from deploykit.compiler.codegen.shaders.sections import Shader
 from deploykit.compiler.codegen.shaders.wgsl.shader import Sharing, emit_wgsl
-from deploykit.compiler.program.ir import ArenaStorage, ConstantStorage, Launch, OutputStorage, Program, Storage
+from deploykit.compiler.program.ir import (
+    ArenaStorage,
+    ConstantStorage,
+    Function,
+    Launch,
+    OutputStorage,
+    Program,
+    StateStorage,
+    Storage,
+)
 from deploykit.compiler.program.steps import number_steps
 
 
-def sharing_of(program: Program, launch: Launch) -> Sharing:
-    """Operands at one place share it. The arena is one buffer that is written to, as are outputs; a buffer is
-    either read or written throughout a dispatch (W3C, "WebGPU", usage scopes)."""
+def sharing_of(program: Program, function: Function, launch: Launch) -> Sharing:
+    """Operands at one place share it. The arena is one buffer that is written to, as are the states and each output; a
+    buffer is either read or written throughout a dispatch (W3C, "WebGPU", usage scopes)."""
     places: dict[Storage, int] = {}
     groups = []
     for tensor in launch.tensors:
-        place = program.tensors[tensor].storage
+        place = function.tensors[tensor].storage
         groups.append(places.setdefault(place, len(places)))
-    written = tuple(isinstance(place, ArenaStorage | OutputStorage) for place in places)
+    written = tuple(isinstance(place, ArenaStorage | OutputStorage | StateStorage) for place in places)
     parts = tuple(constant_parts(program, place) for place in places)
     enough = program.gpu is None or sum(max(1, len(sizes)) for sizes in parts) <= program.gpu.bindings
     return Sharing(tuple(groups), written, parts if enough else ((),) * len(places))
@@ -41,8 +50,9 @@ def constant_parts(program: Program, place: Storage) -> tuple[int, ...]:
 def shaders_of(program: Program) -> dict[tuple[int, Sharing], int]:
     """The number of each shader, by the kernel and what its operands share, in the order of the launches."""
     found: dict[tuple[int, Sharing], int] = {}
-    for launch in _launches(program):
-        found.setdefault((launch.kernel, sharing_of(program, launch)), len(found))
+    for function in program.functions:
+        for launch in _launches(program, function):
+            found.setdefault((launch.kernel, sharing_of(program, function, launch)), len(found))
     return found
 
 
@@ -51,7 +61,7 @@ def emit_shaders(program: Program) -> list[Shader]:
     return [emit_wgsl(program.kernels[kernel], sharing) for kernel, sharing in shaders_of(program)]
 
 
-def _launches(program: Program) -> Iterator[Launch]:
-    for numbered in number_steps(program.steps):
+def _launches(program: Program, function: Function) -> Iterator[Launch]:
+    for numbered in number_steps(function.steps):
         if isinstance(numbered.step, Launch) and program.kernels[numbered.step.kernel].gpu:
             yield numbered.step

@@ -118,35 +118,36 @@ class Shaders(Dispatcher):
     def __init__(self, model: onnx.ModelProto, *features: str, in_place: InPlace = InPlace.WHERE_FREE) -> None:
         super().__init__()
         self.program, shaders = program_of(model, in_place)
+        (self.function,) = self.program.functions
         self.numbers = shaders_of(self.program)
         self.texts = [shader.text(features) for shader in shaders]
         self.pipelines = [self.pipeline(text) for text in self.texts]
 
     def __call__(self, *inputs: np.ndarray) -> list[np.ndarray]:
-        program = self.program
+        function = self.function
         values = {
             extent: size
-            for port, array in zip(program.inputs, inputs, strict=True)
+            for port, array in zip(function.inputs, inputs, strict=True)
             for extent, size in zip(port.shape, array.shape, strict=True)
             if isinstance(extent, ir.Var)
         }
-        shapes = [[evaluate(extent, values) for extent in tensor.shape] for tensor in program.tensors]
+        shapes = [[evaluate(extent, values) for extent in tensor.shape] for tensor in function.tensors]
         contents: dict[Any, np.ndarray] = {}
-        for tensor, shape in zip(program.tensors, shapes, strict=True):
+        for tensor, shape in zip(function.tensors, shapes, strict=True):
             data = self._contents(tensor, shape, inputs)
             contents[tensor.storage] = max(data, contents.get(tensor.storage, data), key=lambda array: array.nbytes)
         buffers = {storage: self.buffer(data) for storage, data in contents.items()}
-        for step in program.steps:
+        for step in function.steps:
             if isinstance(step, Launch):
                 self._launch(step, values, buffers)
             elif isinstance(step, Copy):
-                source, target = (buffers[program.tensors[tensor].storage] for tensor in (step.source, step.target))
+                source, target = (buffers[function.tensors[tensor].storage] for tensor in (step.source, step.target))
                 self.copy(source, target)
             else:
                 assert isinstance(step, Transfer), f"nothing runs a {type(step).__name__} here"
         results = []
-        for index, port in enumerate(program.outputs):
-            dtype = next(tensor.dtype for tensor in program.tensors if tensor.storage == OutputStorage(index))
+        for index, port in enumerate(function.outputs):
+            dtype = next(tensor.dtype for tensor in function.tensors if tensor.storage == OutputStorage(index))
             shape = [evaluate(extent, values) for extent in port.shape]
             results.append(self.read(buffers[OutputStorage(index)], shape, dtype))
         return results
@@ -162,8 +163,8 @@ class Shaders(Dispatcher):
     def _launch(self, step: Launch, values: Mapping[Any, int], buffers: Mapping[Any, Any]) -> None:
         kernel = self.program.kernels[step.kernel]
         assert kernel.gpu, f"{kernel.name} is no shader"
-        sharing = sharing_of(self.program, step)
+        sharing = sharing_of(self.program, self.function, step)
         scalars = [evaluate(value, values) for value in step.scalars]
         operands = [step.tensors[sharing.groups.index(group)] for group in range(len(sharing.written))]
-        bound = [buffers[self.program.tensors[tensor].storage] for tensor in operands]
+        bound = [buffers[self.function.tensors[tensor].storage] for tensor in operands]
         self.run(kernel, self.pipelines[self.numbers[step.kernel, sharing]], scalars, bound)

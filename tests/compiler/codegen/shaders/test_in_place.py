@@ -75,8 +75,8 @@ def test_a_model_always_in_place() -> None:
         " s = Add(x, v)  r = Relu(s)  y = Transpose(r)  t = Abs(x)  z = Sub(t, r) }"
     )
     never, always = (Shaders(model, in_place=in_place) for in_place in (InPlace.NEVER, InPlace.ALWAYS))
-    assert any(isinstance(step, Copy) for step in always.program.steps)
-    assert not any(isinstance(step, Copy) for step in never.program.steps)
+    assert any(isinstance(step, Copy) for step in always.function.steps)
+    assert not any(isinstance(step, Copy) for step in never.function.steps)
     for a, b in SIZES:
         x, v = (np.random.default_rng(a).integers(-9, 9, shape).astype("float32") for shape in ((a, b), (b,)))
         r = np.maximum(x + v, 0)

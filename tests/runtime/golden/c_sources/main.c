@@ -20,11 +20,11 @@ static dk_tensor outputs[] = {
     {output_0, sizeof output_0, DK_FLOAT32, 2, {0}}, /* y  float32[batch, 3] */
 };
 
-static uint32_t state = 1;
+static uint32_t seed = 1;
 
 static uint32_t next_random(void) {
-    state = state * 1664525u + 1013904223u;
-    return state >> 8;
+    seed = seed * 1664525u + 1013904223u;
+    return seed >> 8;
 }
 
 /* Numbers between -1 and 1; integers and booleans 0 or 1. */
@@ -100,7 +100,7 @@ static void print(const char* name, const dk_tensor* tensor) {
     printf(" ... checksum %08lx\n", (unsigned long)checksum);
 }
 
-int main(void) {
+static dk_status run(void) {
     dk_status status;
     int index;
     for (index = 0; index < MLP_INPUTS; ++index) {
@@ -112,10 +112,17 @@ int main(void) {
     }
     if (status != DK_OK) {
         printf("error %d: %s\n", (int)status, mlp_last_error(&model));
-        return 1;
+        return status;
     }
     for (index = 0; index < MLP_OUTPUTS; ++index) {
         print(mlp_descriptor.outputs[index].name, &outputs[index]);
+    }
+    return DK_OK;
+}
+
+int main(void) {
+    if (run() != DK_OK) {
+        return 1;
     }
     return 0;
 }

@@ -1,0 +1,89 @@
+"""A program from its functions: what these share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, cast
+
+from tvm import ir, relax
+
+from deploykit.compiler.dims import simplify
+from deploykit.compiler.program.ir import ALIGNMENT, Constant, Function, Program, States
+from deploykit.compiler.program.sizes import element_count
+from deploykit.dtypes import logical_dtype
+from deploykit.errors import UsageError
+
+if TYPE_CHECKING:
+    from deploykit.compiler.devices.gpu import Gpu
+    from deploykit.compiler.dims.expressions import IntExpr
+    from deploykit.compiler.model import ImportedModel, Signature
+    from deploykit.compiler.program.trace import Pool
+
+
+def callees_first(model: ImportedModel, module: ir.IRModule) -> Iterator[Signature]:
+    """The functions of a model in an order in which each comes behind those that it calls.
+
+    Raises `ValueError` for functions that call each other in a circle."""
+    left = {signature.name: signature for signature in model.functions}
+    while left:
+        ready = [name for name in left if not _called(module[name]) & left.keys()]
+        if not ready:
+            raise ValueError(f"the functions {', '.join(left)} call each other in a circle")
+        yield from (left.pop(name) for name in ready)
+
+
+def _called(function: relax.Function) -> set[str]:
+    found: set[str] = set()
+
+    def visit(node: object) -> None:
+        if isinstance(node, relax.Call) and isinstance(node.op, ir.GlobalVar):
+            found.add(node.op.name_hint)
+
+    relax.analysis.post_order_visit(function, visit)
+    return found
+
+
+def assembled(
+    model: ImportedModel, pool: Pool, functions: Mapping[str, Function], alignment: int, cpu: str, gpu: Gpu | None
+) -> Program:
+    """The program of all functions of a model, by their names, with what they use of `pool`."""
+    return Program(
+        name=model.name,
+        functions=tuple(functions[signature.name] for signature in model.functions),
+        constants=_constants(pool),
+        kernels=tuple(pool.kernels),
+        states=_states(model, alignment),
+        alignment=alignment,
+        notes=model.notes,
+        cpu=cpu,
+        gpu=gpu,
+    )
+
+
+def _states(model: ImportedModel, alignment: int) -> States:
+    """The states one behind the other."""
+    offsets, end = [], cast("IntExpr", 0)
+    for state in model.states:
+        offsets.append(end)
+        size = element_count(state.shape) * logical_dtype(state.dtype).storage.itemsize
+        end = simplify(end + (size + (alignment - 1)) // alignment * alignment)
+    return States(model.state_dims, model.states, tuple(offsets), end)
+
+
+def _constants(pool: Pool) -> tuple[Constant, ...]:
+    offset = 0
+    result = []
+    for name, data in pool.constants:
+        result.append(Constant(name, data, offset))
+        offset += -(-max(data.nbytes, 1) // ALIGNMENT) * ALIGNMENT
+    return tuple(result)
+
+
+def require_capacities(program: Program, names: Iterable[str]) -> None:
+    """Raises `UsageError` for a name that is no capacity of the program."""
+    dims = dict.fromkeys(dim for function in program.functions for dim in function.dims)
+    own = [dim.name for dim in dims if dim.capacity_of is not None]
+    unknown = sorted(set(names) - set(own))
+    if unknown:
+        known = ", ".join(own) or "none"
+        raise UsageError(f"the model has no dim named {', '.join(unknown)}; its capacity dims are: {known}")

@@ -1,0 +1,64 @@
+"""The functions of a model, each with an engine of its own, over one block of states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from deploykit.errors import UsageError
+
+if TYPE_CHECKING:
+    from deploykit.artifact.manifest import Manifest
+
+
+class FunctionEngine(Protocol):
+    """One function that is ready to run."""
+
+    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """All outputs, as new arrays."""
+        ...
+
+    def arena_bytes(self, dims: Sequence[int]) -> int:
+        """Bytes of arena that a run with these dims needs."""
+        ...
+
+    def new_state(self, sizes: Mapping[str, int]) -> np.ndarray:
+        """A block of states, zeros, of these sizes by the names of their dims."""
+        ...
+
+    def set_state(self, block: np.ndarray) -> None:
+        """Work on a block of states from now on."""
+        ...
+
+    def close(self) -> None:
+        """Free what is not memory."""
+        ...
+
+
+class Functions:
+    """Runs a function by its name; without one, the only function. `start` makes the engine of one."""
+
+    def __init__(self, manifest: Manifest, start: Callable[[Manifest], FunctionEngine]) -> None:
+        names: list[str | None] = [*(entry.name for entry in manifest.functions)] or [None]
+        parts = {name: manifest.function(name) for name in names}
+        self._engines = {name: start(part) for name, part in parts.items()}
+        self._stateful = [self._engines[name] for name, part in parts.items() if part.states is not None]
+
+    def run(self, inputs: Sequence[np.ndarray], function: str | None = None) -> list[np.ndarray]:
+        return self._engines[function].run(inputs)
+
+    def arena_bytes(self, dims: Sequence[int], function: str | None = None) -> int:
+        return self._engines[function].arena_bytes(dims)
+
+    def reset(self, sizes: Mapping[str, int]) -> None:
+        if not self._stateful:
+            raise UsageError("the model has no states")
+        block = self._stateful[0].new_state(sizes)
+        for engine in self._stateful:
+            engine.set_state(block)
+
+    def close(self) -> None:
+        for engine in self._engines.values():
+            engine.close()

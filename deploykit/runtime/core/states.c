@@ -1,0 +1,59 @@
+/* Blocks of states: what they were made for, in front of them. */
+#include "states.h"
+
+#include <string.h>
+
+/* The first number of a block. */
+#define MADE INT64_C(0x6465706c6f796b74)
+
+int dk_state_dims_within(const dk_model_descriptor* descriptor, const int64_t* dims, int32_t first, int32_t count) {
+    int32_t index;
+    for (index = first; index < first + count; ++index) {
+        const dk_dim* dim = &descriptor->dims[index];
+        if (dims[index] < dim->minimum || dims[index] > (dim->maximum < 0 ? DK_MAX_EXTENT : dim->maximum)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+dk_status dk_reset_state(const int64_t* dims, int32_t first, int32_t count, void* state, size_t bytes, int64_t needed) {
+    const int64_t made = MADE;
+    if (state == NULL || (uintptr_t)state % DK_ALIGNMENT != 0 || (uint64_t)needed > bytes) {
+        return DK_ERROR_BUFFER;
+    }
+    memset(state, 0, (size_t)needed);
+    memcpy(state, &made, sizeof made);
+    memcpy((unsigned char*)state + sizeof made, dims + first, (size_t)count * sizeof *dims);
+    return DK_OK;
+}
+
+dk_status dk_take_state(dk_model* model, int64_t* dims, int32_t first, int32_t count, const void* state, size_t bytes) {
+    int64_t made = 0;
+    const size_t head = sizeof made + (size_t)count * sizeof *dims;
+    if (state != NULL && (uintptr_t)state % DK_ALIGNMENT == 0 && bytes >= head) {
+        memcpy(&made, state, sizeof made);
+    }
+    if (made != MADE) {
+        return dk_fail_shape(model, "the state is missing, misaligned, or was never reset", NULL);
+    }
+    memcpy(dims + first, (const unsigned char*)state + sizeof made, head - sizeof made);
+    return DK_OK;
+}
+
+dk_status dk_check_state(
+    dk_model* model, const int64_t* dims, int32_t first, int32_t count, const void* state, size_t bytes, int64_t needed
+) {
+    const int64_t sizes[] = {needed, (int64_t)bytes};
+    const int64_t* made = state;
+    int32_t index;
+    if (state == NULL) {
+        return dk_fail_shape(model, "the model has states: give it a block by set_state", NULL);
+    }
+    for (index = 0; index < count; ++index) {
+        if (made[1 + index] != dims[first + index]) {
+            return dk_fail_shape(model, "the state was made for other sizes: give it to set_state again", NULL);
+        }
+    }
+    return (uint64_t)needed <= bytes ? DK_OK : dk_fail_shape(model, "the state needs {} bytes, found {}", sizes);
+}

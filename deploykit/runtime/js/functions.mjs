@@ -1,0 +1,161 @@
+// `load` for models of several functions, and with states: each function is a model, and all share a module.
+
+import { UsageError } from './errors.mjs';
+import { fetchJson } from './files.mjs';
+import { checkOptions, valuesOf } from './inputs.mjs';
+import { Model } from './model.mjs';
+import { ModelModule } from './module.mjs';
+import { MANIFEST, opener } from './opening.mjs';
+
+/** @typedef {import('./model.mjs').Manifest} Manifest */
+/** @typedef {import('./model.mjs').Device} Device */
+/** @typedef {Record<string, number>} Sizes by the names of dims */
+/** @typedef {{ name: string, states: boolean } & Pick<Manifest, 'inputs' | 'outputs' | 'dims'>} Entry */
+/** @typedef {{ module: ModelModule, entry: Entry }} Part */
+
+/** @type {readonly (keyof import('./model.mjs').LoadOptions)[]} */
+const OPTIONS = ['device', 'onProgress', 'signal', 'threads', 'cache', 'folder'];
+/** The function of a model that has no more. */
+const ONLY = 'main';
+/** The number of the buffer of states. */
+const STATES = 2;
+
+/**
+ * Load an artifact.
+ * @param {import('./model.mjs').Locate} locate
+ * @param {import('./model.mjs').LoadOptions} [options] `device`: `wasm`, the default, or `webgpu`
+ * @returns {Promise<FunctionsModel>}
+ */
+export async function load(locate, options) {
+  const given = checkOptions(options, OPTIONS, 'load');
+  const { device = 'wasm', signal } = given;
+  if (device !== 'wasm' && device !== 'webgpu') {
+    throw new UsageError(`there is no device '${device}' for a model of several functions: there are wasm, webgpu`);
+  }
+  /** @type {Manifest & { functions?: Entry[], states?: { dims: Manifest['dims'] } }} */
+  const manifest = await fetchJson(locate(MANIFEST), signal);
+  const entries = manifest.functions ?? [{ ...manifest, name: ONLY, states: true }];
+  const start = (/** @type {Entry} */ { name }) => (manifest.functions ? `${name}.` : '');
+  /** @type {import('./module.mjs').Exports} */
+  let all;
+  const first = {
+    ...manifest,
+    ...entries[0],
+    entry: (/** @type {import('./module.mjs').Exports} */ exports) => named((all = exports), start(entries[0])),
+  };
+  const module = await opener(locate, first, signal ?? new AbortController().signal, given)(device);
+  const parts = entries.map((entry, index) => {
+    return { entry, module: index ? beside(module, named(all, start(entry)), entry) : module };
+  });
+  return new FunctionsModel(manifest, device, parts);
+}
+
+/**
+ * The exports of a function, and those of the module, by their own names.
+ * @param {import('./module.mjs').Exports} exports
+ * @param {string} start
+ * @returns {import('./module.mjs').Exports}
+ */
+function named(exports, start) {
+  const own = (/** @type {[string, unknown]} */ [name, value]) => [name.startsWith(start) ? name.slice(start.length) : name, value];
+  return Object.fromEntries(Object.entries(exports).map(own));
+}
+
+/**
+ * Another function of an open module.
+ * @param {ModelModule} module
+ * @param {import('./module.mjs').Exports} exports
+ * @param {Entry} entry
+ * @returns {ModelModule}
+ */
+function beside(module, exports, { inputs, outputs, dims }) {
+  const own = { exports, inputs, outputs, dimCount: dims.length, room: outputs.map(() => 0) };
+  const other = Object.assign(Object.create(Object.getPrototypeOf(module)), module, own);
+  // What a GPU does before that is done.
+  return /** @type {ModelModule} */ (ModelModule.prototype.open.call(other));
+}
+
+/** A loaded model of functions. Runs wait for each other, those of different functions too. */
+export class FunctionsModel {
+  #parts;
+  #end;
+  #dims;
+  /** @type {Promise<unknown>} */
+  #last = Promise.resolve();
+
+  /**
+   * @param {Manifest & { states?: { dims: Manifest['dims'] } }} manifest
+   * @param {Device} device
+   * @param {readonly Part[]} parts
+   */
+  constructor(manifest, device, parts) {
+    this.name = manifest.name;
+    this.device = device;
+    this.#parts = parts;
+    this.#dims = manifest.states?.dims;
+    const [{ module }] = parts;
+    this.#end = module.top;
+    const plan = () => Promise.reject(new UsageError('profiles are for models of one function without states'));
+    const model = (/** @type {Part} */ { entry, module: own }) => {
+      const run = own.provided.bind(own);
+      own.provided = async (tensors, arrays) => this.#turn(() => run(tensors, arrays));
+      return new Model({ ...manifest, ...entry }, { device, module: own, reason: 'asked for' }, plan);
+    };
+    /** @type {Record<string, Model>} */
+    this.functions = Object.fromEntries(parts.map((part) => [part.entry.name, model(part)]));
+    if (this.#dims) {
+      this.#reset({});
+    }
+  }
+
+  /**
+   * Make the states zeros, of these sizes; others are the least.
+   * @param {Sizes} [sizes]
+   * @throws {ShapeError | MemoryError | UsageError}
+   */
+  async reset(sizes = {}) {
+    return this.#turn(() => this.#reset(sizes));
+  }
+
+  /** Give the memory back. The model cannot be used afterwards. */
+  dispose() {
+    Object.values(this.functions).forEach((model) => model.dispose());
+  }
+
+  /** @param {Sizes} sizes */
+  #reset(sizes) {
+    if (!this.#dims) {
+      throw new UsageError(`the model '${this.name}' has no states`);
+    }
+    const names = this.#dims.map(({ name }) => name);
+    const values = valuesOf(this.#dims, sizes);
+    const stateful = this.#parts.filter(({ entry }) => entry.states);
+    const needs = stateful.map(({ module, entry }) => {
+      const { exports, memory, dimCount } = module;
+      const dims = new BigInt64Array(memory.buffer, exports.dims(), dimCount);
+      entry.dims.forEach(({ name }, index) => {
+        dims[index] = BigInt(names.includes(name) ? values[names.indexOf(name)] : 0);
+      });
+      return { whole: exports.state_bytes(), host: (exports.host_state_bytes ?? exports.state_bytes)() };
+    });
+    const bytes = Math.max(...needs.map(({ host }) => host));
+    const [{ module }] = stateful;
+    module.reserve(this.#end + bytes, 'the states', 'choose smaller ones');
+    module.driver?.clear(STATES, needs[0].whole, 'the states');
+    stateful.forEach(({ module: { exports } }) => module.check(exports.reset_state(this.#end, bytes)));
+    stateful.forEach(({ module: own }) => own.check(own.exports.set_state(this.#end, bytes)));
+    const top = Math.ceil((this.#end + bytes) / 64) * 64;
+    this.#parts.forEach((part) => (part.module.top = top));
+  }
+
+  /**
+   * @template T
+   * @param {() => T | Promise<T>} work
+   * @returns {Promise<T>}
+   */
+  #turn(work) {
+    const result = this.#last.then(work);
+    this.#last = result.catch(() => {});
+    return result;
+  }
+}
