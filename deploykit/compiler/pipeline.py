@@ -149,7 +149,7 @@ def kernels(
                 scheduled[gvar] = func
                 continue
             if parts is not None:
-                kept[gvar.name_hint] = parts
+                kept[gvar.name_hint] = parts.reason
             kernel = apart_from_choices(lambda plain: schedule(plain, device), func)
             overwritable[gvar.name_hint] = inputs
             scheduled[gvar] = kernel.without_attr("tirx.noalias") if inputs else kernel

@@ -54,11 +54,11 @@ def test_a_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
     n = tirx.Var("n", "int64")
     device = next(iter(DEVICES.values()))
     ones = te.compute((n, 3), lambda *_: tirx.const(1.0, "float32"), name="ones")
-    assert explain(te.create_prim_func([ones]), device) == ("ones: fill",)
+    assert [choice.rule for choice in explain(te.create_prim_func([ones]), device)] == ["fill"]
     x = te.placeholder((n, 3), "float32", name="x")
     twice = te.compute((n, 3), lambda i, j: x[i, j] * 2, name="twice")
-    (note,) = explain(te.create_prim_func([x, twice]), device)
-    assert note.startswith("twice: elementwise; not fill: it reads a tensor; ")
+    (choice,) = explain(te.create_prim_func([x, twice]), device)
+    assert str(choice).startswith("twice: elementwise; not fill: it reads a tensor; ")
 
 
 def test_a_target(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ LAYERS = (
     ("dtypes", "strings", "parallel", "mapped", "runtime"),
     ("structure",),
     ("artifact", "toolchain"),
-    ("compiler.dims", "compiler.tir", "compiler.devices"),
+    ("compiler.dims", "compiler.tir", "compiler.devices", "compiler.decisions"),
     ("compiler.dtypes", "compiler.constants", "compiler.model"),
     ("compiler.operators",),
     ("compiler.schedules", "frontends"),

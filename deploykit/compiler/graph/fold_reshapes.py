@@ -19,6 +19,7 @@ from typing import Any
 
 from tvm import ir, relax, s_tir, sym, te, tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
 from deploykit.compiler.schedules.kernel.stages import Stage, read
 from deploykit.compiler.tir.rewriting import Expr, collect, substitute
@@ -78,7 +79,7 @@ def move_of(mod: ir.IRModule, value: relax.Expr | None) -> Move | None:
         return None
     func, fields = mod[value.args[0]], list(value.args[1].fields)
     nest = read(func)
-    if isinstance(nest, str) or len(nest.stages) != 1:
+    if isinstance(nest, Declined) or len(nest.stages) != 1:
         return None
     (stage,) = nest.stages
     if not isinstance(stage, Stage) or stage.store is None or not is_move(stage):

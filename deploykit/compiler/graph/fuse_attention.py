@@ -18,6 +18,7 @@ from functools import partial
 
 from tvm import ir, relax
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
 from deploykit.compiler.graph.fold_reshapes import is_move
 from deploykit.compiler.graph.merge_kernels import merge_kernels
@@ -158,7 +159,7 @@ class _Block:
         if value is None or operator_of(value) != "relax.call_tir":
             return None
         nest = read(self.mod[value.args[0]])
-        if isinstance(nest, str) or not all(isinstance(stage, Stage) for stage in nest.stages):
+        if isinstance(nest, Declined) or not all(isinstance(stage, Stage) for stage in nest.stages):
             return None
         return [stage for stage in nest.stages if isinstance(stage, Stage)]
 

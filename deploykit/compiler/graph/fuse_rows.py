@@ -18,6 +18,7 @@ from collections.abc import Collection, Sequence
 
 from tvm import ir, relax, tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
 from deploykit.compiler.graph.merge_kernels import merge_kernels, merged_kernel
 from deploykit.compiler.graph.outline import outlined, same_call
@@ -68,9 +69,9 @@ class _Kernels:
         return bool(_by_rows(prepared(merged_kernel(mod, mod[call.op]).func)))
 
 
-def _by_rows(nest: Nest | str) -> tuple[Stage, ...]:
+def _by_rows(nest: Nest | Declined) -> tuple[Stage, ...]:
     """The stages of a kernel that is one loop over rows, or one stage for which that has to be seen; else none."""
-    if isinstance(nest, str):
+    if isinstance(nest, Declined):
         return ()
     stages = tuple(stage for stage in nest.stages if isinstance(stage, Stage))
     if len(stages) != len(nest.stages) or not all(_plain(stage) for stage in stages):

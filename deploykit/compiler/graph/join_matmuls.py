@@ -21,6 +21,7 @@ import numpy as np
 from tvm import ir, relax, te, tirx
 
 from deploykit.compiler.constants import array_of, constant
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
 from deploykit.compiler.graph.fold_reshapes import Move
 from deploykit.compiler.operators.building.kernel_calls import call_te
@@ -134,8 +135,10 @@ class _Siblings:
 
     def pointwise(self, var: relax.Var) -> Stage | None:
         value = self.graph.values[var]
-        nest = read(self.mod[value.args[0]]) if operator_of(value) == "relax.call_tir" else ""
-        if isinstance(nest, str) or len(nest.stages) != 1:
+        if operator_of(value) != "relax.call_tir":
+            return None
+        nest = read(self.mod[value.args[0]])
+        if isinstance(nest, Declined) or len(nest.stages) != 1:
             return None
         (stage,) = nest.stages
         return stage if isinstance(stage, Stage) and stage.pointwise else None

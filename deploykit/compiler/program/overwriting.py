@@ -28,6 +28,7 @@ import numpy as np
 import tvm_ffi
 from tvm import ir, sym, tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.dims.conversion import polynomial
 from deploykit.compiler.schedules.kernel.access import offset_of, size_of
 from deploykit.compiler.schedules.kernel.stages import Stage, analyzer, read
@@ -79,7 +80,7 @@ def _alike(one: Buffer, other: Buffer) -> bool:
 def _pointwise_stages(func: tirx.PrimFunc) -> list[Stage]:
     """The stages of a kernel in order; none where they cannot be told apart or one is not pointwise."""
     nest = read(func)
-    if isinstance(nest, str):
+    if isinstance(nest, Declined):
         return []
     stages = [stage for stage in nest.stages if isinstance(stage, Stage) and _is_pointwise(stage)]
     return stages if len(stages) == len(nest.stages) else []

@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm import tirx
 
+from deploykit.compiler.decisions import Choice, Declined
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.anchors.attention import ROLE, ROLES
 from deploykit.compiler.schedules.attention import attention
@@ -32,7 +33,7 @@ from deploykit.compiler.schedules.reduction.accumulators import reduction
 from deploykit.compiler.schedules.reduction.row_kernels import Rows, rows_of, write_through
 from deploykit.compiler.tir.rewriting import sequence
 
-Rule = Callable[[Stage, Views, Device], "list[Any] | str"]
+Rule = Callable[[Stage, Views, Device], "list[Any] | Declined"]
 
 RULES: Mapping[str, Rule] = {
     "matmul": matmul,
@@ -49,63 +50,76 @@ RULES: Mapping[str, Rule] = {
 }
 """Rules by name, in the order they are tried."""
 
+PLAIN = "plain"
+"""The name of the fallback."""
+
+IMPERATIVE = "imperative"
+"""In the place of a rule, for loops that are kept in the order they were written in."""
+
 
 def schedule(func: tirx.PrimFunc, device: Device) -> tirx.PrimFunc:
     """`func` scheduled for `device`: same parameters, same values up to the order of floating-point additions."""
-    return _run(func, device)[0]
+    return scheduled(func, device)[0]
 
 
-def explain(func: tirx.PrimFunc, device: Device) -> tuple[str, ...]:
-    """A line for each stage of `func`: which rule took it and why the ones before declined."""
-    return _run(func, device)[1]
+def explain(func: tirx.PrimFunc, device: Device) -> tuple[Choice, ...]:
+    """For each stage of `func`, which rule took it and why the ones before declined."""
+    return scheduled(func, device)[1]
 
 
-def prepared(func: tirx.PrimFunc) -> Nest | str:
+def prepared(func: tirx.PrimFunc) -> Nest | Declined:
     """The stages that rules see of `func`, or why there are none."""
     nest = read(func)
-    return nest if isinstance(nest, str) else write_through(merge_epilogues(inline(nest)))
+    return nest if isinstance(nest, Declined) else write_through(merge_epilogues(inline(nest)))
 
 
-def _run(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple[str, ...]]:
-    if not device.halves and _has_halves(func):
+def scheduled(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple[Choice, ...]]:
+    """What `schedule` and `explain` give."""
+    before: dict[str, str] = {}
+    if device.vector_bits and not device.halves and _has_halves(func):
         device = replace(device, vector_bits=0)
+        before["vectors"] = "it has tensors of float16, for which the device has no instructions"
     nest = prepared(func)
-    if isinstance(nest, str):
-        return func.with_body(fit_registers(func.body, device)), (f"kept in its order: {nest}",)
+    if isinstance(nest, Declined):
+        choice = Choice("all of it", IMPERATIVE, {"by stages": nest.reason})
+        return func.with_body(fit_registers(func.body, device)), (choice,)
     views = Views()
     statements: list[Any] = []
-    notes: list[str] = []
+    choices: list[Choice] = []
     gone: list[Any] = []
     position = 0
     while position < len(nest.stages):
         stage = nest.stages[position]
+        asked = dict(before)
         if isinstance(stage, Stage) and stage.annotations.get(ROLE) == ROLES[0]:
             run = nest.stages[position : position + len(ROLES)]
             done = attention(run, views, device)
-            if not isinstance(done, str):
+            if not isinstance(done, Declined):
                 statements.extend(done)
-                notes.append(f"{stage.name}: attention")
+                choices.append(Choice(stage.name, "attention"))
                 gone.extend(b for part in run[:-1] if isinstance(part, Stage) for b in part.outputs)
                 position += len(ROLES)
                 continue
-            notes.append(f"not attention: {done}")
+            asked["attention"] = done.reason
         rows, count = _longest_rows(nest, position)
         if isinstance(stage, Opaque):
             statements.append(fit_registers(stage.body, device))
-            notes.append("imperative block: kept in its order")
+            choices.append(Choice("block", IMPERATIVE, asked))
         elif rows is not None:
-            statements.append(_row_loop(rows, views, device, notes))
+            looped, found = _row_loop(rows, views, device)
+            statements.append(looped)
+            choices.extend(found)
             gone.extend(rows.shrunk)
         else:
-            done, note = _apply(stage, views, device)
+            done, choice = _apply(stage, views, device)
             statements.extend(done)
-            notes.append(note)
+            choices.append(replace(choice, declined={**asked, **choice.declined}))
         position += count
     kept = tuple(buffer for buffer in nest.temporaries if not any(buffer.same_as(other) for other in gone))
-    scheduled = _write(replace(nest, temporaries=kept), statements, views)
+    result = _write(replace(nest, temporaries=kept), statements, views)
     if device.vector_bits:
-        scheduled = scheduled.with_body(evaluated_once(scheduled.body))
-    return scheduled, tuple(notes)
+        result = result.with_body(evaluated_once(result.body))
+    return result, tuple(choices)
 
 
 def _has_halves(func: tirx.PrimFunc) -> bool:
@@ -125,16 +139,17 @@ def _longest_rows(nest: Nest, position: int) -> tuple[Rows | None, int]:
     return None, 1
 
 
-def _row_loop(rows: Rows, views: Views, device: Device, notes: list[str]) -> Any:
+def _row_loop(rows: Rows, views: Views, device: Device) -> tuple[Any, list[Choice]]:
     """All stages of a row, one row after the other."""
     alone = replace(device, parallel=False)
     body: list[Any] = []
+    choices: list[Choice] = []
     for stage in rows.stages:
-        scheduled, note = _apply(stage, views, alone)
-        body.extend(scheduled)
-        notes.append(f"by rows: {note}")
+        statements, choice = _apply(stage, views, alone)
+        body.extend(statements)
+        choices.append(replace(choice, by_rows=True))
     declared = [s for buffer in rows.locals for s in (tirx.AllocBuffer(buffer), *views.declarations(buffer))]
-    return nested(rows.axes, sequence([*declared, *body]), device.parallel)
+    return nested(rows.axes, sequence([*declared, *body]), device.parallel), choices
 
 
 def _write(nest: Nest, statements: Sequence[Any], views: Views) -> tirx.PrimFunc:
@@ -148,11 +163,11 @@ def _write(nest: Nest, statements: Sequence[Any], views: Views) -> tirx.PrimFunc
     return nest.func.with_body(sequence([*declared, *statements]))
 
 
-def _apply(stage: Stage, views: Views, device: Device) -> tuple[list[Any], str]:
-    reasons: list[str] = []
+def _apply(stage: Stage, views: Views, device: Device) -> tuple[list[Any], Choice]:
+    declined: dict[str, str] = {}
     for name, rule in RULES.items():
         result = rule(stage, views, device)
-        if not isinstance(result, str):
-            return result, "; ".join([f"{stage.name}: {name}", *reasons])
-        reasons.append(f"not {name}: {result}")
-    return plain(stage), "; ".join([f"{stage.name}: plain", *reasons])
+        if not isinstance(result, Declined):
+            return result, Choice(stage.name, name, declined)
+        declined[name] = result.reason
+    return plain(stage), Choice(stage.name, PLAIN, declined, fallback=True)

@@ -247,7 +247,7 @@ def test_a_rule_takes_each_convolution(name: str, device: Device, taken: str) ->
     case = CASES[name]
     model = Model(convolution(case, weight_of(case)), device)
     kernels = [func for func in model.mod.functions.values() if isinstance(func, tirx.PrimFunc)]
-    assert taken in {note.split(";")[0] for kernel in kernels for note in explain(kernel, device)}
+    assert taken in {f"{choice.stage}: {choice.rule}" for kernel in kernels for choice in explain(kernel, device)}
 
 
 def test_a_convolution_counts_as_its_plain_sum_whatever_computes_it() -> None:

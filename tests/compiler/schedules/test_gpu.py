@@ -14,6 +14,7 @@ from deploykit.compiler.codegen.shaders.lowering import lower_shaders, shaders
 from deploykit.compiler.codegen.shaders.sections import Shader
 from deploykit.compiler.codegen.shaders.wgsl import teams
 from deploykit.compiler.codegen.shaders.wgsl.shader import Sharing, emit_wgsl
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.gpu import WORKGROUP
 from deploykit.compiler.lowering.lower import LoweredParts
 from deploykit.compiler.operators.anchors.channels_last import conv_last, depthwise_last, pack_panels_array
@@ -234,8 +235,8 @@ def test_rows_whose_elements_others_need_are_no_work_of_a_team() -> None:
 @pytest.mark.parametrize(("dtype", "words"), [("float64", "tensors of float64"), ("uint64", "tensors of uint64")])
 def test_dtypes_that_a_gpu_has_not_are_declined(dtype: str, words: str) -> None:
     reason = divide(kernel([(N, M)], lambda x: topi.add(x, x), dtype), WEBGPU)
-    assert isinstance(reason, str)
-    assert words in reason
+    assert isinstance(reason, Declined)
+    assert words in reason.reason
 
 
 @pytest.mark.parametrize(("ranks", "taken"), [((21, 21, 20), True), ((21, 21, 21), False)])
@@ -246,7 +247,7 @@ def test_more_sizes_than_a_block_of_scalars_holds_are_declined(ranks: tuple[int,
         return te.compute((8,), lambda i: sum(x(*[0] * len(x.shape)) for x in inputs[1:]) + inputs[0](*[i] * ranks[0]))
 
     found = shaders(kernel(shapes, firsts), "k", WEBGPU)
-    assert isinstance(found, LoweredParts) if taken else found == "it takes 63 sizes, more than 62"
+    assert isinstance(found, LoweredParts) if taken else found == Declined("it takes 63 sizes, more than 62")
 
 
 def test_teams_stay_within_the_limits_that_every_adapter_has() -> None:
@@ -262,5 +263,5 @@ def test_teams_stay_within_the_limits_that_every_adapter_has() -> None:
 def test_more_tensors_than_bindings_are_declined() -> None:
     func = kernel([(N,)] * 9, lambda *x: topi.concatenate(x))
     reason = divide(func, WEBGPU)
-    assert isinstance(reason, str)
-    assert "more than 8" in reason
+    assert isinstance(reason, Declined)
+    assert "more than 8" in reason.reason

@@ -7,6 +7,7 @@ from dataclasses import replace
 from tvm import tirx
 
 from deploykit.compiler.codegen.shaders.wgsl.shader import Sharing, emit_wgsl
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.gpu import SCALARS
 from deploykit.compiler.lowering.lower import LoweredPart, LoweredParts, Workspace, lower
 from deploykit.compiler.schedules.gpu import Divided, Gpu, divide
@@ -15,12 +16,12 @@ STACK_LIMIT = 4096
 """Bytes: what an invocation may keep to itself."""
 
 
-def shaders(func: tirx.PrimFunc, name: str, gpu: Gpu) -> LoweredParts | str:
+def shaders(func: tirx.PrimFunc, name: str, gpu: Gpu) -> LoweredParts | Declined:
     """`func` as shaders that are known to have WGSL, in tiles where these have, or why there are none."""
     reason = ""
     for tiled in (True, False):
         divided = divide(func, gpu, tiled=tiled)
-        if isinstance(divided, str):
+        if isinstance(divided, Declined):
             return divided
         try:
             lowered = lower_shaders(divided, name)
@@ -29,7 +30,7 @@ def shaders(func: tirx.PrimFunc, name: str, gpu: Gpu) -> LoweredParts | str:
             reason = str(error)
         else:
             return lowered
-    return reason
+    return Declined(reason)
 
 
 def _require_wgsl(lowered: LoweredParts) -> None:

@@ -23,6 +23,7 @@ from typing import Any
 
 from tvm import tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.anchors.attention import ROLE, ROLES
 from deploykit.compiler.schedules.attention.blocks import Blocks
@@ -41,23 +42,23 @@ LOCAL_BYTES = 16384
 """Of each local buffer at most: a kernel keeps that on its stack."""
 
 
-def attention(stages: Sequence[Stage | Opaque], views: Views, device: Device) -> list[Any] | str:
+def attention(stages: Sequence[Stage | Opaque], views: Views, device: Device) -> list[Any] | Declined:
     """Statements that compute all of `stages`, or why they are not attention."""
     problem = problem_of(stages, views)
-    return problem if isinstance(problem, str) else [_tasks(problem, device)]
+    return problem if isinstance(problem, Declined) else [_tasks(problem, device)]
 
 
-def problem_of(stages: Sequence[Stage | Opaque], views: Views) -> Problem | str:
+def problem_of(stages: Sequence[Stage | Opaque], views: Views) -> Problem | Declined:
     """What `stages` compute, or why they are not attention."""
     named = [stage for stage in stages if isinstance(stage, Stage)]
     if tuple(stage.annotations.get(ROLE) for stage in named) != ROLES or len(named) != len(stages):
-        return "not the stages of attention"
+        return Declined("it is no attention")
     scores, _, _, total, weighted = named
     sizes = [static(axis.extent) for axis in (*scores.reduce, weighted.axes[-1])]
     if any(size is None or not 0 < size <= WIDEST_HEAD for size in sizes):
-        return f"heads are not of a constant size up to {WIDEST_HEAD}"
+        return Declined(f"its heads are not of a constant size up to {WIDEST_HEAD}")
     if any(dtype_of(stage.outputs[0]) != "float32" for stage in (scores, total)):
-        return "its softmax is not in float32"
+        return Declined("its softmax is not in float32")
     return Problem(scores, total, weighted, views)
 
 

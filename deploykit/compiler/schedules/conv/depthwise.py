@@ -16,12 +16,13 @@ from typing import Any
 
 from tvm import ir, tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
-from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.conv import ConvShape
 from deploykit.compiler.schedules.conv.output_lines import Lines, Span, side_by_side
 from deploykit.compiler.schedules.kernel.access import Views, analyse
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
+from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, local, loop, unrolled
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
@@ -34,19 +35,20 @@ PORTABLE_LANES = 8
 """Channels in the place of a vector, for a C compiler: two of the narrowest vectors of float32."""
 
 
-def depthwise(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+def depthwise(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
     """Statements that compute `stage`, or why it is not a depthwise convolution."""
     notes = stage.annotations
-    if notes.get(ANCHOR) != "depthwise":
-        return "no depthwise convolution"
+    other = another_kind(stage, "depthwise")
+    if other is not None:
+        return other
     combine = stage.combine
     if combine is None or not isinstance(combine.source, tirx.Mul) or stage.store is None:
-        return "its sum is not one of products"
+        return Declined("its sum is not one of products")
     finish = finish_of(stage, views)
     found = analyse([finish.plain], stage.axes)
     vectors = device.vector_bits > 0
     if vectors and (finish.scalar or not all(access.contiguous(len(stage.axes) - 1) for access in found)):
-        return "its epilogue is not along the channels"
+        return Declined("its epilogue is not along the channels")
     data, weight = (collect(side, ir.TensorLoad)[0].source for side in (combine.source.a, combine.source.b))
     channels = int(data.shape[-1])
     dtype = dtype_of(stage.store.buffer)

@@ -17,12 +17,13 @@ from typing import Any
 
 from tvm import ir, tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
-from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.conv import ConvShape
 from deploykit.compiler.schedules.conv.output_lines import Lines, Span
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
+from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import local, loop, unrolled
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
@@ -43,14 +44,17 @@ def portable_width(channels: int) -> int:
     return width
 
 
-def direct_conv(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+def direct_conv(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
     """Statements that compute `stage`, or why it is not a convolution for a machine without vectors."""
     notes = stage.annotations
-    if notes.get(ANCHOR) != "panels" or device.vector_bits:
-        return "no convolution with panels for a machine without vectors"
+    other = another_kind(stage, "panels")
+    if other is not None:
+        return other
+    if device.vector_bits:
+        return Declined("the device has vectors")
     combine = stage.combine
     if combine is None or not isinstance(combine.source, tirx.Mul) or stage.store is None:
-        return "its sum is not one of products"
+        return Declined("its sum is not one of products")
     data, packed = (collect(side, ir.TensorLoad)[0].source for side in (combine.source.a, combine.source.b))
     groups, panels, *kernel, depth, width = (int(extent) for extent in packed.shape)
     lines = Lines(data, ConvShape.of_notes(notes, groups), kernel, stage.axes[:-1], TILE)

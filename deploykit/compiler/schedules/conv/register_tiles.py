@@ -23,12 +23,13 @@ from typing import Any
 
 from tvm import ir, sym, tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
-from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.conv import ConvShape
 from deploykit.compiler.schedules.conv.im2col import Blocks, Patch, Source, blocks_of, patch_for
 from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, pinned, values_of
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
+from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, local, loop, unravel, vectorized
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, step, zero
@@ -109,14 +110,17 @@ class _Scratch:
     partial: Buffer
 
 
-def conv(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+def conv(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
     """Statements that compute `stage`, or why it is not a convolution with panels."""
     notes = stage.annotations
-    if notes.get(ANCHOR) != "panels" or not device.vector_bits:
-        return "no convolution with panels for a machine with vectors"
+    other = another_kind(stage, "panels")
+    if other is not None:
+        return other
+    if not device.vector_bits:
+        return Declined("the device has no vectors")
     combine = stage.combine
     if combine is None or not isinstance(combine.source, tirx.Mul) or stage.store is None:
-        return "its sum is not one of products"
+        return Declined("its sum is not one of products")
     data, packed = (collect(side, ir.TensorLoad)[0].source for side in (combine.source.a, combine.source.b))
     groups, _, *kernel, depth, width = (int(extent) for extent in packed.shape)
     shape = ConvShape.of_notes(notes, groups)

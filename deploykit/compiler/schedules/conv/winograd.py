@@ -18,13 +18,14 @@ from typing import Any
 
 from tvm import ir, sym, tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
-from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.conv import ConvShape
 from deploykit.compiler.operators.anchors.winograd import INPUT, OUTPUT, OUTPUTS, POINTS
 from deploykit.compiler.schedules.conv.register_tiles import tile_height
 from deploykit.compiler.schedules.kernel.access import Views, analyse
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
+from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, local, loop, unravel, vectorized
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.schedules.matmul.tile import Tile, each_vector, step, zero
@@ -56,10 +57,13 @@ def winograd_depth(channels: int, lanes: int) -> int:
     return max(n for n in range(lanes, DEPTH + 1, lanes) if channels % n == 0)
 
 
-def winograd(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+def winograd(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
     """Statements that compute `stage`, or why it is no such convolution."""
-    if stage.annotations.get(ANCHOR) != "winograd" or stage.combine is None or stage.store is None:
-        return "no convolution in transformed tiles"
+    other = another_kind(stage, "winograd")
+    if other is not None:
+        return other
+    if stage.combine is None or stage.store is None:
+        return Declined("its sum is not one of products")
     by_rank = {len(load.source.shape): load.source for load in collect(stage.combine.source, ir.TensorLoad)}
     data, packed = by_rank[4], by_rank[6]
     finish = finish_of(stage, views)

@@ -15,6 +15,7 @@ from typing import Any
 
 from tvm import tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.gpu import LANES
 from deploykit.compiler.schedules.attention import problem_of
 from deploykit.compiler.schedules.attention.problem import Problem
@@ -34,13 +35,13 @@ WIDEST = 128
 DTYPE = "float32"
 
 
-def attention(stages: Sequence[Stage | Opaque], views: Views) -> list[Way] | str:
+def attention(stages: Sequence[Stage | Opaque], views: Views) -> list[Way] | Declined:
     """What computes all of `stages`, or why they are not attention."""
     problem = problem_of(stages, views)
-    if isinstance(problem, str):
+    if isinstance(problem, Declined):
         return problem
     if max(problem.depth, problem.width) > WIDEST:
-        return f"heads are larger than {WIDEST}"
+        return Declined(f"its heads are larger than {WIDEST}")
     rows = as_index(problem.rows.extent)
     lead = [as_index(axis.extent) for axis in problem.lead]
     total = rows

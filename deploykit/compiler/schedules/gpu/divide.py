@@ -12,6 +12,7 @@ from typing import Any
 
 from tvm import ir, tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.gpu import Gpu
 from deploykit.compiler.operators.anchors.attention import ROLES
 from deploykit.compiler.schedules.driver import prepared
@@ -57,19 +58,19 @@ class _Piece:
     team: bool
 
 
-def divide(func: tirx.PrimFunc, gpu: Gpu, *, tiled: bool = True) -> Divided | str:
+def divide(func: tirx.PrimFunc, gpu: Gpu, *, tiled: bool = True) -> Divided | Declined:
     """`func` in parts, each with one parallel loop, or why it cannot run on `gpu`. Not `tiled`: an invocation for each
     element everywhere."""
     nest = prepared(func)
-    if isinstance(nest, str):
+    if isinstance(nest, Declined):
         return nest
     stages = [stage for stage in nest.stages if isinstance(stage, Stage)]
     if len(stages) < len(nest.stages):
-        return "it holds an imperative block"
+        return Declined("it holds an imperative block")
     params = [param for param in func.params if tirx.is_buffer_var(param)]
     for buffer in dict.fromkeys(buffer for stage in stages for buffer in stage.touched):
         if dtype_of(buffer) not in gpu.dtypes:
-            return f"it has tensors of {dtype_of(buffer)}"
+            return Declined(f"it has tensors of {dtype_of(buffer)}")
     pieces: list[_Piece] = []
     position = 0
     while position < len(stages):
@@ -77,7 +78,7 @@ def divide(func: tirx.PrimFunc, gpu: Gpu, *, tiled: bool = True) -> Divided | st
         if not found or any(len(piece.buffers) > gpu.bindings for piece in found):
             found, count = _alone(nest, stages[position], tiled), 1
         if len(found[0].buffers) > gpu.bindings:
-            return f"it reads and writes {len(found[0].buffers)} tensors at once, more than {gpu.bindings}"
+            return Declined(f"it reads and writes {len(found[0].buffers)} tensors at once, more than {gpu.bindings}")
         pieces += found
         position += count
     used = {buffer for piece in pieces for buffer in piece.buffers}
@@ -91,7 +92,7 @@ def _together(nest: Nest, position: int) -> tuple[list[_Piece], int] | None:
     views = Views()
     stages = nest.stages[position : position + len(ROLES)]
     ways = attention(stages, views)
-    if not isinstance(ways, str):
+    if not isinstance(ways, Declined):
         gone = [buffer for stage in stages[:-1] if isinstance(stage, Stage) for buffer in stage.outputs]
         return [_piece(nest, stages, views, way, gone) for way in ways], len(stages)
     rows = team_rows(nest, position)
@@ -105,8 +106,8 @@ def _together(nest: Nest, position: int) -> tuple[list[_Piece], int] | None:
 def _alone(nest: Nest, stage: Stage, tiled: bool) -> list[_Piece]:
     """A stage in tiles, or with an invocation for each element."""
     views = Views()
-    ways = tile(stage, views) if tiled else "not asked for"
-    if isinstance(ways, str):
+    ways = tile(stage, views) if tiled else Declined("tiles are not asked for")
+    if isinstance(ways, Declined):
         ways = [Way(threads(stage))]
     return [_piece(nest, [stage], views, way) for way in ways]
 

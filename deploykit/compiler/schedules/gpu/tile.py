@@ -22,6 +22,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, sym, tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.gpu import LANES, VECTORS
 from deploykit.compiler.schedules.gpu.team import Way, agreed, once, shared_out
 from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, offset_of, pinned, static_stride, values_of
@@ -43,15 +44,16 @@ ROWS = (4, 7, 5, 6, 3, 2)
 """Rows of a tile, the best first among those that divide how many there are."""
 
 
-def tile(stage: Stage, views: Views) -> list[Way] | str:
+def tile(stage: Stage, views: Views) -> list[Way] | Declined:
     """What computes `stage`, or why it is not done in tiles."""
-    buffers = {*stage.touched, *stage.outputs}
-    if any(dtype_of(buffer) not in VECTORS for buffer in buffers):
-        return f"not over {' and '.join(VECTORS)}"
+    buffers = dict.fromkeys((*stage.touched, *stage.outputs))
+    other = next((dtype_of(buffer) for buffer in buffers if dtype_of(buffer) not in VECTORS), None)
+    if other is not None:
+        return Declined(f"it has tensors of {other}, of which there are no vectors")
     if stage.store is None:
-        return "several results"
+        return Declined("it has several results")
     if stage.reduce and stage.combine is None:
-        return "no plain reduction"
+        return Declined("it is no reduction with a known operator")
     whole = _flat(stage, views)
     if whole is not None:
         return [Way(whole)]
@@ -59,7 +61,7 @@ def tile(stage: Stage, views: Views) -> list[Way] | str:
     columns = axes[-1].static if axes else None
     width = next((width for width in WIDTHS if columns is not None and columns % width == 0), None)
     if width is None:
-        return "no whole vectors of columns"
+        return Declined(f"its last axis is no whole number of vectors of {LANES}")
     tiles = _Tiles(stage, views, width if stage.reduce else LANES)
     return tiles.refusal() or tiles.ways()
 
@@ -130,7 +132,7 @@ class _Tiles:
         known.bind(self.lane, ir.Range(const(0), const(LANES - 1)))
         return known
 
-    def refusal(self) -> str | None:
+    def refusal(self) -> Declined | None:
         """Why loads or stores cannot be vectors."""
         known = self._known()
         stage = self.stage
@@ -139,17 +141,17 @@ class _Tiles:
         for node in nodes:
             for choice in collect(node, ir.Call):
                 if call_name(choice) == "if_then_else" and self.column.var in set(collect(choice.args[0], ir.Var)):
-                    return "a condition on the column"
+                    return Declined("it has a condition on the place along the last axis")
             for load in collect(node, ir.TensorLoad):
                 if self._stride(load.source, load.indices, values, self.lane, known) not in (0, 1):
-                    return "a load that is no vector"
+                    return Declined("it reads neighbours along the last axis from places that are not neighbours")
         last = stage.epilogue if stage.epilogue is not None else stage.store
         assert last is not None
         if self._stride(last.buffer, last.indices, values, self.lane, known) != 1:
-            return "a store that is no vector"
+            return Declined("it stores neighbours along the last axis to places that are not neighbours")
         nested = [inner for load in stage.loads for index in load.indices for inner in collect(index, ir.TensorLoad)]
         if any(self.column.var in set(collect(load, ir.Var)) for load in nested):
-            return "an index from memory"
+            return Declined("it reads at places that are in memory along the last axis")
         return None
 
     def _stride(

@@ -16,11 +16,12 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
-from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.integer import BEFORE, DILATION, STRIDES
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
+from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop, unravel, vectorized
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.tir.rewriting import Expr, call_name, collect, sequence, substitute
@@ -41,18 +42,19 @@ class _Depthwise:
     channels: int
 
 
-def integer_depthwise(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+def integer_depthwise(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
     """Statements that compute `stage`, or why it is not a depthwise convolution of integers."""
-    if stage.annotations.get(ANCHOR) != "integer_depthwise":
-        return "no depthwise convolution of integers"
+    other = another_kind(stage, "integer_depthwise")
+    if other is not None:
+        return other
     if device.vector_bits == 0:
-        return "the device has no vectors"
+        return Declined("the device has no vectors")
     combine, channels = stage.combine, stage.axes[-1].static
     if combine is None or channels is None or any(axis.static is None for axis in stage.reduce):
-        return "its channels or taps are not known"
+        return Declined("its channels or taps are not known")
     finish = finish_of(stage, views)
     if finish.scalar:
-        return "its epilogue has no vector form"
+        return Declined("its epilogue has no vector form")
     source = views.value(combine.source)
     inner = tvm_ffi.structural_map(source, (ir.Call, _inside))
     task = _Depthwise(stage.axes, stage.reduce, source, inner, finish, _spans(stage), channels)

@@ -22,6 +22,7 @@ from typing import Any
 
 from tvm import ir, sym, tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.integer import DOT
@@ -29,6 +30,7 @@ from deploykit.compiler.schedules.conv.row_walk import Walk, pieces
 from deploykit.compiler.schedules.integer.dot import DOTS, Dot
 from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, offset_of, pinned, static_stride, values_of
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
+from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop, unravel
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, zero
@@ -75,15 +77,16 @@ class _Product:
         return int(self.right.source.shape[-2])
 
 
-def integer_matmul(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+def integer_matmul(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
     """Statements that compute `stage`, or why it is not an integer product."""
-    if stage.annotations.get(ANCHOR) not in ("integer_matmul", "integer_conv"):
-        return "no integer product"
+    other = another_kind(stage, "integer_matmul", "integer_conv")
+    if other is not None:
+        return other
     if device.vector_bits == 0:
-        return "the device has no vectors"
+        return Declined("the device has no vectors")
     combine = stage.combine
     if combine is None or not isinstance(combine.source, tirx.Mul):
-        return "its sum is not one of products"
+        return Declined("its sum is not one of products")
     finish = finish_of(stage, views)
     axes = (*stage.axes, *stage.reduce)
     is_conv = stage.annotations[ANCHOR] == "integer_conv"

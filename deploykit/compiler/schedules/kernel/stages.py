@@ -14,6 +14,7 @@ from typing import Any
 
 from tvm import ir, s_tir, sym, tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, is_zero, substitute
 
 
@@ -136,17 +137,17 @@ _COMBINERS: dict[type, Callable[[Expr, Expr], Expr]] = {
 }
 
 
-def read(func: tirx.PrimFunc) -> Nest | str:
+def read(func: tirx.PrimFunc) -> Nest | Declined:
     """The stages of `func`, or why they cannot be told apart."""
     root = func.body
     if not isinstance(root, s_tir.SBlockRealize) or len(root.block.iter_vars) or root.block.init is not None:
-        return "the body is not a root block"
+        return Declined("it is not made of blocks")
     body = root.block.body
     statements = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
     if not any(collect(statement, s_tir.SBlockRealize) for statement in statements):
-        return "the kernel is one imperative block"
+        return Declined("it is one imperative block")
     if any(isinstance(s, tirx.Bind | tirx.AllocBuffer | tirx.DeclBuffer) for s in statements):
-        return "the kernel declares values between its blocks"
+        return Declined("it declares values between its blocks")
     stages = tuple(_stage(statement) or Opaque(statement) for statement in statements)
     return Nest(func, tuple(root.block.alloc_buffers), stages)
 

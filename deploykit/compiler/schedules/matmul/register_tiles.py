@@ -26,8 +26,8 @@ from typing import Any
 
 from tvm import ir, tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
-from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.schedules.kernel.access import (
     Access,
     Views,
@@ -39,6 +39,7 @@ from deploykit.compiler.schedules.kernel.access import (
     values_of,
 )
 from deploykit.compiler.schedules.kernel.finish import finish_of
+from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, local, loop, main_and_tail, unravel
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.schedules.matmul.blocking import LINE, Blocking, blocking_for, ceil_div, packing, part
@@ -112,22 +113,23 @@ class _Strip:
     direct: bool
 
 
-def matmul(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+def matmul(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
     """Statements that compute `stage`, or why it is not a product that is computed by tiles."""
-    if stage.annotations.get(ANCHOR) != "matmul":
-        return "no matrix product"
+    other = another_kind(stage, "matmul")
+    if other is not None:
+        return other
     combine = stage.combine
     if combine is None or not isinstance(combine.source, tirx.Mul):
-        return "its sum is not one of products"
+        return Declined("its sum is not one of products")
     finish = finish_of(stage, views)
     axes = (*stage.axes, *stage.reduce)
     found = analyse([finish.plain, combine.source], axes)
     left, right = (analyse([side], axes)[0] for side in (combine.source.a, combine.source.b))
     packed = PANEL in stage.annotations
     if not packed and not _by_columns(stage, left, right):
-        return "its columns are not next to each other"
+        return Declined("its columns are not next to each other")
     if not packed and device.lanes(8) == 1:
-        return "there are no vectors to pack it for"
+        return Declined("the device has no vectors to pack it for")
     fused = fuse(axes, found, pinned([finish.plain.value, combine.source], axes), range(len(stage.axes) - 1))
     values = values_of(fused, stage.axes[:-1])
     like_rows = bool(fused) and is_zero(right.strides[fused[-1].inner])
@@ -142,7 +144,7 @@ def matmul(stage: Stage, views: Views, device: Device) -> list[Any] | str:
     else:
         found_blocking = packing(device, tile, depth.extent, resumable=resumable)
         if found_blocking is None:
-            return "its sums have another type than its result, and are too deep to pack at once"
+            return Declined("its sums have another type than its result, and are too deep to pack at once")
         blocking = found_blocking
     product = _Product(
         tuple(group.axis for group in fused),

@@ -18,6 +18,7 @@ from typing import Any
 
 from tvm import ir, tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.schedules.kernel.access import Access, Fused, Views, analyse, fuse, pinned, values_of
 from deploykit.compiler.schedules.kernel.guards import assume, guards_of, interval, last_axis
@@ -33,10 +34,10 @@ MOST_GUARDS = 8
 """Conditions on the way to one element that are taken out of its loops."""
 
 
-def elementwise(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+def elementwise(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
     """Statements that compute `stage`, or why it is not an elementwise one."""
     if stage.store is None or stage.reduce:
-        return "not pointwise"
+        return Declined("it is not elementwise")
     axes, units = without_units(stage.axes)
     return [_Emitter(views, device).region(substitute(stage.store, units), axes, MOST_GUARDS, device.parallel)]
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from tvm import ir, tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, pinned, static_stride, values_of
 from deploykit.compiler.schedules.kernel.loops import index_of, local, loop, nested, vectorized, without_units
@@ -31,10 +32,10 @@ STRIP = 64
 """Vectors of the outer loop in one unit of parallel work."""
 
 
-def interleave(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+def interleave(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
     """Statements that compute `stage`, or why its result is not interleaved."""
     if stage.store is None or stage.reduce:
-        return "not pointwise"
+        return Declined("it is not elementwise")
     axes, units = without_units(stage.axes)
     store = substitute(stage.store, units)
     found = analyse([store], axes)
@@ -42,20 +43,20 @@ def interleave(stage: Stage, views: Views, device: Device) -> list[Any] | str:
     fused = fuse(axes, found, pinned([store.value], axes) | {len(axes) - 1})
     turns = fused[-1].axis.static if len(fused) > 1 else None
     if turns is None or turns > MOST:
-        return "its innermost loop is not of a small constant extent"
+        return Declined("its innermost loop is not of a small constant extent")
     along = fused[-2].inner
     if static_stride(found[0].strides[fused[-1].inner]) != 1 or static_stride(found[0].strides[along]) != turns:
-        return "the result is not contiguous along the two innermost loops"
+        return Declined("its result is not contiguous along the two innermost loops")
     if guarded(store.value):
-        return "operands under conditions"
+        return Declined("it reads operands under conditions")
     if not all(access.contiguous(along) for access in found[1:]):
-        return "operands are read with strides"
+        return Declined("its operands are read with strides")
     lanes = device.lanes(max(bits_of(dtype_of(access.buffer)) for access in found))
     count = fused[-2].axis.static
     if lanes == 1 or (count is not None and count < lanes):
-        return "shorter than a vector"
+        return Declined("a loop is shorter than a vector")
     if dtype_of(store.buffer) == "bool":
-        return "vectors of booleans cannot be shuffled"
+        return Declined("vectors of booleans cannot be shuffled")
     placed = substitute(views.store(store), values_of(fused, axes))
     outer = [one.axis for one in fused[:-2]]
     return [_Turns(placed, outer, fused[-2].axis, fused[-1].axis, turns, lanes).emit(device.parallel)]

@@ -20,6 +20,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.schedules.kernel.access import (
     Access,
@@ -41,24 +42,24 @@ TILE = 8
 """Rows and columns of a tile, or as many elements as a vector has where that is fewer."""
 
 
-def transpose(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+def transpose(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
     """Statements that compute `stage`, or why it reads nothing transposed."""
     if stage.store is None or stage.reduce:
-        return "not pointwise"
+        return Declined("it is not elementwise")
     if guarded(stage.store.value):
-        return "operands under conditions"
+        return Declined("it reads operands under conditions")
     axes, units = without_units(stage.axes)
     store = substitute(stage.store, units)
     found = analyse([store], axes)
     fused = fuse(axes, found, pinned([store.value], axes))
     across = _across(fused, found)
-    if isinstance(across, str):
+    if isinstance(across, Declined):
         return across
     widest = max(bits_of(dtype_of(access.buffer)) for access in found)
     size = min(TILE, device.lanes(widest))
     loops = [fused[across].axis, fused[-1].axis]
     if size == 1 or any(axis.static is not None and axis.static < size for axis in loops):
-        return "shorter than a tile"
+        return Declined("a loop is shorter than a tile")
     outer = [one.axis for position, one in enumerate(fused[:-1]) if position != across]
     turned: list[_Operand] = []
     element = ir.Var("element", "int64")
@@ -74,27 +75,27 @@ def transpose(stage: Stage, views: Views, device: Device) -> list[Any] | str:
 
     from_tiles = tirx.BufferStore(store.buffer, replace_loads(store.value, turn), store.indices)
     if any(dtype_of(operand.tile) == "bool" for operand in turned):
-        return "vectors of booleans cannot be shuffled"
+        return Declined("vectors of booleans cannot be shuffled")
     values = values_of(fused, axes)
     operands = [_Operand(substitute(views.value(operand.load), values), operand.tile) for operand in turned]
     plain, tiled = (substitute(views.store(one), values) for one in (store, from_tiles))
     return [_Turned(plain, tiled, element, operands, outer, loops[0], loops[1], size).emit(device.parallel)]
 
 
-def _across(fused: Sequence[Fused], found: Sequence[Access]) -> int | str:
+def _across(fused: Sequence[Fused], found: Sequence[Access]) -> int | Declined:
     """The position of the loop along which the operands move that do not move along the innermost one."""
     if len(fused) < 2 or static_stride(found[0].strides[fused[-1].inner]) != 1:
-        return "the result is not contiguous along one of several loops"
+        return Declined("its result is not contiguous along one of several loops")
     inner = fused[-1].inner
     others = [access for access in found if not access.contiguous(inner)]
     if not others:
-        return "no operand is read transposed"
+        return Declined("no operand is read transposed")
     for position, one in enumerate(fused[:-1]):
         if all(
             static_stride(access.strides[one.inner]) == 1 and access.strides[inner] is not None for access in others
         ):
             return position
-    return "operands are read with strides along all loops"
+    return Declined("its operands are read with strides along all loops")
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from typing import Any
 import tvm_ffi
 from tvm import sym, tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.schedules.kernel.access import Access, Fused, Views, analyse, fuse, pinned, values_of
 from deploykit.compiler.schedules.kernel.finish import finish_of
@@ -58,11 +59,11 @@ class _Reduction:
         return clipped(self.reduced, self.combine.source, self.combine.identity, body, later)
 
 
-def reduction(stage: Stage, views: Views, device: Device) -> list[Any] | str:
+def reduction(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
     """Statements that compute `stage`, or why it is not a reduction."""
     combine = stage.combine
     if combine is None or stage.store is None:
-        return "not a reduction with a known operator"
+        return Declined("it is no reduction with a known operator")
     axes = (*stage.axes, *stage.reduce)
     finish = finish_of(stage, views)
     found = analyse([finish.plain, combine.source], axes)

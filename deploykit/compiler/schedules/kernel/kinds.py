@@ -1,0 +1,27 @@
+"""The kinds of products and convolutions (`operators.anchors`), in words."""
+
+from __future__ import annotations
+
+from deploykit.compiler.decisions import Declined
+from deploykit.compiler.operators.anchors.annotation import ANCHOR
+from deploykit.compiler.schedules.kernel.stages import Stage
+
+_WORDS = {
+    "matmul": "a matrix product",
+    "panels": "a convolution with its weights in panels",
+    "winograd": "a convolution in transformed tiles",
+    "depthwise": "a depthwise convolution",
+    "integer_matmul": "a product of integers",
+    "integer_conv": "a convolution of integers",
+    "integer_depthwise": "a depthwise convolution of integers",
+    "attention": "a part of attention",
+    "share": "a part of a softmax",
+}
+
+
+def another_kind(stage: Stage, *kinds: str) -> Declined | None:
+    """What a stage is in place of one of `kinds`; `None` where it is one of them."""
+    kind = stage.annotations.get(ANCHOR)
+    if kind in kinds:
+        return None
+    return Declined("it is no product or convolution" if kind is None else f"it is {_WORDS[str(kind)]}")
