@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import onnx
 
     from deploykit.checks.sources import Input
+    from deploykit.compiler.decisions import Explanation
     from deploykit.compiler.model import DimBounds, ImportedModel
     from deploykit.targets.base import Target
 
@@ -56,11 +57,13 @@ def build(
     check_at: Mapping[str, int | Sequence[int]] | None = None,
     check_inputs: Mapping[str, Input] | None = None,
     on_stage: Callable[[str], None] = lambda _: None,
+    on_explanation: Callable[[Explanation], None] = lambda _: None,
 ) -> Artifact | None:
     """Compile a model for a target, by its name, and write its artifact folder at `output`, whole or not at all.
 
     `on_stage(name)` is called when each stage of `deploykit.compiler.pipeline.STAGES` begins; `dump_dir` receives what
-    each produced as text; `stop_after` ends the build after a stage, and the result is then `None`.
+    each produced as text; `stop_after` ends the build after a stage, and the result is then `None`. `on_explanation` is
+    called for each variant with what passes and rules for kernels did, and why not.
 
     Without `fuse` each operator has kernels of its own, slower, to see what it computes and takes. `fast_math` takes
     shorter forms of exp, tanh and the like, with errors up to 4 instead of 2 units in the last place. Without
@@ -89,7 +92,7 @@ def build(
         check_output(Path(output))
         if check:
             require_checkable(model, chosen)
-    observer = Observer(on_stage, Path(dump_dir) if dump_dir else None, stop_after)
+    observer = Observer(on_stage, Path(dump_dir) if dump_dir else None, stop_after, on_explanation=on_explanation)
     given = dict(dims or {})
     capacities = {name: given.pop(name) for name in list(given) if name.startswith(CAPACITY)}
     with observer.stage("import"):

@@ -13,6 +13,7 @@ import typer
 from rich.status import Status
 
 from deploykit.cli.console import doubtful, messages, print_json, results, table, text_bytes, text_seconds
+from deploykit.cli.explanation import show
 from deploykit.cli.options import Dims, Inputs, Json, SeveralSizes, read_dims, read_sizes
 from deploykit.cli.verb import verb
 from deploykit.errors import UsageError
@@ -21,6 +22,7 @@ from deploykit.targets.base import target_names
 if TYPE_CHECKING:
     from deploykit.artifact.folder import Artifact
     from deploykit.artifact.manifest import FileEntry, Manifest
+    from deploykit.compiler.decisions import Explanation
 
 _WIDE = 110
 """Columns from which a checksum is shown in full; `manifest.json` always has it."""
@@ -104,6 +106,13 @@ def build(
             show_default=False,
         ),
     ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Print what each pass over the graph did, which rule took each kernel, and why others did not.",
+        ),
+    ] = False,
     check: Annotated[
         bool,
         typer.Option(
@@ -126,7 +135,10 @@ def build(
       deploykit build model.onnx --target embedded --dim batch=1 --dim seq=1..128 -o dist
 
       deploykit build model.onnx --dim batch=1..16 --check -o dist
+
+      deploykit build model.onnx --explain --stop-after kernels
     """
+    explanations: list[Explanation] = []
     with StageProgress() as progress:
         from deploykit.building import build as build_artifact
         from deploykit.checks.sources import parse_sources
@@ -151,12 +163,18 @@ def build(
             check_at=read_sizes(at or ()),
             check_inputs=parse_sources(inputs or ()),
             on_stage=progress.begin,
+            on_explanation=explanations.append,
         )
+    explained = {"explain": [explanation.data() for explanation in explanations]} if explain else {}
+    if explain and not json_output:
+        show(explanations)
     if artifact is None:
         where = f"; what the stages produced is in {dump_dir}" if dump_dir else ""
         messages.print(f"Stopped after {stop_after}{where}.")
+        if json_output and explain:
+            print_json(explained)
     elif json_output:
-        print_json({"output": str(artifact.path), "manifest": artifact.manifest.model_dump(mode="json")})
+        print_json({"output": str(artifact.path), "manifest": artifact.manifest.model_dump(mode="json"), **explained})
     else:
         _show(artifact)
 

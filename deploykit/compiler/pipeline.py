@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import tvm
@@ -21,6 +22,7 @@ from tvm import ir, relax, tirx
 
 from deploykit.compiler.codegen.shaders.lowering import shaders
 from deploykit.compiler.cost import Cost, effort, work
+from deploykit.compiler.decisions import Choice, Decision, Declined, Explanation, KernelDecision, Note, unheard
 from deploykit.compiler.graph.fold_reshapes import fold_reshapes
 from deploykit.compiler.graph.fuse_attention import fuse_attention
 from deploykit.compiler.graph.fuse_rows import fuse_rows
@@ -41,7 +43,7 @@ from deploykit.compiler.program.listing import listing
 from deploykit.compiler.program.overwriting import overwritable_inputs, overwritable_operands
 from deploykit.compiler.program.placement import place
 from deploykit.compiler.program.trace import Pool, trace
-from deploykit.compiler.schedules import Device, schedule
+from deploykit.compiler.schedules import Device, schedule_explained
 from deploykit.compiler.schedules.gpu import Gpu
 from deploykit.compiler.variant import Variant
 from deploykit.parallel import each
@@ -56,13 +58,15 @@ STAGES = ("import", "graph", "kernels", "program", "emit", "package")
 class Observer:
     """What a build reports and where it writes: stage times, dumps, where to stop.
 
-    `on_stage(name)` is called when a stage begins. `variant`: the folder of dumps, within `dump_dir`."""
+    `on_stage(name)` is called when a stage begins, `on_explanation` when the kernels of a variant are scheduled, or
+    where the build stops before. `variant`: the folder of dumps, within `dump_dir`."""
 
     on_stage: Callable[[str], None] = lambda _: None
     dump_dir: Path | None = None
     stop_after: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     variant: str = ""
+    on_explanation: Callable[[Explanation], None] = lambda _: None
 
     def stage(self, name: str) -> _Timer:
         return _Timer(self, name)
@@ -93,17 +97,23 @@ class _Timer:
 @dataclass(frozen=True)
 class KernelModule:
     """Relax whose kernels are scheduled, but for those that are `shaders` for a GPU. `in_place` gives, by kernel, the
-    inputs its result may overwrite, `work` what a call of it costs, `kept` why a kernel does not run on the GPU."""
+    inputs its result may overwrite, `work` what a call of it costs, `decisions` how it is computed, and why so."""
 
     module: ir.IRModule
     in_place: dict[str, tuple[int, ...]]
     work: dict[str, Cost | None]
     shaders: dict[str, LoweredParts] = field(default_factory=dict)
-    kept: dict[str, str] = field(default_factory=dict)
+    decisions: dict[str, KernelDecision] = field(default_factory=dict)
 
 
 def graph(
-    model: ImportedModel, device: Device, *, fuse: bool = True, calls: bool = True, index_checks: bool = True
+    model: ImportedModel,
+    device: Device,
+    *,
+    fuse: bool = True,
+    calls: bool = True,
+    index_checks: bool = True,
+    note: Note = unheard,
 ) -> ir.IRModule:
     """Simplify and legalise. Without `fuse` operators stay as they are; without `calls` functions are inlined where
     others call them; without `index_checks` a run does not find out about indices that are out of range."""
@@ -111,7 +121,11 @@ def graph(
     module = module if calls else inline_calls(module)
     clean = [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(_entries(module))]
     module = tvm.ir.transform.Sequential(clean)(module)
-    return legalize(fuse_attention(fold_reshapes(join_siblings(module))) if fuse else module, device)
+    if fuse:
+        module = fuse_attention(fold_reshapes(join_siblings(module, note), note), note)
+    else:
+        note(Decision("fusion", "all operators", Declined("it is not asked for")))
+    return legalize(module, device, note)
 
 
 def kernels(
@@ -121,23 +135,24 @@ def kernels(
     in_place: InPlace = InPlace.WHERE_FREE,
     *,
     fuse: bool = True,
+    note: Note = unheard,
 ) -> KernelModule:
     """Fuse, unless told not to, and schedule; with `gpu`, for it what it can run. `in_place`: which results may take
     over their operand's memory."""
     passes = [relax.transform.AnnotateTIROpPattern()]
     if fuse:
         passes.append(relax.transform.FuseOps(2))
-    fused = merge_kernels(tvm.ir.transform.Sequential(passes)(module))
+    fused = merge_kernels(tvm.ir.transform.Sequential(passes)(module), note)
     unused = relax.transform.DeadCodeElimination(_entries(module))
     fused = unused(fused)
     if fuse:
-        fused = unused(fuse_rows(fused))
+        fused = unused(fuse_rows(fused, note))
     fused = bind_dims_first(fused)
     scheduled = {}
     overwritable: dict[str, tuple[int, ...]] = {}
     costs = {}
     on_gpu: dict[str, LoweredParts] = {}
-    kept: dict[str, str] = {}
+    decisions: dict[str, KernelDecision] = {}
     for gvar, func in fused.functions.items():
         if isinstance(func, tirx.PrimFunc):
             inputs = () if in_place is InPlace.NEVER else overwritable_inputs(func)
@@ -146,16 +161,24 @@ def kernels(
             if isinstance(parts, LoweredParts):
                 on_gpu[gvar.name_hint] = parts
                 overwritable[gvar.name_hint] = overwritable_operands(func, inputs, parts)
+                decisions[gvar.name_hint] = KernelDecision(gvar.name_hint, parts.choices, on_gpu=True)
                 scheduled[gvar] = func
                 continue
-            if parts is not None:
-                kept[gvar.name_hint] = parts.reason
-            kernel = apart_from_choices(lambda plain: schedule(plain, device), func)
+            chosen: list[Choice] = []
+            kernel = apart_from_choices(partial(_scheduled, device=device, chosen=chosen), func)
+            decisions[gvar.name_hint] = KernelDecision(gvar.name_hint, tuple(chosen), kept=parts)
             overwritable[gvar.name_hint] = inputs
             scheduled[gvar] = kernel.without_attr("tirx.noalias") if inputs else kernel
         else:
             scheduled[gvar] = func
-    return KernelModule(ir.IRModule(scheduled), overwritable, costs, on_gpu, kept)
+    return KernelModule(ir.IRModule(scheduled), overwritable, costs, on_gpu, decisions)
+
+
+def _scheduled(func: tirx.PrimFunc, device: Device, chosen: list[Choice]) -> tirx.PrimFunc:
+    """`func` scheduled; what was chosen is appended."""
+    result, choices = schedule_explained(func, device)
+    chosen.extend(choices)
+    return result
 
 
 def program(model: ImportedModel, scheduled: KernelModule, variant: Variant, capacities: DimBounds) -> Program:
@@ -212,34 +235,41 @@ def compile_program(
     index_checks: bool = True,
 ) -> Program | None:
     """Run the stages from the graph to the program for one variant; `None` when the observer stops before that."""
+    noted: list[Decision] = []
     with observer.stage("graph"):
         device, calls = variant.layout or variant.device, variant.gpu is None
-        module = graph(model, device, fuse=fuse, calls=calls, index_checks=index_checks)
+        module = graph(model, device, fuse=fuse, calls=calls, index_checks=index_checks, note=noted.append)
+    early = len(noted)
     observer.dump("graph", module.script)
+    observer.dump("graph", lambda: "\n".join(map(str, noted)), "decisions.txt")
     if observer.stops_at("graph"):
+        observer.on_explanation(Explanation(variant.name, tuple(noted), ()))
         return None
     with observer.stage("kernels"):
-        scheduled = kernels(module, variant.device, variant.gpu, variant.in_place, fuse=fuse)
-    observer.dump("kernels", scheduled.module.script)
+        found = kernels(module, variant.device, variant.gpu, variant.in_place, fuse=fuse, note=noted.append)
+    explanation = Explanation(variant.name, tuple(noted), tuple(found.decisions.values()))
+    observer.on_explanation(explanation)
+    observer.dump("kernels", found.module.script)
+    observer.dump("kernels", lambda: "\n".join(map(str, [*noted[early:], *explanation.kernels])), "decisions.txt")
     if observer.stops_at("kernels"):
         return None
     with observer.stage("program"):
-        result = program(model, scheduled, variant, capacities)
-        result = replace(result, notes=(*result.notes, *_kept_notes(scheduled, variant)))
+        result = program(model, found, variant, capacities)
+        result = replace(result, notes=(*result.notes, *_kept_notes(explanation, variant)))
     observer.dump("program", lambda: listing(result), "txt")
     return result
 
 
-def _kept_notes(scheduled: KernelModule, variant: Variant) -> list[str]:
+def _kept_notes(explanation: Explanation, variant: Variant) -> list[str]:
     """What a user should know of kernels that do not run on the GPU."""
-    if variant.gpu is None or not scheduled.kept:
+    kept = {kernel.name: kernel.kept.reason for kernel in explanation.kernels if kernel.kept is not None}
+    if variant.gpu is None or not kept:
         return []
     names: dict[str, list[str]] = {}
-    for name, reason in scheduled.kept.items():
+    for name, reason in kept.items():
         names.setdefault(reason, []).append(name)
     reasons = "; ".join(f"{reason} ({', '.join(found[:NAMES_SHOWN])})" for reason, found in names.items())
-    count = len(scheduled.kept)
-    kernels = f"{count} of {count + len(scheduled.shaders)} kernels"
+    kernels = f"{len(kept)} of {len(explanation.kernels)} kernels"
     return [f"with the device '{variant.gpu.name}', {kernels} run on the CPU: {reasons}"]
 
 

@@ -90,7 +90,9 @@ def test_each_variant_is_dumped_in_a_folder_of_its_own(
     assert deploykit("build", model, *arguments, "--stop-after", "program", "--dump-dir", dump).code == 0
     assert {path.name for path in dump.iterdir()} == {"0_import.py", *variants}
     for variant in variants:
-        assert {path.name for path in (dump / variant).iterdir()} == {"1_graph.py", "2_kernels.py", "3_program.txt"}
+        names = {path.name for path in (dump / variant).iterdir()}
+        reasons = {"1_graph.decisions.txt", "2_kernels.decisions.txt"}
+        assert names == {"1_graph.py", "2_kernels.py", "3_program.txt", *reasons}
 
 
 ATTENTION = """

@@ -23,6 +23,7 @@ import tvm_ffi
 from tvm import ir, relax, s_tir, sym, tirx
 
 from deploykit.compiler.constants import constant, read
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.operators.anchors.channels_last import (
     channels_first,
     channels_last,
@@ -61,21 +62,24 @@ def to_first(builder: relax.BlockBuilder, value: relax.Expr, spatial: int) -> re
     return call_te(builder, build, value, name="channels_first", attributes={FIRST: spatial})
 
 
-def follow(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr | None:
-    """A kernel or reshape of tensors that are known with channels last, moved over; `None` where it stays."""
+def follow(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr | Declined | None:
+    """A kernel or reshape of tensors that are known with channels last, moved over, or why it stays; `None` where no
+    tensor is known so."""
     name = getattr(call.op, "name", "")
     if name == "relax.reshape":
         return _follow_reshape(builder, call)
-    if name != "relax.call_tir" or not isinstance(call.ty_args[0], relax.TensorType):
+    if name != "relax.call_tir":
         return None
     fields = list(call.args[1].fields)
     known = [found for found in (_known_last(builder, field) for field in fields) if found is not None]
     if not known:
         return None
+    if not isinstance(call.ty_args[0], relax.TensorType):
+        return Declined("it has several results")
     spatial = known[0][1]
     func = moved(builder.get()[call.args[0]], spatial)
-    if func is None:
-        return None
+    if isinstance(func, Declined):
+        return func
     fields = [to_last(builder, field, spatial) if _has_both(field, spatial) else field for field in fields]
     result = call.ty_args[0]
     shape = last_order(list(result.shape.values), spatial)
@@ -84,18 +88,18 @@ def follow(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr | None:
     return to_first(builder, builder.emit(last), spatial)
 
 
-def _follow_reshape(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr | None:
+def _follow_reshape(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr | Declined | None:
     known = _known_last(builder, call.args[0])
     if known is None:
         return None
     value, spatial = known
     before, after = list(call.args[0].ty.shape.values), list(call.args[1].values)
     if len(after) < spatial + 2:
-        return None
+        return Declined("it reshapes to fewer dims")
     same = sym.Analyzer().can_prove_equal
     kept = [(before[0], after[0]), *zip(before[-spatial:], after[-spatial:], strict=True)]
     if not all(same(a, b) for a, b in kept):
-        return None
+        return Declined("it reshapes other dims than the channels")
     return to_first(builder, builder.emit(relax.op.reshape(value, last_order(after, spatial))), spatial)
 
 
@@ -123,19 +127,21 @@ def _has_both(value: Any, spatial: int) -> bool:
     return isinstance(getattr(value, "ty", None), relax.TensorType) and len(value.ty.shape.values) >= spatial + 2
 
 
-def moved(func: tirx.PrimFunc, spatial: int) -> tirx.PrimFunc | None:
+def moved(func: tirx.PrimFunc, spatial: int) -> tirx.PrimFunc | Declined:
     """`func` with every buffer that has channels and spatial dims, and the loops that fill it, channels last."""
     root = func.body
     if not isinstance(root, s_tir.SBlockRealize) or len(root.block.iter_vars):
-        return None
+        return Declined("it is not made of blocks")
     params = [param for param in func.params if tirx.is_buffer_var(param)]
     buffers = [buffer for buffer in (*params, *root.block.alloc_buffers) if len(buffer.shape) >= spatial + 2]
     result = params[-1]
     blocks = [block for block in collect(root, s_tir.SBlock) if not block.same_as(root.block)]
-    if not any(result.same_as(buffer) for buffer in buffers) or not blocks:
-        return None
+    if not any(result.same_as(buffer) for buffer in buffers):
+        return Declined("its result has no channels")
+    if not blocks:
+        return Declined("it is one imperative block")
     if not all(_movable(block, buffers, spatial) for block in blocks):
-        return None
+        return Declined("it exchanges channels with other dims, or stores more than one element at a time")
     new = {buffer: _last_buffer(buffer, spatial) for buffer in buffers}
     mover = _Mover(new, spatial)
     body = root.block.body

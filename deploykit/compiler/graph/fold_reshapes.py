@@ -19,7 +19,7 @@ from typing import Any
 
 from tvm import ir, relax, s_tir, sym, te, tirx
 
-from deploykit.compiler.decisions import Declined
+from deploykit.compiler.decisions import Decision, Declined, Note, unheard
 from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
 from deploykit.compiler.schedules.kernel.stages import Stage, read
 from deploykit.compiler.tir.rewriting import Expr, collect, substitute
@@ -35,14 +35,14 @@ class Move:
     axes: tuple[ir.Var, ...]
     indices: tuple[Expr, ...]
 
-    def reshaped(self, shape: Sequence[Expr]) -> Move | None:
-        """The move that a reshape to `shape` makes of this one."""
+    def reshaped(self, shape: Sequence[Expr]) -> Move | Declined:
+        """The move that a reshape to `shape` makes of this one, or why there is none."""
         fresh = [ir.Var(f"i{dim}", "int64") for dim in range(len(shape))]
         used = {var for index in self.indices for var in collect(index, ir.Var)}
         old = [(extent, axis if axis in used else None) for extent, axis in zip(self.shape, self.axes, strict=True)]
         values = _regrouped(old, list(zip(shape, fresh, strict=True)))
         if values is None:
-            return None
+            return Declined("its places would need divisions")
         indices = tuple(substitute(index, values) for index in self.indices)
         return Move(self.source, tuple(shape), tuple(fresh), indices)
 
@@ -73,25 +73,25 @@ def is_move(stage: Stage) -> bool:
     return not _is_indirect(stage.store.value)
 
 
-def move_of(mod: ir.IRModule, value: relax.Expr | None) -> Move | None:
-    """The move that the kernel called by `value` is."""
+def move_of(mod: ir.IRModule, value: relax.Expr | None) -> Move | Declined:
+    """The move that the kernel called by `value` is, or why it is none."""
     if value is None or operator_of(value) != "relax.call_tir":
-        return None
+        return Declined("what it reads is not computed by a kernel")
     func, fields = mod[value.args[0]], list(value.args[1].fields)
     nest = read(func)
-    if isinstance(nest, Declined) or len(nest.stages) != 1:
-        return None
-    (stage,) = nest.stages
-    if not isinstance(stage, Stage) or stage.store is None or not is_move(stage):
-        return None
+    if isinstance(nest, Declined):
+        return nest
+    stage = nest.stages[0]
+    if len(nest.stages) != 1 or not isinstance(stage, Stage) or stage.store is None or not is_move(stage):
+        return Declined("what it reads is computed, not only moved")
     load = stage.store.value
     sources = [field for param, field in zip(func.params, fields, strict=False) if load.source.same_as(param)]
     if len(sources) != 1:
-        return None
+        return Declined("what it reads is moved from several tensors")
     indices = [substitute(index, _dims(func, fields)) for index in load.indices]
     known = {axis.var for axis in stage.axes} | {var for n in sources[0].ty.shape for var in collect(n, ir.Var)}
     if any(var not in known for index in indices for var in collect(index, ir.Var)):
-        return None
+        return Declined("what it reads is moved by sizes that its source does not have")
     shape = tuple(value.ty_args[0].shape.values)
     return Move(sources[0], shape, tuple(axis.var for axis in stage.axes), tuple(indices))
 
@@ -100,10 +100,10 @@ def _is_indirect(load: Any) -> bool:
     return any(collect(index, ir.TensorLoad) for index in load.indices)
 
 
-def fold_reshapes(mod: ir.IRModule) -> ir.IRModule:
+def fold_reshapes(mod: ir.IRModule, note: Note = unheard) -> ir.IRModule:
     """`mod` with the reshapes of moves as part of them."""
     builder = relax.BlockBuilder(mod)
-    return rewritten(mod, builder, lambda func: partial(_folded, builder, _folds(mod, Graph(func))))
+    return rewritten(mod, builder, lambda func: partial(_folded, builder, _folds(mod, Graph(func), note)))
 
 
 @dataclass(frozen=True)
@@ -114,17 +114,27 @@ class _Folds:
     gone: Collection[relax.Var]
 
 
-def _folds(mod: ir.IRModule, graph: Graph) -> _Folds:
-    values = graph.values
+def _folds(mod: ir.IRModule, graph: Graph, note: Note) -> _Folds:
     moves: dict[relax.Var, Move] = {}
-    for var, value in values.items():
-        wanted = all(_takes_moves(values[reader]) for reader in graph.readers.get(var, []))
-        if wanted and operator_of(value) == "relax.reshape" and graph.uses[value.args[0]] == 1:
-            found = moves.get(value.args[0]) or move_of(mod, values.get(value.args[0]))
-            reshaped = None if found is None else found.reshaped(list(value.args[1].values))
-            if reshaped is not None:
-                moves[var] = reshaped
-    return _Folds(moves, {values[var].args[0] for var in moves})
+    for var, value in graph.values.items():
+        if operator_of(value) == "relax.reshape":
+            found = _fold(mod, graph, moves, var)
+            if isinstance(found, Move):
+                moves[var] = found
+            outcome = found if isinstance(found, Declined) else "part of the move before it"
+            note(Decision("fold_reshapes", var.name, outcome))
+    return _Folds(moves, {graph.values[var].args[0] for var in moves})
+
+
+def _fold(mod: ir.IRModule, graph: Graph, moves: Mapping[relax.Var, Move], var: relax.Var) -> Move | Declined:
+    """The move that the reshape `var` becomes, given those that others before it became."""
+    source, shape = graph.values[var].args
+    if not all(_takes_moves(graph.values[reader]) for reader in graph.readers.get(var, [])):
+        return Declined("what reads it needs it in memory")
+    if graph.uses[source] != 1:
+        return Declined("others read what it reads, too")
+    found = moves.get(source) or move_of(mod, graph.values.get(source))
+    return found if isinstance(found, Declined) else found.reshaped(list(shape.values))
 
 
 def _folded(builder: relax.BlockBuilder, folds: _Folds, block: relax.BindingBlock) -> relax.BindingBlock:

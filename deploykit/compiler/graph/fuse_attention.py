@@ -18,7 +18,7 @@ from functools import partial
 
 from tvm import ir, relax
 
-from deploykit.compiler.decisions import Declined
+from deploykit.compiler.decisions import Decision, Declined, Note, unheard
 from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
 from deploykit.compiler.graph.fold_reshapes import is_move
 from deploykit.compiler.graph.merge_kernels import merge_kernels
@@ -38,11 +38,11 @@ SHORT = 64
 """Nodes of an expression that may be evaluated whenever an operand is read."""
 
 
-def fuse_attention(mod: ir.IRModule) -> ir.IRModule:
+def fuse_attention(mod: ir.IRModule, note: Note = unheard) -> ir.IRModule:
     """`mod` with every attention as one kernel."""
     builder = relax.BlockBuilder(mod)
     entries = [name.name_hint for name, func in mod.functions.items() if isinstance(func, relax.Function)]
-    result = rewritten(mod, builder, lambda func: lambda block: _Block(mod, builder, block, func).rewritten())
+    result = rewritten(mod, builder, lambda func: lambda block: _Block(mod, builder, block, func).rewritten(note))
     if result is mod:
         return mod
     return merge_kernels(relax.transform.DeadCodeElimination(entries)(result))
@@ -65,6 +65,10 @@ class _Match:
     chain: list[relax.Var]
     side: list[relax.Var] = field(default_factory=list)
 
+    def __str__(self) -> str:
+        others = sorted(var.name for var in self.absorbed - {self.second})
+        return f"attention, one kernel with {', '.join(others)}"
+
     @property
     def absorbed(self) -> set[relax.Var]:
         return {self.first, self.second, self.last, *self.softmax, *self.chain, *self.side}
@@ -81,9 +85,12 @@ class _Block:
         self.uses, self.readers = graph.uses, graph.readers
         self.values = {b.var: b.value for b in block.bindings if isinstance(b, relax.VarBinding)}
 
-    def rewritten(self) -> relax.BindingBlock:
+    def rewritten(self, note: Note) -> relax.BindingBlock:
         """The block with each attention as a call of one function, and what it absorbs still there."""
-        matches = [match for var in self.values if (match := self.match(var)) is not None]
+        found = {var: self.match(var) for var, value in self.values.items() if _is_product(value)}
+        matches = [match for match in found.values() if isinstance(match, _Match)]
+        for var, match in found.items():
+            note(Decision("fuse_attention", var.name, match if isinstance(match, Declined) else str(match)))
         if not matches:
             return self.block
         calls = {match.last: self.call(match) for match in matches}
@@ -93,32 +100,33 @@ class _Block:
         ]
         return type(self.block)(bindings)
 
-    def match(self, second: relax.Var) -> _Match | None:
-        """The attention whose second product is `second`."""
-        product = self.values[second]
-        if not _is_product(product):
-            return None
-        weights, values = product.args
+    def match(self, second: relax.Var) -> _Match | Declined:
+        """The attention whose second product is `second`, or why it is none."""
+        weights, values = self.values[second].args
         rounded: list[relax.Var] = []
         while self.is_rounded(weights) and self.single(weights):
             rounded.append(weights)
             weights = arguments_of(self.values[weights])[0]
         empty = self.softmax(weights)
-        if empty is None or not self.single(weights):
-            return None
+        if empty is None:
+            return Declined(f"its left operand is no softmax in {DTYPE}")
+        if not self.single(weights):
+            return Declined("others read the softmax, too")
         chain = self.chain(arguments_of(self.values[weights])[0])
-        if chain is None or str(chain[0].ty.dtype) != DTYPE:
-            return None
+        if chain is None:
+            return Declined("its softmax is not of a product, with elementwise kernels between that nothing else reads")
+        if str(chain[0].ty.dtype) != DTYPE:
+            return Declined(f"its scores are not in {DTYPE}")
         first, chain = chain[-1], chain[:-1]
         queries, keys = self.values[first].args
         sizes = [static(queries.ty.shape[-1]), static(values.ty.shape[-1])]
         if any(size is None or size > WIDEST_HEAD for size in sizes):
-            return None
+            return Declined(f"its heads are not of a constant size up to {WIDEST_HEAD}")
         inputs = (queries, keys, values)
         if any(len(x.ty.shape) < 2 for x in inputs) or any(str(x.ty.dtype) not in STORED for x in inputs):
-            return None
+            return Declined(f"its operands are no matrices of {', '.join(STORED)}")
         if any(str(x.ty.dtype) != DTYPE for x in (first, second)):
-            return None
+            return Declined(f"its products are not summed in {DTYPE}")
         match = _Match(queries, keys, values, empty, first, second, second, [*rounded, weights], chain)
         self.absorb_result(match)
         for operand in inputs:

@@ -18,7 +18,7 @@ from collections.abc import Collection, Sequence
 
 from tvm import ir, relax, tirx
 
-from deploykit.compiler.decisions import Declined
+from deploykit.compiler.decisions import Decision, Declined, Note, unheard
 from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
 from deploykit.compiler.graph.merge_kernels import merge_kernels, merged_kernel
 from deploykit.compiler.graph.outline import outlined, same_call
@@ -31,10 +31,10 @@ MOST_KERNELS = 12
 """Kernels of a group."""
 
 
-def fuse_rows(mod: ir.IRModule) -> ir.IRModule:
+def fuse_rows(mod: ir.IRModule, note: Note = unheard) -> ir.IRModule:
     """`mod`, whose kernels are fused by class already, with groups of kernels over the same rows as one kernel each."""
     builder, kernels = relax.BlockBuilder(mod), _Kernels(mod)
-    result = rewritten(mod, builder, lambda func: lambda block: _Block(kernels, builder, block, func).rewritten())
+    result = rewritten(mod, builder, lambda func: lambda block: _Block(kernels, builder, block, func).rewritten(note))
     return merge_kernels(result)
 
 
@@ -43,21 +43,21 @@ class _Kernels:
 
     def __init__(self, mod: ir.IRModule) -> None:
         self.mod = mod
-        self._stages: dict[ir.GlobalVar, tuple[Stage, ...]] = {}
+        self._stages: dict[ir.GlobalVar, tuple[Stage, ...] | Declined] = {}
 
-    def stages(self, value: relax.Expr) -> tuple[Stage, ...]:
+    def stages(self, value: relax.Expr) -> tuple[Stage, ...] | Declined:
         """The stages of the kernel with one result that `value` calls, if all of them can run by rows."""
         if operator_of(value) != "relax.call_tir":
-            return ()
+            return Declined("it is no kernel")
         if not isinstance(value.ty_args[0], relax.TensorType):
-            return ()
+            return Declined("it has several results")
         name = value.args[0]
         if name not in self._stages:
             self._stages[name] = _by_rows(prepared(self.mod[name]))
         return self._stages[name]
 
-    def run_by_rows(self, group: Sequence[relax.Binding]) -> bool:
-        """Whether the bindings, as one kernel, are one loop over rows."""
+    def together(self, group: Sequence[relax.Binding]) -> tuple[Stage, ...] | Declined:
+        """The stages of the bindings as one kernel, if that is one loop over rows."""
         names = dict.fromkeys(binding.value.args[0] for binding in group)
         builder = relax.BlockBuilder(ir.IRModule({name: self.mod[name] for name in names}))
 
@@ -66,23 +66,23 @@ class _Kernels:
 
         call = outlined(builder, "rows", group, emitted)
         mod = builder.get()
-        return bool(_by_rows(prepared(merged_kernel(mod, mod[call.op]).func)))
+        return _by_rows(prepared(merged_kernel(mod, mod[call.op]).func))
 
 
-def _by_rows(nest: Nest | Declined) -> tuple[Stage, ...]:
-    """The stages of a kernel that is one loop over rows, or one stage for which that has to be seen; else none."""
+def _by_rows(nest: Nest | Declined) -> tuple[Stage, ...] | Declined:
+    """The stages of a kernel that is one loop over rows, or one stage for which that has to be seen."""
     if isinstance(nest, Declined):
-        return ()
+        return nest
     stages = tuple(stage for stage in nest.stages if isinstance(stage, Stage))
     if len(stages) != len(nest.stages) or not all(_plain(stage) for stage in stages):
-        return ()
+        return Declined("it is more than elementwise stages and reductions of whole axes")
     if len(stages) == 1:
         return stages
     rows = rows_of(stages, nest.temporaries, ())
-    if rows is None:
-        return ()
+    if isinstance(rows, Declined):
+        return rows
     inner = [axis for stage in rows.stages if stage.reduce for axis in stage.axes]
-    return stages if all(axis.static == 1 for axis in inner) else ()
+    return stages if all(axis.static == 1 for axis in inner) else Declined("a row has more than one sum")
 
 
 def _plain(stage: Stage) -> bool:
@@ -106,17 +106,23 @@ class _Block:
         self.uses = graph.uses
         self.readers = {var: [r for r in found if r in self.bindings] for var, found in graph.readers.items()}
 
-    def rewritten(self) -> relax.BindingBlock:
+    def rewritten(self, note: Note) -> relax.BindingBlock:
         """The block with each group as a call of one function."""
         taken: set[relax.Var] = set()
         calls: dict[relax.Var, relax.Call] = {}
         for var, binding in self.bindings.items():
-            if var in taken or not any(stage.reduce for stage in self.kernels.stages(binding.value)):
+            stages = self.kernels.stages(binding.value)
+            if var in taken or isinstance(stages, Declined) or not any(stage.reduce for stage in stages):
                 continue
-            group = self.with_operands(self.with_readers(var, taken), taken)
+            group, end = self.with_readers(var, taken)
+            group = self.with_operands(group, taken)
             if len(group) > 1:
                 taken.update(group)
                 calls[group[-1]] = self.call(group)
+                names = ", ".join(other.name for other in group if other is not var)
+                note(Decision("fuse_rows", var.name, f"one kernel with {names}"))
+            else:
+                note(Decision("fuse_rows", var.name, end))
         if not calls:
             return self.block
         bindings = [
@@ -126,20 +132,24 @@ class _Block:
         ]
         return type(self.block)(bindings)
 
-    def with_readers(self, first: relax.Var, taken: Collection[relax.Var]) -> list[relax.Var]:
-        """The largest group that begins with `first`."""
+    def with_readers(self, first: relax.Var, taken: Collection[relax.Var]) -> tuple[list[relax.Var], Declined]:
+        """The largest group that begins with `first`, and why it is not larger."""
         group = best = [first]
         while len(group) < MOST_KERNELS:
             readers = {reader for var in group for reader in self.readers.get(var, []) if reader not in group}
             following = min(readers, key=self.order.__getitem__, default=None)
-            if following is None or following in taken or not self.kernels.stages(self.bindings[following].value):
-                break
+            if following is None or following in taken:
+                return best, Declined("no kernel that is left reads it")
+            stages = self.kernels.stages(self.bindings[following].value)
+            if isinstance(stages, Declined):
+                return best, Declined(f"{following.name} reads it: {stages.reason}")
             group = [*group, following]
             if self.closed(group):
-                if not self.run_by_rows(group):
-                    break
+                together = self.together(group)
+                if isinstance(together, Declined):
+                    return best, Declined(f"with {following.name}, {together.reason}")
                 best = group
-        return best
+        return best, Declined(f"it would be more than {MOST_KERNELS} kernels")
 
     def with_operands(self, group: list[relax.Var], taken: Collection[relax.Var]) -> list[relax.Var]:
         """`group` with the elementwise kernels that compute its operands."""
@@ -149,7 +159,9 @@ class _Block:
                 continue
             stages = self.kernels.stages(self.bindings[operand].value)
             larger = [operand, *group]
-            if len(stages) == 1 and stages[0].pointwise and self.closed(larger) and self.run_by_rows(larger):
+            if isinstance(stages, Declined) or len(stages) != 1 or not stages[0].pointwise or not self.closed(larger):
+                continue
+            if not isinstance(self.together(larger), Declined):
                 return self.with_operands(sorted(larger, key=self.order.__getitem__), taken)
         return group
 
@@ -157,8 +169,8 @@ class _Block:
         """Whether nothing but the last result is used by others."""
         return all(self.uses[var] == sum(reader in group for reader in self.readers.get(var, [])) for var in group[:-1])
 
-    def run_by_rows(self, group: Sequence[relax.Var]) -> bool:
-        return self.kernels.run_by_rows([self.bindings[var] for var in group])
+    def together(self, group: Sequence[relax.Var]) -> tuple[Stage, ...] | Declined:
+        return self.kernels.together([self.bindings[var] for var in group])
 
     def call(self, group: Sequence[relax.Var]) -> relax.Call:
         """A call of a new function that computes the group."""

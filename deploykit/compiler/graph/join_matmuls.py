@@ -21,7 +21,7 @@ import numpy as np
 from tvm import ir, relax, te, tirx
 
 from deploykit.compiler.constants import array_of, constant
-from deploykit.compiler.decisions import Declined
+from deploykit.compiler.decisions import Decision, Declined, Note, unheard
 from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
 from deploykit.compiler.graph.fold_reshapes import Move
 from deploykit.compiler.operators.building.kernel_calls import call_te
@@ -31,10 +31,10 @@ from deploykit.compiler.tir.values import const, static
 from deploykit.mapped import forget
 
 
-def join_siblings(mod: ir.IRModule) -> ir.IRModule:
+def join_siblings(mod: ir.IRModule, note: Note = unheard) -> ir.IRModule:
     """`mod` with such products as one."""
     builder = relax.BlockBuilder(mod)
-    return rewritten(mod, builder, lambda func: _Siblings(mod, builder, func).rewritten)
+    return rewritten(mod, builder, lambda func: _Siblings(mod, builder, func, note).rewritten)
 
 
 @dataclass(frozen=True)
@@ -50,20 +50,28 @@ class _Member:
 class _Siblings:
     """A function at work."""
 
-    def __init__(self, mod: ir.IRModule, builder: relax.BlockBuilder, func: relax.Function) -> None:
-        self.mod, self.builder, self.graph = mod, builder, Graph(func)
+    def __init__(self, mod: ir.IRModule, builder: relax.BlockBuilder, func: relax.Function, note: Note) -> None:
+        self.mod, self.builder, self.graph, self.note = mod, builder, Graph(func), note
 
     def rewritten(self, block: relax.BindingBlock) -> relax.BindingBlock:
         groups: dict[tuple[relax.Var, int], list[_Member]] = {}
         for binding in block.bindings:
-            member = self.member(binding.var)
-            if member is not None:
-                left = self.graph.values[binding.var].args[0]
-                groups.setdefault((left, member.weight.shape[1]), []).append(member)
+            value = self.graph.values.get(binding.var)
+            if value is not None and operator_of(value) == "relax.matmul":
+                member = self.member(binding.var)
+                if isinstance(member, Declined):
+                    self.note(Decision("join_matmuls", binding.var.name, member))
+                else:
+                    groups.setdefault((value.args[0], member.weight.shape[1]), []).append(member)
         first: dict[relax.Var, list[_Member]] = {}
         for members in groups.values():
+            names = [member.product.name for member in members]
             if len(members) > 1:
                 first[members[0].product] = members
+                self.note(Decision("join_matmuls", names[0], f"one product with {', '.join(names[1:])}"))
+            else:
+                alone = Declined("no other product has its left operand and as many columns")
+                self.note(Decision("join_matmuls", names[0], alone))
         if not first:
             return block
         gone = {var for members in first.values() for m in members for var in (m.product, m.result)}
@@ -75,23 +83,24 @@ class _Siblings:
                 bindings.append(binding)
         return type(block)(bindings)
 
-    def member(self, product: relax.Var) -> _Member | None:
-        """What `product` gives to a joint product, where it can be part of one."""
-        value = self.graph.values.get(product)
-        if value is None or operator_of(value) != "relax.matmul" or not isinstance(value.args[0], relax.Var):
-            return None
-        left, right = value.args
-        if not isinstance(right, ir.GenericConst) or len(right.ty.shape) != 2 or len(left.ty.shape) < 2:
-            return None
+    def member(self, product: relax.Var) -> _Member | Declined:
+        """What `product` gives to a joint product, or why it cannot be part of one."""
+        left, right = self.graph.values[product].args
+        if not isinstance(left, relax.Var) or not isinstance(right, ir.GenericConst):
+            return Declined("it is no product of a computed tensor with a constant")
+        if len(right.ty.shape) != 2 or len(left.ty.shape) < 2:
+            return Declined("it is no product with one matrix")
         if any(str(x.ty.dtype) != "float32" for x in (left, right, product)):
-            return None
+            return Declined("it is not in float32")
         weight = array_of(right)
         readers = self.graph.readers.get(product, [])
         if len(readers) == 1 and self.graph.uses[product] == 1:
             addend = self.addend(product, readers[0])
             if addend is not None and self.read_in_place(readers[0]):
                 return _Member(product, readers[0], weight, addend)
-        return _Member(product, product, weight, None) if self.read_in_place(product) else None
+        if self.read_in_place(product):
+            return _Member(product, product, weight, None)
+        return Declined("what reads it computes on it element by element, in one kernel with it")
 
     def addend(self, product: relax.Var, total: relax.Var) -> np.ndarray | None:
         """The constant vector along the columns that `total` adds to `product`."""

@@ -15,6 +15,7 @@ import numpy as np
 from tvm import ir, relax, te, tirx
 
 from deploykit.compiler.constants import constant, read
+from deploykit.compiler.decisions import Decision, Declined, Note, unheard
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.graph import integer_products
 from deploykit.compiler.graph.channels_last import follow, to_first, to_last
@@ -52,16 +53,19 @@ from deploykit.compiler.tir.values import bits_of, static
 WINOGRAD_BITS = 128
 """The narrowest vectors for which transformed tiles pay."""
 
+Say = Callable[[str, "str | Declined"], None]
+"""Takes what became of an operator, and by what."""
+
 FEW_ROWS = 4
 """Below that, a right operand that is computed at run time is not packed."""
 
 
-def legalize(mod: ir.IRModule, device: Device) -> ir.IRModule:
+def legalize(mod: ir.IRModule, device: Device, note: Note = unheard) -> ir.IRModule:
     """`mod` with every matrix product and convolution as a kernel for `device`.
 
     Raises `ValueError` for a convolution that is not channels first.
     """
-    legalizer = _Legalizer(mod, device)
+    legalizer = _Legalizer(mod, device, note)
     for name, func in mod.functions.items():
         if isinstance(func, relax.Function):
             legalizer.builder_.update_func(name, legalizer.visit_expr(func))
@@ -71,23 +75,43 @@ def legalize(mod: ir.IRModule, device: Device) -> ir.IRModule:
 
 @relax.expr_functor.mutator
 class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
-    def __init__(self, mod: ir.IRModule, device: Device) -> None:
+    def __init__(self, mod: ir.IRModule, device: Device, note: Note) -> None:
         super().__init__(mod)
-        self.device = device
+        self.device, self.note = device, note
+        self.name = ""
+
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        self.name = binding.var.name
+        super().visit_var_binding_(binding)
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = super().visit_call_(call)
-        rule = integer_products.rule(call) or RULES.get(getattr(call.op, "name", ""))
+        exact = integer_products.rule(call)
+        if exact is not None:
+            return exact(self.builder_, call, self.device)
+        rule = RULES.get(getattr(call.op, "name", ""))
         if rule is not None:
-            return rule(self.builder_, call, self.device)
+            return rule(self.builder_, call, self.device, self.say)
         followed = follow(self.builder_, call)
-        return call if followed is None else followed
+        if followed is None:
+            return call
+        if isinstance(followed, Declined):
+            self.note(Decision("channels_last", self.name, followed))
+            return call
+        self.note(Decision("channels_last", self.name, "computed with its channels last"))
+        return followed
+
+    def say(self, by: str, outcome: str | Declined) -> None:
+        """Notes what became of the operator at hand."""
+        self.note(Decision(by, self.name, outcome))
 
 
-def _matmul(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
+def _matmul(builder: relax.BlockBuilder, call: relax.Call, device: Device, say: Say) -> relax.Expr:
     a, b = call.args
     dtype = _dtype(call)
-    if len(a.ty.shape) < 2 or len(b.ty.shape) < 2 or not _worth_packing(a, b, device):
+    unpacked = _unpacked(a, b, device)
+    say("panels", unpacked or "a product with its right operand in panels")
+    if unpacked is not None:
         return call_te(builder, partial(matmul, dtype=dtype), a, b, name="matmul")
     width = panel_width(device, accumulator(dtype), b.ty.shape[-1])
     if isinstance(b, ir.GenericConst):
@@ -99,22 +123,28 @@ def _matmul(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> re
     return call_te(builder, build, a, panels, b.ty.shape[-1], name="matmul")
 
 
-def _worth_packing(a: relax.Expr, b: relax.Expr, device: Device) -> bool:
-    """Whether the right operand is rearranged by a kernel of its own, or before the run."""
+def _unpacked(a: relax.Expr, b: relax.Expr, device: Device) -> Declined | None:
+    """Why the right operand is not rearranged, before the run or by a kernel of its own."""
+    if len(a.ty.shape) < 2 or len(b.ty.shape) < 2:
+        return Declined("it is no product of two matrices")
     if isinstance(b, ir.GenericConst):
-        return True
-    packs_itself = device.vector_bits > 0 and accumulator(str(a.ty.dtype)) == str(a.ty.dtype)
+        return None
+    if device.vector_bits > 0 and accumulator(str(a.ty.dtype)) == str(a.ty.dtype):
+        return Declined("its right operand is computed: the kernel packs it piece by piece")
     rows = static(a.ty.shape[-2])
-    return not packs_itself and (rows is None or rows >= FEW_ROWS)
+    if rows is not None and rows < FEW_ROWS:
+        return Declined(f"its right operand is computed, and it has fewer than {FEW_ROWS} rows")
+    return None
 
 
-def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
+def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device, say: Say) -> relax.Expr:
     data, weight = call.args
     shape, dtype = _conv_shape(call), _dtype(call)
     if _static_shape(weight) is None or static(data.ty.shape[1]) is None:
+        say("convolutions", Declined("the sizes of its weights or its channels are not known: sums as written"))
         return call_te(builder, partial(conv, shape=shape, dtype=dtype), data, weight, name="conv")
     spatial = len(shape.strides)
-    result = _conv_last(builder, to_last(builder, data, spatial), weight, _Conv(shape, dtype, device))
+    result = _conv_last(builder, to_last(builder, data, spatial), weight, _Conv(shape, dtype, device, say))
     return to_first(builder, builder.emit(result), spatial)
 
 
@@ -125,6 +155,7 @@ class _Conv:
     shape: ConvShape
     dtype: str
     device: Device
+    say: Say
 
 
 def _conv_last(builder: relax.BlockBuilder, data: relax.Expr, weight: relax.Expr, conv_: _Conv) -> relax.Expr:
@@ -135,10 +166,13 @@ def _conv_last(builder: relax.BlockBuilder, data: relax.Expr, weight: relax.Expr
     spatial = [output_size(size, width, shape, dim) for dim, (size, width) in pairs]
     if shape.groups > 1 and shape.groups == outputs == int(data.ty.shape[-1]):
         kernels = _rearranged(builder, weight, depthwise_weight, depthwise_weight_array)
+        conv_.say("convolutions", "depthwise, along the channels")
         build = partial(depthwise_last, shape=shape, dtype=dtype)
         return call_te(builder, build, data, kernels, spatial, name="depthwise")
     width = _panel_channels(conv_.device, accumulator(dtype), outputs // shape.groups)
-    if _takes_winograd(data, weight, conv_, spatial):
+    untransformed = _untransformed(data, weight, conv_, spatial)
+    conv_.say("winograd", untransformed or "a convolution in transformed tiles")
+    if untransformed is None:
         depth = winograd_depth(int(data.ty.shape[-1]), conv_.device.lanes(32))
         with read(weight) as taps:
             turned = constant(winograd_weight_array(taps, width, depth))
@@ -152,20 +186,27 @@ def _conv_last(builder: relax.BlockBuilder, data: relax.Expr, weight: relax.Expr
     return call_te(builder, build, data, panels, spatial, name="conv")
 
 
-def _takes_winograd(data: relax.Expr, weight: relax.Expr, conv_: _Conv, spatial: list[tirx.Expr]) -> bool:
-    """Whether a convolution is done in transformed tiles: 3 by 3, whole vectors of channels, enough outputs."""
+def _untransformed(data: relax.Expr, weight: relax.Expr, conv_: _Conv, spatial: list[tirx.Expr]) -> Declined | None:
+    """Why a convolution is not done in transformed tiles: 3 by 3, whole vectors of channels, enough outputs."""
     shape, device = conv_.shape, conv_.device
-    if not isinstance(weight, ir.GenericConst) or not device.transforms or device.vector_bits < WINOGRAD_BITS:
-        return False
+    if not isinstance(weight, ir.GenericConst):
+        return Declined("its weights are computed")
+    if not device.transforms or device.vector_bits < WINOGRAD_BITS:
+        return Declined("on this device it takes longer")
     if shape.groups > 1:
-        return False
+        return Declined("it has groups")
     sizes, lanes = [int(extent) for extent in weight.ty.shape], device.lanes(32)
-    if sizes[2:] != [TAPS, TAPS] or any(n > 1 for n in (*shape.strides, *shape.dilation)) or min(shape.padding) < 0:
-        return False
+    if sizes[2:] != [TAPS, TAPS] or any(n > 1 for n in (*shape.strides, *shape.dilation)):
+        return Declined(f"it is not {TAPS} by {TAPS} with strides and dilations of 1")
+    if min(shape.padding) < 0:
+        return Declined("it crops")
     if any(str(tensor.ty.dtype) != "float32" for tensor in (data, weight)) or conv_.dtype != "float32":
-        return False
-    whole = all(size % lanes == 0 and size >= 2 * lanes for size in sizes[:2])
-    return whole and worthwhile(sizes[0] * sizes[1] * TAPS * TAPS, spatial)
+        return Declined("it is not in float32")
+    if any(size % lanes or size < 2 * lanes for size in sizes[:2]):
+        return Declined(f"its channels are not at least two whole vectors of {lanes}")
+    if not worthwhile(sizes[0] * sizes[1] * TAPS * TAPS, spatial):
+        return Declined("its images are too small, or of unknown size, for the size of its weights")
+    return None
 
 
 def _panel_channels(device: Device, dtype: str, channels: int) -> int:
@@ -188,12 +229,13 @@ def _rearranged(
     return builder.emit(call_te(builder, tensor, weight, name="rearranged"))
 
 
-def _conv_transpose(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
+def _conv_transpose(builder: relax.BlockBuilder, call: relax.Call, device: Device, say: Say) -> relax.Expr:
     data, weight = call.args
     shape, dtype = _conv_shape(call), _dtype(call)
     extra = [int(n) for n in call.attrs.output_padding]
     sizes = _static_shape(weight)
     if sizes is None or any(step > 1 for step in shape.dilation):
+        say("convolutions", Declined("the sizes of its weights are not known, or it is dilated: sums as written"))
         build = partial(conv_transpose, shape=shape, output_padding=extra, dtype=dtype)
         return call_te(builder, build, data, weight, name="conv_transpose")
     triples = enumerate(zip(data.ty.shape.values[2:], sizes[2:], extra, strict=True))
@@ -204,7 +246,7 @@ def _conv_transpose(builder: relax.BlockBuilder, call: relax.Call, device: Devic
     else:
         build = partial(phase_weight, shape=shape)
         weight = builder.emit(call_te(builder, build, weight, name="phase_weight"))
-    phases = _Conv(phase_shape(sizes[2:], extra, shape), dtype, device)
+    phases = _Conv(phase_shape(sizes[2:], extra, shape), dtype, device, say)
     result = builder.emit(_conv_last(builder, to_last(builder, data, len(extents)), weight, phases))
     build = partial(interleaved, shape=shape)
     whole = builder.emit(call_te(builder, build, result, extents, name="interleaved"))
@@ -232,7 +274,7 @@ def _dtype(call: relax.Call) -> str:
     return str(call.attrs.out_dtype or call.args[0].ty.dtype)
 
 
-RULES: dict[str, Callable[[relax.BlockBuilder, relax.Call, Device], relax.Expr]] = {
+RULES: dict[str, Callable[[relax.BlockBuilder, relax.Call, Device, Say], relax.Expr]] = {
     "relax.matmul": _matmul,
     **{f"relax.nn.conv{rank}d": _conv for rank in (1, 2, 3)},
     **{f"relax.nn.conv{rank}d_transpose": _conv_transpose for rank in (1, 2, 3)},

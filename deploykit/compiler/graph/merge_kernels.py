@@ -19,6 +19,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, relax, s_tir, tirx
 
+from deploykit.compiler.decisions import Decision, Note, unheard
 from deploykit.compiler.graph.bindings import operator_of, rewritten
 from deploykit.compiler.tir.rewriting import Expr, collect, sequence
 
@@ -33,12 +34,14 @@ class Merged:
     scalars: tuple[ir.Var, ...]
 
 
-def merge_kernels(mod: ir.IRModule) -> ir.IRModule:
+def merge_kernels(mod: ir.IRModule, note: Note = unheard) -> ir.IRModule:
     """`mod` with a kernel for each function of kernels."""
     functions = {gvar: func for gvar, func in mod.functions.items() if _is_primitive(func)}
     if not functions:
         return mod
     merged = {gvar: merged_kernel(mod, func) for gvar, func in functions.items()}
+    for gvar, func in functions.items():
+        note(Decision("fusion", gvar.name_hint, f"one kernel of {', '.join(_called_in(func))}"))
     kept = ir.IRModule({gvar: func for gvar, func in mod.functions.items() if gvar not in functions}, attrs=mod.attrs)
     builder = relax.BlockBuilder(kept)
     names = {gvar: builder.add_func(kernel.func, gvar.name_hint) for gvar, kernel in merged.items()}
@@ -54,6 +57,12 @@ def merge_kernels(mod: ir.IRModule) -> ir.IRModule:
 def merged_kernel(mod: ir.IRModule, func: relax.Function) -> Merged:
     """The kernel that computes `func`, a function of kernels in `mod`."""
     return _Merge(mod, func).result()
+
+
+def _called_in(func: relax.Function) -> list[str]:
+    """The names of the kernels that a function of kernels calls."""
+    values = [binding.value for block in func.body.blocks for binding in block.bindings]
+    return [value.args[0].name_hint for value in values if operator_of(value) == "relax.call_tir"]
 
 
 def _is_primitive(func: Any) -> bool:

@@ -32,6 +32,7 @@ import tvm
 from tvm import s_tir, tirx
 from tvm.ir import IRModule, PrimType, Var, register_op_attr
 
+from deploykit.compiler.decisions import Choice
 from deploykit.compiler.lowering import raw_abi
 from deploykit.compiler.lowering.conditional_sizes import name_choices, opaque
 from deploykit.compiler.lowering.kernel import Kernel
@@ -84,10 +85,12 @@ class LoweredPart:
 
 @dataclass(frozen=True)
 class LoweredParts:
-    """A function as kernels that run one after the other; `temporaries` are tensors between them."""
+    """A function as kernels that run one after the other; `temporaries` are tensors between them, `choices` the rules
+    that took its stages."""
 
     temporaries: tuple[Workspace, ...]
     parts: tuple[LoweredPart, ...]
+    choices: tuple[Choice, ...] = ()
 
 
 def lower(

@@ -15,6 +15,6 @@ A rule is a function `(stage, views, device) -> statements | reason`, one family
 from __future__ import annotations
 
 from deploykit.compiler.devices.cpu import DEVICES, Device
-from deploykit.compiler.schedules.driver import explain, schedule
+from deploykit.compiler.schedules.driver import explain, schedule, schedule_explained
 
-__all__ = ["DEVICES", "Device", "explain", "schedule"]
+__all__ = ["DEVICES", "Device", "explain", "schedule", "schedule_explained"]

@@ -31,7 +31,7 @@ from deploykit.compiler.schedules.pointwise.interleave import interleave
 from deploykit.compiler.schedules.pointwise.transpose import transpose
 from deploykit.compiler.schedules.reduction.accumulators import reduction
 from deploykit.compiler.schedules.reduction.row_kernels import Rows, rows_of, write_through
-from deploykit.compiler.tir.rewriting import sequence
+from deploykit.compiler.tir.rewriting import collect, sequence
 
 Rule = Callable[[Stage, Views, Device], "list[Any] | Declined"]
 
@@ -59,12 +59,12 @@ IMPERATIVE = "imperative"
 
 def schedule(func: tirx.PrimFunc, device: Device) -> tirx.PrimFunc:
     """`func` scheduled for `device`: same parameters, same values up to the order of floating-point additions."""
-    return scheduled(func, device)[0]
+    return schedule_explained(func, device)[0]
 
 
 def explain(func: tirx.PrimFunc, device: Device) -> tuple[Choice, ...]:
     """For each stage of `func`, which rule took it and why the ones before declined."""
-    return scheduled(func, device)[1]
+    return schedule_explained(func, device)[1]
 
 
 def prepared(func: tirx.PrimFunc) -> Nest | Declined:
@@ -73,7 +73,7 @@ def prepared(func: tirx.PrimFunc) -> Nest | Declined:
     return nest if isinstance(nest, Declined) else write_through(merge_epilogues(inline(nest)))
 
 
-def scheduled(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple[Choice, ...]]:
+def schedule_explained(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple[Choice, ...]]:
     """What `schedule` and `explain` give."""
     before: dict[str, str] = {}
     if device.vector_bits and not device.halves and _has_halves(func):
@@ -81,8 +81,10 @@ def scheduled(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple
         before["vectors"] = "it has tensors of float16, for which the device has no instructions"
     nest = prepared(func)
     if isinstance(nest, Declined):
-        choice = Choice("all of it", IMPERATIVE, {"by stages": nest.reason})
-        return func.with_body(fit_registers(func.body, device)), (choice,)
+        body = fit_registers(func.body, device)
+        reasons = {"by stages": nest.reason}
+        choice = Choice("all of it", IMPERATIVE, reasons, one_by_one=_one_by_one([body], device))
+        return func.with_body(body), (choice,)
     views = Views()
     statements: list[Any] = []
     choices: list[Choice] = []
@@ -103,8 +105,9 @@ def scheduled(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple
             asked["attention"] = done.reason
         rows, count = _longest_rows(nest, position)
         if isinstance(stage, Opaque):
-            statements.append(fit_registers(stage.body, device))
-            choices.append(Choice("block", IMPERATIVE, asked))
+            body = fit_registers(stage.body, device)
+            statements.append(body)
+            choices.append(Choice("block", IMPERATIVE, asked, one_by_one=_one_by_one([body], device)))
         elif rows is not None:
             looped, found = _row_loop(rows, views, device)
             statements.append(looped)
@@ -134,7 +137,7 @@ def _longest_rows(nest: Nest, position: int) -> tuple[Rows | None, int]:
         stages = [stage for stage in run if isinstance(stage, Stage)]
         if len(stages) == len(run) > 1:
             rows = rows_of(stages, nest.temporaries, (*nest.stages[:position], *nest.stages[stop:]))
-            if rows is not None:
+            if isinstance(rows, Rows):
                 return rows, len(run)
     return None, 1
 
@@ -163,11 +166,17 @@ def _write(nest: Nest, statements: Sequence[Any], views: Views) -> tirx.PrimFunc
     return nest.func.with_body(sequence([*declared, *statements]))
 
 
+def _one_by_one(statements: Sequence[Any], device: Device) -> bool:
+    """Whether statements have no vectors on a device that has some."""
+    loops = (loop for statement in statements for loop in collect(statement, tirx.For))
+    return device.vector_bits > 0 and all(loop.kind != tirx.ForKind.VECTORIZED for loop in loops)
+
+
 def _apply(stage: Stage, views: Views, device: Device) -> tuple[list[Any], Choice]:
     declined: dict[str, str] = {}
     for name, rule in RULES.items():
         result = rule(stage, views, device)
         if not isinstance(result, Declined):
-            return result, Choice(stage.name, name, declined)
+            return result, Choice(stage.name, name, declined, one_by_one=_one_by_one(result, device))
         declined[name] = result.reason
     return plain(stage), Choice(stage.name, PLAIN, declined, fallback=True)

@@ -36,6 +36,21 @@ def test_a_sum_of_nothing_is_zero(device: Device) -> None:
 
 
 @devices
+def test_what_no_rule_takes_falls_to_plain_loops(device: Device) -> None:
+    distance = te.comm_reducer(lambda a, b: tirx.abs(a) + tirx.abs(b), lambda dtype: tirx.const(0, dtype))
+
+    def distances(a: te.Tensor) -> te.Tensor:
+        k = te.reduce_axis((0, M), name="k")
+        return te.compute((N,), lambda i: distance(a[i, k], axis=k), name="distances")
+
+    (choice,) = explain(kernel([(N, M)], distances), device)
+    assert (choice.rule, choice.fallback) == ("plain", True)
+    assert choice.declined["reduction"] == "it is no reduction with a known operator"
+    a = sample((3, 7))
+    check(Compiled(kernel([(N, M)], distances), device), [a], np.abs(a).sum(axis=1))
+
+
+@devices
 def test_mean_is_one_pass(device: Device) -> None:
     def mean(a: te.Tensor) -> te.Tensor:
         return topi.nn.relu(topi.divide(topi.sum(a, axis=(1, 2)), tirx.Cast("float32", M * 5)))

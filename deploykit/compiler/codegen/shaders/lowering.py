@@ -18,19 +18,21 @@ STACK_LIMIT = 4096
 
 def shaders(func: tirx.PrimFunc, name: str, gpu: Gpu) -> LoweredParts | Declined:
     """`func` as shaders that are known to have WGSL, in tiles where these have, or why there are none."""
-    reason = ""
-    for tiled in (True, False):
-        divided = divide(func, gpu, tiled=tiled)
-        if isinstance(divided, Declined):
-            return divided
-        try:
-            lowered = lower_shaders(divided, name)
-            _require_wgsl(lowered)
-        except ValueError as error:
-            reason = str(error)
-        else:
-            return lowered
-    return Declined(reason)
+    tiled = _attempt(func, name, gpu, None)
+    return _attempt(func, name, gpu, tiled) if isinstance(tiled, Declined) else tiled
+
+
+def _attempt(func: tirx.PrimFunc, name: str, gpu: Gpu, untiled: Declined | None) -> LoweredParts | Declined:
+    """The shaders, without tiles where there is a reason."""
+    divided = divide(func, gpu, untiled)
+    if isinstance(divided, Declined):
+        return divided
+    try:
+        lowered = lower_shaders(divided, name)
+        _require_wgsl(lowered)
+    except ValueError as error:
+        return Declined(str(error))
+    return lowered
 
 
 def _require_wgsl(lowered: LoweredParts) -> None:
@@ -53,4 +55,4 @@ def lower_shaders(divided: Divided, name: str) -> LoweredParts:
         shader = replace(lowered, kernel=replace(lowered.kernel, gpu=True, team=part.team))
         parts.append(LoweredPart(shader, part.operands, part.outputs))
     temporaries = tuple(Workspace(str(b.ty.dtype), tuple(b.ty.shape)) for b in divided.temporaries)
-    return LoweredParts(temporaries, tuple(parts))
+    return LoweredParts(temporaries, tuple(parts), divided.choices)

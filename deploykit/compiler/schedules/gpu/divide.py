@@ -6,13 +6,13 @@ that touch more tensors than there are bindings.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import ir, tirx
 
-from deploykit.compiler.decisions import Declined
+from deploykit.compiler.decisions import Choice, Declined
 from deploykit.compiler.devices.gpu import Gpu
 from deploykit.compiler.operators.anchors.attention import ROLES
 from deploykit.compiler.schedules.driver import prepared
@@ -25,6 +25,9 @@ from deploykit.compiler.schedules.kernel.loops import collapsed, without_units
 from deploykit.compiler.schedules.kernel.stages import Nest, Opaque, Stage, scalars_of
 from deploykit.compiler.tir.rewriting import Buffer, collect, sequence, substitute
 from deploykit.compiler.tir.values import dtype_of
+
+ELEMENTS = "elements"
+"""The name of the fallback: an invocation for each element."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Divided:
-    """A kernel as parts that run one after the other."""
+    """A kernel as parts that run one after the other; `choices` are the rules that took its stages."""
 
     temporaries: tuple[Buffer, ...]
     parts: tuple[Part, ...]
+    choices: tuple[Choice, ...]
 
 
 @dataclass(frozen=True)
@@ -58,9 +62,17 @@ class _Piece:
     team: bool
 
 
-def divide(func: tirx.PrimFunc, gpu: Gpu, *, tiled: bool = True) -> Divided | Declined:
-    """`func` in parts, each with one parallel loop, or why it cannot run on `gpu`. Not `tiled`: an invocation for each
-    element everywhere."""
+@dataclass(frozen=True)
+class _Taken:
+    """Stages, with a choice for each, as pieces."""
+
+    pieces: list[_Piece]
+    choices: list[Choice]
+
+
+def divide(func: tirx.PrimFunc, gpu: Gpu, untiled: Declined | None = None) -> Divided | Declined:
+    """`func` in parts, each with one parallel loop, or why it cannot run on `gpu`. `untiled`: why every element has an
+    invocation of its own."""
     nest = prepared(func)
     if isinstance(nest, Declined):
         return nest
@@ -72,44 +84,54 @@ def divide(func: tirx.PrimFunc, gpu: Gpu, *, tiled: bool = True) -> Divided | De
         if dtype_of(buffer) not in gpu.dtypes:
             return Declined(f"it has tensors of {dtype_of(buffer)}")
     pieces: list[_Piece] = []
-    position = 0
-    while position < len(stages):
-        found, count = (_together(nest, position) if tiled else None) or ([], 1)
-        if not found or any(len(piece.buffers) > gpu.bindings for piece in found):
-            found, count = _alone(nest, stages[position], tiled), 1
-        if len(found[0].buffers) > gpu.bindings:
-            return Declined(f"it reads and writes {len(found[0].buffers)} tensors at once, more than {gpu.bindings}")
-        pieces += found
-        position += count
+    choices: list[Choice] = []
+    while len(choices) < len(stages):
+        found = _together(nest, len(choices)) if untiled is None else {}
+        if isinstance(found, _Taken) and any(len(piece.buffers) > gpu.bindings for piece in found.pieces):
+            found = {found.choices[0].rule: f"its stages together touch more than {gpu.bindings} tensors"}
+        if not isinstance(found, _Taken):
+            found = _alone(nest, stages[len(choices)], untiled, found)
+        touched = len(found.pieces[0].buffers)
+        if touched > gpu.bindings:
+            return Declined(f"it reads and writes {touched} tensors at once, more than {gpu.bindings}")
+        pieces += found.pieces
+        choices += found.choices
     used = {buffer for piece in pieces for buffer in piece.buffers}
     temporaries = tuple(buffer for buffer in nest.temporaries if buffer in used)
     known = [*params, *temporaries]
-    return Divided(temporaries, tuple(_part(nest, piece, known) for piece in pieces))
+    return Divided(temporaries, tuple(_part(nest, piece, known) for piece in pieces), tuple(choices))
 
 
-def _together(nest: Nest, position: int) -> tuple[list[_Piece], int] | None:
-    """What computes several stages from `position` on, and how many these are."""
+def _together(nest: Nest, position: int) -> _Taken | Mapping[str, str]:
+    """What computes several stages from `position` on, or the reasons of the rules why they do not."""
     views = Views()
     stages = nest.stages[position : position + len(ROLES)]
     ways = attention(stages, views)
     if not isinstance(ways, Declined):
         gone = [buffer for stage in stages[:-1] if isinstance(stage, Stage) for buffer in stage.outputs]
-        return [_piece(nest, stages, views, way, gone) for way in ways], len(stages)
+        return _Taken([_piece(nest, stages, views, way, gone) for way in ways], _choices("attention", stages, {}))
+    declined = {"attention": ways.reason}
     rows = team_rows(nest, position)
-    if rows is None:
-        return None
+    if isinstance(rows, Declined):
+        return {**declined, "team": rows.reason}
     views = Views()
     stages = nest.stages[position : position + len(rows.stages)]
-    return [_piece(nest, stages, views, Way(team(rows, views), team=True), rows.shrunk)], len(stages)
+    way = Way(team(rows, views), team=True)
+    return _Taken([_piece(nest, stages, views, way, rows.shrunk)], _choices("team", stages, declined))
 
 
-def _alone(nest: Nest, stage: Stage, tiled: bool) -> list[_Piece]:
+def _choices(rule: str, stages: Sequence[Stage | Opaque], declined: Mapping[str, str]) -> list[Choice]:
+    return [Choice(stage.name, rule, declined) for stage in stages if isinstance(stage, Stage)]
+
+
+def _alone(nest: Nest, stage: Stage, untiled: Declined | None, declined: Mapping[str, str]) -> _Taken:
     """A stage in tiles, or with an invocation for each element."""
     views = Views()
-    ways = tile(stage, views) if tiled else Declined("tiles are not asked for")
-    if isinstance(ways, Declined):
-        ways = [Way(threads(stage))]
-    return [_piece(nest, [stage], views, way) for way in ways]
+    ways = untiled or tile(stage, views)
+    if not isinstance(ways, Declined):
+        return _Taken([_piece(nest, [stage], views, way) for way in ways], _choices("tile", [stage], declined))
+    piece = _piece(nest, [stage], views, Way(threads(stage)))
+    return _Taken([piece], [Choice(stage.name, ELEMENTS, {**declined, "tile": ways.reason}, fallback=True)])
 
 
 def _piece(

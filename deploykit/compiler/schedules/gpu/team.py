@@ -17,6 +17,7 @@ from typing import Any
 
 from tvm import ir, sym, tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.gpu import LANES
 from deploykit.compiler.schedules.fallback import plain
 from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, pinned, static_stride, values_of
@@ -93,8 +94,9 @@ def once(statement: Any) -> Any:
     return tirx.IfThenElse(lane() < 1, statement, None)
 
 
-def team_rows(nest: Nest, position: int) -> Rows | None:
-    """The longest run of stages from `position` on that a team takes."""
+def team_rows(nest: Nest, position: int) -> Rows | Declined:
+    """The longest run of stages from `position` on that a team takes, or why there is none."""
+    declined = Declined("it reduces no rows of neighbours that are long enough")
     for stop in range(len(nest.stages), position, -1):
         run = nest.stages[position:stop]
         stages = [stage for stage in run if isinstance(stage, Stage)]
@@ -102,9 +104,15 @@ def team_rows(nest: Nest, position: int) -> Rows | None:
             continue
         others = (*nest.stages[:position], *nest.stages[stop:])
         rows = rows_of(stages, nest.temporaries, others, longest=1, least=0)
-        if rows is not None and all(_agreeable(stage) for stage in rows.stages) and _apart(rows):
+        if isinstance(rows, Declined):
+            declined = rows
+        elif not all(_agreeable(stage) for stage in rows.stages):
+            declined = Declined(f"it reduces other types than {', '.join(DTYPES)}")
+        elif not _apart(rows):
+            declined = Declined("an invocation would read what others store")
+        else:
             return rows
-    return None
+    return declined
 
 
 def team(rows: Rows, views: Views) -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, sym, tirx
 
+from deploykit.compiler.decisions import Declined
 from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.schedules.kernel.stages import Axis, Nest, Opaque, Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, is_zero, substitute
@@ -115,12 +116,14 @@ def rows_of(
     others: Sequence[Stage | Opaque],
     longest: int | None = None,
     least: int = 1,
-) -> Rows | None:
-    """The stages under their shared leading axes, if there are at least so many. `others` are all further stages of
-    the kernel; rows with more elements than the `longest` are no locals."""
+) -> Rows | Declined:
+    """The stages under their shared leading axes, of which there have to be at least so many. `others` are all further
+    stages of the kernel; rows with more elements than the `longest` are no locals."""
     depth = _shared(stages)
-    if depth < least or any(ANCHOR in stage.annotations for stage in stages):
-        return None
+    if depth < least:
+        return Declined("its stages share no rows")
+    if any(ANCHOR in stage.annotations for stage in stages):
+        return Declined("a product or a convolution is among its stages")
     shared = stages[0].axes[:depth]
     outer = tuple(Axis(ir.Var(axis.var.name, dtype_of(axis.var)), axis.extent) for axis in shared)
     inner = tuple(_under(stage, outer) for stage in stages)
