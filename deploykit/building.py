@@ -105,11 +105,11 @@ def build(
             imported = model
         else:
             imported = load(model, given, seed_input=seed_input)
-    program = compile_variants(imported, variants, observer, capacities, fuse=fuse, index_checks=index_checks)
-    if program is None or stop_after == "program":
+    programs = compile_variants(imported, variants, observer, capacities, fuse=fuse, index_checks=index_checks)
+    if programs is None or stop_after == "program":
         return None
     source = describe_source(Path(model)) if isinstance(model, str | Path) else None
-    require_capacities(program, capacities)
+    require_capacities(programs[0], capacities)
     compare = partial(check_artifact, model=model, at=check_at, inputs=check_inputs) if check else None
     options = PackageOptions(
         cpu=cpu,
@@ -119,4 +119,4 @@ def build(
         require_unchanged=imported.require_unchanged,
         check=compare,
     )
-    return write_artifact(program, chosen, Path(output), options)
+    return write_artifact(programs, chosen, Path(output), options)

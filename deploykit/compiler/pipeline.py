@@ -35,7 +35,6 @@ from deploykit.compiler.lowering.conditional_sizes import apart_from_choices
 from deploykit.compiler.lowering.lower import LoweredKernel, LoweredParts, lower
 from deploykit.compiler.model import DimBounds, ImportedModel
 from deploykit.compiler.operators.building.index_checks import without_checks
-from deploykit.compiler.program.alternatives import with_alternatives
 from deploykit.compiler.program.assembly import assembled, callees_first
 from deploykit.compiler.program.inplace import InPlace
 from deploykit.compiler.program.ir import ALIGNMENT, Function, Program
@@ -43,6 +42,7 @@ from deploykit.compiler.program.listing import listing
 from deploykit.compiler.program.overwriting import overwritable_inputs, overwritable_operands
 from deploykit.compiler.program.placement import place
 from deploykit.compiler.program.trace import Pool, trace
+from deploykit.compiler.program.variants import joined
 from deploykit.compiler.schedules import Device, schedule_explained
 from deploykit.compiler.schedules.gpu import Gpu
 from deploykit.compiler.variant import Variant
@@ -210,8 +210,8 @@ def compile_variants(
     *,
     fuse: bool = True,
     index_checks: bool = True,
-) -> Program | None:
-    """The program for the first of `variants` with those for the others as its alternatives; `None` when the observer
+) -> tuple[Program, ...] | None:
+    """A program for each of `variants`, joined by what they share; `None` when the observer
     stops before it exists. Each variant is dumped in a folder of its own; stages are announced for the first."""
     observer.dump("import", model.module.script)
     if observer.stops_at("import"):
@@ -222,7 +222,7 @@ def compile_variants(
         own = replace(observer if variant is variants[0] else quiet, variant=variant.name)
         found.append(compile_program(model, variant, own, capacities, fuse=fuse, index_checks=index_checks))
     programs = [result for result in found if result is not None]
-    return with_alternatives(programs[0], programs[1:]) if len(programs) == len(variants) else None
+    return joined(programs) if len(programs) == len(variants) else None
 
 
 def compile_program(

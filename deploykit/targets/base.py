@@ -69,15 +69,15 @@ class Target(Protocol):
         interface, is in the artifact. Raises `UsageError` for an unknown CPU."""
         ...
 
-    def emit(self, program: Program, options: PackageOptions) -> dict[str, bytes]:
-        """Sources and objects by file name.
+    def emit(self, programs: Sequence[Program], options: PackageOptions) -> dict[str, bytes]:
+        """Sources and objects by file name, of a program for each variant.
 
-        Raises `UsageError` when the program does not fit the target.
+        Raises `UsageError` when the model does not fit the target.
         """
         ...
 
     def package(
-        self, program: Program, emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
+        self, programs: Sequence[Program], emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
         """Write the artifact's files into `folder`, which is empty; their names, in the order to show them.
 
@@ -123,8 +123,11 @@ def _entries(path: tuple[str, ...]) -> dict[str, EntryPoint]:  # noqa: ARG001
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
-def write_artifact(program: Program, target: Target, output: Path, options: PackageOptions) -> Artifact | None:
-    """Emit and package `program` at `output`, whole or not at all; None when the observer stops after `emit`.
+def write_artifact(
+    programs: Sequence[Program], target: Target, output: Path, options: PackageOptions
+) -> Artifact | None:
+    """Emit and package the programs of a model at `output`, whole or not at all; None when the observer stops after
+    `emit`.
 
     Raises `UsageError` when `output` cannot be written or holds something else, and what the target raises.
     """
@@ -136,7 +139,7 @@ def write_artifact(program: Program, target: Target, output: Path, options: Pack
 
     observer = options.observer or Observer()
     with observer.stage("emit"):
-        emitted = target.emit(program, options)
+        emitted = target.emit(programs, options)
     for name, data in emitted.items():
         if data.isascii():
             observer.dump("emit", partial(data.decode, "ascii"), name)
@@ -144,19 +147,19 @@ def write_artifact(program: Program, target: Target, output: Path, options: Pack
         return None
     with artifact_folder(output) as folder:
         with observer.stage("package"):
-            names = [*target.package(program, emitted, folder, options), *write_plan(program, folder)]
+            names = [*target.package(programs, emitted, folder, options), *write_plan(programs, folder)]
             files = describe_files(folder, names)
             options.require_unchanged()
         manifest = Manifest(
             generator=f"deploykit {options.version}",
             target=target.name,
-            cpu=_cpu(options.cpu) if program.cpu else None,
+            cpu=_cpu(options.cpu) if programs[0].cpu else None,
             fast_math=options.fast_math,
-            levels=_levels(program) if program.cpu else (),
+            levels=_levels(programs),
             files=files,
             source=options.source,
             times=dict(observer.seconds),
-            **describe(program),
+            **describe(programs[0]),
         )
         (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
         if options.check is not None:
@@ -167,9 +170,10 @@ def write_artifact(program: Program, target: Target, output: Path, options: Pack
     return Artifact(output, manifest)
 
 
-def _levels(program: Program) -> tuple[str, ...]:
-    """What the kernels of a program with alternatives are compiled for."""
-    return tuple(part.cpu for part in (program, *program.alternatives)) if program.alternatives else ()
+def _levels(programs: Sequence[Program]) -> tuple[str, ...]:
+    """What kernels for several CPUs are compiled for."""
+    levels = tuple(program.cpu for program in programs if program.gpu is None)
+    return levels if len(levels) > 1 else ()
 
 
 def _cpu(name: str) -> str:

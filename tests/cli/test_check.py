@@ -22,8 +22,8 @@ from deploykit.targets.host import HostTarget
 class Faulty(HostTarget):
     name = "faulty"
 
-    def package(self, program, emitted, folder, options):
-        names = super().package(program, emitted, folder, options)
+    def package(self, programs, emitted, folder, options):
+        names = super().package(programs, emitted, folder, options)
         weights = np.fromfile(folder / "weights.bin", np.float32)
         weights[-1] += 0.5
         weights.tofile(folder / "weights.bin")

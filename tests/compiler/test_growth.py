@@ -39,7 +39,7 @@ def host_code(dims: int) -> int:
     model = deploykit.load(onnx.parser.parse_model(text))
     program = compile_program(model, PORTABLE_C, Observer(), {})
     assert program is not None
-    return calls(lambda: emit_host(program, "0"))
+    return calls(lambda: emit_host([program], "0"))
 
 
 def test_host_code_grows_with_the_number_of_dims() -> None:

@@ -18,7 +18,7 @@ from tests.frontends.onnx.harness import parse
 def test_a_run_without_a_driver_is_refused(tmp_path: Path) -> None:
     model = load(parse("(float[n] x) => (float[n] y) { y = Sqrt(x) }"))
     program = replace(compile_program(model, SHADERS, Observer(), {}), name="model")
-    for name, text in emit_host(program, "0").items():
+    for name, text in emit_host([program], "0").items():
         (tmp_path / name).write_text(text)
     sources = [
         Path(__file__).with_name("usage.c"),

@@ -74,5 +74,5 @@ class ProgramOpener:
     def __call__(self, program: Program, **options: int) -> Session:
         folder = self.folder / program.name
         sanitize = self.target == "sanitized"
-        write_artifact(program, find_target("embedded" if sanitize else self.target), folder, PackageOptions())
+        write_artifact([program], find_target("embedded" if sanitize else self.target), folder, PackageOptions())
         return self.sessions.enter_context(Session(folder, sanitize=sanitize, **options))

@@ -163,7 +163,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk(small_disk: Path) -> None:
     with pytest.raises(UsageError, match="the disk is full"):
-        write_artifact(mlp()[0], find_target("embedded"), small_disk / "dist", PackageOptions())
+        write_artifact([mlp()[0]], find_target("embedded"), small_disk / "dist", PackageOptions())
     assert contents(small_disk) == []
 
 
@@ -192,7 +192,7 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_manifest_of_a_program(tmp_path: Path) -> None:
-    artifact = write_artifact(mlp()[0], find_target("host"), tmp_path / "dist", PackageOptions())
+    artifact = write_artifact([mlp()[0]], find_target("host"), tmp_path / "dist", PackageOptions())
     assert artifact is not None
     manifest = read_manifest(tmp_path / "dist")
     assert manifest == artifact.manifest
@@ -209,7 +209,7 @@ def test_manifest_of_a_program(tmp_path: Path) -> None:
 def test_the_same_program_gives_the_same_bytes(tmp_path: Path, target: str) -> None:
     manifests = []
     for name in ("a", "b"):
-        artifact = write_artifact(mlp()[0], find_target(target), tmp_path / name, PackageOptions())
+        artifact = write_artifact([mlp()[0]], find_target(target), tmp_path / name, PackageOptions())
         assert artifact is not None
         manifests.append(artifact.manifest.model_copy(update={"times": {}}).to_json())
     assert manifests[0] == manifests[1]
@@ -255,12 +255,12 @@ def test_targets_are_registered() -> None:
 def test_embedded_needs_bounds(tmp_path: Path) -> None:
     program, _ = mlp(maximum=None)
     with pytest.raises(UsageError, match=r"upper bound of every dim, batch has none: add --dim batch=1\.\.N"):
-        write_artifact(program, find_target("embedded"), tmp_path / "dist", PackageOptions())
+        write_artifact([program], find_target("embedded"), tmp_path / "dist", PackageOptions())
     assert contents(tmp_path) == []
 
 
 def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(ToolchainError, match="CC is 'no-such-compiler', which is no C compiler"):
-        write_artifact(mlp()[0], find_target("host"), tmp_path / "dist", PackageOptions())
+        write_artifact([mlp()[0]], find_target("host"), tmp_path / "dist", PackageOptions())
     assert contents(tmp_path) == []

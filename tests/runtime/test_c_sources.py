@@ -32,13 +32,13 @@ def compile_and_run(compiler: str, program: Path, *arguments: object) -> str:
 
 
 def embedded(program: Program, folder: Path) -> Path:
-    write_artifact(program, find_target("embedded"), folder, PackageOptions(version="0"))
+    write_artifact([program], find_target("embedded"), folder, PackageOptions(version="0"))
     return folder
 
 
 @pytest.mark.parametrize("name", ["model.h", "model.c"])
 def test_host_code(golden: Golden, name: str) -> None:
-    golden(emit_host(mlp()[0], "0")[name], name)
+    golden(emit_host([mlp()[0]], "0")[name], name)
 
 
 @pytest.mark.parametrize("name", ["main.c", "Makefile", "CMakeLists.txt", "README.md", "weights.h", "weights.c"])
@@ -47,7 +47,7 @@ def test_embedded_project(golden: Golden, name: str, tmp_path: Path) -> None:
 
 
 def test_host_readme(golden: Golden, tmp_path: Path) -> None:
-    write_artifact(mlp()[0], find_target("host"), tmp_path / "dist", PackageOptions(version="0"))
+    write_artifact([mlp()[0]], find_target("host"), tmp_path / "dist", PackageOptions(version="0"))
     golden((tmp_path / "dist" / "README.md").read_text())
 
 

@@ -60,7 +60,7 @@ def named(title: str, kind: str, part: Sequence[str]) -> Program:
 
 
 def written(program: Program, target: str, folder: Path) -> Artifact:
-    return write_artifact(program, find_target(target), folder, PackageOptions())
+    return write_artifact([program], find_target(target), folder, PackageOptions())
 
 
 def included(folder: Path) -> None:

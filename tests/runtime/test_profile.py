@@ -18,7 +18,7 @@ from tests.runtime.test_steps import variable
 @pytest.mark.parametrize(("target", "threads"), [("host", 1), ("host", 2), ("embedded", 1)])
 def test_every_step_of_a_run_is_timed(target: str, threads: int, tmp_path: Path) -> None:
     program, expected = mlp()
-    write_artifact(program, find_target(target), tmp_path / "mlp", PackageOptions())
+    write_artifact([program], find_target(target), tmp_path / "mlp", PackageOptions())
     x = np.random.default_rng(0).standard_normal((5, 8), dtype=np.float32)
     with deploykit.open(tmp_path / "mlp", threads=threads, profile=True) as session:
         for _ in range(2):
@@ -42,7 +42,7 @@ def test_steps_inside_of_branches_and_loops_have_the_numbers_of_the_plan(tmp_pat
         Reserve("rows", trips * 16, output=1),  # 5
         Loop(i, trips, None, (CopySlice(rows, y, i), Launch(double, (y, y), (2,))), count),  # 6: 7, 8
     )
-    write_artifact(program, find_target("host"), tmp_path / "nested", PackageOptions())
+    write_artifact([program], find_target("host"), tmp_path / "nested", PackageOptions())
     with deploykit.open(tmp_path / "nested", profile=True) as session:
         for chosen, branch in ((True, [1, 1, 0]), (False, [0, 0, 1])):
             result = session(choice=chosen, limit=3, x=np.array([1, 3]))
@@ -51,7 +51,7 @@ def test_steps_inside_of_branches_and_loops_have_the_numbers_of_the_plan(tmp_pat
 
 
 def test_only_a_profiled_session_has_times(tmp_path: Path) -> None:
-    write_artifact(mlp()[0], find_target("host"), tmp_path / "mlp", PackageOptions())
+    write_artifact([mlp()[0]], find_target("host"), tmp_path / "mlp", PackageOptions())
     with deploykit.open(tmp_path / "mlp") as session, pytest.raises(UsageError, match="profile=True"):
         session.step_times()
     with pytest.raises(UsageError, match="sanitized"):

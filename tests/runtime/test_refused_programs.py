@@ -13,7 +13,7 @@ from tests.runtime.programs import Draft
 
 def test_no_outputs() -> None:
     with pytest.raises(ValueError, match="'empty' has no outputs"):
-        emit_host(Draft("empty").program(), "0")
+        emit_host([Draft("empty").program()], "0")
 
 
 def test_a_dim_that_nobody_gives() -> None:
@@ -21,14 +21,14 @@ def test_a_dim_that_nobody_gives() -> None:
     n = draft.dim("n")
     x, y = draft.input("x", "float32", (n + 1,)), draft.output("y", "float32", (n + 1,))
     with pytest.raises(ValueError, match="dim 'n' is no axis of an input of 'lost'"):
-        emit_host(draft.program(Copy(y, x)), "0")
+        emit_host([draft.program(Copy(y, x))], "0")
 
 
 def test_ranks_above_the_limit() -> None:
     draft = Draft("deep")
     x, y = draft.input("x", "float32", (1,) * 17), draft.output("y", "float32", (1,) * 17)
     with pytest.raises(UnsupportedModelError, match="'x' has rank 17, more than 16"):
-        emit_host(draft.program(Copy(y, x)), "0")
+        emit_host([draft.program(Copy(y, x))], "0")
 
 
 def test_data_dims_are_set_before_they_are_read() -> None:
@@ -44,4 +44,4 @@ def test_data_dims_are_set_before_they_are_read() -> None:
         draft.output("y", "float32", (n,))
         draft.input("flag", "bool", ())
         with pytest.raises(ValueError, match="function 'main' reads 'n' before any step sets it"):
-            emit_host(draft.program(*steps), "0")
+            emit_host([draft.program(*steps)], "0")

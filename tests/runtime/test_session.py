@@ -32,7 +32,7 @@ from tests.runtime.programs import Draft, elementwise, mlp
 
 
 def build(program: Program, folder: Path, target: str = "host") -> Path:
-    write_artifact(program, find_target(target), folder, PackageOptions())
+    write_artifact([program], find_target(target), folder, PackageOptions())
     return folder
 
 

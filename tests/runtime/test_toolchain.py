@@ -70,14 +70,14 @@ def test_undefined_symbols_are_errors(tmp_path: Path) -> None:
 def test_artifacts_by_ziglang(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, target: str) -> None:
     monkeypatch.setenv("CC", f"{sys.executable} -m ziglang cc")
     program, reference = mlp()
-    write_artifact(program, find_target(target), tmp_path / "dist", PackageOptions())
+    write_artifact([program], find_target(target), tmp_path / "dist", PackageOptions())
     x = np.ones((3, 8), np.float32)
     with deploykit.session.open(tmp_path / "dist") as session:
         np.testing.assert_allclose(session(x=x)["y"], reference(x), rtol=1e-5)
 
 
 def test_the_library_exports_its_interface_only(tmp_path: Path) -> None:
-    write_artifact(mlp()[0], find_target("host"), tmp_path / "dist", PackageOptions())
+    write_artifact([mlp()[0]], find_target("host"), tmp_path / "dist", PackageOptions())
     symbols = os.popen(f"nm -D --defined-only {tmp_path}/dist/libmlp.so").read().split()[2::3]
     assert {symbol for symbol in symbols if not symbol.startswith("dk_")} == {
         *("mlp_init", "mlp_bind", "mlp_run", "mlp_arena_bytes", "mlp_output_shape", "mlp_last_error"),

@@ -293,8 +293,5 @@ class Program:
     """What the kernels are compiled for, a name of `codegen.native.cpus` or of a GPU; empty where that is not known."""
     alignment: int = ALIGNMENT
     """Bytes: every arena tensor starts at a multiple of this."""
-    alternatives: tuple[Program, ...] = ()
-    """The same model with kernels for lesser CPUs, best first: the same interface, constants and size of the arena. Or
-    for a GPU, with an arena of its own."""
     gpu: Gpu | None = None
     """What runs those of its kernels that it can, where there is one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from deploykit.artifact.manifest import DimEntry
@@ -60,17 +60,18 @@ def _work(function: Function) -> Iterator[WorkEntry]:
         yield WorkEntry(step=numbered.number, result=result, flops=text(flops), traffic=text(traffic))
 
 
-def write_plan(program: Program, folder: Path) -> list[str]:
-    """Write the listing, the memory plan of each function and those of alternatives into an artifact folder; the names
-    of the files.
+def write_plan(programs: Sequence[Program], folder: Path) -> list[str]:
+    """Write the listing of the first program and the memory plans of all into an artifact folder; the names of the
+    files.
 
     Raises `OSError` as the file system does.
     """
-    (folder / LISTING).write_text(listing(program), encoding="utf-8")
-    several = len(program.functions) > 1
+    first = programs[0]
+    (folder / LISTING).write_text(listing(first), encoding="utf-8")
+    several = len(first.functions) > 1
     plans = {
-        plan_file(function.name if several else None, None if part is program else part.cpu): plan_of(part, function)
-        for part in (program, *program.alternatives)
+        plan_file(function.name if several else None, None if part is first else part.cpu): plan_of(part, function)
+        for part in programs
         for function in part.functions
     }
     for name, plan in plans.items():

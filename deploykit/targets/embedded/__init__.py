@@ -47,23 +47,25 @@ class EmbeddedTarget:
 
         return [PORTABLE_C]
 
-    def emit(self, program: Program, options: PackageOptions) -> dict[str, bytes]:
+    def emit(self, programs: Sequence[Program], options: PackageOptions) -> dict[str, bytes]:
         from deploykit.compiler.codegen.c.kernels import emit_c
         from deploykit.compiler.codegen.host.source import emit_host, prefix_of
 
+        (program,) = programs
         _require_bounds(program)
         if options.fast_math:
             raise UsageError("target embedded calls the functions of the C library: build without --fast-math")
-        texts = emit_host(program, options.version)
+        texts = emit_host(programs, options.version)
         texts["kernels.c"] = emit_c(program.kernels, prefix_of(program))
         return {name: text.encode() for name, text in texts.items()}
 
     def package(
-        self, program: Program, emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
+        self, programs: Sequence[Program], emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
         from deploykit.compiler.codegen.host.source import package_view
         from deploykit.compiler.codegen.weights.c_source import write_weights_c
 
+        (program,) = programs
         view = package_view(program, options.version)
         for name, data in emitted.items():
             (folder / name).write_bytes(data)

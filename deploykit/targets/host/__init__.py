@@ -56,34 +56,35 @@ class HostTarget:
 
         return native_levels(cpu)
 
-    def emit(self, program: Program, options: PackageOptions) -> dict[str, bytes]:
-        from deploykit.compiler.codegen.host.source import emit_host, kernel_prefix, programs_of
+    def emit(self, programs: Sequence[Program], options: PackageOptions) -> dict[str, bytes]:
+        from deploykit.compiler.codegen.host.source import emit_host, kernel_prefix
         from deploykit.compiler.codegen.native.cpus import find_cpu
         from deploykit.compiler.codegen.native.objects import emit_object, join
 
-        texts = emit_host(program, options.version)
+        texts = emit_host(programs, options.version)
         objects = [
             emit_object(
                 part.kernels,
-                kernel_prefix(part, program),
+                kernel_prefix(part, programs),
                 find_cpu(part.cpu or options.cpu),
                 fast_math=options.fast_math,
             )
-            for part in programs_of(program)
+            for part in programs
         ]
         return {name: text.encode() for name, text in texts.items()} | {"kernels.o": join(objects)}
 
     def package(
-        self, program: Program, emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
+        self, programs: Sequence[Program], emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
         from deploykit.compiler.codegen.host.source import package_view
         from deploykit.compiler.codegen.native.cpus import find_cpu
         from deploykit.compiler.codegen.weights.blob import write_weights
 
+        program = programs[0]
         view = package_view(program, options.version)
         for name, data in emitted.items():
             (folder / name).write_bytes(data)
-        view["parts"] = bool(program.alternatives)
+        view["parts"] = len(programs) > 1
         (folder / "README.md").write_text(render(__name__, "README.md", view), encoding="utf-8")
         copied = (*COPIED, *(runtime.STATES if program.states.tensors else ()))
         for source in copied:

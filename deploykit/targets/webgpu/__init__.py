@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,31 +93,32 @@ class WebTarget:
 
         return [WASM, SHADERS] if GPU_MODULE in self.modules else [WASM]
 
-    def emit(self, program: Program, options: PackageOptions) -> dict[str, bytes]:
+    def emit(self, programs: Sequence[Program], options: PackageOptions) -> dict[str, bytes]:
         from deploykit.compiler.codegen.host.source import emit_host
         from deploykit.compiler.codegen.native.cpus import WASM_RELAXED, WASM_SIMD
         from deploykit.compiler.codegen.shaders.bindings import emit_shaders
 
-        on_host = replace(program, alternatives=())
-        emitted = {name: text.encode() for name, text in emit_host(on_host, options.version).items()}
+        on_cpu, *on_gpu = programs
+        emitted = {name: text.encode() for name, text in emit_host([on_cpu], options.version).items()}
         for module, cpu in zip(CPU_MODULES, (WASM_SIMD, WASM_RELAXED), strict=True):
             if module in self.modules:
-                emitted |= _objects(program, module, cpu, fast_math=options.fast_math)
-        for part in program.alternatives:
-            emitted |= {f"gpu-{name}": text.encode() for name, text in emit_host(part, options.version).items()}
+                emitted |= _objects(on_cpu, module, cpu, fast_math=options.fast_math)
+        for part in on_gpu:
+            emitted |= {f"gpu-{name}": text.encode() for name, text in emit_host([part], options.version).items()}
             emitted |= _objects(part, GPU_MODULE, WASM_SIMD, fast_math=options.fast_math)
             shaders = (f"// shader {number}\n{shader.packaged()}" for number, shader in enumerate(emit_shaders(part)))
             emitted[SHADER_FILE] = "".join(shaders).encode()
         return emitted
 
     def package(
-        self, program: Program, emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
+        self, programs: Sequence[Program], emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
         from deploykit.compiler.codegen.host.source import package_view
 
+        program = programs[0]
         view = package_view(program, options.version)
         modules = [module for module in self.modules if module != GPU_MODULE or SHADER_FILE in emitted]
-        names = [*_link(view["functions"], modules, emitted, folder), *_write_weights(program, folder)]
+        names = [*_link(view["functions"], modules, emitted, folder), *_write_weights(programs, folder)]
         (folder / "runtime").mkdir()
         several = len(program.functions) > 1 or bool(program.states.tensors)
         javascript = scripts(functions=several)
@@ -128,7 +128,7 @@ class WebTarget:
             (folder / "runtime" / name).write_text(text, encoding="utf-8")
         view["module_bytes"] = (folder / names[0]).stat().st_size
         view["typed"] = _typed
-        plans = [] if several else [PLAN, *(plan_file(level=part.cpu) for part in program.alternatives)]
+        plans = [] if several else [PLAN, *(plan_file(level=part.cpu) for part in programs[1:])]
         view["fetched"] = [MANIFEST, *names, *plans]
         for name in pages:
             template = TYPES_OF_FUNCTIONS if several and name == TYPES else name
@@ -199,14 +199,13 @@ def _link(
     return names
 
 
-def _write_weights(program: Program, folder: Path) -> list[str]:
+def _write_weights(parts: Sequence[Program], folder: Path) -> list[str]:
     """Write the constants in pieces: those for WebAssembly, those of both, those for a GPU; their names, in order."""
     from deploykit.compiler.codegen.weights.blob import weights_of
 
-    parts = (program, *program.alternatives)
     needed = [{id(constant.data) for constant in part.constants} for part in parts]
     both = needed[0].intersection(*needed[1:])
-    groups = {"wasm-": (program, needed[0] - both), "": (parts[-1], both), "gpu-": (parts[-1], needed[-1] - both)}
+    groups = {"wasm-": (parts[0], needed[0] - both), "": (parts[-1], both), "gpu-": (parts[-1], needed[-1] - both)}
     alone = None if parts[-1].gpu is None else parts[-1].gpu.binding_bytes
     (folder / "weights").mkdir()
     names: list[str] = []

@@ -7,7 +7,7 @@ import pytest
 
 from deploykit.building import load
 from deploykit.compiler.pipeline import Observer, compile_program
-from deploykit.compiler.program.alternatives import with_alternatives
+from deploykit.compiler.program.variants import joined
 from deploykit.targets.webgpu.variants import SHADERS, WASM
 
 NOTE = "with the device 'webgpu', 1 of 2 kernels run on the CPU: it has tensors of float64"
@@ -23,5 +23,5 @@ def test_kernels_on_the_cpu_are_named_with_the_reason(dtype: str, noted: bool) -
     }}"""
     model = load(onnx.parser.parse_model(text))
     programs = [compile_program(model, variant, Observer(), {}) for variant in (WASM, SHADERS)]
-    notes = with_alternatives(programs[0], programs[1:]).notes
+    notes = joined(programs)[0].notes
     assert [note.partition(" (")[0] for note in notes] == ([NOTE] if noted else [])

@@ -8,7 +8,7 @@ What becomes what:
 * steps -> statements, in order (`steps`);
 * kernels for a GPU -> calls of its driver, by their number in `shaders.bindings`; where the host reads what they
   computed, the run may return and go on later, with its variables saved in the model;
-* kernels for one CPU -> a check when the model is initialised that this is such a CPU; alternatives for several -> the
+* kernels for one CPU -> a check when the model is initialised that this is such a CPU; for several -> the
   choice of the best there;
 * a kernel with a parallel loop -> a struct of its arguments and a function that runs a part of the loop, which
   `dk_parallel_for` calls.
@@ -70,32 +70,32 @@ MAX_RANK = 16
 HOST_STATES = 4
 """The bit of `DK_HOST_MEMORY` for states."""
 
-__all__ = ["arena_bytes_at_bounds", "emit_host", "interface_view", "kernel_prefix", "prefix_of", "programs_of"]
+__all__ = ["arena_bytes_at_bounds", "emit_host", "interface_view", "kernel_prefix", "prefix_of"]
 
 
-def emit_host(program: Program, version: str) -> dict[str, str]:
-    """The text of `model.h` and `model.c`, which say that `version` of deploykit generated them. Where the program has
-    alternatives, the steps of each are in a file of their own, `part_<cpu>.c`. Of several functions each has such
-    files of its own, which begin with its prefix, and `model.h` includes the headers.
+def emit_host(programs: Sequence[Program], version: str) -> dict[str, str]:
+    """The text of `model.h` and `model.c`, which say that `version` of deploykit generated them. Of programs for
+    several CPUs, the best first, the steps of each are in a file of their own, `part_<cpu>.c`. Of several functions
+    each has such files of its own, which begin with its prefix, and `model.h` includes the headers.
 
     Raises `UnsupportedModelError` for ranks above `MAX_RANK`, and `ValueError` for a program that makes no sense:
     without outputs, with a dim that neither an input's shape gives nor the caller chooses, or with a data dim that is
     read before it is set.
     """
-    parts = programs_of(program)
-    for part in parts:
+    program = programs[0]
+    for part in programs:
         for function in part.functions:
             _require_interface(program, function)
             require_order(function)
     if len(program.functions) == 1:
-        return _emit_function(parts, program.functions[0], version, "model", "part_")
+        return _emit_function(programs, program.functions[0], version, "model", "part_")
     headers = [f"{function_prefix(program, function)}.h" for function in program.functions]
     texts = {
         "model.h": _render("headers.h.j2", {"name": in_comment(program.name), "version": version, "headers": headers})
     }
     for function, header in zip(program.functions, headers, strict=True):
         stem = header.removesuffix(".h")
-        texts |= _emit_function(parts, function, version, stem, f"{stem}_part_")
+        texts |= _emit_function(programs, function, version, stem, f"{stem}_part_")
     return texts
 
 
@@ -118,7 +118,7 @@ def _emit_function(parts: Sequence[Program], function: Function, version: str, s
         view["parts"] = [{"steps": name} for name in names]
         for part, name in zip(parts, names, strict=True):
             same = next(each for each in part.functions if each.name == function.name)
-            own = _functions(Scope(part, same, kernel_prefix(part, program), f"_{identifier(part.cpu)}"))
+            own = _functions(Scope(part, same, kernel_prefix(part, parts), f"_{identifier(part.cpu)}"))
             own |= {"steps_name": name, "storage": "", "cpu": part.cpu, "gpu": False}
             own |= {"level": f"_{identifier(part.cpu)}"}
             texts[f"{start}{identifier(part.cpu)}.c"] = _render("part.c.j2", view | own)
@@ -144,15 +144,10 @@ def _levels(parts: Sequence[Program]) -> list[Lines]:
     return entries
 
 
-def programs_of(program: Program) -> tuple[Program, ...]:
-    """The program and its alternatives, the best first."""
-    return (program, *program.alternatives)
-
-
-def kernel_prefix(part: Program, program: Program) -> str:
-    """What the symbols of a part's kernels start with: `program` is the one with the alternatives."""
-    start = prefix_of(program)
-    return f"{start}_{identifier(part.cpu)}" if program.alternatives else start
+def kernel_prefix(part: Program, programs: Sequence[Program]) -> str:
+    """What the symbols of a program's kernels start with; `programs` are all those of one library."""
+    start = prefix_of(part)
+    return f"{start}_{identifier(part.cpu)}" if len(programs) > 1 else start
 
 
 def prefix_of(program: Program) -> str:

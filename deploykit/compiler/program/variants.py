@@ -1,0 +1,123 @@
+"""The programs of one model for several devices, and what they share.
+
+Programs for CPUs share one memory: the constants, where equal ones are stored once, and an arena that is large enough
+for each. A GPU has memory of its own. Constants lie in the order of the memories that need them, so that those that two
+memories have in common are one stretch in each of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+from tvm import tirx
+
+from deploykit.compiler.dims import simplify
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.program.ir import Arena, Constant, ConstantStorage, Function, Program, Tensor
+from deploykit.compiler.tir.rewriting import substitute
+
+Identity: TypeAlias = "tuple[str, bytes]"
+"""Equal for constants with the same dtype and bytes; their shape belongs to the tensors."""
+
+
+def joined(programs: Sequence[Program]) -> tuple[Program, ...]:
+    """Programs of one interface, in their order: a capacity that one of them needs is a dim of all, and the first one
+    has the notes of all."""
+    if len(programs) == 1:
+        return tuple(programs)
+    parts = _with_dims_of_all(programs)
+    memories = _memories(parts)
+    placed = _placed(parts, memories)
+    for memory, places in zip(memories, placed, strict=True):
+        stored = [_with_constants(parts[i], places) for i in memory]
+        functions = zip(*(_with_arena_of_all(group) for group in _groups(stored)), strict=True)
+        for i, part, own in zip(memory, stored, functions, strict=True):
+            parts[i] = replace(part, functions=own)
+    notes = dict.fromkeys(note for part in parts for note in part.notes)
+    return (replace(parts[0], notes=tuple(notes)), *parts[1:])
+
+
+def _memories(programs: Sequence[Program]) -> list[list[int]]:
+    """The programs that share a memory, by their numbers."""
+    on_cpu = [i for i, program in enumerate(programs) if program.gpu is None]
+    return [*([on_cpu] if on_cpu else []), *([i] for i, program in enumerate(programs) if program.gpu is not None)]
+
+
+def _placed(programs: Sequence[Program], memories: Sequence[Sequence[int]]) -> list[dict[Identity, Constant]]:
+    """For each memory its constants, in order. Those of the first memory alone come first there, then what it has in
+    common with the second, and so on."""
+    constants: dict[Identity, Constant] = {}
+    needed: dict[Identity, list[int]] = {}
+    for number, memory in enumerate(memories):
+        for i in memory:
+            for constant in programs[i].constants:
+                identity = _identity(constant)
+                constants.setdefault(identity, constant)
+                needed.setdefault(identity, []).append(number)
+    order = sorted(constants, key=lambda identity: tuple(dict.fromkeys(needed[identity])))
+    alignment = max(program.alignment for program in programs)
+    return [
+        dict(zip(own, _stored([constants[i] for i in own], alignment), strict=True))
+        for own in ([i for i in order if number in needed[i]] for number in range(len(memories)))
+    ]
+
+
+def _stored(constants: Iterable[Constant], alignment: int) -> list[Constant]:
+    offset, placed = 0, []
+    for constant in constants:
+        placed.append(replace(constant, offset=offset))
+        offset += -(-max(constant.data.nbytes, 1) // alignment) * alignment
+    return placed
+
+
+def _identity(constant: Constant) -> Identity:
+    return str(constant.data.dtype), hashlib.blake2b(np.ascontiguousarray(constant.data).tobytes()).digest()
+
+
+def _with_constants(part: Program, placed: Mapping[Identity, Constant]) -> Program:
+    """`part` with all of these constants."""
+    index = {identity: position for position, identity in enumerate(placed)}
+    moved = [index[_identity(constant)] for constant in part.constants]
+
+    def tensor(old: Tensor) -> Tensor:
+        if not isinstance(old.storage, ConstantStorage):
+            return old
+        return replace(old, storage=ConstantStorage(moved[old.storage.index]))
+
+    functions = (replace(function, tensors=tuple(map(tensor, function.tensors))) for function in part.functions)
+    return replace(part, functions=tuple(functions), constants=tuple(placed.values()))
+
+
+def _groups(programs: Sequence[Program]) -> Iterator[tuple[Function, ...]]:
+    """The same function in each of the programs, for every function."""
+    return zip(*(part.functions for part in programs), strict=True)
+
+
+def _with_arena_of_all(functions: Sequence[Function]) -> list[Function]:
+    """Functions with the same dims, each with as much memory as any of them needs."""
+    first, *others = functions
+    size: IntExpr = first.arena.size
+    for other in others:
+        values = {own.var: dim.var for own, dim in zip(other.dims, first.dims, strict=True)}
+        size = simplify(tirx.max(_expr(size), substitute(_expr(other.arena.size), values)))
+    return [replace(function, arena=Arena(function.arena.slots, size)) for function in functions]
+
+
+def _with_dims_of_all(programs: Sequence[Program]) -> list[Program]:
+    """The dims of inputs come first everywhere; which sizes depend on data alone is found for each device anew."""
+
+    def extended(group: Sequence[Function]) -> list[Function]:
+        every = {dim.name: dim for function in group for dim in function.dims}
+        own = [(every | {dim.name: dim for dim in function.dims}).values() for function in group]
+        return [replace(function, dims=tuple(dims)) for function, dims in zip(group, own, strict=True)]
+
+    functions = zip(*map(extended, _groups(programs)), strict=True)
+    return [replace(part, functions=own) for part, own in zip(programs, functions, strict=True)]
+
+
+def _expr(size: IntExpr) -> tirx.Expr:
+    return tirx.IntImm("int64", size) if isinstance(size, int) else size
