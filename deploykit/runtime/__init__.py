@@ -11,7 +11,8 @@
   its pool for parallel loops; `wasm/gpu.c`: a driver through imports; `wasm/libc.c` and `wasm/include`: what it needs
   of the C library.
 * `js/*.mjs`: the modules that load and run such a module; `js/runner.mjs` runs one for Python in node, `js/page.mjs` in
-  a page, with `js/jobs.mjs`; these three do not ship.
+  a page, with `js/jobs.mjs`; these three do not ship. The figures of
+  `js/limits.d.mts` are those of the device that shaders are written for.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from pathlib import Path
 from deploykit import runtime
 from deploykit.building import load
 from deploykit.compiler.codegen.host.source import emit_host
+from deploykit.compiler.devices.gpu import WEBGPU
 from deploykit.compiler.pipeline import Observer, compile_program
 from deploykit.engines.native.sanitized import SANITIZERS
 from deploykit.targets.webgpu.variants import SHADERS
@@ -27,6 +28,7 @@ def test_a_run_without_a_driver_is_refused(tmp_path: Path) -> None:
         runtime.CORE.with_name("driver.c"),
     ]
     options = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", *SANITIZERS, f"-I{tmp_path}"]
+    options.append(f"-DDK_MAX_SCALARS={WEBGPU.scalars}")
     command = ["gcc", *options, f"-I{runtime.INCLUDE}", *sources, "-o", tmp_path / "usage", "-lm"]
     subprocess.run(command, check=True)
     printed = subprocess.run([tmp_path / "usage"], check=True, capture_output=True, text=True).stdout.splitlines()

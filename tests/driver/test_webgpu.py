@@ -9,6 +9,7 @@ import pytest
 
 from bench.browser import find_chromium, in_chromium
 from deploykit import runtime
+from deploykit.targets.webgpu.scripts import limits
 from deploykit.toolchain import find_wasm_compiler
 
 HERE = Path(__file__).parent
@@ -24,6 +25,7 @@ def test_the_driver_does_what_the_interface_says(tmp_path: Path) -> None:
     (tmp_path / "runtime").mkdir()
     for module in runtime.JS_MODULES:
         shutil.copyfile(module, tmp_path / "runtime" / module.name)
+    (tmp_path / "runtime" / "limits.mjs").write_text(limits())
     shutil.copyfile(HERE / "webgpu.html", tmp_path / "webgpu.html")
     assert in_chromium(tmp_path, "webgpu.html", gpu=True) == {
         **dict.fromkeys(("bytes", "order", "copies", "large grid", "chain", "bind groups are kept"), True),

@@ -90,6 +90,22 @@ def test_no_import_runs_upward(part: str) -> None:
     assert not upward
 
 
+def test_shader_languages_are_known_in_one_place() -> None:
+    """Whatever else deals with shaders does so through `ShaderLanguage`."""
+    shaders = "compiler.codegen.shaders"
+    languages = [f"{shaders}.{path.name}" for path in (ROOT / "deploykit" / shaders.replace(".", "/")).iterdir()]
+    languages = [language for language in languages if language in MODULES]
+    assert f"{shaders}.wgsl" in languages
+    strangers = [
+        f"{module} imports {other}"
+        for module, path in MODULES.items()
+        for other in imported(path)
+        for language in languages
+        if f"{other}.".startswith(f"{language}.") and not f"{module}.".startswith(f"{language}.")
+    ]
+    assert [line for line in strangers if not line.startswith(f"{shaders}.languages imports")] == []
+
+
 def test_no_circle() -> None:
     arrows = {module: set(imported(path, for_types=False)) - {module} for module, path in MODULES.items()}
     while leaves := {module for module, others in arrows.items() if not others & arrows.keys()}:

@@ -1,4 +1,5 @@
-/* Calls of a device's driver, checked. */
+/* Calls of a device's driver, checked. DK_MAX_SCALARS, the most sizes that a kernel takes, is defined by the command
+   that compiles this for a class of devices. */
 #include "driver.h"
 
 #include <stdint.h>

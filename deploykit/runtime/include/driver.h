@@ -46,9 +46,6 @@ typedef struct dk_driver {
     dk_status (*wait)(struct dk_driver* self);
 } dk_driver;
 
-/* The most scalars of a kernel. */
-#define DK_MAX_SCALARS 62
-
 /* The rest is for generated code: calls of the driver that check what a GPU cannot count. `model` gets the error. */
 
 dk_status dk_dispatch(

@@ -3,6 +3,7 @@
 
 import { pipelineOf } from './device.mjs';
 import { DeviceLostError, MemoryError } from './errors.mjs';
+import { BLOCK, MOST_GROUPS, WORKGROUP } from './limits.mjs';
 import { OK } from './module.mjs';
 
 /** @typedef {{ buffer: number, offset: number, bytes: number }} Slice */
@@ -10,12 +11,8 @@ import { OK } from './module.mjs';
 export const FAILED = 10;
 export const PENDING = 11;
 
-const WORKGROUP = 64;
-const MOST_GROUPS = 65535;
 /** The buffer that is several where a GPU gives none so large: -1, -2 and so on. */
 const WEIGHTS = 1;
-/** Bytes from one block of scalars to the next. */
-const BLOCK = 256;
 /** Blocks written before a submission. */
 const MOST_BLOCKS = 1024;
 /** Bind groups that are kept: each size of the inputs has some of its own. */
@@ -32,9 +29,9 @@ const COPY = `struct Scalars { first: i32, place: i32, threads: i32 }
 @group(0) @binding(0) var<uniform> scalars: Scalars;
 @group(0) @binding(1) var<storage, read_write> words: array<u32>;
 @group(0) @binding(2) var<storage, read_write> copied: array<u32>;
-@compute @workgroup_size(64)
+@compute @workgroup_size(${WORKGROUP})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) number: u32) {
-let thread = i32((group.x + group.y * 65535u) * 64u + number);
+let thread = i32((group.x + group.y * ${MOST_GROUPS}) * ${WORKGROUP} + number);
 if (thread < scalars.threads) { copied[scalars.place + thread] = words[scalars.first + thread]; }
 }
 `;

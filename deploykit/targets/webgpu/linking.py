@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from deploykit import runtime
+from deploykit.compiler.devices.gpu import WEBGPU
 from deploykit.toolchain import compiled, find_wasm_compiler
 
 STACK_BYTES = 128 << 10
@@ -22,6 +23,7 @@ _COMPILER_OPTIONS = (
     *("-O2", "-g0", "-msimd128", "-mbulk-memory", "-matomics", "-DDK_PROFILE"),
     "-fno-builtin",  # no calls of functions that libc.c consists of
     f"-DDK_STACK_BYTES={STACK_BYTES}",
+    f"-DDK_MAX_SCALARS={WEBGPU.scalars}",
     *(f"-I{path}" for path in (runtime.INCLUDE, runtime.WASM_INCLUDE)),
 )
 

@@ -1,25 +1,26 @@
 """The JavaScript of a package: the runtime's modules, those that are always loaded together joined into one.
 
 A page waits for one file in the place of a chain of imports, and fewer bytes cross the network. A worker has all it
-needs in its own file. Names and order stay as they are written; comments and white space go.
+needs in its own file. Names and order stay as they are written; comments and white space go. The limits of the device
+that its shaders are written for are a module of their own, `limits.mjs`, which is written here.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from pathlib import Path
 
 import rjsmin
 
 from deploykit import runtime
+from deploykit.compiler.devices.gpu import WEBGPU
 
 _JOINED = {
     "model": (
         *("errors", "tasks", "dtypes", "files", "inputs", "memory", "threads", "math", "module", "choices", "trial"),
         *("opening", "model"),
     ),
-    "gpu": ("device", "gpu", "gpu-module"),
+    "gpu": ("limits", "device", "gpu", "gpu-module"),
     "profile": ("clocks", "profile"),
     "worker": ("math", "worker"),
 }
@@ -32,18 +33,24 @@ _EXPORT = re.compile(r"^export \* from .*\n", re.MULTILINE)
 _DYNAMIC = re.compile(r"\bimport\('\./([\w-]+)\.mjs'\)")
 
 
+def limits() -> str:
+    """`limits.mjs`; what it exports is in `limits.d.mts`."""
+    values = {"WORKGROUP": WEBGPU.workgroup, "MOST_GROUPS": WEBGPU.groups, "BLOCK": WEBGPU.alignment}
+    return f"export const {', '.join(f'{name} = {value}' for name, value in values.items())};\n"
+
+
 def scripts(*, functions: bool = False) -> dict[str, str]:
     """The modules that ship, by the names of their files; `functions`: whether there are several, or states."""
-    sources = {path.stem: path for path in runtime.JS_MODULES if functions or path.stem != "functions"}
+    shipped = [path for path in runtime.JS_MODULES if functions or path.stem != "functions"]
+    sources = {path.stem: path.read_text(encoding="utf-8") for path in shipped} | {"limits": limits()}
     alone = {name: (name,) for name in sources if name not in _HOME}
     return {f"{name}.mjs": _join({part: sources[part] for part in parts}) for name, parts in (_JOINED | alone).items()}
 
 
-def _join(parts: dict[str, Path]) -> str:
+def _join(parts: dict[str, str]) -> str:
     imported: dict[str, set[str]] = defaultdict(set)
     body = ""
-    for path in parts.values():
-        text = path.read_text(encoding="utf-8")
+    for text in parts.values():
         for names, source in _IMPORT.findall(text):
             if source not in parts:
                 imported[_HOME.get(source, source)] |= set(names.split(", "))

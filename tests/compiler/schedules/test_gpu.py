@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import tvm_ffi
 from tvm import ir, te, tirx, topi
 
+from deploykit.compiler.codegen.shaders.language import Sharing
+from deploykit.compiler.codegen.shaders.languages import language_of
 from deploykit.compiler.codegen.shaders.lowering import lower_shaders, shaders
 from deploykit.compiler.codegen.shaders.sections import Shader
 from deploykit.compiler.codegen.shaders.wgsl import teams
-from deploykit.compiler.codegen.shaders.wgsl.shader import Sharing, emit_wgsl
 from deploykit.compiler.decisions import Declined
-from deploykit.compiler.devices.gpu import WORKGROUP
 from deploykit.compiler.lowering.lower import LoweredParts
 from deploykit.compiler.operators.anchors.channels_last import conv_last, depthwise_last, pack_panels_array
 from deploykit.compiler.operators.anchors.conv import ConvShape
@@ -60,9 +61,9 @@ def alone(call: ir.Call) -> object:
 def texts(func: tirx.PrimFunc) -> list[str]:
     """The shaders of a kernel."""
     found = []
-    for part in lower_shaders(divided(func), "k").parts:
-        count = len(part.operands)
-        found.append(emit_wgsl(part.kernel.kernel, Sharing(tuple(range(count)), (True,) * count, ((),) * count)).text())
+    for part in lower_shaders(divided(func), "k", WEBGPU).parts:
+        shader = language_of(WEBGPU).emit(part.kernel.kernel, Sharing.apart(len(part.operands)), WEBGPU)
+        found.append(shader.text())
     return found
 
 
@@ -250,14 +251,26 @@ def test_more_sizes_than_a_block_of_scalars_holds_are_declined(ranks: tuple[int,
     assert isinstance(found, LoweredParts) if taken else found == Declined("it takes 63 sizes, more than 62")
 
 
+def test_shaders_keep_the_limits_of_their_device() -> None:
+    device = replace(WEBGPU, workgroup=32, groups=1000)
+    for func in (kernel([(N, M)], topi.exp), kernel([(N, M)], lambda x: topi.nn.softmax(x, axis=1))):
+        for part in lower_shaders(divided(func), "k", device).parts:
+            text = language_of(device).emit(part.kernel.kernel, Sharing.apart(len(part.operands)), device).text()
+            assert "@workgroup_size(32)" in text
+            assert "group.y * 1000u" in text
+            assert not re.search(r"\b(64|65535)u?\b", text)
+    small = replace(WEBGPU, scalars=1)
+    assert shaders(kernel([(N, M)], topi.exp), "k", small) == Declined("it takes 2 sizes, more than 1")
+
+
 def test_teams_stay_within_the_limits_that_every_adapter_has() -> None:
     calls = "".join(f"team_{name}{end}(" for name in ("add", "mul", "max", "min") for end in teams.TYPES)
-    text = Shader(teams.sections(calls)).text()
+    text = Shader(teams.sections(calls, WEBGPU)).text()
     cells = re.findall(r"var<workgroup> \w+: array<([^,]+), (\d+)>", text)
     assert len(cells) == 4 * len(teams.TYPES)
     # W3C, "WebGPU", section 3.6.2: maxComputeWorkgroupStorageSize, maxComputeInvocationsPerWorkgroup.
     assert sum((16 if "vec4" in kind else 4) * int(count) for kind, count in cells) <= 16384
-    assert WORKGROUP <= 256
+    assert WEBGPU.workgroup <= 256
 
 
 def test_more_tensors_than_bindings_are_declined() -> None:

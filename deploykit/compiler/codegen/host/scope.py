@@ -30,7 +30,7 @@ from deploykit.compiler.program.sizes import tensor_bytes
 if TYPE_CHECKING:
     from tvm import tirx
 
-    from deploykit.compiler.codegen.shaders.wgsl.shader import Sharing
+    from deploykit.compiler.codegen.shaders.language import Sharing
     from deploykit.compiler.dims.expressions import IntExpr
 
 LARGEST_EXTENT = (1 << 40) - 1

@@ -28,7 +28,6 @@ from tvm.ir import PointerType
 from deploykit.compiler.codegen.host.identifiers import c_string
 from deploykit.compiler.codegen.host.scope import Scope, quoted
 from deploykit.compiler.codegen.shaders.bindings import constant_parts, sharing_of
-from deploykit.compiler.devices.gpu import WORKGROUP
 from deploykit.compiler.dims import to_text
 from deploykit.compiler.program.ir import (
     ArenaStorage,
@@ -186,7 +185,8 @@ def _launch(scope: Scope, step: Launch, _unread: frozenset[str], number: int) ->
 
 
 def _dispatch(scope: Scope, step: Launch, number: int) -> Lines:
-    kernel = scope.program.kernels[step.kernel]
+    kernel, gpu = scope.program.kernels[step.kernel], scope.program.gpu
+    assert gpu is not None, "only programs with a GPU have shaders"
     sharing = sharing_of(scope.program, scope.function, step)
     firsts = [step.tensors[sharing.groups.index(group)] for group in range(len(sharing.written))]
     written = reads_and_writes(step)[1]
@@ -198,7 +198,7 @@ def _dispatch(scope: Scope, step: Launch, number: int) -> Lines:
     body += statement(f"const int64_t scalars[] = {{{', '.join(values) or '0'}}};")
     extent: IntExpr = 1 if kernel.parallel_extent is None else kernel.parallel_extent
     if kernel.team:
-        extent = extent * WORKGROUP
+        extent = extent * gpu.workgroup
     params = [param for param in kernel.func.params if not isinstance(param.ty, PointerType)]
     threads = substitute(extent, dict(zip(params, step.scalars, strict=False)))
     shader = scope.shaders[step.kernel, sharing]

@@ -10,8 +10,6 @@ from tvm import tirx
 from tvm.ir import TensorLoad, Var
 from tvm.ir.prim import expr as prim
 
-from deploykit.compiler.codegen.shaders.wgsl.types import dtype_of
-from deploykit.compiler.devices.gpu import LANES
 from deploykit.compiler.lowering.loaded_values import depends_on_memory
 
 if TYPE_CHECKING:
@@ -19,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class Accesses:
-    def __init__(self, func: tirx.PrimFunc) -> None:
+    """Of a kernel, in vectors of `lanes` elements."""
+
+    def __init__(self, func: tirx.PrimFunc, lanes: int) -> None:
+        self._lanes = lanes
         self._indices: dict[Var, list[Expr]] = {}
         known = tvm.sym.Analyzer()
         origins: dict[Var, Var] = {}
@@ -31,7 +32,9 @@ class Accesses:
                 origins[stmt.buffer] = origins.get(source, source)
 
         def bind(stmt: tirx.Bind) -> None:
-            if dtype_of(stmt.var) in ("int32", "int64") and not depends_on_memory(stmt.value, set()):
+            if str(stmt.var.ty.dtype).partition("x")[0] in ("int32", "int64") and not depends_on_memory(
+                stmt.value, set()
+            ):
                 known.bind(stmt.var, stmt.value, allow_override=True)
 
         tvm_ffi.structural_walk(func.body, [(tirx.DeclBuffer, declare), (tirx.Bind, bind)], order="pre")
@@ -56,7 +59,7 @@ class Accesses:
         if not isinstance(index, tirx.Ramp) or not isinstance(index.stride, prim.IntImm) or int(index.stride) != 1:
             return False
         found = self._known.modular_set(index.base)
-        return int(found.coeff) % LANES == 0 and int(found.base) % LANES == 0
+        return int(found.coeff) % self._lanes == 0 and int(found.base) % self._lanes == 0
 
     def has_vectors(self, buffer: Var) -> bool:
         return any(isinstance(index, tirx.Ramp) for index in self._indices.get(buffer, []))

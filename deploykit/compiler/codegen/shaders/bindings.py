@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from deploykit.compiler.codegen.shaders.language import Sharing
+from deploykit.compiler.codegen.shaders.languages import language_of
 from deploykit.compiler.codegen.shaders.sections import Shader
-from deploykit.compiler.codegen.shaders.wgsl.shader import Sharing, emit_wgsl
 from deploykit.compiler.program.ir import (
     ArenaStorage,
     ConstantStorage,
@@ -57,8 +58,11 @@ def shaders_of(program: Program) -> dict[tuple[int, Sharing], int]:
 
 
 def emit_shaders(program: Program) -> list[Shader]:
-    """Each shader, by its number."""
-    return [emit_wgsl(program.kernels[kernel], sharing) for kernel, sharing in shaders_of(program)]
+    """Each shader, by its number; none of a program without a GPU."""
+    if program.gpu is None:
+        return []
+    language = language_of(program.gpu)
+    return [language.emit(program.kernels[kernel], sharing, program.gpu) for kernel, sharing in shaders_of(program)]
 
 
 def _launches(program: Program, function: Function) -> Iterator[Launch]:

@@ -16,7 +16,7 @@ from typing import Any
 from tvm import tirx
 
 from deploykit.compiler.decisions import Declined
-from deploykit.compiler.devices.gpu import LANES
+from deploykit.compiler.devices.gpu import Gpu
 from deploykit.compiler.schedules.attention import problem_of
 from deploykit.compiler.schedules.attention.problem import Problem
 from deploykit.compiler.schedules.gpu.team import Way, agreed, once, shared_out
@@ -35,7 +35,7 @@ WIDEST = 128
 DTYPE = "float32"
 
 
-def attention(stages: Sequence[Stage | Opaque], views: Views) -> list[Way] | Declined:
+def attention(stages: Sequence[Stage | Opaque], views: Views, gpu: Gpu) -> list[Way] | Declined:
     """What computes all of `stages`, or why they are not attention."""
     problem = problem_of(stages, views)
     if isinstance(problem, Declined):
@@ -58,7 +58,7 @@ def attention(stages: Sequence[Stage | Opaque], views: Views) -> list[Way] | Dec
         def at(index: Expr) -> Any:
             code = Code()
             *places, row = (code.let("place", place) for place in unravel(index, [*lead, rows]))
-            code.add(_Row(problem, places, row, team).statement())
+            code.add(_Row(problem, places, row, team, gpu.lanes).statement())
             return code.statement()
 
         return Way(loop("task", extent, at, tirx.ForKind.PARALLEL), team)
@@ -68,12 +68,13 @@ def attention(stages: Sequence[Stage | Opaque], views: Views) -> list[Way] | Dec
 
 @dataclass(frozen=True)
 class _Row:
-    """A row of a head, computed by an invocation or by a `team`."""
+    """A row of a head, computed by an invocation or by a `team`, in vectors of `lanes` where the head is some."""
 
     problem: Problem
     lead: Sequence[Expr]
     row: Expr
     team: bool
+    lanes: int
 
     def statement(self) -> Any:
         problem, lead, row = self.problem, self.lead, self.row
@@ -81,15 +82,15 @@ class _Row:
         queries, sums = local("queries", problem.depth, DTYPE), local("sums", problem.width, DTYPE)
         peak, total, score, power = (local(name, 1, DTYPE) for name in ("peak", "total", "score", "power"))
         code.add(*map(tirx.AllocBuffer, (queries, sums, peak, total, score, power)))
-        code.add(*_each(problem.depth, lambda d: _set(queries, problem.query(lead, row, d), d)))
-        code.add(*_each(problem.width, lambda w: _set(sums, tirx.const(0, DTYPE), w)))
+        code.add(*self._each(problem.depth, lambda d: _set(queries, problem.query(lead, row, d), d)))
+        code.add(*self._each(problem.width, lambda w: _set(sums, tirx.const(0, DTYPE), w)))
         code.add(_set(peak, tirx.min_value(DTYPE)), _set(total, tirx.const(0, DTYPE)))
 
         def weaker() -> list[Any]:
             """What was added up before shrinks by the power."""
             return [
                 _set(total, total[0] * power[0]),
-                *_each(problem.width, lambda w: _set(sums, sums[w] * power[0], w)),
+                *self._each(problem.width, lambda w: _set(sums, sums[w] * power[0], w)),
             ]
 
         def added(key: Expr, w: Expr) -> Expr:
@@ -101,7 +102,7 @@ class _Row:
             rise = [_set(power, tirx.exp(peak[0] - score[0])), *weaker(), _set(peak, score[0])]
             inner.add(tirx.IfThenElse(score[0] > peak[0], sequence(rise), None))
             inner.add(_set(power, tirx.exp(score[0] - peak[0])), _set(total, total[0] + power[0]))
-            inner.add(*_each(problem.width, lambda w: _set(sums, added(key, w), w)))
+            inner.add(*self._each(problem.width, lambda w: _set(sums, added(key, w), w)))
             return inner.statement()
 
         start, stop = problem.visited(lead, row, row)
@@ -113,15 +114,15 @@ class _Row:
             code.add(shared_out(keys, lambda key: at_key(start + key)))
             code.add(_set(score, agreed(tirx.Max, peak[0])), _set(power, tirx.exp(peak[0] - score[0])), *weaker())
             code.add(_set(total, agreed(tirx.Add, total[0])))
-            code.add(*_each(problem.width, lambda w: _set(sums, agreed(tirx.Add, sums[w]), w)))
+            code.add(*self._each(problem.width, lambda w: _set(sums, agreed(tirx.Add, sums[w]), w)))
         code.add(_set(power, problem.share(lead, row, total[0])))
-        stores = _each(problem.width, lambda w: problem.store(lead, row, w, sums[w], power[0]))
+        stores = self._each(problem.width, lambda w: problem.store(lead, row, w, sums[w], power[0]))
         code.add(once(sequence(stores)) if self.team else sequence(stores))
         return code.statement()
 
     def _product(self, queries: Buffer, key: Expr, code: Code) -> Expr:
         """The product of the query with a key."""
-        count, lanes = _vectors(self.problem.depth)
+        count, lanes = self._vectors(self.problem.depth)
         sums = local("products", lanes, DTYPE)
         code.add(tirx.AllocBuffer(sums))
         for index in range(count):
@@ -137,21 +138,19 @@ class _Row:
             total = total + sums[const(lane)]
         return total
 
+    def _vectors(self, size: int) -> tuple[int, int]:
+        """How many vectors a head is, and their length."""
+        lanes = self.lanes if size % self.lanes == 0 else 1
+        return size // lanes, lanes
 
-def _vectors(size: int) -> tuple[int, int]:
-    """How many vectors a head is, and their length."""
-    lanes = LANES if size % LANES == 0 else 1
-    return size // lanes, lanes
+    def _each(self, size: int, body: Callable[[Expr], Any]) -> list[Any]:
+        """`body(place)` for all places of a head, spelled out in vectors."""
+        count, lanes = self._vectors(size)
 
+        def vector(index: int) -> Any:
+            return vectorized(lanes, lambda lane: body(const(index * lanes) + lane))
 
-def _each(size: int, body: Callable[[Expr], Any]) -> list[Any]:
-    """`body(place)` for all places of a head, spelled out in vectors."""
-    count, lanes = _vectors(size)
-
-    def vector(index: int) -> Any:
-        return vectorized(lanes, lambda lane: body(const(index * lanes) + lane))
-
-    return [vector(index) for index in range(count)]
+        return [vector(index) for index in range(count)]
 
 
 def _set(cell: Buffer, value: Expr, index: Expr | None = None) -> Any:

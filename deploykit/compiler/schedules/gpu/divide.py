@@ -86,11 +86,11 @@ def divide(func: tirx.PrimFunc, gpu: Gpu, untiled: Declined | None = None) -> Di
     pieces: list[_Piece] = []
     choices: list[Choice] = []
     while len(choices) < len(stages):
-        found = _together(nest, len(choices)) if untiled is None else {}
+        found = _together(nest, len(choices), gpu) if untiled is None else {}
         if isinstance(found, _Taken) and any(len(piece.buffers) > gpu.bindings for piece in found.pieces):
             found = {found.choices[0].rule: f"its stages together touch more than {gpu.bindings} tensors"}
         if not isinstance(found, _Taken):
-            found = _alone(nest, stages[len(choices)], untiled, found)
+            found = _alone(nest, stages[len(choices)], gpu, untiled, found)
         touched = len(found.pieces[0].buffers)
         if touched > gpu.bindings:
             return Declined(f"it reads and writes {touched} tensors at once, more than {gpu.bindings}")
@@ -102,11 +102,11 @@ def divide(func: tirx.PrimFunc, gpu: Gpu, untiled: Declined | None = None) -> Di
     return Divided(temporaries, tuple(_part(nest, piece, known) for piece in pieces), tuple(choices))
 
 
-def _together(nest: Nest, position: int) -> _Taken | Mapping[str, str]:
+def _together(nest: Nest, position: int, gpu: Gpu) -> _Taken | Mapping[str, str]:
     """What computes several stages from `position` on, or the reasons of the rules why they do not."""
     views = Views()
     stages = nest.stages[position : position + len(ROLES)]
-    ways = attention(stages, views)
+    ways = attention(stages, views, gpu)
     if not isinstance(ways, Declined):
         gone = [buffer for stage in stages[:-1] if isinstance(stage, Stage) for buffer in stage.outputs]
         return _Taken([_piece(nest, stages, views, way, gone) for way in ways], _choices("attention", stages, {}))
@@ -116,7 +116,7 @@ def _together(nest: Nest, position: int) -> _Taken | Mapping[str, str]:
         return {**declined, "team": rows.reason}
     views = Views()
     stages = nest.stages[position : position + len(rows.stages)]
-    way = Way(team(rows, views), team=True)
+    way = Way(team(rows, views, gpu), team=True)
     return _Taken([_piece(nest, stages, views, way, rows.shrunk)], _choices("team", stages, declined))
 
 
@@ -124,10 +124,10 @@ def _choices(rule: str, stages: Sequence[Stage | Opaque], declined: Mapping[str,
     return [Choice(stage.name, rule, declined) for stage in stages if isinstance(stage, Stage)]
 
 
-def _alone(nest: Nest, stage: Stage, untiled: Declined | None, declined: Mapping[str, str]) -> _Taken:
+def _alone(nest: Nest, stage: Stage, gpu: Gpu, untiled: Declined | None, declined: Mapping[str, str]) -> _Taken:
     """A stage in tiles, or with an invocation for each element."""
     views = Views()
-    ways = untiled or tile(stage, views)
+    ways = untiled or tile(stage, views, gpu)
     if not isinstance(ways, Declined):
         return _Taken([_piece(nest, [stage], views, way) for way in ways], _choices("tile", [stage], declined))
     piece = _piece(nest, [stage], views, Way(threads(stage)))

@@ -18,7 +18,7 @@ from typing import Any
 from tvm import ir, sym, tirx
 
 from deploykit.compiler.decisions import Declined
-from deploykit.compiler.devices.gpu import LANES
+from deploykit.compiler.devices.gpu import Gpu
 from deploykit.compiler.schedules.fallback import plain
 from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, pinned, static_stride, values_of
 from deploykit.compiler.schedules.kernel.finish import finish_of
@@ -115,10 +115,10 @@ def team_rows(nest: Nest, position: int) -> Rows | Declined:
     return declined
 
 
-def team(rows: Rows, views: Views) -> Any:
+def team(rows: Rows, views: Views, gpu: Gpu) -> Any:
     """A statement that computes `rows`, a row an iteration of the parallel loop."""
     own = set(rows.locals)
-    lanes = LANES if all(map(_in_vectors, rows.stages)) else 1
+    lanes = gpu.lanes if all(_in_vectors(stage, gpu.lanes) for stage in rows.stages) else 1
     body = [_stage(stage, views, stage.outputs[0] in own, lanes) for stage in rows.stages]
     declared = [s for buffer in rows.locals for s in (tirx.AllocBuffer(buffer), *views.declarations(buffer))]
     axes, units = without_units(rows.axes)
@@ -169,7 +169,7 @@ def _in_order(indices: Sequence[Expr], axes: Sequence[Axis]) -> bool:
     return len(used) == len(loops) and all(i.same_as(a.var) for i, a in zip(used, loops, strict=True))
 
 
-def _in_vectors(stage: Stage) -> bool:
+def _in_vectors(stage: Stage, lanes: int) -> bool:
     """Whether a stage of a row is a whole number of vectors along which every access stands still or moves by one."""
     whole = _whole(stage)
     if stage.store is None or (stage.reduce and not whole):
@@ -183,7 +183,7 @@ def _in_vectors(stage: Stage) -> bool:
         return True
     choices = [call for call in collect(node, ir.Call) if call_name(call) == "if_then_else"]
     nested = [load for outer in stage.loads for index in outer.indices for load in collect(index, ir.TensorLoad)]
-    if len(fused) > 1 or (fused[0].axis.static or 1) % LANES or fixed or choices or nested:
+    if len(fused) > 1 or (fused[0].axis.static or 1) % lanes or fixed or choices or nested:
         return False
     strides = [static_stride(access.strides[fused[0].inner]) for access in found]
     kept = stage.combine is not None or strides[0] == 1

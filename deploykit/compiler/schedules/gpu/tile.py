@@ -23,7 +23,7 @@ import tvm_ffi
 from tvm import ir, sym, tirx
 
 from deploykit.compiler.decisions import Declined
-from deploykit.compiler.devices.gpu import LANES, VECTORS
+from deploykit.compiler.devices.gpu import Gpu
 from deploykit.compiler.schedules.gpu.team import Way, agreed, once, shared_out
 from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, offset_of, pinned, static_stride, values_of
 from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop, unravel, vectorized, without_units
@@ -44,29 +44,29 @@ ROWS = (4, 7, 5, 6, 3, 2)
 """Rows of a tile, the best first among those that divide how many there are."""
 
 
-def tile(stage: Stage, views: Views) -> list[Way] | Declined:
+def tile(stage: Stage, views: Views, gpu: Gpu) -> list[Way] | Declined:
     """What computes `stage`, or why it is not done in tiles."""
     buffers = dict.fromkeys((*stage.touched, *stage.outputs))
-    other = next((dtype_of(buffer) for buffer in buffers if dtype_of(buffer) not in VECTORS), None)
+    other = next((dtype_of(buffer) for buffer in buffers if dtype_of(buffer) not in gpu.vectors), None)
     if other is not None:
         return Declined(f"it has tensors of {other}, of which there are no vectors")
     if stage.store is None:
         return Declined("it has several results")
     if stage.reduce and stage.combine is None:
         return Declined("it is no reduction with a known operator")
-    whole = _flat(stage, views)
+    whole = _flat(stage, views, gpu.lanes)
     if whole is not None:
         return [Way(whole)]
     axes, _ = without_units(stage.axes)
     columns = axes[-1].static if axes else None
     width = next((width for width in WIDTHS if columns is not None and columns % width == 0), None)
     if width is None:
-        return Declined(f"its last axis is no whole number of vectors of {LANES}")
-    tiles = _Tiles(stage, views, width if stage.reduce else LANES)
+        return Declined(f"its last axis is no whole number of vectors of {gpu.lanes}")
+    tiles = _Tiles(stage, views, gpu.lanes, width if stage.reduce else gpu.lanes)
     return tiles.refusal() or tiles.ways()
 
 
-def _flat(stage: Stage, views: Views) -> Any | None:
+def _flat(stage: Stage, views: Views, lanes: int) -> Any | None:
     """An elementwise stage as one row of vectors, where its tensors are walked through alike."""
     if stage.reduce or stage.epilogue is not None:
         return None
@@ -82,11 +82,11 @@ def _flat(stage: Stage, views: Views) -> Any | None:
         return None
     values = values_of(fused, axes)
     axis = fused[0].axis
-    count = tirx.floordiv(as_index(axis.extent) + (LANES - 1), const(LANES))
+    count = tirx.floordiv(as_index(axis.extent) + (lanes - 1), const(lanes))
     body = views.store(substitute(store, values))
 
     def at(index: Expr) -> Any:
-        return vectorized(LANES, lambda lane: substitute(body, {axis.var: index_of(axis, index * LANES + lane)}))
+        return vectorized(lanes, lambda lane: substitute(body, {axis.var: index_of(axis, index * lanes + lane)}))
 
     return loop("task", count, at, tirx.ForKind.PARALLEL)
 
@@ -103,11 +103,11 @@ class _Factor:
 
 
 class _Tiles:
-    """A stage in tiles of `width` columns, each of an invocation or a `team`. `row` is the axis along which a tile has
-    several rows: where a factor is the same for all of them."""
+    """A stage in tiles of `width` columns, a multiple of `lanes`, each of an invocation or a `team`. `row` is the axis
+    along which a tile has several rows: where a factor is the same for all of them."""
 
-    def __init__(self, stage: Stage, views: Views, width: int, *, team: bool = False) -> None:
-        self.stage, self.views, self.width, self.team = stage, views, width, team
+    def __init__(self, stage: Stage, views: Views, lanes: int, width: int, *, team: bool = False) -> None:
+        self.stage, self.views, self.lanes, self.width, self.team = stage, views, lanes, width, team
         self.axes, units = without_units(stage.axes)
         self.reduce, reduced = without_units(stage.reduce)
         self.units = units | reduced
@@ -129,7 +129,7 @@ class _Tiles:
             known.bind(axis.var, ir.Range(tirx.IntImm(dtype_of(axis.var), 0), axis.extent))
         count = (self.column.static or 0) // self.width
         known.bind(self.chunk, ir.Range(const(0), const(count)))
-        known.bind(self.lane, ir.Range(const(0), const(LANES - 1)))
+        known.bind(self.lane, ir.Range(const(0), const(self.lanes - 1)))
         return known
 
     def refusal(self) -> Declined | None:
@@ -179,15 +179,15 @@ class _Tiles:
     def _contiguous(self, value: Expr, known: sym.Analyzer) -> bool:
         """Whether four elements along the innermost reduced axis are one vector."""
         inner = self.reduce[-1] if self.reduce else None
-        if inner is None or inner.static is None or inner.static % LANES:
+        if inner is None or inner.static is None or inner.static % self.lanes:
             return False
         for choice in collect(value, ir.Call):
             if call_name(choice) == "if_then_else" and inner.var in set(collect(choice.args[0], ir.Var)):
                 return False
         block, lane = ir.Var("block", "int64"), ir.Var("step", "int64")
-        known.bind(block, ir.Range(const(0), const(inner.static // LANES)))
-        known.bind(lane, ir.Range(const(0), const(LANES - 1)))
-        values = {inner.var: index_of(inner, block * LANES + lane)}
+        known.bind(block, ir.Range(const(0), const(inner.static // self.lanes)))
+        known.bind(lane, ir.Range(const(0), const(self.lanes - 1)))
+        values = {inner.var: index_of(inner, block * self.lanes + lane)}
         strides = [self._stride(ld.source, ld.indices, values, lane, known) for ld in collect(value, ir.TensorLoad)]
         return bool(strides) and all(stride in (0, 1) for stride in strides) and 1 in strides
 
@@ -209,7 +209,7 @@ class _Tiles:
         few = total < FEW_TILES
         if not self._long() or known.can_prove(total >= FEW_TILES):
             return [Way(self._loop(outer, rows, total))]
-        shared = _Tiles(self.stage, self.views, self.width, team=True)
+        shared = _Tiles(self.stage, self.views, self.lanes, self.width, team=True)
         if known.can_prove(few):
             return [Way(shared._loop(outer, rows, total), team=True)]
         return [
@@ -269,12 +269,12 @@ class _Tiles:
     def _body(self, rows: int, first: Expr | None, chunk: Expr, values: dict[ir.Var, Expr]) -> Any:
         """`rows` rows of the tile from `first` on."""
         stage = self.stage
-        vectors = self.width // LANES
+        vectors = self.width // self.lanes
 
         def at(node: Any, row: int, vector: int, lane: Expr) -> Any:
             """`node` for one element of the tile."""
             place = {**self.units, **values}
-            place[self.column.var] = index_of(self.column, chunk * self.width + (vector * LANES) + lane)
+            place[self.column.var] = index_of(self.column, chunk * self.width + (vector * self.lanes) + lane)
             if self.row is not None and first is not None:
                 place[self.row.var] = index_of(self.row, first + row)
             return substitute(node, place)
@@ -287,15 +287,15 @@ class _Tiles:
             def store_at(lane: Expr) -> Any:
                 return self.views.store(at(stage.store, 0, 0, lane))
 
-            return vectorized(LANES, store_at)
+            return vectorized(self.lanes, store_at)
         sums = local("sums", rows * self.width, dtype_of(combine.identity))
         spots = [(row, vector) for row in range(rows) for vector in range(vectors)]
 
         def every(body: Callable[[int, int, Expr], Any]) -> list[Any]:
-            return [vectorized(LANES, partial(body, row, vector)) for row, vector in spots]
+            return [vectorized(self.lanes, partial(body, row, vector)) for row, vector in spots]
 
         def place(row: int, vector: int, lane: Expr) -> Expr:
-            return const(row * self.width + vector * LANES) + lane
+            return const(row * self.width + vector * self.lanes) + lane
 
         start = every(lambda r, v, lane: tirx.BufferStore(sums, at(combine.identity, r, v, lane), [place(r, v, lane)]))
         update = self._update(rows, vectors, sums, at, place)
@@ -320,7 +320,7 @@ class _Tiles:
         combine = self.stage.combine
         assert combine is not None
         inner = self.reduce[-1] if self.reduce else None
-        steps = LANES if inner is not None and any(factor.along for factor in self.factors) else 1
+        steps = self.lanes if inner is not None and any(factor.along for factor in self.factors) else 1
 
         def step(index: Expr | None) -> Any:
             code: list[Any] = []
@@ -337,7 +337,7 @@ class _Tiles:
                                 sums, combine.operator(tirx.BufferLoad(sums, [spot]), value), [spot]
                             )
 
-                        code.append(vectorized(LANES, add))
+                        code.append(vectorized(self.lanes, add))
             return sequence(code)
 
         if inner is None:
@@ -358,7 +358,7 @@ class _Tiles:
         """Load a factor for all of the tile, and how its element for a row, a column and a step is then called."""
         inner = self.reduce[-1] if self.reduce else None
         many = rows if factor.by_row else 1
-        wide = vectors * LANES if factor.by_column else 1
+        wide = vectors * self.lanes if factor.by_column else 1
         size = many * wide * steps
         cell = local("factor", size, dtype_of(factor.value))
         code.append(tirx.AllocBuffer(cell))
@@ -376,7 +376,7 @@ class _Tiles:
                 def ahead(lane: Expr, row: int = row) -> Any:
                     return tirx.BufferStore(cell, value(row, 0, const(0), lane), [const(row * steps) + lane])
 
-                code.append(vectorized(LANES, ahead))
+                code.append(vectorized(self.lanes, ahead))
                 continue
             for k in range(steps):
                 base = (row * steps + k) * wide
@@ -387,15 +387,15 @@ class _Tiles:
 
                     def across(lane: Expr, row: int = row, k: int = k, vector: int = vector, base: int = base) -> Any:
                         return tirx.BufferStore(
-                            cell, value(row, vector, lane, k), [const(base + vector * LANES) + lane]
+                            cell, value(row, vector, lane, k), [const(base + vector * self.lanes) + lane]
                         )
 
-                    code.append(vectorized(LANES, across))
+                    code.append(vectorized(self.lanes, across))
 
         def element(row: int, vector: int, lane: Expr, k: int) -> Expr:
             own = row if factor.by_row else 0
             if factor.by_column:
-                return tirx.BufferLoad(cell, [const((own * steps + k) * wide + vector * LANES) + lane])
+                return tirx.BufferLoad(cell, [const((own * steps + k) * wide + vector * self.lanes) + lane])
             return tirx.BufferLoad(cell, [const(own * steps + k)])
 
         return element

@@ -16,8 +16,7 @@ from tvm import ir
 import deploykit
 from deploykit.compiler.codegen.shaders.bindings import emit_shaders, shaders_of, sharing_of
 from deploykit.compiler.codegen.shaders.sections import F16, SUBGROUPS, Shader
-from deploykit.compiler.codegen.shaders.wgsl.teams import MOST_GROUPS
-from deploykit.compiler.devices.gpu import WORKGROUP
+from deploykit.compiler.devices.gpu import WEBGPU
 from deploykit.compiler.lowering.kernel import Kernel
 from deploykit.compiler.pipeline import Observer, compile_program
 from deploykit.compiler.program.inplace import InPlace
@@ -93,7 +92,7 @@ class Dispatcher:
         """One dispatch of a kernel's shader, with a buffer for each group of its operands."""
         params = [param for param in kernel.func.params if not isinstance(param.ty, ir.PointerType)]
         extent = 1 if kernel.parallel_extent is None else kernel.parallel_extent
-        threads = evaluate(extent, dict(zip(params, scalars, strict=False))) * (WORKGROUP if kernel.team else 1)
+        threads = evaluate(extent, dict(zip(params, scalars, strict=False))) * (WEBGPU.workgroup if kernel.team else 1)
         bound = [self.buffer(np.array([*scalars, threads], np.int32), "UNIFORM"), *buffers]
         entries = [{"binding": i, "resource": {"buffer": buffer}} for i, buffer in enumerate(bound)]
         group = self.device.create_bind_group(layout=pipeline.get_bind_group_layout(0), entries=entries)
@@ -101,8 +100,8 @@ class Dispatcher:
         work = encoder.begin_compute_pass()
         work.set_pipeline(pipeline)
         work.set_bind_group(0, group)
-        groups = -(-threads // WORKGROUP)
-        work.dispatch_workgroups(min(groups, MOST_GROUPS), -(-groups // MOST_GROUPS))
+        groups = -(-threads // WEBGPU.workgroup)
+        work.dispatch_workgroups(min(groups, WEBGPU.groups), -(-groups // WEBGPU.groups))
         work.end()
         self.device.queue.submit([encoder.finish()])
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from tvm import ir, tirx
 
+from deploykit.compiler.codegen.shaders.language import Sharing
+from deploykit.compiler.codegen.shaders.languages import language_of
 from deploykit.compiler.codegen.shaders.lowering import shaders
-from deploykit.compiler.codegen.shaders.wgsl.shader import Sharing, emit_wgsl
 from deploykit.compiler.lowering.lower import LoweredPart, LoweredParts
 from deploykit.compiler.program.inplace import InPlace
 from deploykit.compiler.program.ir import Copy
@@ -36,7 +37,7 @@ class Part(Dispatcher):
         self.count = max(groups) + 1
         written = tuple(group == groups[-1] for group in range(self.count))
         sharing = Sharing(self.groups, written, ((),) * self.count)
-        self.compiled = self.pipeline(emit_wgsl(part.kernel.kernel, sharing).text(()))
+        self.compiled = self.pipeline(language_of(WEBGPU).emit(part.kernel.kernel, sharing, WEBGPU).text(()))
 
     def __call__(self, arguments: Sequence[np.ndarray]) -> np.ndarray:
         dims: dict[Any, int] = {}

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import deploykit
-from deploykit import runtime
 from deploykit.engines.web.chromium import find_chromium
 from deploykit.engines.web.node import find_node
 from tests.compiler.codegen.shaders.harness import program_of
@@ -43,7 +42,7 @@ def test_the_variant_of_a_device_is_chosen(tmp_path: Path) -> None:
     assert all("enable f16;" in shader.packaged() for shader in shaders)
     assert {"enable subgroups;" in shader.packaged() for shader in shaders} == {True, False}
     deploykit.build(model, "webgpu", output=tmp_path / "dist")
-    module = next(path for path in runtime.JS_MODULES if path.name == "gpu-module.mjs").as_uri()
+    module = (tmp_path / "dist" / "runtime" / "gpu.mjs").as_uri()
     call = [find_node(), "-e", CHOOSE, module, str(tmp_path / "dist" / "shaders.wgsl"), json.dumps(FEATURES)]
     found = json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
     assert found == [[shader.text(features) for shader in shaders] for features in FEATURES]

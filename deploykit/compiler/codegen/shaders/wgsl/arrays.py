@@ -26,8 +26,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from deploykit.compiler.codegen.shaders.sections import Section
-from deploykit.compiler.codegen.shaders.wgsl.types import WIDE, element_type, packed, value_type
-from deploykit.compiler.devices.gpu import LANES
+from deploykit.compiler.codegen.shaders.wgsl.types import LANES, WIDE, element_type, packed, value_type
 
 _BITS_OF_BYTES = "vec4<u32>(0u, 8u, 16u, 24u)"
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -26,13 +25,13 @@ from deploykit.compiler.codegen.c.names import Scopes
 from deploykit.compiler.codegen.c.statements import DIM_LIMIT
 from deploykit.compiler.codegen.c.uses import used_variables, written_buffers
 from deploykit.compiler.codegen.shaders.accesses import Accesses
+from deploykit.compiler.codegen.shaders.language import ShaderLanguage, Sharing
 from deploykit.compiler.codegen.shaders.sections import F16, Section, Shader
 from deploykit.compiler.codegen.shaders.wgsl import support, teams
 from deploykit.compiler.codegen.shaders.wgsl.arrays import Array, joined
 from deploykit.compiler.codegen.shaders.wgsl.expressions import ExpressionPrinter
-from deploykit.compiler.codegen.shaders.wgsl.types import WIDE, dtype_of, value_type
+from deploykit.compiler.codegen.shaders.wgsl.types import LANES, WIDE, dtype_of, value_type
 from deploykit.compiler.codegen.shaders.wgsl.words import WORDS
-from deploykit.compiler.devices.gpu import LANES, VECTORS, WORKGROUP
 from deploykit.compiler.lowering.loaded_values import depends_on_memory
 from deploykit.compiler.lowering.raw_abi import variables
 
@@ -41,30 +40,24 @@ if TYPE_CHECKING:
 
     from tvm.ir import Expr
 
+    from deploykit.compiler.devices.gpu import Gpu
     from deploykit.compiler.lowering.kernel import Kernel
 
 _JUMPS = {"tirx.break_loop": "break;", "tirx.continue_loop": "continue;"}
 
 
-@dataclass(frozen=True)
-class Sharing:
-    """Where the operands of a launch lie: `groups[i]` is the number of operand `i`'s memory, and `written[g]` whether
-    memory `g` may be written to by this launch or lies in memory that may. `parts[g]` are the bytes of each of its
-    bindings where it has several: the last one may have fewer."""
-
-    groups: tuple[int, ...]
-    written: tuple[bool, ...]
-    parts: tuple[tuple[int, ...], ...]
+def emit_wgsl(kernel: Kernel, sharing: Sharing, gpu: Gpu) -> Shader:
+    """A kernel's shader for a device. Raises `ValueError` for what a shader cannot do: 64-bit floats and the like."""
+    assert gpu.lanes == LANES, f"{gpu.name} has other vectors"
+    return _Shader(kernel, sharing, gpu).emit()
 
 
-def emit_wgsl(kernel: Kernel, sharing: Sharing) -> Shader:
-    """A kernel's shader. Raises `ValueError` for what a shader cannot do: 64-bit floats and the like."""
-    return _Shader(kernel, sharing).emit()
+WGSL = ShaderLanguage("wgsl", emit_wgsl)
 
 
 class _Shader:
-    def __init__(self, kernel: Kernel, sharing: Sharing) -> None:
-        self.kernel, self.func, self.sharing = kernel, kernel.func, sharing
+    def __init__(self, kernel: Kernel, sharing: Sharing, gpu: Gpu) -> None:
+        self.kernel, self.func, self.sharing, self.gpu = kernel, kernel.func, sharing, gpu
         self.scopes = Scopes((*support.NAMES, *WORDS))
         self.names: dict[Var, str] = {}
         self.arrays: dict[Var, Array] = {}
@@ -75,7 +68,7 @@ class _Shader:
         self.written = written_buffers(self.func.body)
         self.used = used_variables(self.func.body)
         self.pointers = [p for p in self.func.params if isinstance(p.ty, PointerType)]
-        self.accesses = Accesses(self.func)
+        self.accesses = Accesses(self.func, LANES)
         self.memory: dict[str, Array] = {}
         """The arrays by their names."""
         self.place = "task" if kernel.team else "thread"
@@ -98,19 +91,20 @@ class _Shader:
         members = ", ".join(f"{field}: i32" for field in (*fields, "threads"))
         head = f"struct Scalars {{ {members} }}\n@group(0) @binding(0) var<uniform> scalars: Scalars;\n"
         main = self._main()
-        before = teams.sections(main) if self.kernel.team else ()
+        before = teams.sections(main, self.gpu) if self.kernel.team else ()
         picks = [section for array in self.memory.values() for section in array.sections()]
         return Shader((*before, *picks, *self._sections(head, main, "".join(section.text for section in before))))
 
     def _main(self) -> str:
+        size = self.gpu.workgroup
         if self.kernel.team:
-            lines = ["fn work(task: i32) {", f"    if (task * {WORKGROUP} >= scalars.threads) {{ return; }}"]
+            lines = ["fn work(task: i32) {", f"    if (task * {size} >= scalars.threads) {{ return; }}"]
         else:
-            group = f"i32(group.x + group.y * {teams.MOST_GROUPS}u)"
+            group = f"i32(group.x + group.y * {self.gpu.groups}u)"
             lines = [
-                f"@compute @workgroup_size({WORKGROUP})",
+                f"@compute @workgroup_size({size})",
                 "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) number: u32) {",
-                f"    let thread = {group} * {WORKGROUP} + i32(number);",
+                f"    let thread = {group} * {size} + i32(number);",
                 "    if (thread >= scalars.threads) { return; }",
             ]
         return "\n".join([*lines, *self.lines, "}"]) + "\n"
@@ -143,7 +137,7 @@ class _Shader:
             dtype, name = dtypes.pop(), self.scopes.fresh(members[0].name)
             stored = any(member in self.written for member in members)
             access = "read_write" if stored or self.sharing.written[group] else "read"
-            vectors = dtype in VECTORS and all(self.accesses.in_vectors(member) for member in members)
+            vectors = dtype in self.gpu.vectors and all(self.accesses.in_vectors(member) for member in members)
             names = [self.scopes.fresh(f"{name}_{number}") for number in range(len(parts))] or [name]
             arrays = [Array(own, dtype, next(bindings), access, stored, vectors) for own in names]
             self.memory[name] = joined(name, arrays, parts) if parts else arrays[0]

@@ -9,13 +9,13 @@ invocations.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from deploykit.compiler.codegen.shaders.sections import SUBGROUPS, Section
-from deploykit.compiler.devices.gpu import WORKGROUP
 
-MOST_GROUPS = 65535
-"""Workgroups along one axis of a grid; more of them are folded into a second axis."""
+if TYPE_CHECKING:
+    from deploykit.compiler.devices.gpu import Gpu
 
 TYPES = {"": "f32", "_4": "vec4<f32>", "_i32": "i32", "_i32_4": "vec4<i32>"}
 """Types of what a team agrees on, by the end of the function's name."""
@@ -32,10 +32,10 @@ _OPERATORS = {
 
 _PRIVATE = "var<private> team_lane: i32;\nvar<private> team_size: i32;\n"
 
-_SUBGROUPS = f"""\
+_SUBGROUPS = """\
 enable subgroups;
 diagnostic(off, subgroup_uniformity);
-@compute @workgroup_size({WORKGROUP})
+@compute @workgroup_size({size})
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(local_invocation_index) number: u32,
@@ -43,8 +43,8 @@ fn main(
     @builtin(subgroup_size) size: u32,
 ) {{
     team_lane = i32(lane);
-    team_size = min(i32(size), {WORKGROUP});
-    work(i32(group.x + group.y * {MOST_GROUPS}u) * ({WORKGROUP} / team_size) + i32(number) / team_size);
+    team_size = min(i32(size), {size});
+    work(i32(group.x + group.y * {groups}u) * ({size} / team_size) + i32(number) / team_size);
 }}
 """
 
@@ -59,51 +59,55 @@ fn {name}(mine: {kind}) -> {kind} {{
 }}
 """
 
-_WORKGROUPS = f"""\
-@compute @workgroup_size({WORKGROUP})
+_WORKGROUPS = """\
+@compute @workgroup_size({size})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) number: u32) {{
     team_lane = i32(number);
-    team_size = {WORKGROUP};
-    work(i32(group.x + group.y * {MOST_GROUPS}u));
+    team_size = {size};
+    work(i32(group.x + group.y * {groups}u));
 }}
 """
 
-_WORKGROUP_FUNCTION = f"""\
-var<workgroup> {{name}}_cells: array<{{kind}}, {WORKGROUP}>;
-fn {{name}}(mine: {{kind}}) -> {{kind}} {{{{
+_WORKGROUP_FUNCTION = """\
+var<workgroup> {name}_cells: array<{kind}, {size}>;
+fn {name}(mine: {kind}) -> {kind} {{
     workgroupBarrier();
-    {{name}}_cells[team_lane] = mine;
+    {name}_cells[team_lane] = mine;
     workgroupBarrier();
-    if (team_lane < {PARTS}) {{{{
-        var a = {{name}}_cells[team_lane * {PARTS}];
-        for (var i = 1; i < {WORKGROUP // PARTS}; i += 1) {{{{
-            let b = {{name}}_cells[team_lane * {PARTS} + i];
-            a = {{value}};
-        }}}}
-        {{name}}_cells[team_lane * {PARTS}] = a;
-    }}}}
+    if (team_lane < {parts}) {{
+        var a = {name}_cells[team_lane * {parts}];
+        for (var i = 1; i < {share}; i += 1) {{
+            let b = {name}_cells[team_lane * {parts} + i];
+            a = {value};
+        }}
+        {name}_cells[team_lane * {parts}] = a;
+    }}
     workgroupBarrier();
-    var a = {{name}}_cells[0];
-    for (var i = {PARTS}; i < {WORKGROUP}; i += {PARTS}) {{{{
-        let b = {{name}}_cells[i];
-        a = {{value}};
-    }}}}
+    var a = {name}_cells[0];
+    for (var i = {parts}; i < {size}; i += {parts}) {{
+        let b = {name}_cells[i];
+        a = {value};
+    }}
     return a;
-}}}}
+}}
 """
 
 
-def sections(text: str) -> tuple[Section, ...]:
+def sections(text: str, gpu: Gpu) -> tuple[Section, ...]:
     """What comes before `text`, a shader for teams."""
+    limits = {"size": gpu.workgroup, "groups": gpu.groups, "parts": PARTS, "share": gpu.workgroup // PARTS}
     names = sorted(set(re.findall(r"\bteam_(add|mul|max|min)(_4|_i32_4|_i32|)\(", text)))
     return (
-        Section(_SUBGROUPS + _functions(names, _SUBGROUP_FUNCTION), SUBGROUPS),
-        Section(_WORKGROUPS + _functions(names, _WORKGROUP_FUNCTION), SUBGROUPS, present=False),
+        Section(_SUBGROUPS.format(**limits) + _functions(names, _SUBGROUP_FUNCTION, limits), SUBGROUPS),
+        Section(
+            _WORKGROUPS.format(**limits) + _functions(names, _WORKGROUP_FUNCTION, limits), SUBGROUPS, present=False
+        ),
         Section(_PRIVATE),
     )
 
 
-def _functions(names: Iterable[tuple[str, str]], pattern: str) -> str:
+def _functions(names: Iterable[tuple[str, str]], pattern: str, limits: Mapping[str, int]) -> str:
     return "".join(
-        pattern.format(name=f"team_{name}{end}", kind=TYPES[end], value=_OPERATORS[name][end]) for name, end in names
+        pattern.format(name=f"team_{name}{end}", kind=TYPES[end], value=_OPERATORS[name][end], **limits)
+        for name, end in names
     )

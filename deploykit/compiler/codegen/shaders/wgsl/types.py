@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deploykit.compiler.codegen.c.types import bits, is_float, is_unsigned
-from deploykit.compiler.devices.gpu import LANES, WEBGPU
+from deploykit.compiler.codegen.c.types import bits
 
 if TYPE_CHECKING:
     from tvm.ir import Expr
@@ -23,18 +22,23 @@ if TYPE_CHECKING:
 WIDE = "vec2<u32>"
 """A 64-bit integer."""
 
+LANES = 4
+"""Elements of the vectors that are written here, as every device of this language wants them (`Gpu.lanes`)."""
+
+_VALUES = {
+    "bool": "bool",
+    **dict.fromkeys(("float32", "float16"), "f32"),
+    **dict.fromkeys(("int8", "int16", "int32", "int64"), "i32"),
+    **dict.fromkeys(("uint8", "uint16", "uint32"), "u32"),
+}
+
 
 def value_type(dtype: str, *, wide: bool = False) -> str:
     """The type of a value. Raises `ValueError` for a dtype that has none."""
-    if dtype == "bool":
-        return "bool"
-    if dtype not in WEBGPU.dtypes:
+    if dtype not in _VALUES:
         raise ValueError(f"{dtype} has no type in WGSL")
-    if is_float(dtype):
-        return "f32"
-    if wide:
-        return WIDE
-    return "u32" if is_unsigned(dtype) else "i32"
+    kind = _VALUES[dtype]
+    return WIDE if wide and kind in ("i32", "u32") else kind
 
 
 def packed(dtype: str) -> int:
