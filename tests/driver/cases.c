@@ -166,6 +166,10 @@ EXPORT(name) const char* name(int32_t index) {
     return cases[index].name;
 }
 
+EXPORT(first_buffer) int32_t first_buffer(void) {
+    return FIRST;
+}
+
 EXPORT(buffer_bytes) int32_t buffer_bytes(void) {
     return BUFFER_BYTES;
 }
