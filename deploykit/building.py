@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploykit.artifact.folder import Artifact, check_output
-from deploykit.artifact.manifest import describe_source
 from deploykit.errors import UsageError
 from deploykit.parallel import interruptible
 
@@ -61,7 +60,7 @@ def build(
 ) -> Artifact | None:
     """Compile a model for a target, by its name, and write its artifact folder at `output`, whole or not at all.
 
-    `on_stage(name)` is called when each stage of `deploykit.compiler.pipeline.STAGES` begins; `dump_dir` receives what
+    `on_stage(name)` is called when each stage of `deploykit.compiler.observer.STAGES` begins; `dump_dir` receives what
     each produced as text; `stop_after` ends the build after a stage, and the result is then `None`. `on_explanation` is
     called for each variant with what passes and rules for kernels did, and why not.
 
@@ -78,16 +77,15 @@ def build(
     result differs by more than rounding does; nothing is left at `output` then.
     """
     from deploykit.checks.final_check import check_artifact, require_checkable
-    from deploykit.compiler.model import ImportedModel
-    from deploykit.compiler.pipeline import STAGES, Observer, compile_variants
-    from deploykit.compiler.program.assembly import require_capacities
+    from deploykit.compiler.observer import STAGES, Observer
     from deploykit.compiler.program.placement import CAPACITY
-    from deploykit.targets.base import PackageOptions, find_target, write_artifact
+    from deploykit.pipeline import build_artifact
+    from deploykit.targets.base import PackageOptions, find_target
 
     if stop_after is not None and stop_after not in STAGES:
         raise UsageError(f"there is no stage '{stop_after}'; there are {', '.join(STAGES)}")
     chosen = find_target(target) if isinstance(target, str) else target
-    variants = chosen.variants(cpu)
+    chosen.variants(cpu)  # an unknown CPU is refused at once
     if stop_after is None:
         check_output(Path(output))
         if check:
@@ -95,28 +93,30 @@ def build(
     observer = Observer(on_stage, Path(dump_dir) if dump_dir else None, stop_after, on_explanation=on_explanation)
     given = dict(dims or {})
     capacities = {name: given.pop(name) for name in list(given) if name.startswith(CAPACITY)}
-    with observer.stage("import"):
-        if isinstance(model, ImportedModel):
-            if seed_input is not None:
-                raise UsageError("the model is loaded already: give seed_input to deploykit.load")
-            if given:
-                raise UsageError("the model is loaded already: give dims to deploykit.load")
-            model.require_unchanged()
-            imported = model
-        else:
-            imported = load(model, given, seed_input=seed_input)
-    programs = compile_variants(imported, variants, observer, capacities, fuse=fuse, index_checks=index_checks)
-    if programs is None or stop_after == "program":
-        return None
-    source = describe_source(Path(model)) if isinstance(model, str | Path) else None
-    require_capacities(programs[0], capacities)
     compare = partial(check_artifact, model=model, at=check_at, inputs=check_inputs) if check else None
-    options = PackageOptions(
-        cpu=cpu,
-        fast_math=fast_math,
-        observer=observer,
-        source=source,
-        require_unchanged=imported.require_unchanged,
-        check=compare,
+    options = PackageOptions(cpu=cpu, fast_math=fast_math, check=compare)
+    return build_artifact(
+        partial(_imported, model, given, seed_input),
+        chosen,
+        Path(output),
+        options,
+        observer,
+        source=Path(model) if isinstance(model, str | Path) else None,
+        capacities=capacities,
+        fuse=fuse,
+        index_checks=index_checks,
     )
-    return write_artifact(programs, chosen, Path(output), options)
+
+
+def _imported(
+    model: str | Path | onnx.ModelProto | ImportedModel, dims: DimBounds, seed_input: str | None
+) -> ImportedModel:
+    from deploykit.compiler.model import ImportedModel
+
+    if not isinstance(model, ImportedModel):
+        return load(model, dims, seed_input=seed_input)
+    for name, given in (("dims", dims), ("seed_input", seed_input)):
+        if given:
+            raise UsageError(f"the model is loaded already: give {name} to deploykit.load")
+    model.require_unchanged()
+    return model

@@ -29,7 +29,7 @@ _WIDE = 110
 
 
 class Stage(StrEnum):
-    """The stages of `deploykit.compiler.pipeline.STAGES` at which a build can stop."""
+    """The stages of `deploykit.compiler.observer.STAGES` at which a build can stop."""
 
     IMPORT = "import"
     GRAPH = "graph"

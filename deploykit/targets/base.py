@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
-    from deploykit.artifact.folder import Artifact
     from deploykit.artifact.manifest import Manifest, SourceEntry
-    from deploykit.compiler.pipeline import Observer
     from deploykit.compiler.program.ir import Program
     from deploykit.compiler.variant import Variant
     from deploykit.engines import Engine, EngineOptions
@@ -46,7 +44,6 @@ class PackageOptions:
 
     cpu: str = "native"
     fast_math: bool = False
-    observer: Observer | None = None
     source: SourceEntry | None = None
     require_unchanged: Callable[[], None] = lambda: None
     check: Callable[[Path], tuple[str, ...]] | None = None
@@ -121,63 +118,3 @@ def find_target(name: str) -> Target:
 def _entries(path: tuple[str, ...]) -> dict[str, EntryPoint]:  # noqa: ARG001
     """What packages on `path`, which is that of this process, register."""
     return {entry.name: entry for entry in entry_points(group=GROUP)}
-
-
-def write_artifact(
-    programs: Sequence[Program], target: Target, output: Path, options: PackageOptions
-) -> Artifact | None:
-    """Emit and package the programs of a model at `output`, whole or not at all; None when the observer stops after
-    `emit`.
-
-    Raises `UsageError` when `output` cannot be written or holds something else, and what the target raises.
-    """
-    from deploykit.artifact.folder import Artifact, artifact_folder
-    from deploykit.artifact.manifest import MANIFEST, Manifest, describe_files
-    from deploykit.compiler.codegen.host.interface import describe
-    from deploykit.compiler.pipeline import Observer
-    from deploykit.compiler.program.plan import write_plan
-
-    observer = options.observer or Observer()
-    with observer.stage("emit"):
-        emitted = target.emit(programs, options)
-    for name, data in emitted.items():
-        if data.isascii():
-            observer.dump("emit", partial(data.decode, "ascii"), name)
-    if observer.stops_at("emit"):
-        return None
-    with artifact_folder(output) as folder:
-        with observer.stage("package"):
-            names = [*target.package(programs, emitted, folder, options), *write_plan(programs, folder)]
-            files = describe_files(folder, names)
-            options.require_unchanged()
-        manifest = Manifest(
-            generator=f"deploykit {options.version}",
-            target=target.name,
-            cpu=_cpu(options.cpu) if programs[0].cpu else None,
-            fast_math=options.fast_math,
-            levels=_levels(programs),
-            files=files,
-            source=options.source,
-            times=dict(observer.seconds),
-            **describe(programs[0]),
-        )
-        (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
-        if options.check is not None:
-            with observer.stage("check"):
-                notes = options.check(folder)
-            manifest = manifest.model_copy(update={"notes": (*manifest.notes, *notes)})
-            (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
-    return Artifact(output, manifest)
-
-
-def _levels(programs: Sequence[Program]) -> tuple[str, ...]:
-    """What kernels for several CPUs are compiled for."""
-    levels = tuple(program.cpu for program in programs if program.gpu is None)
-    return levels if len(levels) > 1 else ()
-
-
-def _cpu(name: str) -> str:
-    """What kernels for a CPU are compiled for; of this machine's CPU, its name."""
-    from deploykit.compiler.codegen.native.cpus import find_cpu
-
-    return find_cpu(name).mcpu if name == "native" else name

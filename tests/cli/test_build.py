@@ -18,7 +18,7 @@ from deploykit.artifact.folder import artifact_folder
 from deploykit.artifact.manifest import DimEntry, Manifest, MemoryEntry
 from deploykit.building import build
 from deploykit.cli.build import memory_lines
-from deploykit.compiler.pipeline import STAGES
+from deploykit.compiler.observer import STAGES
 from deploykit.errors import UsageError
 from tests.frontends.onnx.harness import parse
 

@@ -44,7 +44,7 @@ def test_the_help_of_build_names_the_legal_values(deploykit) -> None:
 
 def test_choices_are_those_of_the_compiler() -> None:
     from deploykit.checks.reference import REFERENCES
-    from deploykit.compiler.pipeline import STAGES
+    from deploykit.compiler.observer import STAGES
 
     assert [*Stage, "package"] == list(STAGES)
     assert list(Reference) == list(REFERENCES)

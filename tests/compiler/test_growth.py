@@ -11,8 +11,9 @@ from tvm import tirx
 import deploykit
 from deploykit.compiler.codegen.host.source import emit_host
 from deploykit.compiler.dims.facts import Facts
-from deploykit.compiler.pipeline import Observer, compile_program
+from deploykit.compiler.observer import Observer
 from deploykit.compiler.variant import PORTABLE_C
+from deploykit.pipeline import compile_program
 
 
 def calls(work: Callable[[], object]) -> int:

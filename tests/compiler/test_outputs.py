@@ -17,8 +17,9 @@ from bench.models import MODELS
 from deploykit.checks.sources import RandomSource
 from deploykit.checks.verify import verify
 from deploykit.compiler.codegen.native.cpus import find_cpu
-from deploykit.compiler.pipeline import Observer, compile_program
+from deploykit.compiler.observer import Observer
 from deploykit.compiler.variant import native
+from deploykit.pipeline import compile_program
 from tests.seeded import seeded
 
 SHARED = """<ir_version: 10, opset_import: ["" : 21]> shared (float[b, s, 24] x) => (float[b, s, 24] y) {

@@ -10,8 +10,9 @@ from deploykit import runtime
 from deploykit.building import load
 from deploykit.compiler.codegen.host.source import emit_host
 from deploykit.compiler.devices.gpu import WEBGPU
-from deploykit.compiler.pipeline import Observer, compile_program
+from deploykit.compiler.observer import Observer
 from deploykit.engines.native.sanitized import SANITIZERS
+from deploykit.pipeline import compile_program
 from deploykit.targets.webgpu.variants import SHADERS
 from tests.frontends.onnx.harness import parse
 

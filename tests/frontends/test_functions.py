@@ -14,14 +14,15 @@ import pytest
 
 import deploykit
 from deploykit.compiler.model import ImportedModel, Port
+from deploykit.compiler.observer import Observer
 from deploykit.compiler.operators.building.broadcast import elementwise
 from deploykit.compiler.operators.building.context import Context, Site
 from deploykit.compiler.operators.building.model import ModelBuilder, Values
 from deploykit.compiler.operators.indexing import gather
-from deploykit.compiler.pipeline import Observer, compile_program
 from deploykit.compiler.program.inplace import InPlace
 from deploykit.compiler.program.ir import Call, Copy, Program, StateStorage
 from deploykit.errors import ShapeError, UnsupportedModelError, UsageError
+from deploykit.pipeline import compile_program
 from deploykit.targets.base import find_target
 from tests.frontends.running_mean import INNER, WIDTH, running_mean, weights
 from tests.placing import placing

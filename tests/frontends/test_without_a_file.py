@@ -12,8 +12,9 @@ from onnx import numpy_helper
 
 import deploykit
 from deploykit.compiler.model import DimBounds, ImportedModel
-from deploykit.compiler.pipeline import Observer, compile_program
+from deploykit.compiler.observer import Observer
 from deploykit.frontends.onnx import load_onnx
+from deploykit.pipeline import compile_program
 from deploykit.targets.base import find_target
 from tests.frontends.block import UNBOUNDED, Weights, load_block
 from tests.frontends.onnx.harness import numbers, parse

@@ -12,8 +12,9 @@ import onnx
 import pytest
 
 from deploykit.compiler.program.ir import Program
+from deploykit.pipeline import write_artifact
 from deploykit.session import Session
-from deploykit.targets.base import PackageOptions, find_target, write_artifact
+from deploykit.targets.base import PackageOptions, find_target
 from tests.seeded import seeded
 
 MODEL = """<ir_version: 9, opset_import: ["": 20]>

@@ -16,7 +16,8 @@ import pytest
 from deploykit.artifact.folder import artifact_folder, check_output
 from deploykit.artifact.manifest import Manifest, describe_files, read_manifest, verify_files
 from deploykit.errors import ArtifactError, ToolchainError, UsageError
-from deploykit.targets.base import PackageOptions, find_target, target_names, targets, write_artifact
+from deploykit.pipeline import write_artifact
+from deploykit.targets.base import PackageOptions, find_target, target_names, targets
 from tests.runtime.programs import mlp
 
 as_root = os.geteuid() == 0

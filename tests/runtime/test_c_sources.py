@@ -16,7 +16,8 @@ from deploykit.compiler.codegen.weights.c_source import write_weights_c
 from deploykit.compiler.program.ir import Copy, Program
 from deploykit.dtypes import DTYPES
 from deploykit.engines.native.sanitized import SANITIZERS
-from deploykit.targets.base import PackageOptions, find_target, write_artifact
+from deploykit.pipeline import write_artifact
+from deploykit.targets.base import PackageOptions, find_target
 from tests.conftest import Golden
 from tests.runtime.programs import Draft, mlp
 

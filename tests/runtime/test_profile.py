@@ -10,7 +10,8 @@ import pytest
 import deploykit
 from deploykit.compiler.program.ir import BindDim, Copy, CopySlice, If, Launch, Loop, Reserve
 from deploykit.errors import UsageError
-from deploykit.targets.base import PackageOptions, find_target, write_artifact
+from deploykit.pipeline import write_artifact
+from deploykit.targets.base import PackageOptions, find_target
 from tests.runtime.programs import Draft, elementwise, mlp
 from tests.runtime.test_steps import variable
 

@@ -26,8 +26,9 @@ from deploykit.artifact.manifest import read_manifest, verify_files
 from deploykit.compiler.program.ir import Copy, Launch, Program
 from deploykit.dtypes import DTYPES
 from deploykit.errors import ArtifactError, ShapeError, UsageError
+from deploykit.pipeline import write_artifact
 from deploykit.session import Session
-from deploykit.targets.base import PackageOptions, find_target, write_artifact
+from deploykit.targets.base import PackageOptions, find_target
 from tests.runtime.programs import Draft, elementwise, mlp
 
 

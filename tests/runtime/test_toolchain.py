@@ -15,7 +15,8 @@ import deploykit.session
 from deploykit import toolchain
 from deploykit.artifact.folder import artifact_folder
 from deploykit.errors import ToolchainError, UsageError
-from deploykit.targets.base import PackageOptions, find_target, write_artifact
+from deploykit.pipeline import write_artifact
+from deploykit.targets.base import PackageOptions, find_target
 from tests.runtime.programs import mlp
 
 GCC = shutil.which("gcc")

@@ -15,8 +15,9 @@ from onnx.reference import ReferenceEvaluator
 import deploykit
 from bench.browser import find_chromium, in_chromium
 from deploykit.compiler.codegen.shaders.bindings import emit_shaders
-from deploykit.compiler.pipeline import Observer, compile_program
+from deploykit.compiler.observer import Observer
 from deploykit.compiler.variant import Variant
+from deploykit.pipeline import compile_program
 from deploykit.targets.webgpu import WebTarget
 from deploykit.targets.webgpu.variants import SHADERS, WASM
 from tests.seeded import seeded

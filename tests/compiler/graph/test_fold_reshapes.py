@@ -9,8 +9,8 @@ import pytest
 from tvm import tirx
 
 import deploykit
-from deploykit.compiler.pipeline import graph, kernels
 from deploykit.compiler.schedules import DEVICES
+from deploykit.pipeline import graph, kernels
 from tests.frontends.onnx.harness import Feeds, by_onnxruntime, check, numbers, parse
 
 JOINT = """(float[b, s, 72] x) => (float[b, s, 24] y) {

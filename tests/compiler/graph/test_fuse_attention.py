@@ -12,8 +12,8 @@ import pytest
 from tvm import tirx
 
 import deploykit
-from deploykit.compiler.pipeline import graph, kernels
 from deploykit.compiler.schedules import DEVICES, Device, explain
+from deploykit.pipeline import graph, kernels
 from tests.frontends.onnx.harness import numbers, parse
 
 HEADS = 3

@@ -9,8 +9,8 @@ import pytest
 from tvm import tirx
 
 import deploykit
-from deploykit.compiler.pipeline import graph, kernels
 from deploykit.compiler.schedules import DEVICES
+from deploykit.pipeline import graph, kernels
 from tests.frontends.onnx.harness import check, numbers, parse
 
 CONSTANTS = "two = Constant<value_float = 2.0>() one = Constant<value_float = 1.0>() e = Constant<value_float = 1e-5>()"

@@ -10,8 +10,8 @@ import pytest
 
 import deploykit
 from deploykit.compiler.graph.fold_reshapes import operator_of
-from deploykit.compiler.pipeline import graph
 from deploykit.compiler.schedules import DEVICES, Device
+from deploykit.pipeline import graph
 from tests.frontends.onnx.harness import by_onnxruntime, numbers, parse
 
 HEADS, HEAD = 3, 8

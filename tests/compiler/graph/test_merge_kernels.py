@@ -11,8 +11,8 @@ from tvm.ir import transform
 
 import deploykit
 from deploykit.compiler.graph.merge_kernels import merge_kernels
-from deploykit.compiler.pipeline import graph
 from deploykit.compiler.schedules import DEVICES
+from deploykit.pipeline import graph
 from tests.frontends.onnx.harness import by_onnxruntime, numbers, parse
 
 SIZE_OF_KEY = """

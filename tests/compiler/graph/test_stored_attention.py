@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 from tvm import tirx
 
 import deploykit
-from deploykit.compiler.pipeline import graph, kernels
 from deploykit.compiler.schedules import DEVICES
+from deploykit.pipeline import graph, kernels
 from tests.frontends.onnx.harness import numbers
 
 HEADS, SHARED, SIZE = 6, 3, 20

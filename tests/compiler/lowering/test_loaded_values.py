@@ -17,7 +17,7 @@ MEGABYTE = 1 << 20
 
 BUILD = """
 import json, resource, sys
-import deploykit, deploykit.compiler.pipeline, deploykit.frontends.onnx, deploykit.targets.host
+import deploykit, deploykit.pipeline, deploykit.frontends.onnx, deploykit.targets.host
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -6,8 +6,9 @@ import onnx
 import pytest
 
 from deploykit.building import load
-from deploykit.compiler.pipeline import Observer, compile_program
+from deploykit.compiler.observer import Observer
 from deploykit.compiler.program.variants import joined
+from deploykit.pipeline import compile_program
 from deploykit.targets.webgpu.variants import SHADERS, WASM
 
 NOTE = "with the device 'webgpu', 1 of 2 kernels run on the CPU: it has tensors of float64"

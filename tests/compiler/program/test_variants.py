@@ -10,8 +10,9 @@ import pytest
 from onnx import numpy_helper
 
 import deploykit
-from deploykit.compiler.pipeline import Observer, compile_variants
+from deploykit.compiler.observer import Observer
 from deploykit.compiler.program.ir import ConstantStorage, Program
+from deploykit.pipeline import compile_variants
 from deploykit.targets.base import find_target
 from deploykit.targets.webgpu.variants import SHADERS
 from tests.seeded import seeded

@@ -18,7 +18,7 @@ from deploykit.compiler.codegen.shaders.bindings import emit_shaders, shaders_of
 from deploykit.compiler.codegen.shaders.sections import F16, SUBGROUPS, Shader
 from deploykit.compiler.devices.gpu import WEBGPU
 from deploykit.compiler.lowering.kernel import Kernel
-from deploykit.compiler.pipeline import Observer, compile_program
+from deploykit.compiler.observer import Observer
 from deploykit.compiler.program.inplace import InPlace
 from deploykit.compiler.program.ir import (
     ConstantStorage,
@@ -30,6 +30,7 @@ from deploykit.compiler.program.ir import (
     Tensor,
     Transfer,
 )
+from deploykit.pipeline import compile_program
 from deploykit.targets.webgpu.variants import SHADERS
 from tests.compiler.schedules.harness import evaluate
 

@@ -1,25 +1,31 @@
-"""The stages from an `ImportedModel` to a `Program`, by name.
+"""From a model to an artifact folder, stage by stage. Read from top to bottom.
 
-    import    the model as imported
+    import    a file becomes an `ImportedModel`: functions in Relax with named inputs, outputs and dims
     graph     simplified and legalised: only kernels, views and control flow are left
     kernels   fused and scheduled
-    program   steps, memory plan, packed constants
+    program   steps, memory plan, packed constants: a `Program`
+    emit      sources and objects
+    package   the artifact folder
 
-`emit` and `package` follow in the targets. Each stage is a function from one value to the next; a stage's value can be
-written as text and is what `--dump-dir` shows.
+Graph, kernels and program are done for each variant of the target: a CPU level, a GPU. Each stage is a function from
+one value to the next; what it gives can be written as text, which is what `--dump-dir` shows.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tvm
 from tvm import ir, relax, tirx
 
+from deploykit.artifact.folder import Artifact, artifact_folder
+from deploykit.artifact.manifest import MANIFEST, Manifest, describe_files, describe_source
+from deploykit.compiler.codegen.host.interface import describe
+from deploykit.compiler.codegen.native.cpus import find_cpu
 from deploykit.compiler.codegen.shaders.lowering import shaders
 from deploykit.compiler.cost import Cost, effort, work
 from deploykit.compiler.decisions import Choice, Decision, Declined, Explanation, KernelDecision, Note, unheard
@@ -34,13 +40,15 @@ from deploykit.compiler.graph.order_bindings import bind_dims_first
 from deploykit.compiler.lowering.conditional_sizes import apart_from_choices
 from deploykit.compiler.lowering.lower import LoweredKernel, LoweredParts, lower
 from deploykit.compiler.model import DimBounds, ImportedModel
+from deploykit.compiler.observer import Observer
 from deploykit.compiler.operators.building.index_checks import without_checks
-from deploykit.compiler.program.assembly import assembled, callees_first
+from deploykit.compiler.program.assembly import assembled, callees_first, require_capacities
 from deploykit.compiler.program.inplace import InPlace
 from deploykit.compiler.program.ir import ALIGNMENT, Function, Program
 from deploykit.compiler.program.listing import listing
 from deploykit.compiler.program.overwriting import overwritable_inputs, overwritable_operands
 from deploykit.compiler.program.placement import place
+from deploykit.compiler.program.plan import write_plan
 from deploykit.compiler.program.trace import Pool, trace
 from deploykit.compiler.program.variants import joined
 from deploykit.compiler.schedules import Device, schedule_explained
@@ -48,50 +56,95 @@ from deploykit.compiler.schedules.gpu import Gpu
 from deploykit.compiler.variant import Variant
 from deploykit.parallel import each
 
+if TYPE_CHECKING:
+    from deploykit.targets.base import PackageOptions, Target
+
 NAMES_SHOWN = 4
 """Kernels that a note names of those with one reason."""
 
-STAGES = ("import", "graph", "kernels", "program", "emit", "package")
+
+def build_artifact(
+    import_model: Callable[[], ImportedModel],
+    target: Target,
+    output: Path,
+    options: PackageOptions,
+    observer: Observer,
+    *,
+    source: Path | None,
+    capacities: DimBounds,
+    fuse: bool,
+    index_checks: bool,
+) -> Artifact | None:
+    """All stages; `None` when the observer stops before the end. `source`: the model's file, where there is one;
+    `capacities` pins or bounds capacity dims by name; `fuse` and `index_checks`: see `graph`."""
+    with observer.stage("import"):
+        model = import_model()
+    variants = target.variants(options.cpu)
+    programs = compile_variants(model, variants, observer, capacities, fuse=fuse, index_checks=index_checks)
+    if programs is None or observer.stops_at("program"):
+        return None
+    require_capacities(programs[0], capacities)
+    described = None if source is None else describe_source(source)
+    options = replace(options, source=described, require_unchanged=model.require_unchanged)
+    return write_artifact(programs, target, output, options, observer)
 
 
-@dataclass
-class Observer:
-    """What a build reports and where it writes: stage times, dumps, where to stop.
-
-    `on_stage(name)` is called when a stage begins, `on_explanation` when the kernels of a variant are scheduled, or
-    where the build stops before. `variant`: the folder of dumps, within `dump_dir`."""
-
-    on_stage: Callable[[str], None] = lambda _: None
-    dump_dir: Path | None = None
-    stop_after: str | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
-    variant: str = ""
-    on_explanation: Callable[[Explanation], None] = lambda _: None
-
-    def stage(self, name: str) -> _Timer:
-        return _Timer(self, name)
-
-    def dump(self, name: str, text: Callable[[], str], suffix: str = "py") -> None:
-        """Write what a stage produced to `<number>_<name>.<suffix>`; `text` is asked for only then."""
-        if self.dump_dir is not None:
-            folder = self.dump_dir / self.variant
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{STAGES.index(name)}_{name}.{suffix}").write_text(text())
-
-    def stops_at(self, name: str) -> bool:
-        return self.stop_after == name
+def compile_variants(
+    model: ImportedModel,
+    variants: Sequence[Variant],
+    observer: Observer,
+    capacities: DimBounds,
+    *,
+    fuse: bool = True,
+    index_checks: bool = True,
+) -> tuple[Program, ...] | None:
+    """A program for each of `variants`, joined by what they share; `None` when the observer
+    stops before it exists. Each variant is dumped in a folder of its own; stages are announced for the first."""
+    observer.dump("import", model.module.script)
+    if observer.stops_at("import"):
+        return None
+    quiet = replace(observer, on_stage=lambda _: None)
+    found = []
+    for variant in variants:
+        own = replace(observer if variant is variants[0] else quiet, variant=variant.name)
+        found.append(compile_program(model, variant, own, capacities, fuse=fuse, index_checks=index_checks))
+    programs = [result for result in found if result is not None]
+    return joined(programs) if len(programs) == len(variants) else None
 
 
-class _Timer:
-    def __init__(self, observer: Observer, name: str) -> None:
-        self.observer, self.name = observer, name
-
-    def __enter__(self) -> None:
-        self.observer.on_stage(self.name)
-        self.start = time.perf_counter()
-
-    def __exit__(self, *error: object) -> None:
-        self.observer.seconds[self.name] = self.observer.seconds.get(self.name, 0) + time.perf_counter() - self.start
+def compile_program(
+    model: ImportedModel,
+    variant: Variant,
+    observer: Observer,
+    capacities: DimBounds,
+    *,
+    fuse: bool = True,
+    index_checks: bool = True,
+) -> Program | None:
+    """Run the stages from the graph to the program for one variant; `None` when the observer stops before that."""
+    noted: list[Decision] = []
+    with observer.stage("graph"):
+        device, calls = variant.layout or variant.device, variant.gpu is None
+        module = graph(model, device, fuse=fuse, calls=calls, index_checks=index_checks, note=noted.append)
+    early = len(noted)
+    observer.dump("graph", module.script)
+    observer.dump("graph", lambda: "\n".join(map(str, noted)), "decisions.txt")
+    if observer.stops_at("graph"):
+        observer.on_explanation(Explanation(variant.name, tuple(noted), ()))
+        return None
+    with observer.stage("kernels"):
+        found = kernels(module, variant.device, variant.gpu, variant.in_place, fuse=fuse, note=noted.append)
+    explanation = Explanation(variant.name, tuple(noted), tuple(found.decisions.values()))
+    observer.on_explanation(explanation)
+    observer.dump("kernels", found.module.script)
+    observer.dump("kernels", lambda: "\n".join(map(str, [*noted[early:], *explanation.kernels])), "decisions.txt")
+    if observer.stops_at("kernels"):
+        return None
+    with observer.stage("program"):
+        result = program(model, found, variant, capacities)
+        result = replace(result, notes=(*result.notes, *_kept_notes(explanation, variant)))
+    observer.dump("program", lambda: listing(result), "txt")
+    return result
 
 
 @dataclass(frozen=True)
@@ -202,64 +255,6 @@ def program(model: ImportedModel, scheduled: KernelModule, variant: Variant, cap
     return assembled(model, pool, functions, alignment, cpu=variant.cpu, gpu=variant.gpu)
 
 
-def compile_variants(
-    model: ImportedModel,
-    variants: Sequence[Variant],
-    observer: Observer,
-    capacities: DimBounds,
-    *,
-    fuse: bool = True,
-    index_checks: bool = True,
-) -> tuple[Program, ...] | None:
-    """A program for each of `variants`, joined by what they share; `None` when the observer
-    stops before it exists. Each variant is dumped in a folder of its own; stages are announced for the first."""
-    observer.dump("import", model.module.script)
-    if observer.stops_at("import"):
-        return None
-    quiet = replace(observer, on_stage=lambda _: None)
-    found = []
-    for variant in variants:
-        own = replace(observer if variant is variants[0] else quiet, variant=variant.name)
-        found.append(compile_program(model, variant, own, capacities, fuse=fuse, index_checks=index_checks))
-    programs = [result for result in found if result is not None]
-    return joined(programs) if len(programs) == len(variants) else None
-
-
-def compile_program(
-    model: ImportedModel,
-    variant: Variant,
-    observer: Observer,
-    capacities: DimBounds,
-    *,
-    fuse: bool = True,
-    index_checks: bool = True,
-) -> Program | None:
-    """Run the stages from the graph to the program for one variant; `None` when the observer stops before that."""
-    noted: list[Decision] = []
-    with observer.stage("graph"):
-        device, calls = variant.layout or variant.device, variant.gpu is None
-        module = graph(model, device, fuse=fuse, calls=calls, index_checks=index_checks, note=noted.append)
-    early = len(noted)
-    observer.dump("graph", module.script)
-    observer.dump("graph", lambda: "\n".join(map(str, noted)), "decisions.txt")
-    if observer.stops_at("graph"):
-        observer.on_explanation(Explanation(variant.name, tuple(noted), ()))
-        return None
-    with observer.stage("kernels"):
-        found = kernels(module, variant.device, variant.gpu, variant.in_place, fuse=fuse, note=noted.append)
-    explanation = Explanation(variant.name, tuple(noted), tuple(found.decisions.values()))
-    observer.on_explanation(explanation)
-    observer.dump("kernels", found.module.script)
-    observer.dump("kernels", lambda: "\n".join(map(str, [*noted[early:], *explanation.kernels])), "decisions.txt")
-    if observer.stops_at("kernels"):
-        return None
-    with observer.stage("program"):
-        result = program(model, found, variant, capacities)
-        result = replace(result, notes=(*result.notes, *_kept_notes(explanation, variant)))
-    observer.dump("program", lambda: listing(result), "txt")
-    return result
-
-
 def _kept_notes(explanation: Explanation, variant: Variant) -> list[str]:
     """What a user should know of kernels that do not run on the GPU."""
     kept = {kernel.name: kernel.kept.reason for kernel in explanation.kernels if kernel.kept is not None}
@@ -271,6 +266,71 @@ def _kept_notes(explanation: Explanation, variant: Variant) -> list[str]:
     reasons = "; ".join(f"{reason} ({', '.join(found[:NAMES_SHOWN])})" for reason, found in names.items())
     kernels = f"{len(kept)} of {len(explanation.kernels)} kernels"
     return [f"with the device '{variant.gpu.name}', {kernels} run on the CPU: {reasons}"]
+
+
+def write_artifact(
+    programs: Sequence[Program], target: Target, output: Path, options: PackageOptions, observer: Observer | None = None
+) -> Artifact | None:
+    """Emit and package the programs of a model at `output`, whole or not at all; `None` when the observer stops after
+    `emit`.
+
+    Raises `UsageError` when `output` cannot be written or holds something else, and what the target raises.
+    """
+    observer = observer or Observer()
+    with observer.stage("emit"):
+        emitted = target.emit(programs, options)
+    for name, data in emitted.items():
+        if data.isascii():
+            observer.dump("emit", partial(data.decode, "ascii"), name)
+    if observer.stops_at("emit"):
+        return None
+    with artifact_folder(output) as folder:
+        manifest = package(programs, emitted, target, folder, options, observer)
+    return Artifact(output, manifest)
+
+
+def package(
+    programs: Sequence[Program],
+    emitted: Mapping[str, bytes],
+    target: Target,
+    folder: Path,
+    options: PackageOptions,
+    observer: Observer,
+) -> Manifest:
+    """Write the files of an artifact into `folder`, with their manifest, and check them where that is asked for."""
+    with observer.stage("package"):
+        names = [*target.package(programs, emitted, folder, options), *write_plan(programs, folder)]
+        files = describe_files(folder, names)
+        options.require_unchanged()
+    manifest = Manifest(
+        generator=f"deploykit {options.version}",
+        target=target.name,
+        cpu=_cpu(options.cpu) if programs[0].cpu else None,
+        fast_math=options.fast_math,
+        levels=_levels(programs),
+        files=files,
+        source=options.source,
+        times=dict(observer.seconds),
+        **describe(programs[0]),
+    )
+    (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
+    if options.check is not None:
+        with observer.stage("check"):
+            notes = options.check(folder)
+        manifest = manifest.model_copy(update={"notes": (*manifest.notes, *notes)})
+        (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
+    return manifest
+
+
+def _levels(programs: Sequence[Program]) -> tuple[str, ...]:
+    """What kernels for several CPUs are compiled for."""
+    levels = tuple(program.cpu for program in programs if program.gpu is None)
+    return levels if len(levels) > 1 else ()
+
+
+def _cpu(name: str) -> str:
+    """What kernels for a CPU are compiled for; of this machine's CPU, its name."""
+    return find_cpu(name).mcpu if name == "native" else name
 
 
 def _entries(module: ir.IRModule) -> list[str]:

@@ -1,0 +1,54 @@
+"""The stages of a build by name, and who watches them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from deploykit.compiler.decisions import Explanation
+
+STAGES = ("import", "graph", "kernels", "program", "emit", "package")
+
+
+@dataclass
+class Observer:
+    """What a build reports and where it writes: stage times, dumps, where to stop.
+
+    `on_stage(name)` is called when a stage begins, `on_explanation` when the kernels of a variant are scheduled, or
+    where the build stops before. `variant`: the folder of dumps, within `dump_dir`."""
+
+    on_stage: Callable[[str], None] = lambda _: None
+    dump_dir: Path | None = None
+    stop_after: str | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+    variant: str = ""
+    on_explanation: Callable[[Explanation], None] = lambda _: None
+
+    def stage(self, name: str) -> _Timer:
+        return _Timer(self, name)
+
+    def dump(self, name: str, text: Callable[[], str], suffix: str = "py") -> None:
+        """Write what a stage produced to `<number>_<name>.<suffix>`; `text` is asked for only then."""
+        if self.dump_dir is not None:
+            folder = self.dump_dir / self.variant
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{STAGES.index(name)}_{name}.{suffix}").write_text(text())
+
+    def stops_at(self, name: str) -> bool:
+        return self.stop_after == name
+
+
+class _Timer:
+    def __init__(self, observer: Observer, name: str) -> None:
+        self.observer, self.name = observer, name
+
+    def __enter__(self) -> None:
+        self.observer.on_stage(self.name)
+        self.start = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        self.observer.seconds[self.name] = self.observer.seconds.get(self.name, 0) + time.perf_counter() - self.start
