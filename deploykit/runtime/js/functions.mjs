@@ -35,40 +35,25 @@ export async function load(locate, options) {
   /** @type {Manifest & { functions?: Entry[], states?: { dims: Manifest['dims'] } }} */
   const manifest = await fetchJson(locate(MANIFEST), signal);
   const entries = manifest.functions ?? [{ ...manifest, name: ONLY, states: true }];
-  const start = (/** @type {Entry} */ { name }) => (manifest.functions ? `${name}.` : '');
-  /** @type {import('./module.mjs').Exports} */
-  let all;
-  const first = {
-    ...manifest,
-    ...entries[0],
-    entry: (/** @type {import('./module.mjs').Exports} */ exports) => named((all = exports), start(entries[0])),
-  };
+  const first = { ...manifest, ...entries[0] };
   const module = await opener(locate, first, signal ?? new AbortController().signal, given)(device);
-  const parts = entries.map((entry, index) => {
-    return { entry, module: index ? beside(module, named(all, start(entry)), entry) : module };
-  });
+  const parts = entries.map((entry, index) => ({ entry, module: index ? beside(module, entry) : module }));
   return new FunctionsModel(manifest, device, parts);
 }
 
 /**
- * The exports of a function, and those of the module, by their own names.
- * @param {import('./module.mjs').Exports} exports
- * @param {string} start
- * @returns {import('./module.mjs').Exports}
- */
-function named(exports, start) {
-  const own = (/** @type {[string, unknown]} */ [name, value]) => [name.startsWith(start) ? name.slice(start.length) : name, value];
-  return Object.fromEntries(Object.entries(exports).map(own));
-}
-
-/**
- * Another function of an open module.
+ * Another function of an open module, whose exports start with its name; those of the first one do not.
  * @param {ModelModule} module
- * @param {import('./module.mjs').Exports} exports
  * @param {Entry} entry
  * @returns {ModelModule}
  */
-function beside(module, exports, { inputs, outputs, dims }) {
+function beside(module, { name, inputs, outputs, dims }) {
+  const exports = { ...module.exports };
+  for (const [key, value] of Object.entries(module.exports)) {
+    if (key.startsWith(`${name}.`)) {
+      Object.assign(exports, { [key.slice(name.length + 1)]: value });
+    }
+  }
   const own = { exports, inputs, outputs, dimCount: dims.length, room: outputs.map(() => 0) };
   const other = Object.assign(Object.create(Object.getPrototypeOf(module)), module, own);
   // What a GPU does before that is done.

@@ -30,7 +30,6 @@ export * from './errors.mjs';
  * @property {Dim[]} dims
  * @property {{ formula: string, weights: number, at_bounds: number | null }} peak_memory
  * @property {FileEntry[]} files
- * @property {(exports: any) => import('./module.mjs').Exports} [entry] the exports of one function of several
  */
 
 /**

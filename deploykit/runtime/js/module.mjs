@@ -124,7 +124,7 @@ export class ModelModule {
       const step = (/** @type {number} */ number) => opened.onStep(number);
       const imports = { env: { memory }, math: MATH, profile: { step }, ...more };
       const { instance, module } = await WebAssembly.instantiate(fitting, imports);
-      const opened = make(manifest.entry?.(instance.exports) ?? instance.exports, memory);
+      const opened = make(instance.exports, memory);
       if (threads > 1) {
         const { Pool } = await partOf(import('./pool.mjs'));
         opened.pool = await Pool.start(opened.tasks(module, threads - 1), script);

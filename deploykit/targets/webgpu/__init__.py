@@ -172,7 +172,7 @@ def _link(
         {
             "DK_PREFIX": function["prefix"],
             "DK_HEADER": f'"{function["prefix"] if several else "model"}.h"',
-            "DK_EXPORTS": f'"{function["function"]}."' if several else '""',
+            "DK_EXPORTS": f'"{function["function"]}."' if function is not functions[0] else '""',
             "DK_INPUTS": len(function["inputs"]),
             "DK_OUTPUTS": len(function["outputs"]),
         }
