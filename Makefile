@@ -55,6 +55,7 @@ lint: setup ## Check style and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file mypy-tvm.ini
 	git ls-files '*.c' '*.h' | grep -v /golden/ | xargs -r $(BIN)/clang-format --dry-run --Werror
 
 format: setup ## Rewrite sources in the project's style

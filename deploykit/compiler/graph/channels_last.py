@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import tvm_ffi
@@ -31,7 +30,7 @@ from deploykit.compiler.operators.anchors.channels_last import (
     last_order,
 )
 from deploykit.compiler.operators.building.kernel_calls import call_te
-from deploykit.compiler.tir.rewriting import collect, sequence
+from deploykit.compiler.tir.rewriting import Buffer, Expr, Node, collect, sequence
 
 FIRST = "deploykit.channels_first"
 """Attribute of a kernel that does nothing but put channels first: the number of spatial dims."""
@@ -116,13 +115,13 @@ def _known_last(builder: relax.BlockBuilder, value: relax.Expr) -> tuple[relax.E
     return bound.args[1].fields[0], int(attrs[FIRST])
 
 
-def _is_view(dims: Sequence[Any], spatial: int) -> bool:
+def _is_view(dims: Sequence[Expr], spatial: int) -> bool:
     """Whether `[N, *channels, *spatial]` has the same elements in the same order with the channels last."""
     channels, rest = dims[1 : len(dims) - spatial], dims[len(dims) - spatial :]
     return any(all(isinstance(n, tirx.IntImm) and int(n) == 1 for n in part) for part in (channels, rest))
 
 
-def _has_both(value: Any, spatial: int) -> bool:
+def _has_both(value: relax.Expr, spatial: int) -> bool:
     """Whether a tensor has a batch, channels and spatial dims."""
     return isinstance(getattr(value, "ty", None), relax.TensorType) and len(value.ty.shape.values) >= spatial + 2
 
@@ -163,12 +162,12 @@ def moved(func: tirx.PrimFunc, spatial: int) -> tirx.PrimFunc | Declined:
     )
 
 
-def _last_buffer(buffer: Any, spatial: int) -> Any:
+def _last_buffer(buffer: Buffer, spatial: int) -> Buffer:
     """A buffer like `buffer`; without a layout of its own, as tensor expressions have them."""
     return tirx.decl_buffer(last_order(list(buffer.shape), spatial), buffer.dtype, buffer.name, layout=None)
 
 
-def _movable(block: s_tir.SBlock, buffers: Sequence[Any], spatial: int) -> bool:
+def _movable(block: s_tir.SBlock, buffers: Sequence[Buffer], spatial: int) -> bool:
     """Whether a block stores one element at its axes and reads channels at channels."""
     store = block.body
     if not isinstance(store, tirx.BufferStore) or len(block.alloc_buffers) or len(block.match_buffers):
@@ -188,7 +187,7 @@ def _movable(block: s_tir.SBlock, buffers: Sequence[Any], spatial: int) -> bool:
     return True
 
 
-def _parts(indices: Sequence[Any], spatial: int) -> tuple[set[Any], set[Any]]:
+def _parts(indices: Sequence[Expr], spatial: int) -> tuple[set[ir.Var], set[ir.Var]]:
     """The variables of channel dims, and those of the others."""
     rank = len(indices)
     variables = [set(collect(index, ir.Var)) for index in indices]
@@ -199,13 +198,13 @@ def _parts(indices: Sequence[Any], spatial: int) -> tuple[set[Any], set[Any]]:
 class _Mover:
     """Rewrites the loop nests of a kernel for the buffers `new`."""
 
-    def __init__(self, new: dict[Any, Any], spatial: int) -> None:
+    def __init__(self, new: dict[Buffer, Buffer], spatial: int) -> None:
         self.new = new
         self.spatial = spatial
 
-    def nest(self, statement: Any) -> Any:
+    def nest(self, statement: tirx.Stmt) -> tirx.Stmt:
         """One nest of loops around a block."""
-        loops: list[Any] = []
+        loops: list[tirx.For] = []
         while isinstance(statement, tirx.For):
             loops.append(statement)
             statement = statement.body
@@ -242,21 +241,22 @@ class _Mover:
             block.annotations,
         )
 
-    def region(self, region: Any) -> Any:
+    def region(self, region: tirx.BufferRegion) -> tirx.BufferRegion:
         if region.source not in self.new:
             return region
         return tirx.BufferRegion(self.new[region.source], last_order(list(region.region), self.spatial))
 
-    def accesses(self, node: Any) -> Any:
-        def load(found: Any) -> Any:
+    def accesses(self, node: Node) -> Node:
+        def load(found: ir.TensorLoad) -> Expr:
             if found.source not in self.new:
                 return found
             return tirx.BufferLoad(self.new[found.source], last_order(list(found.indices), self.spatial))
 
-        def store(found: Any) -> Any:
+        def store(found: tirx.BufferStore) -> tirx.Stmt:
             if found.buffer not in self.new:
                 return found
             indices = last_order(list(found.indices), self.spatial)
             return tirx.BufferStore(self.new[found.buffer], found.value, indices)
 
-        return tvm_ffi.structural_map(node, [(ir.TensorLoad, load), (tirx.BufferStore, store)])
+        result: Node = tvm_ffi.structural_map(node, [(ir.TensorLoad, load), (tirx.BufferStore, store)])
+        return result

@@ -11,12 +11,10 @@ Only blocks that store at the index of their axes are touched, and only loads of
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
-from deploykit.compiler.tir.rewriting import is_zero
+from deploykit.compiler.tir.rewriting import Expr, collect, is_zero
 
 
 def name_unit_axes(mod: ir.IRModule) -> ir.IRModule:
@@ -28,19 +26,14 @@ def name_unit_axes(mod: ir.IRModule) -> ir.IRModule:
     return ir.IRModule(rewritten, attrs=mod.attrs, global_infos=mod.global_infos)
 
 
-def _named(body: Any) -> Any:
-    if not any(_unit_zeros(load) for load in _loads(body)):
+def _named(body: tirx.Stmt) -> tirx.Stmt:
+    if not any(_unit_zeros(load) for load in collect(body, ir.TensorLoad)):
         return body
-    return tvm_ffi.structural_map(body, (s_tir.SBlock, _block))
+    result: tirx.Stmt = tvm_ffi.structural_map(body, (s_tir.SBlock, _block))
+    return result
 
 
-def _loads(body: Any) -> list[Any]:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(body, (ir.TensorLoad, found.append))
-    return found
-
-
-def _unit_zeros(load: Any) -> list[int]:
+def _unit_zeros(load: ir.TensorLoad) -> list[int]:
     pairs = enumerate(zip(load.indices, load.source.shape, strict=True))
     return [dim for dim, (index, extent) in pairs if is_zero(index) and _is_one(extent)]
 
@@ -52,7 +45,7 @@ def _block(block: s_tir.SBlock) -> s_tir.SBlock:
         return block
     place = list(store.indices)
 
-    def read(load: Any) -> Any:
+    def read(load: ir.TensorLoad) -> Expr:
         if len(load.indices) != len(place) or load.source.same_as(store.buffer):
             return load
         units = [dim for dim in _unit_zeros(load) if _is_one(axes[place[dim]])]
@@ -76,5 +69,5 @@ def _block(block: s_tir.SBlock) -> s_tir.SBlock:
     )
 
 
-def _is_one(extent: Any) -> bool:
+def _is_one(extent: Expr) -> bool:
     return isinstance(extent, tirx.IntImm) and int(extent) == 1

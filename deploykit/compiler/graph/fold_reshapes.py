@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from tvm import ir, relax, s_tir, sym, te, tirx
 
@@ -96,7 +95,7 @@ def move_of(mod: ir.IRModule, value: relax.Expr | None) -> Move | Declined:
     return Move(sources[0], shape, tuple(axis.var for axis in stage.axes), tuple(indices))
 
 
-def _is_indirect(load: Any) -> bool:
+def _is_indirect(load: ir.TensorLoad) -> bool:
     return any(collect(index, ir.TensorLoad) for index in load.indices)
 
 
@@ -157,7 +156,7 @@ def _takes_moves(value: relax.Expr) -> bool:
     )
 
 
-def _dims(func: tirx.PrimFunc, fields: Sequence[Any]) -> dict[ir.Var, Expr]:
+def _dims(func: tirx.PrimFunc, fields: Sequence[relax.Expr]) -> dict[ir.Var, Expr]:
     """What the integer variables of a kernel are where it is called."""
     values: dict[ir.Var, Expr] = {}
     for param, field in zip(func.params, fields, strict=False):
@@ -169,7 +168,7 @@ def _dims(func: tirx.PrimFunc, fields: Sequence[Any]) -> dict[ir.Var, Expr]:
     return values
 
 
-_Dim = tuple[Expr, Any]
+_Dim = tuple[Expr, ir.Var | None]
 """An extent and the index along it; the index is `None` where elements repeat."""
 
 

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import tvm_ffi
 from tvm import ir, relax, s_tir, tirx
 
 from deploykit.compiler.decisions import Decision, Note, unheard
 from deploykit.compiler.graph.bindings import operator_of, rewritten
-from deploykit.compiler.tir.rewriting import Expr, collect, sequence
+from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
 
 PRIMITIVE = "Primitive"
 
@@ -65,7 +64,7 @@ def _called_in(func: relax.Function) -> list[str]:
     return [value.args[0].name_hint for value in values if operator_of(value) == "relax.call_tir"]
 
 
-def _is_primitive(func: Any) -> bool:
+def _is_primitive(func: object) -> bool:
     return isinstance(func, relax.Function) and func.attrs is not None and PRIMITIVE in func.attrs
 
 
@@ -102,12 +101,12 @@ class _Merge:
 
     def __init__(self, mod: ir.IRModule, func: relax.Function) -> None:
         self.mod, self.func = mod, func
-        self.buffers: dict[relax.Expr, tuple[Any, ...]] = {}
-        self.bodies: list[Any] = []
-        self.allocated: list[Any] = []
+        self.buffers: dict[relax.Expr, tuple[Buffer, ...]] = {}
+        self.bodies: list[tirx.Stmt] = []
+        self.allocated: list[Buffer] = []
 
     def result(self) -> Merged:
-        params: list[Any] = []
+        params: list[Buffer] = []
         for param in self.func.params:
             if isinstance(param.ty, relax.TensorType | relax.TupleType):
                 self.buffers[param] = tuple(_buffer(param.name, type_) for type_ in _types(param.ty))
@@ -133,13 +132,13 @@ class _Merge:
         else:
             self.buffers[binding.var] = self.of(value)
 
-    def of(self, value: relax.Expr) -> tuple[Any, ...]:
+    def of(self, value: relax.Expr) -> tuple[Buffer, ...]:
         """The buffers that `value` stands for."""
         if isinstance(value, relax.Tuple):
             return tuple(buffer for part in value.fields for buffer in self.of(part))
         return self.buffers[value]
 
-    def kernel(self, call: relax.Call) -> tuple[Any, ...]:
+    def kernel(self, call: relax.Call) -> tuple[Buffer, ...]:
         """Adds the statements of the kernel that `call` calls; gives the buffers that it writes."""
         kernel = s_tir.renew_defs(self.mod[call.args[0]])
         arguments, formals = list(call.args[1].fields), list(kernel.params)
@@ -155,7 +154,7 @@ class _Merge:
         self.bodies += list(body.block.body.seq) if isinstance(body.block.body, tirx.SeqStmt) else [body.block.body]
         return tuple(outputs)
 
-    def scalars(self, buffers: Sequence[Any]) -> tuple[ir.Var, ...]:
+    def scalars(self, buffers: Sequence[Buffer]) -> tuple[ir.Var, ...]:
         """The dims of the function that are used, but no extent of `buffers`."""
         given = {extent for buffer in buffers for extent in buffer.shape if isinstance(extent, ir.Var)}
         used = {var for body in self.bodies for var in collect(body, ir.Var)}
@@ -187,7 +186,7 @@ def _parts(value: relax.Expr) -> list[relax.Expr]:
     return [relax.TupleGetItem(value, position) for position in range(len(value.ty.fields))]
 
 
-def _buffer(name: str, type_: relax.TensorType) -> Any:
+def _buffer(name: str, type_: relax.TensorType) -> Buffer:
     return tirx.decl_buffer(list(type_.shape.values), str(type_.dtype), name, layout=None)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from tvm import tirx
 
@@ -33,7 +32,7 @@ from deploykit.compiler.schedules.reduction.accumulators import reduction
 from deploykit.compiler.schedules.reduction.row_kernels import Rows, rows_of, write_through
 from deploykit.compiler.tir.rewriting import collect, sequence
 
-Rule = Callable[[Stage, Views, Device], "list[Any] | Declined"]
+Rule = Callable[[Stage, Views, Device], "list[tirx.Stmt] | Declined"]
 
 RULES: Mapping[str, Rule] = {
     "matmul": matmul,
@@ -86,9 +85,9 @@ def schedule_explained(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFu
         choice = Choice("all of it", IMPERATIVE, reasons, one_by_one=_one_by_one([body], device))
         return func.with_body(body), (choice,)
     views = Views()
-    statements: list[Any] = []
+    statements: list[tirx.Stmt] = []
     choices: list[Choice] = []
-    gone: list[Any] = []
+    gone: list[tirx.Stmt] = []
     position = 0
     while position < len(nest.stages):
         stage = nest.stages[position]
@@ -142,10 +141,10 @@ def _longest_rows(nest: Nest, position: int) -> tuple[Rows | None, int]:
     return None, 1
 
 
-def _row_loop(rows: Rows, views: Views, device: Device) -> tuple[Any, list[Choice]]:
+def _row_loop(rows: Rows, views: Views, device: Device) -> tuple[tirx.Stmt, list[Choice]]:
     """All stages of a row, one row after the other."""
     alone = replace(device, parallel=False)
-    body: list[Any] = []
+    body: list[tirx.Stmt] = []
     choices: list[Choice] = []
     for stage in rows.stages:
         statements, choice = _apply(stage, views, alone)
@@ -155,9 +154,9 @@ def _row_loop(rows: Rows, views: Views, device: Device) -> tuple[Any, list[Choic
     return nested(rows.axes, sequence([*declared, *body]), device.parallel), choices
 
 
-def _write(nest: Nest, statements: Sequence[Any], views: Views) -> tirx.PrimFunc:
+def _write(nest: Nest, statements: Sequence[tirx.Stmt], views: Views) -> tirx.PrimFunc:
     """The PrimFunc of `nest` with a new body that declares temporaries and flat views first."""
-    declared: list[Any] = []
+    declared: list[tirx.Stmt] = []
     for buffer in nest.func.params:
         if tirx.is_buffer_var(buffer):
             declared.extend(views.declarations(buffer))
@@ -166,13 +165,13 @@ def _write(nest: Nest, statements: Sequence[Any], views: Views) -> tirx.PrimFunc
     return nest.func.with_body(sequence([*declared, *statements]))
 
 
-def _one_by_one(statements: Sequence[Any], device: Device) -> bool:
+def _one_by_one(statements: Sequence[tirx.Stmt], device: Device) -> bool:
     """Whether statements have no vectors on a device that has some."""
     loops = (loop for statement in statements for loop in collect(statement, tirx.For))
     return device.vector_bits > 0 and all(loop.kind != tirx.ForKind.VECTORIZED for loop in loops)
 
 
-def _apply(stage: Stage, views: Views, device: Device) -> tuple[list[Any], Choice]:
+def _apply(stage: Stage, views: Views, device: Device) -> tuple[list[tirx.Stmt], Choice]:
     declined: dict[str, str] = {}
     for name, rule in RULES.items():
         result = rule(stage, views, device)

@@ -6,18 +6,16 @@ an epilogue, in a local; so this is also the reference for what a stage means.
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm_ffi
 from tvm import ir, tirx
 
 from deploykit.compiler.schedules.kernel.loops import local, nested, without_units
 from deploykit.compiler.schedules.kernel.stages import Stage
-from deploykit.compiler.tir.rewriting import Buffer, sequence, substitute
+from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence, substitute
 from deploykit.compiler.tir.values import const, dtype_of
 
 
-def plain(stage: Stage) -> list[Any]:
+def plain(stage: Stage) -> list[tirx.Stmt]:
     """Statements that compute `stage`."""
     outer, units = without_units(stage.axes)
     inner, reduced_units = without_units(stage.reduce)
@@ -34,13 +32,14 @@ def plain(stage: Stage) -> list[Any]:
     return [nested(outer, sequence(steps))]
 
 
-def _moved(statement: Any, source: Buffer, target: Buffer) -> Any:
+def _moved(statement: tirx.Stmt, source: Buffer, target: Buffer) -> tirx.Stmt:
     """`statement` with every access to `source` going to the only element of `target`."""
 
-    def load(node: Any) -> Any:
+    def load(node: ir.TensorLoad) -> Expr:
         return tirx.BufferLoad(target, [const(0)]) if node.source.same_as(source) else node
 
-    def store(node: Any) -> Any:
+    def store(node: tirx.BufferStore) -> tirx.Stmt:
         return tirx.BufferStore(target, node.value, [const(0)]) if node.buffer.same_as(source) else node
 
-    return tvm_ffi.structural_map(statement, [(ir.TensorLoad, load), (tirx.BufferStore, store)])
+    result: tirx.Stmt = tvm_ffi.structural_map(statement, [(ir.TensorLoad, load), (tirx.BufferStore, store)])
+    return result

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from tvm.ir import Expr
 
+    from deploykit.compiler.tir.rewriting import Buffer
+
 _ORDERS = (prim.LT, prim.LE, prim.GT, prim.GE)
 
 
@@ -78,7 +80,8 @@ def _same(a: Expr, b: Expr) -> bool:
 
 def _anywhere(value: Expr) -> Expr:
     def load(found: TensorLoad) -> Expr:
-        return tirx.BufferLoad(found.source, [tirx.const(0, "int64") for _ in found.indices])
+        source: Buffer = found.source
+        return tirx.BufferLoad(source, [tirx.const(0, "int64") for _ in found.indices])
 
     return tvm_ffi.structural_map(value, (TensorLoad, load))
 

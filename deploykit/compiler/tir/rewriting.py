@@ -3,42 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, overload
 
 import tvm_ffi
 from tvm import ir, tirx
 
 Expr: TypeAlias = Any
-
+"""An expression. TVM declares no arithmetic on its own type of these."""
 
 Buffer: TypeAlias = Any
+"""A variable that is a buffer. TVM gives it shape, dtype and the like as it runs."""
+
+Node = TypeVar("Node")
 
 
-def collect(node: Any, kinds: type | tuple[type, ...]) -> list[Any]:
+@overload
+def collect(node: object, kinds: type[Node]) -> list[Node]: ...
+
+
+@overload
+def collect(node: object, kinds: tuple[type, ...]) -> list[Any]: ...
+
+
+def collect(node: object, kinds: type | tuple[type, ...]) -> list[Any]:
     """Every occurrence of nodes of `kinds` in `node`, in post order."""
     found: list[Any] = []
     tvm_ffi.structural_walk(node, (kinds, found.append))
     return found
 
 
-def call_name(call: Any) -> str:
+def call_name(call: Expr) -> str:
     """The operator of a call, without its dialect: `exp`, `if_then_else`; empty for a call of a function."""
     return str(getattr(call.op, "name", "")).rpartition(".")[2]
 
 
-def substitute(node: Any, values: Mapping[ir.Var, Expr]) -> Any:
+def substitute(node: Node, values: Mapping[ir.Var, Expr]) -> Node:
     """`node` with variables replaced."""
     if not values:
         return node
-    return tvm_ffi.structural_map(node, (ir.Var, lambda var: values.get(var, var)))
+    replaced: Node = tvm_ffi.structural_map(node, (ir.Var, lambda var: values.get(var, var)))
+    return replaced
 
 
-def replace_loads(node: Any, rewrite: Callable[[Any], Any]) -> Any:
+def replace_loads(node: Node, rewrite: Callable[[ir.TensorLoad], Expr]) -> Node:
     """`node` with every buffer load `l` replaced by `rewrite(l)`."""
-    return tvm_ffi.structural_map(node, (ir.TensorLoad, rewrite))
+    replaced: Node = tvm_ffi.structural_map(node, (ir.TensorLoad, rewrite))
+    return replaced
 
 
-def sequence(statements: Sequence[Any]) -> Any:
+def sequence(statements: Sequence[tirx.Stmt]) -> tirx.Stmt:
     """One statement that runs `statements` in order."""
     if len(statements) == 1:
         return statements[0]

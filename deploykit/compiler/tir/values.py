@@ -12,6 +12,16 @@ def const(value: int) -> Expr:
     return tirx.IntImm("int64", value)
 
 
+def consecutive(first: Expr, lanes: Expr) -> Expr:
+    """The vector of `lanes` integers from `first` on."""
+    return tirx.Ramp(first, const(1), lanes)
+
+
+def repeated(value: Expr, lanes: Expr) -> Expr:
+    """The vector with `value` in each of its `lanes`."""
+    return tirx.Broadcast(value, lanes)
+
+
 def as_index(value: Expr | int) -> Expr:
     """`value` as an int64 expression."""
     if isinstance(value, int):

@@ -19,7 +19,6 @@ Declines other types of scores, heads larger than `WIDEST_HEAD`, and stages that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from tvm import tirx
 
@@ -42,7 +41,7 @@ LOCAL_BYTES = 16384
 """Of each local buffer at most: a kernel keeps that on its stack."""
 
 
-def attention(stages: Sequence[Stage | Opaque], views: Views, device: Device) -> list[Any] | Declined:
+def attention(stages: Sequence[Stage | Opaque], views: Views, device: Device) -> list[tirx.Stmt] | Declined:
     """Statements that compute all of `stages`, or why they are not attention."""
     problem = problem_of(stages, views)
     return problem if isinstance(problem, Declined) else [_tasks(problem, device)]
@@ -62,7 +61,7 @@ def problem_of(stages: Sequence[Stage | Opaque], views: Views) -> Problem | Decl
     return Problem(scores, total, weighted, views)
 
 
-def _tasks(problem: Problem, device: Device) -> Any:
+def _tasks(problem: Problem, device: Device) -> tirx.Stmt:
     """All units of work: blocks of rows of every head."""
     lanes = device.lanes(32) if device.vector_bits else 4
     widest = max(problem.depth, problem.width)
@@ -72,14 +71,14 @@ def _tasks(problem: Problem, device: Device) -> Any:
     height = tall * lanes
     extents = [*(as_index(axis.extent) for axis in problem.lead), tirx.floordiv(rows + (height - 1), const(height))]
 
-    def task(index: Expr) -> Any:
+    def task(index: Expr) -> tirx.Stmt:
         code = Code()
         counts = [code.let("count", extent) for extent in extents]
         *lead, block = (code.let("place", place) for place in unravel(index, counts))
         first = code.let("row", block * height)
         count = code.let("rows", tirx.min(const(height), rows - first))
         sizes = sorted({lanes, height})
-        options: list[tuple[int, Callable[[], Any]]] = [
+        options: list[tuple[int, Callable[[], tirx.Stmt]]] = [
             (few, lambda: Rows(problem, device, few).run(lead, first, count))
         ]
         for size in sizes:
@@ -94,7 +93,9 @@ def _tasks(problem: Problem, device: Device) -> Any:
     return loop("task", total, task, tirx.ForKind.PARALLEL if device.parallel else tirx.ForKind.SERIAL)
 
 
-def _by_size(count: Expr, rows: int | None, height: int, options: Sequence[tuple[int, Callable[[], Any]]]) -> Any:
+def _by_size(
+    count: Expr, rows: int | None, height: int, options: Sequence[tuple[int, Callable[[], tirx.Stmt]]]
+) -> tirx.Stmt:
     """The first of `options` whose size is enough for `count` rows; those that `rows` rows in all never need are left
     out."""
     possible = None if rows is None else {min(height, rows), rows % height} - {0}

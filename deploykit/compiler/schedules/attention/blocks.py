@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
 from tvm import tirx
 
@@ -78,7 +77,7 @@ class Blocks:
         fitting = min(KEY_BLOCK, LOCAL_ELEMENTS // widest)
         return max(1, fitting // self.tile.rows) * self.tile.rows
 
-    def run(self, lead: Sequence[Expr], first: Expr, count: Expr) -> Any:
+    def run(self, lead: Sequence[Expr], first: Expr, count: Expr) -> tirx.Stmt:
         """All of the block."""
         return _Emitter(self, Place(lead, first, count)).statement()
 
@@ -100,7 +99,7 @@ class _Emitter:
             if not (self.problem.plain(operand) and self.problem.strides(operand)[0])
         }
 
-    def statement(self) -> Any:
+    def statement(self) -> tirx.Stmt:
         buffers = [self.queries, self.powers, self.sums, self.peak, self.total, self.factor, *self.copies.values()]
         code = Code()
         code.add(*(tirx.AllocBuffer(buffer) for buffer in buffers), *self.start())
@@ -113,15 +112,15 @@ class _Emitter:
         code.add(*self.finish())
         return code.statement()
 
-    def start(self) -> list[Any]:
+    def start(self) -> list[tirx.Stmt]:
         """Transposed queries; no keys seen yet."""
         height, depth = self.blocks.height, self.problem.depth
 
-        def query(row: Expr, d: Expr) -> Any:
+        def query(row: Expr, d: Expr) -> tirx.Stmt:
             value = self.problem.query(self.place.lead, self.place.first + row, d)
             return tirx.BufferStore(self.queries, value, [d * height + row])
 
-        def repeated(row: Expr, d: Expr) -> Any:
+        def repeated(row: Expr, d: Expr) -> tirx.Stmt:
             value = tirx.BufferLoad(self.queries, [d * height + self.place.count - 1])
             return tirx.BufferStore(self.queries, value, [d * height + row])
 
@@ -139,16 +138,16 @@ class _Emitter:
             ),
         ]
 
-    def rows(self, body: Callable[[Expr], Any]) -> Any:
+    def rows(self, body: Callable[[Expr], tirx.Stmt]) -> tirx.Stmt:
         """`body` for every row, a vector at a time."""
         lanes, count = self.tile.lanes, self.tile.vectors
 
-        def vector(v: Expr) -> Any:
+        def vector(v: Expr) -> tirx.Stmt:
             return vectorized(lanes, lambda lane: body(v * lanes + lane))
 
         return unrolled("v", count, vector, lanes == 1)
 
-    def key_block(self, start: Expr, keys: Expr, block: Expr) -> Any:
+    def key_block(self, start: Expr, keys: Expr, block: Expr) -> tirx.Stmt:
         size = self.blocks.key_block
         code = Code()
         offset = code.let("offset", block * size)
@@ -165,13 +164,13 @@ class _Emitter:
         )
         return code.statement()
 
-    def copied(self, operand: str, target: Buffer, first: Expr, count: Expr) -> Any:
+    def copied(self, operand: str, target: Buffer, first: Expr, count: Expr) -> tirx.Stmt:
         """A block of keys or values in a local, vector behind vector."""
         keys = operand == "keys"
         size = self.problem.depth if keys else self.problem.width
         element = self.problem.key if keys else self.problem.value
 
-        def copy(key: Expr, e: Expr) -> Any:
+        def copy(key: Expr, e: Expr) -> tirx.Stmt:
             return tirx.BufferStore(target, element(self.place.lead, first + key, e), [key * size + e])
 
         if self.problem.strides(operand)[0]:
@@ -186,7 +185,7 @@ class _Emitter:
             return tirx.BufferLoad(self.copies[name], [key * size + e])
         return (self.problem.key if keys else self.problem.value)(self.place.lead, first + key, e)
 
-    def scores(self, first: Expr, count: Expr) -> list[Any]:
+    def scores(self, first: Expr, count: Expr) -> list[tirx.Stmt]:
         """Scores of `count` keys from `first`, in tiles of keys by rows; the peaks rise to theirs. The last tile may
         take the last key several times, so that there is only one height of tiles."""
         rows = const(self.tile.rows)
@@ -194,7 +193,7 @@ class _Emitter:
         rest = tirx.IfThenElse(whole * rows < count, self.score_tile(first, whole * rows, count - 1), None)
         return [loop("t", whole, lambda index: self.score_tile(first, index * rows, None)), rest]
 
-    def score_tile(self, first: Expr, key: Expr, last: Expr | None) -> Any:
+    def score_tile(self, first: Expr, key: Expr, last: Expr | None) -> tirx.Stmt:
         """Scores of keys from `first + key`, none behind `first + last`."""
         tile, height = self.tile, self.blocks.height
         products = tile.scratch()
@@ -203,7 +202,7 @@ class _Emitter:
         def place(i: Expr) -> Expr:
             return key + i if last is None else tirx.min(key + i, last)
 
-        def product(d: Expr) -> Any:
+        def product(d: Expr) -> tirx.Stmt:
             return step(
                 tile,
                 products,
@@ -211,12 +210,12 @@ class _Emitter:
                 lambda row: tirx.BufferLoad(self.queries, [d * height + row]),
             )
 
-        def score(i: Expr, row: Expr, at: Expr) -> Any:
+        def score(i: Expr, row: Expr, at: Expr) -> tirx.Stmt:
             exact = self.place.first + tirx.min(row, final)
             value = self.problem.score(self.place.lead, exact, first + place(i), products[at])
             return tirx.BufferStore(self.powers, value, [(key + i) * height + row])
 
-        def risen(row: Expr) -> Any:
+        def risen(row: Expr) -> tirx.Stmt:
             found = [self.powers[(key + i) * height + row] for i in range(tile.rows)]
             while len(found) > 1:
                 pairs = [tirx.max(a, b) for a, b in zip(found[::2], found[1::2], strict=False)]
@@ -226,7 +225,7 @@ class _Emitter:
         steps = [tirx.AllocBuffer(products), zero(tile, products), loop("d", self.problem.depth, product)]
         return sequence([*steps, each_vector(tile, score), self.rows(risen)])
 
-    def rescaled(self, row: Expr) -> Any:
+    def rescaled(self, row: Expr) -> tirx.Stmt:
         """The factor by which a risen peak shrinks what was summed before, applied to the total."""
         return sequence(
             [
@@ -235,7 +234,7 @@ class _Emitter:
             ]
         )
 
-    def power(self, key: Expr, row: Expr) -> Any:
+    def power(self, key: Expr, row: Expr) -> tirx.Stmt:
         at = key * self.blocks.height + row
         return sequence(
             [
@@ -244,28 +243,28 @@ class _Emitter:
             ]
         )
 
-    def weighted(self, first: Expr, count: Expr) -> list[Any]:
+    def weighted(self, first: Expr, count: Expr) -> list[tirx.Stmt]:
         """Values of a block of keys added to the sums, in tiles of rows by places. The last tile may reach beyond the
         rows that are stored."""
         high, width = self.blocks.row_tile, self.problem.width
         tiles = tirx.floordiv(self.place.count + (high - 1), const(high))
         pieces = _pieces(width, self.tile.vectors, self.tile.lanes)
 
-        def tile(index: Expr) -> Any:
+        def tile(index: Expr) -> tirx.Stmt:
             return sequence([self.sum_tile(piece, start, index * high, first, count) for start, piece in pieces])
 
         return [loop("t", tiles, tile)]
 
-    def sum_tile(self, vectors: tuple[int, int], start: int, row: Expr, first: Expr, count: Expr) -> Any:
+    def sum_tile(self, vectors: tuple[int, int], start: int, row: Expr, first: Expr, count: Expr) -> tirx.Stmt:
         tile = Tile(self.blocks.row_tile, *vectors, DTYPE)
         height, width = self.blocks.height, self.problem.width
         sums = tile.scratch()
 
-        def begin(i: Expr, e: Expr, at: Expr) -> Any:
+        def begin(i: Expr, e: Expr, at: Expr) -> tirx.Stmt:
             found = self.sums[(row + i) * width + start + e] * self.factor[row + i]
             return tirx.BufferStore(sums, found, [at])
 
-        def add(key: Expr) -> Any:
+        def add(key: Expr) -> tirx.Stmt:
             return step(
                 tile,
                 sums,
@@ -273,21 +272,21 @@ class _Emitter:
                 lambda e: self.operand("values", first, key, start + e),
             )
 
-        def end(i: Expr, e: Expr, at: Expr) -> Any:
+        def end(i: Expr, e: Expr, at: Expr) -> tirx.Stmt:
             return tirx.BufferStore(self.sums, sums[at], [(row + i) * width + start + e])
 
         steps = [tirx.AllocBuffer(sums), each_vector(tile, begin), loop("key", count, add), each_vector(tile, end)]
         return sequence(steps)
 
-    def finish(self) -> list[Any]:
+    def finish(self) -> list[tirx.Stmt]:
         """Sums times shares, stored."""
         width, place = self.problem.width, self.place
 
-        def share(row: Expr) -> Any:
+        def share(row: Expr) -> tirx.Stmt:
             exact = place.first + tirx.min(row, place.count - 1)
             return tirx.BufferStore(self.total, self.problem.share(place.lead, exact, self.total[row]), [row])
 
-        def store(row: Expr, e: Expr) -> Any:
+        def store(row: Expr, e: Expr) -> tirx.Stmt:
             found = self.sums[row * width + e]
             return self.problem.store(place.lead, place.first + row, e, found, self.total[row])
 

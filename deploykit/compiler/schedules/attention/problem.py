@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from tvm import ir, sym, tirx
 
@@ -69,7 +68,7 @@ class Problem:
         """What the sums of a row are multiplied by, given the total of its powers."""
         return finish_of(self.total, self.views)(total, _values(self.total.axes, (*lead, row))).value
 
-    def store(self, lead: Sequence[Expr], row: Expr, place: Expr, total: Expr, share: Expr) -> Any:
+    def store(self, lead: Sequence[Expr], row: Expr, place: Expr, total: Expr, share: Expr) -> tirx.Stmt:
         """The store of one result from a sum and the share of its row."""
         done = self._stored(total, _values(self.weighted.axes, (*lead, row, place)))
         shares = self.views.flat(self.total.outputs[0])

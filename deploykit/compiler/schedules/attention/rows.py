@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from tvm import tirx
 
@@ -39,7 +38,7 @@ class Rows:
     device: Device
     most: int
 
-    def run(self, lead: Sequence[Expr], first: Expr, count: Expr) -> Any:
+    def run(self, lead: Sequence[Expr], first: Expr, count: Expr) -> tirx.Stmt:
         """Rows `first` to `first + count`."""
         return _Emitter(self, lead, first, count).statement()
 
@@ -57,7 +56,7 @@ class _Emitter:
         self.peak, self.total = (local(name, most, DTYPE) for name in ("peak", "total"))
         self.fresh, self.factor = local("fresh", 1, DTYPE), local("factor", 1, DTYPE)
 
-    def statement(self) -> Any:
+    def statement(self) -> tirx.Stmt:
         buffers = [self.queries, self.sums, self.scores, self.peak, self.total, self.fresh, self.factor]
         code = Code()
         code.add(*(tirx.AllocBuffer(buffer) for buffer in buffers), loop("row", self.count, self.start))
@@ -68,10 +67,10 @@ class _Emitter:
         code.add(loop("block", blocks, partial(self.key_block, start, keys)), loop("row", self.count, self.finish))
         return code.statement()
 
-    def start(self, row: Expr) -> Any:
+    def start(self, row: Expr) -> tirx.Stmt:
         depth, width, none = self.problem.depth, self.problem.width, tirx.const(0, DTYPE)
 
-        def query(d: Expr) -> Any:
+        def query(d: Expr) -> tirx.Stmt:
             value = self.problem.query(self.lead, self.first + row, d)
             return tirx.BufferStore(self.queries, value, [row * depth + d])
 
@@ -84,10 +83,10 @@ class _Emitter:
             ]
         )
 
-    def vectors(self, size: Expr | int, body: Callable[[Expr], Any]) -> list[Any]:
+    def vectors(self, size: Expr | int, body: Callable[[Expr], tirx.Stmt]) -> list[tirx.Stmt]:
         return main_and_tail("e", size, self.lanes, body)
 
-    def key_block(self, start: Expr, keys: Expr, block: Expr) -> Any:
+    def key_block(self, start: Expr, keys: Expr, block: Expr) -> tirx.Stmt:
         code = Code()
         offset = code.let("offset", block * KEY_BLOCK)
         first = code.let("first", start + offset)
@@ -95,7 +94,7 @@ class _Emitter:
         code.add(loop("row", self.count, lambda row: self.row_block(row, first, count)))
         return code.statement()
 
-    def row_block(self, row: Expr, first: Expr, count: Expr) -> Any:
+    def row_block(self, row: Expr, first: Expr, count: Expr) -> tirx.Stmt:
         """One row meets one block of keys."""
         zero = const(0)
         whole = tirx.floordiv(count + (self.lanes - 1), const(self.lanes))
@@ -112,7 +111,7 @@ class _Emitter:
         ]
         return sequence(steps)
 
-    def products(self, row: Expr, first: Expr, count: Expr) -> list[Any]:
+    def products(self, row: Expr, first: Expr, count: Expr) -> list[tirx.Stmt]:
         """Products of the query with a block of keys."""
         contiguous, across = self.problem.strides("keys")
         depth = self.problem.depth
@@ -120,10 +119,10 @@ class _Emitter:
             return [loop("key", count, lambda key: self.dot(row, first, key))]
         lanes = self.lanes if across and not contiguous else 1
 
-        def places(key: Expr, width: int) -> Any:
+        def places(key: Expr, width: int) -> tirx.Stmt:
             cells = local("products", width, DTYPE)
 
-            def add(d: Expr, lane: Expr) -> Any:
+            def add(d: Expr, lane: Expr) -> tirx.Stmt:
                 value = self.queries[row * depth + d] * self.problem.key(self.lead, first + key + lane, d)
                 return tirx.BufferStore(cells, cells[lane] + value, [lane])
 
@@ -144,7 +143,7 @@ class _Emitter:
             loop("key", count - whole * lanes, lambda key: places(whole * lanes + key, 1)),
         ]
 
-    def dot(self, row: Expr, first: Expr, key: Expr) -> Any:
+    def dot(self, row: Expr, first: Expr, key: Expr) -> tirx.Stmt:
         """The product of two contiguous vectors."""
         lanes, depth, zero = self.lanes, self.problem.depth, const(0)
         partial_sums, rest = local("partial", lanes, DTYPE), local("dot", 1, DTYPE)
@@ -152,7 +151,7 @@ class _Emitter:
         def term(d: Expr) -> Expr:
             return self.queries[row * depth + d] * self.problem.key(self.lead, first + key, d)
 
-        def add(target: Buffer, at: Expr, d: Expr) -> Any:
+        def add(target: Buffer, at: Expr, d: Expr) -> tirx.Stmt:
             return tirx.BufferStore(target, target[at] + term(d), [at])
 
         whole = depth // lanes
@@ -174,7 +173,7 @@ class _Emitter:
             ]
         )
 
-    def score(self, row: Expr, first: Expr, key: Expr) -> Any:
+    def score(self, row: Expr, first: Expr, key: Expr) -> tirx.Stmt:
         """A product becomes a score; the peak rises to it."""
         value = self.problem.score(self.lead, self.first + row, first + key, self.scores[key])
         zero = const(0)
@@ -185,15 +184,15 @@ class _Emitter:
             ]
         )
 
-    def closed(self, key: Expr) -> Any:
+    def closed(self, key: Expr) -> tirx.Stmt:
         return tirx.BufferStore(self.scores, tirx.const(float("-inf"), DTYPE), [key])
 
-    def powers(self, row: Expr, whole: Expr) -> list[Any]:
+    def powers(self, row: Expr, whole: Expr) -> list[tirx.Stmt]:
         """Scores become powers, which are added to the total."""
         lanes, zero = self.lanes, const(0)
         partial_sums, total = local("partial", lanes, DTYPE), local("powers", 1, DTYPE)
 
-        def power(v: Expr, lane: Expr) -> Any:
+        def power(v: Expr, lane: Expr) -> tirx.Stmt:
             at = v * lanes + lane
             return sequence(
                 [
@@ -212,10 +211,10 @@ class _Emitter:
             tirx.BufferStore(self.total, total[zero], [row]),
         ]
 
-    def weighted(self, row: Expr, first: Expr, count: Expr) -> list[Any]:
+    def weighted(self, row: Expr, first: Expr, count: Expr) -> list[tirx.Stmt]:
         """Values of a block of keys added to the sums of a row."""
         lanes, width = self.lanes, self.problem.width
-        steps: list[Any] = []
+        steps: list[tirx.Stmt] = []
         done = 0
         while done < width:
             vectors = min(VECTORS, (width - done) // lanes)
@@ -224,17 +223,17 @@ class _Emitter:
             done += size
         return steps
 
-    def sum_tile(self, row: Expr, done: int, size: int, lanes: int, first: Expr, count: Expr) -> Any:
+    def sum_tile(self, row: Expr, done: int, size: int, lanes: int, first: Expr, count: Expr) -> tirx.Stmt:
         """Sums of `size` places from `done`, in vectors of `lanes`."""
         cells = local("cells", size, DTYPE)
         at = row * self.problem.width + done
 
-        def each(body: Callable[[Expr], Any]) -> Any:
+        def each(body: Callable[[Expr], tirx.Stmt]) -> tirx.Stmt:
             return unrolled(
                 "v", size // lanes, lambda v: vectorized(lanes, lambda lane: body(v * lanes + lane)), lanes == 1
             )
 
-        def add(key: Expr, e: Expr) -> Any:
+        def add(key: Expr, e: Expr) -> tirx.Stmt:
             value = self.scores[key] * self.problem.value(self.lead, first + key, done + e)
             return tirx.BufferStore(cells, cells[e] + value, [e])
 
@@ -247,11 +246,11 @@ class _Emitter:
             ]
         )
 
-    def finish(self, row: Expr) -> Any:
+    def finish(self, row: Expr) -> tirx.Stmt:
         width, exact = self.problem.width, self.first + row
         share = tirx.BufferStore(self.total, self.problem.share(self.lead, exact, self.total[row]), [row])
 
-        def store(e: Expr) -> Any:
+        def store(e: Expr) -> tirx.Stmt:
             return self.problem.store(self.lead, exact, e, self.sums[row * width + e], self.total[row])
 
         return sequence([share, loop("place", width, store)])

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import ir, tirx
 
@@ -35,7 +34,7 @@ PORTABLE_LANES = 8
 """Channels in the place of a vector, for a C compiler: two of the narrowest vectors of float32."""
 
 
-def depthwise(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
+def depthwise(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
     """Statements that compute `stage`, or why it is not a depthwise convolution."""
     notes = stage.annotations
     other = another_kind(stage, "depthwise")
@@ -76,10 +75,10 @@ class _Depthwise:
     dtype: str
     exact: bool
 
-    def vectors(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span]) -> Any:
+    def vectors(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span]) -> tirx.Stmt:
         """All channels of some neighbouring outputs."""
 
-        def vector(number: Expr) -> Any:
+        def vector(number: Expr) -> tirx.Stmt:
             code = Code()
             channel = code.let("channel", tirx.min(number * self.lanes, const(self.channels - self.lanes)))
             code.add(self.sums(outputs, place, spans, channel))
@@ -87,11 +86,11 @@ class _Depthwise:
 
         return loop("vector", -(-self.channels // self.lanes), vector)
 
-    def sums(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span], channel: Expr) -> Any:
+    def sums(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span], channel: Expr) -> tirx.Stmt:
         """One vector of channels of some neighbouring outputs."""
         cell, lanes = local("sums", outputs * self.lanes, self.dtype), self.lanes
 
-        def each(body: Callable[[Expr, Expr, Expr], Any]) -> Any:
+        def each(body: Callable[[Expr, Expr, Expr], tirx.Stmt]) -> tirx.Stmt:
             if self.exact:
                 return unrolled(
                     "o",
@@ -105,20 +104,20 @@ class _Depthwise:
                 lambda lane: unrolled("o", outputs, lambda o: body(o, channel + lane, o * lanes + lane), True),
             )
 
-        def tap(taps: list[Expr]) -> Any:
+        def tap(taps: list[Expr]) -> tirx.Stmt:
             offset, factor = self.lines.offset(place, taps, const(0)), const(0)
             for width, t in zip(self.lines.kernel, taps, strict=True):
                 factor = factor * width + t
             step = self.lines.shape.strides[-1] * self.channels
 
-            def add(o: Expr, c: Expr, p: Expr) -> Any:
+            def add(o: Expr, c: Expr, p: Expr) -> tirx.Stmt:
                 value = tirx.BufferLoad(self.data, [offset + o * step + c]).astype(self.dtype)
                 weight = tirx.BufferLoad(self.weight, [factor * self.channels + c]).astype(self.dtype)
                 return tirx.BufferStore(cell, tirx.BufferLoad(cell, [p]) + value * weight, [p])
 
             return each(add)
 
-        def store(o: Expr, c: Expr, p: Expr) -> Any:
+        def store(o: Expr, c: Expr, p: Expr) -> tirx.Stmt:
             index = [*place[:-1], place[-1] + o, c]
             at = dict(zip((axis.var for axis in self.axes), index, strict=True))
             return self.finish(tirx.BufferLoad(cell, [p]), at)

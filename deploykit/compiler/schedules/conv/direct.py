@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import ir, tirx
 
@@ -44,7 +43,7 @@ def portable_width(channels: int) -> int:
     return width
 
 
-def direct_conv(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
+def direct_conv(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
     """Statements that compute `stage`, or why it is not a convolution for a machine without vectors."""
     notes = stage.annotations
     other = another_kind(stage, "panels")
@@ -85,36 +84,36 @@ class _Direct:
     channels: int
     dtype: str
 
-    def panels(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span]) -> Any:
+    def panels(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span]) -> tirx.Stmt:
         """All channels of some neighbouring outputs."""
         groups, panels = self.sizes[:2]
 
-        def panel(group: Expr, index: Expr) -> Any:
+        def panel(group: Expr, index: Expr) -> tirx.Stmt:
             return self.tile(outputs, place, spans, group, index)
 
         return loop("group", groups, lambda group: loop("panel", panels, lambda index: panel(group, index)))
 
-    def tile(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span], group: Expr, panel: Expr) -> Any:
+    def tile(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span], group: Expr, panel: Expr) -> tirx.Stmt:
         """The channels of a panel of some neighbouring outputs."""
         _, panels, depth, width = self.sizes
         cell = local("sums", outputs * width, self.dtype)
 
-        def each(count: Expr | int, body: Callable[[Expr, Expr, Expr], Any]) -> Any:
-            def lane(index: Expr) -> Any:
+        def each(count: Expr | int, body: Callable[[Expr, Expr, Expr], tirx.Stmt]) -> tirx.Stmt:
+            def lane(index: Expr) -> tirx.Stmt:
                 return unrolled("o", outputs, lambda o: body(o, index, o * width + index), True)
 
             return loop("lane", count, lane)
 
-        def terms(taps: list[Expr]) -> Any:
+        def terms(taps: list[Expr]) -> tirx.Stmt:
             start = group * panels + panel
             for extent, tap in zip(self.lines.kernel, taps, strict=True):
                 start = start * extent + tap
 
-            def term(channel: Expr) -> Any:
+            def term(channel: Expr) -> tirx.Stmt:
                 source = self.lines.offset(place, taps, group * depth + channel)
                 step = self.lines.shape.strides[-1] * int(self.lines.data.shape[-1])
 
-                def add(o: Expr, lane: Expr, p: Expr) -> Any:
+                def add(o: Expr, lane: Expr, p: Expr) -> tirx.Stmt:
                     value = tirx.BufferLoad(self.data, [source + o * step]).astype(self.dtype)
                     weight = tirx.BufferLoad(self.packed, [(start * depth + channel) * width + lane])
                     total = tirx.BufferLoad(cell, [p]) + value * weight.astype(self.dtype)
@@ -124,7 +123,7 @@ class _Direct:
 
             return loop("c", depth, term)
 
-        def store(o: Expr, lane: Expr, p: Expr) -> Any:
+        def store(o: Expr, lane: Expr, p: Expr) -> tirx.Stmt:
             channel = group * self.channels + panel * width + lane
             index = [*place[:-1], place[-1] + o, channel]
             return self.finish(

@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any
 
 from tvm import tirx
 
@@ -73,7 +72,7 @@ class Patch:
     pitch: int
     lanes: int
 
-    def fill(self, first: Expr, rows: int, group: Expr, block: Expr) -> Any:
+    def fill(self, first: Expr, rows: int, group: Expr, block: Expr) -> tirx.Stmt:
         """Copy a block of terms for the outputs numbered from `first`."""
         source = self.source
         at = local("at", len(source.spatial) + 1, "int64")
@@ -82,14 +81,14 @@ class Patch:
         for dim, place in enumerate(unravel(first, [const(0), *source.spatial])):
             code.add(tirx.BufferStore(at, place, [const(dim)]))
 
-        def row(index: Expr) -> Any:
+        def row(index: Expr) -> tirx.Stmt:
             place = [tirx.BufferLoad(at, [const(dim)]) for dim in range(len(source.spatial) + 1)]
             return sequence([self._row(place, index * self.pitch, group, block), _advance(at, source.spatial)])
 
         code.add(loop("row", rows, row))
         return code.statement()
 
-    def _row(self, place: Sequence[Expr], target: Expr, group: Expr, block: Expr) -> Any:
+    def _row(self, place: Sequence[Expr], target: Expr, group: Expr, block: Expr) -> tirx.Stmt:
         """The terms of one output."""
         kernel, code = self.source.kernel, Code()
         corner = [
@@ -103,7 +102,7 @@ class Patch:
             code.add(self._tap(place[0], corner, taps, channel, target))
             return code.statement()
 
-        def line(index: Expr) -> Any:
+        def line(index: Expr) -> tirx.Stmt:
             taps = unravel(block * self.blocks.lines + index, [const(n) for n in (0, *kernel[1:-1])])
             return self._line(place[0], corner, taps if kernel[:-1] else [], group, target + index * width)
 
@@ -111,13 +110,13 @@ class Patch:
         code.add(loop("line", self.blocks.lines, line))
         return code.statement()
 
-    def _line(self, image: Expr, corner: Sequence[Expr], taps: Sequence[Expr], group: Expr, target: Expr) -> Any:
+    def _line(self, image: Expr, corner: Sequence[Expr], taps: Sequence[Expr], group: Expr, target: Expr) -> tirx.Stmt:
         """The terms of a line of taps, in one piece where all of it is inside."""
         source, width = self.source, self.source.kernel[-1]
         depth, conv = source.depth, source.conv
         together = conv.dilation[-1] == 1 and conv.groups == 1
 
-        def tap(index: Expr) -> Any:
+        def tap(index: Expr) -> tirx.Stmt:
             place = target + index * depth
             return self._tap(image, corner, [*taps, index], group * depth, place)
 
@@ -133,7 +132,7 @@ class Patch:
             return apart
         return tirx.IfThenElse(tirx.all(*conditions), apart, self._clear(target, width * depth))
 
-    def _tap(self, image: Expr, corner: Sequence[Expr], taps: Sequence[Expr], channel: Expr, target: Expr) -> Any:
+    def _tap(self, image: Expr, corner: Sequence[Expr], taps: Sequence[Expr], channel: Expr, target: Expr) -> tirx.Stmt:
         """The channels of one tap."""
         at, conditions = self._inside(corner, taps)
         count = self.blocks.terms if not self.blocks.lines else self.source.depth
@@ -158,16 +157,16 @@ class Patch:
             offset = offset * size + index
         return offset * as_index(self.source.shape[-1]) + channel
 
-    def _copy(self, offset: Expr, target: Expr, count: int) -> Any:
+    def _copy(self, offset: Expr, target: Expr, count: int) -> tirx.Stmt:
         dtype = str(self.buffer.dtype)
 
-        def element(index: Expr) -> Any:
+        def element(index: Expr) -> tirx.Stmt:
             value = tirx.BufferLoad(self.source.flat, [offset + index]).astype(dtype)
             return tirx.BufferStore(self.buffer, value, [target + index])
 
         return in_vectors(count, self.lanes, element)
 
-    def _clear(self, target: Expr, count: int) -> Any:
+    def _clear(self, target: Expr, count: int) -> tirx.Stmt:
         nothing = tirx.const(0, str(self.buffer.dtype))
         return in_vectors(count, self.lanes, lambda index: tirx.BufferStore(self.buffer, nothing, [target + index]))
 
@@ -180,7 +179,7 @@ def patch_for(source: Source, blocks: Blocks, rows: int, lanes: int, dtype: str)
     return Patch(source, blocks, local("patch", rows * pitch, dtype), pitch, lanes)
 
 
-def in_vectors(count: int, lanes: int, body: Callable[[Expr], Any]) -> Any:
+def in_vectors(count: int, lanes: int, body: Callable[[Expr], tirx.Stmt]) -> tirx.Stmt:
     """`body` for `count` indices, a vector at a time; what is left over in a vector that overlaps the one before or,
     where there is none, in ever narrower ones. `body` may be run twice for an index."""
     whole = count // lanes
@@ -199,14 +198,14 @@ def in_vectors(count: int, lanes: int, body: Callable[[Expr], Any]) -> Any:
     return sequence(steps)
 
 
-def _shifted(body: Callable[[Expr], Any], start: int, lane: Expr) -> Any:
+def _shifted(body: Callable[[Expr], tirx.Stmt], start: int, lane: Expr) -> tirx.Stmt:
     return body(lane + start)
 
 
-def _advance(at: Buffer, spatial: Sequence[Expr]) -> Any:
+def _advance(at: Buffer, spatial: Sequence[Expr]) -> tirx.Stmt:
     """The coordinates in `at` of the next output."""
 
-    def carried(dim: int) -> Any:
+    def carried(dim: int) -> tirx.Stmt:
         index = const(dim)
         here = tirx.BufferLoad(at, [index])
         step = tirx.BufferStore(at, here + 1, [index])

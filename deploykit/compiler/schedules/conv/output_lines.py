@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import tirx
 
@@ -21,7 +20,7 @@ from deploykit.compiler.tir.rewriting import Buffer, Expr
 from deploykit.compiler.tir.values import as_index, const, static
 
 Span = tuple[Expr, Expr]
-Body = Callable[[int, Sequence[Expr], Sequence[Span]], Any]
+Body = Callable[[int, Sequence[Expr], Sequence[Span]], tirx.Stmt]
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Lines:
             total = total * as_index(axis.extent)
         return total
 
-    def line(self, index: Expr, body: Body) -> Any:
+    def line(self, index: Expr, body: Body) -> tirx.Stmt:
         """All outputs of a line."""
         code = Code()
         extents = [as_index(axis.extent) for axis in self.axes[:-1]]
@@ -61,10 +60,12 @@ class Lines:
             offset = offset * as_index(size) + (index * stride - begin + tap * dilation)
         return offset * as_index(self.data.shape[-1]) + channel
 
-    def over_taps(self, spans: Sequence[Span], body: Callable[[list[Expr]], Any], unrolled: bool = False) -> Any:
+    def over_taps(
+        self, spans: Sequence[Span], body: Callable[[list[Expr]], tirx.Stmt], unrolled: bool = False
+    ) -> tirx.Stmt:
         """`body(taps)` for all taps of `spans`, those along the last dim side by side where all of them are read."""
 
-        def taps(chosen: list[Expr]) -> Any:
+        def taps(chosen: list[Expr]) -> tirx.Stmt:
             if len(chosen) == len(spans):
                 return body(chosen)
             first, stop = spans[len(chosen)]
@@ -101,13 +102,13 @@ class Lines:
             end = code.let("end", tirx.max(tirx.min(last, extent), begin))
         whole = (const(0), const(taps))
 
-        def edge(x: Expr) -> Any:
+        def edge(x: Expr) -> tirx.Stmt:
             inner = Code()
             along = self._span(inner, len(self.kernel) - 1, x)
             inner.add(body(1, [*place, x], [*spans, along]))
             return inner.statement()
 
-        def tile(number: Expr) -> Any:
+        def tile(number: Expr) -> tirx.Stmt:
             inner = Code()
             x = inner.let("x", tirx.min(begin + number * width, end - width))
             inner.add(body(width, [*place, x], [*spans, whole]))
@@ -124,6 +125,6 @@ class Lines:
         code.add(loop("x", extent - end, lambda x: edge(end + x)))
 
 
-def side_by_side(lanes: int, vectors: bool, body: Callable[[Expr], Any]) -> Any:
+def side_by_side(lanes: int, vectors: bool, body: Callable[[Expr], tirx.Stmt]) -> tirx.Stmt:
     """`body` for `lanes` consecutive indices: at once, or in a loop that a C compiler may turn into vectors."""
     return loop("lane", lanes, body, tirx.ForKind.VECTORIZED if vectors else tirx.ForKind.SERIAL)

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
-from typing import Any
 
 from tvm import ir, sym, tirx
 
@@ -110,7 +109,7 @@ class _Scratch:
     partial: Buffer
 
 
-def conv(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
+def conv(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
     """Statements that compute `stage`, or why it is not a convolution with panels."""
     notes = stage.annotations
     other = another_kind(stage, "panels")
@@ -176,7 +175,7 @@ class _Emitter:
         groups = -(-conv.panels * tile.columns // COLUMNS)
         self.group = -(-conv.panels // min(groups, conv.panels))
 
-    def tasks(self) -> Any:
+    def tasks(self) -> tirx.Stmt:
         """All units of work; those of the same panels follow each other."""
         conv, height = self.conv, self.conv.tile.rows
         span = self.tiles * height
@@ -184,7 +183,7 @@ class _Emitter:
         panel_groups = -(-conv.panels // self.group)
         groups = conv.source.conv.groups
 
-        def task(index: Expr) -> Any:
+        def task(index: Expr) -> tirx.Stmt:
             code = Code()
             count = code.let("outputs", conv.count)
             blocks = code.let("blocks", tirx.truncdiv(count + (span - 1), const(span)))
@@ -208,7 +207,7 @@ class _Emitter:
         total = row_blocks * (groups * panel_groups)
         return loop("task", total, task, tirx.ForKind.PARALLEL if self.device.parallel else tirx.ForKind.SERIAL)
 
-    def unit(self, tile: Tile, place: _Place, rows: Expr, count: Expr) -> Any:
+    def unit(self, tile: Tile, place: _Place, rows: Expr, count: Expr) -> tirx.Stmt:
         """One unit of work: `rows` outputs from `place.first` on, for the panels from `place.panel` on."""
         conv = self.conv
         slots = self.tiles if tile.rows == conv.tile.rows else conv.tile.rows
@@ -218,13 +217,13 @@ class _Emitter:
         )
         panels = tirx.min(const(self.group), conv.panels - place.panel)
 
-        def strip(block: Expr, slot: Expr) -> Any:
+        def strip(block: Expr, slot: Expr) -> tirx.Stmt:
             code = Code()
             first = code.let("first", place.first + slot * tile.rows)
             start = code.let("start", tirx.min(first, count - tile.rows))
             at = replace(place, start=start, first=first, slot=slot)
 
-            def numbered(number: Expr) -> Any:
+            def numbered(number: Expr) -> tirx.Stmt:
                 return self.tile(tile, scratch, replace(at, panel=place.panel + number), number, block)
 
             if not conv.direct:
@@ -232,7 +231,7 @@ class _Emitter:
             code.add(loop("panel", panels, numbered))
             return code.statement()
 
-        def block(index: Expr) -> Any:
+        def block(index: Expr) -> tirx.Stmt:
             tiles = tirx.truncdiv(rows + (tile.rows - 1), const(tile.rows))
             return loop("tile", tiles, partial(strip, index))
 
@@ -240,7 +239,7 @@ class _Emitter:
         steps += [tirx.AllocBuffer(scratch.partial)] if conv.blocks.count > 1 else []
         return sequence([*steps, loop("block", conv.blocks.count, block)])
 
-    def tile(self, tile: Tile, scratch: _Scratch, place: _Place, number: Expr, block: Expr) -> Any:
+    def tile(self, tile: Tile, scratch: _Scratch, place: _Place, number: Expr, block: Expr) -> tirx.Stmt:
         """The products of one block of terms for one tile, `number` being that of its panel in the unit of work."""
         conv, sums, patch = self.conv, tile.scratch(), scratch.patch
         terms = conv.blocks.terms
@@ -276,7 +275,7 @@ class _Emitter:
         )
         return code.statement()
 
-    def stored(self, tile: Tile, sums: Buffer, place: _Place) -> Any:
+    def stored(self, tile: Tile, sums: Buffer, place: _Place) -> tirx.Stmt:
         """The finished values: straight from registers, or row by row through memory where a tile is not all new or
         its panel is not full."""
         conv = self.conv
@@ -286,7 +285,7 @@ class _Emitter:
         if conv.channels < tile.columns:
             return partly[0]
         new = place.start == place.first
-        wholly: Any = self.through(tile, sums, place, tile.columns)
+        wholly: tirx.Stmt = self.through(tile, sums, place, tile.columns)
         if not conv.finish.scalar:
             straight = each_vector(
                 tile, lambda i, c, p: self.store(place, place.start + i, c, tirx.BufferLoad(sums, [p]))
@@ -294,15 +293,15 @@ class _Emitter:
             wholly = straight if tile.rows == 1 else tirx.IfThenElse(new, straight, wholly)
         return tirx.IfThenElse(full, wholly, partly[0]) if partly else wholly
 
-    def through(self, tile: Tile, sums: Buffer, place: _Place, columns: int) -> Any:
+    def through(self, tile: Tile, sums: Buffer, place: _Place, columns: int) -> tirx.Stmt:
         spilled = local("spilled", tile.rows * tile.columns, tile.dtype)
         lanes = 1 if self.conv.finish.scalar else tile.lanes
 
-        def row(index: Expr) -> Any:
+        def row(index: Expr) -> tirx.Stmt:
             number = place.first + index
             source = (number - place.start) * tile.columns
 
-            def element(column: Expr) -> Any:
+            def element(column: Expr) -> tirx.Stmt:
                 return self.store(place, number, column, tirx.BufferLoad(spilled, [source + column]))
 
             return _columns(columns, lanes, element)
@@ -310,7 +309,7 @@ class _Emitter:
         rows = loop("i", tile.rows - (place.first - place.start), row)
         return sequence([tirx.AllocBuffer(spilled), copy(tile, sums, spilled), rows])
 
-    def store(self, place: _Place, number: Expr, column: Expr, value: Expr) -> Any:
+    def store(self, place: _Place, number: Expr, column: Expr, value: Expr) -> tirx.Stmt:
         """The store of the value of one output."""
         conv = self.conv
         channel = place.group * conv.channels + place.panel * conv.tile.columns + column
@@ -320,10 +319,10 @@ class _Emitter:
         return substitute(conv.finish(value, known), {conv.axes[-1].var: channel})
 
 
-def _moved(tile: Tile, source: Buffer, source_at: Expr, target: Buffer, target_at: Expr) -> Any:
+def _moved(tile: Tile, source: Buffer, source_at: Expr, target: Buffer, target_at: Expr) -> tirx.Stmt:
     """Copies all sums of a tile from one buffer to another."""
 
-    def move(_row: Expr, _column: Expr, at: Expr) -> Any:
+    def move(_row: Expr, _column: Expr, at: Expr) -> tirx.Stmt:
         return tirx.BufferStore(target, tirx.BufferLoad(source, [source_at + at]), [target_at + at])
 
     return each_vector(tile, move)
@@ -334,11 +333,11 @@ def _tiles(count: Expr, height: int) -> int | None:
     return None if known is None else -(-known // height)
 
 
-def _columns(count: int, lanes: int, body: Callable[[Expr], Any]) -> Any:
+def _columns(count: int, lanes: int, body: Callable[[Expr], tirx.Stmt]) -> tirx.Stmt:
     """`body` for `count` columns, in ever narrower vectors."""
     if lanes == 1:
         return loop("j", count, body)
-    steps: list[Any] = []
+    steps: list[tirx.Stmt] = []
     done = 0
     while done < count:
         while done + lanes > count:
@@ -348,5 +347,5 @@ def _columns(count: int, lanes: int, body: Callable[[Expr], Any]) -> Any:
     return sequence(steps)
 
 
-def _shifted(body: Callable[[Expr], Any], start: int, lane: Expr) -> Any:
+def _shifted(body: Callable[[Expr], tirx.Stmt], start: int, lane: Expr) -> tirx.Stmt:
     return body(lane + start)

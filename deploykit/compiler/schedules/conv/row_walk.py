@@ -4,7 +4,6 @@ rows are counted instead of divided for."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from tvm import ir, tirx
 
@@ -30,9 +29,9 @@ class Walk:
             for axis, cell in zip(self._axes, self._cells, strict=True)
         }
 
-    def advance(self) -> Any:
+    def advance(self) -> tirx.Stmt:
         """On to the next row."""
-        statement: Any = None
+        statement: tirx.Stmt | None = None
         for axis, cell in zip(self._axes, self._cells, strict=True):
             value = tirx.BufferLoad(cell, [const(0)])
             onward = tirx.BufferStore(cell, value + 1, [const(0)])
@@ -45,13 +44,13 @@ class Walk:
         return statement if statement is not None else sequence([])
 
 
-def pieces(name: str, count: Expr, lanes: int, body: Callable[[Expr], Any]) -> list[Any]:
+def pieces(name: str, count: Expr, lanes: int, body: Callable[[Expr], tirx.Stmt]) -> list[tirx.Stmt]:
     """`body` for `count` consecutive indices: whole vectors, then, where `count` is known, halves of vectors."""
     known = static(count)
     if known is None or lanes == 1:
         return main_and_tail(name, count, lanes, body)
     whole = known // lanes
-    statements: list[Any] = [_vectors(name, whole, lanes, body)] if whole else []
+    statements: list[tirx.Stmt] = [_vectors(name, whole, lanes, body)] if whole else []
     done = whole * lanes
     while done < known:
         lanes //= 2
@@ -61,9 +60,9 @@ def pieces(name: str, count: Expr, lanes: int, body: Callable[[Expr], Any]) -> l
     return statements
 
 
-def _vectors(name: str, count: int, lanes: int, body: Callable[[Expr], Any]) -> Any:
+def _vectors(name: str, count: int, lanes: int, body: Callable[[Expr], tirx.Stmt]) -> tirx.Stmt:
     return loop(name, count, lambda outer: vectorized(lanes, lambda lane: body(outer * lanes + lane)))
 
 
-def _vector(start: int, lanes: int, body: Callable[[Expr], Any]) -> Any:
+def _vector(start: int, lanes: int, body: Callable[[Expr], tirx.Stmt]) -> tirx.Stmt:
     return vectorized(lanes, lambda lane: body(const(start) + lane))

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from tvm import ir, sym, tirx
 
@@ -57,7 +56,7 @@ def winograd_depth(channels: int, lanes: int) -> int:
     return max(n for n in range(lanes, DEPTH + 1, lanes) if channels % n == 0)
 
 
-def winograd(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
+def winograd(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
     """Statements that compute `stage`, or why it is no such convolution."""
     other = another_kind(stage, "winograd")
     if other is not None:
@@ -124,7 +123,7 @@ class _Emitter:
         self.points = local("points", conv.rows * self.points_pitch, conv.tile.dtype)
         self.sums = local("sums", conv.rows * self.sums_pitch, conv.tile.dtype)
 
-    def shares(self) -> Any:
+    def shares(self) -> tirx.Stmt:
         """All units of work; those of the same weights follow each other."""
         conv = self.conv
         groups = -(-int(conv.packed.shape[0]) // conv.group)
@@ -133,13 +132,13 @@ class _Emitter:
         known = static(sym.Analyzer().simplify(total))
         shares = const(SHARES if known is None else min(SHARES, known))
 
-        def share(index: Expr) -> Any:
+        def share(index: Expr) -> tirx.Stmt:
             code = Code()
             all_blocks = code.let("blocks", blocks)
             first = code.let("first", tirx.truncdiv(index * total, shares))
             stop = code.let("stop", tirx.truncdiv((index + 1) * total, shares))
 
-            def unit(number: Expr) -> Any:
+            def unit(number: Expr) -> tirx.Stmt:
                 group, block = unravel(first + number, [const(0), all_blocks])
                 return self.unit(block * conv.rows, group * conv.group)
 
@@ -148,7 +147,7 @@ class _Emitter:
 
         return loop("share", shares, share, tirx.ForKind.PARALLEL if self.device.parallel else tirx.ForKind.SERIAL)
 
-    def unit(self, start: Expr, panel: Expr) -> Any:
+    def unit(self, start: Expr, panel: Expr) -> tirx.Stmt:
         """One unit of work: the tiles from `start` on, for the panels from `panel` on."""
         conv, code = self.conv, Code()
         first, group = code.let("tile", start), code.let("panel", panel)
@@ -157,10 +156,10 @@ class _Emitter:
         strips = code.let("strips", tirx.truncdiv(count + (height - 1), const(height)))
         panels = code.let("panels", tirx.min(const(conv.group), int(conv.packed.shape[0]) - group))
 
-        def block(index: Expr) -> Any:
+        def block(index: Expr) -> tirx.Stmt:
             turned = loop("row", strips * height, lambda row: self.turn_in(first, row, count, index * conv.depth))
 
-            def point(number: Expr) -> Any:
+            def point(number: Expr) -> tirx.Stmt:
                 return loop("panel", panels, lambda p: self.products(number, group, p, index, strips))
 
             return sequence([turned, loop("point", POINTS * POINTS, point)])
@@ -174,7 +173,7 @@ class _Emitter:
         image, y, x = unravel(number, [const(0), *self.conv.tiles])
         return code.let("image", image), code.let("y", y * OUTPUTS), code.let("x", x * OUTPUTS)
 
-    def turn_in(self, first: Expr, row: Expr, count: Expr, channel: Expr) -> Any:
+    def turn_in(self, first: Expr, row: Expr, count: Expr, channel: Expr) -> tirx.Stmt:
         """The points of a tile for a block of channels. Rows without a tile of their own take the last one."""
         conv, code, lanes = self.conv, Code(), self.conv.tile.lanes
         image, top, left = self.corner(code, first + tirx.min(row, count - 1))
@@ -185,17 +184,17 @@ class _Emitter:
             offset = ((image * height + y + p) * width + x + q) * channels + channel + c
             return tirx.BufferLoad(self.data, [offset])
 
-        def inside(vector: Expr) -> Any:
+        def inside(vector: Expr) -> tirx.Stmt:
             return self.turned(row, vector * lanes, lambda p, q, lane: at(p, q, vector * lanes + lane))
 
-        def border(vector: Expr) -> Any:
+        def border(vector: Expr) -> tirx.Stmt:
             held = local("held", POINTS * POINTS * lanes, conv.tile.dtype)
 
-            def hold(p: Expr, q: Expr) -> Any:
+            def hold(p: Expr, q: Expr) -> tirx.Stmt:
                 place = (p * POINTS + q) * lanes
                 known = tirx.all(y + p >= 0, y + p < height, x + q >= 0, x + q < width)
 
-                def put(value: Callable[[Expr], Expr]) -> Any:
+                def put(value: Callable[[Expr], Expr]) -> tirx.Stmt:
                     return vectorized(lanes, lambda lane: tirx.BufferStore(held, value(lane), [place + lane]))
 
                 copied = put(lambda lane: at(p, q, vector * lanes + lane))
@@ -213,17 +212,17 @@ class _Emitter:
         code.add(tirx.IfThenElse(whole, loop("v", vectors, inside), loop("v", vectors, border)))
         return code.statement()
 
-    def turned(self, row: Expr, channel: Expr, value: Callable[[Expr, Expr, Expr], Expr]) -> Any:
+    def turned(self, row: Expr, channel: Expr, value: Callable[[Expr, Expr, Expr], Expr]) -> tirx.Stmt:
         """The points of one vector of channels, from the inputs `value(p, q, lane)`."""
         conv = self.conv
 
-        def put(a: int, b: int, lane: Expr, result: Expr) -> Any:
+        def put(a: int, b: int, lane: Expr, result: Expr) -> tirx.Stmt:
             place = row * self.points_pitch + (a * POINTS + b) * conv.depth + channel + lane
             return tirx.BufferStore(self.points, result, [place])
 
         return _both_ways(INPUT, conv.tile, value, put)
 
-    def products(self, point: Expr, group: Expr, panel: Expr, block: Expr, strips: Expr) -> Any:
+    def products(self, point: Expr, group: Expr, panel: Expr, block: Expr, strips: Expr) -> tirx.Stmt:
         """The products of a point for one panel of weights and a block of channels, added to the sums."""
         conv, tile = self.conv, self.conv.tile
         depth, blocks = conv.depth, int(conv.packed.shape[1])
@@ -231,7 +230,7 @@ class _Emitter:
         weights = (((group + panel) * blocks + block) * (POINTS * POINTS) + point) * (depth * tile.columns)
         weight = code.let("weight", weights)
 
-        def strip(index: Expr) -> Any:
+        def strip(index: Expr) -> tirx.Stmt:
             cell = tile.scratch()
             first = index * tile.rows
 
@@ -244,10 +243,10 @@ class _Emitter:
             def place(row: Expr, column: Expr) -> Expr:
                 return (first + row) * self.sums_pitch + point * self.width + panel * tile.columns + column
 
-            def resume(row: Expr, column: Expr, at: Expr) -> Any:
+            def resume(row: Expr, column: Expr, at: Expr) -> tirx.Stmt:
                 return tirx.BufferStore(cell, tirx.BufferLoad(self.sums, [place(row, column)]), [at])
 
-            def keep(row: Expr, column: Expr, at: Expr) -> Any:
+            def keep(row: Expr, column: Expr, at: Expr) -> tirx.Stmt:
                 return tirx.BufferStore(self.sums, tirx.BufferLoad(cell, [at]), [place(row, column)])
 
             begun = zero(tile, cell)
@@ -259,7 +258,7 @@ class _Emitter:
         code.add(loop("strip", strips, strip))
         return code.statement()
 
-    def turn_out(self, number: Expr, row: Expr, group: Expr) -> Any:
+    def turn_out(self, number: Expr, row: Expr, group: Expr) -> tirx.Stmt:
         """The outputs of a tile, stored where they exist."""
         conv, code, lanes = self.conv, Code(), self.conv.tile.lanes
         image, y, x = self.corner(code, number)
@@ -267,17 +266,17 @@ class _Emitter:
         valid = tirx.min(const(conv.group * conv.tile.columns), conv.channels - first)
         extents = [as_index(axis.extent) for axis in conv.axes[1:-1]]
 
-        def vector(index: Expr) -> Any:
+        def vector(index: Expr) -> tirx.Stmt:
             held = local("held", OUTPUTS * OUTPUTS * lanes, conv.tile.dtype)
 
             def value(a: Expr, b: Expr, lane: Expr) -> Expr:
                 place = row * self.sums_pitch + (a * POINTS + b) * self.width + index * lanes + lane
                 return tirx.BufferLoad(self.sums, [place])
 
-            def put(i: int, j: int, lane: Expr, result: Expr) -> Any:
+            def put(i: int, j: int, lane: Expr, result: Expr) -> tirx.Stmt:
                 return tirx.BufferStore(held, result, [(i * OUTPUTS + j) * lanes + lane])
 
-            def store(i: Expr, j: Expr, lane: Expr) -> Any:
+            def store(i: Expr, j: Expr, lane: Expr) -> tirx.Stmt:
                 at = [image, y + i, x + j, first + index * lanes + lane]
                 result = tirx.BufferLoad(held, [(i * OUTPUTS + j) * lanes + lane])
                 return conv.finish(result, dict(zip((axis.var for axis in conv.axes), at, strict=True)))
@@ -285,7 +284,7 @@ class _Emitter:
             kind = tirx.ForKind.VECTORIZED if conv.along else tirx.ForKind.SERIAL
             down, across = (tirx.min(const(OUTPUTS), e - at) for e, at in zip(extents, (y, x), strict=True))
 
-            def line(i: Expr) -> Any:
+            def line(i: Expr) -> tirx.Stmt:
                 return loop("j", across, lambda j: loop("lane", lanes, lambda lane: store(i, j, lane), kind))
 
             return sequence([tirx.AllocBuffer(held), _both_ways(OUTPUT, conv.tile, value, put), loop("i", down, line)])
@@ -303,12 +302,12 @@ def _both_ways(
     matrix: Sequence[Sequence[int]],
     tile: Tile,
     value: Callable[[Expr, Expr, Expr], Expr],
-    put: Callable[[int, int, Expr, Expr], Any],
-) -> Any:
+    put: Callable[[int, int, Expr, Expr], tirx.Stmt],
+) -> tirx.Stmt:
     """`matrix @ value @ matrix^T`, element by element a vector, stored by `put`."""
     lanes, rows = tile.lanes, len(matrix)
     half = local("half", rows * POINTS * lanes, tile.dtype)
-    statements = [tirx.AllocBuffer(half)]
+    statements: list[tirx.Stmt] = [tirx.AllocBuffer(half)]
     for q in range(POINTS):
         for a, factors in enumerate(matrix):
             statements.append(_weighted(factors, lanes, _down(value, q), _half(half, a, q, lanes)))
@@ -319,12 +318,12 @@ def _both_ways(
 
 
 def _weighted(
-    factors: Sequence[int], lanes: int, value: Callable[[int, Expr], Expr], put: Callable[[Expr, Expr], Any]
-) -> Any:
+    factors: Sequence[int], lanes: int, value: Callable[[int, Expr], Expr], put: Callable[[Expr, Expr], tirx.Stmt]
+) -> tirx.Stmt:
     """The sum of values with these factors, a vector."""
 
-    def element(lane: Expr) -> Any:
-        total: Any = None
+    def element(lane: Expr) -> tirx.Stmt:
+        total: Expr | None = None
         for index, factor in sorted(enumerate(factors), key=lambda item: abs(item[1]) != 1):
             if not factor:
                 continue
@@ -344,7 +343,7 @@ def _down(value: Callable[[Expr, Expr, Expr], Expr], q: int) -> Callable[[int, E
     return lambda index, lane: value(const(index), const(q), lane)
 
 
-def _half(half: Buffer, a: int, q: int, lanes: int) -> Callable[[Expr, Expr], Any]:
+def _half(half: Buffer, a: int, q: int, lanes: int) -> Callable[[Expr, Expr], tirx.Stmt]:
     return lambda lane, result: tirx.BufferStore(half, result, [lane + (a * POINTS + q) * lanes])
 
 
@@ -352,7 +351,7 @@ def _along(half: Buffer, a: int, lanes: int) -> Callable[[int, Expr], Expr]:
     return lambda index, lane: tirx.BufferLoad(half, [lane + (a * POINTS + index) * lanes])
 
 
-def _result(put: Callable[[int, int, Expr, Expr], Any], a: int, b: int) -> Callable[[Expr, Expr], Any]:
+def _result(put: Callable[[int, int, Expr, Expr], tirx.Stmt], a: int, b: int) -> Callable[[Expr, Expr], tirx.Stmt]:
     return lambda lane, result: put(a, b, lane, result)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import tirx
 
@@ -55,7 +54,7 @@ def attention(stages: Sequence[Stage | Opaque], views: Views, gpu: Gpu) -> list[
         extents = {count <= FEW: total}
 
     def way(team: bool, extent: Expr) -> Way:
-        def at(index: Expr) -> Any:
+        def at(index: Expr) -> tirx.Stmt:
             code = Code()
             *places, row = (code.let("place", place) for place in unravel(index, [*lead, rows]))
             code.add(_Row(problem, places, row, team, gpu.lanes).statement())
@@ -76,7 +75,7 @@ class _Row:
     team: bool
     lanes: int
 
-    def statement(self) -> Any:
+    def statement(self) -> tirx.Stmt:
         problem, lead, row = self.problem, self.lead, self.row
         code = Code()
         queries, sums = local("queries", problem.depth, DTYPE), local("sums", problem.width, DTYPE)
@@ -86,7 +85,7 @@ class _Row:
         code.add(*self._each(problem.width, lambda w: _set(sums, tirx.const(0, DTYPE), w)))
         code.add(_set(peak, tirx.min_value(DTYPE)), _set(total, tirx.const(0, DTYPE)))
 
-        def weaker() -> list[Any]:
+        def weaker() -> list[tirx.Stmt]:
             """What was added up before shrinks by the power."""
             return [
                 _set(total, total[0] * power[0]),
@@ -96,7 +95,7 @@ class _Row:
         def added(key: Expr, w: Expr) -> Expr:
             return sums[w] + power[0] * problem.value(lead, key, w)
 
-        def at_key(key: Expr) -> Any:
+        def at_key(key: Expr) -> tirx.Stmt:
             inner = Code()
             inner.add(_set(score, problem.score(lead, row, key, self._product(queries, key, inner))))
             rise = [_set(power, tirx.exp(peak[0] - score[0])), *weaker(), _set(peak, score[0])]
@@ -127,7 +126,7 @@ class _Row:
         code.add(tirx.AllocBuffer(sums))
         for index in range(count):
 
-            def add(lane: Expr, index: int = index) -> Any:
+            def add(lane: Expr, index: int = index) -> tirx.Stmt:
                 place = const(index * lanes) + lane
                 product = queries[place] * self.problem.key(self.lead, key, place)
                 return _set(sums, product if index == 0 else sums[lane] + product, lane)
@@ -143,15 +142,15 @@ class _Row:
         lanes = self.lanes if size % self.lanes == 0 else 1
         return size // lanes, lanes
 
-    def _each(self, size: int, body: Callable[[Expr], Any]) -> list[Any]:
+    def _each(self, size: int, body: Callable[[Expr], tirx.Stmt]) -> list[tirx.Stmt]:
         """`body(place)` for all places of a head, spelled out in vectors."""
         count, lanes = self._vectors(size)
 
-        def vector(index: int) -> Any:
+        def vector(index: int) -> tirx.Stmt:
             return vectorized(lanes, lambda lane: body(const(index * lanes) + lane))
 
         return [vector(index) for index in range(count)]
 
 
-def _set(cell: Buffer, value: Expr, index: Expr | None = None) -> Any:
+def _set(cell: Buffer, value: Expr, index: Expr | None = None) -> tirx.Stmt:
     return tirx.BufferStore(cell, value, [const(0) if index is None else index])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tvm import ir, tirx
 
@@ -56,7 +55,7 @@ class Divided:
 class _Piece:
     """What becomes a part: a statement and its buffers, the last `outputs` of them written."""
 
-    body: Any
+    body: tirx.Stmt
     buffers: tuple[Buffer, ...]
     outputs: int
     team: bool
@@ -171,7 +170,7 @@ def _part(nest: Nest, piece: _Piece, known: Sequence[Buffer]) -> Part:
     return Part(func, tuple(positions), piece.outputs, piece.team)
 
 
-def threads(stage: Stage) -> Any:
+def threads(stage: Stage) -> tirx.Stmt:
     """`stage` with an invocation for each element of its result."""
     axes, units = without_units(stage.axes)
     alone = replace(stage, axes=())

@@ -11,9 +11,8 @@ have stored. Temporaries with one value a row stay in the invocations, others li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tvm import ir, sym, tirx
 
@@ -40,7 +39,12 @@ from deploykit.compiler.tir.values import as_index, const, dtype_of
 LANE, SIZE = "tirx.team_lane", "tirx.team_size"
 """Operators without operands: the number of an invocation in its team, and how many there are."""
 
-AGREED = {tirx.Add: "tirx.team_add", tirx.Mul: "tirx.team_mul", tirx.Max: "tirx.team_max", tirx.Min: "tirx.team_min"}
+AGREED: Mapping[object, str] = {
+    tirx.Add: "tirx.team_add",
+    tirx.Mul: "tirx.team_mul",
+    tirx.Max: "tirx.team_max",
+    tirx.Min: "tirx.team_min",
+}
 """Operators that give all invocations of a team what their operands come to together."""
 
 _PURE, _READS_STATE = 1, 2
@@ -66,7 +70,7 @@ class Way:
     """A statement that computes something, at least for some sizes; `team`: an iteration of its parallel loop is for a
     team, else for an invocation."""
 
-    body: Any
+    body: tirx.Stmt
     team: bool = False
 
 
@@ -75,12 +79,12 @@ def lane() -> Expr:
     return tirx.call_intrin("int64", LANE)
 
 
-def agreed(operator: Any, value: Expr) -> Expr:
+def agreed(operator: object, value: Expr) -> Expr:
     """What `value` of all invocations comes to."""
     return tirx.call_intrin(str(value.ty), AGREED[operator], value)
 
 
-def shared_out(count: Expr, body: Callable[[Expr], Any]) -> Any:
+def shared_out(count: Expr, body: Callable[[Expr], tirx.Stmt]) -> tirx.Stmt:
     """`body(index)` for all of `count`, neighbours by neighbours."""
     code = Code()
     own, size = code.let("own", lane()), code.let("size", tirx.call_intrin("int64", SIZE))
@@ -89,7 +93,7 @@ def shared_out(count: Expr, body: Callable[[Expr], Any]) -> Any:
     return code.statement()
 
 
-def once(statement: Any) -> Any:
+def once(statement: tirx.Stmt) -> tirx.Stmt:
     """What one invocation does for all."""
     return tirx.IfThenElse(lane() < 1, statement, None)
 
@@ -115,7 +119,7 @@ def team_rows(nest: Nest, position: int) -> Rows | Declined:
     return declined
 
 
-def team(rows: Rows, views: Views, gpu: Gpu) -> Any:
+def team(rows: Rows, views: Views, gpu: Gpu) -> tirx.Stmt:
     """A statement that computes `rows`, a row an iteration of the parallel loop."""
     own = set(rows.locals)
     lanes = gpu.lanes if all(_in_vectors(stage, gpu.lanes) for stage in rows.stages) else 1
@@ -190,7 +194,7 @@ def _in_vectors(stage: Stage, lanes: int) -> bool:
     return kept and all(s in (0, 1) for s in strides) and all(dtype_of(a.buffer) in FLOATS for a in found)
 
 
-def _stage(stage: Stage, views: Views, own: bool, lanes: int) -> Any:
+def _stage(stage: Stage, views: Views, own: bool, lanes: int) -> tirx.Stmt:
     """A stage of a row in vectors of `lanes`; `own`: every invocation has its result, else one stores it."""
     if _whole(stage):
         return _reduced(stage, views, own, lanes)
@@ -204,14 +208,14 @@ def _stage(stage: Stage, views: Views, own: bool, lanes: int) -> Any:
     return _over(axes, lanes, lambda values, _: substitute(body, values))
 
 
-def _over(axes: Sequence[Axis], lanes: int, body: Callable[[dict[ir.Var, Expr], Expr], Any]) -> Any:
+def _over(axes: Sequence[Axis], lanes: int, body: Callable[[dict[ir.Var, Expr], Expr], tirx.Stmt]) -> tirx.Stmt:
     """`body(values, lane)` for all values of `axes`, shared out in vectors of `lanes`."""
     extents = [as_index(axis.extent) for axis in axes]
     count: Expr = const(1)
     for extent in extents:
         count = count * extent
 
-    def at(index: Expr, lane: Expr) -> Any:
+    def at(index: Expr, lane: Expr) -> tirx.Stmt:
         places = unravel(index * lanes + lane, extents)
         return body({axis.var: index_of(axis, place) for axis, place in zip(axes, places, strict=True)}, lane)
 
@@ -219,7 +223,9 @@ def _over(axes: Sequence[Axis], lanes: int, body: Callable[[dict[ir.Var, Expr], 
     return shared_out(vectors, lambda index: vectorized(lanes, lambda lane: at(index, lane)))
 
 
-def _fused(axes: Sequence[Axis], node: Any, values: Sequence[Expr], views: Views) -> tuple[tuple[Axis, ...], Any]:
+def _fused(
+    axes: Sequence[Axis], node: Expr | tirx.BufferStore, values: Sequence[Expr], views: Views
+) -> tuple[tuple[Axis, ...], Expr]:
     """The fewest loops over `axes`, and `node` under them."""
     found = analyse([node], axes)
     fused = fuse(axes, found, pinned(values, axes))
@@ -227,7 +233,7 @@ def _fused(axes: Sequence[Axis], node: Any, values: Sequence[Expr], views: Views
     return tuple(one.axis for one in fused), substitute(flat, values_of(fused, axes))
 
 
-def _reduced(stage: Stage, views: Views, own: bool, lanes: int) -> Any:
+def _reduced(stage: Stage, views: Views, own: bool, lanes: int) -> tirx.Stmt:
     """The value of a row: each invocation reduces its elements, then they agree."""
     combine = stage.combine
     assert combine is not None
@@ -237,7 +243,7 @@ def _reduced(stage: Stage, views: Views, own: bool, lanes: int) -> Any:
     summand = substitute(combine.source, units)
     axes, source = _fused(stage.reduce, summand, [summand], views)
 
-    def take(values: dict[ir.Var, Expr], lane: Expr) -> Any:
+    def take(values: dict[ir.Var, Expr], lane: Expr) -> tirx.Stmt:
         return tirx.BufferStore(cells, combine.operator(cells[lane], substitute(source, values)), [lane])
 
     found: Expr = cells[const(0)]

@@ -14,21 +14,18 @@ vector may reach beyond the tensors, into the padding that every tensor has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
 
-import tvm_ffi
 from tvm import ir, sym, tirx
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.gpu import Gpu
-from deploykit.compiler.schedules.gpu.team import Way, agreed, once, shared_out
+from deploykit.compiler.schedules.gpu.team import Way
+from deploykit.compiler.schedules.gpu.tile_body import Factor, Tile
 from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, offset_of, pinned, static_stride, values_of
-from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop, unravel, vectorized, without_units
+from deploykit.compiler.schedules.kernel.loops import Code, index_of, loop, unravel, vectorized, without_units
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
-from deploykit.compiler.tir.rewriting import Buffer, Expr, call_name, collect, sequence, substitute
+from deploykit.compiler.tir.rewriting import Buffer, Expr, call_name, collect, substitute
 from deploykit.compiler.tir.values import as_index, const, dtype_of, static
 
 WIDTHS = (8, 4)
@@ -66,11 +63,11 @@ def tile(stage: Stage, views: Views, gpu: Gpu) -> list[Way] | Declined:
     return tiles.refusal() or tiles.ways()
 
 
-def _flat(stage: Stage, views: Views, lanes: int) -> Any | None:
+def _flat(stage: Stage, views: Views, lanes: int) -> tirx.Stmt | None:
     """An elementwise stage as one row of vectors, where its tensors are walked through alike."""
-    if stage.reduce or stage.epilogue is not None:
-        return None
     store = stage.store
+    if store is None or stage.reduce or stage.epilogue is not None:
+        return None
     axes, units = without_units(stage.axes)
     store = substitute(store, units)
     found = analyse([store], axes)
@@ -85,21 +82,10 @@ def _flat(stage: Stage, views: Views, lanes: int) -> Any | None:
     count = tirx.floordiv(as_index(axis.extent) + (lanes - 1), const(lanes))
     body = views.store(substitute(store, values))
 
-    def at(index: Expr) -> Any:
+    def at(index: Expr) -> tirx.Stmt:
         return vectorized(lanes, lambda lane: substitute(body, {axis.var: index_of(axis, index * lanes + lane)}))
 
     return loop("task", count, at, tirx.ForKind.PARALLEL)
-
-
-@dataclass(frozen=True)
-class _Factor:
-    """A factor of what is summed: `by_row` and `by_column` say what it depends on; `along`: it may be loaded four at a
-    time along the innermost reduced axis."""
-
-    value: Expr
-    by_row: bool
-    by_column: bool
-    along: bool
 
 
 class _Tiles:
@@ -114,7 +100,7 @@ class _Tiles:
         self.column = self.axes[-1]
         self.row = self.axes[-2] if len(self.axes) > 1 and stage.reduce else None
         self.chunk, self.lane = ir.Var("chunk", "int64"), ir.Var("lane", "int64")
-        self.factors = self._factors()
+        self.factors: Sequence[Factor] = self._factors()
         if all(factor.by_row for factor in self.factors):
             self.row = None
 
@@ -161,7 +147,7 @@ class _Tiles:
         step = known.simplify(substitute(offset, {var: var + 1}) - offset)
         return static(step)
 
-    def _factors(self) -> list[_Factor]:
+    def _factors(self) -> list[Factor]:
         combine = self.stage.combine
         if combine is None:
             return []
@@ -170,11 +156,11 @@ class _Tiles:
         pieces = [source.a, source.b] if isinstance(source, tirx.Mul) else [source]
         return [self._factor(piece, known) for piece in pieces]
 
-    def _factor(self, value: Expr, known: sym.Analyzer) -> _Factor:
+    def _factor(self, value: Expr, known: sym.Analyzer) -> Factor:
         used = set(collect(value, ir.Var))
         by_row = self.row is not None and self.row.var in used
         by_column = self.column.var in used
-        return _Factor(value, by_row, by_column, not by_column and self._contiguous(value, known))
+        return Factor(value, by_row, by_column, not by_column and self._contiguous(value, known))
 
     def _contiguous(self, value: Expr, known: sym.Analyzer) -> bool:
         """Whether four elements along the innermost reduced axis are one vector."""
@@ -199,13 +185,13 @@ class _Tiles:
         outer = [axis for axis in self.axes[:-1] if self.row is None or axis is not self.row]
         rows = 1 if self.row is None else self._rows()
         extents = self._extents(outer, rows)
-        total = extents[-1]
+        count = extents[-1]
         for extent in reversed(extents[:-1]):
-            total = total * extent
+            count = count * extent
         known = sym.Analyzer()
-        for var in dict.fromkeys(collect(total, ir.Var)):
+        for var in dict.fromkeys(collect(count, ir.Var)):
             known.bind(var, ir.Range(tirx.IntImm(dtype_of(var), 1), tirx.IntImm(dtype_of(var), 1 << 30)))
-        total = known.simplify(total)
+        total: Expr = known.simplify(count)
         few = total < FEW_TILES
         if not self._long() or known.can_prove(total >= FEW_TILES):
             return [Way(self._loop(outer, rows, total))]
@@ -229,10 +215,10 @@ class _Tiles:
         blocks = const(1) if self.row is None else tirx.floordiv(as_index(self.row.extent) + (rows - 1), const(rows))
         return [*(as_index(axis.extent) for axis in outer), blocks, const((self.column.static or 0) // self.width)]
 
-    def _loop(self, outer: Sequence[Axis], rows: int, total: Expr) -> Any:
+    def _loop(self, outer: Sequence[Axis], rows: int, total: Expr) -> tirx.Stmt:
         extents = self._extents(outer, rows)
 
-        def at(index: Expr) -> Any:
+        def at(index: Expr) -> tirx.Stmt:
             code = Code()
             *places, block, chunk = unravel(index, extents)
             values: dict[ir.Var, Expr] = {}
@@ -240,7 +226,7 @@ class _Tiles:
                 values[axis.var] = index_of(axis, code.let(axis.var.name.removeprefix("v_"), place))
             chosen = code.let("chunk", chunk)
             if self.row is None:
-                code.add(self._body(1, None, chosen, values))
+                code.add(Tile(self, 1, None, chosen, values).statement())
             else:
                 start = code.let("first", block * rows)
                 code.add(self._by_rows(rows, start, chosen, values))
@@ -255,157 +241,13 @@ class _Tiles:
             return ROWS[0]
         return next((rows for rows in ROWS if count % rows == 0), min(ROWS[0], count))
 
-    def _by_rows(self, rows: int, first: Expr, chunk: Expr, values: dict[ir.Var, Expr]) -> Any:
+    def _by_rows(self, rows: int, first: Expr, chunk: Expr, values: dict[ir.Var, Expr]) -> tirx.Stmt:
         """A whole tile, or the rows that are left one after the other."""
         assert self.row is not None
         extent = as_index(self.row.extent)
-        whole = self._body(rows, first, chunk, values)
+        whole = Tile(self, rows, first, chunk, values).statement()
         count = static(extent)
         if count is not None and count % rows == 0:
             return whole
-        rest = loop("rest", extent - first, lambda index: self._body(1, first + index, chunk, values))
+        rest = loop("rest", extent - first, lambda index: Tile(self, 1, first + index, chunk, values).statement())
         return tirx.IfThenElse(first + rows <= extent, whole, rest)
-
-    def _body(self, rows: int, first: Expr | None, chunk: Expr, values: dict[ir.Var, Expr]) -> Any:
-        """`rows` rows of the tile from `first` on."""
-        stage = self.stage
-        vectors = self.width // self.lanes
-
-        def at(node: Any, row: int, vector: int, lane: Expr) -> Any:
-            """`node` for one element of the tile."""
-            place = {**self.units, **values}
-            place[self.column.var] = index_of(self.column, chunk * self.width + (vector * self.lanes) + lane)
-            if self.row is not None and first is not None:
-                place[self.row.var] = index_of(self.row, first + row)
-            return substitute(node, place)
-
-        combine = stage.combine
-        assert stage.store is not None
-        target = stage.store.buffer
-        if combine is None:
-
-            def store_at(lane: Expr) -> Any:
-                return self.views.store(at(stage.store, 0, 0, lane))
-
-            return vectorized(self.lanes, store_at)
-        sums = local("sums", rows * self.width, dtype_of(combine.identity))
-        spots = [(row, vector) for row in range(rows) for vector in range(vectors)]
-
-        def every(body: Callable[[int, int, Expr], Any]) -> list[Any]:
-            return [vectorized(self.lanes, partial(body, row, vector)) for row, vector in spots]
-
-        def place(row: int, vector: int, lane: Expr) -> Expr:
-            return const(row * self.width + vector * self.lanes) + lane
-
-        start = every(lambda r, v, lane: tirx.BufferStore(sums, at(combine.identity, r, v, lane), [place(r, v, lane)]))
-        update = self._update(rows, vectors, sums, at, place)
-        store = stage.store if stage.epilogue is None else stage.epilogue
-
-        def finish(row: int, vector: int, lane: Expr) -> Any:
-            total = tirx.BufferLoad(sums, [place(row, vector, lane)])
-            if stage.epilogue is None:
-                moved = tirx.BufferStore(store.buffer, total, store.indices)
-                return self.views.store(at(moved, row, vector, lane))
-            return _with_value(self.views.store(at(store, row, vector, lane)), self.views, target, total)
-
-        if not self.team:
-            return sequence([tirx.AllocBuffer(sums), *start, update, *every(finish)])
-        agree = every(
-            lambda r, v, lane: tirx.BufferStore(sums, agreed(tirx.Add, sums[place(r, v, lane)]), [place(r, v, lane)])
-        )
-        return sequence([tirx.AllocBuffer(sums), *start, update, *agree, once(sequence(every(finish)))])
-
-    def _update(self, rows: int, vectors: int, sums: Buffer, at: Any, place: Any) -> Any:
-        """The loops over reduced axes that add to the sums."""
-        combine = self.stage.combine
-        assert combine is not None
-        inner = self.reduce[-1] if self.reduce else None
-        steps = self.lanes if inner is not None and any(factor.along for factor in self.factors) else 1
-
-        def step(index: Expr | None) -> Any:
-            code: list[Any] = []
-            cells = [self._cell(code, factor, rows, vectors, steps, index, at) for factor in self.factors]
-            for k in range(steps):
-                for row in range(rows):
-                    for vector in range(vectors):
-
-                        def add(lane: Expr, row: int = row, vector: int = vector, k: int = k) -> Any:
-                            operands = [cell(row, vector, lane, k) for cell in cells]
-                            value = operands[0] * operands[1] if len(operands) == 2 else operands[0]
-                            spot = place(row, vector, lane)
-                            return tirx.BufferStore(
-                                sums, combine.operator(tirx.BufferLoad(sums, [spot]), value), [spot]
-                            )
-
-                        code.append(vectorized(self.lanes, add))
-            return sequence(code)
-
-        if inner is None:
-            return step(None)
-        extent = inner.extent if steps == 1 else const((inner.static or 0) // steps)
-        result = (
-            shared_out(as_index(extent), step) if self.team else loop(inner.var.name.removeprefix("v_"), extent, step)
-        )
-        for axis in reversed(self.reduce[:-1]):
-            var = ir.Var(axis.var.name.removeprefix("v_"), dtype_of(axis.var))
-            inside = substitute(result, {axis.var: var})
-            result = tirx.For(var, tirx.IntImm(dtype_of(var), 0), axis.extent, tirx.ForKind.SERIAL, inside)
-        return result
-
-    def _cell(
-        self, code: list[Any], factor: _Factor, rows: int, vectors: int, steps: int, index: Expr | None, at: Any
-    ) -> Callable[[int, int, Expr, int], Expr]:
-        """Load a factor for all of the tile, and how its element for a row, a column and a step is then called."""
-        inner = self.reduce[-1] if self.reduce else None
-        many = rows if factor.by_row else 1
-        wide = vectors * self.lanes if factor.by_column else 1
-        size = many * wide * steps
-        cell = local("factor", size, dtype_of(factor.value))
-        code.append(tirx.AllocBuffer(cell))
-
-        def value(row: int, vector: int, lane: Expr, k: Expr | int) -> Expr:
-            node = self.views.value(at(factor.value, row, vector, lane))
-            if inner is None or index is None:
-                return node
-            position = index if steps == 1 else index * steps + k
-            return substitute(node, {inner.var: index_of(inner, position)})
-
-        for row in range(many):
-            if factor.along and steps > 1:
-
-                def ahead(lane: Expr, row: int = row) -> Any:
-                    return tirx.BufferStore(cell, value(row, 0, const(0), lane), [const(row * steps) + lane])
-
-                code.append(vectorized(self.lanes, ahead))
-                continue
-            for k in range(steps):
-                base = (row * steps + k) * wide
-                if not factor.by_column:
-                    code.append(tirx.BufferStore(cell, value(row, 0, const(0), k), [const(base)]))
-                    continue
-                for vector in range(vectors):
-
-                    def across(lane: Expr, row: int = row, k: int = k, vector: int = vector, base: int = base) -> Any:
-                        return tirx.BufferStore(
-                            cell, value(row, vector, lane, k), [const(base + vector * self.lanes) + lane]
-                        )
-
-                    code.append(vectorized(self.lanes, across))
-
-        def element(row: int, vector: int, lane: Expr, k: int) -> Expr:
-            own = row if factor.by_row else 0
-            if factor.by_column:
-                return tirx.BufferLoad(cell, [const((own * steps + k) * wide + vector * self.lanes) + lane])
-            return tirx.BufferLoad(cell, [const(own * steps + k)])
-
-        return element
-
-
-def _with_value(store: Any, views: Views, buffer: Buffer, value: Expr) -> Any:
-    """`store` with loads of the reduced value replaced."""
-    flat = views.flat(buffer)
-
-    def load(node: Any) -> Any:
-        return value if node.source.same_as(flat) or node.source.same_as(buffer) else node
-
-    return tvm_ffi.structural_map(store, (ir.TensorLoad, load))

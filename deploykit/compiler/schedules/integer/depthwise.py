@@ -9,9 +9,8 @@ Declines other stages, machines without vectors, and epilogues that have no vect
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import tvm_ffi
 from tvm import ir, tirx
@@ -42,7 +41,7 @@ class _Depthwise:
     channels: int
 
 
-def integer_depthwise(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
+def integer_depthwise(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
     """Statements that compute `stage`, or why it is not a depthwise convolution of integers."""
     other = another_kind(stage, "integer_depthwise")
     if other is not None:
@@ -61,7 +60,7 @@ def integer_depthwise(stage: Stage, views: Views, device: Device) -> list[Any] |
     return [_tasks(task, device)]
 
 
-def _inside(call: Any) -> Any:
+def _inside(call: Expr) -> Expr:
     return call.args[1] if call_name(call) == "if_then_else" else call
 
 
@@ -80,12 +79,12 @@ def _spans(stage: Stage) -> tuple[tuple[Expr, Expr], ...]:
     return tuple(spans)
 
 
-def _tasks(task: _Depthwise, device: Device) -> Any:
+def _tasks(task: _Depthwise, device: Device) -> tirx.Stmt:
     """All rows of outputs."""
     *outer, row, _ = task.axes
     extents = [as_index(axis.extent) for axis in outer]
 
-    def body(index: Expr) -> Any:
+    def body(index: Expr) -> tirx.Stmt:
         code = Code()
         counts = [code.let("count", extent) for extent in extents]
         places = [code.let("place", place) for place in unravel(index, counts)]
@@ -100,8 +99,8 @@ def _tasks(task: _Depthwise, device: Device) -> Any:
         first = code.let("first", tirx.Select(whole, task.spans[-1][0], width))
         stop = code.let("stop", tirx.Select(whole, task.spans[-1][1], width))
 
-        def run(channel: Expr, lanes: int) -> Any:
-            def output(source: Expr, x: Expr) -> Any:
+        def run(channel: Expr, lanes: int) -> tirx.Stmt:
+            def output(source: Expr, x: Expr) -> tirx.Stmt:
                 return substitute(_output(task, source, channel, lanes), {**at, row.var: index_of(row, x)})
 
             inner = loop("x", stop - first, lambda x: output(task.inner, first + x))
@@ -123,7 +122,7 @@ def _tasks(task: _Depthwise, device: Device) -> Any:
     return loop("task", total, body, tirx.ForKind.PARALLEL if device.parallel else tirx.ForKind.SERIAL)
 
 
-def _channel_runs(channels: int, lanes: int, run: Any) -> list[Any]:
+def _channel_runs(channels: int, lanes: int, run: Callable[[Expr, int], tirx.Stmt]) -> list[tirx.Stmt]:
     """`run(first channel, lanes)` over whole vectors, then over halves of vectors."""
     statements = [loop("c", channels // lanes, lambda c: run(c * lanes, lanes))]
     done, width = channels // lanes * lanes, lanes // 2
@@ -135,19 +134,19 @@ def _channel_runs(channels: int, lanes: int, run: Any) -> list[Any]:
     return statements
 
 
-def _output(task: _Depthwise, source: Expr, first: Expr, lanes: int) -> Any:
+def _output(task: _Depthwise, source: Expr, first: Expr, lanes: int) -> tirx.Stmt:
     """`lanes` channels from `first` on of one output."""
     sums = local("sums", lanes, "int32")
     channel = task.axes[-1]
 
-    def add(taps: dict[ir.Var, Expr]) -> Any:
-        def lane(j: Expr) -> Any:
+    def add(taps: dict[ir.Var, Expr]) -> tirx.Stmt:
+        def lane(j: Expr) -> tirx.Stmt:
             value = substitute(source, {**taps, channel.var: index_of(channel, first + j)})
             return tirx.BufferStore(sums, tirx.BufferLoad(sums, [j]) + value, [j])
 
         return vectorized(lanes, lane)
 
-    def store(j: Expr) -> Any:
+    def store(j: Expr) -> tirx.Stmt:
         return task.finish(tirx.BufferLoad(sums, [j]), {channel.var: index_of(channel, first + j)})
 
     nothing = tirx.const(0, "int32")
@@ -155,12 +154,14 @@ def _output(task: _Depthwise, source: Expr, first: Expr, lanes: int) -> Any:
     return sequence([tirx.AllocBuffer(sums), *steps, vectorized(lanes, store)])
 
 
-def _each_tap(taps: Sequence[Axis], chosen: dict[ir.Var, Expr], body: Any) -> list[Any]:
+def _each_tap(
+    taps: Sequence[Axis], chosen: dict[ir.Var, Expr], body: Callable[[dict[ir.Var, Expr]], tirx.Stmt]
+) -> list[tirx.Stmt]:
     """`body` for every tap, side by side in the code."""
     if not taps:
         return [body(chosen)]
     first, *rest = taps
-    statements: list[Any] = []
+    statements: list[tirx.Stmt] = []
     for index in range(first.static or 0):
         statements += _each_tap(rest, {**chosen, first.var: tirx.IntImm(dtype_of(first.var), index)}, body)
     return statements

@@ -22,6 +22,7 @@ from tvm import tirx
 
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.tir.rewriting import Expr
+from deploykit.compiler.tir.values import repeated
 
 PAIR_LIMIT = 128
 """What two right factors of one sign may add up to: 255 * 128 is the greatest such product within int16."""
@@ -90,7 +91,7 @@ def _pmaddwd(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
 def _pmaddubsw(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
     words = f"int16x{2 * lanes}"
     pairs = tirx.call_llvm_pure_intrin(words, _BYTE_PAIR_SUMS[lanes], left, right)
-    ones = tirx.Broadcast(tirx.const(1, "int16"), 2 * lanes)
+    ones = repeated(tirx.const(1, "int16"), 2 * lanes)
     return sums + _call(_PAIR_SUMS[lanes], lanes, pairs, ones)
 
 

@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any
 
 from tvm import ir, sym, tirx
 
@@ -35,7 +34,7 @@ from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loo
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, zero
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, is_zero, sequence, substitute
-from deploykit.compiler.tir.values import as_index, bits_of, const, static
+from deploykit.compiler.tir.values import as_index, bits_of, consecutive, const, repeated, static
 
 STRETCH = 8
 """Panels that one copy of left factors is used for."""
@@ -61,7 +60,7 @@ class _Product:
     taps: tuple[Axis, ...]
     channel: Axis
     left: Expr
-    right: Any
+    right: ir.TensorLoad
     finish: Finish
     values: dict[ir.Var, Expr]
     dot: Dot
@@ -77,7 +76,7 @@ class _Product:
         return int(self.right.source.shape[-2])
 
 
-def integer_matmul(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
+def integer_matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
     """Statements that compute `stage`, or why it is not an integer product."""
     other = another_kind(stage, "integer_matmul", "integer_conv")
     if other is not None:
@@ -123,7 +122,7 @@ def integer_matmul(stage: Stage, views: Views, device: Device) -> list[Any] | De
     return [_Emitter(product, views, device).tasks()]
 
 
-def _neighbours(left: Any, stage: Stage, axes: Sequence[Axis]) -> tuple[bool, bool]:
+def _neighbours(left: ir.TensorLoad, stage: Stage, axes: Sequence[Axis]) -> tuple[bool, bool]:
     """Whether neighbouring channels, and neighbouring taps, lie next to each other."""
     strides = analyse([left], axes)[0].strides
     contiguous = static_stride(strides[-1]) == 1
@@ -185,7 +184,7 @@ class _Emitter:
         tall = -(-rows // max(1, -(-rows // self.tallest)))
         return (tall, rows % tall) if tall and rows % tall else (max(tall, 1),)
 
-    def tasks(self) -> Any:
+    def tasks(self) -> tirx.Stmt:
         """All units of work; those of one stretch of panels follow each other."""
         product = self.product
         rows, columns = as_index(product.rows.extent), as_index(product.columns.extent)
@@ -195,7 +194,7 @@ class _Emitter:
         stretches = tirx.floordiv(panels + (STRETCH - 1), const(STRETCH))
         extents = [*(as_index(axis.extent) for axis in product.batch), stretches, tiles]
 
-        def task(index: Expr) -> Any:
+        def task(index: Expr) -> tirx.Stmt:
             code = Code()
             counts = [code.let("count", extent) for extent in extents]
             *lead, stretch, tile = (code.let("place", place) for place in unravel(index, counts))
@@ -212,7 +211,7 @@ class _Emitter:
             total = total * extent
         return loop("task", total, task, tirx.ForKind.PARALLEL if self.device.parallel else tirx.ForKind.SERIAL)
 
-    def strips(self, start: Expr, count: Expr, strip: Callable[[int, Expr], Any]) -> Any:
+    def strips(self, start: Expr, count: Expr, strip: Callable[[int, Expr], tirx.Stmt]) -> tirx.Stmt:
         """Tiles that cover `count` rows from `start`, at most the tallest."""
         tallest, *rest = self.heights()
         whole = strip(tallest, start)
@@ -226,7 +225,7 @@ class _Emitter:
             row, left = code.let("row", row + tiles * height), code.let("rows", left - tiles * height)
         return tirx.IfThenElse(count >= tallest, whole, code.statement())
 
-    def strip(self, batch: dict[ir.Var, Expr], first: Expr, count: Expr, height: int, row: Expr) -> Any:
+    def strip(self, batch: dict[ir.Var, Expr], first: Expr, count: Expr, height: int, row: Expr) -> tirx.Stmt:
         """`height` rows from `row` by `count` panels from `first`."""
         dot = self.product.dot
         tile = Tile(height, self.vectors, self.lanes, "int32")
@@ -243,7 +242,7 @@ class _Emitter:
         parts = code.let("parts", tirx.truncdiv(depth + (self.part - 1), const(self.part)))
         code.add(tirx.AllocBuffer(kept))
 
-        def part(index: Expr) -> Any:
+        def part(index: Expr) -> tirx.Stmt:
             inner = Code()
             start = inner.let("start", index * self.part)
             terms = inner.let("terms", tirx.min(const(self.part), depth - start))
@@ -264,7 +263,7 @@ class _Emitter:
 
     # Left factors
 
-    def copied(self, place: _Strip, start: Expr, terms: Expr) -> Any:
+    def copied(self, place: _Strip, start: Expr, terms: Expr) -> tirx.Stmt:
         """`terms` terms from `start` on of every row, one row after the other."""
         product = self.product
         if not product.taps:
@@ -277,21 +276,21 @@ class _Emitter:
         at = Walk(code, product.coordinates, place.row)
         first = code.let("tap", tirx.truncdiv(start, as_index(product.channel.extent)))
 
-        def row(i: Expr) -> Any:
+        def row(i: Expr) -> tirx.Stmt:
             return sequence([self.copied_taps(place, {**self.fixed(place), **at.values()}, first, i), at.advance()])
 
         var = ir.Var("i", "int64")
         code.add(tirx.For(var, const(0), const(place.tile.rows), tirx.ForKind.SERIAL, row(var)))
         return code.statement()
 
-    def copied_taps(self, place: _Strip, values: dict[ir.Var, Expr], first: Expr, i: Expr) -> Any:
+    def copied_taps(self, place: _Strip, values: dict[ir.Var, Expr], first: Expr, i: Expr) -> tirx.Stmt:
         """All channels of the taps of one part for row `i`: at once for taps that lie next to each other."""
         product = self.product
         sizes = [const(axis.static or 1) for axis in product.taps]
         channels = as_index(product.channel.extent)
         together = (product.taps[-1].static or 1) if product.adjacent and self.taps % int(sizes[-1]) == 0 else 1
 
-        def run(t: Expr) -> Any:
+        def run(t: Expr) -> tirx.Stmt:
             places = unravel(first + t * together, [const(0), *sizes[1:]])
             at = {axis.var: index_of(axis, tap) for axis, tap in zip(product.taps, places, strict=True)}
             target = i * self.stride + t * (together * channels)
@@ -308,11 +307,11 @@ class _Emitter:
         at = {**place.batch, self.product.rows.var: place.row + i}
         return {var: substitute(value, at) for var, value in self.product.values.items()}
 
-    def copied_run(self, at: dict[ir.Var, Expr], start: Expr, count: Expr, target: Buffer, offset: Expr) -> Any:
+    def copied_run(self, at: dict[ir.Var, Expr], start: Expr, count: Expr, target: Buffer, offset: Expr) -> tirx.Stmt:
         """`count` neighbouring left factors, from that of channel `start` on, to `target`."""
         product = self.product
 
-        def element(c: Expr) -> Any:
+        def element(c: Expr) -> tirx.Stmt:
             value = substitute(product.left, {**at, product.channel.var: index_of(product.channel, start + c)})
             return tirx.BufferStore(target, self.views.value(value).astype(product.dot.left), [offset + c])
 
@@ -321,7 +320,9 @@ class _Emitter:
 
     # Sums
 
-    def block(self, place: _Strip, panel: Expr, start: Expr, terms: Expr, state: Any, slot: Expr) -> Any:
+    def block(
+        self, place: _Strip, panel: Expr, start: Expr, terms: Expr, state: tuple[Buffer, Expr, Expr] | None, slot: Expr
+    ) -> tirx.Stmt:
         """One register tile over `terms` terms from `start`. `state` is where sums are kept between the parts, and
         whether this is the first and the last one."""
         tile, dot = place.tile, self.product.dot
@@ -355,25 +356,25 @@ class _Emitter:
         lead = [substitute(substitute(i, self.product.values), place.batch) for i in self.product.right.indices[:-4]]
         return offset_of(source, [*lead, panel, const(0), const(0), const(0)])
 
-    def step_of(self, place: _Strip, sums: Buffer, base: Expr, g: Expr) -> Any:
+    def step_of(self, place: _Strip, sums: Buffer, base: Expr, g: Expr) -> tirx.Stmt:
         """Add one group of products to every sum."""
         dot, lanes = self.product.dot, self.lanes
         weights = self.views.flat(self.product.right.source)
         spread = lanes * dot.group
-        statements: list[Any] = []
+        statements: list[tirx.Stmt] = []
         for i in range(place.tile.rows):
             group = _load(place.factors, g * dot.group + i * self.stride, dot.group)
             left = _copies(group, dot, lanes)
             for v in range(self.vectors):
                 right = _load(weights, base + g * self.step + v * spread, spread)
-                at = tirx.Ramp(const(i * place.tile.columns + v * lanes), const(1), lanes)
+                at = consecutive(const(i * place.tile.columns + v * lanes), lanes)
                 value = dot.apply(tirx.BufferLoad(sums, [at]), left, right, lanes)
                 statements.append(tirx.BufferStore(sums, value, [at]))
         return sequence(statements)
 
     # Results
 
-    def stored(self, tile: Tile, sums: Buffer, place: _Strip, panel: Expr) -> Any:
+    def stored(self, tile: Tile, sums: Buffer, place: _Strip, panel: Expr) -> tirx.Stmt:
         """Whole panels from registers, else the columns that there are through a copy of the sums."""
         columns, width = as_index(self.product.columns.extent), self.product.width
         known = static(columns)
@@ -381,7 +382,7 @@ class _Emitter:
         rest = columns - panel * width if known is None else const(known % width)
         lanes = 1 if self.product.finish.scalar else self.lanes
 
-        def element(i: Expr, column: Expr) -> Any:
+        def element(i: Expr, column: Expr) -> tirx.Stmt:
             return self.store(place, panel, i, column, tirx.BufferLoad(spilled, [i * tile.columns + column]))
 
         through = sequence(
@@ -407,23 +408,23 @@ class _Emitter:
             return whole
         return tirx.IfThenElse(panel * width + width <= columns, whole, through)
 
-    def store(self, place: _Strip, panel: Expr, row: Expr, column: Expr, value: Expr) -> Any:
+    def store(self, place: _Strip, panel: Expr, row: Expr, column: Expr, value: Expr) -> tirx.Stmt:
         product = self.product
         at = {product.rows.var: place.row + row, product.columns.var: panel * product.width + column}
         return substitute(product.finish(value, product.values), {**place.batch, **at})
 
 
 def _load(buffer: Buffer, offset: Expr, count: int) -> Expr:
-    return tirx.BufferLoad(buffer, [offset if count == 1 else tirx.Ramp(offset, const(1), count)])
+    return tirx.BufferLoad(buffer, [offset if count == 1 else consecutive(offset, count)])
 
 
 def _copies(group: Expr, dot: Dot, lanes: int) -> Expr:
     """A group of left factors in every lane."""
     if dot.group == 1:
-        return tirx.Broadcast(group, lanes)
-    spread = tirx.Broadcast(tirx.reinterpret("int32", group), lanes)
+        return repeated(group, lanes)
+    spread = repeated(tirx.reinterpret("int32", group), lanes)
     return tirx.reinterpret(f"{dot.left}x{lanes * dot.group}", spread)
 
 
-def _at_height(strip: Callable[[int, Expr], Any], height: int, start: Expr, index: Expr) -> Any:
+def _at_height(strip: Callable[[int, Expr], tirx.Stmt], height: int, start: Expr, index: Expr) -> tirx.Stmt:
     return strip(height, start + index * height)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import ir, sym, tirx
 
@@ -35,7 +34,7 @@ class Views:
             self._views[buffer] = tirx.decl_buffer((size_of(buffer),), buffer.dtype, f"{buffer.name}_flat")
         return self._views[buffer]
 
-    def declarations(self, buffer: Buffer) -> list[Any]:
+    def declarations(self, buffer: Buffer) -> list[tirx.Stmt]:
         """The declaration of the view of `buffer`, if it was asked for."""
         view = self._views.get(buffer)
         return [] if view is None else [tirx.DeclBuffer(view, data=buffer.data)]
@@ -44,12 +43,12 @@ class Views:
         """`value` with every load through the flat view."""
         return replace_loads(value, self._load)
 
-    def store(self, store: Any) -> Any:
+    def store(self, store: tirx.BufferStore) -> tirx.BufferStore:
         """`store` with every access through flat views."""
         offset = self.value(offset_of(store.buffer, store.indices))
         return tirx.BufferStore(self.flat(store.buffer), self.value(store.value), [offset])
 
-    def _load(self, load: Any) -> Any:
+    def _load(self, load: ir.TensorLoad) -> Expr:
         return tirx.BufferLoad(self.flat(load.source), [offset_of(load.source, load.indices)])
 
 
@@ -86,9 +85,10 @@ def offset_of(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
     return offset
 
 
-def analyse(values: Sequence[Any], axes: Sequence[Axis]) -> list[Access]:
+def analyse(values: Sequence[Expr | tirx.BufferStore], axes: Sequence[Axis]) -> list[Access]:
     """The accesses of expressions and stores."""
     known = analyzer(axes)
+    nodes: list[tuple[Buffer, Sequence[Expr]]]
     nodes = [(node.buffer, node.indices) for node in values if isinstance(node, tirx.BufferStore)]
     nodes += [(load.source, load.indices) for value in values for load in collect(value, ir.TensorLoad)]
     return [Access(buffer, _strides(buffer, indices, axes, known)) for buffer, indices in nodes]
@@ -105,7 +105,7 @@ def _strides(
         if variable not in used:
             strides.append(const(0))
             continue
-        step = known.simplify(substitute(offset, {variable: variable + 1}) - offset)
+        step: Expr = known.simplify(substitute(offset, {variable: variable + 1}) - offset)
         if collect(step, ir.TensorLoad):
             strides.append(None)
             continue

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from tvm import ir, sym, tirx
 
@@ -62,19 +61,20 @@ def _merge(stage: Stage, reader: Stage, target: Buffer) -> Stage | None:
         values = bound
     if values is None:
         return None
-    return replace(stage, name=reader.name, epilogue=substitute(reader.body, values))
+    return replace(stage, name=reader.name, epilogue=substitute(reader.store, values))
 
 
-def _axes_at(load: Any, stage: Stage, reader: Stage) -> dict[ir.Var, Expr] | None:
+def _axes_at(load: ir.TensorLoad, stage: Stage, reader: Stage) -> dict[ir.Var, Expr] | None:
     """Values of the reader's axes in terms of the stage's, where `load` reads exactly what `stage` stores."""
     assert stage.store is not None
     known = sym.Analyzer()
-    sizes = {axis.var: axis.extent for axis in (*stage.axes, *reader.axes)}
-    bound: dict[ir.Var, Expr] = {}
+    sizes: dict[Expr, Expr] = {axis.var: axis.extent for axis in (*stage.axes, *reader.axes)}
+    bound: dict[Expr, Expr] = {}
     for own, index in zip(stage.store.indices, load.indices, strict=True):
         if is_zero(own) and is_zero(index):
             continue
-        if is_zero(index) and known.can_prove_equal(sizes.get(own, own + 1), 1):
+        size = sizes.get(own, own + 1)
+        if is_zero(index) and known.can_prove_equal(size, tirx.IntImm(dtype_of(size), 1)):
             continue
         if index not in sizes or own not in sizes or index in bound:
             return None

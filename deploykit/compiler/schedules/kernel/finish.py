@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import ir, tirx
 
@@ -21,17 +20,17 @@ class Finish:
     `own` stand for the value. `plain` is the same with zeros for the value, for the analysis of its other accesses;
     `scalar` says that it has no vector form."""
 
-    store: Any
+    store: tirx.BufferStore
     own: Buffer
-    plain: Any
+    plain: tirx.BufferStore
     scalar: bool
 
-    def __call__(self, value: Expr, axes: Mapping[ir.Var, Expr]) -> Any:
+    def __call__(self, value: Expr, axes: Mapping[ir.Var, Expr]) -> tirx.BufferStore:
         """The store of `value` where the axes have the given values."""
         at = substitute(self.store, axes)
         return tirx.BufferStore(at.buffer, self._replaced(at.value, value), at.indices)
 
-    def _replaced(self, node: Any, value: Expr) -> Any:
+    def _replaced(self, node: Expr, value: Expr) -> Expr:
         return replace_loads(node, lambda load: value if load.source.same_as(self.own) else load)
 
 
@@ -45,7 +44,7 @@ def finish_of(stage: Stage, views: Views) -> Finish:
     else:
         final = stage.epilogue
 
-    def erased(load: Any) -> Any:
+    def erased(load: ir.TensorLoad) -> Expr:
         return tirx.const(0, dtype_of(load)) if load.source.same_as(own) else load
 
     plain = tirx.BufferStore(final.buffer, replace_loads(final.value, erased), final.indices)

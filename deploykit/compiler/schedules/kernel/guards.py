@@ -9,15 +9,14 @@ value there is free of it (`assume`). Where it is linear in an axis, the axis' i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tvm_ffi
 from tvm import ir, sym, tirx
 
 from deploykit.compiler.schedules.kernel.loops import Code, index_of, loop
 from deploykit.compiler.schedules.kernel.stages import Axis
-from deploykit.compiler.tir.rewriting import Expr, call_name, collect, substitute
-from deploykit.compiler.tir.values import as_index, const, static
+from deploykit.compiler.tir.rewriting import Expr, Node, call_name, collect, substitute
+from deploykit.compiler.tir.values import as_index, const, dtype_of, static
 
 
 def guards_of(value: Expr, axes: Sequence[Axis]) -> list[Expr]:
@@ -36,10 +35,10 @@ def _reads(guard: Expr, axes: Sequence[Axis]) -> bool:
     return any(var in variables for load in loads for index in load.indices for var in collect(index, ir.Var))
 
 
-def assume(node: Any, guard: Expr, holds: bool) -> Any:
+def assume(node: Node, guard: Expr, holds: bool) -> Node:
     """`node` where `guard` is known to hold or not to."""
 
-    def rewrite(choice: Any) -> Any:
+    def rewrite(choice: Expr) -> Expr:
         parts = _choice(choice)
         if parts is None:
             return choice
@@ -56,7 +55,8 @@ def assume(node: Any, guard: Expr, holds: bool) -> Any:
             return tirx.Select(remaining, then, otherwise)
         return tirx.if_then_else(remaining, then, otherwise)
 
-    return tvm_ffi.structural_map(node, ((ir.Call, tirx.Select), rewrite))
+    result: Node = tvm_ffi.structural_map(node, ((ir.Call, tirx.Select), rewrite))
+    return result
 
 
 def interval(guard: Expr, axis: Axis) -> tuple[Expr, Expr] | None:
@@ -86,7 +86,7 @@ def _below(difference: Expr, axis: Axis) -> tuple[Expr, Expr] | None:
     slope = static(known.simplify(substitute(difference, {axis.var: axis.var + 1}) - difference))
     if not slope:
         return None
-    at_zero = as_index(known.simplify(substitute(difference, {axis.var: tirx.IntImm(str(axis.var.ty.dtype), 0)})))
+    at_zero = as_index(known.simplify(substitute(difference, {axis.var: tirx.IntImm(dtype_of(axis.var), 0)})))
     if slope > 0:
         return const(0), tirx.floordiv(slope - 1 - at_zero, const(slope))
     return tirx.floordiv(at_zero, const(-slope)) + 1, as_index(axis.extent)
@@ -98,7 +98,7 @@ def last_axis(guard: Expr, axes: Sequence[Axis]) -> int:
     return max((position for position, axis in enumerate(axes) if axis.var in used), default=-1)
 
 
-def _choice(node: Any) -> tuple[Expr, Expr, Expr] | None:
+def _choice(node: Expr) -> tuple[Expr, Expr, Expr] | None:
     if isinstance(node, tirx.Select):
         return node.condition, node.true_value, node.false_value
     if call_name(node) == "if_then_else":
@@ -114,8 +114,8 @@ def _atoms(condition: Expr) -> list[Expr]:
 
 
 def clipped(
-    axes: Sequence[Axis], source: Expr, identity: Expr, body: Callable[[Expr], Any], later: Sequence[Axis] = ()
-) -> Any:
+    axes: Sequence[Axis], source: Expr, identity: Expr, body: Callable[[Expr], tirx.Stmt], later: Sequence[Axis] = ()
+) -> tirx.Stmt:
     """Loops over reduced `axes` around `body(source)`, over those indices only where the guards of `source` hold.
 
     A guard is used where `source` is the reduction's `identity` whenever it fails, and where it is linear in the
@@ -134,7 +134,7 @@ def clipped(
     start = code.let("start", first)
     count = code.let("count", tirx.max(stop - start, const(0)) if static(start) != 0 else stop)
 
-    def iteration(index: Expr) -> Any:
+    def iteration(index: Expr) -> tirx.Stmt:
         value = start + index
         exact = index_of(axis, value)
         at = {axis.var: exact}

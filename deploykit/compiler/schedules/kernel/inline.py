@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from tvm import ir, sym, tirx
 
@@ -76,7 +75,7 @@ def _inlinable(stage: Stage, target: Buffer, stages: Sequence[Stage | Opaque]) -
     return evaluations <= 1 or not heavy
 
 
-def _rereads(stage: Stage, load: Any) -> bool:
+def _rereads(stage: Stage, load: ir.TensorLoad) -> bool:
     """Whether one element of the loaded buffer is read for several iterations of `stage`, as far as one can tell."""
     if any(collect(index, ir.TensorLoad) for index in load.indices):
         return True
@@ -91,7 +90,7 @@ def _absorb(reader: Stage, producer: Stage, target: Buffer) -> Stage:
     value = producer.store.value
     known = analyzer((*reader.axes, *reader.reduce))
 
-    def rewrite(load: Any) -> Any:
+    def rewrite(load: ir.TensorLoad) -> Expr:
         if not load.source.same_as(target):
             return load
         replaced = substitute(value, _bindings(producer.axes, load.indices))
@@ -114,7 +113,8 @@ def _bindings(axes: Sequence[Axis], indices: Sequence[Expr]) -> dict[ir.Var, Exp
     }
 
 
-def _simplified(load: Any, known: sym.Analyzer) -> Any:
+def _simplified(load: ir.TensorLoad, known: sym.Analyzer) -> Expr:
     if all(isinstance(index, ir.Var | tirx.IntImm) for index in load.indices):
         return load
-    return tirx.BufferLoad(load.source, [known.simplify(index) for index in load.indices])
+    source: Buffer = load.source
+    return tirx.BufferLoad(source, [known.simplify(index) for index in load.indices])

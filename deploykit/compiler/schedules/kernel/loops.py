@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tvm_ffi
 from tvm import ir, tirx
@@ -12,7 +11,7 @@ from deploykit.compiler.schedules.kernel.stages import Axis
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, substitute
 from deploykit.compiler.tir.values import as_index, const, dtype_of, static
 
-Body = Callable[[Expr], Any]
+Body = Callable[[Expr], tirx.Stmt]
 
 
 def index_of(axis: Axis, value: Expr) -> Expr:
@@ -21,7 +20,7 @@ def index_of(axis: Axis, value: Expr) -> Expr:
     return value if dtype_of(value) == dtype else value.astype(dtype)
 
 
-def loop(name: str, extent: Expr | int, body: Body, kind: Any = tirx.ForKind.SERIAL) -> Any:
+def loop(name: str, extent: Expr | int, body: Body, kind: tirx.ForKind = tirx.ForKind.SERIAL) -> tirx.Stmt:
     """`for name in range(extent): body(name)`; nothing or a single copy where the extent is the constant 0 or 1."""
     count = static(extent)
     if count == 0:
@@ -36,7 +35,7 @@ class Code:
     """Statements in the making, with names for values that are computed once."""
 
     def __init__(self) -> None:
-        self._statements: list[Any] = []
+        self._statements: list[tirx.Stmt] = []
 
     def let(self, name: str, value: Expr) -> Expr:
         """An integer evaluated here, unless it is a constant or a variable anyway."""
@@ -46,14 +45,14 @@ class Code:
         self.add(tirx.Bind(var, value))
         return var
 
-    def add(self, *statements: Any) -> None:
+    def add(self, *statements: tirx.Stmt) -> None:
         self._statements.extend(statements)
 
-    def statement(self) -> Any:
+    def statement(self) -> tirx.Stmt:
         return sequence(self._statements)
 
 
-def evaluated_once(body: Any) -> Any:
+def evaluated_once(body: tirx.Stmt) -> tirx.Stmt:
     """`body` with every named value in a local of one element.
 
     Simplification copies the value of a name to all its uses, and what LLVM is given would grow with the depth of the
@@ -64,12 +63,12 @@ def evaluated_once(body: Any) -> Any:
     if not cells:
         return body
 
-    def use(var: Any, kind: tvm_ffi.DefRegionKind) -> Any:
+    def use(var: ir.Var, kind: tvm_ffi.DefRegionKind) -> Expr:
         cell = cells.get(var) if kind == tvm_ffi.DefRegionKind.NONE else None
         return var if cell is None else tirx.BufferLoad(cell, [const(0)])
 
-    def block(statements: Any) -> Any:
-        flat: list[Any] = []
+    def block(statements: tirx.SeqStmt) -> tirx.Stmt:
+        flat: list[tirx.Stmt] = []
         for statement in statements.seq:
             if isinstance(statement, tirx.Bind):
                 cell = cells[statement.var]
@@ -80,10 +79,11 @@ def evaluated_once(body: Any) -> Any:
                 flat.append(statement)
         return tirx.SeqStmt(flat)
 
-    return tvm_ffi.structural_map(body, (tirx.SeqStmt, block), with_def_region_kind=(ir.Var, use))
+    result: tirx.Stmt = tvm_ffi.structural_map(body, (tirx.SeqStmt, block), with_def_region_kind=(ir.Var, use))
+    return result
 
 
-def nested(axes: Sequence[Axis], body: Any, parallel: bool = False) -> Any:
+def nested(axes: Sequence[Axis], body: tirx.Stmt, parallel: bool = False) -> tirx.Stmt:
     """`body` under loops over fresh copies of `axes`, the first one outermost and, if asked for, parallel.
 
     A parallel loop over few iterations takes in the loops inside of it, as far as there is work to share out.
@@ -115,14 +115,14 @@ def _shared_out(axes: Sequence[Axis]) -> int:
     return len(axes)
 
 
-def collapsed(axes: Sequence[Axis], body: Any) -> Any:
+def collapsed(axes: Sequence[Axis], body: tirx.Stmt) -> tirx.Stmt:
     """`body` under one parallel loop over all of `axes`."""
     extents = [as_index(axis.extent) for axis in axes]
     total = extents[0]
     for extent in extents[1:]:
         total = total * extent
 
-    def at(index: Expr) -> Any:
+    def at(index: Expr) -> tirx.Stmt:
         code = Code()
         values: dict[ir.Var, Expr] = {}
         for axis, place in zip(axes, unravel(index, extents), strict=True):
@@ -134,19 +134,19 @@ def collapsed(axes: Sequence[Axis], body: Any) -> Any:
     return loop("task", total, at, tirx.ForKind.PARALLEL)
 
 
-def vectorized(lanes: int, body: Body) -> Any:
+def vectorized(lanes: int, body: Body) -> tirx.Stmt:
     """`body` for `lanes` consecutive indices at once."""
     return loop("lane", lanes, body, tirx.ForKind.VECTORIZED)
 
 
-def unrolled(name: str, extent: int, body: Body, spelled: bool) -> Any:
+def unrolled(name: str, extent: int, body: Body, spelled: bool) -> tirx.Stmt:
     """`body` for every index, side by side in the code: spelled out here or, else, when the kernel is lowered."""
     if spelled:
         return sequence([body(const(index)) for index in range(extent)])
     return loop(name, extent, body, tirx.ForKind.UNROLLED)
 
 
-def main_and_tail(name: str, extent: Expr | int, lanes: int, body: Body) -> list[Any]:
+def main_and_tail(name: str, extent: Expr | int, lanes: int, body: Body) -> list[tirx.Stmt]:
     """`body` over `range(extent)`: whole vectors first, then single elements."""
     count = static(extent)
     if lanes == 1 or (count is not None and count < lanes):

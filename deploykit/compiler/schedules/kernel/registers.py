@@ -12,7 +12,7 @@ each to a local array that no other statement of the loop reads.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import tvm_ffi
 from tvm import ir, tirx
@@ -25,12 +25,12 @@ OPERANDS = 4
 """Registers for what is added."""
 
 
-def fit_registers(body: Any, device: Device) -> Any:
+def fit_registers(body: tirx.Stmt, device: Device) -> tirx.Stmt:
     """`body` with its loops over sums divided into loops whose sums fit."""
     if not device.vector_bits:
         return body
 
-    def divided(loop: tirx.For) -> Any:
+    def divided(loop: tirx.For) -> tirx.Stmt:
         sums = _sums(loop)
         if not sums:
             return loop
@@ -41,15 +41,17 @@ def fit_registers(body: Any, device: Device) -> Any:
             return loop
         return sequence([_again(loop, sums[start : start + count]) for start in range(0, len(sums), count)])
 
-    return tvm_ffi.structural_map(body, (tirx.For, divided))
+    result: tirx.Stmt = tvm_ffi.structural_map(body, (tirx.For, divided))
+    return result
 
 
 def _sums(loop: tirx.For) -> list[tirx.For]:
     """The statements of a loop that only adds to sums, each independent of the others; else none."""
-    statements = list(loop.body.seq) if isinstance(loop.body, tirx.SeqStmt) else []
-    if loop.kind != tirx.ForKind.SERIAL or not all(_is_sum(statement) for statement in statements):
+    parts = list(loop.body.seq) if isinstance(loop.body, tirx.SeqStmt) else []
+    statements = [part for part in parts if isinstance(part, tirx.For) and _is_sum(part)]
+    if loop.kind != tirx.ForKind.SERIAL or len(statements) < len(parts):
         return []
-    targets = [statement.body.buffer for statement in statements]
+    targets = [_stored(statement).buffer for statement in statements]
     for target, statement in zip(targets, statements, strict=True):
         loaded = [load.source for load in collect(statement, ir.TensorLoad)]
         if any(source.same_as(other) for source in loaded for other in targets if not other.same_as(target)):
@@ -58,9 +60,9 @@ def _sums(loop: tirx.For) -> list[tirx.For]:
     return statements if distinct and len({static(statement.extent) for statement in statements}) == 1 else []
 
 
-def _is_sum(statement: Any) -> bool:
-    """Whether a statement is `local[lane] = local[lane] + ...` for all lanes of a vector."""
-    if not isinstance(statement, tirx.For) or statement.kind != tirx.ForKind.VECTORIZED:
+def _is_sum(statement: tirx.For) -> bool:
+    """Whether a loop is `local[lane] = local[lane] + ...` for all lanes of a vector."""
+    if statement.kind != tirx.ForKind.VECTORIZED:
         return False
     store = statement.body
     if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tirx.Add) or len(store.indices) != 1:
@@ -76,13 +78,19 @@ def _is_sum(statement: Any) -> bool:
     )
 
 
+def _stored(statement: tirx.For) -> tirx.BufferStore:
+    """The store of a sum."""
+    assert isinstance(statement.body, tirx.BufferStore)
+    return statement.body
+
+
 def _vectors(statement: tirx.For, device: Device) -> int:
     """Registers that a sum takes."""
-    bits = (static(statement.extent) or 1) * bits_of(dtype_of(statement.body.buffer))
+    bits = (static(statement.extent) or 1) * bits_of(dtype_of(_stored(statement).buffer))
     return -(-bits // device.vector_bits)
 
 
-def _again(loop: tirx.For, statements: list[Any]) -> Any:
+def _again(loop: tirx.For, statements: Sequence[tirx.Stmt]) -> tirx.Stmt:
     """The loop with these statements only."""
     var = ir.Var(loop.loop_var.name, dtype_of(loop.loop_var))
     return substitute(

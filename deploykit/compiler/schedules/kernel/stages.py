@@ -47,15 +47,15 @@ class Stage:
     name: str
     axes: tuple[Axis, ...]
     reduce: tuple[Axis, ...]
-    body: Any
-    init: Any | None
+    body: tirx.Stmt
+    init: tirx.Stmt | None
     annotations: Mapping[str, Any]
-    epilogue: Any | None = None
+    epilogue: tirx.BufferStore | None = None
     """For a reduction: the store that takes the place of storing the reduced value. It is over `axes`, and its loads
     of the buffer that `body` stores to stand for the value."""
 
     @property
-    def store(self) -> Any | None:
+    def store(self) -> tirx.BufferStore | None:
         """The store, where the body is a single one."""
         return self.body if isinstance(self.body, tirx.BufferStore) else None
 
@@ -67,7 +67,7 @@ class Stage:
         return _unique(store.buffer for store in collect(self.body, tirx.BufferStore))
 
     @property
-    def stores(self) -> tuple[Any, ...]:
+    def stores(self) -> tuple[tirx.BufferStore, ...]:
         """Every store of the body and the epilogue."""
         extra = [] if self.epilogue is None else [self.epilogue]
         return (*collect(self.body, tirx.BufferStore), *extra)
@@ -78,7 +78,7 @@ class Stage:
         return (*self.outputs, *(load.source for load in self.loads))
 
     @cached_property
-    def loads(self) -> tuple[Any, ...]:
+    def loads(self) -> tuple[ir.TensorLoad, ...]:
         """Every load of the body and the epilogue (those of a reduction's own value included)."""
         extra = [] if self.epilogue is None else collect(self.epilogue, ir.TensorLoad)
         return (*collect(self.body, ir.TensorLoad), *extra)
@@ -112,7 +112,7 @@ class Stage:
 class Opaque:
     """A statement that no rule looks into."""
 
-    body: Any
+    body: tirx.Stmt
 
     @cached_property
     def touched(self) -> tuple[Buffer, ...]:
@@ -152,7 +152,7 @@ def read(func: tirx.PrimFunc) -> Nest | Declined:
     return Nest(func, tuple(root.block.alloc_buffers), stages)
 
 
-def _stage(statement: Any) -> Stage | None:
+def _stage(statement: tirx.Stmt) -> Stage | None:
     loops: list[Axis] = []
     while isinstance(statement, tirx.For):
         if not is_zero(statement.min) or statement.annotations or statement.kind != tirx.ForKind.SERIAL:

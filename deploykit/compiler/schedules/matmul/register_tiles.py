@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from tvm import ir, tirx
 
@@ -113,7 +112,7 @@ class _Strip:
     direct: bool
 
 
-def matmul(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
+def matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
     """Statements that compute `stage`, or why it is not a product that is computed by tiles."""
     other = another_kind(stage, "matmul")
     if other is not None:
@@ -185,13 +184,13 @@ class _Emitter:
         self.count = ceil_div(as_index(product.columns.extent), const(product.width))
         self.blocks, self.stretches = blocking.units(as_index(product.rows.extent), self.count, bool(product.batch))
 
-    def units(self) -> Any:
+    def units(self) -> tirx.Stmt:
         """All units of work; those of the same panels follow each other."""
         product = self.product
         rows = as_index(product.rows.extent)
         extents = [*(as_index(axis.extent) for axis in product.batch), self.stretches, self.blocks]
 
-        def unit(index: Expr) -> Any:
+        def unit(index: Expr) -> tirx.Stmt:
             code = Code()
             counts = [code.let("count", extent) for extent in extents]
             *lead, stretch, block = (code.let("place", place) for place in unravel(index, counts))
@@ -211,7 +210,7 @@ class _Emitter:
         code.add(*(tirx.AllocBuffer(buffer) for buffer in buffers if buffer is not None))
         counts = self.heights.counts(code, unit.rows, sizes_of(self.product.rows.extent, self.blocks))
 
-        def panels(chunk: Expr) -> Any:
+        def panels(chunk: Expr) -> tirx.Stmt:
             inner = Code()
             first = inner.let("first", chunk * self.blocking.depth)
             steps = inner.let("steps", self.blocking.length(chunk))
@@ -231,7 +230,7 @@ class _Emitter:
 
         code.add(loop("chunk", self.blocking.chunks, panels))
 
-    def group(self, strip: _Strip, unit: _Unit, counts: Sequence[tuple[int, Expr]], index: Expr) -> Any:
+    def group(self, strip: _Strip, unit: _Unit, counts: Sequence[tuple[int, Expr]], index: Expr) -> tirx.Stmt:
         """All tiles by some panels, for a chunk of the depth; packed before that where it is worth it."""
         code = Code()
         taken = index * self.blocking.panels
@@ -251,19 +250,21 @@ class _Emitter:
         code.add(tirx.IfThenElse(in_place, direct, through))
         return code.statement()
 
-    def packs(self, strip: _Strip, panel: Expr) -> Any:
+    def packs(self, strip: _Strip, panel: Expr) -> tirx.Stmt:
         """Copy a chunk of a panel, with zeros for columns that do not exist."""
+        assert self.packed is not None
+        target: Buffer = self.packed
         width, lanes = self.product.width, strip.tile.lanes
 
-        def move(k: Expr, column: Expr) -> Any:
+        def move(k: Expr, column: Expr) -> tirx.Stmt:
             at = self.packed_at(strip, panel, k, column)
-            return tirx.BufferStore(self.packed, self.right(strip, panel, k, column), [at])
+            return tirx.BufferStore(target, self.right(strip, panel, k, column), [at])
 
-        def clear(k: Expr, column: Expr) -> Any:
+        def clear(k: Expr, column: Expr) -> tirx.Stmt:
             at = self.packed_at(strip, panel, k, column)
-            return tirx.BufferStore(self.packed, tirx.const(0, strip.tile.dtype), [at])
+            return tirx.BufferStore(target, tirx.const(0, strip.tile.dtype), [at])
 
-        def row(columns: Expr, body: Callable[[Expr, Expr], Any]) -> Callable[[Expr], Any]:
+        def row(columns: Expr, body: Callable[[Expr, Expr], tirx.Stmt]) -> Callable[[Expr], tirx.Stmt]:
             return lambda k: sequence(main_and_tail("j", columns, lanes, partial(body, k)))
 
         valid = self.results.valid(panel)
@@ -271,7 +272,7 @@ class _Emitter:
         rest = loop("k", strip.steps, lambda k: sequence([row(const(width), clear)(k), row(valid, move)(k)]))
         return self.results.full(panel, whole, rest)
 
-    def strips(self, strip: _Strip, counts: Sequence[tuple[int, Expr]], panel: Expr, panels: Expr) -> Any:
+    def strips(self, strip: _Strip, counts: Sequence[tuple[int, Expr]], panel: Expr, panels: Expr) -> tirx.Stmt:
         """Tiles of all rows of the unit by some panels, for one chunk of the depth."""
         code = Code()
         row = strip.row
@@ -281,20 +282,20 @@ class _Emitter:
             row = code.let("row", row + count * height)
         return code.statement()
 
-    def strip(self, strip: _Strip, panel: Expr, panels: Expr, index: Expr) -> Any:
+    def strip(self, strip: _Strip, panel: Expr, panels: Expr, index: Expr) -> tirx.Stmt:
         strip = replace(strip, row=strip.row + index * strip.tile.rows)
         passing = loop("panel", panels, lambda p: self.block(strip, panel + p))
         if self.copied is None or strip.direct:
             return passing
         lanes, target, pitch = strip.tile.lanes, self.copied, self.blocking.pitch
 
-        def move(i: Expr, k: Expr) -> Any:
+        def move(i: Expr, k: Expr) -> tirx.Stmt:
             return tirx.BufferStore(target, self.left(strip, i, k), [i * pitch + k])
 
         rows = loop("i", strip.tile.rows, lambda i: sequence(main_and_tail("k", strip.steps, lanes, partial(move, i))))
         return sequence([rows, passing])
 
-    def block(self, strip: _Strip, panel: Expr) -> Any:
+    def block(self, strip: _Strip, panel: Expr) -> tirx.Stmt:
         """One register tile: a chunk of the depth, then the epilogue."""
         tile, results = strip.tile, self.results
         parts = part_sums(tile)
@@ -310,7 +311,7 @@ class _Emitter:
         done = tirx.IfThenElse(strip.chunk == self.blocking.chunks - 1, done, paused)
         return sequence([*steps, resumed, body, done])
 
-    def sums(self, strip: _Strip, panel: Expr, parts: Tile, sums: Buffer) -> Any:
+    def sums(self, strip: _Strip, panel: Expr, parts: Tile, sums: Buffer) -> tirx.Stmt:
         """Add the products of a chunk of the depth to the sums of a tile, or to `parts` of those of a single row, for
         as many stretches of the depth side by side: a panel comes from memory faster in several streams than in one."""
         tile = strip.tile
@@ -325,19 +326,19 @@ class _Emitter:
                 return self.right(strip, panel, k, column)
             return tirx.BufferLoad(self.packed, [self.packed_at(strip, panel, k, column)])
 
-        def single(k: Expr) -> Any:
+        def single(k: Expr) -> tirx.Stmt:
             outer = step(tile, sums, lambda i: left(i, k), partial(right, k))
             return sequence([*self.ahead(strip, panel, k), outer])
 
-        def one() -> Any:
+        def one() -> tirx.Stmt:
             return loop("k", strip.steps, single)
 
-        def split(streams: int, together: Callable[[Callable[[Expr], Expr]], Any]) -> Any:
+        def split(streams: int, together: Callable[[Callable[[Expr], Expr]], tirx.Stmt]) -> tirx.Stmt:
             whole = tirx.truncdiv(strip.steps, const(streams))
             rest = loop("k", strip.steps - whole * streams, lambda k: single(whole * streams + k))
             return sequence([loop("k", whole, lambda k: together(lambda part: part * whole + k)), rest])
 
-        def several(at: Callable[[Expr], Expr]) -> Any:
+        def several(at: Callable[[Expr], Expr]) -> tirx.Stmt:
             asked = [prefetch for part in range(parts.rows) for prefetch in self.ahead(strip, panel, at(const(part)))]
             added = products(parts, sums, lambda i, column: left(const(0), at(i)) * right(at(i), column))
             return sequence([*asked, added])
@@ -360,7 +361,7 @@ class _Emitter:
         few = tile.rows == min((height for height in self.heights.menu if height > 1), default=1)
         return self.device.streams if large and few else 1
 
-    def ahead(self, strip: _Strip, panel: Expr, k: Expr) -> list[Any]:
+    def ahead(self, strip: _Strip, panel: Expr, k: Expr) -> list[tirx.Stmt]:
         """Asks for the cache lines that are read of the right operand some steps later."""
         tile = strip.tile
         if tile.lanes == 1:
@@ -392,7 +393,7 @@ class _Emitter:
             return substitute(product.right, {**strip.batch, **at})
         flat = self.views.flat(product.panels)
 
-        def of_panel(load: Any) -> Any:
+        def of_panel(load: ir.TensorLoad) -> Expr:
             if not load.source.same_as(product.panels):
                 return load
             return tirx.BufferLoad(flat, [offset_of(load.source, [*load.indices[:-3], panel, depth, column])])

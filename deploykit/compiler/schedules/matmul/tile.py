@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
-from tvm import tirx
+from tvm import ir, tirx
 
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.schedules.kernel.loops import local, loop, unrolled, vectorized
@@ -81,7 +80,7 @@ PRODUCTS_A_CYCLE, PANEL_BYTES_A_CYCLE = 2, 11
 """Vectors multiplied and bytes of panels read in a cycle at most."""
 
 
-def each_vector(tile: Tile, body: Callable[[Expr, Expr, Expr], Any]) -> Any:
+def each_vector(tile: Tile, body: Callable[[Expr, Expr, Expr], tirx.Stmt]) -> tirx.Stmt:
     """`body(row, column, position in the sums)` for every sum, a vector at a time, all side by side in the code.
 
     Without vectors, rows stand side by side in a loop over the columns, which C compilers turn into vectors and unroll.
@@ -93,7 +92,7 @@ def each_vector(tile: Tile, body: Callable[[Expr, Expr, Expr], Any]) -> Any:
             lambda j: sequence([body(const(i), j, i * tile.columns + j) for i in range(tile.rows)]),
         )
 
-    def vector(row: Expr, v: Expr) -> Any:
+    def vector(row: Expr, v: Expr) -> tirx.Stmt:
         start = v * tile.lanes
         at = row * tile.columns + start
         return vectorized(tile.lanes, lambda lane: body(row, start + lane, at + lane))
@@ -101,26 +100,26 @@ def each_vector(tile: Tile, body: Callable[[Expr, Expr, Expr], Any]) -> Any:
     return unrolled("i", tile.rows, lambda i: unrolled("v", tile.vectors, lambda v: vector(i, v), False), False)
 
 
-def zero(tile: Tile, sums: Buffer) -> Any:
+def zero(tile: Tile, sums: Buffer) -> tirx.Stmt:
     """Clear all sums."""
     nothing = tirx.const(0, tile.dtype)
     return each_vector(tile, lambda _row, _column, at: tirx.BufferStore(sums, nothing, [at]))
 
 
-def fill(tile: Tile, sums: Buffer, value: Callable[[Expr, Expr], Expr]) -> Any:
+def fill(tile: Tile, sums: Buffer, value: Callable[[Expr, Expr], Expr]) -> tirx.Stmt:
     """Set all sums to `value(row, column)`."""
     return each_vector(tile, lambda row, column, at: tirx.BufferStore(sums, value(row, column), [at]))
 
 
-def step(tile: Tile, sums: Buffer, left: Callable[[Expr], Expr], right: Callable[[Expr], Expr]) -> Any:
+def step(tile: Tile, sums: Buffer, left: Callable[[Expr], Expr], right: Callable[[Expr], Expr]) -> tirx.Stmt:
     """Add one outer product: `left(row) * right(column)`."""
     return products(tile, sums, lambda row, column: left(row) * right(column))
 
 
-def products(tile: Tile, sums: Buffer, product: Callable[[Expr, Expr], Expr]) -> Any:
+def products(tile: Tile, sums: Buffer, product: Callable[[Expr, Expr], Expr]) -> tirx.Stmt:
     """Add `product(row, column)` to every sum."""
 
-    def add(row: Expr, column: Expr, at: Expr) -> Any:
+    def add(row: Expr, column: Expr, at: Expr) -> tirx.Stmt:
         return tirx.BufferStore(sums, tirx.BufferLoad(sums, [at]) + product(row, column), [at])
 
     return each_vector(tile, add)
@@ -131,10 +130,10 @@ def part_sums(tile: Tile) -> Tile:
     return replace(tile, rows=-(-CHAINS // tile.vectors)) if tile.rows == 1 < tile.lanes else tile
 
 
-def gather(tile: Tile, sums: Buffer, parts: int) -> Any:
+def gather(tile: Tile, sums: Buffer, parts: int) -> tirx.Stmt:
     """Add the sums of all parts up in those of the first."""
 
-    def add(_row: Expr, _column: Expr, at: Expr) -> Any:
+    def add(_row: Expr, _column: Expr, at: Expr) -> tirx.Stmt:
         values = [tirx.BufferLoad(sums, [at + part * tile.columns]) for part in range(parts)]
         while len(values) > 1:
             pairs = zip(values[::2], values[1::2], strict=False)
@@ -144,12 +143,12 @@ def gather(tile: Tile, sums: Buffer, parts: int) -> Any:
     return each_vector(tile, add)
 
 
-def copy(tile: Tile, sums: Buffer, target: Buffer) -> Any:
+def copy(tile: Tile, sums: Buffer, target: Buffer) -> tirx.Stmt:
     """Move all sums to a buffer that may be indexed by loops."""
     return each_vector(tile, lambda _row, _column, at: tirx.BufferStore(target, tirx.BufferLoad(sums, [at]), [at]))
 
 
-def prefetch(load: Any) -> Any:
+def prefetch(load: ir.TensorLoad) -> tirx.Stmt:
     """Ask for the cache line of an element that is used soon. It need not exist."""
     settings = [tirx.IntImm("int32", value) for value in (_READ, _KEEP, _DATA)]
     return tirx.Evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", tirx.address_of(load), *settings))

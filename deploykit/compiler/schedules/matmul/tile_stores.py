@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import ir, tirx
 
@@ -45,19 +44,19 @@ class Results:
     def dtype(self) -> str:
         return dtype_of(self.finish.store.buffer)
 
-    def ahead(self, place: Place, tile: Tile) -> list[Any]:
+    def ahead(self, place: Place, tile: Tile) -> list[tirx.Stmt]:
         """Asks for the memory that the tile is stored to: neighbouring lines of a row come along."""
         if tile.lanes == 1:
             return []
         return [prefetch(self._waiting(place, tile, const(row), const(0))) for row in range(tile.rows)]
 
-    def finished(self, place: Place, tile: Tile, sums: Buffer, spilled: Buffer) -> Any:
+    def finished(self, place: Place, tile: Tile, sums: Buffer, spilled: Buffer) -> tirx.Stmt:
         """Store complete sums."""
 
-        def store(row: Expr, column: Expr, value: Expr) -> Any:
+        def store(row: Expr, column: Expr, value: Expr) -> tirx.Stmt:
             return self._store(place, row, column, value)
 
-        def through(columns: Expr) -> Any:
+        def through(columns: Expr) -> tirx.Stmt:
             lanes = 1 if self.finish.scalar else tile.lanes
             return sequence([copy(tile, sums, spilled), _each(tile, columns, lanes, spilled, store)])
 
@@ -68,21 +67,22 @@ class Results:
         straight = each_vector(tile, lambda i, column, at: store(i, column, tirx.BufferLoad(sums, [at])))
         return self.full(place.panel, straight, through(self.valid(place.panel)))
 
-    def paused(self, place: Place, tile: Tile, sums: Buffer, spilled: Buffer) -> Any:
+    def paused(self, place: Place, tile: Tile, sums: Buffer, spilled: Buffer) -> tirx.Stmt:
         """Put incomplete sums into the result."""
 
-        def save(row: Expr, column: Expr, value: Expr) -> Any:
+        def save(row: Expr, column: Expr, value: Expr) -> tirx.Stmt:
             waiting = self._waiting(place, tile, row, column)
-            return tirx.BufferStore(waiting.source, value, waiting.indices)
+            target: Buffer = waiting.source
+            return tirx.BufferStore(target, value, waiting.indices)
 
         straight = each_vector(tile, lambda i, column, at: save(i, column, tirx.BufferLoad(sums, [at])))
         rest = [copy(tile, sums, spilled), _each(tile, self.valid(place.panel), tile.lanes, spilled, save)]
         return self.full(place.panel, straight, sequence(rest))
 
-    def resumed(self, place: Place, tile: Tile, sums: Buffer, spilled: Buffer) -> Any:
+    def resumed(self, place: Place, tile: Tile, sums: Buffer, spilled: Buffer) -> tirx.Stmt:
         """Take incomplete sums from the result."""
 
-        def fetch(row: Expr, column: Expr, _: Expr) -> Any:
+        def fetch(row: Expr, column: Expr, _: Expr) -> tirx.Stmt:
             at = [row * tile.columns + column]
             return tirx.BufferStore(spilled, self._waiting(place, tile, row, column), at)
 
@@ -91,12 +91,12 @@ class Results:
         rest = [_each(tile, self.valid(place.panel), tile.lanes, spilled, fetch), moved]
         return self.full(place.panel, straight, sequence(rest))
 
-    def _waiting(self, place: Place, tile: Tile, row: Expr, column: Expr) -> Any:
+    def _waiting(self, place: Place, tile: Tile, row: Expr, column: Expr) -> ir.TensorLoad:
         """The element of the result that a sum waits in."""
         store = self._store(place, row, column, tirx.const(0, tile.dtype))
         return tirx.BufferLoad(store.buffer, store.indices)
 
-    def _store(self, place: Place, row: Expr, column: Expr, value: Expr) -> Any:
+    def _store(self, place: Place, row: Expr, column: Expr, value: Expr) -> tirx.BufferStore:
         at = {self.rows.var: place.row(row), self.columns.var: place.panel * self.width + column}
         return substitute(self.finish(value, self.values), {**place.batch, **at})
 
@@ -104,7 +104,7 @@ class Results:
         """Columns of a panel that exist."""
         return tirx.min(const(self.width), as_index(self.columns.extent) - panel * self.width)
 
-    def full(self, panel: Expr, whole: Any, rest: Any) -> Any:
+    def full(self, panel: Expr, whole: tirx.Stmt, rest: tirx.Stmt) -> tirx.Stmt:
         """`whole` where the panel is full, else `rest`."""
         columns, known = as_index(self.columns.extent), static(self.columns.extent)
         if known is not None and known < self.width:
@@ -114,10 +114,12 @@ class Results:
         return tirx.IfThenElse((panel + 1) * self.width <= columns, whole, rest)
 
 
-def _each(tile: Tile, columns: Expr, lanes: int, spilled: Buffer, body: Callable[[Expr, Expr, Expr], Any]) -> Any:
+def _each(
+    tile: Tile, columns: Expr, lanes: int, spilled: Buffer, body: Callable[[Expr, Expr, Expr], tirx.Stmt]
+) -> tirx.Stmt:
     """`body(row, column, value)` for the first `columns` of the copied sums of every row."""
 
-    def element(row: Expr, column: Expr) -> Any:
+    def element(row: Expr, column: Expr) -> tirx.Stmt:
         return body(row, column, tirx.BufferLoad(spilled, [row * tile.columns + column]))
 
     return loop("i", tile.rows, lambda i: sequence(main_and_tail("j", columns, lanes, lambda j: element(i, j))))

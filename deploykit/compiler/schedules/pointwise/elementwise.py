@@ -14,7 +14,6 @@ Declines stages that are not pointwise.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tvm import ir, tirx
 
@@ -34,7 +33,7 @@ MOST_GUARDS = 8
 """Conditions on the way to one element that are taken out of its loops."""
 
 
-def elementwise(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
+def elementwise(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
     """Statements that compute `stage`, or why it is not an elementwise one."""
     if stage.store is None or stage.reduce:
         return Declined("it is not elementwise")
@@ -49,7 +48,7 @@ class _Emitter:
         self.views = views
         self.device = device
 
-    def region(self, store: Any, axes: Sequence[Axis], budget: int, parallel: bool) -> Any:
+    def region(self, store: tirx.BufferStore, axes: Sequence[Axis], budget: int, parallel: bool) -> tirx.Stmt:
         """`store` over all of `axes`, with up to `budget` guards taken out."""
         guards = guards_of(store.value, axes) if budget and axes else []
         for guard in sorted(guards, key=lambda guard: last_axis(guard, axes)):
@@ -61,11 +60,13 @@ class _Emitter:
                 pieces = self.pieces(store, axes[at], guard, span, budget - 1)
                 return nested(axes[:-1], pieces, parallel)
             inner = axes[at + 1 :]
-            either = [self.region(assume(store, guard, h), inner, budget - 1, False) for h in (True, False)]
-            return nested(axes[: at + 1], tirx.IfThenElse(guard, *either), parallel)
+            then, other = (self.region(assume(store, guard, h), inner, budget - 1, False) for h in (True, False))
+            return nested(axes[: at + 1], tirx.IfThenElse(guard, then, other), parallel)
         return self.loops(store, axes, parallel)
 
-    def pieces(self, store: Any, axis: Axis, guard: Expr, span: tuple[Expr, Expr], budget: int) -> Any:
+    def pieces(
+        self, store: tirx.BufferStore, axis: Axis, guard: Expr, span: tuple[Expr, Expr], budget: int
+    ) -> tirx.Stmt:
         """`store` over one axis, cut where `guard` begins to hold and where it ends."""
         code = Code()
         first, stop = code.let("first", span[0]), code.let("stop", span[1])
@@ -77,7 +78,7 @@ class _Emitter:
                 code.add(self.region(moved, [piece], budget, False))
         return code.statement()
 
-    def loops(self, store: Any, axes: Sequence[Axis], parallel: bool) -> Any:
+    def loops(self, store: tirx.BufferStore, axes: Sequence[Axis], parallel: bool) -> tirx.Stmt:
         """`store` over all of `axes`, fused and in vectors."""
         found = analyse([store], axes)
         fused = fuse(axes, found, pinned([store.value], axes))
@@ -87,7 +88,7 @@ class _Emitter:
         lanes = _lanes(store, fused[-1], found, self.device)
         inner = fused[-1].axis
 
-        def at(index: Expr) -> Any:
+        def at(index: Expr) -> tirx.Stmt:
             return substitute(assign, {inner.var: index_of(inner, index)})
 
         if len(fused) > 1:
@@ -97,7 +98,7 @@ class _Emitter:
         if not parallel or (count is not None and count <= BLOCK):
             return sequence(main_and_tail(inner.var.name, inner.extent, lanes, at))
 
-        def block(index: Expr) -> Any:
+        def block(index: Expr) -> tirx.Stmt:
             start = index * BLOCK
             length = tirx.min(const(BLOCK), inner.extent - start)
             return sequence(main_and_tail(inner.var.name, length, lanes, lambda i: at(start + i)))
@@ -106,7 +107,7 @@ class _Emitter:
         return loop("block", blocks, block, tirx.ForKind.PARALLEL)
 
 
-def _lanes(store: Any, inner: Fused, found: Sequence[Access], device: Device) -> int:
+def _lanes(store: tirx.BufferStore, inner: Fused, found: Sequence[Access], device: Device) -> int:
     if not all(access.contiguous(inner.inner) for access in found) or guarded(store.value):
         return 1
     moving = [access for access in found if static(access.strides[inner.inner] or const(0)) != 0]
@@ -119,7 +120,7 @@ def guarded(value: Expr) -> bool:
     return any(not _has_vectors(call) for call in collect(value, ir.Call))
 
 
-def _has_vectors(call: Any) -> bool:
+def _has_vectors(call: ir.Call) -> bool:
     """Whether the code generator applies a call to whole vectors, some in the precision that it expands them for."""
     name = call_name(call)
     return name in VECTOR_CALLS or (name in ("erf", "log1p") and dtype_of(call) in ("float32", "float16"))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import ir, tirx
 
@@ -23,7 +22,7 @@ from deploykit.compiler.schedules.kernel.loops import index_of, local, loop, nes
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.schedules.pointwise.elementwise import guarded
 from deploykit.compiler.tir.rewriting import Expr, sequence, substitute
-from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, static
+from deploykit.compiler.tir.values import as_index, bits_of, consecutive, const, dtype_of, static
 
 MOST = 4
 """Elements that take turns."""
@@ -32,7 +31,7 @@ STRIP = 64
 """Vectors of the outer loop in one unit of parallel work."""
 
 
-def interleave(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
+def interleave(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
     """Statements that compute `stage`, or why its result is not interleaved."""
     if stage.store is None or stage.reduce:
         return Declined("it is not elementwise")
@@ -66,14 +65,14 @@ def interleave(stage: Stage, views: Views, device: Device) -> list[Any] | Declin
 class _Turns:
     """`store` over the loops `outer`, `along` and `turn`, the latter of extent `turns`."""
 
-    store: Any
+    store: tirx.BufferStore
     outer: Sequence[Axis]
     along: Axis
     turn: Axis
     turns: int
     lanes: int
 
-    def emit(self, parallel: bool) -> Any:
+    def emit(self, parallel: bool) -> tirx.Stmt:
         size = STRIP * self.lanes
         extent = as_index(self.along.extent)
         strip = Axis(ir.Var("strip", "int64"), tirx.floordiv(extent + (size - 1), const(size)))
@@ -87,28 +86,30 @@ class _Turns:
             steps.append(loop("i", rest, lambda i: loop("j", self.turns, lambda j: self.at(start + i, j))))
         return nested([*self.outer, strip], sequence(steps), parallel)
 
-    def vectors(self, start: Expr) -> Any:
+    def vectors(self, start: Expr) -> tirx.Stmt:
         lanes, turns = self.lanes, self.turns
         dtype = dtype_of(self.store.buffer)
         values = local("values", turns * lanes, dtype)
-        steps: list[Any] = [tirx.AllocBuffer(values)]
+        steps: list[tirx.Stmt] = [tirx.AllocBuffer(values)]
         for turn in range(turns):
 
-            def element(lane: Expr, turn: int = turn) -> Any:
+            def element(lane: Expr, turn: int = turn) -> tirx.Stmt:
                 return tirx.BufferStore(values, self.at(start + lane, const(turn)).value, [lane + turn * lanes])
 
             steps.append(vectorized(lanes, element))
-        parts = [tirx.BufferLoad(values, [tirx.Ramp(const(turn * lanes), const(1), lanes)]) for turn in range(turns)]
+        parts: list[ir.Expr] = [
+            tirx.BufferLoad(values, [consecutive(const(turn * lanes), lanes)]) for turn in range(turns)
+        ]
         target = self.at(start, const(0))
         for part in range(turns):
-            order = [
+            order: list[ir.Expr] = [
                 tirx.IntImm("int32", place % turns * lanes + place // turns)
                 for place in range(part * lanes, (part + 1) * lanes)
             ]
-            where = tirx.Ramp(target.indices[0] + part * lanes, const(1), lanes)
+            where = consecutive(target.indices[0] + part * lanes, lanes)
             steps.append(tirx.BufferStore(target.buffer, tirx.Shuffle(parts, order), [where]))
         return sequence(steps)
 
-    def at(self, along: Expr, turn: Expr) -> Any:
+    def at(self, along: Expr, turn: Expr) -> tirx.BufferStore:
         values = {self.along: along, self.turn: turn}
         return substitute(self.store, {axis.var: index_of(axis, value) for axis, value in values.items()})

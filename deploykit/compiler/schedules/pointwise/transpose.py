@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import tvm_ffi
 from tvm import ir, tirx
@@ -35,14 +34,14 @@ from deploykit.compiler.schedules.kernel.access import (
 from deploykit.compiler.schedules.kernel.loops import index_of, local, loop, nested, vectorized, without_units
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.schedules.pointwise.elementwise import guarded
-from deploykit.compiler.tir.rewriting import Buffer, Expr, replace_loads, sequence, substitute
-from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, static
+from deploykit.compiler.tir.rewriting import Buffer, Expr, Node, replace_loads, sequence, substitute
+from deploykit.compiler.tir.values import as_index, bits_of, consecutive, const, dtype_of, static
 
 TILE = 8
 """Rows and columns of a tile, or as many elements as a vector has where that is fewer."""
 
 
-def transpose(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
+def transpose(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
     """Statements that compute `stage`, or why it reads nothing transposed."""
     if stage.store is None or stage.reduce:
         return Declined("it is not elementwise")
@@ -64,7 +63,7 @@ def transpose(stage: Stage, views: Views, device: Device) -> list[Any] | Decline
     turned: list[_Operand] = []
     element = ir.Var("element", "int64")
 
-    def turn(load: Any) -> Any:
+    def turn(load: ir.TensorLoad) -> Expr:
         if analyse([load], axes)[0].contiguous(fused[-1].inner):
             return load
         for operand in turned:
@@ -102,7 +101,7 @@ def _across(fused: Sequence[Fused], found: Sequence[Access]) -> int | Declined:
 class _Operand:
     """A load that is contiguous along the rows, and the tile that takes its elements, turned, row-major."""
 
-    load: Any
+    load: ir.TensorLoad
     tile: Buffer
 
 
@@ -111,8 +110,8 @@ class _Turned:
     """`store` over the loops `outer`, `rows` and `columns`. `tiled` is the same store with the operands read from
     their tiles, at `element`."""
 
-    store: Any
-    tiled: Any
+    store: tirx.BufferStore
+    tiled: tirx.BufferStore
     element: ir.Var
     operands: Sequence[_Operand]
     outer: Sequence[Axis]
@@ -120,7 +119,7 @@ class _Turned:
     columns: Axis
     size: int
 
-    def emit(self, parallel: bool) -> Any:
+    def emit(self, parallel: bool) -> tirx.Stmt:
         size, rows = self.size, as_index(self.rows.extent)
         strip = Axis(ir.Var("strip", "int64"), tirx.floordiv(rows + (size - 1), const(size)))
         first = strip.var * size
@@ -129,7 +128,7 @@ class _Turned:
             body = tirx.IfThenElse(first + size <= rows, body, self.singles(first, rows - first, const(0)))
         return nested([*self.outer, strip], body, parallel)
 
-    def strip(self, row: Expr) -> Any:
+    def strip(self, row: Expr) -> tirx.Stmt:
         """`size` rows from `row` on."""
         size, columns = self.size, as_index(self.columns.extent)
         whole = tirx.floordiv(columns, const(size))
@@ -138,14 +137,14 @@ class _Turned:
             steps.append(self.singles(row, const(size), whole * size))
         return sequence(steps)
 
-    def singles(self, row: Expr, rows: Expr, column: Expr) -> Any:
+    def singles(self, row: Expr, rows: Expr, column: Expr) -> tirx.Stmt:
         """`rows` rows from `row` on, from `column` on, one element at a time."""
         count = as_index(self.columns.extent) - column
         return loop("i", rows, lambda i: loop("j", count, lambda j: self.placed(self.store, row + i, column + j)))
 
-    def tile(self, row: Expr, column: Expr) -> Any:
+    def tile(self, row: Expr, column: Expr) -> tirx.Stmt:
         size = self.size
-        steps: list[Any] = []
+        steps: list[tirx.Stmt] = []
         for operand in self.operands:
             steps.append(tirx.AllocBuffer(operand.tile))
             steps += [self.filled(operand, j, row, column) for j in range(size)]
@@ -155,31 +154,31 @@ class _Turned:
                 half //= 2
         return sequence([*steps, *(self.stored(i, row, column) for i in range(size))])
 
-    def filled(self, operand: _Operand, j: int, row: Expr, column: Expr) -> Any:
-        def element(lane: Expr) -> Any:
+    def filled(self, operand: _Operand, j: int, row: Expr, column: Expr) -> tirx.Stmt:
+        def element(lane: Expr) -> tirx.Stmt:
             value = self.placed(operand.load, row + lane, column + j)
             return tirx.BufferStore(operand.tile, value, [lane + j * self.size])
 
         return vectorized(self.size, element)
 
-    def stored(self, i: int, row: Expr, column: Expr) -> Any:
-        def element(lane: Expr) -> Any:
+    def stored(self, i: int, row: Expr, column: Expr) -> tirx.Stmt:
+        def element(lane: Expr) -> tirx.Stmt:
             return substitute(self.placed(self.tiled, row + i, column + lane), {self.element: lane + i * self.size})
 
         return vectorized(self.size, element)
 
-    def placed(self, node: Any, row: Expr, column: Expr) -> Any:
+    def placed(self, node: Node, row: Expr, column: Expr) -> Node:
         at = {self.rows: row, self.columns: column}
         return substitute(node, {axis.var: index_of(axis, value) for axis, value in at.items()})
 
 
-def _exchange(tile: Buffer, i: int, half: int, size: int) -> Any:
+def _exchange(tile: Buffer, i: int, half: int, size: int) -> tirx.Stmt:
     """The blocks of `half` elements off the diagonal of rows `i` and `i + half` change places."""
-    rows = [tirx.Ramp(const(row * size), const(1), size) for row in (i, i + half)]
+    rows = [consecutive(const(row * size), size) for row in (i, i + half)]
     kept = [ir.Var(f"row{row}", f"{dtype_of(tile)}x{size}") for row in (i, i + half)]
     low = [lane if not lane & half else size + lane - half for lane in range(size)]
-    steps: list[Any] = [tirx.Bind(var, tirx.BufferLoad(tile, [row])) for var, row in zip(kept, rows, strict=True)]
+    steps: list[tirx.Stmt] = [tirx.Bind(var, tirx.BufferLoad(tile, [row])) for var, row in zip(kept, rows, strict=True)]
     for row, first in zip(rows, (0, half), strict=True):
-        lanes = [tirx.IntImm("int32", lane + first) for lane in low]
-        steps.append(tirx.BufferStore(tile, tirx.Shuffle(kept, lanes), [row]))
+        lanes: list[ir.Expr] = [tirx.IntImm("int32", lane + first) for lane in low]
+        steps.append(tirx.BufferStore(tile, tirx.Shuffle([*kept], lanes), [row]))
     return sequence(steps)

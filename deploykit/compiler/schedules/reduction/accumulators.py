@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import tvm_ffi
 from tvm import sym, tirx
@@ -31,7 +30,7 @@ from deploykit.compiler.schedules.kernel.guards import assume, clipped, guards_o
 from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop, main_and_tail, nested, vectorized
 from deploykit.compiler.schedules.kernel.stages import Axis, Combine, Stage
 from deploykit.compiler.schedules.pointwise.elementwise import guarded
-from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence, substitute
+from deploykit.compiler.tir.rewriting import Buffer, Expr, Node, sequence, substitute
 from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, static
 
 WIDE = 4
@@ -45,21 +44,21 @@ class _Reduction:
     combine: Combine
     spatial: tuple[Axis, ...]
     reduced: tuple[Axis, ...]
-    finish: Callable[[Expr], Any]
+    finish: Callable[[Expr], tirx.BufferStore]
     dtype: str
     lanes: int
     target: str
 
-    def update(self, cell: Buffer, index: Expr, source: Expr) -> Any:
+    def update(self, cell: Buffer, index: Expr, source: Expr) -> tirx.Stmt:
         """Take `source` into `cell[index]`."""
         return tirx.BufferStore(cell, self.combine.operator(tirx.BufferLoad(cell, [index]), source), [index])
 
-    def over_depth(self, body: Callable[[Expr], Any], later: Sequence[Axis] = ()) -> Any:
+    def over_depth(self, body: Callable[[Expr], tirx.Stmt], later: Sequence[Axis] = ()) -> tirx.Stmt:
         """`body(source)` for all steps of the reduced loops that matter; `body` runs over the axes `later`."""
         return clipped(self.reduced, self.combine.source, self.combine.identity, body, later)
 
 
-def reduction(stage: Stage, views: Views, device: Device) -> list[Any] | Declined:
+def reduction(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
     """Statements that compute `stage`, or why it is not a reduction."""
     combine = stage.combine
     if combine is None or stage.store is None:
@@ -89,7 +88,7 @@ def reduction(stage: Stage, views: Views, device: Device) -> list[Any] | Decline
 
 def _choose(
     task: _Reduction, spatial: Sequence[Fused], reduced: Sequence[Fused], found: Sequence[Access], scalar: bool
-) -> Callable[[_Reduction, Device], Any]:
+) -> Callable[[_Reduction, Device], tirx.Stmt]:
     if scalar and task.lanes > 1 and _sweepable(task):
         return _swept
     if scalar or task.lanes == 1:
@@ -128,11 +127,11 @@ def _long(axis: Axis, task: _Reduction) -> bool:
     return axis.static is None or axis.static >= task.lanes
 
 
-def _at(node: Any, axis: Axis, index: Expr) -> Any:
+def _at(node: Node, axis: Axis, index: Expr) -> Node:
     return substitute(node, {axis.var: index_of(axis, index)})
 
 
-def _scalar(task: _Reduction, device: Device) -> Any:
+def _scalar(task: _Reduction, device: Device) -> tirx.Stmt:
     cell = local("acc", 1, task.dtype)
     zero = const(0)
     steps = [
@@ -144,17 +143,17 @@ def _scalar(task: _Reduction, device: Device) -> Any:
     return nested(task.spatial, sequence(steps), device.parallel)
 
 
-def _swept(task: _Reduction, device: Device) -> Any:
+def _swept(task: _Reduction, device: Device) -> tirx.Stmt:
     """All outputs along the innermost spatial loop at once, in the output itself."""
     along = task.spatial[-1]
     place = task.finish(task.combine.identity)
     value = tirx.BufferLoad(place.buffer, place.indices)
 
-    def everywhere(store: Any) -> Any:
+    def everywhere(store: tirx.BufferStore) -> tirx.Stmt:
         steps = main_and_tail("j", as_index(along.extent), task.lanes, lambda j: _at(store, along, j))
         return sequence(steps)
 
-    def take(source: Expr) -> Any:
+    def take(source: Expr) -> tirx.Stmt:
         first, stop, source = span([along], source, task.combine.identity)
         update = tirx.BufferStore(place.buffer, task.combine.operator(value, source), place.indices)
         code = Code()
@@ -172,7 +171,7 @@ def _swept(task: _Reduction, device: Device) -> Any:
     return nested(task.spatial[:-1], sequence(steps), device.parallel)
 
 
-def _inner(task: _Reduction, device: Device) -> Any:
+def _inner(task: _Reduction, device: Device) -> tirx.Stmt:
     """Vectors along the innermost reduced loop."""
     along = task.reduced[-1]
     extent = as_index(along.extent)
@@ -183,14 +182,14 @@ def _inner(task: _Reduction, device: Device) -> Any:
     total = local("total", 1, task.dtype)
     operator, source = task.combine.operator, task.combine.source
 
-    def accumulate(start: Expr, width: int) -> Any:
-        def lane(index: Expr) -> Any:
+    def accumulate(start: Expr, width: int) -> tirx.Stmt:
+        def lane(index: Expr) -> tirx.Stmt:
             value = tirx.BufferLoad(partial, [index])
             return tirx.BufferStore(partial, operator(value, _at(source, along, start + index)), [index])
 
         return vectorized(width, lane)
 
-    def single(index: Expr) -> Any:
+    def single(index: Expr) -> tirx.Stmt:
         value = tirx.BufferLoad(total, [const(0)])
         return tirx.BufferStore(total, operator(value, _at(source, along, index)), [const(0)])
 
@@ -212,10 +211,12 @@ def _inner(task: _Reduction, device: Device) -> Any:
     return nested(task.spatial, sequence(steps), device.parallel)
 
 
-def folded(partial: Any, total: Any, wide: int, lanes: int, operator: Callable[[Expr, Expr], Expr]) -> list[Any]:
+def folded(
+    partial: Buffer, total: Buffer, wide: int, lanes: int, operator: Callable[[Expr, Expr], Expr]
+) -> list[tirx.Stmt]:
     """`total` takes in all of `partial`: vectors onto the first one, then halves onto halves, then one element."""
 
-    def add(offset: int) -> Callable[[Expr], Any]:
+    def add(offset: int) -> Callable[[Expr], tirx.Stmt]:
         return lambda lane: tirx.BufferStore(
             partial,
             operator(tirx.BufferLoad(partial, [lane]), tirx.BufferLoad(partial, [lane + offset])),
@@ -231,17 +232,17 @@ def folded(partial: Any, total: Any, wide: int, lanes: int, operator: Callable[[
     return [*steps, tirx.BufferStore(total, first, [const(0)])]
 
 
-def _outer(task: _Reduction, device: Device) -> Any:
+def _outer(task: _Reduction, device: Device) -> tirx.Stmt:
     """Vectors along the innermost spatial loop."""
     along = task.spatial[-1]
 
-    def tile(start: Expr, width: int) -> Any:
+    def tile(start: Expr, width: int) -> tirx.Stmt:
         cells = local("acc", width, task.dtype)
 
-        def update(source: Expr) -> Any:
+        def update(source: Expr) -> tirx.Stmt:
             return vectorized(width, lambda lane: task.update(cells, lane, _at(source, along, start + lane)))
 
-        def finish(lane: Expr) -> Any:
+        def finish(lane: Expr) -> tirx.Stmt:
             return _at(task.finish(tirx.BufferLoad(cells, [lane])), along, start + lane)
 
         return sequence(
@@ -262,5 +263,7 @@ def _outer(task: _Reduction, device: Device) -> Any:
         loop("k", extent - whole, lambda k: tile(whole + k, 1)),
     ]
     known = sym.Analyzer()
-    steps = [step for step in steps if not (isinstance(step, tirx.For) and known.can_prove_equal(step.extent, 0))]
+    steps = [
+        step for step in steps if not (isinstance(step, tirx.For) and known.can_prove_equal(step.extent, const(0)))
+    ]
     return nested(task.spatial[:-1], sequence(steps), device.parallel)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import tvm_ffi
 from tvm import ir, sym, tirx
@@ -21,7 +20,7 @@ from tvm import ir, sym, tirx
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.schedules.kernel.stages import Axis, Nest, Opaque, Stage
-from deploykit.compiler.tir.rewriting import Buffer, Expr, is_zero, substitute
+from deploykit.compiler.tir.rewriting import Buffer, Expr, Node, is_zero, substitute
 from deploykit.compiler.tir.values import bits_of, const, dtype_of, static
 
 LOCAL_BYTES = 4096
@@ -95,19 +94,20 @@ def _with_buffer(stage: Stage | Opaque, old: Buffer, new: Buffer) -> Stage | Opa
     )
 
 
-def _moved(node: Any, old: Buffer, new: Buffer, skipped: int) -> Any:
+def _moved(node: Node, old: Buffer, new: Buffer, skipped: int) -> Node:
     """`node` with accesses to `old` going to `new`, without their first `skipped` indices."""
 
     def place(indices: Sequence[Expr]) -> list[Expr]:
         return list(indices[skipped:]) or [const(0)]
 
-    def load(found: Any) -> Any:
+    def load(found: ir.TensorLoad) -> Expr:
         return tirx.BufferLoad(new, place(found.indices)) if found.source.same_as(old) else found
 
-    def store(found: Any) -> Any:
+    def store(found: tirx.BufferStore) -> tirx.Stmt:
         return tirx.BufferStore(new, found.value, place(found.indices)) if found.buffer.same_as(old) else found
 
-    return tvm_ffi.structural_map(node, [(ir.TensorLoad, load), (tirx.BufferStore, store)])
+    result: Node = tvm_ffi.structural_map(node, [(ir.TensorLoad, load), (tirx.BufferStore, store)])
+    return result
 
 
 def rows_of(
