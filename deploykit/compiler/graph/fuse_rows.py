@@ -142,7 +142,7 @@ class _Block:
                 return best, Declined("no kernel that is left reads it")
             stages = self.kernels.stages(self.bindings[following].value)
             if isinstance(stages, Declined):
-                return best, Declined(f"{following.name} reads it: {stages.reason}")
+                return best, Declined(f"{following.name}, which reads it, does not run by rows: {stages.reason}")
             group = [*group, following]
             if self.closed(group):
                 together = self.together(group)
