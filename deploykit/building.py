@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploykit.artifact.folder import Artifact, check_output
-from deploykit.errors import UsageError
+from deploykit.errors import UsageError, defects
 from deploykit.parallel import interruptible
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 @interruptible
+@defects("in the stage 'import'")
 def load(
     source: str | Path | onnx.ModelProto, dims: DimBounds | None = None, *, seed_input: str | None = None
 ) -> ImportedModel:

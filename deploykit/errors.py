@@ -1,15 +1,46 @@
-"""The one hierarchy of errors. Each message says what was found, where in the user's model, and what to do next."""
+"""The one hierarchy of errors. Each message says what was found, where in the user's model, and what to do next.
+
+What is raised on purpose blames the model, the call or the tools. Any other exception is a defect of deploykit: an
+`InternalError`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
 class DeploykitError(Exception):
-    """Base of all errors that deploykit raises on purpose. `exit_code` is what the command line returns."""
+    """Base of all errors that deploykit raises. `exit_code` is what the command line returns."""
 
     exit_code = 1
+
+
+class InternalError(DeploykitError):
+    """A defect of deploykit: neither the model nor the call is to blame. The exception that showed it is the cause."""
+
+    exit_code = 70
+    """`EX_SOFTWARE` of sysexits.h."""
+
+    def __init__(self, place: str, cause: Exception) -> None:
+        self.__cause__ = cause
+        summary = next(iter(str(cause).splitlines()), "")
+        super().__init__(
+            f"internal error {place}: {type(cause).__name__}: {summary}\n"
+            "This is a defect of deploykit, not of the model. Please report it with the model and the traceback."
+        )
+
+
+@contextmanager
+def defects(place: str) -> Iterator[None]:
+    """Has what is raised neither on purpose nor for want of a file or of memory be an `InternalError` at `place`."""
+    try:
+        yield
+    except (DeploykitError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise InternalError(place, error) from error
 
 
 class MismatchError(DeploykitError):

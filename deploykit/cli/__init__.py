@@ -27,7 +27,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done, 1 results differ, 2 wrong use, 3 unsupported model, 4 missing tool.",
+    epilog="Exit codes: 0 done, 1 results differ, 2 wrong use, 3 unsupported model, 4 missing tool, "
+    "70 a defect of deploykit.",
 )
 for _verb in (build, run, verify, bench, inspect, targets, doctor):
     app.command()(_verb)

@@ -2,13 +2,14 @@
 
     0    done
     1    results differ
-    2    wrong use: option, name, shape, path, artifact
+    2    wrong use: option, name, shape, path, artifact; no file or no memory where it is needed
     3    broken or unsupported model
     4    missing or failing tool
-    70   internal error
+    70   a defect of deploykit (`EX_SOFTWARE` of sysexits.h)
     130  interrupted (Ctrl-C), 143 terminated
 
-An error is one message on standard error, never a traceback unless `--debug` asks for it. A verb that is asked for
+An error is one message on standard error, never a traceback unless `--debug` asks for it; that of a defect of
+deploykit lies in a file, with what else a report needs (`fault`). A verb that is asked for
 `--json` prints the error as JSON on standard output as well.
 """
 
@@ -31,12 +32,9 @@ from typing import Annotated, Any
 import typer
 
 from deploykit.cli.console import bad, messages
-from deploykit.errors import DeploykitError, UnsupportedModelError
+from deploykit.cli.fault import write_report
+from deploykit.errors import DeploykitError, InternalError, UnsupportedModelError, UsageError
 from deploykit.parallel import busy
-
-INTERNAL_ERROR = 70
-
-_REPORT = "This is a defect of deploykit: please report it with the model and what the command prints with --debug."
 
 _stopped_by: list[int] = []
 """The signals that asked this process to stop. Libraries may turn the exception that follows into one of their own."""
@@ -104,13 +102,20 @@ def _stopped() -> typer.Exit:
 def _report(error: Exception, *, debug: bool, as_json: bool) -> int:
     """Print the error; gives the exit code."""
     if debug:
-        messages.print(traceback.format_exc())
+        messages.print("".join(traceback.format_exception(error)))
+    if not isinstance(error, (DeploykitError, OSError, MemoryError)):
+        error = InternalError("in the command", error)
     message, code = _explain(error)
+    report = write_report(error) if isinstance(error, InternalError) else None
     messages.print(bad("error:"), message)
+    if report:
+        messages.print(f"The traceback is in {report}, with the versions and the command.")
     if as_json:
         description = {"kind": type(error).__name__, "message": message, "exit_code": code}
         if isinstance(error, UnsupportedModelError):
             description["problems"] = [asdict(problem) for problem in error.problems]
+        if report:
+            description["report"] = str(report)
         typer.echo(json.dumps({"error": description}, indent=2))
     return code
 
@@ -119,9 +124,8 @@ def _explain(error: Exception) -> tuple[str, int]:
     """The message and the exit code of an error."""
     if isinstance(error, DeploykitError):
         return str(error), error.exit_code
-    if isinstance(error, OSError) and error.strerror:
-        where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror}", 2
-    summary = next(iter(str(error).splitlines()), "")
-    what = f"internal error: {type(error).__name__}: {summary}"
-    return f"{what}\n{_REPORT}", INTERNAL_ERROR
+    if isinstance(error, MemoryError):
+        return f"not enough memory: {error}".strip(": "), UsageError.exit_code
+    assert isinstance(error, OSError)
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}", UsageError.exit_code

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from deploykit.errors import defects
 
 if TYPE_CHECKING:
     from deploykit.compiler.decisions import Explanation
@@ -28,8 +31,14 @@ class Observer:
     variant: str = ""
     on_explanation: Callable[[Explanation], None] = lambda _: None
 
-    def stage(self, name: str) -> _Timer:
-        return _Timer(self, name)
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Announces and times a stage; a defect that shows in it is an `InternalError` with its name."""
+        self.on_stage(name)
+        start = time.perf_counter()
+        with defects(f"in the stage '{name}'"):
+            yield
+        self.seconds[name] = self.seconds.get(name, 0) + time.perf_counter() - start
 
     def dump(self, name: str, text: Callable[[], str], suffix: str = "py") -> None:
         """Write what a stage produced to `<number>_<name>.<suffix>`; `text` is asked for only then."""
@@ -40,15 +49,3 @@ class Observer:
 
     def stops_at(self, name: str) -> bool:
         return self.stop_after == name
-
-
-class _Timer:
-    def __init__(self, observer: Observer, name: str) -> None:
-        self.observer, self.name = observer, name
-
-    def __enter__(self) -> None:
-        self.observer.on_stage(self.name)
-        self.start = time.perf_counter()
-
-    def __exit__(self, *error: object) -> None:
-        self.observer.seconds[self.name] = self.observer.seconds.get(self.name, 0) + time.perf_counter() - self.start

@@ -17,7 +17,7 @@ from deploykit.compiler.codegen.host.interface import port_entry
 from deploykit.compiler.cost import cost
 from deploykit.compiler.dims import to_text
 from deploykit.compiler.operators.building.errors import Unsupported
-from deploykit.errors import Problem, UnsupportedModelError
+from deploykit.errors import Problem, UnsupportedModelError, defects
 from deploykit.frontends.onnx import load_onnx
 from deploykit.frontends.onnx.node import dtype_name
 from deploykit.frontends.onnx.reader import read
@@ -54,6 +54,7 @@ class ModelReport:
 
 
 @interruptible
+@defects("while the model is described")
 def inspect_model(path: Path, dims: DimBounds | None = None) -> ModelReport:
     """Describe a model file, with dims pinned or bounded as for a build.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -185,8 +186,11 @@ def test_an_internal_error_is_one_line_and_how_to_report_it(deploykit, model: Pa
     monkeypatch.setattr("deploykit.building.build", fail)
     result = deploykit("build", model)
     assert result.code == 70
-    assert "internal error: ZeroDivisionError: on purpose" in result.err
-    assert "please report it" in result.err
+    assert "internal error in the command: ZeroDivisionError: on purpose" in result.err
+    assert "Please report it" in result.err
+    (report,) = re.findall(r"/\S*deploykit-fault-\w*\.txt", result.err)
+    assert "on purpose" in Path(report).read_text()
+    Path(report).unlink()
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

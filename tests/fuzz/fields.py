@@ -95,6 +95,8 @@ def outcome(given: Edited, say: Say) -> Outcome:
     warnings.simplefilter("ignore")
     try:
         deploykit.load(given.model)
+    except deploykit.InternalError as error:
+        return Outcome("fault", f"load: {error}")
     except deploykit.DeploykitError as error:
         return Outcome("blamed" if UNKIND.search(_own(str(error))) else "refused", str(error))
     except Exception as error:  # noqa: BLE001  whatever else a load raises is what is looked for

@@ -4,7 +4,7 @@
     wrong       they are not
     refused     a `DeploykitError` when building
     no run      one when running
-    fault       any other exception; `died` is for those that end the process
+    fault       an `InternalError` or any other exception; `died` is for those that end the process
     unjudged    the references cannot tell: none runs the model, or they differ from each other
 
 The references are ONNX Runtime and what was computed in float64; without the latter, and where ONNX Runtime does not
@@ -75,6 +75,8 @@ def judge(
         try:
             dims = {} if way.largest is None else dict.fromkeys(symbols(model), (1, way.largest))
             deploykit.build(model, way.target, dims, f"{folder}/model", fuse=way.fuse)
+        except deploykit.InternalError as error:
+            return Outcome("fault", f"build: {error}")
         except deploykit.DeploykitError as error:
             return Outcome("refused", str(error))
         except Exception as error:  # noqa: BLE001  whatever else a build raises is what is looked for

@@ -43,7 +43,7 @@ from deploykit.compiler.operators.building.expressions import compute, reduce_ax
 from deploykit.compiler.operators.building.float_formats import decode
 from deploykit.compiler.operators.building.integers import all_of, equal, expr, exprs, floor_div, is_plain, truth
 from deploykit.compiler.operators.building.reduce_axes import MAXIMUM, lowest
-from deploykit.compiler.operators.building.sizes import require_equal
+from deploykit.compiler.operators.building.sizes import require_equal, require_rank
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.cast import cast
 from deploykit.compiler.operators.joining import concat
@@ -104,6 +104,11 @@ def attention(
     `scale` is by default one over the root of the head size; a `softcap` of 0 is none; `left` and `right` are how far
     from its position a query sees, -1 for any distance; `precision` is by default the dtype of the queries."""
     dtype = query.dtype
+    for operand in (query, key, value):
+        require_rank(ctx, operand, 4 if heads is None else 3)
+    for past in (past_key, past_value):
+        if past is not None:
+            require_rank(ctx, past, 4)
     if heads is not None:
         query = _split_heads(ctx, query, heads[0])
         key, value = _split_heads(ctx, key, heads[1]), _split_heads(ctx, value, heads[1])
@@ -111,6 +116,7 @@ def attention(
     if past_key is not None and past_value is not None:
         key, value = concat(ctx, [past_key, key], 2), concat(ctx, [past_value, value], 2)
     if lengths is not None:
+        require_rank(ctx, lengths, 1)
         require_equal(ctx, "the batches of the queries and of the key lengths differ", query.shape[0], lengths.shape[0])
     factor = _factor(query, scale)
     early = factor if dtype == "float16" else None
@@ -157,6 +163,8 @@ def _products(ctx: Context, query: Value, key: Value, factor: ir.Expr | None) ->
 
 def _split_heads(ctx: Context, x: Value, heads: int) -> Value:
     """(batch, length, heads * size) as (batch, heads, length, size)."""
+    if heads < 1:
+        raise Unsupported(f"channels that are split into {heads} heads")
     batch, length, width = x.shape
     size = ctx.simplify(floor_div(width, heads))
     ctx.require(equal(size * heads, width), f"{{}} channels do not split into {heads} heads", width)

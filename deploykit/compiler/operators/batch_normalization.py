@@ -14,7 +14,7 @@ from tvm import ir, te, tirx
 from deploykit.compiler.operators.building.broadcast import compute_dtype, elementwise, load
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.expressions import compute, reduce_axis
-from deploykit.compiler.operators.building.sizes import checked_reshape
+from deploykit.compiler.operators.building.sizes import checked_reshape, require_equal
 from deploykit.compiler.operators.building.value import Value
 
 
@@ -25,7 +25,9 @@ def batch_normalization(
     channels = (x.shape[1] if x.rank > 1 else 1, *[1] * (x.rank - 2))
     arrays = [v.array for v in (scale, shift, mean, variance)]
     if all(a is not None for a in arrays) and x.dtype in ("float32", "float64"):
-        g, b, m, v = (np.asarray(a, np.float64).reshape(channels) for a in arrays)
+        for operand in (scale, shift, mean, variance):
+            require_equal(ctx, "parameters and channels differ in number", ctx.product(operand.shape), channels[0])
+        g, b, m, v = (np.asarray(a, np.float64).reshape(-1, *channels[1:]) for a in arrays)
         factor = g / np.sqrt(v + epsilon)
         folded = [ctx.constant(a, x.dtype) for a in (factor, b - m * factor)]
         return elementwise(ctx, "batch_normalization", lambda t, a, c: t * a + c, x, *folded)

@@ -17,6 +17,7 @@ from deploykit.compiler.operators.building.broadcast import compute_dtype, eleme
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.integers import equal
+from deploykit.compiler.operators.building.sizes import require_equal, require_rank
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.building.windows import Windows, window_count, zero_padded
 from deploykit.compiler.operators.quantized.dequantized import quantized_conv
@@ -93,5 +94,7 @@ def add_bias(ctx: Context, y: Value, bias: Value | None, dtype: str) -> Value:
     """`y` (N, M, ...) plus `bias` (M,), rounded to `dtype`."""
     if bias is None:
         return ctx.cast(y, dtype)
+    require_rank(ctx, bias, 1)
+    require_equal(ctx, "biases and channels differ in number", bias.shape[0], y.shape[1])
     column = ctx.reshape(bias, (bias.shape[0], *[1] * (y.rank - 2)))
     return elementwise(ctx, "bias", lambda a, b: a + b, y, column, dtype=dtype)

@@ -24,7 +24,8 @@ from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.operators.building.broadcast import compute_dtype
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
-from deploykit.compiler.operators.building.integers import equal, is_plain, maximum
+from deploykit.compiler.operators.building.integers import equal, floor_mod, is_plain, maximum
+from deploykit.compiler.operators.building.sizes import require_rank
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.building.windows import check_reach, split, zero_padded
 from deploykit.compiler.operators.conv import add_bias
@@ -60,6 +61,10 @@ def conv_transpose(
     rank = x.rank - 2
     if rank not in _TRANSPOSES:
         raise Unsupported(f"a convolution over {rank} spatial axes")
+    require_rank(ctx, w, x.rank)
+    if group < 1:
+        raise Unsupported(f"{group} groups of channels")
+    ctx.require(equal(floor_mod(x.shape[1], group), 0), f"{{}} channels cannot form {group} groups", x.shape[1])
     ctx.require(equal(x.shape[1], w.shape[0]), "the data has {} channels, the weights fit {}", x.shape[1], w.shape[0])
     check_reach(w.shape[2:], strides, dilations, () if isinstance(pads, str) else pads)
     full = [

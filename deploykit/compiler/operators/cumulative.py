@@ -18,6 +18,7 @@ from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.imperative import Array, Code, imperative
 from deploykit.compiler.operators.building.integers import equal, expr, from_end, is_plain, less, select
+from deploykit.compiler.operators.building.sizes import only_integer
 from deploykit.compiler.operators.building.value import Value
 
 
@@ -67,7 +68,7 @@ def _around(ctx: Context, x: Value, operand: Value) -> tuple[IntExpr, IntExpr, I
     """How many elements are before, along and after the axis."""
     if x.rank == 0:
         raise Unsupported("a scalar has no axis to run along")
-    axis = ctx.simplify(from_end(ctx.ints(operand, minimum=-x.rank, maximum=x.rank - 1, hint="axis")[0], x.rank))
+    axis = ctx.simplify(from_end(only_integer(ctx, operand, minimum=-x.rank, maximum=x.rank - 1, hint="axis"), x.rank))
     if is_plain(axis) and not 0 <= axis < x.rank:
         raise Unsupported(f"axis {axis} is outside of a tensor of rank {x.rank}")
 

@@ -19,6 +19,8 @@ from deploykit.compiler.operators.random.distributions import random_units
 
 _MAXIMUM_DRAWN = 1 << 20
 """Elements; the numbers become part of the weights."""
+_SEEDS = range(1 << 32)
+"""Of ONNX's reference implementation."""
 
 
 def dropout(
@@ -48,7 +50,7 @@ def _may_drop(ratio: Value | None, training: Value) -> bool:
 
 def _drop(ctx: Context, x: Value, ratio: Value, training: Value, seed: int | None) -> tuple[Value, Value]:
     shape = [n for n in x.shape if isinstance(n, int)]
-    if seed is not None and all_plain(x.shape) and np.prod(shape) <= _MAXIMUM_DRAWN:
+    if seed is not None and seed in _SEEDS and all_plain(x.shape) and np.prod(shape) <= _MAXIMUM_DRAWN:
         numbers = ctx.constant(np.random.RandomState(seed).uniform(0, 1, shape), "float32")
     else:
         numbers = random_units(ctx, x.shape, "float32", seed)

@@ -17,6 +17,7 @@ from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.integers import ceil_div, expr, is_plain, maximum
+from deploykit.compiler.operators.building.sizes import only_integer
 from deploykit.compiler.operators.building.value import Value, constant
 from deploykit.compiler.operators.elementwise import unfolded_zero
 
@@ -55,7 +56,7 @@ def arange(ctx: Context, start: Value, limit: Value, delta: Value) -> Value:
 
     Raises `Unsupported` for a step that is known to be 0."""
     if start.dtype.startswith("int") and start.is_known and limit.is_known and delta.is_constant:
-        return _known_range(ctx, start, *(ctx.ints(v)[0] for v in (start, limit, delta)))
+        return _known_range(ctx, start, *(only_integer(ctx, v) for v in (start, limit, delta)))
     return _runtime_range(ctx, start, limit, delta)
 
 
@@ -119,6 +120,8 @@ def eye(ctx: Context, shape: Sequence[IntExpr], dtype: str, diagonal: int = 0) -
 def triangle(ctx: Context, x: Value, diagonal: IntExpr = 0, *, upper: bool) -> Value:
     """numpy.triu or numpy.tril: zeros in the matrices of the last two axes of `x` below, or above, a diagonal, which
     is `diagonal` columns right of the main one."""
+    if x.rank < 2:
+        raise Unsupported(f"a tensor of rank {x.rank}; it must hold matrices")
     k = max(-FURTHEST_DIAGONAL, min(FURTHEST_DIAGONAL, diagonal)) if is_plain(diagonal) else diagonal
     zero = stored(0, x.dtype)
 

@@ -80,7 +80,7 @@ def gather_nd(ctx: Context, x: Value, indices: Value, batch: int = 0) -> Value:
     """The parts of `x` at the tuples that the last axis of `indices` holds: indices into the axes of `x` behind the
     first `batch` ones, which `x` and `indices` have in common."""
     depth = indices.shape[-1]
-    if not isinstance(depth, int) or batch + depth > x.rank or batch >= indices.rank:
+    if not isinstance(depth, int) or batch + depth > x.rank or not 0 <= batch < indices.rank:
         raise Unsupported(
             f"index tuples of length {to_text(depth)} after {batch} batch axes into a tensor of rank {x.rank}"
         )

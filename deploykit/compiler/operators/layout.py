@@ -23,7 +23,7 @@ from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.imperative import Array, Cell, Code, imperative
 from deploykit.compiler.operators.building.integers import either, equal, expr, is_plain, maximum, negate, select
-from deploykit.compiler.operators.building.sizes import checked_reshape, quotient_of_products
+from deploykit.compiler.operators.building.sizes import checked_reshape, quotient_of_products, require_rank
 from deploykit.compiler.operators.building.value import Quantized, Value, constant
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def reshape(ctx: Context, x: Value, shape: Value, *, zero_copies: bool = True) -
 
     A size of 0 stands for that of `x` at the same axis where `zero_copies`."""
     if not shape.is_known:
+        require_rank(ctx, shape, 1)
         return _reshape_at_run_time(ctx, x, shape, zero_copies=zero_copies)
     sizes = ctx.ints(shape)
     if zero_copies:
@@ -103,6 +104,7 @@ def squeeze(
     """`x` without `axes`, which have size 1; without axes, all of size 1 go. `declared_rank` is that of the result
     where the model says it."""
     if isinstance(axes, Value) and not axes.is_known:
+        require_rank(ctx, axes, 1)
         return _reshape_to(ctx, x, _squeezed_shape(ctx, x, axes, x.rank - ctx.length(axes)))
     given = [] if axes is None else all_from_front(ctx, axes, x.rank)
     where = given or _unit_axes(ctx, x, declared_rank)
@@ -130,6 +132,7 @@ def unsqueeze(ctx: Context, x: Value, axes: Value | Sequence[int]) -> Value:
     count = ctx.length(axes) if isinstance(axes, Value) else len(axes)
     rank = x.rank + count
     if isinstance(axes, Value) and not axes.is_known:
+        require_rank(ctx, axes, 1)
         return _reshape_to(ctx, x, _unsqueezed_shape(ctx, x, axes, rank))
     where = all_from_front(ctx, axes, rank)
     if len(set(where)) != count:

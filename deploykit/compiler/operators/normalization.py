@@ -69,6 +69,8 @@ def group_normalization(
     """Each of `groups` groups of neighbouring channels of `x` (N, C, ...) by its own statistics: the channels' axis is
     split in two. `scale` and `shift` have an element a channel, or `by_group` one a group."""
     batch, channels, *spatial = x.shape
+    if groups < 1:
+        raise Unsupported(f"{groups} groups of channels")
     ctx.require(equal(floor_mod(channels, groups), 0), f"{{}} channels cannot form {groups} groups", channels)
     members = ctx.simplify(floor_div(channels, groups))
     parameter = (groups, 1 if by_group else members, *[1] * len(spatial))

@@ -67,7 +67,10 @@ def center_crop_pad(ctx: Context, x: Value, sizes: Value, axes: Sequence[int]) -
     element after."""
     shape = list(x.shape)
     before: list[IntExpr] = [0] * x.rank
-    for axis, size in zip(axes, ctx.ints(sizes, minimum=0, hint="size"), strict=True):
+    given = ctx.ints(sizes, minimum=0, hint="size")
+    if len(given) != len(axes):
+        raise Unsupported(f"{len(given)} sizes for {len(axes)} axes")
+    for axis, size in zip(axes, given, strict=True):
         shape[axis] = size
         before[axis] = _half(ctx, size - x.shape[axis])
     return _pad_to(ctx, x, shape, before, "constant")

@@ -28,6 +28,7 @@ from deploykit.compiler.operators.building.reduce_axes import (
     count_of,
     reduce_axes,
 )
+from deploykit.compiler.operators.building.sizes import require_rank
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.elementwise import absolute, is_float, like
 
@@ -119,6 +120,7 @@ def _operand(ctx: Context, x: Value, axes: Value | Sequence[int] | None, *, keep
     """For axes that only a run knows, every axis of `x` is seen as two, one of which is reduced: the other one or this
     has size 1."""
     if isinstance(axes, Value) and not axes.is_known:
+        require_rank(ctx, axes, 1)
         rank = 0 if keepdims else x.rank - ctx.length(axes)
         most = fold(maximum, x.shape, 1)
         sizes = ctx.ints(_sizes(ctx, x, axes, rank), minimum=0, maximum=most, hint="size")

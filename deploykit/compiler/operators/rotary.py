@@ -16,6 +16,7 @@ from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.indices import checked
 from deploykit.compiler.operators.building.integers import clamp, equal, expr, floor_div, floor_mod, minimum
+from deploykit.compiler.operators.building.sizes import require_rank
 from deploykit.compiler.operators.building.value import Value
 
 
@@ -36,8 +37,9 @@ def rotary_embedding(
     `cosines` and `sines` are (positions, turned / 2) with `positions` (batch, length), else (batch, length,
     turned / 2). The first `turned` channels of a head are turned, by default all.
     Raises `Unsupported` for an input of another rank."""
-    if x.rank not in (3, 4):
-        raise Unsupported(f"an input of rank {x.rank}")
+    require_rank(ctx, x, 3, 4)
+    for cache in (cosines, sines):
+        require_rank(ctx, cache, 3 if positions is None else 2)
     size = _head_size(ctx, x, heads)
     span: IntExpr = size if turned is None else turned
     half = ctx.simplify(floor_div(span, 2))
@@ -45,6 +47,7 @@ def rotary_embedding(
     for cache in (cosines, sines):
         ctx.require(equal(cache.shape[-1], half), "the caches hold {} angles, {} are needed", cache.shape[-1], half)
     if positions is not None:
+        require_rank(ctx, positions, 2)
         last = ctx.simplify(minimum(cosines.shape[0], sines.shape[0]) - 1)
         positions = checked(ctx, positions, [(0, last)], position=3)
 
@@ -81,6 +84,8 @@ def rotary_embedding(
 def _head_size(ctx: Context, x: Value, heads: int | None) -> IntExpr:
     if heads is None:
         return x.shape[-1]
+    if heads < 1:
+        raise Unsupported(f"channels that are split into {heads} heads")
     size = ctx.simplify(floor_div(x.shape[-1], heads))
     ctx.require(equal(size * heads, x.shape[-1]), f"{{}} channels do not split into {heads} heads", x.shape[-1])
     return size

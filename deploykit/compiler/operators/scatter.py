@@ -22,7 +22,7 @@ from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.imperative import Array, Code, imperative, loops
 from deploykit.compiler.operators.building.indices import LARGEST_INDEX, checked, checked_indices
 from deploykit.compiler.operators.building.integers import expr, floor_mod, inside, less_equal, maximum
-from deploykit.compiler.operators.building.sizes import require_equal, require_source
+from deploykit.compiler.operators.building.sizes import require_equal, require_rank, require_source
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.filling import stored
 
@@ -34,6 +34,8 @@ def scatter_elements(
     ctx: Context, x: Value, indices: Value, updates: Value, axis: int, combine: Combine | None = None
 ) -> Value:
     """`x` into which element `i` of `updates` goes at `i` with `indices[i]` in the place of `i[axis]`."""
+    require_rank(ctx, indices, x.rank)
+    require_rank(ctx, updates, x.rank)
     for i, (n, m, k) in enumerate(zip(x.shape, indices.shape, updates.shape, strict=True)):
         require_equal(ctx, f"the indices and updates differ in axis {i}", m, k)
         if i != axis and not ctx.equal(m, n):

@@ -17,6 +17,7 @@ from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute, reduce_axis
 from deploykit.compiler.operators.building.imperative import Array, Code, imperative, loops
 from deploykit.compiler.operators.building.integers import expr, minimum
+from deploykit.compiler.operators.building.sizes import only_integer
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.indexing import pick
 
@@ -69,7 +70,7 @@ def _count_nonzero(ctx: Context, x: Value, shape: Sequence[IntExpr]) -> IntExpr:
         return compute((1,), lambda _: te.sum(marked, axis=axes) if axes else marked, name="count")
 
     count = ctx.kernel("count_nonzero", build, x, dtype="int64")
-    return ctx.ints(count, minimum=0, maximum=ctx.product(shape), hint="count")[0]
+    return only_integer(ctx, count, minimum=0, maximum=ctx.product(shape), hint="count")
 
 
 def _is_nonzero(tensor: te.Tensor | Array, x: Value, index: Sequence[IntExpr]) -> ir.Expr:

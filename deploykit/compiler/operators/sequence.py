@@ -19,6 +19,7 @@ from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.integers import equal, from_end, select, truth
+from deploykit.compiler.operators.building.sizes import only_integer
 from deploykit.compiler.operators.building.value import AnyValue, OptionalValue, SequenceValue, Value
 from deploykit.compiler.operators.joining import concat
 from deploykit.compiler.operators.slicing import split
@@ -81,7 +82,7 @@ def split_to_sequence(
     extent = x.shape[axis]
     if sizes is not None and sizes.rank == 1:
         return SequenceValue(split(ctx, x, axis, ctx.ints(sizes, minimum=0, maximum=extent)), x.dtype)
-    piece: IntExpr = 1 if sizes is None else ctx.ints(sizes)[0]
+    piece: IntExpr = 1 if sizes is None else only_integer(ctx, sizes)
     if not isinstance(piece, int) or not isinstance(extent, int) or piece < 1:
         raise Unsupported(
             f"axis {axis} of size {to_text(extent)} is split in pieces of {to_text(piece)}: "
@@ -147,7 +148,7 @@ def _at(where: IntExpr, sizes: Sequence[IntExpr]) -> IntExpr:
 
 def _position(ctx: Context, value: Value, count: int, last: int) -> IntExpr:
     """A position in a sequence of `count` items, counted from the front, at most `last`."""
-    (position,) = ctx.ints(value, minimum=-count, maximum=last, hint="position")
+    position = only_integer(ctx, value, minimum=-count, maximum=last, hint="position")
     position = ctx.simplify(from_end(position, count))
     if isinstance(position, int) and not 0 <= position <= last:
         raise Unsupported(f"position {position} is outside of a sequence of {count}")

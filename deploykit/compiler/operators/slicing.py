@@ -35,7 +35,7 @@ from deploykit.compiler.operators.building.integers import (
     minimum,
     select,
 )
-from deploykit.compiler.operators.building.sizes import require_equal
+from deploykit.compiler.operators.building.sizes import require_equal, require_rank
 from deploykit.compiler.operators.building.value import Value, constant
 
 
@@ -97,7 +97,8 @@ def strided_slice(
     count = ctx.length(starts)
     axes = axes or ctx.constant(range(count), "int64")
     steps = steps or ctx.constant([1] * count, "int64")
-    for operand in (ends, axes, steps):
+    for operand in (starts, ends, axes, steps):
+        require_rank(ctx, operand, 1)
         require_equal(ctx, "starts, ends, axes and steps differ in number", operand.shape[0], count)
     if not axes.is_known:
         return _slice_at_run_time(ctx, x, starts, ends, axes, steps, list(range(x.rank)))

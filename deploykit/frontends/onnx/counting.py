@@ -20,6 +20,7 @@ import onnx_ir as ir
 from deploykit.compiler.operators.building.integers import is_plain, less_equal, maximum
 from deploykit.compiler.operators.building.value import AnyValue, Value
 from deploykit.frontends.onnx.symbolic import EXACT
+from deploykit.frontends.onnx.tensors import elements
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
@@ -80,7 +81,8 @@ def _uncast(value: ir.Value) -> ir.Value:
     value = _unchanged(value)
     node = value.producer()
     while node is not None and node.op_type == "Cast" and node.inputs[0] is not None:
-        if node.attributes["to"].as_int() not in _WIDE:
+        target = node.attributes.get("to")
+        if target is None or target.value not in _WIDE:
             break
         value = _unchanged(node.inputs[0])
         node = value.producer()
@@ -93,7 +95,7 @@ _WIDE = (ir.DataType.INT32, ir.DataType.INT64, ir.DataType.FLOAT, ir.DataType.DO
 def _constant(value: ir.Value, outside: Mapping[str, AnyValue | None]) -> int | None:
     tensor = ir.convenience.get_const_tensor(value)
     if tensor is not None:
-        return int(tensor.numpy().reshape(-1)[0]) if tensor.size == 1 else None
+        return int(elements(tensor).reshape(-1)[0]) if tensor.size == 1 else None
     known = outside.get(value.name or "")
     if isinstance(known, Value) and known.array is not None and known.array.size == 1:
         return int(known.array.reshape(-1)[0])

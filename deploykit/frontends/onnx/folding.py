@@ -6,7 +6,7 @@ lowering of their own are expanded through the function body that the operator's
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from onnx.reference import ReferenceEvaluator
 
 from deploykit.compiler.dtypes import numpy_dtype
 from deploykit.compiler.operators.building.value import AnyValue, Value, constant
-from deploykit.frontends.onnx.node import array_of
+from deploykit.frontends.onnx.schemas import schema_of
 
 if TYPE_CHECKING:
     from deploykit.frontends.onnx.node import Node
@@ -94,15 +94,13 @@ def inferred(node: Node, inputs: Sequence[AnyValue | None]) -> list[onnx.TypePro
     proto = onnx.helper.make_node(node.op_type, [n for n, _ in named], outputs, domain=node.domain)
     known = {name: value for name, value in named if isinstance(value, Value)}
     small = {n: v.array for n, v in known.items() if v.array is not None and v.array.size <= _SMALL}
+    proto.attribute.extend(ir.to_proto(a) for a in node.attributes.values())
+    given = {name: _type_proto(value) for name, value in known.items()}
+    data = {name: onnx.numpy_helper.from_array(array, name) for name, array in small.items()}
+    imports = [onnx.helper.make_opsetid(d, v) for d, v in node.opsets.items()]
     try:
-        proto.attribute.extend(ir.to_proto(a) for a in node.attributes.values())
         types = onnx.shape_inference.infer_node_outputs(
-            schema,
-            proto,
-            {name: _type_proto(value) for name, value in known.items()},
-            {name: onnx.numpy_helper.from_array(array, name) for name, array in small.items()},
-            opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in node.opsets.items()],
-            ir_version=onnx.IR_VERSION,
+            schema, proto, given, data, opset_imports=imports, ir_version=onnx.IR_VERSION
         )
     except onnx.shape_inference.InferenceError:
         raise
@@ -112,15 +110,20 @@ def inferred(node: Node, inputs: Sequence[AnyValue | None]) -> list[onnx.TypePro
 
 
 def _constant(node: Node) -> tuple[AnyValue, ...] | None:
-    for name in ("value", "value_int", "value_ints", "value_float", "value_floats", "value_string", "value_strings"):
-        if node.has(name):
-            raw = node.attributes[name].value
-            if name == "value":
-                return (constant(array_of(name, raw)),)
-            if name.startswith("value_string"):
-                return (constant(np.asarray(raw, object)),)
-            return (constant(np.asarray(raw, np.int64 if "int" in name else np.float32)),)
-    return None
+    readers: Mapping[str, tuple[Callable[[str], Any], Any]] = {
+        "value": (node.tensor, None),
+        "value_int": (node.int, np.int64),
+        "value_ints": (node.ints, np.int64),
+        "value_float": (node.float, np.float32),
+        "value_floats": (node.floats, np.float32),
+        "value_string": (node.string, object),
+        "value_strings": (node.strings, object),
+    }
+    given = next((name for name in readers if node.has(name)), None)
+    if given is None:
+        return None
+    read, dtype = readers[given]
+    return (constant(np.asarray(read(given), dtype)),)
 
 
 def _constant_of_shape(node: Node, shape: np.ndarray | None) -> Value:
@@ -194,14 +197,6 @@ def _function(proto: onnx.FunctionProto) -> ir.Function:
     function = ir.from_proto(proto)
     assert isinstance(function, ir.Function)
     return function
-
-
-def schema_of(node: Node) -> Any:
-    """The operator's schema at the node's opset, `None` when there is none. Its class carries no types."""
-    try:
-        return onnx.defs.get_schema(node.op_type, node.opset, node.domain)
-    except (onnx.defs.SchemaError, TypeError):  # a TypeError for versions beyond int32
-        return None
 
 
 def _type_proto(value: AnyValue | None) -> onnx.TypeProto:

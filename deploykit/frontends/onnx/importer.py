@@ -24,6 +24,7 @@ from deploykit.compiler.model import Dim, DimBounds, ImportedModel, Port, Signat
 from deploykit.compiler.operators.building.composite import leaves, names_of, structure_of, with_leaves
 from deploykit.compiler.operators.building.context import Context, Shared, Site, emit_function
 from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.operators.building.integers import check_shape
 from deploykit.compiler.operators.building.value import POISON, AnyValue, OptionalValue, SequenceValue, Value, constant
 from deploykit.compiler.operators.text.strings import (
     MOVING,
@@ -34,14 +35,17 @@ from deploykit.compiler.operators.text.strings import (
     moved,
     string_of,
 )
-from deploykit.errors import DeploykitError, Problem, UnsupportedModelError, UsageError
+from deploykit.errors import Problem, UnsupportedModelError, UsageError
 from deploykit.frontends.onnx import folding, ops, registry, symbolic
 from deploykit.frontends.onnx.attempts import Refused, only_way
-from deploykit.frontends.onnx.misfit import misfit
+from deploykit.frontends.onnx.misfit import reason_for
 from deploykit.frontends.onnx.node import Node, dtype_name
+from deploykit.frontends.onnx.operands import require_operands
 from deploykit.frontends.onnx.ranges import with_ranges
 from deploykit.frontends.onnx.reader import FILES, read
 from deploykit.frontends.onnx.registry import Spoiled, normalise_domain
+from deploykit.frontends.onnx.schemas import require_dtypes
+from deploykit.frontends.onnx.tensors import elements
 from deploykit.structure import Structure
 
 ops.load()
@@ -208,6 +212,7 @@ class GraphImporter:
 
     def _tensor(self, name: str, data_type: ir.DataType, shape: tuple[IntExpr, ...]) -> Value:
         try:
+            check_shape(shape)
             dtype = dtype_name(data_type)
         except Unsupported as error:
             raise UnsupportedModelError(f"input '{name}': {error}") from error
@@ -285,18 +290,18 @@ class GraphImporter:
         except Spoiled:
             results = tuple(POISON for _ in node.outputs)
         except Unsupported as error:
-            results = self._problem(node, str(error))
-        except DeploykitError:
-            raise
-        except Exception as error:  # noqa: BLE001  what operands make an importer raise is told in terms of the model
-            self.cause = self.cause or error
-            results = self._problem(node, misfit(node, inputs, error))
+            results = self._problem(node, str(error), error)
+        except Exception as error:  # noqa: BLE001  what is no fault of the model's is raised again
+            results = self._problem(node, reason_for(error, node, inputs, _place(source)), error)
+        if len(results) < len(node.outputs) and any(v.name for v in node.outputs[len(results) :]):
+            results = self._problem(node, f"it has {len(node.outputs)} outputs, and the operator gives {len(results)}")
         for value, result in zip(source.outputs, results, strict=False):
             if value.name:
                 scope[value.name] = result
 
-    def _problem(self, node: Node, reason: str) -> tuple[AnyValue | None, ...]:
+    def _problem(self, node: Node, reason: str, cause: Exception | None = None) -> tuple[AnyValue | None, ...]:
         """Note why a node cannot be imported; its outputs, and what depends on them, are then passed over."""
+        self.cause = self.cause or cause
         self.problems.append(Problem(node.op_type, node.name, node.opset, reason.strip().splitlines()[-1]))
         return tuple(POISON for _ in node.outputs)
 
@@ -317,15 +322,18 @@ class GraphImporter:
     def _import(
         self, context: Context, node: Node, inputs: list[AnyValue | None], scope: Scope
     ) -> tuple[AnyValue | None, ...]:
-        folded = folding.fold(node, inputs)
-        if folded is None and not any(is_string(v) for v in inputs):
-            folded = symbolic.evaluate(context, node, inputs)
-        if folded is not None:
-            return folded
         strings = any(map(is_string, inputs))
         importer = registry.find(node.domain, node.op_type, node.opset)
         if strings and not node.domain:
             importer = registry.find(OF_STRINGS, node.op_type, node.opset) or importer
+        if importer is not None:
+            require_operands(importer, inputs)
+        require_dtypes(node, inputs)
+        folded = folding.fold(node, inputs)
+        if folded is None and not strings:
+            folded = symbolic.evaluate(context, node, inputs)
+        if folded is not None:
+            return folded
         if importer is not None:
             if any(a.type == ir.AttributeType.GRAPH for a in node.attributes.values()):
                 result = importer(context, node, *inputs, importer=self, scope=scope)
@@ -341,6 +349,8 @@ class GraphImporter:
         function = self.functions.get((node.domain, node.op_type)) or folding.function_body(node, inputs)
         if function is None:
             raise Unsupported("no lowering for this operator")
+        if len(inputs) > len(function.inputs):
+            raise Unsupported(f"it has {len(inputs)} inputs, and the function has {len(function.inputs)}")
         scope: Scope = {
             v.name or "": i for v, i in zip(function.inputs, [*inputs, *([None] * len(function.inputs))], strict=False)
         }
@@ -375,6 +385,14 @@ class GraphImporter:
         raise UnsupportedModelError(f"{self.name} cannot be compiled because of {nodes}:", problems) from self.cause
 
 
+def _place(source: ir.Node | _View) -> str:
+    """Where among the nodes of its graph a node stands."""
+    if isinstance(source, _View) or source.graph is None:
+        return "in the body of a function"
+    nodes = list(source.graph)
+    return f"node {nodes.index(source) + 1} of {len(nodes)} of graph '{source.graph.name or ''}'"
+
+
 def _check_rank(name: str, declared: ir.Shape | None, value: AnyValue | None) -> None:
     if declared is not None and isinstance(value, Value) and value.text is None and value.rank != len(declared):
         raise Unsupported(f"'{name}' is declared with rank {len(declared)} and has rank {value.rank}")
@@ -391,11 +409,12 @@ def _element(type_: object) -> str | None:
 
 
 def _weight(name: str, tensor: ir.TensorProtocol) -> Value:
-    """An initializer's value; onnx-ir finds only when it reads the data whether they fit their dtype and shape."""
+    """An initializer's value."""
     try:
+        array = elements(tensor)
         dtype_name(tensor.dtype)
-        return constant(tensor.numpy())
-    except (AssertionError, TypeError, Unsupported, ValueError) as error:
+        return constant(array)
+    except Unsupported as error:
         raise UnsupportedModelError(
             f"weight '{name}' cannot be read: {error}. The model may be corrupt; export it again."
         ) from error

@@ -1,7 +1,7 @@
-"""Why a node cannot be imported, where its importer failed without giving a reason.
+"""What is to be said of a node whose importer failed without giving a reason.
 
-In this order: it has more or fewer operands than its operator takes; ONNX's own inference of shapes says what is wrong;
-else what it was given, which the user can compare with the operator's specification.
+ONNX's own inference of shapes is the judge. What it has against the node is the fault of the model; where it has
+nothing, that of deploykit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import onnx.shape_inference
 import onnx_ir as ir
 
 from deploykit.compiler.operators.building.value import AnyValue, Value
-from deploykit.frontends.onnx.folding import inferred, schema_of
+from deploykit.errors import DeploykitError, InternalError
+from deploykit.frontends.onnx.folding import inferred
 
 if TYPE_CHECKING:
     from deploykit.frontends.onnx.node import Node
@@ -23,36 +24,31 @@ LONGEST_REASON = 240
 LONGEST_ATTRIBUTE = 64
 """Characters of an attribute's value that are shown."""
 
+_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
-def misfit(node: Node, inputs: Sequence[AnyValue | None], error: Exception) -> str:
-    """The reason to show for a node whose importer raised `error`."""
+
+def reason_for(error: Exception, node: Node, inputs: Sequence[AnyValue | None], place: str) -> str:
+    """Why a node cannot be imported whose importer raised `error`; `place` is where it stands.
+
+    Raises `InternalError` where nothing is wrong with the node, and again what was raised on purpose."""
     if isinstance(error, MemoryError):
         return f"it takes more memory than there is; {_given(node, inputs)}"
     if isinstance(error, OSError):
         return f"a tensor of it cannot be read from {error.filename or 'its file'}: {error.strerror or error}"
-    return (
-        _wrong_count(node, inputs)
-        or _inferred(node, inputs)
-        or f"it cannot be computed as given: {_given(node, inputs)}"
-    )
-
-
-def _wrong_count(node: Node, inputs: Sequence[AnyValue | None]) -> str | None:
-    schema = schema_of(node)
-    if schema is None:
-        return None
-    for what, count, least, most in (
-        ("input", len(inputs), schema.min_input, schema.max_input),
-        ("output", len(node.outputs), schema.min_output, schema.max_output),
-    ):
-        if not least <= count <= most:
-            allowed = f"{least}" if least == most else f"{least} to {most}"
-            return f"it has {count} {what}s, the operator has {allowed}"
-    return None
+    on_purpose = isinstance(error, DeploykitError)
+    reason = None if on_purpose and not isinstance(error, InternalError) else _inferred(node, inputs)
+    if reason is not None:
+        return reason
+    if on_purpose:
+        raise error
+    at = f"at {node.op_type} '{node.name}' (opset {node.opset}), {place}, with {_given(node, inputs)}"
+    raise InternalError(at, error) from error
 
 
 def _inferred(node: Node, inputs: Sequence[AnyValue | None]) -> str | None:
-    """What ONNX's inference of shapes says against the node."""
+    """What ONNX's inference of shapes says against the node; of one with graphs it cannot tell."""
+    if any(attribute.type in _GRAPHS for attribute in node.attributes.values()):
+        return None
     try:
         inferred(node, inputs)
     except onnx.shape_inference.InferenceError as found:
@@ -69,9 +65,9 @@ def _plain(message: str) -> str | None:
 
 
 def _given(node: Node, inputs: Sequence[AnyValue | None]) -> str:
-    """Dtypes and shapes of a node's inputs, and its attributes."""
+    """Dtypes and shapes of a node's inputs, and its attributes, for messages."""
     tensors = ", ".join(_described(value) for value in inputs) or "none"
-    plain = [a for a in node.attributes.values() if a.type not in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)]
+    plain = [a for a in node.attributes.values() if a.type not in _GRAPHS]
     attributes = ", ".join(f"{a.name} = {_shown(a)}" for a in plain)
     return f"inputs {tensors}" + (f"; attributes {attributes}" if attributes else "")
 

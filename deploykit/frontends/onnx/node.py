@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from deploykit.compiler.operators.building.axes import from_front
 from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.frontends.onnx.tensors import elements
 
 Choice = TypeVar("Choice")
 
@@ -55,23 +56,11 @@ def _text(attribute: str, value: bytes | str) -> str:
         raise Unsupported(f"its attribute '{attribute}' is not text in UTF-8") from error
 
 
-def array_of(attribute: str, tensor: ir.TensorProtocol) -> np.ndarray:
-    """The elements of a tensor in an attribute.
-
-    Raises `Unsupported` when it does not hold them, and `OSError` when the file that does cannot be read."""
-    try:
-        return tensor.numpy()
-    except (AssertionError, AttributeError, TypeError, ValueError) as error:
-        shape = ", ".join(map(str, tensor.shape))
-        raise Unsupported(
-            f"the tensor in its attribute '{attribute}' cannot be read: "
-            f"its data are not those of {tensor.dtype.name}[{shape}]"
-        ) from error
-
-
 @dataclass(frozen=True)
 class Node:
-    """An ONNX node. `attributes` are resolved: references into a function's attributes are replaced."""
+    """An ONNX node. `attributes` are resolved: references into a function's attributes are replaced.
+
+    What reads an attribute raises `Unsupported` when it is missing, and there is no default, or of another type."""
 
     op_type: str
     domain: str
@@ -86,7 +75,7 @@ class Node:
         return name in self.attributes
 
     def int(self, name: str, default: builtins.int | None = None) -> builtins.int:
-        return builtins.int(self._get(name, default))
+        return builtins.int(self._get(name, default, ir.AttributeType.INT))
 
     def axis(self, rank: builtins.int, default: builtins.int | None = None, name: str = "axis") -> builtins.int:
         """An axis attribute of a tensor of `rank`, counted from the front. Raises `Unsupported` when out of range."""
@@ -101,10 +90,10 @@ class Node:
         ]
 
     def float(self, name: str, default: builtins.float | None = None) -> builtins.float:
-        return builtins.float(self._get(name, default))
+        return builtins.float(self._get(name, default, ir.AttributeType.FLOAT, ir.AttributeType.INT))
 
     def string(self, name: str, default: str | None = None) -> str:
-        return _text(name, self._get(name, default))
+        return _text(name, self._get(name, default, ir.AttributeType.STRING))
 
     def choice(self, name: str, choices: Collection[str], default: str | None = None) -> str:
         """A string attribute that is one of `choices`, in any case.
@@ -126,16 +115,21 @@ class Node:
         return choices[number]
 
     def ints(self, name: str, default: list[builtins.int] | None = None) -> list[builtins.int]:
-        return [builtins.int(v) for v in self._get(name, default)]
+        return [builtins.int(v) for v in self._get(name, default, ir.AttributeType.INTS)]
 
     def floats(self, name: str, default: list[builtins.float] | None = None) -> list[builtins.float]:
-        return [builtins.float(v) for v in self._get(name, default)]
+        values = self._get(name, default, ir.AttributeType.FLOATS, ir.AttributeType.INTS)
+        return [builtins.float(v) for v in values]
 
     def strings(self, name: str, default: list[str] | None = None) -> list[str]:
-        return [_text(name, v) for v in self._get(name, default)]
+        return [_text(name, v) for v in self._get(name, default, ir.AttributeType.STRINGS)]
 
     def tensor(self, name: str) -> np.ndarray:
-        return array_of(name, self._get(name, None))
+        tensor = self._get(name, None, ir.AttributeType.TENSOR)
+        try:
+            return elements(tensor)
+        except Unsupported as error:
+            raise Unsupported(f"the tensor in its attribute '{name}' cannot be read: {error}") from error
 
     def dtype(self, name: str, default: str | None = None) -> str:
         """A data type attribute (`to`, `dtype`) as a logical dtype."""
@@ -150,17 +144,26 @@ class Node:
             raise Unsupported(f"{name} is {dtype}; it must be a type of floats")
         return dtype
 
-    def graph(self, name: str) -> ir.Graph:
-        graph: ir.Graph = self._get(name, None)
+    def graph(self, name: str, inputs: builtins.int, outputs: builtins.int) -> ir.Graph:
+        """A graph that takes so many inputs and gives at least so many outputs.
+
+        Raises `Unsupported` for another one."""
+        graph: ir.Graph = self._get(name, None, ir.AttributeType.GRAPH)
+        if len(graph.inputs) != inputs or len(graph.outputs) < outputs:
+            found = f"{len(graph.inputs)} inputs and {len(graph.outputs)} outputs"
+            raise Unsupported(f"its graph '{name}' has {found}; it must have {inputs} and {outputs}")
         return graph
 
     def uses_output(self, index: builtins.int) -> bool:
         """Whether output `index` is named, i.e. possibly read."""
         return index < len(self.outputs) and bool(self.outputs[index].name)
 
-    def _get(self, name: str, default: object) -> Any:
-        if name in self.attributes:
-            return self.attributes[name].value
+    def _get(self, name: str, default: object, *types: ir.AttributeType) -> Any:
+        attribute = self.attributes.get(name)
+        if attribute is not None:
+            if attribute.type not in types:
+                raise Unsupported(f"its attribute '{name}' is of type {attribute.type.name}, not {types[0].name}")
+            return attribute.value
         if default is None:
             raise Unsupported(f"the required attribute '{name}' is missing")
         return default

@@ -55,7 +55,7 @@ def read(source: str | Path | bytes | onnx.ModelProto) -> ir.Model:
     _check_types(light, label)
     try:
         model = ir.from_proto(proto)
-    except Exception as error:
+    except ir.serde.SerdeError as error:
         reason = " ".join(str(_first(error)).split())[:LONGEST_REASON]
         raise UnsupportedModelError(f"{label} is a broken ONNX model: {reason}. Export it again.") from error
     for name, tensor in large.items():
@@ -92,7 +92,7 @@ def _parse(source: str | Path | bytes, label: str) -> tuple[onnx.ModelProto, Wei
         if _older(proto):
             large, proto = {}, onnx.ModelProto()
             proto.ParseFromString(data)
-    except (DecodeError, ValueError, RuntimeError) as error:
+    except (DecodeError, UnicodeDecodeError) as error:
         raise UnsupportedModelError(
             f"{label} is not a readable ONNX file ({len(data)} bytes): it is corrupt or truncated. "
             "Download or export it again."
@@ -188,7 +188,7 @@ def _older(proto: onnx.ModelProto) -> bool:
 def _converted(proto: onnx.ModelProto, label: str, version: int) -> onnx.ModelProto:
     try:
         return onnx.version_converter.convert_version(proto, CONVERTED)
-    except Exception as error:
+    except Exception as error:  # the converter raises anything for what it does not expect
         reason = " ".join(str(error).split())[:LONGEST_REASON]
         raise UnsupportedModelError(
             f"{label} uses opset {version}, which cannot be converted to {CONVERTED}: {reason}. "

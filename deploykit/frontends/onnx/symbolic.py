@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm import ir, tirx
 
-from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.integers import (
     both,
     either,
@@ -34,7 +33,7 @@ from deploykit.compiler.operators.building.integers import (
 from deploykit.compiler.operators.building.rational import ratio_of
 from deploykit.compiler.operators.building.sizes import quotient_of_products
 from deploykit.compiler.operators.building.value import AnyValue, Value, known
-from deploykit.frontends.onnx.symbolic_arrays import ARRAYS, MAXIMUM_ELEMENTS, Array
+from deploykit.frontends.onnx.symbolic_arrays import ARRAYS, MAXIMUM_ELEMENTS, Array, broadcast
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Context
@@ -46,10 +45,7 @@ def evaluate(ctx: Context, node: Node, inputs: Sequence[AnyValue | None]) -> tup
     if node.domain or not _in_reach(inputs):
         return None
     arrays = [i.known_elements() if isinstance(i, Value) else None for i in inputs]
-    try:
-        results = _results(ctx, node, arrays, floats=any(isinstance(i, Value) and _is_float(i) for i in inputs))
-    except (IndexError, ValueError) as error:
-        raise Unsupported(str(error)) from error
+    results = _results(ctx, node, arrays, floats=any(isinstance(i, Value) and _is_float(i) for i in inputs))
     found = results if isinstance(results, list) else [results]
     if results is None or any(np.size(r) > MAXIMUM_ELEMENTS for r in found):
         return None
@@ -61,13 +57,15 @@ def _results(ctx: Context, node: Node, arrays: Sequence[Array | None], *, floats
     """One array, a list of one an output, or `None`."""
     if node.op_type == "Cast":
         return _cast(ctx, node, arrays[0])
+    if node.op_type in _ELEMENTWISE and not broadcast(*(a.shape for a in arrays if a is not None)):
+        return None
     if floats and node.op_type not in _MOVING:
         function = _FLOATS.get(node.op_type)
         return _complete(np.frompyfunc(function, len(arrays), 1)(*arrays)) if function else None
     if node.op_type in _VARIADIC:
         return reduce(np.frompyfunc(_VARIADIC[node.op_type], 2, 1), arrays)
     if node.op_type in _POINTWISE:
-        return np.frompyfunc(_POINTWISE[node.op_type], len(arrays), 1)(*arrays)
+        return _complete(np.frompyfunc(_POINTWISE[node.op_type], len(arrays), 1)(*arrays))
     return ARRAYS[node.op_type](node, *arrays) if node.op_type in ARRAYS else None
 
 
@@ -108,10 +106,10 @@ def _value(ctx: Context, result: Any, dtype: str) -> Value:
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    """ONNX integer division truncates."""
+    """ONNX integer division truncates. `None` where an expression is divided by zero."""
     if is_plain(a) and is_plain(b):
         return (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) if b else 0
-    return tirx.truncdiv(expr(a), expr(b))
+    return None if is_plain(b) and not b else tirx.truncdiv(expr(a), expr(b))
 
 
 _POINTWISE: Mapping[str, Callable[..., Any]] = {
@@ -158,6 +156,8 @@ _FLOATS: Mapping[str, Callable[..., Any]] = {
     "Floor": lambda a: tirx.floor(a) if isinstance(a, ir.Expr) else float(np.floor(a)),
     "Ceil": lambda a: tirx.ceil(a) if isinstance(a, ir.Expr) else float(np.ceil(a)),
 }
+
+_ELEMENTWISE = {*_POINTWISE, *_VARIADIC, *_FLOATS, "Mod"}
 
 _MOVING = {"Concat", "Gather", "Slice", "Split", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Identity"}
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 import deploykit
-from deploykit import DeploykitError, ShapeError, UnsupportedModelError, UsageError
+from deploykit import ShapeError, UnsupportedModelError, UsageError
 from deploykit.frontends.onnx import load_onnx
 from tests.frontends.onnx.harness import by_onnxruntime, check, numbers, parse
 
@@ -192,7 +192,7 @@ def test_mutated_bytes(changes: list[tuple[int, int]]) -> None:
     for position, byte in changes:
         data[position] = byte
     start = time.perf_counter()
-    with contextlib.suppress(DeploykitError):
+    with contextlib.suppress(UnsupportedModelError, UsageError):
         load_onnx(bytes(data))
     assert time.perf_counter() - start < 10
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tvm import tirx
 
+from deploykit.compiler.codegen.shaders.errors import NoShader
 from deploykit.compiler.codegen.shaders.language import Sharing
 from deploykit.compiler.codegen.shaders.languages import language_of
 from deploykit.compiler.decisions import Declined
@@ -27,18 +28,18 @@ def _attempt(func: tirx.PrimFunc, name: str, gpu: Gpu, untiled: Declined | None)
     try:
         lowered = lower_shaders(divided, name, gpu)
         _require_shaders(lowered, gpu)
-    except ValueError as error:
+    except NoShader as error:
         return Declined(str(error))
     return lowered
 
 
 def _require_shaders(lowered: LoweredParts, gpu: Gpu) -> None:
-    """Raises `ValueError` for a part that has none."""
+    """Raises `NoShader` for a part that has none."""
     for part in lowered.parts:
         if part.kernel.workspaces:
-            raise ValueError("it needs a large workspace for each invocation")
+            raise NoShader("it needs a large workspace for each invocation")
         if len(part.kernel.scalars) > gpu.scalars:
-            raise ValueError(f"it takes {len(part.kernel.scalars)} sizes, more than {gpu.scalars}")
+            raise NoShader(f"it takes {len(part.kernel.scalars)} sizes, more than {gpu.scalars}")
         language_of(gpu).emit(part.kernel.kernel, Sharing.apart(len(part.operands)), gpu)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from deploykit.compiler.dims.conversion import expression, polynomial
 from deploykit.compiler.dims.polynomial import ONE, Polynomial, factors
+from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.integers import all_plain, either, equal, floor_div, less, maximum
 
 if TYPE_CHECKING:
@@ -55,6 +56,23 @@ def checked_reshape(ctx: Context, x: Value, shape: Sequence[IntExpr]) -> Value:
     if not ctx.equal(total, count):
         ctx.require(equal(total, count), "{} elements cannot take a shape of {} elements", total, count)
     return ctx.reshape(x, shape)
+
+
+def require_rank(ctx: Context, value: Value, *ranks: int) -> None:
+    """Raises `Unsupported` for an operand with another number of axes."""
+    if value.rank not in ranks:
+        wanted = " or ".join(map(str, ranks))
+        raise Unsupported(f"{ctx.name_of(value)} has {value.rank} axes; it must have {wanted}")
+
+
+def only_integer(
+    ctx: Context, value: Value, minimum: IntExpr | None = None, maximum: IntExpr | None = None, hint: str = "n"
+) -> IntExpr:
+    """The element of an integer operand that has one, as `Context.ints` reads it. Raises `Unsupported` for more."""
+    count = ctx.length(value)
+    if count != 1:
+        raise Unsupported(f"{ctx.name_of(value)} has {count} elements; it must have one")
+    return ctx.ints(value, minimum, maximum, hint)[0]
 
 
 def require_equal(ctx: Context, what: str, a: IntExpr, b: IntExpr) -> None:

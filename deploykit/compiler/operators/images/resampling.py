@@ -24,6 +24,7 @@ from tvm import ir, te, tirx
 from deploykit.compiler.operators.building.expressions import compute, double
 from deploykit.compiler.operators.building.imperative import Array, Code, imperative
 from deploykit.compiler.operators.building.integers import ceil_div, clamp, expr, maximum
+from deploykit.compiler.operators.building.sizes import only_integer
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
@@ -119,7 +120,7 @@ def taps_of(ctx: Context, axis: Axis, method: Method) -> IntExpr:
         reach = tirx.ceil(width / tirx.max(tirx.min(double(scale(0)), double(1.0)), double(1e-9)))
         return compute((1,), lambda _: tirx.min(2 * tirx.Cast("int64", reach), expr(most)), name="taps")
 
-    return ctx.ints(ctx.kernel("taps", build, axis.scale, dtype="int64"), 2 * width, most, "taps")[0]
+    return only_integer(ctx, ctx.kernel("taps", build, axis.scale, dtype="int64"), 2 * width, most, "taps")
 
 
 def _scale(axis: Axis, given: Array | None) -> ir.Expr:

@@ -78,6 +78,8 @@ def resize_to(
     """`x` with `axes` resized to `sizes`, a vector with an integer an axis. `roi` are the parts of the axes that
     `tf_crop_and_resize` takes, starts of all axes and then ends, from 0 to 1."""
     wanted = ctx.ints(sizes, minimum=0, hint="size")
+    if len(wanted) != len(axes):
+        raise Unsupported(f"{len(wanted)} sizes for {len(axes)} axes")
     if policy == "stretch":
         changes = [Axis(axis, x.shape[axis], size, None) for axis, size in zip(axes, wanted, strict=True)]
     else:
@@ -125,6 +127,8 @@ def _keep_aspect_ratio(
 ) -> list[Axis]:
     """The least (`not_larger`) or greatest (`not_smaller`) of the scales, for all axes."""
     sizes = [x.shape[axis] for axis in axes]
+    if any(is_plain(n) and n < 1 for n in (*wanted, *sizes)):
+        raise Unsupported("an axis without elements has no aspect ratio to keep")
     if all_plain([*wanted, *sizes]):
         ratios = [int(w) / int(n) for w, n in zip(wanted, sizes, strict=True)]
         scale = min(ratios) if policy == "not_larger" else max(ratios)

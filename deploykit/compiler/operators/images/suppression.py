@@ -13,7 +13,7 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.operators.building.imperative import Array, Code, imperative, loops
 from deploykit.compiler.operators.building.integers import expr, is_plain, maximum, minimum
-from deploykit.compiler.operators.building.sizes import require_equal
+from deploykit.compiler.operators.building.sizes import only_integer, require_equal
 from deploykit.compiler.operators.building.sorting import descending, merge_sort
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.slicing import Piece, take
@@ -42,7 +42,7 @@ def non_max_suppression(
     batches, classes, count = scores.shape
     for given, needed in zip(boxes.shape, (batches, count, 4), strict=True):
         require_equal(ctx, "boxes and scores disagree", given, needed)
-    limit: IntExpr = 0 if most is None else ctx.ints(most, hint="most")[0]
+    limit: IntExpr = 0 if most is None else only_integer(ctx, most, hint="most")
     limit = ctx.simplify(maximum(minimum(limit, count), 0)) if is_plain(limit) else limit
     capacity = ctx.product((batches, classes, limit if is_plain(limit) else count))
     filtered = score is not None

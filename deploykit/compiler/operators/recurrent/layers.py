@@ -33,7 +33,7 @@ from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.imperative import Array, Code, imperative
 from deploykit.compiler.operators.building.integers import equal, exprs
-from deploykit.compiler.operators.building.sizes import require_equal
+from deploykit.compiler.operators.building.sizes import require_equal, require_rank
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.joining import concat
 from deploykit.compiler.operators.layout import transpose
@@ -112,6 +112,7 @@ def lstm(
 
 
 def _layer(ctx: Context, form: Form, cell: Callable[[int], Cell], gates: int, r: Value) -> Layer:
+    require_rank(ctx, r, 3)
     hidden = r.shape[2] if form.hidden is None else form.hidden
     if not isinstance(hidden, int):
         raise Unsupported("the size of the state is not known")
@@ -127,6 +128,8 @@ def _run(
     dtype, batch_first = x.dtype, form.batch_first
     wide = compute_dtype(dtype)
     directions = len(layer.backwards)
+    require_rank(ctx, x, 3)
+    require_rank(ctx, w, 3)
     ctx.require(equal(w.shape[0], directions), f"weights of {{}} directions for a layer of {directions}", w.shape[0])
     _check_operands(ctx, layer, x.shape[0 if batch_first else 1], r, batch_first, operands)
     if batch_first:

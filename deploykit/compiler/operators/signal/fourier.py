@@ -36,6 +36,7 @@ from deploykit.compiler.operators.building.integers import (
     select,
     truth,
 )
+from deploykit.compiler.operators.building.sizes import only_integer
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.matmul import matmul
@@ -66,7 +67,7 @@ def dft(
     for i in range(x.rank - 1):
         samples = ctx.simplify(select(equal(axis, i), x.shape[i], samples))
     if length is not None:
-        points = ctx.ints(length, minimum=1, hint="dft_length")[0]
+        points = only_integer(ctx, length, minimum=1, hint="dft_length")
     else:
         points = ctx.simplify((samples - 1) * 2 if inverse and onesided else samples)
     transform = _Transform(points, samples, parts, inverse, onesided)
@@ -94,7 +95,7 @@ def stft(
     batch, total, parts = signal.shape
     if not is_plain(parts) or parts not in (1, 2):
         raise Unsupported("the last axis of a signal must have the size 1 or 2")
-    hop = ctx.ints(step, minimum=1, maximum=None, hint="frame_step")[0]
+    hop = only_integer(ctx, step, minimum=1, maximum=None, hint="frame_step")
     size = _frame_length(ctx, total, window, length)
     frames = ctx.simplify(maximum(floor_div(total - size, hop) + 1, 0))
 
@@ -117,7 +118,7 @@ def _frame_length(ctx: Context, total: IntExpr, window: Value | None, length: Va
     if length is None:
         assert window is not None
         return window.shape[0]
-    size = ctx.ints(length, minimum=1, maximum=total, hint="frame_length")[0]
+    size = only_integer(ctx, length, minimum=1, maximum=total, hint="frame_length")
     if window is None:
         return size
     ctx.require(

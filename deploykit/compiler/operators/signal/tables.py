@@ -15,6 +15,7 @@ from deploykit.compiler.operators.building.broadcast import compute_dtype, store
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.expressions import compute, double
 from deploykit.compiler.operators.building.integers import expr, floor_div, maximum
+from deploykit.compiler.operators.building.sizes import only_integer
 from deploykit.compiler.operators.building.value import Value
 
 HANN = (0.5, -0.5)
@@ -26,8 +27,8 @@ BLACKMAN = (0.42, -0.5, 0.08)
 def cosine_window(ctx: Context, size: Value, factors: Sequence[float], dtype: str, *, periodic: bool = True) -> Value:
     """`[size]`: the sum of the cosines of 0, 1, ... turns over the window, times `factors`; `size` is an integer
     scalar."""
-    count = ctx.ints(size, minimum=0, hint="window_size")[0]
-    period = count if periodic else maximum(count - 1, 1)
+    count = only_integer(ctx, size, minimum=0, hint="window_size")
+    period = maximum(count if periodic else count - 1, 1)
     wide = "float64" if dtype == "float64" else "float32"
 
     def element(position: ir.Expr) -> ir.Expr:
@@ -47,9 +48,9 @@ def mel_weight_matrix(
     """`[length // 2 + 1, bins]`: the weight of each frequency of a Fourier transform of `length` points, of `rate`
     samples a second, in each of `bins` bands. The bands are triangles whose edges lie at equal steps of mel from the
     frequency `lower` to `upper`, in hertz. All operands are scalars."""
-    bands = ctx.ints(bins, minimum=0, hint="num_mel_bins")[0]
-    points = ctx.ints(length, minimum=0, hint="dft_length")[0]
-    samples_per_second = ctx.ints(rate, minimum=1, hint="sample_rate")[0]
+    bands = only_integer(ctx, bins, minimum=0, hint="num_mel_bins")
+    points = only_integer(ctx, length, minimum=0, hint="dft_length")
+    samples_per_second = only_integer(ctx, rate, minimum=1, hint="sample_rate")
 
     def build(low: te.Tensor, high: te.Tensor) -> te.Tensor:
         def mel(edge: te.Tensor) -> ir.Expr:

@@ -25,6 +25,7 @@ from deploykit.compiler.operators.building.composite import leaves, with_leaves
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.integers import all_plain, equal, negate
+from deploykit.compiler.operators.building.sizes import only_integer
 from deploykit.compiler.operators.building.value import AnyValue, OptionalValue, SequenceValue, Value, constant
 from deploykit.errors import Problem
 from deploykit.frontends.onnx.node import Node
@@ -44,7 +45,9 @@ if TYPE_CHECKING:
 def if_operator(
     ctx: Context, node: Node, condition: Value, *, importer: GraphImporter, scope: Scope
 ) -> tuple[AnyValue | None, ...]:
-    graphs = {"then": node.graph("then_branch"), "else": node.graph("else_branch")}
+    graphs = {side: node.graph(f"{side}_branch", 0, len(node.outputs)) for side in ("then", "else")}
+    if len({len(graph.outputs) for graph in graphs.values()}) > 1:
+        raise Unsupported("its branches give different numbers of results")
     side = _known_side(ctx, node, condition, importer)
     if side is not None:
         return _inlined(ctx, graphs["then" if side else "else"], importer, scope)
@@ -122,7 +125,7 @@ def _give_up(
         raise Spoiled
     ((side, problems),) = failed.items()
     del importer.problems[-len(problems) :]
-    (picked,) = ctx.ints(condition, hint="condition")
+    picked = only_integer(ctx, condition, hint="condition")
     reason = f"its branch '{side}_branch' cannot be compiled, because of {problems[0]}"
     ctx.require(equal(picked, 0 if side == "then" else 1), f"{reason}; this run takes it")
     ctx.shared.notes.append(f"{node.name}: {reason}; a run that takes it is refused")

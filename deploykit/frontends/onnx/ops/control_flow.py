@@ -26,11 +26,12 @@ from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.integers import equal, maximum, minimum, select
-from deploykit.compiler.operators.building.sizes import checked_reshape
+from deploykit.compiler.operators.building.sizes import checked_reshape, only_integer
 from deploykit.compiler.operators.building.value import AnyValue, Value, constant
 from deploykit.compiler.operators.joining import concat
 from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.text.strings import STRING
+from deploykit.frontends.onnx.attributes import axis_attribute
 from deploykit.frontends.onnx.counting import rounds
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
@@ -53,10 +54,10 @@ def loop(
     if not all(isinstance(v, Value) and v.dtype != STRING for v in initial):
         return _unrolled(ctx, node, trip_count, condition, initial, importer, scope)
     state = [v for v in initial if isinstance(v, Value)]
-    graph = node.graph("body")
-    trips = None if trip_count is None else _not_negative(ctx, ctx.ints(trip_count, hint="trips")[0])
+    graph = node.graph("body", 2 + len(initial), 1 + len(initial))
+    trips = None if trip_count is None else _not_negative(ctx, only_integer(ctx, trip_count, hint="trips"))
     if trips is not None and condition is not None and condition.array is None:
-        (started,) = ctx.ints(ctx.cast(condition, "int64"), 0, 1, hint="started")
+        started = only_integer(ctx, ctx.cast(condition, "int64"), 0, 1, hint="started")
         trips = ctx.simplify(trips * started)
     index = ctx.new_dim("iteration", 0)
 
@@ -109,14 +110,14 @@ def _unrolled(
     scope: Scope,
 ) -> tuple[AnyValue | None, ...]:
     """A loop that carries what is no tensor, as its iterations one after another: their number must be known."""
-    trips = None if trip_count is None else ctx.ints(trip_count)[0]
+    trips = None if trip_count is None else only_integer(ctx, trip_count)
     endless = condition is None or (condition.array is not None and bool(condition.array.reshape(-1)[0]))
     if not isinstance(trips, int) or not endless or trips > MOST_UNROLLED:
         raise Unsupported(
             "a loop that carries strings, sequences or optionals, and whose number of iterations "
             + (f"is {trips}, more than {MOST_UNROLLED}" if isinstance(trips, int) and endless else "is not known")
         )
-    graph = node.graph("body")
+    graph = node.graph("body", 2 + len(initial), 1 + len(initial))
     state: list[AnyValue | None] = list(initial)
     rows: list[list[Value]] = []
     for iteration in range(trips):
@@ -270,14 +271,14 @@ def scan(ctx: Context, node: Node, *inputs: Value, importer: GraphImporter, scop
 def _scan(
     ctx: Context, node: Node, inputs: Sequence[Value], importer: GraphImporter, scope: Scope
 ) -> tuple[Value, ...]:
-    graph = node.graph("body")
     scanned = node.int("num_scan_inputs")
     count = len(inputs) - scanned
+    graph = node.graph("body", len(inputs), count)
     state = [_of_declared_sizes(ctx, given, v) for given, v in zip(graph.inputs, inputs[:count], strict=False)]
     sources = list(inputs[count:])
-    axes = node.ints("scan_input_axes", [0] * scanned)
+    axes = axis_attribute(node, "scan_input_axes", scanned, 0)
     sources = [_to_front(ctx, s, from_front(a, s.rank)) for s, a in zip(sources, axes, strict=True)]
-    backwards = node.ints("scan_input_directions", [0] * scanned)
+    backwards = axis_attribute(node, "scan_input_directions", scanned, 0)
     trips = sources[0].shape[0]
     for source in sources[1:]:
         if not ctx.equal(source.shape[0], trips):
@@ -302,8 +303,8 @@ def _scan(
     with_sources = replace(body, captured=(*(ctx.tensor(s) for s in sources), *body.captured))
     results = _loop(ctx, with_sources, trips, None, state, body.tensors, index, drop=0)
     collected = results[len(state) :]
-    directions = node.ints("scan_output_directions", [0] * len(collected))
-    places = node.ints("scan_output_axes", [0] * len(collected))
+    directions = axis_attribute(node, "scan_output_directions", len(collected), 0)
+    places = axis_attribute(node, "scan_output_axes", len(collected), 0)
     finished = [
         _from_front(ctx, _reversed(ctx, r) if back else r, from_front(place, r.rank))
         for r, back, place in zip(collected, directions, places, strict=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.conv_transpose import conv_transpose
 from deploykit.frontends.onnx.attributes import AUTO_PADS, SAME, axis_attribute
@@ -28,9 +29,17 @@ def conv_transpose_operator(ctx: Context, node: Node, x: Value, w: Value, bias: 
         dilations=axis_attribute(node, "dilations", rank, 1),
         pads=_pads(node, rank),
         extra=axis_attribute(node, "output_padding", rank, 0),
-        sizes=node.ints("output_shape")[-rank:] if node.has("output_shape") else None,
+        sizes=_sizes(node, rank) if node.has("output_shape") else None,
         group=node.int("group", 1),
     )
+
+
+def _sizes(node: Node, rank: int) -> list[int]:
+    """Those of the spatial axes; some write a batch and channels before them."""
+    sizes = node.ints("output_shape")[-rank:]
+    if len(sizes) != rank:
+        raise Unsupported(f"'output_shape' has {len(sizes)} sizes for {rank} spatial axes")
+    return sizes
 
 
 def _pads(node: Node, rank: int) -> Sequence[int] | Same:

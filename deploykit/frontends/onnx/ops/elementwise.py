@@ -10,7 +10,7 @@ from tvm import ir, tirx
 from deploykit.compiler.operators import elementwise as functions
 from deploykit.compiler.operators.building.broadcast import elementwise
 from deploykit.compiler.operators.building.context import Context
-from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.building.value import AnyValue, Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
@@ -74,5 +74,5 @@ def clip(ctx: Context, node: Node, x: Value, minimum: Value | None = None, maxim
 
 
 @operator("Identity")
-def identity(ctx: Context, node: Node, x: Value) -> Value:
+def identity(ctx: Context, node: Node, x: AnyValue) -> AnyValue:
     return x

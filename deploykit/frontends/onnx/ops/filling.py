@@ -6,6 +6,7 @@ import numpy as np
 
 from deploykit.compiler.operators import filling
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.sizes import only_integer
 from deploykit.compiler.operators.building.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
@@ -29,5 +30,5 @@ def eye_like(ctx: Context, node: Node, x: Value) -> Value:
 
 @operator("Trilu")
 def trilu(ctx: Context, node: Node, x: Value, diagonal: Value | None = None) -> Value:
-    (k,) = ctx.ints(diagonal, hint="k") if diagonal is not None else (0,)
+    k = 0 if diagonal is None else only_integer(ctx, diagonal, hint="k")
     return filling.triangle(ctx, x, k, upper=node.int("upper", 1) != 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.sizes import only_integer
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.signal import fourier
 from deploykit.frontends.onnx.node import Node
@@ -17,7 +18,7 @@ def dft_along_attribute(ctx: Context, node: Node, x: Value, length: Value | None
 
 @operator("DFT", since=20)
 def dft(ctx: Context, node: Node, x: Value, length: Value | None = None, axis: Value | None = None) -> Value:
-    where = -2 if axis is None else ctx.ints(axis, minimum=-x.rank, maximum=x.rank - 2, hint="axis")[0]
+    where = -2 if axis is None else only_integer(ctx, axis, minimum=-x.rank, maximum=x.rank - 2, hint="axis")
     return _dft(ctx, node, x, length, where)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deploykit.compiler.operators import indexing
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.sizes import only_integer
 from deploykit.compiler.operators.building.value import Value
 from deploykit.frontends.onnx.attributes import ML
 from deploykit.frontends.onnx.node import Node
@@ -27,7 +28,7 @@ def gather_nd(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
 
 @operator("OneHot")
 def one_hot(ctx: Context, node: Node, indices: Value, depth: Value, values: Value) -> Value:
-    (size,) = ctx.ints(ctx.cast(depth, "int64"), minimum=0, hint="depth")
+    size = only_integer(ctx, ctx.cast(depth, "int64"), minimum=0, hint="depth")
     return indexing.one_hot(ctx, indices, size, values, node.axis(indices.rank + 1, -1))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deploykit.compiler.operators import ranking
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.sizes import only_integer
 from deploykit.compiler.operators.building.value import Value
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
@@ -17,7 +18,7 @@ def top_k_attribute(ctx: Context, node: Node, x: Value) -> tuple[Value, ...]:
 @operator("TopK", since=10)
 def top_k_operand(ctx: Context, node: Node, x: Value, k: Value) -> tuple[Value, ...]:
     axis = node.axis(x.rank, -1)
-    (count,) = ctx.ints(k, minimum=0, maximum=x.shape[axis], hint="k")
+    count = only_integer(ctx, k, minimum=0, maximum=x.shape[axis], hint="k")
     return ranking.top_k(ctx, x, count, axis, largest=node.int("largest", 1) != 0)
 
 

@@ -10,6 +10,7 @@ from tvm import tirx
 from deploykit.compiler.operators import scatter
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.value import Value
+from deploykit.frontends.onnx.attributes import axis_attribute
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
@@ -45,6 +46,6 @@ def tensor_scatter(ctx: Context, node: Node, cache: Value, update: Value, starts
 @operator("MaxUnpool")
 def max_unpool(ctx: Context, node: Node, x: Value, indices: Value, output_shape: Value | None = None) -> Value:
     window = node.ints("kernel_shape")
-    strides, pads = node.ints("strides", [1] * len(window)), node.ints("pads", [0] * 2 * len(window))
+    strides, pads = axis_attribute(node, "strides", len(window), 1), axis_attribute(node, "pads", 2 * len(window), 0)
     shape = None if output_shape is None else ctx.ints(output_shape, minimum=0, hint="size")
     return scatter.max_unpool(ctx, x, indices, window, strides, pads, shape)

@@ -69,10 +69,12 @@ def split_to_sequence(ctx: Context, node: Node, x: Value, sizes: Value | None = 
 def sequence_map(
     ctx: Context, node: Node, *inputs: AnyValue, importer: GraphImporter, scope: Scope
 ) -> tuple[SequenceValue, ...]:
-    body = node.graph("body")
+    body = node.graph("body", len(inputs), len(node.outputs))
     first = inputs[0]
     if not isinstance(first, SequenceValue):
         raise Unsupported("its first input is not a sequence")
+    if any(isinstance(v, SequenceValue) and len(v.items) != len(first.items) for v in inputs):
+        raise Unsupported("its sequences differ in length")
     rows: list[list[AnyValue | None]] = []
     for position in range(len(first.items)):
         local = dict(scope)

@@ -22,6 +22,7 @@ from tvm.ir import Call, TensorLoad, Var
 from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.codegen.c.types import bits, is_float, is_unsigned
+from deploykit.compiler.codegen.shaders.errors import NoShader
 from deploykit.compiler.codegen.shaders.wgsl import support
 from deploykit.compiler.codegen.shaders.wgsl.teams import TYPES
 from deploykit.compiler.codegen.shaders.wgsl.types import dtype_of, lanes_of, value_type
@@ -100,10 +101,10 @@ class ExpressionPrinter:
         """Whether a value is a pair of words."""
         dtype = dtype_of(expr)
         if dtype == "uint64":
-            raise ValueError("uint64 has no type in WGSL")
+            raise NoShader("uint64 has no type in WGSL")
         found = dtype == "int64" and depends_on_memory(expr, self.from_memory)
         if found and lanes_of(expr) > 1:
-            raise ValueError("vectors of 64-bit integers have no type in WGSL")
+            raise NoShader("vectors of 64-bit integers have no type in WGSL")
         return found
 
     def type_of(self, expr: Expr) -> str:
@@ -133,15 +134,15 @@ class ExpressionPrinter:
         return self.index(indices[0])
 
     def print(self, expr: Expr) -> str:
-        """Any expression. Raises `ValueError` for one that has no WGSL."""
+        """Any expression. Raises `NoShader` for one that has no WGSL."""
         handler = self._handlers.get(type(expr))
         if handler is None:
-            raise ValueError(f"no WGSL for the expression {type(expr).__name__}")
+            raise NoShader(f"no WGSL for the expression {type(expr).__name__}")
         return handler(self, expr)
 
     def _no_vectors(self, expr: Expr, what: str) -> None:
         if lanes_of(expr) > 1:
-            raise ValueError(f"no WGSL for vectors of {what}")
+            raise NoShader(f"no WGSL for vectors of {what}")
 
     def _as_wide(self, expr: Expr) -> str:
         if isinstance(expr, prim.IntImm):
@@ -334,27 +335,27 @@ class ExpressionPrinter:
         operand_type = dtype_of(expr.args[0]) if expr.args else ""
         if name in _MATH and is_float(operand_type):
             if operand_type == "float64":
-                raise ValueError("float64 has no type in WGSL")
+                raise NoShader("float64 has no type in WGSL")
             return self._function(_MATH[name], expr)
         if name == "fabs" and not self.wide(expr):
             return f"abs({self.value(expr.args[0])})"
         if name == "popcount" and bits(operand_type) == _WORD:
             return f"countOneBits({self.value(expr.args[0])})"
-        raise ValueError(f"no WGSL for {name or 'a call'} of {operand_type}")
+        raise NoShader(f"no WGSL for {name or 'a call'} of {operand_type}")
 
     def _of_team(self, name: str, expr: Call) -> str:
         if not expr.args:
             return name
         end = next((end for end, kind in TYPES.items() if kind == self.type_of(expr)), None)
         if end is None or self.wide(expr):
-            raise ValueError(f"a team cannot agree on {dtype_of(expr)}")
+            raise NoShader(f"a team cannot agree on {dtype_of(expr)}")
         return f"{name}{end}({self.value(expr.args[0])})"
 
     def _function(self, pattern: str, expr: Call) -> str:
         function = pattern.partition("(")[0]
         if lanes_of(expr) > 1 and (function in support.NAMES or not function):
             if not function:
-                raise ValueError(f"no WGSL for vectors of {pattern}")
+                raise NoShader(f"no WGSL for vectors of {pattern}")
             pattern = pattern.replace(function, f"{function}_4", 1)
         return pattern.format(*map(self.value, expr.args))
 
@@ -373,7 +374,7 @@ class ExpressionPrinter:
             return f"bitcast<{self.type_of(expr)}>({operand})"
         if bits(source) == bits(target) < _WORD:
             return _wrapped(target, f"{value_type(target)}({operand})")
-        raise ValueError(f"no WGSL to see {source} as {target}")
+        raise NoShader(f"no WGSL to see {source} as {target}")
 
     _handlers: dict[type, Callable[[ExpressionPrinter, Any], str]] = {  # noqa: RUF012
         **dict.fromkeys(_ARITHMETIC, _arithmetic),

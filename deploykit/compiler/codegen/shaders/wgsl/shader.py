@@ -25,6 +25,7 @@ from deploykit.compiler.codegen.c.names import Scopes
 from deploykit.compiler.codegen.c.statements import DIM_LIMIT
 from deploykit.compiler.codegen.c.uses import used_variables, written_buffers
 from deploykit.compiler.codegen.shaders.accesses import Accesses
+from deploykit.compiler.codegen.shaders.errors import NoShader
 from deploykit.compiler.codegen.shaders.language import ShaderLanguage, Sharing
 from deploykit.compiler.codegen.shaders.sections import F16, Section, Shader
 from deploykit.compiler.codegen.shaders.wgsl import support, teams
@@ -47,7 +48,7 @@ _JUMPS = {"tirx.break_loop": "break;", "tirx.continue_loop": "continue;"}
 
 
 def emit_wgsl(kernel: Kernel, sharing: Sharing, gpu: Gpu) -> Shader:
-    """A kernel's shader for a device. Raises `ValueError` for what a shader cannot do: 64-bit floats and the like."""
+    """A kernel's shader for a device. Raises `NoShader` for what a shader cannot do: 64-bit floats and the like."""
     assert gpu.lanes == LANES, f"{gpu.name} has other vectors"
     return _Shader(kernel, sharing, gpu).emit()
 
@@ -189,7 +190,7 @@ class _Shader:
     def _statement(self, stmt: Any) -> None:
         handler = self._handlers.get(type(stmt))
         if handler is None:
-            raise ValueError(f"no WGSL for the statement {type(stmt).__name__}")
+            raise NoShader(f"no WGSL for the statement {type(stmt).__name__}")
         handler(self, stmt)
 
     def _sequence(self, stmt: tirx.SeqStmt) -> None:
@@ -203,11 +204,11 @@ class _Shader:
         data = stmt.data
         source = data if isinstance(data, Var) else data.args[0]
         if not isinstance(source, Var):
-            raise ValueError("no WGSL for a pointer into a buffer")  # noqa: TRY004 - of the kernel, not of the caller
+            raise NoShader("no WGSL for a pointer into a buffer")
         name = self.arrays[source].name if source in self.arrays else self.names[source]
         before = source.ty.element_type.dtype if isinstance(source.ty, PointerType) else source.ty.dtype
         if str(before) != str(stmt.buffer.ty.dtype):
-            raise ValueError("a buffer is seen with two element types")
+            raise NoShader("a buffer is seen with two element types")
         self.names[stmt.buffer] = name
         if source in self.cells:
             self.cells[stmt.buffer] = self.cells[source]
@@ -225,7 +226,7 @@ class _Shader:
             return
         in_vectors = size % LANES == 0
         if not in_vectors and self.accesses.has_vectors(stmt.buffer):
-            raise ValueError("vectors in a local of another size")
+            raise NoShader("vectors in a local of another size")
         self.cells[stmt.buffer] = name, in_vectors
         count = size // LANES if in_vectors else size
         kind = f"vec4<{element}>" if in_vectors else element
@@ -305,7 +306,7 @@ class _Shader:
             return
         if value.op.name not in _JUMPS:
             if value.op.name != "tirx.assume":
-                raise ValueError(f"no WGSL for the statement {value.op.name}")
+                raise NoShader(f"no WGSL for the statement {value.op.name}")
             return
         self._line(_JUMPS[value.op.name])
 

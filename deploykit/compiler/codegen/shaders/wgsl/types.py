@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deploykit.compiler.codegen.c.types import bits
+from deploykit.compiler.codegen.shaders.errors import NoShader
 
 if TYPE_CHECKING:
     from tvm.ir import Expr
@@ -34,9 +35,9 @@ _VALUES = {
 
 
 def value_type(dtype: str, *, wide: bool = False) -> str:
-    """The type of a value. Raises `ValueError` for a dtype that has none."""
+    """The type of a value. Raises `NoShader` for a dtype that has none."""
     if dtype not in _VALUES:
-        raise ValueError(f"{dtype} has no type in WGSL")
+        raise NoShader(f"{dtype} has no type in WGSL")
     kind = _VALUES[dtype]
     return WIDE if wide and kind in ("i32", "u32") else kind
 
@@ -54,10 +55,10 @@ def element_type(dtype: str) -> str:
 
 
 def dtype_of(expr: Expr) -> str:
-    """The dtype of an expression, of a vector that of its elements. Raises `ValueError` for another length than 4."""
+    """The dtype of an expression, of a vector that of its elements. Raises `NoShader` for another length than 4."""
     dtype, _, lanes = str(expr.ty.dtype).partition("x")
     if lanes and int(lanes) != LANES:
-        raise ValueError(f"no WGSL for vectors of {lanes}")
+        raise NoShader(f"no WGSL for vectors of {lanes}")
     return dtype
 
 
