@@ -95,8 +95,8 @@ class WebTarget:
 
     def emit(self, programs: Sequence[Program], options: PackageOptions) -> dict[str, bytes]:
         from deploykit.compiler.codegen.host.source import emit_host
-        from deploykit.compiler.codegen.native.cpus import WASM_RELAXED, WASM_SIMD
         from deploykit.compiler.codegen.shaders.bindings import emit_shaders
+        from deploykit.targets.webgpu.cpus import WASM_RELAXED, WASM_SIMD
 
         on_cpu, *on_gpu = programs
         emitted = {name: text.encode() for name, text in emit_host([on_cpu], options.version).items()}

@@ -1,14 +1,15 @@
-"""Choices between float vectors by instructions of WebAssembly that keep NaN.
+"""Choices between float vectors by instructions that keep NaN.
 
-With relaxed vectors, LLVM takes a choice that looks like a minimum or a maximum for the relaxed instructions, which may
-give anything when an operand is NaN or when both are zeros. Here
+With relaxed vectors of WebAssembly, LLVM takes a choice that looks like a minimum or a maximum for the relaxed
+instructions, which may give anything when an operand is NaN or when both are zeros. Here, by `VectorChoices`,
 
-    max(a, b), min(a, b)    ->    pmax(b, a), pmin(b, a), which choose as C's `a > b ? a : b` does
-    select(c, a, b)         ->    bitselect(a, b, mask of c)
+    max(a, b), min(a, b)    ->    maximum(b, a), minimum(b, a), which choose as C's `a > b ? a : b` does
+    select(c, a, b)         ->    select(a, b, mask of c)
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import tvm_ffi
@@ -20,23 +21,24 @@ if TYPE_CHECKING:
 
     from tvm.ir import Expr
 
+    from deploykit.compiler.codegen.native.cpus import VectorChoices
+
 _REGISTER = {"float32": 4, "float64": 2}
 """Lanes of a register."""
 
 
-def chosen(func: tirx.PrimFunc) -> tirx.PrimFunc:
+def chosen(func: tirx.PrimFunc, by: VectorChoices) -> tirx.PrimFunc:
     """The function with its choices between float vectors by such instructions."""
-    return func.with_body(
-        tvm_ffi.structural_map(func.body, [((prim.Max, prim.Min), _extremum), (prim.Select, _select)])
-    )
+    extremum, select = partial(_extremum, by=by), partial(_select, by=by)
+    return func.with_body(tvm_ffi.structural_map(func.body, [((prim.Max, prim.Min), extremum), (prim.Select, select)]))
 
 
-def _extremum(expr: prim.Max | prim.Min) -> Expr:
-    name = "llvm.wasm.pmax" if isinstance(expr, prim.Max) else "llvm.wasm.pmin"
+def _extremum(expr: prim.Max | prim.Min, by: VectorChoices) -> Expr:
+    name = by.maximum if isinstance(expr, prim.Max) else by.minimum
     return _by_registers(expr, lambda a, b: tirx.call_llvm_pure_intrin(str(a.ty.dtype), name, b, a), expr.a, expr.b)
 
 
-def _select(expr: prim.Select) -> Expr:
+def _select(expr: prim.Select, by: VectorChoices) -> Expr:
     if "x" not in str(expr.condition.ty.dtype):
         return expr
     dtype = str(expr.ty.dtype)
@@ -47,7 +49,7 @@ def _select(expr: prim.Select) -> Expr:
     def choose(true: Expr, false: Expr, mask: Expr) -> Expr:
         bits = str(mask.ty.dtype)
         pair = (tirx.reinterpret(bits, value) for value in (true, false))
-        chosen = tirx.call_llvm_pure_intrin(bits, "llvm.wasm.bitselect", *pair, mask)
+        chosen = tirx.call_llvm_pure_intrin(bits, by.select, *pair, mask)
         return tirx.reinterpret(str(true.ty.dtype), chosen)
 
     return _by_registers(expr, choose, expr.true_value, expr.false_value, mask)

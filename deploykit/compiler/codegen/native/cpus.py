@@ -17,14 +17,24 @@ from deploykit.errors import UsageError
 
 
 @dataclass(frozen=True)
+class VectorChoices:
+    """Instructions on vectors of floats, by their names in LLVM: `minimum(b, a)` and `maximum(b, a)` choose as C's
+    `a < b ? a : b` and `a > b ? a : b`, `select` bit by bit by a mask."""
+
+    minimum: str
+    maximum: str
+    select: str
+
+
+@dataclass(frozen=True)
 class Cpu:
     """`mcpu` and `features` in LLVM's spelling (`+avx2`); `vector_bits` is the width of vector registers to use.
     `requires` are the features that the host code looks for before it runs a kernel, names of `CHECKED`.
 
     Of LLVM's code for it, `halves`: it may compute in float16; `saturates`: an operation makes float32 an integer of 32
-    bits, the nearest that there is; `scalarizes`: vectors are taken apart where their integers become bytes; `offsets`:
-    a load adds a constant to an address without wrapping around; `relaxes`: minima, maxima and choices of vectors may
-    become instructions that give anything where an operand is NaN."""
+    bits, the nearest that there is; `offsets`: a load adds a constant to an address without wrapping around. `narrows`:
+    what makes integers of vectors ones of half the bits, where LLVM would take vectors apart; `choices`: where minima,
+    maxima and choices of vectors may become instructions that give anything for NaN, those that do not."""
 
     name: str
     triple: str
@@ -34,9 +44,9 @@ class Cpu:
     requires: tuple[str, ...] = ()
     halves: bool = True
     saturates: bool = False
-    scalarizes: bool = False
     offsets: bool = False
-    relaxes: bool = False
+    narrows: str | None = None
+    choices: VectorChoices | None = None
 
 
 _X86 = "x86_64-unknown-linux"
@@ -68,22 +78,6 @@ CPUS = {
         Cpu("armv8.2-a", _ARM, "generic", ("+neon", "+v8.2a"), 128),
     )
 }
-
-_WASM = ("+simd128", "+atomics", "+bulk-memory", "+mutable-globals", "+nontrapping-fptoint", "+sign-ext")
-
-WASM_SIMD = Cpu(
-    "wasm32",
-    "wasm32-unknown-unknown",
-    "generic",
-    _WASM,
-    halves=False,
-    saturates=True,
-    scalarizes=True,
-    offsets=True,
-)
-WASM_RELAXED = replace(WASM_SIMD, name="wasm32+relaxed-simd", features=(*_WASM, "+relaxed-simd"), relaxes=True)
-"""WebAssembly with vectors, and with those operations on them whose last bits an engine may choose: fused
-multiply-add above all."""
 
 PORTABLE = "portable"
 PORTABLE_LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2")

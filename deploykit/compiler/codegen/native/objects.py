@@ -52,11 +52,12 @@ def emit_object(kernels: Iterable[Kernel], prefix: str, cpu: Cpu, *, fast_math: 
 def emit_objects(kernels: Iterable[Kernel], prefix: str, cpu: Cpu, *, fast_math: bool = False) -> list[bytes]:
     """Objects that hold all kernels between them, in the format that linkers for the CPU take."""
     prepared = {symbol(kernel, prefix): rules.prepare(kernel.func, cpu, fast_math=fast_math) for kernel in kernels}
-    if cpu.relaxes:
-        prepared = {name: choices.chosen(func) for name, func in prepared.items()}
+    if cpu.choices is not None:
+        by = cpu.choices
+        prepared = {name: choices.chosen(func, by) for name, func in prepared.items()}
     if cpu.offsets:
         prepared = {name: pointers.viewed(func) for name, func in prepared.items()}
-    if cpu.relaxes:
+    if cpu.choices is not None:
         scalars = _target(cpu, **SCALARS_STAY)
         return [_compile(part, scalars) for part in _parts(prepared)]
     target = _target(cpu)

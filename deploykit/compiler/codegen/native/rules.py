@@ -65,8 +65,8 @@ def prepare(func: tirx.PrimFunc, cpu: Cpu, *, fast_math: bool = False) -> tirx.P
             return _kept(expr)
         if (source, target) == ("float64", "float16"):
             return _odd(expr.value).astype(str(expr.ty.dtype))
-        if cpu.scalarizes and _narrows(expr):
-            return _narrowed(expr)
+        if cpu.narrows is not None and _narrows(expr):
+            return _narrowed(expr, cpu.narrows)
         if not types.is_float(source) or types.is_float(target) or target == "bool" or not reads_memory(expr.value):
             return expr
         if cpu.saturates and source == "float32" and target in _SATURATING:
@@ -165,11 +165,11 @@ def _narrows(expr: prim.Cast) -> bool:
     return str(expr.value.ty.dtype) == "int32x4" and types.bits(_element(expr)) == 8 and _element(expr) != "bool"
 
 
-def _narrowed(expr: prim.Cast) -> Expr:
+def _narrowed(expr: prim.Cast, instruction: str) -> Expr:
     """The lowest byte of each of four lanes, by instructions that saturate and so leave bytes as they are."""
     low = expr.value & tirx.const(255, "int32x4")
-    words = tirx.call_llvm_pure_intrin("int16x8", "llvm.wasm.narrow.unsigned", low, low)
-    octets = tirx.call_llvm_pure_intrin("int8x16", "llvm.wasm.narrow.unsigned", words, words)
+    words = tirx.call_llvm_pure_intrin("int16x8", instruction, low, low)
+    octets = tirx.call_llvm_pure_intrin("int8x16", instruction, words, words)
     return tirx.reinterpret(str(expr.ty.dtype), tirx.Shuffle([tirx.reinterpret("int32x4", octets)], [0]))
 
 
