@@ -19,6 +19,7 @@ from deploykit.compiler.operators.building.broadcast import elementwise
 from deploykit.compiler.operators.building.context import Context, Site
 from deploykit.compiler.operators.building.model import ModelBuilder, Values
 from deploykit.compiler.operators.indexing import gather
+from deploykit.compiler.operators.matmul import matmul
 from deploykit.compiler.program.inplace import InPlace
 from deploykit.compiler.program.ir import Call, Copy, Program, StateStorage
 from deploykit.errors import ShapeError, UnsupportedModelError, UsageError
@@ -183,6 +184,24 @@ def test_a_function_with_states_is_called_by_users_only() -> None:
     builder.function("inner", [Port("x", "float32", (n,))], inner, ["a"])
     with pytest.raises(UnsupportedModelError, match="'inner' cannot be called by another function: it has states"):
         builder.function("outer", [Port("x", "float32", (n,))], outer)
+
+
+def test_functions_share_their_weights(tmp_path: Path) -> None:
+    """Also where each of them has packed them for its own kernels."""
+    weight = np.random.default_rng(2).standard_normal((32, 48), dtype=np.float32)
+    builder = ModelBuilder("shared")
+    n = builder.dim("n", 1, 8)
+
+    def product(ctx: Context, given: Values, _states: Values) -> tuple[Values, Values]:
+        ctx.site = Site("Product", "product")
+        return {"y": matmul(ctx, given["x"], ctx.constant(weight))}, {}
+
+    for name in ("first", "second"):
+        builder.function(name, [Port("x", "float32", (n, 32))], product)
+    for target in ("host", "embedded", "webgpu"):
+        artifact = deploykit.build(builder.model(), target, output=tmp_path / target)
+        assert artifact is not None
+        assert artifact.manifest.peak_memory.weights == weight.nbytes, target
 
 
 def test_dims_are_given_when_a_model_is_loaded(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ Identity: TypeAlias = "tuple[str, bytes]"
 
 def joined(programs: Sequence[Program]) -> tuple[Program, ...]:
     """Programs of one interface, in their order: a capacity that one of them needs is a dim of all, and the first one
-    has the notes of all."""
-    if len(programs) == 1:
+    has the notes of all. What several functions or programs have in common is stored once."""
+    if len(programs) == 1 and len(programs[0].functions) == 1:
         return tuple(programs)
     parts = _with_dims_of_all(programs)
     memories = _memories(parts)
