@@ -64,7 +64,7 @@ def test_an_operator_that_fails_is_exit_code_70(deploykit, tmp_path: Path, opera
     text = report.read_text()
     report.unlink()
     assert "apache-tvm 0." in text
-    assert "$ deploykit " in text
+    assert "\n$ deploykit" in text
     assert "Traceback (most recent call last)" in text
     assert f"{kind}: " in text
     assert not (tmp_path / "dist").exists()

@@ -83,10 +83,10 @@ def test_forgetting_leaves_other_memory_alone() -> None:
 @pytest.mark.parametrize("external", [False, True])
 def test_a_file_that_changed_is_not_built_from(external: bool, tmp_path: Path) -> None:
     path = saved(model(), tmp_path, external=external)
-    loaded = deploykit.load(path)
+    loaded = deploykit.load(path, {"n": 4})
     (tmp_path / ("large.data" if external else "large.onnx")).write_bytes(b"something else")
     with pytest.raises(UsageError, match="has changed since it was loaded"):
-        deploykit.build(loaded, target="embedded", dims={"n": 4}, output=tmp_path / "dist")
+        deploykit.build(loaded, target="embedded", output=tmp_path / "dist")
 
 
 @pytest.mark.parametrize("external", [False, True])
@@ -105,6 +105,6 @@ def test_a_file_that_changes_meanwhile_leaves_no_artifact(external: bool, tmp_pa
 
 def test_a_file_that_is_gone_is_built_from(tmp_path: Path) -> None:
     path = saved(model(), tmp_path)
-    loaded = deploykit.load(path)
+    loaded = deploykit.load(path, {"n": 4})
     path.unlink()
-    assert deploykit.build(loaded, target="embedded", dims={"n": 4}, output=tmp_path / "dist") is not None
+    assert deploykit.build(loaded, target="embedded", output=tmp_path / "dist") is not None
