@@ -205,7 +205,7 @@ class ExpressionPrinter:
             return f"{name.removeprefix('floor')}_u32({left}, {right})"
         literal = int(expr.b.value) if isinstance(expr.b, prim.IntImm) else 0
         known = literal > 0 or not depends_on_memory(expr.b, self.from_memory)
-        if known and (not name.startswith("floor") or self._at_least(expr.a, 0)):
+        if known and (not name.startswith("floor") or (self._at_least(expr.a, 0) and self._at_least(expr.b, 0))):
             return f"({left} {symbol} {right})"
         if literal > 0 and literal & (literal - 1) == 0 and lanes_of(expr) == 1:
             whole = f"({left} >> {literal.bit_length() - 1}u)"
