@@ -86,7 +86,6 @@ def build(
     if stop_after is not None and stop_after not in STAGES:
         raise UsageError(f"there is no stage '{stop_after}'; there are {', '.join(STAGES)}")
     chosen = find_target(target) if isinstance(target, str) else target
-    chosen.variants(cpu)  # an unknown CPU is refused at once
     if stop_after is None:
         check_output(Path(output))
         if check:

@@ -77,9 +77,9 @@ def build_artifact(
 ) -> Artifact | None:
     """All stages; `None` when the observer stops before the end. `source`: the model's file, where there is one;
     `capacities` pins or bounds capacity dims by name; `fuse` and `index_checks`: see `graph`."""
+    variants = target.variants(options.cpu)  # an unknown CPU is refused before anything is read
     with observer.stage("import"):
         model = import_model()
-    variants = target.variants(options.cpu)
     programs = compile_variants(model, variants, observer, capacities, fuse=fuse, index_checks=index_checks)
     if programs is None or observer.stops_at("program"):
         return None
@@ -334,5 +334,5 @@ def _cpu(name: str) -> str:
 
 
 def _entries(module: ir.IRModule) -> list[str]:
-    """Functions that dead code elimination must keep: `main`, and the bodies of control flow."""
+    """Functions that dead code elimination must keep: those of the model, and the bodies of control flow."""
     return [g.name_hint for g, f in module.functions.items() if isinstance(f, relax.Function)]

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from deploykit.artifact.manifest import DimEntry, Manifest, PortEntry, read_manifest, verify_files
 from deploykit.dtypes import LogicalDtype, from_storage, logical_dtype, to_storage
 from deploykit.engines import Engine, EngineOptions
+from deploykit.engines.native.functions import Functions
 from deploykit.errors import ShapeError, UsageError
 from deploykit.structure import put_together, taken_apart
 from deploykit.targets.base import find_target
@@ -144,8 +145,8 @@ class Session:
         if sanitize:
             self._engine = _sanitized(folder, self.manifest, scratch)
         elif profile:
-            self._profile = _profiled(folder, self.manifest.function(), scratch, threads, cpu)
-            self._engine = _only(self.manifest, self._profile)
+            self._profile = profiled = _profiled(folder, self.manifest.function(), scratch, threads, cpu)
+            self._engine = Functions(self.manifest, lambda _: profiled)
         else:
             target = find_target(self.manifest.target)
             self._engine = target.engine(folder, self.manifest, scratch, EngineOptions(threads, cpu, device))
@@ -227,18 +228,11 @@ def _profiled(folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu
 
 
 def _sanitized(folder: Path, manifest: Manifest, scratch: Path) -> Engine:
-    from deploykit.engines.native.functions import Functions
     from deploykit.engines.native.process import Process
     from deploykit.engines.native.sanitized import sanitized
 
     sources = find_target(manifest.target).sources(folder)
     return Functions(manifest, lambda part: Process(sources, folder, part, scratch, sanitized()))
-
-
-def _only(manifest: Manifest, engine: Profiled) -> Engine:
-    from deploykit.engines.native.functions import Functions
-
-    return Functions(manifest, lambda _: engine)
 
 
 def _require_known(sizes: Mapping[str, int], dims: Mapping[str, DimEntry]) -> None:

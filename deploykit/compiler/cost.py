@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from tvm import ir, relax, s_tir, tirx
 
-from deploykit.compiler.dims import evaluate, free_vars, simplify
+from deploykit.compiler.dims import as_expr, evaluate, free_vars, simplify
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.model import ImportedModel
 from deploykit.compiler.operators.anchors.conv import OPERATIONS
@@ -125,7 +125,7 @@ def _moved(buffer: ir.Var, accesses: IntExpr) -> IntExpr:
     spare = simplify(reach - size)
     if isinstance(spare, int) and spare >= 0:
         return size
-    return simplify(tirx.min(tirx.IntImm("int64", size) if isinstance(size, int) else size, reach))
+    return simplify(tirx.min(as_expr(size), reach))
 
 
 @dataclass(frozen=True)
@@ -163,9 +163,9 @@ class _Runs:
         rest = simplify(substitute(spare, {var: tirx.const(0, "int64")}))
         first, end = self.spans[var]
         if simplify(spare - rest - var) == 0:
-            first = tirx.max(_expr(first), _expr(0 - rest))
+            first = tirx.max(as_expr(first), as_expr(0 - rest))
         elif simplify(spare - rest + var) == 0:
-            end = tirx.min(_expr(end), _expr(rest + 1))
+            end = tirx.min(as_expr(end), as_expr(rest + 1))
         return _Runs({**self.spans, var: (first, end)})
 
 
@@ -229,10 +229,6 @@ def _is_element(value: ir.Expr) -> bool:
 def _is_shape(extent: ir.Expr) -> bool:
     """Whether an extent is known before the run, rather than read from a tensor or another loop's variable."""
     return not collect(extent, (ir.TensorLoad, ir.Call))
-
-
-def _expr(value: IntExpr) -> ir.Expr:
-    return tirx.const(value, "int64") if isinstance(value, int) else value
 
 
 def _size(tensor: relax.TensorType) -> IntExpr:

@@ -1,4 +1,4 @@
-"""Text files of artifacts, from the folder `templates` of a target's package."""
+"""Text files of artifacts, from the folder `templates` of a target's package; what these share is in `shared`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def render(package: str, name: str, values: Mapping[str, Any]) -> str:
 @cache
 def _environment(package: str) -> jinja2.Environment:
     return jinja2.Environment(
-        loader=jinja2.PackageLoader(package),
+        loader=jinja2.ChoiceLoader(
+            [jinja2.PackageLoader(package), jinja2.PackageLoader("deploykit.targets", "shared")]
+        ),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,

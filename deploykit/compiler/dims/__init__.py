@@ -4,14 +4,15 @@ An expression (`expressions.IntExpr`) is a TVM expression over `Var`s of dtype i
 
 * `ranges`: what a user says about a dim (`batch=1..64`).
 * `evaluate`: the value of an expression for given dims; the variables it depends on.
-* `polynomial`, `conversion`: the normal form, in which equal expressions are equal values, and `simplify`.
+* `polynomial`, `conversion`: the normal form, in which equal expressions are equal values, `simplify`, and
+  `substitute`.
 * `bounds`: the range of an expression; `elimination`: an upper bound without data dims; `magnitude`: whether it fits
   64 bits.
 * `text`: the formula that a person reads.
 """
 
 from deploykit.compiler.dims.bounds import interval
-from deploykit.compiler.dims.conversion import simplify
+from deploykit.compiler.dims.conversion import as_expr, simplify, substitute
 from deploykit.compiler.dims.elimination import symbolic_upper_bound
 from deploykit.compiler.dims.evaluate import evaluate, free_vars
 from deploykit.compiler.dims.magnitude import largest, magnitude
@@ -20,6 +21,7 @@ from deploykit.compiler.dims.text import to_text
 
 __all__ = [
     "DimRange",
+    "as_expr",
     "evaluate",
     "free_vars",
     "interval",
@@ -27,6 +29,7 @@ __all__ = [
     "magnitude",
     "parse_dim",
     "simplify",
+    "substitute",
     "symbolic_upper_bound",
     "to_text",
 ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import reduce
 from operator import mul
 from typing import TYPE_CHECKING, Any
 
+import tvm_ffi
 from tvm import ir, sym, tirx
 
 from deploykit.compiler.dims.evaluate import condition_and_branches, free_vars, operands
@@ -44,7 +45,7 @@ def simplify(expr: IntExpr) -> IntExpr:
     TVM is asked about small expressions only."""
     if isinstance(expr, int | tirx.Var):
         return expr
-    expr = _as_expr(expr)
+    expr = as_expr(expr)
     p = polynomial(expr)
     normal = expression(p, boolean=str(expr.ty) == "bool")
     if isinstance(normal, int | tirx.IntImm):
@@ -74,7 +75,7 @@ def _condition(p: Polynomial) -> Any:
     atom = p.atoms[0]
     if p.terms == {(atom,): 1} and atom.operator in _CONDITIONS:
         return _atom_expression(atom)
-    return tirx.NE(_as_expr(expression(p)), tirx.IntImm("int64", 0))
+    return tirx.NE(as_expr(expression(p)), tirx.IntImm("int64", 0))
 
 
 def _sum(p: Polynomial) -> Any:
@@ -119,9 +120,9 @@ def _atom_expression(atom: Atom) -> Any:
     if atom.operator == "select":
         condition, then, otherwise = atom.operands
         return tirx.Select(
-            expression(condition, boolean=True), _as_expr(expression(then)), _as_expr(expression(otherwise))
+            expression(condition, boolean=True), as_expr(expression(then)), as_expr(expression(otherwise))
         )
-    arguments = [_as_expr(expression(p)) for p in atom.operands]
+    arguments = [as_expr(expression(p)) for p in atom.operands]
     if atom.operator in ("max", "min"):
         return reduce(tirx.max if atom.operator == "max" else tirx.min, arguments)
     return _TO_EXPR[atom.operator](*arguments)
@@ -131,10 +132,19 @@ def _integer(expr: Any) -> Any:
     return tirx.Cast("int64", expr) if str(expr.ty) == "bool" else expr
 
 
-def _as_expr(expr: IntExpr) -> Any:
+def as_expr(expr: IntExpr) -> Any:
+    """A number as a TVM expression, too."""
     if isinstance(expr, int):
         return tirx.IntImm("int64", expr)
     return expr.asobject() if hasattr(expr, "asobject") else expr
+
+
+def substitute(expr: IntExpr, values: Mapping[tirx.Var, IntExpr]) -> IntExpr:
+    """`expr` with variables replaced, simplified."""
+    if isinstance(expr, int):
+        return expr
+    known = {var: as_expr(value) for var, value in values.items()}
+    return simplify(tvm_ffi.structural_map(expr, (ir.Var, lambda var: known.get(var, var)), order="post"))
 
 
 def _node_count(expr: IntExpr) -> int:

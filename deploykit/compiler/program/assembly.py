@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from tvm import ir, relax
@@ -50,7 +51,7 @@ def assembled(
     return Program(
         name=model.name,
         functions=tuple(functions[signature.name] for signature in model.functions),
-        constants=_constants(pool),
+        constants=tuple(laid_out(Constant(name, data, 0) for name, data in pool.constants)),
         kernels=tuple(pool.kernels),
         states=_states(model, alignment),
         alignment=alignment,
@@ -70,13 +71,13 @@ def _states(model: ImportedModel, alignment: int) -> States:
     return States(model.state_dims, model.states, tuple(offsets), end)
 
 
-def _constants(pool: Pool) -> tuple[Constant, ...]:
-    offset = 0
-    result = []
-    for name, data in pool.constants:
-        result.append(Constant(name, data, offset))
-        offset += -(-max(data.nbytes, 1) // ALIGNMENT) * ALIGNMENT
-    return tuple(result)
+def laid_out(constants: Iterable[Constant], alignment: int = ALIGNMENT) -> list[Constant]:
+    """The constants one behind the other, each at a multiple of `alignment` bytes."""
+    offset, placed = 0, []
+    for constant in constants:
+        placed.append(replace(constant, offset=offset))
+        offset += -(-max(constant.data.nbytes, 1) // alignment) * alignment
+    return placed
 
 
 def require_capacities(program: Program, names: Iterable[str]) -> None:

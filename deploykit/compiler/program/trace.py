@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tvm_ffi
 from tvm import ir, relax, tirx
 
 from deploykit.compiler.constants import array_of
-from deploykit.compiler.dims import free_vars, simplify
+from deploykit.compiler.dims import free_vars, simplify, substitute
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.lowering.kernel import Kernel
 from deploykit.compiler.lowering.lower import LoweredKernel, LoweredPart, LoweredParts
@@ -445,14 +444,6 @@ def require_callable(function: Function) -> None:
     if unknown or function.states:
         reason = f"a run finds out how large {', '.join(unknown)} is" if unknown else "it has states"
         raise UnsupportedModelError(f"'{function.name}' cannot be called by another function: {reason}")
-
-
-def substitute(expr: IntExpr, values: Mapping[tirx.Var, IntExpr]) -> IntExpr:
-    """`expr` with variables replaced."""
-    if isinstance(expr, int):
-        return expr
-    known = {v: tirx.IntImm("int64", n) if isinstance(n, int) else n for v, n in values.items()}
-    return simplify(tvm_ffi.structural_map(expr, (ir.Var, lambda var: known.get(var, var)), order="post"))
 
 
 def _is_scalar(expr: Any) -> bool:

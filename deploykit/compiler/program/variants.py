@@ -8,17 +8,17 @@ memories have in common are one stretch in each of them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 from tvm import tirx
 
-from deploykit.compiler.dims import simplify
+from deploykit.compiler.dims import as_expr, simplify, substitute
 from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.program.assembly import laid_out
 from deploykit.compiler.program.ir import Arena, Constant, ConstantStorage, Function, Program, Tensor
-from deploykit.compiler.tir.rewriting import substitute
 
 Identity: TypeAlias = "tuple[str, bytes]"
 """Equal for constants with the same dtype and bytes; their shape belongs to the tensors."""
@@ -61,17 +61,9 @@ def _placed(programs: Sequence[Program], memories: Sequence[Sequence[int]]) -> l
     order = sorted(constants, key=lambda identity: tuple(dict.fromkeys(needed[identity])))
     alignment = max(program.alignment for program in programs)
     return [
-        dict(zip(own, _stored([constants[i] for i in own], alignment), strict=True))
+        dict(zip(own, laid_out([constants[i] for i in own], alignment), strict=True))
         for own in ([i for i in order if number in needed[i]] for number in range(len(memories)))
     ]
-
-
-def _stored(constants: Iterable[Constant], alignment: int) -> list[Constant]:
-    offset, placed = 0, []
-    for constant in constants:
-        placed.append(replace(constant, offset=offset))
-        offset += -(-max(constant.data.nbytes, 1) // alignment) * alignment
-    return placed
 
 
 def _identity(constant: Constant) -> Identity:
@@ -103,7 +95,7 @@ def _with_arena_of_all(functions: Sequence[Function]) -> list[Function]:
     size: IntExpr = first.arena.size
     for other in others:
         values = {own.var: dim.var for own, dim in zip(other.dims, first.dims, strict=True)}
-        size = simplify(tirx.max(_expr(size), substitute(_expr(other.arena.size), values)))
+        size = simplify(tirx.max(as_expr(size), as_expr(substitute(other.arena.size, values))))
     return [replace(function, arena=Arena(function.arena.slots, size)) for function in functions]
 
 
@@ -117,7 +109,3 @@ def _with_dims_of_all(programs: Sequence[Program]) -> list[Program]:
 
     functions = zip(*map(extended, _groups(programs)), strict=True)
     return [replace(part, functions=own) for part, own in zip(programs, functions, strict=True)]
-
-
-def _expr(size: IntExpr) -> tirx.Expr:
-    return tirx.IntImm("int64", size) if isinstance(size, int) else size

@@ -3,6 +3,7 @@
 import { UsageError } from './errors.mjs';
 import { fetchJson } from './files.mjs';
 import { checkOptions, valuesOf } from './inputs.mjs';
+import { ALIGNMENT } from './memory.mjs';
 import { Model } from './model.mjs';
 import { ModelModule } from './module.mjs';
 import { MANIFEST, opener } from './opening.mjs';
@@ -129,7 +130,7 @@ export class FunctionsModel {
     module.driver?.clear(STATES, needs[0].whole, 'the states');
     stateful.forEach(({ module: { exports } }) => module.check(exports.reset_state(this.#end, bytes)));
     stateful.forEach(({ module: own }) => own.check(own.exports.set_state(this.#end, bytes)));
-    const top = Math.ceil((this.#end + bytes) / 64) * 64;
+    const top = Math.ceil((this.#end + bytes) / ALIGNMENT) * ALIGNMENT;
     this.#parts.forEach((part) => (part.module.top = top));
   }
 

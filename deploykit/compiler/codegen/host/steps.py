@@ -28,7 +28,7 @@ from tvm.ir import PointerType
 from deploykit.compiler.codegen.host.identifiers import c_string
 from deploykit.compiler.codegen.host.scope import Scope, quoted
 from deploykit.compiler.codegen.shaders.bindings import constant_parts, sharing_of
-from deploykit.compiler.dims import to_text
+from deploykit.compiler.dims import substitute, to_text
 from deploykit.compiler.program.ir import (
     ArenaStorage,
     BindDim,
@@ -48,7 +48,6 @@ from deploykit.compiler.program.ir import (
 )
 from deploykit.compiler.program.sizes import element_count, item_bytes, tensor_bytes
 from deploykit.compiler.program.steps import number_steps, reads_and_writes
-from deploykit.compiler.program.trace import substitute
 from deploykit.dtypes import logical_dtype
 
 if TYPE_CHECKING:

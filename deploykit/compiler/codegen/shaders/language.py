@@ -31,7 +31,7 @@ class Sharing:
 @dataclass(frozen=True)
 class ShaderLanguage:
     """`name` is that in `Gpu.language`. `emit` gives a kernel's shader for a device, its operands as `Sharing` says. It
-    raises `ValueError` for what the language cannot express; its words, types and functions are the printer's affair.
+    raises `NoShader` for what the language cannot express; its words, types and functions are the printer's affair.
     """
 
     name: str

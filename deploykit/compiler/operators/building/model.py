@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tvm import ir, relax, tirx
 
-from deploykit.compiler.dims import free_vars
+from deploykit.compiler.dims import free_vars, substitute
 from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.model import Dim, ImportedModel, Port, Signature
 from deploykit.compiler.operators.building.context import Context, Shared, emit_function
 from deploykit.compiler.operators.building.value import Value
-from deploykit.compiler.tir.rewriting import substitute
 from deploykit.errors import UnsupportedModelError
 from deploykit.structure import Structure
 
@@ -98,7 +97,7 @@ class ModelBuilder:
         out = context.builder.emit(relax.Call(gvar, [context.tensor(operand) for operand in operands]), name)
         parts = [context.builder.emit(relax.TupleGetItem(out, i)) for i in range(len(signature.outputs))]
         return tuple(
-            Value(port.dtype, tuple(_substituted(n, sizes) for n in port.shape), var=part)
+            Value(port.dtype, tuple(substitute(n, sizes) for n in port.shape), var=part)
             for port, part in zip(signature.outputs, parts, strict=True)
         )
 
@@ -116,9 +115,3 @@ class ModelBuilder:
             states=tuple(self.states),
             state_dims=tuple(dim for dim in self._dims.values() if dim.capacity_of is not None),
         )
-
-
-def _substituted(extent: IntExpr, sizes: Mapping[tirx.Var, IntExpr]) -> IntExpr:
-    if isinstance(extent, int):
-        return extent
-    return substitute(extent, {var: tirx.IntImm("int64", n) if isinstance(n, int) else n for var, n in sizes.items()})
