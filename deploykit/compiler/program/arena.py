@@ -2,17 +2,19 @@
 
 The plan is made in two steps.
 
-1. All sizes are taken at the upper bounds of the dims, and at some points below, and packed as plain numbers
-   (`packing`). A dim without a maximum counts `UNBOUNDED`, or its minimum when that is more.
-2. Of two slots that live at the same time the packing says which is below. A slot then begins where the highest slot
-   directly below it ends: the maximum of `offset + size` over those. So no two of them overlap, whatever the dims are,
-   whether or not their sizes can be compared; where the packing was made nothing lies higher than in it; and an
-   offset, being a sum of sizes of distinct slots, never exceeds the sum of all sizes. Of the packings the one is taken
-   that is lowest at the upper bounds, then nearest to optimal elsewhere.
+1. The sizes of all slots are evaluated at the upper bounds of the dims and at some points below them, and packed as
+   plain numbers (`packing`). A dim without a maximum counts as `UNBOUNDED`, or as its minimum if that is greater.
+2. For two slots that live at the same time, the packing says which one is below. A slot then begins where the highest
+   slot directly below it ends, at the maximum of `offset + size` over those slots. So no two such slots overlap,
+   whatever the dims are, even if their sizes cannot be compared. At the point where the packing was made, no slot lies
+   higher than in the packing. An offset is a sum of sizes of distinct slots, so it never exceeds the sum of all sizes.
+   Of several packings, the planner takes the one that is lowest at the upper bounds, then the one that is nearest to
+   optimal at the other points.
 
-Offsets are kept as the maximum of a few polynomials. A term goes when another is proved not to be less within the
-bounds of the dims. More than `MAX_TERMS` are made fewer by merging two into one that bounds both, chosen so that the
-maximum rises least at the upper bounds; expressions therefore stay small whatever the size of the model.
+An offset is kept as the maximum of a few polynomials. A term is dropped when another one is proved to be at least as
+great within the bounds of the dims. More than `MAX_TERMS` terms are reduced by merging two into one that bounds both;
+the pair is chosen that raises the maximum least at the upper bounds. So expressions stay small, whatever the size of
+the model.
 """
 
 from __future__ import annotations
@@ -34,18 +36,18 @@ from deploykit.compiler.program.ir import ALIGNMENT, Arena, Slot
 from deploykit.compiler.program.packing import Block, Packing, Problem, greedy_packings, packings
 
 UNBOUNDED = 1024
-"""What a dim without a maximum counts while slots are packed."""
+"""The value of a dim without a maximum while slots are packed."""
 
 MAX_TERMS = 8
-"""Polynomials in the maximum that an offset is."""
+"""The most polynomials in the maximum that an offset is."""
 
 _CORNER_DIMS = 3
-"""Dims of which all combinations of least and greatest values are points of comparison."""
+"""For this many dims, all combinations of their least and greatest values are points of comparison."""
 
 
 @dataclass(frozen=True)
 class SlotRequest:
-    """Wanted: `size` bytes, an expression over dims, from step `first` to step `last` inclusive."""
+    """A request for `size` bytes, an expression over dims, from step `first` to step `last` inclusive."""
 
     name: str
     size: IntExpr
@@ -54,10 +56,10 @@ class SlotRequest:
 
 
 def plan(requests: Sequence[SlotRequest], dims: Sequence[Dim], alignment: int = ALIGNMENT) -> Arena:
-    """Slots in the order of `requests`, each a multiple of `alignment` bytes from the start of the arena.
+    """Plan the arena: one slot per request, in their order, each starting at a multiple of `alignment` bytes.
 
     Raises:
-        ValueError: a size depends on a variable that is no dim.
+            ValueError: a size depends on a variable that is not a dim.
     """
     box = {dim.var: (dim.minimum, dim.maximum) for dim in dims}
     fronts = Fronts(box, _points(dims), MAX_TERMS)
@@ -75,7 +77,7 @@ def plan(requests: Sequence[SlotRequest], dims: Sequence[Dim], alignment: int = 
 
 
 def _size(request: SlotRequest, bounds: Bounds) -> Polynomial:
-    """Bytes of the slot, 0 where the expression is negative."""
+    """The size of the slot in bytes; 0 where the expression is negative."""
     size = polynomial(request.size)
     unknown = [var.name for var in size.variables if var not in bounds.box]
     if unknown:
@@ -84,7 +86,8 @@ def _size(request: SlotRequest, bounds: Bounds) -> Polynomial:
 
 
 def _points(dims: Sequence[Dim]) -> list[dict[tirx.Var, int]]:
-    """Where sizes are compared: the upper bounds, a point between, then the corners of the first dims."""
+    """The points where sizes are compared: the upper bounds, a point in the middle, then the corners of the first
+    dims."""
     low = {dim.var: dim.minimum for dim in dims}
     high = {dim.var: max(dim.minimum, UNBOUNDED) if dim.maximum is None else dim.maximum for dim in dims}
     middle = {var: math.isqrt(low[var] * high[var]) for var in low}
@@ -95,8 +98,8 @@ def _points(dims: Sequence[Dim]) -> list[dict[tirx.Var, int]]:
 
 
 def _best_stack(requests: Sequence[SlotRequest], sizes: Sequence[Term]) -> _Stack:
-    """Of the stacks that packings at the points of comparison give, one that is lowest at the upper bounds and, among
-    those, nearest to what is alive at the other points."""
+    """The best of the stacks that packings at the points of comparison give: lowest at the upper bounds, and of those
+    the nearest to the bytes that are alive at the other points."""
     at_points = list(zip(*(size.values for size in sizes), strict=True))
     problems = [
         Problem([Block(n, r.first, r.last) for n, r in zip(numbers, requests, strict=True)]) for numbers in at_points
@@ -115,7 +118,8 @@ def _best_stack(requests: Sequence[SlotRequest], sizes: Sequence[Term]) -> _Stac
 
 @dataclass(frozen=True)
 class _Stack:
-    """`below[i]`: the slots directly below slot `i`; `order`: every slot after those below it."""
+    """`below[i]`: the slots directly below slot `i`; `order`: all slots, each after those below it; `tops`: the slots
+    with none above them."""
 
     order: tuple[int, ...]
     below: tuple[tuple[int, ...], ...]
@@ -123,7 +127,7 @@ class _Stack:
 
 
 def _stack(problem: Problem, packing: Packing) -> _Stack:
-    """Who stands on whom in a packing, without what follows from the rest."""
+    """Which slot stands directly on which in a packing, without the pairs that follow from others."""
     order = sorted(range(len(problem.blocks)), key=lambda i: (packing.offsets[i], i))
     rank = {index: position for position, index in enumerate(order)}
     reached = [0] * len(order)
@@ -142,7 +146,7 @@ def _stack(problem: Problem, packing: Packing) -> _Stack:
 
 
 def _peaks(stack: _Stack, sizes: Sequence[Term]) -> tuple[int, ...]:
-    """Height of the stack at each point of comparison."""
+    """The height of the stack at each point of comparison."""
     ends: dict[int, tuple[int, ...]] = {}
     ground = tuple(0 for _ in sizes[0].values)
     for index in stack.order:
@@ -154,7 +158,7 @@ def _peaks(stack: _Stack, sizes: Sequence[Term]) -> tuple[int, ...]:
 def _fronts_of_stack(
     stack: _Stack, sizes: Sequence[Term], fronts: Fronts
 ) -> tuple[list[tuple[Term, ...]], tuple[Term, ...]]:
-    """Offset of each slot, and the size of the arena, as fronts."""
+    """The offset of each slot, and the size of the arena, as fronts."""
     ground = fronts.term(ZERO)
     ends: dict[int, list[Term]] = {}
     offsets: list[tuple[Term, ...]] = [()] * len(sizes)

@@ -1,4 +1,4 @@
-"""A program from its functions: what these share."""
+"""Builds a program from its functions and from the parts that they share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def callees_first(model: ImportedModel, module: ir.IRModule) -> Iterator[Signature]:
-    """The functions of a model in an order in which each comes behind those that it calls.
+    """The functions of a model, each after the functions that it calls.
 
     Raises `ValueError` for functions that call each other in a circle."""
     left = {signature.name: signature for signature in model.functions}
@@ -47,7 +47,7 @@ def _called(function: relax.Function) -> set[str]:
 def assembled(
     model: ImportedModel, pool: Pool, functions: Mapping[str, Function], alignment: int, cpu: str, gpu: Gpu | None
 ) -> Program:
-    """The program of all functions of a model, by their names, with what they use of `pool`."""
+    """The program of all functions of a model; `functions` maps names to them, `pool` has what they share."""
     return Program(
         name=model.name,
         functions=tuple(functions[signature.name] for signature in model.functions),
@@ -62,7 +62,7 @@ def assembled(
 
 
 def _states(model: ImportedModel, alignment: int) -> States:
-    """The states one behind the other."""
+    """The states, laid out one after the other."""
     offsets, end = [], cast("IntExpr", 0)
     for state in model.states:
         offsets.append(end)
@@ -72,7 +72,7 @@ def _states(model: ImportedModel, alignment: int) -> States:
 
 
 def laid_out(constants: Iterable[Constant], alignment: int = ALIGNMENT) -> list[Constant]:
-    """The constants one behind the other, each at a multiple of `alignment` bytes."""
+    """The constants, laid out one after the other, each at a multiple of `alignment` bytes."""
     offset, placed = 0, []
     for constant in constants:
         placed.append(replace(constant, offset=offset))
@@ -81,7 +81,7 @@ def laid_out(constants: Iterable[Constant], alignment: int = ALIGNMENT) -> list[
 
 
 def require_capacities(program: Program, names: Iterable[str]) -> None:
-    """Raises `UsageError` for a name that is no capacity of the program."""
+    """Raises `UsageError` for a name that is not a capacity dim of the program."""
     dims = dict.fromkeys(dim for function in program.functions for dim in function.dims)
     own = [dim.name for dim in dims if dim.capacity_of is not None]
     unknown = sorted(set(names) - set(own))

@@ -1,9 +1,9 @@
 """Maxima of polynomials over a box of dims, kept short.
 
-A front is a set of polynomials without those that are proved to be nowhere greater than another, so its maximum is
-the maximum of everything that went in. One that is longer than wanted is shortened by merging: two terms become one
-that bounds both, with the greater of their coefficients for each monomial. The pair is chosen that raises the maximum
-least, at the upper bounds before anywhere else.
+A front is a set of polynomials without those that are proved to be nowhere greater than another one. So the maximum of
+the front is the maximum of all polynomials that went in. A front that is too long is shortened by merging: one term
+that bounds both replaces two terms. Each of its coefficients is the greater of the two for that monomial. The pair is
+chosen that raises the maximum least, first at the upper bounds, then at the other points.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Term:
 
 
 class Fronts:
-    """Fronts over `box`. Terms are compared at `points`, the upper bounds first, before anything is proved."""
+    """Fronts over `box`. Before anything is proved, terms are compared at `points`, the first of which is the upper
+    bounds."""
 
     def __init__(self, box: Box, points: Sequence[Mapping[tirx.Var, int]], most: int) -> None:
         self.bounds = Bounds(box)
@@ -55,7 +56,7 @@ class Fronts:
         return self._values[monomial]
 
     def front(self, terms: Iterable[Term]) -> tuple[Term, ...]:
-        """The terms that matter, the greatest at the upper bounds first."""
+        """The terms that can be the maximum, the greatest at the upper bounds first."""
         kept: list[Term] = []
         for term in _greatest_first({term.polynomial: term for term in terms}.values()):
             if not any(self._dominates(other, term) for other in kept):
@@ -73,7 +74,7 @@ class Fronts:
         return self.bounds.nonnegative(great.polynomial - small.polynomial)
 
     def _cheapest_merge(self, terms: Sequence[Term]) -> Term | None:
-        """The merger of two of `terms` that raises their maximum least; None when a monomial may be negative."""
+        """The merger of two `terms` that raises their maximum least; None when a monomial may be negative."""
         if any(self.bounds.least(Polynomial({m: 1})) < 0 for term in terms for m in term.polynomial.terms):
             return None
         maximum = [max(values) for values in zip(*(term.values for term in terms), strict=True)]
@@ -86,7 +87,7 @@ class Fronts:
 
 
 def _bound(a: Term, b: Term) -> Polynomial:
-    """No less than `a` and `b` where no monomial is negative."""
+    """A polynomial that is at least `a` and at least `b`, if no monomial is negative."""
     x, y = a.polynomial.terms, b.polynomial.terms
     greater = {m: max(x.get(m, 0), y.get(m, 0)) for m in dict.fromkeys((*x, *y))}
     return Polynomial({m: coefficient for m, coefficient in greater.items() if coefficient})

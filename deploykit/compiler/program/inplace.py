@@ -1,11 +1,11 @@
-"""Results computed over their operand's memory.
+"""Finds results that can be computed in the memory of an operand.
 
 A launch may write its result over an input when
 
 * its kernel allows it (`overwriting`);
-* the input stands on memory of its own (not the caller's, not a constant) that no later step reads and no other operand
-  of the launch stands on;
-* both have the same number of elements by the same expression, for which that memory has its size.
+* the input has memory of its own (not the caller's, not a constant), which no later step reads and no other operand of
+  the launch uses;
+* input and result have the same number of elements, given by the same expression, so the memory has the right size.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 class InPlace(enum.Enum):
-    """Which results are computed over their operand's memory: those for which this saves memory, none, or all that may
-    be, each over a copy of an operand. The results are the same, which tests hold the compiler to."""
+    """Which results are computed in the memory of an operand: where this saves memory, never, or wherever it is
+    allowed, each time over a copy of the operand. The numbers are the same in all three modes; tests check this."""
 
     WHERE_FREE = "free"
     NEVER = "never"
@@ -39,8 +39,8 @@ class InPlace(enum.Enum):
 
 
 def alias_in_place(trace: Trace, taken: AbstractSet[int]) -> dict[int, int]:
-    """Buffer -> the buffer whose memory it takes over. Only top-level launches are considered. Buffers that are `taken`
-    have a place already."""
+    """Map each buffer to the buffer whose memory it takes over. Only top-level launches are considered. Buffers in
+    `taken` have a place already."""
     last_use: dict[int, int] = {}
     top: dict[int, int] = {}
     for numbered in number_steps(trace.steps):
@@ -65,9 +65,11 @@ def alias_in_place(trace: Trace, taken: AbstractSet[int]) -> dict[int, int]:
 
 
 def may_replace(trace: Trace, target: int, source: tuple[str, int | None], data_dims: AbstractSet[tirx.Var]) -> bool:
-    """Whether the buffer `target` can be computed into the memory of the buffer with that source: what writes it first
-    is a top-level step behind which no step fails, and reads the other no longer, but for a launch that may write its
-    result over it. There may be no room for a tensor whose size depends on `data_dims`."""
+    """Whether the buffer `target` can be computed in the memory of the buffer with that source.
+
+    The first step that writes `target` must be a top-level step, and neither it nor a later step may fail. From this
+    step on nothing may read the other buffer, except this step itself if it is a launch that may write its result over
+    that operand. Writing a tensor whose size depends on `data_dims` may fail, because there may be no room for it."""
     reads, writes = [], []
     failing = -1
     for numbered in number_steps(trace.steps):
@@ -88,8 +90,8 @@ def may_replace(trace: Trace, target: int, source: tuple[str, int | None], data_
 
 
 def always_in_place(trace: Trace) -> None:
-    """Let every launch that may write its result over an operand do so, over a copy of the operand: of those that one
-    may choose from, launches take turns."""
+    """Let every launch that may write its result over an operand do so, over a copy of the operand. Where a launch may
+    choose among several operands, launches take turns."""
     turns = count()
 
     def rewritten(steps: Sequence[Step]) -> Iterator[Step]:

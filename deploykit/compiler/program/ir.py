@@ -1,17 +1,17 @@
-"""`Program`: the hinge between the compiler and what ships.
+"""`Program`: the interface between the compiler and what ships.
 
-A program holds functions, which share its kernels, constants and states. A function is a list of destination-passing
-steps over tensors whose shapes are integer expressions over symbolic dims. It knows nothing of TVM's runtime and
-nothing of a target: the emitters turn it into C host code plus kernels. Integer expressions are `tvm.ir.Expr` of dtype
-int64 (plain `int` where static).
+A program holds functions that share its kernels, constants and states. A function is a list of destination-passing
+steps over tensors, whose shapes are integer expressions over symbolic dims. It contains nothing of TVM's runtime and
+nothing that is specific to a target: the emitters turn it into C host code and kernels. Integer expressions are
+`tvm.ir.Expr` of dtype int64, or plain `int` where static.
 
 Two kinds of integer variable occur in expressions:
 
-* `Dim`: bound from the shapes of the inputs when a run starts, or for a size of states chosen by the caller; has
-  bounds; known to the caller.
-* data dims: bound on the way by a `BindDim` step from the contents of an integer tensor (`NonZero`, a `Reshape`
-  whose target shape is computed, ...). The arena cannot depend on them, so every arena tensor also has a
-  `capacity`, an expression over `Dim`s only, that bounds its size.
+* `Dim`: has bounds and is known to the caller. It is bound from the shapes of the inputs when a run starts; a dim of
+  states is chosen by the caller.
+* data dim: a `BindDim` step binds it during the run from the contents of an integer tensor (`NonZero`, a `Reshape`
+  whose target shape is computed, ...). The arena cannot depend on data dims, so the slot of a tensor whose size does
+  has a capacity, an expression over `Dim`s only, that bounds this size.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from deploykit.structure import Structure
 
 ALIGNMENT = 64
-"""Bytes: every arena tensor and every constant starts at a multiple of this."""
+"""Bytes. Every arena tensor and every constant starts at a multiple of this."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ConstantStorage:
 
 @dataclass(frozen=True)
 class StateStorage:
-    """Memory of the caller's that keeps its contents between runs, `index` into `Program.states`."""
+    """Memory of the caller that keeps its contents between runs, `index` into `Program.states`."""
 
     index: int
 
@@ -75,8 +75,8 @@ Storage: TypeAlias = InputStorage | OutputStorage | ConstantStorage | StateStora
 
 @dataclass(frozen=True)
 class Tensor:
-    """A dense row-major tensor. `dtype` is the *storage* dtype, a C-like name (`float32`, `int64`, `bool`,
-    `float16`, `uint8`, ...); the interface's logical dtype (`bfloat16`, `int4`, ...) is in `Port`."""
+    """A dense row-major tensor. `dtype` is the *storage* dtype, a C-like name (`float32`, `int64`, `bool`, `float16`,
+    `uint8`, ...); `Port` has the logical dtype of the interface (`bfloat16`, `int4`, ...)."""
 
     name: str
     dtype: str
@@ -86,7 +86,8 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Constant:
-    """Bytes folded and packed at build time. `offset` in `weights.bin`, a multiple of `ALIGNMENT`."""
+    """Data folded and packed at build time. `offset` is its position in `weights.bin`, a multiple of `ALIGNMENT`
+    bytes."""
 
     name: str
     data: np.ndarray
@@ -95,8 +96,8 @@ class Constant:
 
 @dataclass(frozen=True)
 class Slot:
-    """A stretch of the arena. `size` and `offset` are bytes, expressions over dims (never over data dims).
-    Live from step `first` to step `last` inclusive, in the numbering of `number_steps`."""
+    """A range of the arena. `size` and `offset` are in bytes, expressions over dims (never over data dims). It is live
+    from step `first` to step `last` inclusive, as numbered by `number_steps`."""
 
     name: str
     size: IntExpr
@@ -109,12 +110,12 @@ class Slot:
 class Arena:
     slots: tuple[Slot, ...]
     size: IntExpr
-    """Bytes needed for given dims: max over slots of offset + size."""
+    """Bytes needed for given dims: the maximum over slots of offset + size."""
 
 
 @dataclass(frozen=True)
 class BindDim:
-    """`var := tensor[index]` (an integer tensor), then check `minimum <= var <= maximum` where given."""
+    """`var := tensor[index]` of an integer tensor; then check `minimum <= var <= maximum` where these are given."""
 
     var: tirx.Var
     tensor: int
@@ -133,8 +134,8 @@ class SetDim:
 
 @dataclass(frozen=True)
 class Check:
-    """Fail with `DK_ERROR_SHAPE` and `message` unless `condition` (a boolean expression) holds. `{}` in the message
-    stands, in order, for the values of `values`."""
+    """Fail with `DK_ERROR_SHAPE` and `message` unless the boolean expression `condition` holds. Each `{}` in the
+    message is replaced by the next of `values`."""
 
     condition: ir.Expr
     message: str
@@ -143,8 +144,8 @@ class Check:
 
 @dataclass(frozen=True)
 class CheckIndices:
-    """Fail with `DK_ERROR_DATA`, naming `what`, the element and its bounds, unless every element `i` of an integer
-    tensor lies within `bounds[i % len(bounds)]`, both ends included."""
+    """Fail with `DK_ERROR_DATA` unless every element `i` of an integer tensor lies within `bounds[i % len(bounds)]`,
+    both ends included. The error names `what`, the element and its bounds."""
 
     tensor: int
     bounds: tuple[tuple[IntExpr, IntExpr], ...]
@@ -153,9 +154,9 @@ class CheckIndices:
 
 @dataclass(frozen=True)
 class Reserve:
-    """Fail with `DK_ERROR_CAPACITY`, naming `what`, unless `bytes_needed <= bytes_available`. Guards arena tensors
-    and outputs whose size depends on data dims. For an output, `output` is its index and the space is what the
-    caller gave."""
+    """Fail with `DK_ERROR_CAPACITY`, naming `what`, unless `bytes_needed <= bytes_available`. Guards arena tensors and
+    outputs whose size depends on data dims. For an output, `output` is its index, and the caller's buffer gives the
+    space that is available."""
 
     what: str
     bytes_needed: IntExpr
@@ -166,25 +167,25 @@ class Reserve:
 
 @dataclass(frozen=True)
 class Launch:
-    """Call `kernel` (index into `Program.kernels`) with tensors (indices into `Function.tensors`: inputs, then
-    outputs, then workspaces) and integer scalars."""
+    """Call a kernel. `kernel` is an index into `Program.kernels`; `tensors` are indices into `Function.tensors`:
+    inputs, then outputs, then workspaces; `scalars` are integers."""
 
     kernel: int
     tensors: tuple[int, ...]
     scalars: tuple[IntExpr, ...]
     outputs: int = 1
-    """How many of `tensors` are written: the last `outputs` before the `workspaces` last ones."""
+    """The number of outputs: the tensors just before the `workspaces` last ones."""
     workspaces: int = 0
     flops: IntExpr | None = None
-    """Operations of the call, where they are known."""
+    """Arithmetic operations of the call, if known."""
     traffic: IntExpr | None = None
-    """Bytes that it reads and writes, where they are known."""
+    """Bytes that the call reads and writes, if known."""
 
 
 @dataclass(frozen=True)
 class Copy:
-    """Copy all bytes of tensor `source` to tensor `target`, which has the same dtype and element count, on the `gpu` or
-    else on the host."""
+    """Copy all bytes of tensor `source` to tensor `target`, which has the same dtype and element count. The copy runs
+    on the GPU if `gpu`, else on the host."""
 
     target: int
     source: int
@@ -193,9 +194,9 @@ class Copy:
 
 @dataclass(frozen=True)
 class CopySlice:
-    """Copy all bytes of `source` to row `row` of `target` (`target.shape == (rows, *source.shape)`). `where_room`: only
-    where the target has room for the row; how many there are is known behind the loop, where a `Reserve` asks for
-    what they need."""
+    """Copy all bytes of `source` to row `row` of `target` (`target.shape == (rows, *source.shape)`). `where_room`: copy
+    only where the target has room for the row. How many rows there are is known after the loop, where a `Reserve`
+    checks that all of them had room."""
 
     target: int
     source: int
@@ -206,7 +207,7 @@ class CopySlice:
 
 @dataclass(frozen=True)
 class Transfer:
-    """Copy tensors between the host and the GPU, where each has the same place: to the GPU, or back."""
+    """Copy tensors from the host to the GPU or back. Each has the same place on both sides."""
 
     tensors: tuple[int, ...]
     to_gpu: bool
@@ -235,8 +236,8 @@ class Loop:
 
 @dataclass(frozen=True)
 class Call:
-    """Run the function of that name on the host, with tensors as its inputs, outputs and arena, and values of its dims,
-    each in its order."""
+    """Run the function of that name on the host. `inputs`, `outputs` and `arena` are tensors of the caller; `dims` are
+    the values of the callee's dims, in its order."""
 
     function: str
     inputs: tuple[int, ...]
@@ -252,8 +253,8 @@ Step: TypeAlias = (
 
 @dataclass(frozen=True)
 class Function:
-    """What a caller runs. Several functions of a program are told apart by their names; of one that has a single
-    function nobody needs the name."""
+    """What a caller runs. The functions of a program are told apart by their names; the name matters only where there
+    are several."""
 
     name: str
     dims: tuple[Dim, ...]
@@ -263,16 +264,16 @@ class Function:
     steps: tuple[Step, ...]
     arena: Arena
     inputs_as: tuple[Structure, ...] = ()
-    """What the inputs are to the user; empty: each is a tensor."""
+    """How the inputs are structured for the user; empty: each one is a tensor."""
     outputs_as: tuple[Structure, ...] = ()
     states: bool = False
-    """Whether it works on the program's states, whose dims are then dims of it."""
+    """Whether it uses the program's states. If so, their dims are also dims of the function."""
 
 
 @dataclass(frozen=True)
 class States:
-    """Tensors that keep their contents between runs: `tensors[i]` at `offsets[i]` of `size` bytes, expressions over
-    `dims`, which the caller chooses when the memory is made."""
+    """Tensors that keep their contents between runs: `tensors[i]` at `offsets[i]` of a block of `size` bytes. Offsets
+    and size are expressions over `dims`, which the caller chooses when it makes the memory."""
 
     dims: tuple[Dim, ...] = ()
     tensors: tuple[Port, ...] = ()
@@ -288,10 +289,10 @@ class Program:
     kernels: tuple[Kernel, ...]
     states: States = field(default=States())
     notes: tuple[str, ...] = field(default=())
-    """Things a user should be told: fallbacks taken and why."""
+    """Notes for the user: fallbacks taken, and why."""
     cpu: str = ""
-    """What the kernels are compiled for, a name of `codegen.native.cpus` or of a GPU; empty where that is not known."""
+    """What the kernels are compiled for: a name of `codegen.native.cpus` or of a GPU; empty if not known."""
     alignment: int = ALIGNMENT
-    """Bytes: every arena tensor starts at a multiple of this."""
+    """Bytes. Every arena tensor starts at a multiple of this."""
     gpu: Gpu | None = None
-    """What runs those of its kernels that it can, where there is one."""
+    """The GPU that runs some of the kernels, if there is one."""

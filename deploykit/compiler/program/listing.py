@@ -32,7 +32,7 @@ from deploykit.compiler.program.ir import (
 
 
 def listing(program: Program) -> str:
-    """The whole program, a line a fact."""
+    """The whole program, one fact per line."""
     lines = [f"program {program.name}", ""]
     for port, offset in zip(program.states.tensors, program.states.offsets, strict=True):
         lines.append(f"state  {_port(port)} @ state+{to_text(offset)}")
@@ -104,7 +104,7 @@ class _Lister:
                 return [self.line(step)]
 
     def line(self, step: Step) -> str:
-        """A step that holds no others."""
+        """The line of a step that holds no other steps."""
         names = [tensor.name for tensor in self.tensors]
         match step:
             case Launch():

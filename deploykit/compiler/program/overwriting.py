@@ -1,22 +1,23 @@
-"""Which inputs of a kernel its result may be written over.
+"""Finds the inputs of a kernel that its result may be written over.
 
-In memory, an element of the result then takes the place of the element of the input that has the same row-major
-offset. That is right when this element is read for nothing but that result:
+An element of the result then takes the place of the input element with the same row-major offset. That is correct if
+the kernel reads this input element only for that element of the result:
 
     y[i, j] = f(t[i, j], b[j])      t[i, j] = g(x[i, j])      y may be written over x
     y[i, j] = f(t[j, i])            t[i, j] = g(x[i, j])      y[i, j] needs x[j, i]: not over x
     y[i, j] = f(t[j, i])            t[i, j] = g(x[j, i])      y may be written over x
     y[k] = f(x[k // 4, k % 4])      x of shape (n, 4)         y may be written over x
 
-So every load is followed from the result back through what the kernel computes on the way: where an element of the
-result needs an element of a buffer depends on all the loads between them. An input qualifies when it has as many
-elements as the result, of the same size, and is needed at one place only, whose offset is proved to be that of the
-result. A place that depends on the contents of tensors proves nothing; both sides of a condition count as read.
+So every load is followed from the result back through the intermediate values of the kernel: which element of a buffer
+a result element needs depends on all the loads in between. An input qualifies if it has as many elements as the
+result, of the same size in bytes, and if each result element needs it at one index only, whose offset is proved to be
+that of the result element. An index that depends on the contents of tensors proves nothing. Both sides of a condition
+count as read.
 
-Then any schedule is right that computes values from what they depend on, whether it keeps results on the way or
-computes them anew where they are read, in vectors, tiles, threads or invocations, as long as it stores each element of
-the result once and nothing else there. Schedules of pointwise stages do; those of reductions keep sums in the result.
-So this takes kernels of pointwise stages that store one tensor; of all others it gives no input.
+This holds for any schedule that stores each element of the result once and stores nothing else there. Intermediate
+values may be kept or recomputed, in vectors, tiles, threads or invocations. Schedules of pointwise stages satisfy this;
+schedules of reductions keep partial sums in the result. So only kernels of pointwise stages that store one tensor are
+considered; for all other kernels no input qualifies.
 """
 
 from __future__ import annotations
@@ -39,12 +40,13 @@ if TYPE_CHECKING:
     from deploykit.compiler.lowering.lower import LoweredParts
 
 Place: TypeAlias = "tuple[Expr, ...] | None"
-"""The index at which an element of the result needs a buffer, in terms of the axes of the stage that stores the result;
-`None` where there are several, or where that is not known."""
+"""The index at which an element of the result needs a buffer, in terms of the axes of the stage that stores the
+result. `None` if there are several such indices, or if the index is not known."""
 
 
 def overwritable_inputs(func: tirx.PrimFunc) -> tuple[int, ...]:
-    """Positions, among the buffer params of an unscheduled function, of the inputs that its result may overwrite."""
+    """Positions, among the buffer params of an unscheduled function, of the inputs that the result may be written
+    over."""
     stages = _pointwise_stages(func)
     if not stages:
         return ()
@@ -61,8 +63,9 @@ def overwritable_inputs(func: tirx.PrimFunc) -> tuple[int, ...]:
 
 
 def overwritable_operands(func: tirx.PrimFunc, inputs: Sequence[int], lowered: LoweredParts) -> tuple[int, ...]:
-    """Which operands of the only part of a function, of those that are `inputs` of it that may be overwritten, its
-    result may be written over as a shader: arrays that share memory are of one dtype."""
+    """Which operands of a shader its result may be written over, given the positions `inputs` that
+    `overwritable_inputs` found. A function of several parts has none. Operand and result must have the same dtype,
+    because arrays that share memory are of one dtype."""
     if len(lowered.parts) > 1:
         return ()
     buffers = [param for param in func.params if tirx.is_buffer_var(param)]
@@ -78,7 +81,7 @@ def _alike(one: Buffer, other: Buffer) -> bool:
 
 
 def _pointwise_stages(func: tirx.PrimFunc) -> list[Stage]:
-    """The stages of a kernel in order; none where they cannot be told apart or one is not pointwise."""
+    """The stages of a kernel in order; empty if they cannot be told apart or if one is not pointwise."""
     nest = read(func)
     if isinstance(nest, Declined):
         return []
@@ -87,8 +90,8 @@ def _pointwise_stages(func: tirx.PrimFunc) -> list[Stage]:
 
 
 def _is_pointwise(stage: Stage) -> bool:
-    """Whether a stage stores one tensor, each element once: its indices are the axes, in any order, or 0 where there
-    is one element."""
+    """Whether a stage stores one tensor, each element once. That is so if its indices are the axes in any order, with 0
+    for dims of extent 1."""
     if stage.store is None or stage.reduce or len(stage.outputs) > 1:
         return False
     varying = [i for i, n in zip(stage.store.indices, stage.store.buffer.shape, strict=True) if not _is_unit(i, n)]
@@ -101,8 +104,8 @@ def _is_unit(index: Expr, extent: Expr) -> bool:
 
 
 def _places(stages: Sequence[Stage], known: sym.Analyzer) -> dict[Buffer, Place] | None:
-    """Where an element of the result, which the last stage stores, needs each buffer. None where a stage reads what it
-    or a later one writes."""
+    """The index at which an element of the result, which the last stage stores, needs each buffer. None if a stage
+    reads a buffer that the same stage or a later one writes."""
     final = stages[-1].store
     assert final is not None
     places: dict[Buffer, Place] = {final.buffer: tuple(final.indices)}
@@ -123,7 +126,7 @@ def _places(stages: Sequence[Stage], known: sym.Analyzer) -> dict[Buffer, Place]
 
 
 def _values(stage: Stage, place: Sequence[Expr]) -> dict[ir.Var, Expr]:
-    """What the axes of a stage are where it stores the element at `place`."""
+    """The values of a stage's axes for which it stores the element at `place`."""
     assert stage.store is not None
     own = {axis.var for axis in stage.axes}
     pairs = [(axis, index) for axis, index in zip(stage.store.indices, place, strict=True) if axis in own]
@@ -131,14 +134,14 @@ def _values(stage: Stage, place: Sequence[Expr]) -> dict[ir.Var, Expr]:
 
 
 def _agreed(one: Place, other: Place) -> Place:
-    """The place that both are."""
+    """The place if both are the same, else `None`."""
     if one is None or other is None:
         return None
     return one if all(tvm_ffi.structural_equal(a, b) for a, b in zip(one, other, strict=True)) else None
 
 
 class _Offset:
-    """The offset of the elements that a stage stores, in terms of its axes."""
+    """The row-major offset of the element that a stage stores, in terms of its axes."""
 
     def __init__(self, stage: Stage) -> None:
         assert stage.store is not None
@@ -149,5 +152,5 @@ class _Offset:
         return polynomial(self._known.simplify(offset_of(buffer, indices)))
 
     def is_that_of(self, buffer: Buffer, place: Place) -> bool:
-        """Whether the element of `buffer` at `place` is proved to have this offset in its own tensor."""
+        """Whether the element of `buffer` at `place` is proved to have the same offset in its own tensor."""
         return place is not None and self._of(buffer, place) == self._own

@@ -1,10 +1,10 @@
 """Offsets for blocks of known size and lifetime: dynamic storage allocation, solved greedily.
 
-Blocks are placed one after the other, each in the lowest gap that holds it between the blocks already placed that
-live at the same time. Which block comes first decides the height: several orders are tried. Where none meets the lower
-bound, the most bytes alive at one step, they are tried again with blocks that stand on the bottom or hang from that
-height (which is optimal for a chain, where each block lives with the one before and the one after), and the best is
-improved by placing the blocks that make up its height first.
+Blocks are placed one after the other, each in the lowest gap that holds it between the placed blocks that live at the
+same time. The order of placement decides the height, so several orders are tried. The lower bound of the height is the
+most bytes alive at one step. If no order meets it, the orders are tried again with blocks that stand on the bottom or
+hang from that height, which is optimal for a chain, where each block lives with the one before and the one after. The
+best packing is then improved by placing the blocks that make up its height first.
 
 Source: the orders are those of Y. Pisarchyk and J. Lee, "Efficient Memory Management for Deep Neural Net Inference"
 (2020), by size and by breadth, and common variations; `improved` follows the hill climbing of TVM's USMP.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 _IMPROVEMENTS = 40
-"""Placements tried after the greedy orders."""
+"""How many placements are tried after the greedy orders."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,15 @@ class Block:
 
 @dataclass(frozen=True)
 class Packing:
-    """`offsets[i]` is that of block `i`; `height` is the greatest end."""
+    """`offsets[i]` is the offset of block `i`; `height` is the greatest end of a block."""
 
     offsets: tuple[int, ...]
     height: int
 
 
 class Problem:
-    """Blocks to be packed. Blocks of size 0 go on top of all that live at the same time, where they push nobody."""
+    """Blocks to be packed. A block of size 0 is placed on top of all blocks that live at the same time, where it
+    displaces none."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         self.blocks = tuple(blocks)
@@ -46,18 +47,18 @@ class Problem:
 
     @cached_property
     def lower_bound(self) -> int:
-        """The most bytes alive at one step: no packing is lower."""
+        """The most bytes alive at one step. No packing is lower."""
         return max(self._live_bytes.values(), default=0)
 
     @cached_property
     def _live_bytes(self) -> dict[int, int]:
-        """Bytes alive at each step at which a block begins."""
+        """The bytes alive at each step at which a block begins."""
         starts = {block.first for block in self.blocks}
         return {s: sum(b.size for b in self.blocks if b.first <= s <= b.last) for s in starts}
 
     def packed(self, order: Sequence[int], ceiling: int | None = None) -> Packing:
-        """Each block of `order` in the lowest gap that holds it; with a `ceiling`, at the bottom or hanging from the
-        ceiling where it can."""
+        """Place the blocks in this order, each in the lowest gap that holds it. With a `ceiling`, a block is placed at
+        the bottom or hangs from the ceiling where possible."""
         offsets: dict[int, int] = {}
         for index in sorted(order, key=lambda i: not self.blocks[i].size):
             offsets[index] = self._place(index, offsets, ceiling)
@@ -77,7 +78,7 @@ class Problem:
         return end if lowest is None else lowest
 
     def orders(self) -> Iterator[list[int]]:
-        """The greedy orders."""
+        """The greedy orders: block numbers, sorted by several keys."""
         blocks, everything = self.blocks, range(len(self.blocks))
         crowd = [sum(blocks[j].size for j in self.conflicts[i]) for i in everything]
         keys: tuple[Callable[[int], tuple[int, ...]], ...] = (
@@ -93,12 +94,12 @@ class Problem:
             yield sorted(everything, key=lambda i: (*key(i), i))
 
     def _breadth(self, index: int) -> int:
-        """The most bytes alive at a step of the block's life."""
+        """The most bytes alive at any step of the block's life."""
         block = self.blocks[index]
         return max((n for s, n in self._live_bytes.items() if block.first <= s <= block.last), default=0)
 
     def improved(self, order: Sequence[int]) -> Packing:
-        """Place the blocks that reach the height, and those that hold them up, earlier; keep what is lower."""
+        """Try to lower a packing: place the blocks that reach its height, and those that support them, earlier."""
         order = list(order)
         best = current = self.packed(order)
         for attempt in range(_IMPROVEMENTS):
@@ -114,7 +115,7 @@ class Problem:
         return best
 
     def _tower(self, packing: Packing) -> list[int]:
-        """The highest block of a packing without ceiling and, going down, each a block on which the one before
+        """The highest block of a packing without ceiling, followed, going down, by the block on which the previous one
         rests."""
         ends = [offset + block.size for offset, block in zip(packing.offsets, self.blocks, strict=True)]
         tower = [max(range(len(ends)), key=lambda i: (ends[i], self.blocks[i].size))]
@@ -125,7 +126,7 @@ class Problem:
 
 
 def packings(problem: Problem) -> list[Packing]:
-    """The packings found, lowest first; none of the greedy orders gives a lower one than the first."""
+    """The packings found, lowest first. No greedy order gives a lower packing than the first."""
     orders = list(problem.orders())
     found = greedy_packings(problem)
     if found[0].height > problem.lower_bound:
@@ -144,7 +145,7 @@ def _lowest_first(found: Iterable[Packing]) -> list[Packing]:
 
 
 def _conflicts(blocks: Sequence[Block]) -> tuple[tuple[int, ...], ...]:
-    """For each block those that are alive at a step of its life, other than itself."""
+    """For each block, the other blocks that live at the same time."""
     found: list[list[int]] = [[] for _ in blocks]
     alive: list[int] = []
     for index in sorted(range(len(blocks)), key=lambda i: blocks[i].first):

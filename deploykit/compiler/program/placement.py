@@ -1,13 +1,13 @@
-"""Where every buffer of a trace lives: the caller's memory, the weights, or the arena.
+"""Decides where every buffer of a trace lives: in the caller's memory, the weights, a state, or the arena.
 
-* A result that stands on memory of its own is computed straight into the caller's output; one that stands on an
-  input, a state, a constant or another output's memory is copied at the end.
-* The new value of a state replaces the old one behind every step that can fail (`_assign_states`).
-* A buffer lives from the first step that touches it to the last; one that is touched inside a loop and also outside
-  lives through the whole loop.
-* A buffer whose size depends on data dims is planned with an upper bound over the model's dims. Where there is none
-  the caller chooses a capacity, a further dim of the model, and the run checks it before the memory is written. Of
-  the rows of a loop that ends by its condition it keeps those that have room, and checks behind the loop.
+* A result with memory of its own is computed directly in the caller's output. A result whose memory is that of an
+  input, a state, a constant or another output is copied at the end.
+* The new value of a state replaces the old one after every step that can fail (`_assign_states`).
+* A buffer lives from the first step that touches it to the last. A buffer that is touched both inside and outside a
+  loop lives through the whole loop.
+* A buffer whose size depends on data dims is planned with an upper bound over the model's dims. If there is no bound,
+  the caller chooses a capacity, which is a further dim of the model, and the run checks the capacity before it writes
+  the memory. A loop that ends by its condition keeps the rows that have room, and the check follows the loop.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from deploykit.compiler.program.trace import Trace
 from deploykit.structure import Structure
 
 CAPACITY = "capacity_"
-"""Names of capacity dims begin with this."""
+"""The prefix of the names of capacity dims."""
 
 
 def place(
@@ -56,7 +56,8 @@ def place(
     in_place: InPlace = InPlace.WHERE_FREE,
 ) -> Function:
     """Give every buffer its place and the function its arena. `capacities` pins or bounds capacity dims by name;
-    `alignment`: bytes, of where a buffer begins; `in_place`: which results take over their operand's memory."""
+    `alignment` is that of the start of a buffer, in bytes; `in_place` says which results take over an operand's
+    memory."""
     signature, kernels = trace.signature, trace.pool.kernels
     outputs = _assign_outputs(trace)
     trace.steps.extend(trace.last)
@@ -117,7 +118,7 @@ def _unless_plain(structures: tuple[Structure, ...]) -> tuple[Structure, ...]:
 
 
 def _assign_outputs(trace: Trace) -> dict[int, int]:
-    """Buffer -> output it is computed into; appends the copies of all other results to the trace."""
+    """Map each buffer to the output it is computed in. Copies of all other results are appended to the trace."""
     assigned: dict[int, int] = {}
     for position, tensor in enumerate(trace.results[: len(trace.signature.outputs)]):
         draft = trace.tensors[tensor]
@@ -134,11 +135,11 @@ def _assign_outputs(trace: Trace) -> dict[int, int]:
 
 
 def _assign_states(model: ImportedModel, trace: Trace, outputs: Mapping[int, int], in_place: InPlace) -> dict[int, int]:
-    """Buffer -> state it is computed into; appends the copies of all other new values to the trace.
+    """Map each buffer to the state it is computed in. Copies of all other new values are appended to the trace.
 
-    A state changes behind every step that can fail: what asks for more memory runs again. So a new value is computed
-    into its state when no step that can fail comes behind, and nothing reads the old value after that but perhaps the
-    kernel itself, which may overwrite it; else it is copied at the end."""
+    A state changes only after every step that can fail, so that a caller that lacks memory can run again. So a new
+    value is computed directly in its state only if no later step can fail and nothing reads the old value any more. The
+    kernel itself may read the old value if it may overwrite it. All other new values are copied at the end."""
     states = [port.name for port in model.states]
     count = len(trace.signature.outputs)
     news = dict(zip(map(states.index, trace.signature.updated), trace.results[count:], strict=True))
@@ -171,7 +172,7 @@ def _assign_states(model: ImportedModel, trace: Trace, outputs: Mapping[int, int
 
 
 def _held(trace: Trace, tensor: int, states: Iterable[int]) -> int:
-    """The tensor, or a copy where it is the old value of a state that gets a new one."""
+    """The tensor itself, or a copy of it if it is the old value of a state that gets a new value."""
     draft = trace.tensors[tensor]
     kind, state = trace.buffers[draft.buffer].source
     if kind != "state" or state not in tuple(states):
@@ -189,7 +190,7 @@ def _root(alias: Mapping[int, int], buffer: int) -> int:
 
 
 def _lifetimes(trace: Trace, alias: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """First and last step of each buffer that is touched; aliases count for their root."""
+    """The first and last step of each buffer that is touched. An alias counts for its root."""
     touched: dict[int, list[int]] = {}
     loops: list[tuple[int, int]] = []
     for numbered in number_steps(trace.steps):
@@ -218,7 +219,7 @@ class _Capacity:
 
 
 class _Sizes:
-    """Byte sizes of buffers over the model's dims, with the capacity dims that this needs."""
+    """Byte sizes of buffers as expressions over the model's dims, and the capacity dims that these need."""
 
     def __init__(self, bounds: Mapping[tirx.Var, tuple[IntExpr | None, IntExpr | None]], capacities: DimBounds) -> None:
         self.bounds = bounds
@@ -249,7 +250,8 @@ def _with_reservations(
     sizes: _Sizes,
     data_dims: Mapping[tirx.Var, object],
 ) -> list[Step]:
-    """The steps with a `Reserve` for each buffer whose size the caller chose."""
+    """The steps, with a `Reserve` for each buffer of a capacity dim and for each output whose size depends on data
+    dims."""
     reservations: dict[int, Reserve] = {}
     for index, capacity in sizes.of_buffer.items():
         buffer = trace.buffers[index]
@@ -266,6 +268,6 @@ def _with_reservations(
 
 
 def _renumbering(old: Sequence[Step], new: Sequence[Step]) -> dict[int, int]:
-    """Numbers of the old steps among the new ones, which only have reservations and transfers added."""
+    """The numbers of the old steps among the new ones. The new steps only have reservations and transfers added."""
     kept = [n.number for n in number_steps(new) if not isinstance(n.step, Reserve | Transfer)]
     return dict(zip((n.number for n in number_steps(old)), kept, strict=True))

@@ -1,4 +1,4 @@
-"""What an artifact says of its program: the listing, and the memory plan as data."""
+"""What an artifact says about its program: the listing, and the memory plan as data."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def plan_of(program: Program, function: Function) -> Plan:
 
 
 def _work(function: Function) -> Iterator[WorkEntry]:
-    """An entry for each launch and copy."""
+    """One entry per launch and per copy."""
     dims = {dim.var for dim in function.dims}
 
     def text(formula: IntExpr | None) -> str | None:
@@ -61,10 +61,10 @@ def _work(function: Function) -> Iterator[WorkEntry]:
 
 
 def write_plan(programs: Sequence[Program], folder: Path) -> list[str]:
-    """Write the listing of the first program and the memory plans of all into an artifact folder; the names of the
-    files.
+    """Write the listing of the first program and the memory plans of all programs into an artifact folder. Returns the
+    names of the files.
 
-    Raises `OSError` as the file system does.
+    Raises `OSError` from the file system.
     """
     first = programs[0]
     (folder / LISTING).write_text(listing(first), encoding="utf-8")

@@ -1,10 +1,11 @@
-"""Where tensors are at each step of a program that runs partly on a GPU, and the transfers that this needs.
+"""Tracks on which side tensors are in a program that runs partly on a GPU, and inserts the transfers that this needs.
 
-Every tensor has the same place in the arena of the host and in that of the GPU. A value is on one side, or after a
+Every tensor has the same place in the arena of the host and in the arena of the GPU. A value is on one side, or after a
 transfer on both, until a step writes it again. Inputs begin on the host, constants are on both sides, states begin and
-end on the GPU, outputs end on the host. Launches go where their kernel runs; copies go where their source is, dims and
-conditions are read and indices checked on the host. Where branches meet, and at both ends of a loop's body, values are
-on the same sides. What the checks at the end of a program read comes to the host together with the outputs.
+end on the GPU, and outputs end on the host. A launch runs where its kernel runs, and a copy where its source is. Dims
+and conditions are read on the host, and indices are checked there. Where branches meet, and at both ends of a loop
+body, each value is on the same sides. The tensors that the checks at the end of a program read come to the host
+together with the outputs.
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ from deploykit.compiler.program.steps import reads_and_writes
 HOST, GPU = False, True
 
 State = dict[Storage, frozenset[bool]]
-"""The sides on which the value at a place is; places that hold nothing yet are missing."""
+"""The sides on which the value of a place is; places that hold no value yet are missing."""
 
 
 def with_transfers(steps: Sequence[Step], tensors: Sequence[Tensor], kernels: Sequence[Kernel]) -> list[Step]:
-    """`steps` with a `Transfer` wherever a step needs a value on the other side, and with copies put on a side."""
+    """`steps` with a `Transfer` wherever a step needs a value from the other side, and with each copy assigned a
+    side."""
     state: State = {}
     for tensor in tensors:
         if isinstance(tensor.storage, InputStorage):
@@ -69,10 +71,10 @@ class _Walker:
         self.tensors = tensors
         self.kernels = kernels
         self.last_written: dict[Storage, int] = {}
-        """The tensor by which each place was written last."""
+        """The tensor through which each place was last written."""
 
     def block(self, steps: Iterable[Step], state: State) -> list[Step]:
-        """The steps with transfers; `state` becomes that behind them."""
+        """The steps with transfers. `state` is updated to the state after them."""
         result: list[Step] = []
         for step in steps:
             result += self.step(step, state)
@@ -111,7 +113,7 @@ class _Walker:
         return self.tensors[step.source].dtype.endswith(("32", "64"))
 
     def fetched(self, tensors: Iterable[int], side: bool, state: State) -> list[Step]:
-        """Transfers of those of `tensors` that are on the other side only."""
+        """Transfers to `side` of those `tensors` that are only on the other side."""
         moves: list[Step] = []
         for tensor in tensors:
             place = self.tensors[tensor].storage
@@ -162,7 +164,7 @@ class _Walker:
 
 
 def merged(steps: Iterable[Step]) -> list[Step]:
-    """Neighbouring transfers in the same direction as one."""
+    """The steps, with neighbouring transfers in the same direction merged into one."""
     result: list[Step] = []
     for step in steps:
         before = result[-1] if result else None

@@ -1,4 +1,4 @@
-"""Changing a list of steps, nested ones included."""
+"""Changes lists of steps, nested ones included."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ def with_reservations(
     buffers: Sequence[int],
     counted: frozenset[int] = frozenset(),
 ) -> list[Step]:
-    """`steps` with each buffer's reservation before every step that writes the buffer. `buffers[t]` is tensor `t`'s.
+    """The steps, with each buffer's reservation before every step that writes the buffer. `buffers[t]` is the buffer of
+    tensor `t`.
 
-    Rows that a loop counts are reserved behind it, and kept where there is room; `counted`: such buffers of the loops
-    around."""
+    A loop that counts its rows keeps the rows that have room, and the reservation for them comes after the loop.
+    `counted` are the buffers of such rows in the enclosing loops."""
     result: list[Step] = []
     for step in steps:
         written = dict.fromkeys(buffers[t] for t in reads_and_writes(step)[1])
@@ -41,6 +42,6 @@ def with_reservations(
 
 
 def _counted_by(loop: Loop, reservations: Mapping[int, Reserve], buffers: Sequence[int]) -> list[int]:
-    """The buffers that get a row an iteration, whose reservations need to know how many there were."""
+    """The buffers that get one row per iteration, and whose reservations depend on the number of iterations."""
     rows = dict.fromkeys(buffers[n.step.target] for n in number_steps(loop.body) if isinstance(n.step, CopySlice))
     return [b for b in rows if b in reservations and loop.count in free_vars(reservations[b].bytes_needed)]

@@ -25,5 +25,5 @@ def element_count(shape: Iterable[IntExpr]) -> IntExpr:
 
 
 def tensor_bytes(tensor: Tensor) -> IntExpr:
-    """Bytes of a tensor, at its present dims."""
+    """Bytes of a tensor, as an expression over its dims."""
     return element_count(tensor.shape) * item_bytes(tensor.dtype)

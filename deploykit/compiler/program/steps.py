@@ -1,6 +1,6 @@
 """Walking the steps of a program, nested ones included.
 
-Steps are numbered in the order of a depth-first walk: an `If` or `Loop` comes before what it holds.
+Steps are numbered in the order of a depth-first walk: an `If` or `Loop` comes before the steps that it holds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from deploykit.compiler.program.ir import (
 
 @dataclass(frozen=True)
 class Numbered:
-    """`number` of a step, and `last`, the number of the last step nested in it (its own when none is)."""
+    """`number` is that of the step; `last` is that of the last step nested in it (its own if there is none)."""
 
     number: int
     last: int
@@ -53,14 +53,14 @@ def nested(step: Step) -> tuple[tuple[Step, ...], ...]:
 
 
 def can_fail(step: Step) -> bool:
-    """Whether a step itself (not what it holds) may end a run, other than by a device that fails."""
+    """Whether a step itself (not the steps it holds) may end a run, apart from a failure of the device."""
     if isinstance(step, BindDim):
         return step.minimum is not None or step.maximum is not None
     return isinstance(step, Call | Check | CheckIndices | Reserve)
 
 
 def reads_and_writes(step: Step) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Tensors that a step itself (not what it holds) reads, and those that it writes; workspaces are written."""
+    """The tensors that a step itself (not the steps it holds) reads, and those that it writes, workspaces included."""
     if isinstance(step, Launch):
         written = len(step.tensors) - step.outputs - step.workspaces
         return step.tensors[:written], step.tensors[written:]

@@ -1,8 +1,8 @@
 """Relax calling scheduled kernels -> steps over tensors, memory not yet planned.
 
-The bindings of a function are walked in order; the functions of branches and loop bodies are walked in place. A tensor
-belongs to a *buffer*: a reshape is another tensor on the same buffer. Each buffer is an input, a state, a constant, or
-memory still to be placed (`deploykit.compiler.program.placement`). The functions of a model share constants and kernels
+The bindings of a function are walked in order, and the functions of branches and loop bodies are walked in place. Each
+tensor belongs to a *buffer*: a reshape is another tensor on the same buffer. A buffer is an input, a state, a constant,
+or memory that `deploykit.compiler.program.placement` places later. The functions of a model share constants and kernels
 (`Pool`).
 """
 
@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Buffer:
-    """Memory that tensors stand on. `source` is `("input", i)`, `("state", i)`, `("constant", i)` or
-    `("memory", None)`."""
+    """Memory that tensors use. `source` is `("input", i)`, `("state", i)`, `("constant", i)` or `("memory", None)`."""
 
     name: str
     dtype: str
@@ -67,9 +66,9 @@ Lowered = LoweredKernel | LoweredParts
 
 @dataclass
 class Pool:
-    """The kernels and constants that the functions of a module use. By the names of PrimFuncs, `lowered` gives them
-    with the raw ABI, `overwritable` the inputs that the result may be written over, and `work` what a call costs;
-    `in_place[k]` are the inputs that kernel `k` may write its result over."""
+    """The kernels and constants that the functions of a module share. Three maps are by the names of PrimFuncs:
+    `lowered` has them with the raw ABI, `overwritable` the inputs that the result may be written over, and `work` the
+    cost of a call. `in_place[k]` are the inputs that kernel `k` may write its result over."""
 
     module: ir.IRModule
     lowered: Mapping[str, Lowered]
@@ -82,7 +81,8 @@ class Pool:
     _stored: dict[int, tuple[object, int]] = field(default_factory=dict)
 
     def constant(self, expr: Any) -> int:
-        """The number of a constant. Equal ones given by the same Relax node are stored once."""
+        """The index of a constant, which is added if it is new. Equal constants of the same Relax node are stored
+        once."""
         known = self._stored.get(hash(expr.value))
         if known is not None and known[0].same_as(expr.value):  # type: ignore[attr-defined]
             return known[1]
@@ -92,7 +92,7 @@ class Pool:
         return index
 
     def kernel(self, name: str) -> tuple[list[int], Lowered]:
-        """The numbers of a PrimFunc's kernels, and how it is lowered."""
+        """The indices of the kernels of a PrimFunc, and its lowered form."""
         lowered = self.lowered[name]
         if name not in self._numbers:
             made = [lowered] if isinstance(lowered, LoweredKernel) else [part.kernel for part in lowered.parts]
@@ -105,8 +105,8 @@ class Pool:
 
 @dataclass
 class Trace:
-    """What a walk of the function `signature` gives. `results` are tensor indices, one an output, then one a state that
-    is updated; `last` the steps that come behind all others."""
+    """The result of walking the function `signature`. `results` are tensor indices: one per output, then one per
+    updated state. `last` are the steps that come after all others."""
 
     signature: Signature
     pool: Pool
@@ -118,11 +118,11 @@ class Trace:
 
 
 Bound = Any
-"""What a Relax variable stands for: a tensor index, or a tuple of them."""
+"""What a Relax variable stands for: a tensor index, or a tuple of tensor indices."""
 
 
 def trace(model: ImportedModel, signature: Signature, pool: Pool, called: Mapping[str, Function]) -> Trace:
-    """Walk one of the model's functions, after those that it calls."""
+    """Walk one of the model's functions. The functions that it calls must have been walked before."""
     walker = _Walker(model, Trace(signature, pool), called)
     gvar = pool.module.get_global_var(signature.name)
     states = {port.name: (index, port) for index, port in enumerate(model.states)}
@@ -150,12 +150,12 @@ class _Walker:
         self.unbound = set(self.data_dims)
         self.pending: list[Requirement] = list(model.requirements)
         self.entered: list[str] = []
-        """The functions that the walk is in."""
+        """The functions that the walk is currently in."""
         self.constants: dict[int, int] = {}
-        """Tensors of constants by their numbers."""
+        """The tensor of each constant, by the index of the constant."""
         self.first: list[Step] = []
         self.made_by_gpu: set[int] = set()
-        """Buffers that shaders write."""
+        """The buffers that shaders write."""
 
     # Tensors
 
@@ -190,7 +190,7 @@ class _Walker:
     # Functions and bindings
 
     def function(self, gvar: ir.GlobalVar, arguments: Sequence[int]) -> list[int]:
-        """Walk a function; `arguments` stand for its parameters. Returns the tensors of its result tuple."""
+        """Walk a function; `arguments` are the tensors for its parameters. Returns the tensors of its result tuple."""
         func = self.module[gvar]
         self.entered.append(gvar.name_hint)
         self.flush_requirements()
@@ -265,8 +265,11 @@ class _Walker:
         return tensor
 
     def check_indices(self, call: relax.Call, env: Mapping[relax.Var, Bound]) -> Bound:
-        """Outside of control flow, what is known when the run begins is checked before anything is written, and what
-        a GPU computes with the outputs, for which the host waits anyway: kernels stay inside of what they index."""
+        """Add a check of indices. Checks keep kernels within the bounds of the tensors that they index.
+
+        Outside of control flow, a check of an input whose bounds are known when the run begins comes first, before
+        anything is written. A check of values that a GPU computes comes last, when the host waits for the outputs
+        anyway."""
         tensor: int = self.value(call.args[1], env)
         buffer = self.result.tensors[tensor].buffer
         kind, position = self.result.buffers[buffer].source
@@ -293,7 +296,7 @@ class _Walker:
         self.flush_requirements()
 
     def flush_requirements(self) -> None:
-        """Emit the checks of the functions that the walk is in whose variables are all bound."""
+        """Emit the pending checks of the functions that the walk is in, if all variables of a check are bound."""
         ready = [
             r
             for r in self.pending
@@ -343,7 +346,7 @@ class _Walker:
         return outputs[0] if len(outputs) == 1 and not isinstance(call.ty, relax.TupleType) else tuple(outputs)
 
     def match(self, func: tirx.PrimFunc, arguments: Sequence[Any]) -> dict[tirx.Var, IntExpr]:
-        """Values of the function's integer variables: its integer parameters, and the dims of its buffer shapes."""
+        """The values of the function's integer variables: its integer parameters, and the dims of its buffer shapes."""
         pairs = list(zip(func.params, arguments, strict=True))
         env: dict[tirx.Var, IntExpr] = {p: argument for p, argument in pairs if not tirx.is_buffer_var(p)}
         for param, argument in pairs:
@@ -356,7 +359,7 @@ class _Walker:
     # Control flow
 
     def nested(self, walk: Callable[[], None]) -> tuple[Step, ...]:
-        """The steps that `walk` appends, taken out of the current list."""
+        """The steps that `walk` appends, removed from the current list."""
         outer, self.steps = self.steps, []
         walk()
         inner, self.steps = self.steps, outer
@@ -382,7 +385,7 @@ class _Walker:
         return [v for v in dict.fromkeys(dims) if v in self.unbound]
 
     def _finish(self, targets: Sequence[int], sources: Sequence[int], fresh: Sequence[tirx.Var]) -> None:
-        """Set the dims that the targets leave open from the sources, and copy the sources to the targets."""
+        """Set the dims that the shapes of the targets leave open to those of the sources, and copy the sources."""
         values: dict[tirx.Var, IntExpr] = {}
         for target, source in zip(targets, sources, strict=True):
             shapes = zip(self.result.tensors[target].shape, self.result.tensors[source].shape, strict=True)
@@ -422,7 +425,8 @@ class _Walker:
         return (*state, *rows)
 
     def _shield(self, ends: Sequence[int], state: Sequence[int]) -> list[int]:
-        """A new value that is another state's old one is copied first, so that updates do not disturb each other."""
+        """The new values of a loop's states, with a copy of each one that is the old value of another state. So
+        updating one state does not change the new value of another."""
         held = []
         buffers = {self.result.tensors[s].buffer for s in state}
         for end, own in zip(ends, state, strict=True):
@@ -437,7 +441,8 @@ class _Walker:
 
 
 def require_callable(function: Function) -> None:
-    """Raises `UnsupportedModelError` for a function that only its user can give memory."""
+    """Raises `UnsupportedModelError` for a function that another function cannot give memory: its sizes depend on data,
+    or it has states."""
     known = {dim.var for dim in function.dims if dim.capacity_of is None}
     exprs = [function.arena.size, *(n for port in function.outputs for n in port.shape)]
     unknown = sorted({var.name for n in exprs for var in free_vars(n) if var not in known})

@@ -1,8 +1,8 @@
 """The programs of one model for several devices, and what they share.
 
-Programs for CPUs share one memory: the constants, where equal ones are stored once, and an arena that is large enough
-for each. A GPU has memory of its own. Constants lie in the order of the memories that need them, so that those that two
-memories have in common are one stretch in each of them.
+Programs for CPUs share one memory: constants, of which equal ones are stored once, and an arena that is large enough
+for each program. A GPU has memory of its own. Constants are ordered by the memories that need them, so that the
+constants common to two memories are contiguous in both.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from deploykit.compiler.program.assembly import laid_out
 from deploykit.compiler.program.ir import Arena, Constant, ConstantStorage, Function, Program, Tensor
 
 Identity: TypeAlias = "tuple[str, bytes]"
-"""Equal for constants with the same dtype and bytes; their shape belongs to the tensors."""
+"""Equal for constants with the same dtype and bytes. The shape does not count, because it belongs to the tensors."""
 
 
 def joined(programs: Sequence[Program]) -> tuple[Program, ...]:
-    """Programs of one interface, in their order: a capacity that one of them needs is a dim of all, and the first one
-    has the notes of all. What several functions or programs have in common is stored once."""
+    """Programs of one interface, joined; their order stays. A capacity dim that one program needs becomes a dim of all,
+    and the first program has the notes of all. What several functions or programs have in common is stored once."""
     if len(programs) == 1 and len(programs[0].functions) == 1:
         return tuple(programs)
     parts = _with_dims_of_all(programs)
@@ -42,14 +42,14 @@ def joined(programs: Sequence[Program]) -> tuple[Program, ...]:
 
 
 def _memories(programs: Sequence[Program]) -> list[list[int]]:
-    """The programs that share a memory, by their numbers."""
+    """The programs that share a memory, by their indices."""
     on_cpu = [i for i, program in enumerate(programs) if program.gpu is None]
     return [*([on_cpu] if on_cpu else []), *([i] for i, program in enumerate(programs) if program.gpu is not None)]
 
 
 def _placed(programs: Sequence[Program], memories: Sequence[Sequence[int]]) -> list[dict[Identity, Constant]]:
-    """For each memory its constants, in order. Those of the first memory alone come first there, then what it has in
-    common with the second, and so on."""
+    """The constants of each memory, in order. First come those that only the first memory needs, then those that it has
+    in common with the second, and so on."""
     constants: dict[Identity, Constant] = {}
     needed: dict[Identity, list[int]] = {}
     for number, memory in enumerate(memories):
@@ -71,7 +71,7 @@ def _identity(constant: Constant) -> Identity:
 
 
 def _with_constants(part: Program, placed: Mapping[Identity, Constant]) -> Program:
-    """`part` with all of these constants."""
+    """`part` with all of these constants, and its tensors pointing into them."""
     index = {identity: position for position, identity in enumerate(placed)}
     moved = [index[_identity(constant)] for constant in part.constants]
 
@@ -85,12 +85,12 @@ def _with_constants(part: Program, placed: Mapping[Identity, Constant]) -> Progr
 
 
 def _groups(programs: Sequence[Program]) -> Iterator[tuple[Function, ...]]:
-    """The same function in each of the programs, for every function."""
+    """The groups of corresponding functions: for every function, the one of each program."""
     return zip(*(part.functions for part in programs), strict=True)
 
 
 def _with_arena_of_all(functions: Sequence[Function]) -> list[Function]:
-    """Functions with the same dims, each with as much memory as any of them needs."""
+    """Functions with the same dims, each with an arena as large as the largest that one of them needs."""
     first, *others = functions
     size: IntExpr = first.arena.size
     for other in others:
@@ -100,7 +100,8 @@ def _with_arena_of_all(functions: Sequence[Function]) -> list[Function]:
 
 
 def _with_dims_of_all(programs: Sequence[Program]) -> list[Program]:
-    """The dims of inputs come first everywhere; which sizes depend on data alone is found for each device anew."""
+    """The programs, with the dims that any of them needs in each function. Each device determines anew which sizes
+    depend on data, so capacity dims may differ; the dims of inputs come first everywhere."""
 
     def extended(group: Sequence[Function]) -> list[Function]:
         every = {dim.name: dim for function in group for dim in function.dims}
