@@ -1,1 +1,1 @@
-"""From a program to what is compiled and shipped: host code, kernels as C and as native objects, weights."""
+"""Turns a program into what is compiled and shipped: host code, kernels as C or as native objects, and weights."""

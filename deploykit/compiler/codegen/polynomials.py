@@ -1,6 +1,6 @@
-"""Coefficients of polynomials in float32 that functions are computed with, on CPUs and on GPUs.
+"""Coefficients of the float32 polynomials that functions are computed with, on CPUs and on GPUs.
 
-Minimax in the relative error of the function, by reweighted least squares on 2,000 Chebyshev nodes.
+They are minimax in the relative error of the function, found by reweighted least squares on 2,000 Chebyshev nodes.
 
 | name | what it approximates | where |
 |---|---|---|

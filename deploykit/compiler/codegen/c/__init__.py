@@ -1,1 +1,1 @@
-"""TIR as portable C99 text: types and literals, names, expressions, statements, support functions."""
+"""Prints TIR as portable C99: types and literals, names, expressions, statements, support functions."""

@@ -1,4 +1,4 @@
-"""Operators of TIR that are calls: functions of <math.h>, support functions, and a few that C has syntax for."""
+"""Operators of TIR that are calls: functions of <math.h>, support functions, and a few that have C syntax."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ MATH = {
     "prim.ceil": "ceil",
     "prim.log2": "log2",
 }
-"""Operators that are functions of <math.h>, by their name for double. Rounding goes to even in ties."""
+"""Operators that are functions of <math.h>, with the name of the function for double. Ties round to even."""
 
 
 def print_call(printer: ExpressionPrinter, expr: Call) -> Text:
-    """Raises `ValueError` for an operator that has no C."""
+    """Print a call. Raises `ValueError` for an operator that cannot be written in C."""
     name = expr.op.name
     if name in MATH:
         return _math(printer, expr, MATH[name])

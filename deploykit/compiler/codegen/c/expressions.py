@@ -1,11 +1,11 @@
 """TIR expressions as C expressions.
 
-Parentheses are written only where the binding of operators needs them or where compilers warn about their absence.
+Parentheses are written only where operator precedence needs them or where compilers warn about their absence.
 
-Integer arithmetic on values that come from memory wraps around as in TIR, by support functions that compute on
-unsigned integers; index arithmetic is written plainly. Division by a value from memory gives 0 for a zero divisor,
-casts of float values from memory to integers saturate. float16 values are `float` expressions that are rounded to half
-precision after each operation.
+Integer arithmetic on values that come from memory wraps around as in TIR: support functions compute it on unsigned
+integers. Index arithmetic is written plainly. Division by a value from memory gives 0 for a zero divisor. Casts of
+float values from memory to integers saturate. float16 values are `float` expressions that are rounded to half precision
+after each operation.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ _SINGLE = ("float16", "float32")
 class ExpressionPrinter:
     """Prints expressions of one kernel.
 
-    `name_of` names scalar variables, `buffer_of` buffers. `analyzer` knows the bounds of the variables; `from_memory`
-    holds the variables that are bound to values read from buffers.
+    `name_of` gives the name of a scalar variable, `buffer_of` the name of a buffer. `analyzer` knows the bounds of the
+    variables; `from_memory` holds the variables that are bound to values read from buffers.
     """
 
     def __init__(self, name_of: Callable[[Var], str], buffer_of: Callable[[Var], str], analyzer: Analyzer) -> None:
@@ -71,15 +71,15 @@ class ExpressionPrinter:
         self._indexing = False
 
     def value(self, expr: Expr) -> str:
-        """A value to be stored, bound, passed or tested."""
+        """The text of a value to be stored, bound, passed or tested."""
         return self.print(expr).text
 
     def index(self, expr: Expr) -> str:
-        """An index or the start of a loop: its arithmetic does not overflow."""
+        """The text of an index or of the start of a loop, whose arithmetic does not overflow."""
         return self._index(expr).text
 
     def bound(self, expr: Expr) -> str:
-        """The end of a loop, on the right of a comparison."""
+        """The text of the end of a loop, for the right side of a comparison."""
         return self._index(expr).at(RELATION + 1)
 
     def _index(self, expr: Expr) -> Text:
@@ -89,7 +89,7 @@ class ExpressionPrinter:
         return text
 
     def half_bits(self, expr: Expr) -> str:
-        """A float16 value as the `uint16_t` that is stored."""
+        """The text of a float16 value as the `uint16_t` that is stored."""
         if isinstance(expr, TensorLoad):
             return self._element(expr)
         if isinstance(expr, prim.Cast) and types.dtype_of(expr.value) == "float64":
@@ -111,7 +111,7 @@ class ExpressionPrinter:
         return Text(text, TERNARY, yes.wide or no.wide)
 
     def print(self, expr: Expr) -> Text:
-        """Any expression. Raises `ValueError` for one that has no C, such as a vector."""
+        """Print any expression. Raises `ValueError` for one that cannot be written in C, such as a vector."""
         handler = self._handlers.get(type(expr))
         if handler is None:
             raise ValueError(f"no C for the expression {type(expr).__name__}: {expr}")
@@ -139,13 +139,13 @@ class ExpressionPrinter:
         return f"{self.buffer_of(load.source)}[{self.position(load.indices)}]"
 
     def position(self, indices: Sequence[Expr]) -> str:
-        """What stands between the brackets of an access."""
+        """The text between the brackets of an access."""
         if len(indices) != 1:
             raise ValueError(f"an access with {len(indices)} indices is left after flattening")
         return self.index(indices[0])
 
     def _operands(self, dtype: str, a: Expr, b: Expr) -> tuple[Text, Text]:
-        """Both sides, so that C computes with at least the bits of the dtype."""
+        """Both operands, widened if needed so that C computes with at least the bits of the dtype."""
         left, right = self.print(a), self.print(b)
         if not left.wide and not right.wide:
             left = cast(types.value_type(dtype), left)
@@ -181,7 +181,7 @@ class ExpressionPrinter:
         return rounded(dtype, _narrowed(dtype, Text(f"{left.at(MULTIPLY)} {symbol} {right.at(UNARY)}", MULTIPLY)))
 
     def _divides_plainly(self, expr: prim.BinaryOpExpr) -> bool:
-        """Whether C's `/` and `%` give the same for all operands that can occur, and never trap."""
+        """Whether C's `/` and `%` give the right result for all operands that can occur, and never trap."""
         positive = isinstance(expr.b, prim.IntImm) and int(expr.b.value) > 0
         if not positive and (self.reads_memory(expr.b) or not self._at_least(expr.b, 1)):
             return False
@@ -272,7 +272,7 @@ class ExpressionPrinter:
 
 
 def _narrowed(dtype: str, text: Text) -> Text:
-    """C computes on `int` at least; cut back to 8 or 16 bits."""
+    """`text` cut back to 8 or 16 bits where the dtype has so few, because C computes on `int` at least."""
     if types.is_float(dtype) or dtype == "bool" or types.bits(dtype) >= 32:
         return text
     return cast(types.value_type(dtype), text)
@@ -287,7 +287,7 @@ def _cast_to_half(source: str, operand: Text) -> Text:
 
 
 def _known_comparison(symbol: str, a: Expr, b: Expr) -> str | None:
-    """The outcome of comparing an integer with the end of its dtype's range, which compilers warn about."""
+    """The outcome of comparing an integer with an end of its dtype's range, if it is fixed: compilers warn about it."""
     dtype = types.dtype_of(a)
     if not isinstance(b, prim.IntImm) or dtype in ("bool", "int32", "int64"):
         return None

@@ -1,4 +1,4 @@
-"""Kernels as one C99 translation unit, and integer expressions for the host code.
+"""Prints kernels as one C99 translation unit, and integer expressions for the host code.
 
 A unit includes <math.h>, <stddef.h>, <stdint.h> and <string.h> only, is free of warnings at `-Wall -Wextra -Wpedantic`
 and has no undefined behaviour for any contents of the buffers.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from deploykit.compiler.lowering.kernel import Kernel
 
 ESTIMATES = "dk_estimate_"
-"""How the functions begin that compute roughly the same in floating point, which does not overflow."""
+"""The prefix of the functions that compute estimates in floating point, which does not overflow."""
 
 _HOST_FUNCTIONS = frozenset({"min", "max", "div", "mod", "floordiv", "floormod"})
 
@@ -36,18 +36,18 @@ _INCLUDES = "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n#inclu
 
 
 def symbol(kernel: Kernel, prefix: str) -> str:
-    """The name of a kernel's function in C and in an object."""
+    """The name of a kernel's function, in C and in an object."""
     return f"{prefix}_{legal_name(kernel.name)}"
 
 
 def emit_c(kernels: Iterable[Kernel], prefix: str) -> str:
-    """The definitions of all kernels. Raises `ValueError` for what has no portable C (vector operations)."""
+    """The definitions of all kernels. Raises `ValueError` for what portable C cannot express (vector operations)."""
     functions = "\n".join(KernelPrinter(k.func, symbol(k, prefix)).text() for k in kernels)
     return f"{_INCLUDES}\n{support.definitions(functions)}{functions}"
 
 
 def emit_prototypes(kernels: Iterable[Kernel], prefix: str) -> str:
-    """The declarations of all kernels, each a line or a few; they need <stdint.h>."""
+    """The declarations of all kernels. They need <stdint.h>."""
     return "".join(f"{KernelPrinter(k.func, symbol(k, prefix)).prototype()};\n" for k in kernels)
 
 
@@ -56,9 +56,9 @@ def c_expression(
 ) -> str:
     """An integer or boolean expression over int64 variables, as C.
 
-    Division of what is known not to be negative is written plainly; `nonnegative` are the variables to know it of.
-    Other divisions, minimum and maximum are calls of functions of `deploykit.h`, whose names start with `functions`;
-    those of `ESTIMATES` compute in floating point, where every division is a call.
+    Division of a value that is known not to be negative is written plainly; `nonnegative` are the variables known not
+    to be negative. Other divisions, minimum and maximum are calls of functions of `deploykit.h`, whose names start with
+    `functions`. The functions of `ESTIMATES` compute in floating point; with them every division is a call.
     """
     if isinstance(expr, int):
         return str(expr)
@@ -70,7 +70,7 @@ def c_expression(
 
 
 class _HostExpressions(ExpressionPrinter):
-    """Calls the functions of the host where kernels have support functions of their own."""
+    """Prints host expressions, which call functions of the host instead of the support functions of kernels."""
 
     def __init__(self, name_of: Callable[[Var], str], analyzer: tvm.sym.Analyzer, functions: str) -> None:
         super().__init__(name_of, _no_buffer, analyzer)

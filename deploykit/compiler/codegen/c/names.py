@@ -1,4 +1,4 @@
-"""C identifiers for TIR variables: the TIR name where it is legal and free, a numbered one otherwise."""
+"""C identifiers for TIR variables: the TIR name if it is legal and unused, else a numbered one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FUNCTIONS = ("memcpy", "memmove", "memset", "abs")
 
 
 class Scopes:
-    """Names in nested C scopes. A name is unique among the scopes that are open; closed scopes free theirs.
+    """Names in nested C scopes. A name is unique among the open scopes; closing a scope frees its names.
 
     `reserved` are the names of functions that the text may call.
     """
@@ -42,6 +42,6 @@ class Scopes:
 
 
 def legal_name(wanted: str) -> str:
-    """`wanted` with what C does not allow in an identifier replaced by `_`."""
+    """`wanted`, with every character that C does not allow in an identifier replaced by `_`."""
     name = re.sub(r"\W+", "_", wanted, flags=re.ASCII).strip("_") or "v"
     return f"v{name}" if name[0].isdigit() else name

@@ -1,8 +1,8 @@
-"""One lowered kernel as one C function.
+"""Prints one lowered kernel as one C function.
 
-Pointer params are `const` when the kernel never writes through them and `restrict` when the function carries the
-attribute `tirx.noalias`. Small allocations are local arrays, binds are `const` variables, vectorised and unrolled
-loops that are left are plain loops (the C compiler decides).
+Pointer params are `const` if the kernel never writes through them, and `restrict` if the function has the attribute
+`tirx.noalias`. Small allocations are local arrays, and binds are `const` variables. Remaining vectorised and unrolled
+loops are printed as plain loops (the C compiler decides).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FUNCTIONS = frozenset({*MATH.values(), *(f"{name}f" for name in MATH.values()),
 _JUMPS = {"tirx.break_loop": "break;", "tirx.continue_loop": "continue;"}
 LINE_LENGTH = 110
 DIM_LIMIT = 2**40
-"""No dim reaches this: what the division rules may rely on."""
+"""No dim reaches this. The division rules rely on it."""
 
 
 class KernelPrinter:
@@ -175,7 +175,8 @@ class KernelPrinter:
         self._line("}")
 
     def _factors(self, extent: Expr) -> list[Expr]:
-        """What is positive in the body of a loop of that extent: each factor, where none can be negative."""
+        """The factors of a loop's extent if none can be negative, else the extent. Each is positive in the loop's
+        body."""
         if not isinstance(extent, prim.Mul) or self.analyzer.const_int_bound(extent).min_value < 0:
             return [extent]
         sides = (extent.a, extent.b)
@@ -244,7 +245,7 @@ class KernelPrinter:
 
 
 def _bind_name(var: Var) -> str:
-    """The variable's name; for a shared subexpression that the compiler named, what it is."""
+    """The variable's name; for a shared subexpression that the compiler named, a word for its kind."""
     if not var.name.startswith("cse_v"):
         return str(var.name)
     return "offset" if types.dtype_of(var) in ("int32", "int64") else "value"

@@ -1,7 +1,7 @@
-"""C functions that printed kernels call, emitted only when used.
+"""C functions that printed kernels call. Only those that are used are emitted.
 
-`definitions(text)` gives those that `text` calls, directly or through one another, in an order that compiles. All of
-them are total: no argument makes their behaviour undefined.
+`definitions(text)` gives the functions that `text` calls, directly or through one another, in an order that compiles.
+All functions are total: no argument makes their behaviour undefined.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class _Integer(NamedTuple):
-    """`i32`, `int32_t`, 32, and the unsigned type that arithmetic of that width is done in without overflow."""
+    """An integer type: `i32`, `int32_t`, 32, and the unsigned type in which its arithmetic is done without overflow."""
 
     name: str
     c: str
@@ -36,7 +36,7 @@ def _function(result: str, name: str, params: str, body: str) -> tuple[str, str]
 
 
 def _wrapping(t: _Integer) -> list[tuple[str, str]]:
-    """Two's complement arithmetic."""
+    """Addition, subtraction and multiplication in two's complement."""
     return [
         _function(
             t.c, f"{name}_{t.name}", f"{t.c} a, {t.c} b", f"return ({t.c})(({t.unsigned})a {op} ({t.unsigned})b);"
@@ -46,7 +46,7 @@ def _wrapping(t: _Integer) -> list[tuple[str, str]]:
 
 
 def _divisions(t: _Integer) -> list[tuple[str, str]]:
-    """Division and remainder, towards zero and towards minus infinity; by zero both give 0."""
+    """Division and remainder, rounding towards zero and towards minus infinity. Both give 0 for a zero divisor."""
     params = f"{t.c} a, {t.c} b"
     if not t.signed:
         return [
@@ -81,7 +81,7 @@ def _extrema(name: str, c: str) -> list[tuple[str, str]]:
 
 
 def _shifts(t: _Integer) -> list[tuple[str, str]]:
-    """Shifts by the width or more leave 0, or the sign."""
+    """Shifts. A shift by the width or more leaves 0, or -1 for the right shift of a negative number."""
     params = f"{t.c} a, {t.c} b"
     beyond = f"b < 0 || b >= {t.bits}" if t.signed else f"b >= {t.bits}"
     left = f"return {beyond} ? 0 : ({t.c})(({t.unsigned})a << b);"
@@ -122,7 +122,7 @@ return zeros;
 
 
 def _saturating(t: _Integer, source: str, c: str) -> tuple[str, str]:
-    """Truncate towards zero; out of range gives the nearest end of the range, NaN gives 0."""
+    """A cast that truncates towards zero. Out of range it gives the nearest end of the range; for NaN it gives 0."""
     digits, suffix = (24, "f") if source == "f32" else (53, "")
     lowest = -(2 ** (t.bits - 1)) if t.signed else 0
     above = f"{float(lowest + 2**t.bits)!r}{suffix}"
@@ -139,7 +139,7 @@ return {below} ? {f"INT{t.bits}_MIN" if t.signed else "0"} : ({t.c})x;
 
 
 def _reinterpreting() -> list[tuple[str, str]]:
-    """The same bytes as another type of the same width."""
+    """Functions that see the bytes of a value as another type of the same width."""
     groups = {bits: [(t.name, t.c) for t in _INTEGERS if t.bits == bits] for bits in (8, 16, 32, 64)}
     groups[32].append(("f32", "float"))
     groups[64].append(("f64", "double"))
@@ -237,7 +237,7 @@ def _all() -> dict[str, str]:
 
 _DEFINITIONS = _all()
 NAMES = frozenset(_DEFINITIONS)
-"""The support functions there are."""
+"""The names of all support functions."""
 
 
 def definitions(text: str) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 PRIMARY, UNARY, MULTIPLY, ADD, SHIFT, RELATION, EQUALITY, BITS, AND, OR, TERNARY = range(13, 2, -1)
-"""How tightly a text binds, C's precedence levels; the three bit operators share one."""
+"""How tightly a text binds: C's precedence levels. The three bit operators share one."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """`wide`: the C type has at least the bits of the TIR dtype (a small int64 literal is an `int`).
-    `unrounded`: the text of a float16 value before it is rounded to half precision."""
+    """A C expression and its precedence. `wide`: its C type has at least the bits of the TIR dtype (a small int64
+    literal is an `int`, which has not). `unrounded`: the text of a float16 value before it is rounded to half
+    precision."""
 
     text: str
     level: int = PRIMARY
@@ -32,7 +33,7 @@ def cast(c_type: str, operand: Text) -> Text:
 
 
 def rounded(dtype: str, text: Text) -> Text:
-    """The text of an operation's result in that dtype: float16 ones are computed in `float`."""
+    """The result of an operation in that dtype. float16 results are computed in `float` and rounded."""
     return to_half(text.text) if dtype == "float16" else text
 
 

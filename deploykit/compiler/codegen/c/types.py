@@ -1,4 +1,4 @@
-"""How TIR dtypes and literals are spelled in C.
+"""The C spelling of TIR dtypes and literals.
 
 A buffer's element type (`storage_type`) and the type of a value in an expression (`value_type`) differ for one dtype:
 `float16` is stored as `uint16_t` and computed as a `float` that is representable in half precision.
@@ -25,7 +25,7 @@ _STORAGE = {
 
 
 def storage_type(dtype: str) -> str:
-    """The C type of a buffer element. Raises `ValueError` for a dtype that has none (vectors, bfloat16, ...)."""
+    """The C type of a buffer element. Raises `ValueError` for a dtype without one (vectors, bfloat16, ...)."""
     if dtype not in _STORAGE:
         raise ValueError(f"dtype `{dtype}` has no portable C type")
     return _STORAGE[dtype]
@@ -42,12 +42,12 @@ def dtype_of(expr: Expr) -> str:
 
 
 def short(dtype: str) -> str:
-    """`float32` -> `f32`, `uint8` -> `u8`: how support functions name their types."""
+    """The short name of a dtype in support functions: `float32` -> `f32`, `uint8` -> `u8`."""
     return dtype.replace("float", "f").replace("uint", "u").replace("int", "i")
 
 
 def computed(dtype: str) -> str:
-    """The dtype that operations on a dtype are computed in."""
+    """The dtype in which operations on a dtype are computed."""
     return "float32" if dtype == "float16" else dtype
 
 

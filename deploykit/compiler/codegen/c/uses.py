@@ -1,4 +1,4 @@
-"""What a kernel's body writes to, and which of its variables its work depends on."""
+"""Which buffers a kernel's body writes to, and which variables it needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def used_variables(body: Stmt) -> set[Var]:
-    """Variables that a statement needs, also by way of binds. What only the shape of a buffer refers to is not used."""
+    """The variables that a statement needs, also through binds. A variable that occurs only in the shape of a buffer is
+    not needed."""
     uses: dict[Var | None, list[Var]] = {None: []}
     user: Var | None = None
 
@@ -48,7 +49,7 @@ def used_variables(body: Stmt) -> set[Var]:
 
 
 def written_buffers(body: Stmt) -> set[Var]:
-    """Buffers and pointers that the body writes through, also by another name for the same memory."""
+    """Buffers and pointers that the body writes through, also under another name for the same memory."""
     written: set[Var] = set()
     declarations: list[DeclBuffer] = []
 

@@ -1,1 +1,1 @@
-"""Kernels as relocatable objects through LLVM (`objects.emit_object`)."""
+"""Compiles kernels to relocatable objects with LLVM (`objects.emit_object`)."""

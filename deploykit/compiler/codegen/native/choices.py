@@ -1,7 +1,8 @@
-"""Choices between float vectors by instructions that keep NaN.
+"""Replaces choices between float vectors by instructions that treat NaN correctly.
 
-With relaxed vectors of WebAssembly, LLVM takes a choice that looks like a minimum or a maximum for the relaxed
-instructions, which may give anything when an operand is NaN or when both are zeros. Here, by `VectorChoices`,
+With the relaxed vectors of WebAssembly, LLVM turns a choice that looks like a minimum or a maximum into a relaxed
+instruction, which may give any result when an operand is NaN or when both are zeros. This module replaces such choices
+by the instructions of `VectorChoices`:
 
     max(a, b), min(a, b)    ->    maximum(b, a), minimum(b, a), which choose as C's `a > b ? a : b` does
     select(c, a, b)         ->    select(a, b, mask of c)
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
     from deploykit.compiler.codegen.native.cpus import VectorChoices
 
 _REGISTER = {"float32": 4, "float64": 2}
-"""Lanes of a register."""
+"""The lanes of a vector register, by element dtype."""
 
 
 def chosen(func: tirx.PrimFunc, by: VectorChoices) -> tirx.PrimFunc:
-    """The function with its choices between float vectors by such instructions."""
+    """The function, with its choices between float vectors made by the instructions `by`."""
     extremum, select = partial(_extremum, by=by), partial(_select, by=by)
     return func.with_body(tvm_ffi.structural_map(func.body, [((prim.Max, prim.Min), extremum), (prim.Select, select)]))
 
@@ -56,7 +57,7 @@ def _select(expr: prim.Select, by: VectorChoices) -> Expr:
 
 
 def _by_registers(expr: Expr, function: Callable[..., Expr], *operands: Expr) -> Expr:
-    """`function` of operands, register by register; `expr` itself where they do not fill registers."""
+    """`function` applied to the operands, register by register; `expr` itself if they do not fill whole registers."""
     element, _, lanes = str(expr.ty.dtype).partition("x")
     width = _REGISTER.get(element, 0)
     if not lanes or width == 0 or int(lanes) % width:

@@ -1,10 +1,10 @@
 """The CPUs that native kernels are generated for, as data.
 
-A CPU is written `NAME` or `NAME+FEATURE+...`: an architecture level, and what a CPU has beyond it, in LLVM's words, for
-example `armv8.2-a+dotprod`. `native` is the CPU of this machine. `portable` stands for several levels: kernels for each
-of them go into one artifact.
+A CPU is written `NAME` or `NAME+FEATURE+...`: an architecture level, and the features of a CPU beyond it, in LLVM's
+words, for example `armv8.2-a+dotprod`. `native` is the CPU of this machine. `portable` stands for several levels:
+kernels for each of them go into one artifact.
 
-Triples name no C library: with a GNU one, LLVM calls functions that are not standard C (`sincosf`, `exp10f`).
+Triples name no C library: for a GNU triple, LLVM calls functions that are not standard C (`sincosf`, `exp10f`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from deploykit.errors import UsageError
 
 @dataclass(frozen=True)
 class VectorChoices:
-    """Instructions on vectors of floats, by their names in LLVM: `minimum(b, a)` and `maximum(b, a)` choose as C's
-    `a < b ? a : b` and `a > b ? a : b`, `select` bit by bit by a mask."""
+    """Instructions on vectors of floats, by their LLVM names. `minimum(b, a)` and `maximum(b, a)` choose like C's
+    `a < b ? a : b` and `a > b ? a : b`; `select` chooses each bit by a mask."""
 
     minimum: str
     maximum: str
@@ -28,13 +28,18 @@ class VectorChoices:
 
 @dataclass(frozen=True)
 class Cpu:
-    """`mcpu` and `features` in LLVM's spelling (`+avx2`); `vector_bits` is the width of vector registers to use.
-    `requires` are the features that the host code looks for before it runs a kernel, names of `CHECKED`.
+    """A CPU for LLVM. `mcpu` and `features` are in LLVM's spelling (`+avx2`); `vector_bits` is the width of the vector
+    registers to use. `requires` are the features that the host code checks before it runs a kernel, names of `CHECKED`.
 
-    Of LLVM's code for it, `halves`: it may compute in float16; `saturates`: an operation makes float32 an integer of 32
-    bits, the nearest that there is; `offsets`: a load adds a constant to an address without wrapping around. `narrows`:
-    what makes integers of vectors ones of half the bits, where LLVM would take vectors apart; `choices`: where minima,
-    maxima and choices of vectors may become instructions that give anything for NaN, those that do not."""
+    The other fields describe LLVM's code for this CPU:
+
+    * `halves`: it may compute in float16;
+    * `saturates`: one operation converts float32 to the nearest 32-bit integer in range;
+    * `offsets`: a load adds a constant to an address without wrapping around;
+    * `narrows`: the instruction that halves the bits of the integers of a vector, where LLVM would split vectors into
+      elements;
+    * `choices`: the instructions to use for minima, maxima and choices of vectors, where LLVM may otherwise use
+      instructions that give any result for NaN."""
 
     name: str
     triple: str
@@ -66,7 +71,7 @@ CHECKED = {
     ),
     _ARM: frozenset({"dotprod", "fullfp16", "i8mm", "bf16", "sve"}),
 }
-"""Features by triple that can be looked for at run time, `DK_CPU_...` of `cpu.h`."""
+"""By triple, the features that can be checked at run time: `DK_CPU_...` of `cpu.h`."""
 
 CPUS = {
     cpu.name: cpu
@@ -82,11 +87,12 @@ CPUS = {
 PORTABLE = "portable"
 PORTABLE_LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2")
 SHARED_LAYOUT = {"x86-64-v2": "x86-64-v3"}
-"""Next to kernels for the second CPU, those for the first take weights packed for the second, which are there once."""
+"""Pairs of CPUs that share packed weights when an artifact has kernels for both: kernels for the first CPU take weights
+packed for the second, which are stored once."""
 
 
 def levels(name: str) -> tuple[str, ...]:
-    """The CPUs that kernels are generated for, the best first, when the user asks for `name`."""
+    """The CPUs that kernels are generated for when the user asks for `name`, the best first."""
     return PORTABLE_LEVELS if name == PORTABLE else (name,)
 
 

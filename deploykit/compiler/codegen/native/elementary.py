@@ -1,8 +1,8 @@
-"""float32 functions by polynomials, the same for scalars and for the lanes of vectors.
+"""Computes float32 functions by polynomials, in the same way for scalars and for the lanes of vectors.
 
-A call of the C library costs a vectorised loop one call a lane. These expansions of `exp`, `exp2`, `sigmoid`, `tanh`
-and `erf`, of logarithms and powers (`logarithms`) and of `sin` and `cos` (`trigonometry`) are plain arithmetic; an
-element has the same result wherever it lies in a tensor. No error exceeds two units in the last place.
+With the C library, a vectorised loop makes one call per lane. These expansions of `exp`, `exp2`, `sigmoid`, `tanh` and
+`erf`, of logarithms and powers (`logarithms`) and of `sin` and `cos` (`trigonometry`) are plain arithmetic. The result
+for an element does not depend on its position in a tensor. No error exceeds two units in the last place.
 
 Coefficients are in `polynomials`.
 
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from tvm.ir import Call, Expr
 
 _EXP_RANGE = (-104.0, 89.0)
-"""Beyond these exp is 0 and infinity in float32."""
+"""Below the first, exp is 0 in float32; above the second, it is infinity."""
 _EXP2_RANGE = (-151.0, 129.0)
-"""The same for powers of two."""
+"""The same bounds for powers of two."""
 _LEAST_NORMAL, _GREATEST_NORMAL = -87.0, 88.0
-"""Between these it is a normal number."""
+"""Between these, exp is a normal number."""
 _ERF_IS_ONE, _TANH_IS_ONE = 4.0, 10.0
 _ROUNDER = 12582912.0
 """1.5 * 2^23: adding it leaves the nearest integer in the low bits of the sum."""
@@ -56,7 +56,7 @@ _LN2_LOW = math.log(2) - _LN2_HIGH
 
 
 def expand(call: Call, *, fast: bool = False) -> Expr | None:
-    """The expansion of a float32 call, None for other functions. `fast`: that of the module `fast_math`."""
+    """The expansion of a float32 call, or None for other functions. `fast`: use the expansion of `fast_math`."""
     rule = (fast_math.RULES if fast else _RULES).get(call.op.name)
     if rule is None:
         return None
@@ -68,8 +68,8 @@ def expand(call: Call, *, fast: bool = False) -> Expr | None:
 
 
 def _is_bounded(x: Expr) -> bool:
-    """Whether `x` is a number between constants, spelled `low if y < low else high if high < y else y`, of which the
-    exponential is a normal number; or NaN."""
+    """Whether `x` is clamped to a range of constants in which its exponential is a normal number, or is NaN. The clamp
+    is spelled `low if y < low else high if high < y else y`."""
     if not isinstance(x, tirx.Select) or not isinstance(x.false_value, tirx.Select):
         return False
     below, above = x.condition, x.false_value.condition
@@ -89,14 +89,14 @@ def _is_bounded(x: Expr) -> bool:
 
 
 def _number(x: Expr) -> float | None:
-    """The value of a constant in every lane."""
+    """The value of a constant, which is the same in every lane; None for other expressions."""
     value = x.value if isinstance(x, prim.Broadcast) else x
     return float(value.value) if isinstance(value, tirx.FloatImm) else None
 
 
 def _exp(x: Expr) -> Expr:
-    """Where the result is 0, as for what an attention mask hides, it is not computed: CPUs take a hundred cycles for a
-    product that is too small for a normal number.
+    """The exponential. A result of 0, such as that of a value hidden by an attention mask, is not computed: a product
+    that is too small for a normal number takes CPUs a hundred cycles.
     """
     low, high = (const(bound, x) for bound in _EXP_RANGE)
     zero = const(0.0, x)
@@ -126,7 +126,7 @@ def _power_of_two(exponent: Expr, like: Expr) -> Expr:
 
 
 def _exp_by(x: Expr, scaled: Callable[[Expr, Expr], Expr]) -> Expr:
-    """`scaled(e^r, n)`."""
+    """`scaled(e^r, n)` for `x = n ln 2 + r`."""
     shifted = multiply_add(x, const(1 / math.log(2), x), const(_ROUNDER, x))
     return named(shifted, lambda s: _exp_of(x, s, scaled))
 
@@ -167,7 +167,7 @@ def _sigmoid(x: Expr) -> Expr:
     below = x < const(0.0, x)
 
     def ratio(e: Expr, u: Expr) -> Expr:
-        """`e / (1 + e)` or `1 / (1 + e)`, less what the rounding of `u = 1 + e` changes."""
+        """`e / (1 + e)` or `1 / (1 + e)`, corrected for the rounding of `u = 1 + e`."""
         lost = e - (u - one)
 
         def corrected(q: Expr) -> Expr:

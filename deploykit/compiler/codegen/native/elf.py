@@ -1,9 +1,9 @@
-"""Relocatable ELF objects put into one and reduced to what a linker needs.
+"""Joins relocatable ELF objects into one and removes what a linker does not need.
 
-`join(objects)` keeps every section of every object under its own header, so that code, data and relocations are
-untouched. It drops the sections with debug information and their relocations, the names of source files, and the
-conversions of half precision when nothing calls them. Weak definitions become local, so that nothing but the kernels
-can meet the symbols of another object; a symbol that several objects leave undefined is there once. For 64-bit
+`join(objects)` keeps every section of every object under a header of its own, so that code, data and relocations stay
+as they are. It drops the sections with debug information and their relocations, the names of source files, and the
+conversions of half precision if nothing calls them. Weak definitions become local, so that no symbol except the kernels
+can clash with a symbol of another object. A symbol that several objects leave undefined occurs once. It takes 64-bit
 little-endian objects of one machine without section groups. Layout: System V ABI, chapter 4 (object files).
 """
 
@@ -24,12 +24,12 @@ _FILE = 4
 _LOCAL, _WEAK = 0, 2
 
 _HALF = b".text.tvm.fp16.conv"
-"""Code for half precision that LLVM may call; objects have it whether they do or not."""
+"""The section of code for half precision that LLVM may call. Every object has it, even if it makes no such call."""
 
 
 @dataclass(frozen=True)
 class _Section:
-    """A section header with its contents; `link` and `info` are section indices where its type says so."""
+    """A section header with its contents. `link` and `info` are section indices where the type says so."""
 
     name: bytes
     type: int
@@ -57,7 +57,7 @@ class _Symbol:
 
 
 def join(objects: Sequence[bytes]) -> bytes:
-    """Raises `ValueError` for data that is not such an object, and without any."""
+    """Join ELF objects into one. Raises `ValueError` for other data, and if there are no objects."""
     if not all(data.startswith(_MAGIC) for data in objects) or not objects:
         raise ValueError("not a 64-bit little-endian ELF object")
     sections = [_read_sections(objects[0])[0]]
@@ -74,8 +74,8 @@ def join(objects: Sequence[bytes]) -> bytes:
 
 
 def _take(found: list[_Section], sections: list[_Section], symbols: list[_Symbol]) -> tuple[int, int, dict[int, int]]:
-    """Add what stays of an object to `sections` and `symbols`; gives the range of its sections, and the places of its
-    symbols in `symbols` by their indices in the object.
+    """Add the kept sections and symbols of an object to `sections` and `symbols`. Returns the range of its sections,
+    and a map from the indices of its symbols in the object to those in `symbols`.
     """
     if any(section.type == _GROUP for section in found):
         raise ValueError("the ELF object has section groups")
@@ -141,7 +141,7 @@ def _relocate(data: bytes, renumbered: dict[int, int]) -> bytes:
 
 
 class _Strings:
-    """The one string table of the new object, for symbols and sections."""
+    """The string table of the new object, which symbols and sections share."""
 
     def __init__(self) -> None:
         self.data = bytearray(1)

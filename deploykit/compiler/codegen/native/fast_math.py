@@ -1,4 +1,4 @@
-"""float32 functions with shorter polynomials, for builds with fast math: errors up to four units in the last place.
+"""float32 functions by shorter polynomials, for builds with fast math. Errors are up to 4 units in the last place.
 
 Coefficients: minimax in the relative error of the function, as in `elementary`.
 
@@ -10,8 +10,8 @@ Coefficients: minimax in the relative error of the function, as in `elementary`.
     log(x), log1p(x) = n ln 2 + log(1 + f),       x or 1 + x = 2^n (1 + f),  sqrt(1/2) <= 1 + f < sqrt(2)
     pow, sin, cos as in `logarithms` and `trigonometry`
 
-Where they differ from the precise functions: powers of e and of 2 below 2^-125 are 0; `log` and `pow` take subnormal
-numbers as 0; `sin` and `cos` of magnitudes from 2^20 on, where neighbouring numbers are 1/8 apart, are NaN.
+They differ from the precise functions in the following. Powers of e and of 2 below 2^-125 are 0. `log` and `pow` take
+subnormal numbers as 0. `sin` and `cos` are NaN for magnitudes from 2^20 on, where neighbouring numbers are 1/8 apart.
 """
 
 from __future__ import annotations
@@ -61,10 +61,11 @@ _SIN = (-0.16666655242443085, 0.008332189172506332, -0.00019518291810527444)
 _COS = (0.04166107252240181, -0.0013648736057803035)
 
 _EXP_RANGE = (-87.3, 89.0)
-"""Beyond these `n - 1` is -127, whose power of two is 0 as its bits stand, and the product overflows."""
+"""Below the first, `n - 1` is -127, and the bits of its power of two are those of 0; above the second, the product
+overflows."""
 _EXP2_RANGE = (-126.0, 128.4)
 _ROUNDER = 12582912.0 + 126.0
-"""1.5 * 2^23 and what makes of an exponent `n` the bits of `2^(n - 1)`: adding it leaves them in the sum."""
+"""1.5 * 2^23, plus 126. Adding it leaves the bits of `2^(n - 1)`, for the exponent `n`, in the low bits of the sum."""
 _TANH_IS_ONE, _ERF_IS_ONE = 10.0, 3.95
 _LN2_HIGH = 0.693359375
 """ln 2 to 9 bits: its product with any exponent is exact."""
@@ -87,7 +88,7 @@ def exp(x: Expr) -> Expr:
 
 
 def _raised(shifted: Expr, x: Expr) -> Expr:
-    """`e^x` with the exponent in the low bits of `shifted`."""
+    """`e^x`, given a sum that has the exponent in its low bits."""
 
     def of(s: Expr) -> Expr:
         def rest(n: Expr) -> Expr:
@@ -103,12 +104,12 @@ def _rounder(x: Expr) -> Expr:
 
 
 def _scaled(rest: Expr, coefficients: Sequence[float], shifted: Expr) -> Expr:
-    """The polynomial of `rest`, times half of the power of two that `shifted` holds."""
+    """The polynomial of `rest`, times the power of two `2^(n - 1)` that `shifted` holds."""
     return named(rest, lambda r: polynomial(r, coefficients) * _power_in(shifted))
 
 
 def _power_in(shifted: Expr) -> Expr:
-    """The power of two whose bits are the lowest of a sum with `_ROUNDER`."""
+    """The power of two whose bits are the low bits of a sum with `_ROUNDER`."""
     bits = bits_of(shifted, "int32")
     return from_bits(bits << const(23, bits), "float32")
 
@@ -185,7 +186,7 @@ def log1p(x: Expr) -> Expr:
 
 
 def _split(x: Expr, use: Callable[[Expr, Expr], Expr]) -> Expr:
-    """`use(n, m)` with `x = 2^n m`, m from sqrt(1/2) on, n an integer, for a normal positive `x`."""
+    """`use(n, m)` for a normal positive `x = 2^n m`, where n is an integer and m is in sqrt(1/2)..sqrt(2)."""
 
     def parts(bits: Expr) -> Expr:
         def number(n: Expr) -> Expr:
@@ -272,4 +273,4 @@ RULES: dict[str, Callable[..., Expr]] = {
     "tirx.sin": sin,
     "tirx.cos": cos,
 }
-"""What is expanded, by operator."""
+"""The function that expands each operator."""

@@ -1,11 +1,12 @@
-"""Named values of a kernel in local memory, where LLVM's code generator does not look into them.
+"""Stores named values of a kernel in local memory, which TVM's LLVM code generator does not look into.
 
     y = f(x); z = g(y, y)      ->    y[0] = f(x); z[0] = g(y[0], y[0])
     let y = f(x) in g(y, y)    ->    y[0] = f(x); g(y[0], y[0])
 
-TVM's generator simplifies the value of every name with earlier names replaced by their values: in a chain of functions
-that use their operand twice, the time doubles with each. It does not look into loads, and LLVM makes registers of such
-memory first of all. Names of sizes and places stay: what is known of them says how accesses are aligned.
+For every name, TVM's generator simplifies the value with earlier names replaced by their values. In a chain of
+functions that use their operand twice, the time doubles with each function. The generator does not look into loads, and
+LLVM turns such memory into registers before anything else. Names of sizes and indices stay, because what is known about
+them gives the alignment of accesses.
 
 A value that is named in a branch of `if_then_else` is computed in that branch only: the choice becomes a statement.
 """
@@ -31,7 +32,7 @@ _ZERO = tirx.const(0, "int32")
 
 
 def stored(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function with names for sizes and places only."""
+    """The function, in which only sizes and indices still have names."""
     return func.with_body(_Names(func.body).stored())
 
 
@@ -56,7 +57,7 @@ class _Names:
         return tirx.BufferLoad(self._memory[var], [_ZERO]) if var in self._memory else var
 
     def _statement(self, stmt: Any) -> Stmt:
-        """A statement whose expressions name nothing, behind those that store what they named."""
+        """A statement without names in its expressions, preceded by statements that store the named values."""
         before: list[Stmt] = []
         if isinstance(stmt, Bind):
             if self._is_value(stmt.var):
@@ -76,23 +77,23 @@ class _Names:
         return SeqStmt([*before, found]) if before else found
 
     def _is_value(self, var: Var) -> bool:
-        """Whether a bound variable is neither a pointer nor a size nor a place."""
+        """Whether a bound variable is a value, neither a pointer nor a size nor an index."""
         dtype = str(getattr(var.ty, "dtype", "handle"))
         return var in self._from_memory or dtype.startswith(("float", "bfloat")) or ("x" in dtype and dtype != "handle")
 
     def _kept(self, var: Var, value: Expr) -> Stmt:
-        """Store a variable's value. One expression may occur in several statements, and its names with it."""
+        """Store a variable's value. An expression may occur in several statements, and so may the names in it."""
         if var not in self._memory:
             self._memory[var] = self._buffer(var.name, value)
         return BufferStore(self._memory[var], value, [_ZERO])
 
     def _buffer(self, name: str, value: Expr) -> Any:
-        """Memory for a value."""
+        """Local memory for a value."""
         self._buffers.append(tirx.decl_buffer((1,), str(value.ty.dtype), name))
         return self._buffers[-1]
 
     def _nameless(self, expr: Expr, before: list[Stmt]) -> Expr:
-        """The expression without names; `before` receives statements that store their values."""
+        """The expression without names. Statements that store the named values are appended to `before`."""
 
         def let(node: prim.Let) -> Expr:
             before.append(self._kept(node.var, self._nameless(node.value, before)))

@@ -4,7 +4,8 @@
     log1p(x)  = log(u) + (x - (u - 1)) / u,        u = 1 + x rounded
     pow(x, y) = 2^(y (n + s p(s^2))),              s = f / (2 + f), in float64
 
-Special operands give what C99's annex F says. Largest errors in units of the last place: log 1, log1p 1.5, pow 0.6.
+Special operands give the results of C99's annex F. Largest errors in units of the last place: log 1, log1p 1.5, pow
+0.6.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _LN2_HIGH = 0.693359375
 """ln 2 to 9 bits: its product with any exponent is exact."""
 _LN2_LOW = math.log(2) - _LN2_HIGH
 _BEYOND = 200.0
-"""Two to that power is infinity in float32, its inverse is 0."""
+"""Two to the power of this is infinity in float32, and its inverse is 0."""
 
 
 def log(x: Expr) -> Expr:
@@ -72,7 +73,7 @@ def _log_of_positive(x: Expr) -> Expr:
 
 
 def _split(x: Expr, use: Callable[[Expr, Expr], Expr]) -> Expr:
-    """`use(n, m)` with `x = 2^n m`, m from sqrt(1/2) on, for a positive finite `x`."""
+    """`use(n, m)` for a positive finite `x = 2^n m`, where n is an integer and m is in sqrt(1/2)..sqrt(2)."""
     tiny = x < const(_SMALLEST_NORMAL, x)
     bits = bits_of(tirx.Select(tiny, x * const(2.0**23, x), x), "int32")
 
@@ -104,7 +105,7 @@ def power(x: Expr, y: Expr) -> Expr:
 
 
 def power_by(of_magnitude: Callable[[Expr, Expr], Expr], x: Expr, y: Expr) -> Expr:
-    """`pow` by a function that computes it for an `x` without a sign, but not where its result is 1 for any operand."""
+    """`pow`, given a function of `|x|` and `y` that may be wrong where the result is 1 for any other operand."""
     one = const(1.0, x)
     magnitude = named(absolute(x), lambda a: of_magnitude(a, y))
     known = tirx.any(y == const(0.0, y), x == one)
@@ -112,7 +113,7 @@ def power_by(of_magnitude: Callable[[Expr, Expr], Expr], x: Expr, y: Expr) -> Ex
 
 
 def _signed(x: Expr, y: Expr, result: Expr) -> Expr:
-    """The power of `x` from that of its magnitude."""
+    """The power of `x`, given the power of its magnitude."""
     half = y * const(0.5, y)
     whole = y == tirx.floor(y)
     odd = tirx.all(whole, half != tirx.floor(half))
@@ -141,7 +142,7 @@ def _power_of_magnitude(a: Expr, y: Expr) -> Expr:
 
 
 def exp2_of_wide(t: Expr, coefficients: Sequence[float]) -> Expr:
-    """Two to the power of a float64, as float32, by a polynomial for powers between -1/2 and 1/2."""
+    """Two to the power of a float64, as float32. The polynomial is for powers between -1/2 and 1/2."""
     low, high = const(-_BEYOND, t), const(_BEYOND, t)
     inside = tirx.Select(t < low, low, tirx.Select(t > high, high, t))
 

@@ -1,8 +1,8 @@
-"""Kernels as relocatable objects through LLVM.
+"""Compiles kernels to relocatable objects with LLVM.
 
-An object holds one function a kernel, `<prefix>_<kernel>`, position independent. Its undefined symbols are standard
-functions of <math.h> and `memset`/`memcpy`; conversions of half precision come along as local functions. It has no
-debug information and names no source file.
+An object holds one position-independent function per kernel, `<prefix>_<kernel>`. Its undefined symbols are standard
+functions of <math.h>, and `memset` and `memcpy`; conversions of half precision are included as local functions. It has
+no debug information and names no source file.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ if TYPE_CHECKING:
     from deploykit.compiler.lowering.kernel import Kernel
 
 OPTIMISATION = 2
-"""LLVM's level: kernels are vectorised and unrolled by their schedule; level 3 mostly makes them larger."""
+"""LLVM's optimisation level. Schedules vectorise and unroll kernels themselves; level 3 mostly makes them larger."""
 
 PART = 8
-"""Kernels that LLVM compiles together; parts are compiled side by side."""
+"""The number of kernels that LLVM compiles together. Such parts are compiled in parallel."""
 
 SCALARS_STAY = {"cl-opt": ["-vectorize-loops:bool=0"]}
-"""LLVM makes no vectors of loops over scalars, whose choices could become relaxed instructions. The option holds for
-the whole process while a part compiles, so that parts are compiled one after the other."""
+"""Keeps LLVM from vectorising loops over scalars, whose choices could become relaxed instructions. The option holds for
+the whole process while a part compiles, so parts are compiled one after the other."""
 
 FEW_PARTS = 4
-"""A program with few kernels is cut into so many parts at least, where it has as many kernels."""
+"""The least number of parts that a program is cut into, if it has as many kernels."""
 
 __all__ = ["CPUS", "Cpu", "emit_object", "emit_objects", "find_cpu", "host_cpu", "join"]
 
 
 def emit_object(kernels: Iterable[Kernel], prefix: str, cpu: Cpu, *, fast_math: bool = False) -> bytes:
-    """The ELF object with all kernels. Its bytes do not depend on how many threads compile. `fast_math`: elementwise
-    functions are the shorter ones of the module of that name."""
+    """The ELF object with all kernels. Its bytes do not depend on the number of threads that compile. `fast_math`:
+    elementwise functions are those of the module `fast_math`."""
     return join(emit_objects(kernels, prefix, cpu, fast_math=fast_math))
 
 
 def emit_objects(kernels: Iterable[Kernel], prefix: str, cpu: Cpu, *, fast_math: bool = False) -> list[bytes]:
-    """Objects that hold all kernels between them, in the format that linkers for the CPU take."""
+    """One or more objects that together hold all kernels, in the format that linkers for the CPU take."""
     prepared = {symbol(kernel, prefix): rules.prepare(kernel.func, cpu, fast_math=fast_math) for kernel in kernels}
     if cpu.choices is not None:
         by = cpu.choices
@@ -65,8 +65,8 @@ def emit_objects(kernels: Iterable[Kernel], prefix: str, cpu: Cpu, *, fast_math:
 
 
 def _parts(prepared: Mapping[str, tirx.PrimFunc]) -> list[dict[str, tirx.PrimFunc]]:
-    """Functions that are compiled together: the pointers of all functions of a part may overlap, or of none: the
-    code generator takes for all what the last one says."""
+    """Groups of functions to compile together. In a group, the pointers of all functions may overlap or those of none
+    may, because the code generator applies to all functions what the last one says."""
     parts: list[dict[str, tirx.PrimFunc]] = []
     for apart in (True, False):
         alike = [(name, func) for name, func in prepared.items() if bool(func.attrs.get("tirx.noalias")) == apart]
@@ -76,7 +76,7 @@ def _parts(prepared: Mapping[str, tirx.PrimFunc]) -> list[dict[str, tirx.PrimFun
 
 
 def _compile(functions: Mapping[str, tirx.PrimFunc], target: Target) -> bytes:
-    """LLVM's object for functions by symbol. Other threads run meanwhile."""
+    """LLVM's object for functions by symbol. Other Python threads can run meanwhile."""
     attrs = {"calling_conv": 0, "target": target}
     named = {name: local_values.stored(func).with_attrs({"global_symbol": name}) for name, func in functions.items()}
     module = IRModule({name: func.with_attrs(attrs) for name, func in named.items()})

@@ -1,4 +1,4 @@
-"""Parts of expansions of functions: what is the same for scalars and for the lanes of vectors."""
+"""Building blocks for the expansions of functions, the same for scalars and for the lanes of vectors."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def named(value: Expr, use: Callable[[Expr], Expr]) -> Expr:
 
 
 def const(value: float, like: Expr) -> Expr:
-    """A number in every lane of the type of `like`."""
+    """A number of the type of `like`, in every lane."""
     dtype = dtype_of(like)
     return tirx.const(value, dtype.partition("x")[0]).astype(dtype)
 
 
 def multiply_add(a: Expr, b: Expr, c: Expr) -> Expr:
-    """`a * b + c`, in one rounding where the CPU has an instruction for it."""
+    """`a * b + c`, with one rounding where the CPU has an instruction for it."""
     return tirx.call_llvm_pure_intrin(dtype_of(c), "llvm.fmuladd", a, b, c)
 
 
 def rounded_sum(a: Expr, b: Expr) -> Expr:
-    """`a + b`, from which no simplification takes `a` or `b` away again."""
+    """`a + b`, which no simplification can cancel against `a` or `b`."""
     return multiply_add(a, const(1.0, a), b)
 
 
@@ -55,7 +55,7 @@ def polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
 
 
 def clamped(x: Expr, low: float, high: float) -> Expr:
-    """`x` between bounds, by one minimum and one maximum; NaN stays."""
+    """`x` clamped to the bounds, by one minimum and one maximum; NaN stays NaN."""
     least, greatest = const(low, x), const(high, x)
     return named(tirx.Select(x < least, least, x), lambda y: tirx.Select(y > greatest, greatest, y))
 
@@ -69,7 +69,7 @@ def with_sign(magnitude: Expr, sign: Expr) -> Expr:
 
 
 def bits_of(x: Expr, element: str) -> Expr:
-    """The bits of floats as integers of type `element`, of the same size."""
+    """The bits of floats as integers of type `element`, which has the same size."""
     return tirx.reinterpret(lanes_of(x, element), x)
 
 

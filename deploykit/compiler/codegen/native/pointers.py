@@ -1,16 +1,17 @@
-"""Pointers for the loads of an inner loop, for CPUs whose loads add a constant to an address.
+"""Loads of an inner loop through pointers, for CPUs whose loads add a constant to an address.
 
-Within the body of an innermost loop, loads of one buffer at places that are constants apart
+In the body of an innermost loop, loads of one buffer whose indices differ by constants
 
     a[p] ... a[p + 768] ... a[p + 1536]
 
 go through a view that begins at the lowest of them, `v = &a[p]`, as `v[0]`, `v[768]`, `v[1536]`. LLVM cannot see how
-the pointer came about, and so keeps it in a register and the constants in the loads. WebAssembly adds such a constant
-without wrapping around, which LLVM cannot prove of its own sums of pointers and constants: these take an instruction
-each, and order the work so that more values are alive than there are registers. The lowest place is one that is read
-whenever the pointer is made, and so inside of the buffer.
+the pointer is computed, so it keeps the pointer in a register and the constants in the loads. WebAssembly adds such a
+constant without wrapping around, but LLVM cannot prove that its own sums of pointers and constants do not wrap. Each
+such sum would take an instruction, and their order would keep more values alive than there are registers. The lowest
+index is one that is read whenever the pointer is made, so it lies within the buffer.
 
-For LLVM, a view is memory of its own. In a function that writes what it reads through a view, all memory is one.
+LLVM treats a view as separate memory. In a function that writes memory that it also reads through a view, all memory
+therefore counts as one.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from tvm.tirx import AllocBuffer, Bind, BufferStore, DeclBuffer, Evaluate, For, 
 Expr = Any
 
 Terms = frozenset[tuple[int, int]]
-"""What is variable of an index: numbers of atoms, each with its factor."""
+"""The variable part of an index: the numbers of its atoms, each with a factor."""
 
 Place = tuple[Any, Terms]
-"""A buffer, and what is variable of an index into it."""
+"""A buffer, and the variable part of an index into it."""
 
 
 def viewed(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function with the loads of its inner loops through views."""
+    """The function, with the loads of its inner loops going through views."""
     taken: set[Any] = set()
     memory = _Memory(func.body)
 
@@ -62,14 +63,14 @@ def _name(call: Call) -> str:
 
 
 def _source(data: Expr) -> Any:
-    """What a pointer points into."""
+    """The buffer or variable that a pointer points into."""
     while isinstance(data, Call | TensorLoad):
         data = data.args[0] if isinstance(data, Call) else data.source
     return data
 
 
 class _Memory:
-    """Which buffers are the same memory: those that are declared over another one."""
+    """Which buffers are the same memory: buffers that are declared over another one."""
 
     def __init__(self, body: Stmt) -> None:
         self._under = {declared.buffer: _source(declared.data) for declared in _found(body, DeclBuffer)}
@@ -83,7 +84,7 @@ class _Memory:
         return {self.of(store.buffer) for store in _found(body, BufferStore)}
 
     def written(self, body: Stmt) -> set[Any]:
-        """What is stored to, or given to functions, which may."""
+        """The memory that is stored to, or passed to functions, which may write to it."""
         calls = [stmt.value for stmt in _found(body, Evaluate) if isinstance(stmt.value, Call)]
         given = [call for call in calls if _name(call) != "tirx.call_llvm_intrin"]
         read = {load.source for call in given for load in _found(call, TensorLoad)}
@@ -91,7 +92,7 @@ class _Memory:
 
 
 def _shared_param(declared: DeclBuffer) -> Stmt:
-    """The buffer of a parameter, the same."""
+    """The declaration of a parameter's buffer, by a pointer that LLVM does not tell from other memory."""
     if not isinstance(declared.data, Var) or tirx.is_buffer_var(declared.data):
         return declared
     here = tirx.handle_add_byte_offset(declared.data, 0)
@@ -120,7 +121,7 @@ class _Body:
         self._numbers: dict[int, list[int]] = {}
 
     def with_views(self, taken: set[Any]) -> Stmt:
-        """The body with views where they help; `taken` receives their memory."""
+        """The body, with views where they help. The memory that is read through views is added to `taken`."""
         groups: dict[Place, list[tuple[int, int, Expr]]] = {}
         for number, stmt in enumerate(self._statements):
             for load in self._loads(stmt):
@@ -146,14 +147,16 @@ class _Body:
         return SeqStmt([part for number, stmt in enumerate(changed) for part in (*declared.get(number, ()), stmt)])
 
     def _loads(self, stmt: Stmt) -> list[Any]:
-        """The loads of a statement that run whenever the body does, at places that are known before it."""
+        """The loads of a statement that run whenever the body does, with indices that are known before the body
+        runs."""
         if not isinstance(stmt, BufferStore | Bind) or any(map(_conditional, _found(stmt, Call))):
             return []
         own = {let.var for let in _found(stmt, prim.Let)}
         return [load for load in _found(stmt, TensorLoad) if _is_row(load) and self._is_known(_first(load), own)]
 
     def _is_known(self, index: Expr, own: set[Var]) -> bool:
-        """Whether an index varies, but neither with what the body stores nor with `own` variables of a statement."""
+        """Whether an index varies, but depends neither on what the body stores nor on the `own` variables of a
+        statement."""
         terms, _ = self._place(index)
         atoms = [self._atoms[number] for number, _ in terms]
         read = {self._memory.of(load.source) for atom in atoms for load in _found(atom, TensorLoad)}
@@ -174,13 +177,13 @@ class _Body:
         return tvm_ffi.structural_map(stmt, (TensorLoad, load)) if self._loads(stmt) else stmt
 
     def _place(self, index: Expr) -> tuple[Terms, int]:
-        """What is variable and what is constant of an index."""
+        """The variable and the constant part of an index."""
         found: dict[int, int] = {}
         constant = self._add(index, 1, found)
         return frozenset((atom, factor) for atom, factor in found.items() if factor), constant
 
     def _add(self, expr: Expr, factor: int, found: dict[int, int]) -> int:
-        """Add the atoms of an index to those `found`; its constant."""
+        """Add the atoms of an index to `found`; returns the constant part."""
         if isinstance(expr, tirx.IntImm):
             return factor * int(expr)
         if isinstance(expr, Var) and expr in self._binds:
@@ -209,7 +212,7 @@ def _conditional(call: Call) -> bool:
 
 
 def _is_row(load: Any) -> bool:
-    """Whether a load is of one element, or of several next to each other."""
+    """Whether a load is of one element, or of contiguous elements."""
     index = load.indices[-1]
     if isinstance(index, tirx.Ramp):
         return len(load.indices) == 1 and isinstance(index.stride, tirx.IntImm) and int(index.stride) == 1
@@ -217,6 +220,6 @@ def _is_row(load: Any) -> bool:
 
 
 def _first(load: Any) -> Expr:
-    """The index of the first element."""
+    """The index of the first element of a load."""
     index = load.indices[-1]
     return index.base if isinstance(index, tirx.Ramp) else index

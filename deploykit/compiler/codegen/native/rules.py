@@ -1,17 +1,17 @@
-"""Rewrites of a raw kernel before LLVM sees it, so that native code computes what the C code does.
+"""Rewrites a raw kernel before LLVM compiles it, so that native code computes the same as the C code.
 
-* float16 functions are computed in float32;
-* some float32 functions are expanded, see `elementary`;
-* functions of the C library are called by name where LLVM has no operation, where TVM's own expansion is inaccurate
-  (`tanh` near 0) or where LLVM would pick a name that is not standard C (`sincosf`, `exp10f`);
-* integer division and modulo by a value from memory give 0 for a zero divisor instead of a trap;
-* NaN is unequal to everything;
-* where LLVM has no good code for float16, what is computed in float32 stays there;
-* float16 becomes float64, and float64 float16, by way of float32, for which all CPUs have code: the direct way is a
-  function of compilers' own libraries;
-* float to integer casts of values from memory saturate, NaN gives 0; those of rounded values between constants are one
-  operation;
-* where LLVM would take vectors apart to make bytes of them, instructions of WebAssembly do it.
+* float16 functions are computed in float32.
+* Some float32 functions are expanded, see `elementary`.
+* Functions of the C library are called by name where LLVM has no operation, where TVM's own expansion is inaccurate
+  (`tanh` near 0), or where LLVM would pick a name that is not standard C (`sincosf`, `exp10f`).
+* Integer division and modulo by a value from memory give 0 for a zero divisor instead of a trap.
+* NaN is unequal to everything.
+* Where LLVM has no good code for float16, values that are computed in float32 stay in float32.
+* Conversions between float16 and float64 go through float32, for which all CPUs have code. The direct conversion is a
+  function of the compilers' own libraries.
+* Casts of float values from memory to integers saturate, and give 0 for NaN. A cast of a rounded value between
+  constants is one operation.
+* Where LLVM would split vectors into elements to convert them to bytes, instructions of WebAssembly do the conversion.
 
 The rules hold for scalars and for vectors.
 """
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from deploykit.compiler.codegen.native.cpus import Cpu
 
 _INTRINSICS = {f"tirx.{name}": f"llvm.{name}" for name in ("tanh", "tan", "sinh", "cosh", "pow")}
-"""Operators that are an operation of LLVM, which calls the C library, lane by lane for a vector."""
+"""Operators that are an operation of LLVM. LLVM calls the C library for them, once per lane for a vector."""
 
 _LIBRARY = {f"tirx.{name}": name for name in ("asinh", "acosh", "atanh", "fmod", "erf", "log1p")}
-"""Operators that become calls of the C library, by their name for double; for vectors, one a lane."""
+"""Operators that become calls of the C library, with the name of the function for double; one call per lane."""
 
 
 def prepare(func: tirx.PrimFunc, cpu: Cpu, *, fast_math: bool = False) -> tirx.PrimFunc:
-    """Apply every rule. `fast_math`: functions are those of the module of that name."""
+    """Apply every rule. `fast_math`: use the functions of the module `fast_math`."""
     from_memory = bound_to_memory(func.body)
 
     def reads_memory(expr: Expr) -> bool:
@@ -88,7 +88,7 @@ def prepare(func: tirx.PrimFunc, cpu: Cpu, *, fast_math: bool = False) -> tirx.P
 
 
 def _element(expr: Expr) -> str:
-    """The dtype of a scalar or of a vector's lanes."""
+    """The dtype of a scalar, or of the lanes of a vector."""
     return str(expr.ty.dtype).split("x")[0]
 
 
@@ -121,7 +121,7 @@ def _math(call: Call, *, fast: bool) -> Expr:
 
 
 def _by_lanes(dtype: str, name: str, arguments: Sequence[Expr]) -> Expr:
-    """A call of the C library."""
+    """Calls of a C library function, one per lane."""
     element, _, lanes = dtype.partition("x")
     if not lanes:
         return tirx.call_pure_extern(dtype, name, *arguments)
@@ -133,7 +133,7 @@ def _by_lanes(dtype: str, name: str, arguments: Sequence[Expr]) -> Expr:
 
 
 def _from_half(expr: prim.Cast) -> Expr:
-    """A cast to float64, of float16 in two steps that LLVM does not make one of."""
+    """A cast to float64. A cast from float16 is done in two steps, which LLVM does not merge into one."""
     dtype = str(expr.ty.dtype)
     value = expr.value.value if isinstance(expr.value, prim.Cast) else expr.value
     if _element(value) != "float16":
@@ -142,13 +142,13 @@ def _from_half(expr: prim.Cast) -> Expr:
 
 
 def _kept(value: Expr) -> Expr:
-    """A float value that LLVM computes as it stands, in its own width."""
+    """A float value that LLVM computes as written, in its own width."""
     return tirx.call_llvm_pure_intrin(str(value.ty.dtype), "llvm.arithmetic.fence", value)
 
 
 def _odd(value: Expr) -> Expr:
-    """float64 as float32 that rounds to float16 as the value itself does: where inexact, towards zero, then to an odd
-    fraction. (S. Boldo and G. Melquiond, When double rounding is odd, 17th IMACS World Congress, 2005.)
+    """float64 as a float32 that rounds to the same float16 as the value itself. If inexact, it is rounded towards zero
+    and its last bit is set. (S. Boldo and G. Melquiond, When double rounding is odd, 17th IMACS World Congress, 2005.)
     """
     dtype = str(value.ty.dtype)
     single, bits = dtype.replace("float64", "float32"), dtype.replace("float64", "int32")
@@ -161,12 +161,13 @@ def _odd(value: Expr) -> Expr:
 
 
 def _narrows(expr: prim.Cast) -> bool:
-    """Whether a vector register of int32 becomes bytes."""
+    """Whether a cast converts a vector register of int32 to bytes."""
     return str(expr.value.ty.dtype) == "int32x4" and types.bits(_element(expr)) == 8 and _element(expr) != "bool"
 
 
 def _narrowed(expr: prim.Cast, instruction: str) -> Expr:
-    """The lowest byte of each of four lanes, by instructions that saturate and so leave bytes as they are."""
+    """The lowest byte of each of four lanes. The instructions saturate, which leaves values that fit a byte as they
+    are."""
     low = expr.value & tirx.const(255, "int32x4")
     words = tirx.call_llvm_pure_intrin("int16x8", instruction, low, low)
     octets = tirx.call_llvm_pure_intrin("int8x16", instruction, words, words)
@@ -192,7 +193,8 @@ def _guarded_division(expr: Any) -> Expr:
 
 
 def _rounded_within(value: Expr, limit: float) -> bool:
-    """Whether `value` is `nearbyint` of what lies within constants of magnitudes up to `limit` and is not NaN."""
+    """Whether `value` is `nearbyint` of a value that is clamped to constants of magnitude up to `limit` and is not
+    NaN."""
     if getattr(getattr(value, "op", None), "name", "") != "tirx.nearbyint":
         return False
     upper = value.args[0]

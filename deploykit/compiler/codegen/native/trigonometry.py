@@ -2,9 +2,9 @@
 
     sin(x) = r + r^3 p(r^2),  cos(x) = 1 - r^2 / 2 + r^4 q(r^2)   for |r| <= pi / 4,  r = x - n pi / 2
 
-Up to 2^20, r is the difference in float64. Beyond, x / (pi / 2) modulo 4 comes from the product of the mantissa of x
-with those 96 bits of 2 / pi that matter. (Source: Payne and Hanek, Radian reduction for trigonometric functions,
-SIGNUM Newsletter 18, 1983.) Largest error: 1.5 units of the last place.
+Up to 2^20, r is the difference in float64. For larger x, x / (pi / 2) modulo 4 is computed from the product of the
+mantissa of x with the 96 bits of 2 / pi that matter. (Source: Payne and Hanek, Radian reduction for trigonometric
+functions, SIGNUM Newsletter 18, 1983.) Largest error: 1.5 units of the last place.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ROUNDER = 1.5 * 2.0**52
 """Adding it leaves the nearest integer in the low bits of the sum."""
 
 _TWO_OVER_PI = (0x00A2F983, 0x6E4E4415, 0x29FC2757, 0xD1F534DD, 0xC0DB6295, 0x993C4390, 0x41FE5163)
-"""2 / pi behind the point, after 8 zero bits, in words."""
+"""The fraction of 2 / pi after 8 zero bits, in words of 32 bits."""
 
 
 def sin(x: Expr) -> Expr:
@@ -64,7 +64,7 @@ def _wave(x: Expr, phase: int) -> Expr:
         return named(quarters.astype(lanes_of(x, "int32")), lambda q: named(r, lambda r: _of_rest(x, r, q, phase)))
 
     def far(turns: Expr) -> Expr:
-        """`turns` are quarter turns modulo 4, with 62 bits behind the point."""
+        """`turns` are quarter turns modulo 4, with 62 fraction bits."""
         shifted_turns = turns + const(1 << 61, turns)
         quarter = (shifted_turns >> const(62, turns)).astype(lanes_of(x, "int64"))
         behind = (shifted_turns & const((1 << 62) - 1, turns)).astype(lanes_of(x, "int64"))
@@ -92,7 +92,7 @@ def _of_rest(x: Expr, r: Expr, quarters: Expr, phase: int) -> Expr:
 
 
 def _turns(x: Expr) -> Expr:
-    """Quarter turns of |x| modulo 4, for |x| from `_LARGE` on, with 62 bits behind the point."""
+    """|x| in quarter turns modulo 4, for |x| from `_LARGE` on, with 62 fraction bits."""
     wide = lanes_of(x, "uint64")
     bits = bits_of(absolute(x), "int32")
 
@@ -108,11 +108,12 @@ def _turns(x: Expr) -> Expr:
 _FIRST = 127 + 20
 """The biased exponent of `_LARGE`."""
 _ORIGIN = 144
-"""The biased exponent of an x whose first bit of 2 / pi that matters is the first one of `_TWO_OVER_PI`."""
+"""The biased exponent of an x for which the bits of 2 / pi that matter begin with the first bit of `_TWO_OVER_PI`."""
 
 
 def _multiplied(mantissa: Expr, offset: Expr) -> Expr:
-    """The upper 64 of the lower 96 bits of the product of `mantissa` with 96 bits of 2 / pi from `offset` on."""
+    """The upper 64 bits of the lower 96 bits of the product of `mantissa` with the 96 bits of 2 / pi from `offset`
+    on."""
     word = offset >> const(5, offset)
     shift = offset & const(31, offset)
     low = const(0xFFFFFFFF, offset)

@@ -1,1 +1,1 @@
-"""Kernels as compute shaders: what every shader language shares, and a folder for each language."""
+"""Prints kernels as compute shaders: the parts common to all shader languages, and a folder for each language."""

@@ -1,4 +1,4 @@
-"""How the buffers of a kernel are accessed: as a whole in aligned vectors, or at constant places."""
+"""How a kernel accesses its buffers: only in aligned vectors, or only at constant indices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Accesses:
-    """Of a kernel, in vectors of `lanes` elements."""
+    """The accesses of a kernel, in vectors of `lanes` elements."""
 
     def __init__(self, func: tirx.PrimFunc, lanes: int) -> None:
         self._lanes = lanes
@@ -52,7 +52,7 @@ class Accesses:
         self._known = known
 
     def in_vectors(self, buffer: Var) -> bool:
-        """Whether all accesses are aligned vectors."""
+        """Whether all accesses of the buffer are aligned vectors."""
         return all(self._aligned(index) for index in self._indices.get(buffer, [None]))
 
     def _aligned(self, index: Expr | None) -> bool:
@@ -65,7 +65,7 @@ class Accesses:
         return any(isinstance(index, tirx.Ramp) for index in self._indices.get(buffer, []))
 
     def constant(self, buffer: Var) -> bool:
-        """Whether every access is at a constant place, vectors at a multiple of their length."""
+        """Whether every access is at a constant index; a vector must be at a multiple of its length."""
 
         def known(index: Expr) -> bool:
             if isinstance(index, tirx.Ramp):

@@ -1,9 +1,9 @@
-"""Which memory the shaders of a program's launches see, and so which shaders there are.
+"""Determines which bindings the shaders of a program need, and so which shaders there are.
 
-Two operands of one launch may lie in the same memory: one tensor given twice, or a result over an operand. WebGPU wants
-one binding for both. A kernel has a shader for each way its launches' operands share memory.
+Two operands of one launch may lie in the same memory: one tensor given twice, or a result over an operand. WebGPU then
+requires one binding for both. A kernel has one shader for each way in which its launches' operands share memory.
 
-A constant that is larger than what some devices bind at once has several bindings, where the shader may have as many.
+A constant that is larger than the largest binding of some devices has several bindings, if the shader may have as many.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from deploykit.compiler.program.steps import number_steps
 
 
 def sharing_of(program: Program, function: Function, launch: Launch) -> Sharing:
-    """Operands at one place share it. The arena is one buffer that is written to, as are the states and each output; a
-    buffer is either read or written throughout a dispatch (W3C, "WebGPU", usage scopes)."""
+    """Which operands of a launch share memory: those in the same place do. The arena is one buffer that is written to,
+    and so are the states and each output. During a dispatch a buffer is either only read or may be written (W3C,
+    "WebGPU", usage scopes)."""
     places: dict[Storage, int] = {}
     groups = []
     for tensor in launch.tensors:
@@ -41,7 +42,7 @@ def sharing_of(program: Program, function: Function, launch: Launch) -> Sharing:
 
 
 def constant_parts(program: Program, place: Storage) -> tuple[int, ...]:
-    """The bytes of each part of a constant that some devices cannot bind at once."""
+    """The bytes of each part of a constant that some devices cannot bind as a whole; empty for all others."""
     if not isinstance(place, ConstantStorage) or program.gpu is None:
         return ()
     size, most = program.constants[place.index].data.nbytes, program.gpu.binding_bytes
@@ -49,7 +50,7 @@ def constant_parts(program: Program, place: Storage) -> tuple[int, ...]:
 
 
 def shaders_of(program: Program) -> dict[tuple[int, Sharing], int]:
-    """The number of each shader, by the kernel and what its operands share, in the order of the launches."""
+    """The number of each shader, keyed by kernel and sharing, in the order of the launches."""
     found: dict[tuple[int, Sharing], int] = {}
     for function in program.functions:
         for launch in _launches(program, function):
@@ -58,7 +59,7 @@ def shaders_of(program: Program) -> dict[tuple[int, Sharing], int]:
 
 
 def emit_shaders(program: Program) -> list[Shader]:
-    """Each shader, by its number; none of a program without a GPU."""
+    """The shaders by their numbers; empty for a program without a GPU."""
     if program.gpu is None:
         return []
     language = language_of(program.gpu)

@@ -1,5 +1,5 @@
-"""What shaders refuse."""
+"""The error for kernels that cannot be shaders."""
 
 
 class NoShader(Exception):
-    """Raised for a kernel that has no shader, which then runs on the CPU; the text is the reason shown to the user."""
+    """Raised for a kernel that cannot be a shader and so runs on the CPU; the text is the reason shown to the user."""

@@ -1,4 +1,4 @@
-"""What a shader language is to the rest of the compiler: it prints a lowered kernel."""
+"""The interface of a shader language to the rest of the compiler: it prints a lowered kernel."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sharing:
-    """Where the operands of a launch lie: `groups[i]` is the number of operand `i`'s memory, and `written[g]` whether
-    memory `g` may be written to by this launch or lies in memory that may. `parts[g]` are the bytes of each of its
-    bindings where it has several: the last one may have fewer."""
+    """Where the operands of a launch lie. `groups[i]` is the number of the memory of operand `i`; `written[g]` says
+    whether memory `g` is or may be written to during the launch. `parts[g]` are the bytes of each binding of memory
+    `g`, if it has several; the last may be smaller than the others."""
 
     groups: tuple[int, ...]
     written: tuple[bool, ...]
@@ -24,14 +24,14 @@ class Sharing:
 
     @staticmethod
     def apart(count: int) -> Sharing:
-        """Each of so many operands in memory of its own, which is written to."""
+        """`count` operands, each in memory of its own that is written to."""
         return Sharing(tuple(range(count)), (True,) * count, ((),) * count)
 
 
 @dataclass(frozen=True)
 class ShaderLanguage:
-    """`name` is that in `Gpu.language`. `emit` gives a kernel's shader for a device, its operands as `Sharing` says. It
-    raises `NoShader` for what the language cannot express; its words, types and functions are the printer's affair.
+    """A shader language. `name` is the one in `Gpu.language`. `emit` prints a kernel's shader for a device, with
+    operands that share memory as `Sharing` says. It raises `NoShader` for what the language cannot express.
     """
 
     name: str

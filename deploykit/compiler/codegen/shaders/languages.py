@@ -1,4 +1,4 @@
-"""The shader languages there are: the one place that knows their printers."""
+"""The list of shader languages: the only place that knows their printers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from deploykit.compiler.devices.gpu import Gpu
 
 LANGUAGES = {language.name: language for language in (WGSL,)}
-"""By name."""
+"""The languages by name."""
 
 
 def language_of(gpu: Gpu) -> ShaderLanguage:
-    """What the shaders of a device are written in."""
+    """The language of a device's shaders."""
     return LANGUAGES[gpu.language]

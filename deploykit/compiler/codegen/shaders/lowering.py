@@ -1,4 +1,4 @@
-"""From a fused PrimFunc to shaders with the raw ABI, or why there are none."""
+"""Lowers a fused PrimFunc to shaders with the raw ABI, or says why that is not possible."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from deploykit.compiler.schedules.gpu import Divided, Gpu, divide
 
 
 def shaders(func: tirx.PrimFunc, name: str, gpu: Gpu) -> LoweredParts | Declined:
-    """`func` as shaders that the device's language can express, in tiles where it can these, or why there are none."""
+    """`func` as shaders that the device's language can express, in tiles if possible, or the reason why there are
+    none."""
     tiled = _attempt(func, name, gpu, None)
     return _attempt(func, name, gpu, tiled) if isinstance(tiled, Declined) else tiled
 
 
 def _attempt(func: tirx.PrimFunc, name: str, gpu: Gpu, untiled: Declined | None) -> LoweredParts | Declined:
-    """The shaders, without tiles where there is a reason."""
+    """The shaders of `func`. They are built without tiles if `untiled` gives a reason against them."""
     divided = divide(func, gpu, untiled)
     if isinstance(divided, Declined):
         return divided
@@ -34,7 +35,7 @@ def _attempt(func: tirx.PrimFunc, name: str, gpu: Gpu, untiled: Declined | None)
 
 
 def _require_shaders(lowered: LoweredParts, gpu: Gpu) -> None:
-    """Raises `NoShader` for a part that has none."""
+    """Raises `NoShader` if a part cannot be a shader."""
     for part in lowered.parts:
         if part.kernel.workspaces:
             raise NoShader("it needs a large workspace for each invocation")
@@ -44,7 +45,7 @@ def _require_shaders(lowered: LoweredParts, gpu: Gpu) -> None:
 
 
 def lower_shaders(divided: Divided, name: str, gpu: Gpu) -> LoweredParts:
-    """Each part as a kernel of its own."""
+    """Lower each part to a kernel of its own."""
     single = len(divided.parts) == 1
     parts = []
     for index, part in enumerate(divided.parts):

@@ -1,8 +1,8 @@
-"""A shader's text with what differs from device to device.
+"""The text of a shader, with the sections that differ between devices.
 
-In a package, a section for some devices begins with `// if FEATURE` or `// if !FEATURE`, what is for all with
-`// always`; gpu-module.mjs puts the text together. A number is the feature of binding so many bytes at once. Directives
-come before everything else.
+In a package, a section for some devices begins with `// if FEATURE` or `// if !FEATURE`, and a section for all devices
+with `// always`; gpu-module.mjs puts the text together. A FEATURE that is a number means that the device can bind that
+many bytes at once. Directives come before everything else.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DIRECTIVE = re.compile(r"^(?:enable|diagnostic).*\n", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Section:
-    """Text for devices with a `feature`, or without it, or for all where it is empty."""
+    """Text for devices with `feature` (`present`) or without it (not `present`); for all devices if it is empty."""
 
     text: str
     feature: str = ""
@@ -31,17 +31,17 @@ class Section:
 
 @dataclass(frozen=True)
 class Shader:
-    """The sections of a shader in order."""
+    """A shader as its sections, in order."""
 
     sections: tuple[Section, ...]
 
     def text(self, features: Collection[str] = ()) -> str:
-        """All of it for a device with these features."""
+        """The whole text for a device with these features."""
         whole = "".join(section.text for section in self.sections if section.applies(features))
         return "".join(_DIRECTIVE.findall(whole)) + _DIRECTIVE.sub("", whole)
 
     def packaged(self) -> str:
-        """All sections, as a package has them."""
+        """All sections, as a package stores them."""
         if not any(section.feature for section in self.sections):
             return self.text()
         return "".join(f"// {_condition(section)}\n{section.text}" for section in self.sections)

@@ -1,1 +1,1 @@
-"""The constants of a program: as one blob of bytes, or as C source."""
+"""Writes the constants of a program, as one blob of bytes or as C source."""

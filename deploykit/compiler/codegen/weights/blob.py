@@ -1,4 +1,4 @@
-"""The constants of a program as bytes: `weights.bin`, each constant little-endian at its offset, zeros between."""
+"""The constants of a program as bytes, `weights.bin`: each constant little-endian at its offset, with zeros between."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def by_offset(program: Program) -> list[Constant]:
 
 
 def write_weights(program: Program, path: Path) -> None:
-    """Write `weights.bin`. Raises `OSError` as the file system does."""
+    """Write `weights.bin`. Raises `OSError` from the file system."""
     with path.open("wb") as file:
         for constant in by_offset(program):
             file.seek(constant.offset)
@@ -38,9 +38,10 @@ def write_weights(program: Program, path: Path) -> None:
 def weights_of(
     constants: Sequence[Constant], alignment: int, most: int, alone: int | None = None
 ) -> Iterator[tuple[bool, bytes]]:
-    """Constants that lie side by side, as they are stored, up to a multiple of `alignment`: pieces of at most `most`
-    bytes, itself such a multiple. A constant lies in two pieces only where it is larger than one; those that go on with
-    one are `True`. In the pieces of a constant of more than `alone` bytes there is nothing else.
+    """The stored bytes of constants that lie side by side, in pieces of at most `most` bytes, a multiple of
+    `alignment`. Each constant is padded to a multiple of `alignment`. Only a constant that is larger than a piece spans
+    several; the flag of a piece is `True` if it continues the constant of the previous piece. A constant of more than
+    `alone` bytes shares its pieces with no other.
     """
     ordered = sorted(constants, key=lambda constant: constant.offset)
     ends = [constant.offset for constant in ordered[1:]]
@@ -66,6 +67,6 @@ def weights_of(
 
 
 def little_endian(data: np.ndarray) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """The bytes of an array as they ship."""
+    """The bytes of an array, little-endian."""
     dense = np.ascontiguousarray(data)
     return dense.astype(dense.dtype.newbyteorder("<"), copy=False).reshape(-1).view(np.uint8)

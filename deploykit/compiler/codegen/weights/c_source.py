@@ -1,7 +1,7 @@
-"""The constants of a program as C source: one const struct laid out as `weights.bin`, a member a constant.
+"""The constants of a program as C source: one const struct with the layout of `weights.bin`, one member per constant.
 
-A small constant is written as numbers in its own type, for a person to read. A large one, and one with values that C
-has no numbers for (infinities, NaN), is written as rows of bytes, which compilers read ten times faster than numbers.
+A small constant is written as numbers of its own type, which a person can read. A large constant, or one with values
+that C has no literals for (infinities, NaN), is written as rows of bytes, which compilers read ten times faster.
 Members named `gap...` fill the space up to the next offset.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from deploykit.compiler.program.ir import Constant, Program
 
 READABLE_ELEMENTS = 4096
-"""Constants of up to that many elements are written as numbers."""
+"""Constants of up to this many elements are written as numbers."""
 
 _ROW = 1024
 _ROWS_AT_ONCE = 4096
@@ -50,7 +50,7 @@ _SOURCE_HEAD = """\
 def write_weights_c(program: Program, folder: Path) -> None:
     """Write `weights.h` and `weights.c`, which declare and define `<prefix>_weights`.
 
-    Raises `OSError` as the file system does.
+    Raises `OSError` from the file system.
     """
     prefix = prefix_of(program.name)
     with (folder / "weights.h").open("w", encoding="ascii") as header:
@@ -82,7 +82,7 @@ def _header(program: Program, prefix: str) -> str:
 
 
 def _layout(program: Program) -> Iterator[tuple[str, Constant, int]]:
-    """Each constant that holds bytes with its member's name and the bytes up to the next one."""
+    """Each constant that has bytes, with the name of its member and the number of padding bytes after it."""
     names = Names()
     constants = [constant for constant in by_offset(program) if constant.data.nbytes]
     for constant, after in zip_longest(constants, constants[1:]):
@@ -125,7 +125,7 @@ def _write_constant(file: IO[bytes], constant: Constant) -> None:
 
 
 def _strings(rows: np.ndarray) -> np.ndarray:
-    """Each row as a line: a string of octal escapes."""
+    """Each row as a line: a string literal of octal escapes."""
     count = len(rows)
     text = _OCTAL[rows].reshape(count, -1)
     return np.hstack(

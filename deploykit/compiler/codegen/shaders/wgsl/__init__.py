@@ -1,1 +1,1 @@
-"""Kernels as WGSL, one compute shader each (`shader.emit_wgsl`)."""
+"""Prints each kernel as a WGSL compute shader (`shader.emit_wgsl`)."""

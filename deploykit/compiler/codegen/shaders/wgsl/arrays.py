@@ -1,9 +1,8 @@
-"""The arrays of a shader, one a binding, and the functions by which elements are loaded and stored that have no type of
-their own in memory.
+"""The arrays of a shader, one per binding, and functions to load and store elements that have no type in memory.
 
 | elements | array | loaded | stored |
 |---|---|---|---|
-| of 32 bits, int64 | of these | | |
+| of 32 bits, int64 | of the element type | | |
 | float32, int32 and uint32, all accesses aligned vectors | `vec4` of these | | |
 | of 8 bits, all accesses aligned vectors | `u32` | unpacked | packed |
 | float16, with the feature `shader-f16` | `f16` | converted | converted |
@@ -12,10 +11,11 @@ their own in memory.
 | other parts of words, that are only read | `u32` | by a shift | |
 | other parts of words | `atomic<u32>` | by a shift | by two atomic operations |
 
-The atomic operations leave the other elements of a word alone, so neighbours may be written by different invocations.
+The atomic operations leave the other elements of a word alone, so different invocations may write neighbours.
 
-A constant that is larger than some devices bind has several bindings, each an array of its own. On a device that binds
-all of it, it is bound to the first, and its elements are all loaded from there; else from the one that they lie in.
+A constant that is larger than the largest binding of some devices has several bindings, each an array of its own. A
+device that can bind all of it binds it to the first array and loads all elements from there. Other devices load each
+element from the array that it lies in.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _BITS_OF_BYTES = "vec4<u32>(0u, 8u, 16u, 24u)"
 
 @dataclass(frozen=True)
 class Array:
-    """The array `name` at a binding. `access`: as WGSL has it; `stored`: whether this shader writes to it; `vectors`:
-    whether it consists of vectors of four elements. `parts`: the arrays that a constant of `size` bytes consists of,
-    where it has several bindings, of `length` elements, or vectors, each."""
+    """The array `name` at a binding. `access` is WGSL's access mode; `stored`: whether this shader writes to it;
+    `vectors`: whether its elements are vectors of four. A constant of `size` bytes with several bindings consists of
+    the arrays `parts`, of `length` elements or vectors each."""
 
     name: str
     dtype: str
@@ -49,7 +49,7 @@ class Array:
 
     @property
     def called(self) -> bool:
-        """Whether elements are loaded by `load_<name>(place)` and stored by `store_<name>(place, value)`."""
+        """Whether elements are loaded by `load_<name>(index)` and stored by `store_<name>(index, value)`."""
         return packed(self.dtype) > 1 or bool(self.parts)
 
     @property
@@ -57,14 +57,14 @@ class Array:
         return self.dtype == "float16"
 
     def load(self, place: str) -> str:
-        """An element, or a vector."""
+        """The text that loads an element or a vector."""
         return f"load_{self.name}({place})" if self.called else f"{self.name}[{place}]"
 
     def store(self, place: str, value: str) -> str:
         return f"store_{self.name}({place}, {value});" if self.called else f"{self.name}[{place}] = {value};"
 
     def declaration(self, *, f16: bool) -> str:
-        """`f16`: whether the device has the feature."""
+        """The declaration of the array. `f16`: whether the device has the feature."""
         if self.parts:
             return "".join(part.declaration(f16=f16) for part in self.parts)
         head = f"@group(0) @binding({self.binding}) var<storage, {self.access}> {self.name}"
@@ -80,7 +80,7 @@ class Array:
         return "atomic<u32>" if self.stored and self.called else element_type(self.dtype)
 
     def functions(self, text: str, *, f16: bool) -> str:
-        """The definitions of the functions for elements that `text` calls."""
+        """The definitions of the load and store functions that `text` calls."""
         if not self.called:
             return ""
         if self.parts:
@@ -101,7 +101,7 @@ class Array:
         return "".join(function for call, function in calls.items() if call in text)
 
     def sections(self) -> tuple[Section, ...]:
-        """The function that loads from the parts, where there are some."""
+        """The function that loads an element from the right part, if there are parts."""
         if not self.parts:
             return ()
         firsts = range(0, len(self.parts) * self.length, self.length)
@@ -118,12 +118,12 @@ class Array:
 
     @property
     def _kind(self) -> str:
-        """The type of what is loaded."""
+        """The type of a loaded value."""
         kind = WIDE if self.dtype == "int64" else value_type(self.dtype)
         return f"vec4<{kind}>" if self.vectors else kind
 
     def _layout(self) -> tuple[str, str, int]:
-        """The word of element `i`, the number of its first bit, and its bits."""
+        """The word that holds element `i`, the number of the element's first bit in it, and the bits of an element."""
         count = packed(self.dtype)
         shift = {4: 2, 2: 1}[count]
         return f"{self.name}[i >> {shift}u]", f"u32(i & {count - 1}) * {32 // count}u", 32 // count
@@ -139,7 +139,7 @@ class Array:
         return part if self.dtype.startswith("uint") else f"extractBits(i32({part}), 0u, {width}u)"
 
     def _bytes(self) -> tuple[str, str]:
-        """How a word becomes a vector of four elements, and is stored from one."""
+        """The expressions that convert a word to a vector of four elements, and back."""
         word = f"{self.name}[i]"
         if self.dtype == "int8":
             loaded = f"((vec4<i32>(i32({word})) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u))"
@@ -161,7 +161,7 @@ class Array:
 
 
 def joined(name: str, arrays: Sequence[Array], sizes: Sequence[int]) -> Array:
-    """Arrays of so many bytes as one."""
+    """The arrays of a constant's parts, which have these sizes in bytes, as one array."""
     first = arrays[0]
     width = np.dtype(first.dtype).itemsize * (LANES if first.vectors else 1)
     return replace(first, name=name, parts=tuple(arrays), length=sizes[0] // width, size=sum(sizes))

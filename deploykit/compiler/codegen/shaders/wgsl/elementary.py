@@ -1,16 +1,16 @@
-"""Elementary functions in WGSL, for what a shader calls in the place of the language's own.
+"""Elementary functions in WGSL, which shaders call instead of the language's own.
 
-WGSL promises little of its functions: sine and cosine are right to 2^-11 between -pi and pi and anything beyond, the
-relative error of an exponential grows with its argument, that of a logarithm near 1 has no bound, and what they make of
-NaN is open. These are within a few units of the last place of float32 for every argument; `docs/performance.md` has the
-errors, and `python -m bench.shader_math` measures them. Special operands give what C99's annex F says;
-subnormal numbers may count as 0, as WGSL lets them.
+WGSL promises little about its functions. Sine and cosine are accurate to 2^-11 between -pi and pi, and may be anything
+elsewhere; the relative error of an exponential grows with its argument; the error of a logarithm near 1 has no bound;
+and the results for NaN are open. The functions here are within a few units of the last place of float32 for every
+argument; `docs/performance.md` has the errors, and `python -m bench.shader_math` measures them. Special operands give
+the results of C99's annex F. Subnormal numbers may count as 0, as WGSL allows.
 
-Compilers of shaders may reassociate and contract sums and products of floats, which undoes the usual ways to carry a
-remainder along. What must be exact is therefore computed in integers: what is left of an argument after multiples of
-ln 2 (in units of 2^-24, of a number below 2^7) or of pi / 2 (`trigonometry`), and logarithms for powers (`powers`).
-`log1p(x)` has the exponent n of 1 + x from its bits, and the mantissa less 1 as `x 2^-n + (2^-n - 1)`. Special numbers
-are told by their bits.
+Compilers of shaders may reassociate and contract sums and products of floats, which breaks the usual ways to carry a
+remainder along. Therefore everything that must be exact is computed in integers: the remainder of an argument after
+multiples of ln 2 (in units of 2^-24, of a number below 2^7) or of pi / 2 (`trigonometry`), and logarithms for powers
+(`powers`). `log1p(x)` takes the exponent n of 1 + x from its bits, and the mantissa less 1 as `x 2^-n + (2^-n - 1)`.
+Special numbers are recognised by their bits.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ _POLYNOMIALS = {
 
 
 def _polynomial(name: str, coefficients: Sequence[float]) -> str:
-    """A function of a polynomial, by Horner's rule."""
+    """The WGSL function of a polynomial, by Horner's rule."""
     result = f"({coefficients[-1]!r})"
     for coefficient in reversed(coefficients[:-1]):
         result = f"({result} * x + ({coefficient!r}))"
@@ -187,4 +187,4 @@ SOURCE = (
     + powers.SOURCE[1:]
     + "".join(_polynomial(name, numbers) for name, numbers in _POLYNOMIALS.items())
 )
-"""Functions that begin a line each; they call one another and those of `support`."""
+"""The WGSL functions, each beginning on a line of its own. They call one another and those of `support`."""

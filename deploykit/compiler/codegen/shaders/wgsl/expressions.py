@@ -1,13 +1,13 @@
 """TIR expressions as WGSL expressions.
 
-Division by a size is written plainly: WGSL defines it for 0, too, which is then the extent of a loop that is not run.
+Division by a size is written plainly: WGSL defines the result for 0, and the loop whose extent it is does not run then.
 
-int64 has two forms: sizes and indices, which come from dims and loops, are `i32`; what depends on memory is a pair of
-words (`types.WIDE`) with functions for its arithmetic, and becomes an `i32`, saturated, where it is an index.
-Every operation with operands is in parentheses, but for the outermost.
+int64 has two forms. Sizes and indices, which come from dims and loops, are `i32`. A value that depends on memory is a
+pair of words (`types.WIDE`) with functions for its arithmetic; used as an index, it becomes an `i32`, saturated. Every
+operation with operands is in parentheses, except the outermost.
 
-Vectors have four elements. WGSL's operators and functions take them as they are; functions of our own have a form with
-`_4` at the end.
+Vectors have four elements. WGSL's operators and functions take them directly; functions of `support` have a variant for
+vectors whose name ends with `_4`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _MATH = {
     "hypot": "length(vec2<f32>({}, {}))",
     "copysign": "with_sign({}, {})",
 }
-"""Functions of floats by TVM's name."""
+"""Functions of floats, by TVM's name."""
 
 _WORD = 32
 _LARGEST = 2**31 - 1
@@ -87,9 +87,9 @@ _LARGE = 3.4e38
 
 
 class ExpressionPrinter:
-    """Prints expressions of one shader. `name_of` names scalar variables; `load` is the text of a load from a buffer;
-    `analyzer` knows the bounds of the variables; `from_memory` holds the variables that are bound to values read from
-    buffers."""
+    """Prints expressions of one shader. `name_of` gives the name of a scalar variable, `load` the text of a load from a
+    buffer. `analyzer` knows the bounds of the variables; `from_memory` holds the variables that are bound to values
+    read from buffers."""
 
     def __init__(self, name_of: Callable[[Var], str], load: Callable[[TensorLoad], str], analyzer: Analyzer) -> None:
         self.name_of = name_of
@@ -98,7 +98,7 @@ class ExpressionPrinter:
         self.from_memory: set[Var] = set()
 
     def wide(self, expr: Expr) -> bool:
-        """Whether a value is a pair of words."""
+        """Whether a value is a pair of words (a 64-bit integer)."""
         dtype = dtype_of(expr)
         if dtype == "uint64":
             raise NoShader("uint64 has no type in WGSL")
@@ -112,29 +112,29 @@ class ExpressionPrinter:
         return f"vec4<{found}>" if lanes_of(expr) > 1 else found
 
     def value(self, expr: Expr) -> str:
-        """A value to be bound, passed or tested."""
+        """The text of a value to be bound, passed or tested."""
         text = self.print(expr)
         return text[1:-1] if _enclosed(text) else text
 
     def stored(self, expr: Expr, *, rounded: bool = False) -> str:
-        """A value as an element of a buffer. `rounded`: the store rounds to float16."""
+        """The text of a value as an element of a buffer. `rounded`: the store rounds to float16."""
         if rounded and isinstance(expr, prim.Cast) and dtype_of(expr.value) == "float32":
             return self.value(expr.value)
         return self._as_wide(expr) if dtype_of(expr) == "int64" else self.value(expr)
 
     def index(self, expr: Expr) -> str:
-        """An index or the bound of a loop, an `i32`."""
+        """The text of an index or of the bound of a loop, an `i32`."""
         text = self.value(expr)
         return f"narrow({text})" if self.wide(expr) else text
 
     def position(self, indices: Sequence[Expr]) -> str:
-        """What stands between the brackets of an access."""
+        """The text between the brackets of an access."""
         if len(indices) != 1:
             raise ValueError(f"an access with {len(indices)} indices is left after flattening")
         return self.index(indices[0])
 
     def print(self, expr: Expr) -> str:
-        """Any expression. Raises `NoShader` for one that has no WGSL."""
+        """Print any expression. Raises `NoShader` for one that WGSL cannot express."""
         handler = self._handlers.get(type(expr))
         if handler is None:
             raise NoShader(f"no WGSL for the expression {type(expr).__name__}")
@@ -170,7 +170,7 @@ class ExpressionPrinter:
             return "not_a_number()"
         if np.isinf(value):
             return "infinity()" if value > 0 else "(-infinity())"
-        # WGSL takes no decimal above the largest float, also where it would be rounded to that.
+        # WGSL takes no decimal above the largest float, even if it would be rounded to that.
         text = f"{value!s}f" if abs(value) < _LARGE else f"{float(value)!r}f"
         return f"({text})" if text[0] == "-" else text
 
@@ -407,7 +407,7 @@ def _has_literal(expr: prim.BinaryOpExpr) -> bool:
 
 
 def _wrapped(dtype: str, text: str) -> str:
-    """Cut back to 8 or 16 bits; floats and larger integers as they are."""
+    """`text` cut back to 8 or 16 bits for a dtype of that size; floats and larger integers stay as they are."""
     if dtype in ("bool", "float16", "float32") or bits(dtype) >= _WORD:
         return text
     return f"extractBits({text}, 0u, {bits(dtype)}u)"

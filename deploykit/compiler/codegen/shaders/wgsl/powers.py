@@ -2,10 +2,10 @@
 
     x^y = 2^(y log2 x),  log2 x = n + log2 c + log2(1 + z),  z = m / c - 1 for the nearest of 13 numbers c
 
-The logarithm has 54 bits behind the point, in two words: n and z are exact, as 1 / c is k / 128 for a whole k, and only
+The logarithm has 54 fraction bits, in two words. n and z are exact, because 1 / c is k / 128 for an integer k, and only
 z^2 q(z) of `log2(1 + z) = z / ln 2 - z^2 q(z)` is computed in floats. A row of the table is k and -log2(k / 128).
 
-The remainder is that of a long division of the mantissas, 8 bits at a time, which is exact.
+The remainder comes from a long division of the mantissas, 8 bits at a time, which is exact.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""One lowered kernel with a parallel loop as one WGSL compute shader.
+"""Prints one lowered kernel with a parallel loop as one WGSL compute shader.
 
-Each invocation runs one iteration of the loop, or each team does, see `teams`. Binding 0 is a uniform with the kernel's
-scalars and the extent of the loop in invocations, the others are the kernel's pointers in order; operands that lie in
-the same memory share a binding, and large constants have several. Bindings that are written to, and those of memory
-that others write to, are `read_write`.
+Each invocation, or each team of invocations (see `teams`), runs one iteration of the loop. Binding 0 is a uniform with
+the kernel's scalars and the extent of the loop in invocations. The other bindings are the kernel's pointers in order;
+operands that lie in the same memory share a binding, and large constants have several. A binding is `read_write` if
+this shader writes to it or if others write to its memory.
 
-A shader with float16 tensors has two variants: their arrays consist of `f16` where the device has the feature
-`shader-f16`, else of words (`arrays`). All else is common to both: values are `f32`, so sums have the accuracy of the
-other targets, and what ONNX computes in float16 is rounded after each operator.
+A shader with float16 tensors has two variants: its arrays consist of `f16` where the device has the feature
+`shader-f16`, else of words (`arrays`). The rest is common to both. Values are `f32`, so sums have the accuracy of the
+other targets, and results that ONNX computes in float16 are rounded after each operator.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _JUMPS = {"tirx.break_loop": "break;", "tirx.continue_loop": "continue;"}
 
 
 def emit_wgsl(kernel: Kernel, sharing: Sharing, gpu: Gpu) -> Shader:
-    """A kernel's shader for a device. Raises `NoShader` for what a shader cannot do: 64-bit floats and the like."""
+    """A kernel's shader for a device. Raises `NoShader` for what a shader cannot do, such as 64-bit floats."""
     assert gpu.lanes == LANES, f"{gpu.name} has other vectors"
     return _Shader(kernel, sharing, gpu).emit()
 
@@ -71,11 +71,11 @@ class _Shader:
         self.pointers = [p for p in self.func.params if isinstance(p.ty, PointerType)]
         self.accesses = Accesses(self.func, LANES)
         self.memory: dict[str, Array] = {}
-        """The arrays by their names."""
+        """The arrays by name."""
         self.place = "task" if kernel.team else "thread"
-        """The number of the iteration."""
+        """The name of the variable with the number of the iteration."""
         self.cells: dict[Var, tuple[str, bool]] = {}
-        """Local buffers whose elements, or vectors, are variables of their own."""
+        """Local buffers of which each element, or vector, is a variable."""
 
     def emit(self) -> Shader:
         scalars = [p for p in self.func.params if not isinstance(p.ty, PointerType)]
@@ -111,7 +111,8 @@ class _Shader:
         return "\n".join([*lines, *self.lines, "}"]) + "\n"
 
     def _sections(self, head: str, main: str, before: str) -> tuple[Section, ...]:
-        """Everything with the declarations of the arrays, which may differ; `before` calls functions as well."""
+        """The sections of the shader: declarations of the arrays, which may differ between devices, and all other text.
+        `before` is text in front of it that also calls functions."""
         arrays = list(self.memory.values())
         words, f16 = ("".join(array.declaration(f16=has) for array in arrays) for has in (False, True))
         parts, halves = ("".join(array.functions(main, f16=has) for array in arrays) for has in (False, True))
@@ -128,7 +129,7 @@ class _Shader:
     # Memory
 
     def _bindings(self) -> None:
-        """The arrays; operands in one binding must be of one dtype."""
+        """Create the arrays. Operands that share a binding must have the same dtype."""
         bindings = count(1)
         for group, parts in enumerate(self.sharing.parts):
             members = [p for p, g in zip(self.pointers, self.sharing.groups, strict=True) if g == group]
@@ -161,7 +162,7 @@ class _Shader:
         return f"vec4<{kind}>({', '.join(array.load(at) if array else f'{name}[{at}]' for at in places)})"
 
     def _vector_place(self, index: tirx.Ramp) -> str:
-        """The number of an aligned vector."""
+        """The index of an aligned vector, counted in vectors."""
         quotient = tvm.sym.Analyzer().simplify(tirx.floordiv(index.base, LANES))
         return self.expressions.index(quotient)
 

@@ -1,5 +1,7 @@
-"""Functions that shaders call, emitted only when used: `definitions(text)` gives those that `text` calls, directly or
-through one another. WGSL takes them in any order. Elementary functions are in `elementary`.
+"""WGSL functions that shaders call. Only those that are used are emitted.
+
+`definitions(text)` gives the functions that `text` calls, directly or through one another; WGSL takes them in any
+order. Elementary functions are in `elementary`.
 """
 
 from __future__ import annotations
@@ -165,7 +167,7 @@ NAMES = frozenset(_FUNCTIONS)
 
 
 def definitions(text: str, *, known: str = "") -> str:
-    """The functions that `text` calls, but for those that `known` defines."""
+    """The functions that `text` calls, except those that `known` defines."""
     there = set(re.findall(r"^fn (\w+)\(", known, re.MULTILINE))
     needed: dict[str, str] = {}
     pending = [text]
@@ -179,12 +181,12 @@ def definitions(text: str, *, known: str = "") -> str:
 
 
 def conversions(text: str) -> str:
-    """Functions that `text` calls, as they are on a device with `f16`."""
+    """The conversion functions that `text` calls, in the form for a device with `f16`."""
     return "".join(f"{function}\n" for name, function in _CONVERSIONS.items() if f"{name}(" in text)
 
 
 def _of_vectors(name: str) -> str | None:
-    """The form of a function of floats that takes vectors, called `<function>_4`."""
+    """The variant for vectors, called `<function>_4`, of a function of floats; None if there is no such function."""
     function = name.removesuffix("_4")
     if function == name or function not in _FUNCTIONS:
         return None

@@ -1,9 +1,9 @@
-"""How the invocations of a team find and hear each other: with subgroups, or by way of the memory of a workgroup.
+"""How the invocations of a team exchange values: with subgroups, or through the memory of a workgroup.
 
-A shader for teams begins with a section for devices with the feature and one for those without. Both declare `main`,
-which notes the lane of an invocation and the size of its team and calls `work` with the number of the team, and the
-functions that the shader calls for what all of them agree on. Subgroups are taken to be in the order of the
-invocations.
+A shader for teams begins with two sections, one for devices with the feature `subgroups` and one for those without.
+Both declare `main`, which stores the lane of an invocation and the size of its team and calls `work` with the number of
+the team. Both also declare the functions with which a team computes a common value, such as a sum. Subgroups are
+assumed to follow the order of the invocations.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from deploykit.compiler.devices.gpu import Gpu
 
 TYPES = {"": "f32", "_4": "vec4<f32>", "_i32": "i32", "_i32_4": "vec4<i32>"}
-"""Types of what a team agrees on, by the end of the function's name."""
+"""The types of a team's common values, by the suffix of the function's name."""
 
 PARTS = 8
-"""Invocations that each gather what as many others have."""
+"""The number of invocations that gather the values of all; each gathers an equal share."""
 
 _OPERATORS = {
     "add": dict.fromkeys(TYPES, "a + b"),
@@ -94,7 +94,7 @@ fn {name}(mine: {kind}) -> {kind} {{
 
 
 def sections(text: str, gpu: Gpu) -> tuple[Section, ...]:
-    """What comes before `text`, a shader for teams."""
+    """The sections that come before `text`, a shader for teams."""
     limits = {"size": gpu.workgroup, "groups": gpu.groups, "parts": PARTS, "share": gpu.workgroup // PARTS}
     names = sorted(set(re.findall(r"\bteam_(add|mul|max|min)(_4|_i32_4|_i32|)\(", text)))
     return (

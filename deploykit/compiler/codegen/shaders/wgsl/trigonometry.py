@@ -1,8 +1,8 @@
 """Sine, cosine, tangent and their inverses in WGSL, for `elementary`.
 
-`quarter_turns(x)` is how many quarters of a turn x is next to, modulo 4, and the bits of what is left, in radians. From
-pi / 4 on it is computed in integers: |x| is a mantissa times a power of two; its product with those 96 bits of 2 / pi
-that matter, modulo 4, gives quarter turns with 62 bits behind the point. (Source: Payne and Hanek, Radian reduction for
+`quarter_turns(x)` gives the number of quarter turns nearest to x, modulo 4, and the bits of the remainder in radians.
+From pi / 4 on it is computed in integers: |x| is a mantissa times a power of two, and its product with the 96 bits of
+2 / pi that matter, modulo 4, gives quarter turns with 62 fraction bits. (Source: Payne and Hanek, Radian reduction for
 trigonometric functions, SIGNUM Newsletter 18, 1983.)
 """
 

@@ -1,4 +1,4 @@
-"""How TIR dtypes are spelled in WGSL, which has `f32`, `i32`, `u32` and `bool`, and on some devices `f16`.
+"""The WGSL spelling of TIR dtypes. WGSL has `f32`, `i32`, `u32` and `bool`, and on some devices `f16`.
 
 | TIR | in memory | as a value |
 |---|---|---|
@@ -7,7 +7,7 @@
 | int32, uint32 | `i32`, `u32` | the same |
 | 8 and 16 bits, bool | part of a `u32` | `i32`, `u32`, `bool` |
 | int64 from memory | `vec2<u32>`, the low half first | the same |
-| int64 of indices and sizes | | `i32`: what is larger is refused before the shader runs |
+| int64 of indices and sizes | | `i32`; larger values are refused before the shader runs |
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from tvm.ir import Expr
 
 WIDE = "vec2<u32>"
-"""A 64-bit integer."""
+"""A 64-bit integer: its low half, then its high half."""
 
 LANES = 4
-"""Elements of the vectors that are written here, as every device of this language wants them (`Gpu.lanes`)."""
+"""The number of elements of a vector in these shaders; every device of this language has it as `Gpu.lanes`."""
 
 _VALUES = {
     "bool": "bool",
@@ -35,7 +35,7 @@ _VALUES = {
 
 
 def value_type(dtype: str, *, wide: bool = False) -> str:
-    """The type of a value. Raises `NoShader` for a dtype that has none."""
+    """The WGSL type of a value. Raises `NoShader` for a dtype without one."""
     if dtype not in _VALUES:
         raise NoShader(f"{dtype} has no type in WGSL")
     kind = _VALUES[dtype]
@@ -43,19 +43,19 @@ def value_type(dtype: str, *, wide: bool = False) -> str:
 
 
 def packed(dtype: str) -> int:
-    """Elements in a word of memory; 1 for dtypes of 32 bits and more."""
+    """The number of elements in a word of memory; 1 for dtypes of 32 bits and more."""
     return 4 if dtype == "bool" else max(1, 32 // bits(dtype))
 
 
 def element_type(dtype: str) -> str:
-    """What an array in memory consists of."""
+    """The element type of an array in memory."""
     if packed(dtype) > 1:
         return "u32"
     return WIDE if dtype == "int64" else value_type(dtype)
 
 
 def dtype_of(expr: Expr) -> str:
-    """The dtype of an expression, of a vector that of its elements. Raises `NoShader` for another length than 4."""
+    """The dtype of an expression, or of the elements of a vector. Raises `NoShader` for a length other than 4."""
     dtype, _, lanes = str(expr.ty.dtype).partition("x")
     if lanes and int(lanes) != LANES:
         raise NoShader(f"no WGSL for vectors of {lanes}")
@@ -63,5 +63,5 @@ def dtype_of(expr: Expr) -> str:
 
 
 def lanes_of(expr: Expr) -> int:
-    """1, or `LANES` for a vector."""
+    """The number of lanes: 1, or `LANES` for a vector."""
     return LANES if "x" in str(expr.ty.dtype) else 1

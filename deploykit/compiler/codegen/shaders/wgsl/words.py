@@ -1,4 +1,4 @@
-"""Words that a shader cannot use as names: W3C, "WGSL", sections 3.7 and 16.1, and the names of built-in things."""
+"""Words that a shader cannot use as names: W3C, "WGSL", sections 3.7 and 16.1, and the names of built-ins."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _FUNCTIONS = (
     "storageBarrier workgroupBarrier workgroupUniformLoad subgroupAdd subgroupMax subgroupMin "
     "subgroupBroadcast subgroupShuffle"
 )
-"""Functions, which shaders call."""
+"""Functions that shaders call."""
 
 _OWN = "main group number thread task work team_lane team_size scalars threads Scalars"
-"""What every shader declares."""
+"""Names that every shader declares."""
 
 WORDS = frozenset(f"{_KEYWORDS} {_RESERVED} {_TYPES} {_FUNCTIONS} {_OWN}".split())
