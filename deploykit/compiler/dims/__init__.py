@@ -2,12 +2,11 @@
 
 An expression (`expressions.IntExpr`) is a TVM expression over `Var`s of dtype int64, or a Python int where static.
 
-* `ranges`: what a user says about a dim (`batch=1..64`).
+* `ranges`: the range that a user gives for a dim (`batch=1..64`).
 * `evaluate`: the value of an expression for given dims; the variables it depends on.
-* `polynomial`, `conversion`: the normal form, in which equal expressions are equal values, `simplify`, and
-  `substitute`.
-* `bounds`: the range of an expression; `elimination`: an upper bound without data dims; `magnitude`: whether it fits
-  64 bits.
+* `polynomial`, `conversion`: the normal form, in which equal expressions are equal values; `simplify`, `substitute`.
+* `bounds`: the range of an expression; `elimination`: an upper bound without data dims; `magnitude`: whether an
+  expression fits 64 bits.
 * `text`: the formula that a person reads.
 """
 

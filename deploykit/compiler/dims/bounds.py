@@ -1,9 +1,10 @@
-"""The range of an expression when its variables have ranges.
+"""The range of an expression, given the ranges of its variables.
 
-Ranges are sound, not always tight. Sums that share variables are bounded together: by the coefficients of the
-polynomial in the Bernstein basis over the box of its atoms (a polynomial on a box is not below its least Bernstein
-coefficient; shifted powers take their place where an atom has no maximum), and with `floor(p / c)` replaced by the
-lines that enclose it. So `n*m - n - m + 1` and `n - n // 2` have the ranges one expects.
+Ranges are sound, but not always tight. Terms that share variables are bounded together, in two ways. One uses the
+coefficients of the polynomial in the Bernstein basis over the box of its atoms: on the box, a polynomial is not below
+its least Bernstein coefficient. Along an atom without a maximum, powers of the distance from its minimum are used
+instead. The other way replaces `floor(p / c)` by the lines that enclose it. So `n*m - n - m + 1` and `n - n // 2` have
+tight ranges.
 
 Source: G. T. Cargo and O. Shisha, "The Bernstein form of a polynomial", J. Res. NBS 70B (1966).
 """
@@ -25,21 +26,21 @@ if TYPE_CHECKING:
 
 Range: TypeAlias = tuple[int | None, int | None]
 Box: TypeAlias = Mapping[tirx.Var, Range]
-"""Least and greatest value of each variable, None for no bound; a variable that is absent has no bounds."""
+"""The least and greatest value of each variable; None for no bound. A variable that is absent has no bounds."""
 
 Extended: TypeAlias = "int | Fraction | float"
-"""A number or an infinity (the only floats that occur)."""
+"""A number or an infinity. Infinities are the only floats."""
 Reach: TypeAlias = tuple[Extended, Extended]
 
 _INFINITY = math.inf
 _LARGEST_TENSOR = 64
-"""Coefficients beyond which the Bernstein form is not worth its time."""
+"""The most coefficients for which the Bernstein form is worth its time."""
 _MOST_ENCLOSURES = 3
-"""How often quotients, then quotients within their numerators, are replaced by lines."""
+"""How many times quotients are replaced by lines, each time also those within the numerators."""
 
 
 def interval(expr: IntExpr, box: Box) -> Range:
-    """Least and greatest value of `expr` over `box`, None where there is no bound or none was found."""
+    """The least and greatest value of `expr` over `box`; None where there is no bound or none was found."""
     low, high = Bounds(box).reach(polynomial(expr))
     return (
         None if low == -_INFINITY else math.ceil(low),
@@ -48,7 +49,7 @@ def interval(expr: IntExpr, box: Box) -> Range:
 
 
 class Bounds:
-    """Ranges of polynomials over one box; remembers what it found."""
+    """Ranges of polynomials over one box. Results are cached."""
 
     def __init__(self, box: Box) -> None:
         self.box = box
@@ -60,11 +61,11 @@ class Bounds:
         return self.least(p) > -1
 
     def reach(self, p: Polynomial) -> Reach:
-        """Bounds of `p`."""
+        """The bounds of `p`."""
         return self.least(p), -self.least(p.scaled(-1))
 
     def free_reach(self, p: Polynomial) -> Reach:
-        """Bounds of `p` that hold, too, when each atom moves through its range on its own."""
+        """Bounds of `p` that also hold when each atom moves through its range independently of the others."""
         return self._least_of_free(p), -self._least_of_free(p.scaled(-1))
 
     def least(self, p: Polynomial) -> Extended:
@@ -90,7 +91,7 @@ class Bounds:
         return best if self._is_attained(p) else max(best, self._least_bernstein(p))
 
     def _is_attained(self, p: Polynomial) -> bool:
-        """Whether the terms take their least values together: all grow, in atoms that are not negative."""
+        """Whether all terms take their least values at the same point: no term falls, and no atom is negative."""
         return all(x >= 0 for m, x in p.terms.items() if m) and all(self.atom(atom)[0] >= 0 for atom in p.atoms)
 
     def _sum_of_least_terms(self, p: Polynomial) -> Extended:
@@ -118,8 +119,8 @@ class Bounds:
         return Fraction(min(x for index, x in tensor.items() if not any(index[axis] for axis in growing)), scale)
 
     def _without_quotients(self, p: Polynomial) -> tuple[Polynomial, int] | None:
-        """`(q, c)` with `q <= c*p`, where `(n - d + 1) / d <= floor(n / d) <= n / d` took the place of a quotient in
-        each term that has one; None when no term has."""
+        """Replace the quotient of each term that has one by a line, `(n - d + 1) / d <= floor(n / d) <= n / d`. Returns
+        `(q, c)` with `q <= c*p`, or None when no term has a quotient."""
         chosen = {monomial: self._quotient_of(monomial) for monomial in p.terms}
         scale = math.lcm(*(atom.operands[1].value() or 1 for atom in chosen.values() if atom is not None))
         if not any(chosen.values()):
@@ -136,7 +137,7 @@ class Bounds:
         return total, scale
 
     def _quotient_of(self, monomial: Monomial) -> Atom | None:
-        """A quotient by a positive constant whose companions in the product are not negative."""
+        """A quotient by a positive constant whose other factors in the product are not negative."""
         for atom in monomial:
             if atom.operator == "floordiv" and (atom.operands[1].value() or 0) > 0:
                 others = without(monomial, atom)
@@ -144,7 +145,7 @@ class Bounds:
         return None
 
     def atom(self, atom: Atom) -> Reach:
-        """Integers, or infinities."""
+        """The bounds of an atom: integers, or infinities."""
         if atom not in self._atoms:
             low, high = self._find_atom(atom)
             self._atoms[atom] = (
@@ -186,8 +187,9 @@ Tensor: TypeAlias = dict[tuple[int, ...], int]
 
 
 def _rebased(tensor: Tensor, axis: int, degree: int, low: int, high: int | None) -> tuple[Tensor, int]:
-    """Coefficients of powers along `axis` as coefficients of powers of the distance from `low`, or as Bernstein
-    coefficients over `low..high`; times the second value returned."""
+    """Change the basis along `axis`: from coefficients of powers to coefficients of powers of the distance from `low`,
+    or, with `high`, to Bernstein coefficients over `low..high`. The coefficients are multiplied by the second value
+    returned."""
     lines: dict[tuple[int, ...], list[int]] = {}
     for index, x in tensor.items():
         lines.setdefault((*index[:axis], *index[axis + 1 :]), [0] * (degree + 1))[index[axis]] = x
@@ -203,13 +205,14 @@ def _rebased(tensor: Tensor, axis: int, degree: int, low: int, high: int | None)
 
 
 def _shifted(powers: Sequence[int], low: int) -> list[int]:
-    """Coefficients of powers of `x - low` from those of powers of `x`."""
+    """The coefficients of powers of `x - low`, given those of powers of `x`."""
     degrees = range(len(powers))
     return [sum(math.comb(i, k) * low ** (i - k) * powers[i] for i in degrees[k:]) for k in degrees]
 
 
 def _bernstein(powers: Sequence[int]) -> list[int]:
-    """Bernstein coefficients on 0..1 from those of powers, which the binomial coefficients of the degree divide."""
+    """The Bernstein coefficients on 0..1, given those of powers, which must be multiples of the binomial
+    coefficients."""
     degree = len(powers) - 1
     weights = [x // math.comb(degree, k) for k, x in enumerate(powers)]
     return [sum(math.comb(j, k) * weights[k] for k in range(j + 1)) for j in range(degree + 1)]
@@ -243,7 +246,7 @@ def _logical_reach(operator: str, operands: Iterable[Reach]) -> Reach:
 
 
 def _division_reach(operator: str, p: Reach, q: Reach) -> Reach:
-    """Quotient and remainder of both roundings, for positive divisors."""
+    """The bounds of quotients and remainders of both roundings, for positive divisors."""
     if q[0] < 1 or (operator.startswith("trunc") and p[0] < 0):
         return -_INFINITY, _INFINITY
     if operator.endswith("mod"):

@@ -1,4 +1,4 @@
-"""Between TVM expressions and normal forms."""
+"""Converts between TVM expressions and normal forms."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 MOST_NODES = 100
-"""Of an expression that TVM is asked about: its rules take time exponential in the depth of conditionals."""
+"""The most nodes of an expression that is passed to TVM, whose rules take time exponential in nested conditionals."""
 
 
 def is_small(expr: IntExpr, limit: int = MOST_NODES) -> bool:
-    """Whether `expr` has at most `limit` nodes, a shared one counted as often as it occurs."""
+    """Whether `expr` has at most `limit` nodes. A shared node counts as often as it occurs."""
     waiting: list[IntExpr] = [expr]
     seen = 0
     while waiting and seen <= limit:
@@ -32,7 +32,7 @@ def is_small(expr: IntExpr, limit: int = MOST_NODES) -> bool:
 
 
 def polynomial(expr: IntExpr) -> Polynomial:
-    """The normal form of `expr`. What is no integer arithmetic becomes an opaque atom."""
+    """The normal form of `expr`. Anything other than integer arithmetic becomes an opaque atom."""
     if isinstance(expr, int):
         return Polynomial.constant(int(expr))
     rule = _FROM.get(type(expr), _opaque)
@@ -40,9 +40,9 @@ def polynomial(expr: IntExpr) -> Polynomial:
 
 
 def simplify(expr: IntExpr) -> IntExpr:
-    """An expression of equal value: an int when constant, else the shorter of the normal form and what TVM finds.
+    """An expression of equal value: an int if constant, else the shorter of the normal form and TVM's simplification.
 
-    TVM is asked about small expressions only."""
+    Only small expressions are passed to TVM."""
     if isinstance(expr, int | tirx.Var):
         return expr
     expr = as_expr(expr)
@@ -59,7 +59,7 @@ def simplify(expr: IntExpr) -> IntExpr:
 
 
 def expression(p: Polynomial, *, boolean: bool = False) -> IntExpr:
-    """`p` as an int when constant, else as a TVM expression; as a condition with `boolean`."""
+    """`p` as an int if constant, else as a TVM expression. With `boolean`, the result is a condition."""
     constant = p.value()
     if constant is not None:
         return tirx.IntImm("bool", int(constant != 0)) if boolean else constant
@@ -133,14 +133,14 @@ def _integer(expr: Any) -> Any:
 
 
 def as_expr(expr: IntExpr) -> Any:
-    """A number as a TVM expression, too."""
+    """`expr` as a TVM expression; a Python int becomes an int64 constant."""
     if isinstance(expr, int):
         return tirx.IntImm("int64", expr)
     return expr.asobject() if hasattr(expr, "asobject") else expr
 
 
 def substitute(expr: IntExpr, values: Mapping[tirx.Var, IntExpr]) -> IntExpr:
-    """`expr` with variables replaced, simplified."""
+    """`expr` with variables replaced by their values, simplified."""
     if isinstance(expr, int):
         return expr
     known = {var: as_expr(value) for var, value in values.items()}

@@ -1,8 +1,9 @@
-"""Upper bounds over dims of expressions over data dims: the capacities of tensors whose size is found on the way.
+"""Upper bounds of expressions over data dims, as expressions over dims: capacities of tensors whose size depends on
+data.
 
-A data dim goes where the expression is monotone in it: its maximum takes its place where the expression grows, its
-minimum where it falls. What is not monotone is bounded term by term, and a conditional by the larger of its branches,
-unless its condition is known without data dims.
+If the expression is monotone in a data dim, the data dim is replaced by its maximum where the expression grows, and by
+its minimum where it falls. An expression that is not monotone is bounded term by term. A conditional is bounded by the
+larger of its branches, unless its condition is known without data dims.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
 
 Ends: TypeAlias = tuple[Polynomial | None, Polynomial | None]
-"""Something not above and something not below, None where none was found."""
+"""A lower bound and an upper bound; None where none was found."""
 
 
 def symbolic_upper_bound(
@@ -31,10 +32,10 @@ def symbolic_upper_bound(
     data: Mapping[tirx.Var, tuple[IntExpr | None, IntExpr | None]],
     dims: Box | None = None,
 ) -> IntExpr | None:
-    """An expression without the variables of `data` that `expr` never exceeds, or None when none was found.
+    """An expression without the variables of `data` that `expr` never exceeds, or None if none was found.
 
     `data` gives the least and greatest value of each variable to remove, as expressions over dims and over variables
-    of `data` that come earlier in it. `dims` may give the ranges of dims; without one a dim is at least 0.
+    that come earlier in `data`. `dims` may give the ranges of dims; without it, a dim is at least 0.
     """
     p = polynomial(expr)
     ends = {var: tuple(None if end is None else polynomial(end) for end in pair) for var, pair in data.items()}
@@ -62,7 +63,7 @@ def _end(p: Polynomial | None, box: Box, side: int) -> int | None:
 
 @dataclass(frozen=True)
 class _Removal:
-    """Bounds without `var`, which lies in `low..high`."""
+    """Removes `var`, which lies in `low..high`, from expressions, by bounds that hold for all its values."""
 
     var: tirx.Var
     low: Polynomial | None
@@ -90,7 +91,7 @@ class _Removal:
         return None if bound is None else bound.scaled(-1)
 
     def _joined(self, p: Polynomial) -> Polynomial:
-        """At least `p`: what is multiplied by a share of something, `n * floor(q / n)`, is taken as all of it, `q`."""
+        """A polynomial that is at least `p`: products `n * floor(q / n)` are replaced by `q`."""
         total = ZERO
         for monomial, coefficient in p.terms.items():
             product = self._whole(monomial) if coefficient > 0 else Polynomial({monomial: 1})
@@ -113,9 +114,9 @@ class _Removal:
         return Polynomial({monomial: 1})
 
     def _direction(self, p: Polynomial) -> int | None:
-        """1 when `p` never falls as `var` grows, -1 when it never grows, None when neither is proved.
+        """1 if `p` never falls as `var` grows, -1 if it never grows, None if neither is proved.
 
-        The sign of a derivative at integers is that of the difference between neighbours up to degree 2."""
+        Up to degree 2, the sign of the derivative at integers is the sign of the difference between neighbours."""
         signs = set()
         for atom in p.atoms:
             if not self._varies(atom):

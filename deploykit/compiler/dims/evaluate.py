@@ -1,7 +1,7 @@
 """The value of an expression for given dims, and the variables it depends on.
 
-Values are Python ints, exact at any size; division and modulo round towards minus infinity (`FloorDiv`, `FloorMod`)
-or towards zero (`Div`, `Mod`); comparisons give 0 or 1; of a conditional only the branch taken is evaluated.
+Values are Python ints, exact at any size. Division and modulo round towards minus infinity (`FloorDiv`, `FloorMod`) or
+towards zero (`Div`, `Mod`). Comparisons give 0 or 1. Only the branch of a conditional that is taken is evaluated.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
 
 Values = Mapping[Any, int]
-"""By `Var`, or by the variable's name."""
+"""Values of variables, by `Var` or by the variable's name."""
 
 
 def evaluate(expr: IntExpr, values: Values) -> int:
-    """The value of `expr` where each variable has the value given by `Var` or by name.
+    """The value of `expr`. The value of each variable is given by `Var` or by name.
 
     Raises:
         KeyError: a variable has no value.
@@ -54,7 +54,7 @@ def operands(expr: IntExpr) -> tuple[IntExpr, ...]:
 
 
 def condition_and_branches(expr: Any) -> tuple[Any, Any, Any] | None:
-    """`(condition, then, otherwise)` when `expr` is a conditional, else None."""
+    """`(condition, then, otherwise)` if `expr` is a conditional, else None."""
     if isinstance(expr, tirx.Select):
         return expr.condition, expr.true_value, expr.false_value
     if isinstance(expr, ir.Call) and getattr(expr.op, "name", "") in _CONDITIONAL:

@@ -1,10 +1,10 @@
-"""What is known of the dims of a model, and what follows: expressions in shorter form, conditions that always hold.
+"""What is known about the dims of a model, used to shorten expressions and to prove conditions.
 
-Variables have ranges. A condition that a run checks before it uses any result is assumed: where it says that something
-which grows with one variable is not below a number, the variable's range shrinks. `floor(n / 20) - 1 >= 0` makes `n` 20
-or more, so that `max(0, n // 20 - 1)` is `n // 20 - 1`.
+Variables have ranges. A condition that a run checks before it uses any result is assumed to hold. If it says that an
+expression that grows with one variable is at least some number, the variable's range shrinks. For example,
+`floor(n / 20) - 1 >= 0` makes `n` at least 20, so `max(0, n // 20 - 1)` becomes `n // 20 - 1`.
 
-Small expressions are TVM's analyzer's as well, whose rules take time exponential in the depth of conditionals.
+Small expressions are also given to TVM's analyzer, whose rules take time exponential in nested conditionals.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
 
 LARGEST = 2**40
-"""Taken for the maximum of a variable that has none, or a larger one, where an extent must fit 64 bits."""
+"""The maximum that is assumed for a variable without a maximum, or with a larger one, where an extent must fit 64
+bits."""
 
 
 class Facts:
-    """Ranges of variables, and what follows from them."""
+    """The ranges of variables, and what follows from them."""
 
     def __init__(self) -> None:
         self.analyzer = Analyzer()
@@ -38,17 +39,17 @@ class Facts:
         self._settled = Settled(Bounds(self.box))
 
     def bind(self, var: tirx.Var, minimum: int | None, maximum: int | None) -> None:
-        """Note the range of a variable, or that it is within a narrower one."""
+        """Set the range of a variable, or narrow it."""
         self.box[var] = (minimum, maximum)
         self._settled = Settled(Bounds(self.box))
         if minimum is not None:
             last = max(minimum, LARGEST if maximum is None else min(maximum, LARGEST))
-            # A variable of one value is replaced by it, which must be of the variable's dtype.
+            # TVM replaces a variable of one value by this value, which must have the variable's dtype.
             ends = (tirx.IntImm("int64", n) for n in (minimum, last - minimum + 1))
             self.analyzer.bind(var, ir.Range.from_min_extent(*ends), allow_override=True)
 
     def simplify(self, expr: IntExpr) -> IntExpr:
-        """An expression of equal value for all values within the ranges: an int when constant."""
+        """An expression that has the same value for all values within the ranges: an int if constant."""
         if isinstance(expr, int):
             return int(expr)
         if is_small(expr):
@@ -66,7 +67,7 @@ class Facts:
         return self._settled.bounds.least(self._settled.polynomial(polynomial(condition))) > 0
 
     def assume(self, condition: ir.Expr) -> None:
-        """Take a condition as true from here on."""
+        """Assume that a condition holds from here on."""
         p = polynomial(condition)
         if len(p.atoms) != 1 or p.terms != {p.atoms: 1}:
             return
@@ -79,7 +80,7 @@ class Facts:
             self._assume_least(above - below, 1 if atom.operator == "lt" else 0)
 
     def _assume_least(self, p: Polynomial, least: int) -> None:
-        """Take `p >= least` as true."""
+        """Assume `p >= least`."""
         if len(p.variables) != 1 or not _grows(p):
             return
         (var,) = p.variables
@@ -102,18 +103,18 @@ class Facts:
             self.bind(var, first, high)
 
     def mark(self) -> int:
-        """Where the assumptions are; see `forget_since`."""
+        """The current number of assumptions, for `forget_since`."""
         return len(self._before)
 
     def forget_since(self, mark: int) -> None:
-        """Drop the assumptions that were made since."""
+        """Drop the assumptions made since `mark`."""
         while len(self._before) > mark:
             var, ends = self._before.pop()
             self.bind(var, *ends)
 
 
 def _grows(p: Polynomial) -> bool:
-    """Whether `p` never falls as any of its variables grows, as far as its form shows it."""
+    """Whether the form of `p` shows that it never falls as any of its variables grows."""
     return all(len(monomial) == 1 and x > 0 and _atom_grows(monomial[0]) for monomial, x in p.terms.items() if monomial)
 
 
@@ -134,8 +135,8 @@ def _is_bool(expr: IntExpr) -> bool:
 
 
 class Settled:
-    """Normal forms in which whatever the ranges decide is decided: conditionals, maxima, minima, comparisons. Remembers
-    what it found."""
+    """Normal forms in which all conditionals, maxima, minima and comparisons that the ranges decide are resolved.
+    Results are cached."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
@@ -171,7 +172,8 @@ class Settled:
         return Polynomial.constant(int(low)) if low == high and low == int(low) else result
 
     def _extreme(self, parts: list[Polynomial], sign: int) -> list[Polynomial]:
-        """The `parts` of a maximum (`sign` 1) or a minimum that no other one is proved to be as good as."""
+        """The `parts` of a maximum (`sign` 1) or minimum (`sign` -1) without those that another part is proved to
+        cover."""
         kept: list[Polynomial] = []
         for part in parts:
             if any(self.bounds.nonnegative((other - part).scaled(sign)) for other in kept):

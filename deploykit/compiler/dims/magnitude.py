@@ -1,4 +1,4 @@
-"""How large a number can become while an expression is computed: whether it fits 64 bits."""
+"""How large numbers can become while an expression is computed, to decide whether they fit 64 bits."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _TRUTHS = (
     *(tirx.expr.EqualOp, tirx.expr.NotEqualOp),
 )
 _OTHERS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod, tirx.Min, tirx.Max, tirx.Cast, tirx.Select, ir.Call)
-"""What gives nothing further from 0 than its operands are."""
+"""Operations whose result is no further from 0 than their operands."""
 
 
 def magnitude(expr: IntExpr, nonnegative: Collection[tirx.Var]) -> IntExpr:
-    """Sums, products and maxima that are nowhere less than the distance from 0 of `expr`, and of all that is computed
-    on the way to it, which constants are not. `nonnegative`: variables never below 0.
+    """An upper bound of the absolute value of `expr` and of all its intermediate values, built from sums, products and
+    maxima. Constants do not count as intermediate values. `nonnegative`: variables that are never below 0.
 
     Raises:
         TypeError: `expr` has shifts, or operations on bits.
@@ -36,8 +36,9 @@ def magnitude(expr: IntExpr, nonnegative: Collection[tirx.Var]) -> IntExpr:
 
 
 def largest(expr: IntExpr, box: Box) -> int | None:
-    """At least the distance from 0 of `expr`, and of all that is computed on the way to it, which constants are not,
-    anywhere in `box`; None where a variable is not bounded. Unlike `magnitude`, it counts what constants divide.
+    """An upper bound, over `box`, of the absolute value of `expr` and of all its intermediate values; None if a
+    variable is not bounded. Constants do not count as intermediate values. Unlike `magnitude`, it takes division by
+    constants into account.
 
     Raises:
         TypeError: `expr` has shifts, or operations on bits.
@@ -67,7 +68,8 @@ def largest(expr: IntExpr, box: Box) -> int | None:
 
 
 def _distance(expr: IntExpr, parts: Sequence[IntExpr]) -> IntExpr:
-    """At least the distance from 0 of `expr`, and of its operands but constants, which are at most `parts` away."""
+    """An upper bound of the absolute value of `expr` and of its operands except constants; `parts` bound the
+    operands."""
     if isinstance(expr, (int, tirx.IntImm)):
         return abs(int(expr))
     kept = _without_limit(expr, parts)
@@ -85,9 +87,9 @@ def _distance(expr: IntExpr, parts: Sequence[IntExpr]) -> IntExpr:
 
 
 def _without_limit(expr: IntExpr, parts: Sequence[IntExpr]) -> IntExpr | None:
-    """The distance of what `expr` limits, if it limits something: from above by a constant that is at least 0, or from
-    below by one that is at most 0. Neither leads further from 0, however large the constant is, as in a Slice "to the
-    end"."""
+    """The bound of the operand that `expr` limits, if `expr` limits one: from above by a constant of at least 0, or
+    from below by a constant of at most 0. Such a limit never increases the absolute value, however large the constant
+    is, as in a Slice "to the end"."""
     if isinstance(expr, (tirx.Min, tirx.Max)):
         sign = 1 if isinstance(expr, tirx.Min) else -1
         for limit, part in ((expr.b, parts[0]), (expr.a, parts[1])):
@@ -97,7 +99,8 @@ def _without_limit(expr: IntExpr, parts: Sequence[IntExpr]) -> IntExpr | None:
 
 
 def _product(a: IntExpr, b: IntExpr) -> IntExpr:
-    """A factor of 0 makes the product small, but not the other factor."""
+    """A bound of a product and of both factors: with a factor of 0 the product is small, but the other factor may not
+    be."""
     if any(isinstance(factor, int) and factor for factor in (a, b)):
         return a * b
     return _larger(a, 1) * _larger(b, 1)

@@ -1,16 +1,16 @@
 """The normal form of integer expressions: polynomials with integer coefficients over atoms.
 
-An atom is a variable or an operation that is no polynomial (`floor(p / c)`, `max(p, q)`, a comparison, ...), whose
-operands are polynomials again. Equal polynomials are equal expressions; the reverse holds for sums and products, and
-for quotients by a constant, which are normalised so:
+An atom is a variable, or an operation that is not polynomial (`floor(p / c)`, `max(p, q)`, a comparison, ...) whose
+operands are again polynomials. Equal polynomials are equal expressions. The reverse holds for sums and products, and
+for quotients by a constant, which are normalised as follows:
 
-* `floor((c*p + r) / c)` is `p + floor(r / c)`, the constant of `r` lies in `0..c-1`;
-* a common factor of divisor and coefficients is cancelled, a quotient of a quotient is one quotient.
+* `floor((c*p + r) / c)` becomes `p + floor(r / c)`, with the constant of `r` in `0..c-1`;
+* common factors of divisor and coefficients cancel, and a quotient of a quotient becomes one quotient.
 
-Of a remainder of `-n`, which is what pads `n` to a multiple, the normal form is `floor((n + c - 1) / c) * c - n`.
+A remainder of `-n`, which is the padding of `n` to a multiple, becomes `floor((n + c - 1) / c) * c - n`.
 
-So `(64*n + 63) // 64 * 64` is `64*n`, and `((n + 1) // 2 + 1) // 2` is `(n + 3) // 4`. A conditional whose branches are
-equal where they meet, as `-1 if n == 0 else n - 1`, is one of them.
+So `(64*n + 63) // 64 * 64` is `64*n`, and `((n + 1) // 2 + 1) // 2` is `(n + 3) // 4`. A conditional on an
+equation whose branches are equal where it holds, such as `-1 if n == 0 else n - 1`, becomes one of the branches.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from deploykit.compiler.dims.evaluate import free_vars
 
 @dataclass(frozen=True)
 class Atom:
-    """A factor: the variable `var`, the operation `operator` on `operands`, or an expression that is left alone,
-    `opaque`. Two atoms are the same when their keys are; keys order atoms."""
+    """A factor: the variable `var`, the operation `operator` on `operands`, or the expression `opaque`, which is left
+    as it is. Atoms are equal if their keys are equal, and are ordered by their keys."""
 
     key: str
     operator: str = field(compare=False)
@@ -39,12 +39,12 @@ class Atom:
 
 
 Monomial: TypeAlias = tuple[Atom, ...]
-"""A product: atoms ordered by key, repeated for powers. The empty product is 1."""
+"""A product of atoms, ordered by key and repeated for powers. The empty product is 1."""
 
 
 @dataclass(frozen=True, eq=False)
 class Polynomial:
-    """A sum of coefficient times monomial; no coefficient is 0."""
+    """A sum of terms, each a coefficient times a monomial. No coefficient is 0."""
 
     terms: Mapping[Monomial, int]
 
@@ -65,12 +65,12 @@ class Polynomial:
 
     @cached_property
     def atoms(self) -> tuple[Atom, ...]:
-        """The atoms of the monomials, each once, ordered by key; not those inside of operands."""
+        """The atoms of the monomials, each once, ordered by key. Atoms within operands are not included."""
         return tuple(sorted({atom for monomial in self.terms for atom in monomial}, key=lambda atom: atom.key))
 
     @cached_property
     def variables(self) -> frozenset[tirx.Var]:
-        """All variables, those inside of operands too."""
+        """All variables, including those within operands."""
         found: set[tirx.Var] = set()
         for atom in self.atoms:
             if atom.var is not None:
@@ -82,7 +82,7 @@ class Polynomial:
         return frozenset(found)
 
     def value(self) -> int | None:
-        """The value when constant."""
+        """The value if constant, else None."""
         if not self.terms:
             return 0
         return self.terms.get(()) if len(self.terms) == 1 else None
@@ -124,9 +124,9 @@ ONE = Polynomial.constant(1)
 
 
 def factors(p: Polynomial) -> tuple[int, tuple[Polynomial, ...]]:
-    """`(content, parts)` with `p == content * product of parts`; one part when nothing but a constant divides `p`.
+    """`(content, parts)` with `p == content * product of parts`. There is one part if only a constant divides `p`.
 
-    Finds common atoms and factors `a*x + b` in one atom, as products of spatial extents leave them.
+    It finds common atoms, and factors `a*x + b` in one atom, as they occur in products of spatial extents.
     """
     parts: list[Polynomial] = []
     content, rest = _primitive(p)
@@ -146,13 +146,13 @@ def factors(p: Polynomial) -> tuple[int, tuple[Polynomial, ...]]:
 
 
 def without(monomial: Monomial, atom: Atom) -> Monomial:
-    """The product with `atom` once less."""
+    """The product with one `atom` fewer."""
     at = monomial.index(atom)
     return monomial[:at] + monomial[at + 1 :]
 
 
 def _primitive(p: Polynomial) -> tuple[int, Polynomial]:
-    """`(content, rest)` with `p == content * rest`, coefficients of `rest` coprime, that of its first term positive."""
+    """`(content, rest)` with `p == content * rest`. The coefficients of `rest` are coprime, the first one positive."""
     content = reduce(math.gcd, p.terms.values(), 0) or 1
     if p.terms and min(p.terms.items(), key=_reading_order)[1] < 0:
         content = -content
@@ -180,7 +180,8 @@ def floordiv(p: Polynomial, q: Polynomial) -> Polynomial:
 
 
 def _proper_quotient(rest: Polynomial, divisor: int) -> Polynomial:
-    """`floor(rest / divisor)`, no coefficient of `rest` a multiple of `divisor`, its constant in `0..divisor-1`."""
+    """`floor(rest / divisor)`, if no coefficient of `rest` is a multiple of `divisor` and its constant is in
+    `0..divisor-1`."""
     constant = rest.terms.get((), 0)
     factor = reduce(math.gcd, (x for m, x in rest.terms.items() if m), divisor)
     if factor > 1:
@@ -216,7 +217,8 @@ def floormod(p: Polynomial, q: Polynomial) -> Polynomial:
 
 
 def _congruent(p: Polynomial, divisor: int) -> Polynomial:
-    """What leaves the same remainder as `p`, remainders within it resolved; coefficients lie in `0..divisor-1`."""
+    """A polynomial with the same remainder as `p`, with remainders in `p` resolved and coefficients in
+    `0..divisor-1`."""
     total = ZERO
     for monomial, coefficient in p.terms.items():
         term = Polynomial({monomial: coefficient})
@@ -233,7 +235,7 @@ def _weight(p: Polynomial) -> int:
 
 
 def truncdiv(p: Polynomial, q: Polynomial) -> Polynomial:
-    """The quotient rounded towards zero, in terms of the one rounded down where the divisor's sign is known."""
+    """The quotient rounded towards zero, in terms of the one rounded down if the divisor's sign is known."""
     divisor = q.value()
     if divisor is None and p == ZERO:
         return ZERO
@@ -243,7 +245,8 @@ def truncdiv(p: Polynomial, q: Polynomial) -> Polynomial:
 
 
 def extremum(operator: str, arguments: Iterable[Polynomial]) -> Polynomial:
-    """The `max` or `min` of `arguments`, nested ones flattened; of those that differ by a constant one is kept."""
+    """The `max` or `min` of `arguments`. Nested ones are flattened; of arguments that differ by a constant, one is
+    kept."""
     flat: dict[Polynomial, int] = {}
     pick = max if operator == "max" else min
     for argument in arguments:
@@ -264,8 +267,8 @@ def _flatten(operator: str, argument: Polynomial) -> tuple[Polynomial, ...]:
 
 
 def select(condition: Polynomial, then: Polynomial, otherwise: Polynomial) -> Polynomial:
-    """`then` where `condition` is not 0, else `otherwise`. Where the two differ by a multiple of what the condition
-    compares, they are equal when that is 0: `0 if n == 0 else 4*n` is `4*n`."""
+    """`then` if `condition` is not 0, else `otherwise`. If they differ by a multiple of the difference that the
+    condition compares with 0, they are equal where it is 0: `0 if n == 0 else 4*n` is `4*n`."""
     known = condition.value()
     if known is not None:
         return then if known else otherwise
@@ -287,7 +290,7 @@ def _is_multiple(p: Polynomial, q: Polynomial) -> bool:
 
 
 def round_up(p: Polynomial, multiple: int) -> Polynomial:
-    """The least multiple of `multiple` that is not below `p`."""
+    """The least multiple of `multiple` that is at least `p`."""
     return floordiv(p + Polynomial.constant(multiple - 1), Polynomial.constant(multiple)).scaled(multiple)
 
 
@@ -338,8 +341,8 @@ _RULES: dict[str, Callable[..., Polynomial]] = {
 
 
 def ordered_terms(p: Polynomial) -> list[tuple[Monomial, int]]:
-    """The terms in the order they are read: higher degree first, then by name, the constant last; a positive term
-    leads where there is one."""
+    """The terms in reading order: higher degree first, then by name, the constant last. A positive term leads, if there
+    is one."""
     terms = sorted(p.terms.items(), key=_reading_order)
     lead = next((i for i, (_, x) in enumerate(terms) if x > 0), 0)
     return [terms[lead], *terms[:lead], *terms[lead + 1 :]] if terms else []

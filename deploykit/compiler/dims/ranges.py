@@ -1,4 +1,4 @@
-"""What a user says about a dim: `batch=1..64` (bounds), `seq=128` (fixed), `n=1..` (no maximum), `n=..8`."""
+"""The range that a user gives for a dim: `batch=1..64` (bounds), `seq=128` (fixed), `n=1..` (no maximum), `n=..8`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HOW = "write NAME=MIN..MAX (batch=1..64), NAME=VALUE (seq=128) or NAME=MIN.. (n
 
 @dataclass(frozen=True)
 class DimRange:
-    """The values a symbolic dim may take, both ends included. `maximum` is None while unbounded.
+    """The values that a symbolic dim may take, both ends included. `maximum` is None if there is no maximum.
 
     Raises:
         UsageError: the range is empty, negative, or beyond int64.
@@ -42,7 +42,7 @@ class DimRange:
 
 
 def parse_dim(text: str) -> DimRange:
-    """The range that `text` states. A name may hold any character, as ONNX dim names do; without a minimum it is 1.
+    """The range that `text` states; the default minimum is 1. As in ONNX, a dim's name may hold any character.
 
     Raises:
         UsageError: `text` is malformed, or its range is empty or negative.

@@ -1,8 +1,8 @@
-"""The formula that a person reads: `4*batch*seq + 1024`, `64*ceil(5*n/8)`, `max(batch, 2*seq)`, `n % 4`.
+"""Formulas for people to read: `4*batch*seq + 1024`, `64*ceil(5*n/8)`, `max(batch, 2*seq)`, `n % 4`.
 
-Read as exact arithmetic: `/` occurs only under `floor(...)`, `ceil(...)` and `trunc(...)`, `%` is never negative for a
-positive divisor, `a if c else b` is a conditional. A name that is no plain word is quoted: `4*"seq len"`. No casts, no
-types. Of the formula as written and its normal form the shorter is given.
+A formula means exact arithmetic. `/` occurs only under `floor(...)`, `ceil(...)` and `trunc(...)`; `%` is never
+negative for a positive divisor; `a if c else b` is a conditional. A name that is not a plain word is quoted: `4*"seq
+len"`. There are no casts and no types. The text is the shorter of a sum of products and a product of sums.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _sum(p: Polynomial) -> str:
 
 
 def _operand(p: Polynomial) -> str:
-    """Text that may stand in a product or on either side of `/` and `%`."""
+    """Text that can be a factor of a product or an operand of `/` and `%`."""
     if len(p.terms) == 1 and min(p.terms.values()) > 0:
         return _term(*next(iter(p.terms.items())))
     return f"({polynomial_text(p)})"
@@ -71,7 +71,7 @@ _LOOSE = (*_COMPARISONS, "and", "or", "not", "select")
 
 
 def _factor(atom: Atom) -> str:
-    """Text that may stand in a product."""
+    """Text that can be a factor of a product."""
     return f"({_atom(atom)})" if atom.operator in (*_LOOSE, "floormod") else _atom(atom)
 
 
@@ -105,7 +105,7 @@ def _name(name: str) -> str:
 
 
 def _within(p: Polynomial, *loose: str) -> str:
-    """Text of `p`, in parentheses when it is nothing but one of the operators `loose`."""
+    """The text of `p`, in parentheses if `p` is a single operation with one of the operators `loose`."""
     text = polynomial_text(p)
     return f"({text})" if len(p.atoms) == 1 and p.terms == {p.atoms: 1} and p.atoms[0].operator in loose else text
 
@@ -121,7 +121,7 @@ def _quotient(numerator: Polynomial, divisor: Polynomial) -> str:
 
 
 def _comparison(sign: str, a: Polynomial, b: Polynomial) -> str:
-    """A constant stands on the right."""
+    """The text of a comparison, with a constant on the right."""
     if a.value() is not None:
         sign, a, b = _MIRRORED.get(sign, sign), b, a
     return f"{_within(a, *_LOOSE)} {sign} {_within(b, *_LOOSE)}"

@@ -1,1 +1,1 @@
-"""From a scheduled PrimFunc to a kernel with the raw ABI (`lower.lower`)."""
+"""Lowers a scheduled PrimFunc to a kernel with the raw ABI (`lower.lower`)."""

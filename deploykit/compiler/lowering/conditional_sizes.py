@@ -1,11 +1,11 @@
-"""Sizes that depend on a condition, computed once.
+"""Replaces sizes that depend on a condition by variables, which are computed once.
 
     for i in range(Select(axis == 0, 1, n)): ...    ->    extent = Select(axis == 0, 1, n);  for i in range(extent): ...
 
-A size that is chosen by the value of an integer (an axis that is only known at run time, a quotient whose rounding
-depends on the sign) occurs in loop extents, predicates and every index. As a variable, with a value that the simplifier
-does not look into, it keeps the generated code short and the simplifier from multiplying out its cases, which takes
-seconds, and without end where the cases of one size are sizes of that kind.
+Some sizes are chosen by the value of an integer: an axis that is only known at run time, or a quotient whose rounding
+depends on the sign. Such a size occurs in loop extents, predicates and every index. A variable whose value is hidden
+from the simplifier keeps the generated code short. It also keeps the simplifier from multiplying out the cases, which
+takes seconds, and does not end if the cases of a size are themselves such sizes.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 def name_choices(func: tirx.PrimFunc, scalars: Sequence[Var]) -> tuple[tirx.PrimFunc, list[Bind]]:
-    """The function with every largest int64 `Select` over `scalars` alone replaced by a variable, and their values.
-    Those of one normal form have one variable."""
+    """Replace every largest int64 `Select` over `scalars` alone by a variable. Returns the new function, and the
+    variables with their values. Choices with the same normal form share a variable."""
     named: dict[Polynomial, Bind] = {}
 
     def name(choice: Select) -> Expr:
@@ -48,12 +48,12 @@ def name_choices(func: tirx.PrimFunc, scalars: Sequence[Var]) -> tuple[tirx.Prim
 
 
 def opaque(choices: Sequence[Bind]) -> list[Bind]:
-    """The variables with values that the simplifier does not look into."""
+    """The variables, with their values hidden from the simplifier."""
     return [Bind(bind.var, tvm_ffi.structural_map(bind.value, (Select, _opaque))) for bind in choices]
 
 
 def apart_from_choices(change: Callable[[tirx.PrimFunc], tirx.PrimFunc], func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """`change(func)`, where `change` sees variables in the place of the choices over the scalars of `func`."""
+    """`change(func)`, where `change` sees variables instead of the choices over the scalars of `func`."""
     plain, choices = name_choices(func, scalars_of(func))
     return inline_binds(change(plain), choices) if choices else change(func)
 

@@ -1,4 +1,4 @@
-"""`Kernel`: what lowering makes of a scheduled PrimFunc."""
+"""`Kernel`: the result of lowering a scheduled PrimFunc."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 class Kernel:
     """A scheduled and lowered loop nest with the raw ABI: pointers first, then int64 scalars.
 
-    `func` is a PrimFunc whose params are pointer variables (one a tensor of a launch, in order) followed by integer
-    variables. Kernels shared by several launches occur once in `Program.kernels`.
+    `func` is a PrimFunc whose params are pointer variables, one per tensor of a launch in order, followed by integer
+    variables. A kernel that several launches share occurs once in `Program.kernels`.
 
-    With `parallel_extent` set the kernel takes two more int64 at the end, `begin` and `end`: the part of its outer
-    parallel loop of that extent that it is to run; `parallel_extent` is an expression over the kernel's scalars, and so
-    is `effort`, an estimate of the whole kernel in the units of `deploykit.compiler.cost.effort`, 0 when there is none.
+    `parallel_extent` is the extent of the outer parallel loop, an expression over the kernel's scalars. If it is set,
+    the kernel takes two more int64 at the end, `begin` and `end`: the iterations of this loop that the call runs.
+    `effort` is an estimate of the work of the whole kernel, an expression over the same scalars in the units of
+    `deploykit.compiler.cost.effort`; 0 if there is none.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Kernel:
     parallel_extent: IntExpr | None = None
     effort: IntExpr = 0
     gpu: bool = False
-    """Whether it is a shader: the loop's iterations are its invocations, its tensors lie on the device."""
+    """Whether it is a shader. The iterations of the loop are then its invocations, and its tensors are on the
+    device."""
     team: bool = False
-    """Whether it is a shader of which a workgroup runs an iteration."""
+    """Whether it is a shader in which a whole workgroup runs each iteration."""

@@ -1,7 +1,7 @@
 """Which values depend on the contents of buffers.
 
-Such a value can be anything, unlike an index that the compiler computed: arithmetic on it must not overflow, trap or
-otherwise be undefined.
+Such a value can be any number, unlike an index that the compiler computed. So arithmetic on it must not overflow, trap
+or otherwise be undefined.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def depends_on_memory(expr: Expr, from_memory: AbstractSet[Var]) -> bool:
-    """Whether `expr` loads from a buffer or uses one of the variables `from_memory`."""
+    """Whether `expr` loads from a buffer or uses one of the variables in `from_memory`."""
 
     def load(_: TensorLoad) -> VisitInterrupt:
         return VisitInterrupt(None)
@@ -33,7 +33,7 @@ def depends_on_memory(expr: Expr, from_memory: AbstractSet[Var]) -> bool:
 
 
 def bound_to_memory(body: Stmt) -> set[Var]:
-    """The variables of a body whose values depend on memory."""
+    """The variables bound in a body whose values depend on memory."""
     found: set[Var] = set()
 
     def visit(bind: Bind) -> None:

@@ -1,26 +1,26 @@
-"""From a scheduled PrimFunc to a kernel with the raw ABI.
+"""Lowers a scheduled PrimFunc to a kernel with the raw ABI.
 
-A scheduled function (blocks, buffer params, symbolic shapes) becomes a `Kernel`:
+A scheduled function (blocks, buffer params, symbolic shapes) becomes a `Kernel` with these parameters:
 
-    pointer a buffer param, in order            float32 *x, float32 *y
-    pointer a lifted workspace                  float32 *w
+    pointer per buffer param, in order          float32 *x, float32 *y
+    pointer per lifted workspace                float32 *w
     int64 scalars                               integer params in order, then free shape variables in order of
                                                 first appearance in the buffer shapes
-    int64 begin, end                            with an outermost parallel loop only
+    int64 begin, end                            only with an outermost parallel loop
 
 What becomes what:
 
 * blocks -> loops, multi-dimensional buffers -> flat ones, vectorised loops -> vector operations (`vectorize=True`)
   or serial loops (`vectorize=False`);
-* float arithmetic that would be taken for that of real numbers -> other forms of it, see `inexact`;
+* float arithmetic that would be simplified like that of real numbers -> other forms of it, see `inexact`;
 * a size that depends on a condition over the scalars -> a variable, see `conditional_sizes`;
-* the initial value of a reduction -> a loop nest before the reduction loops, for an extent of 0 too;
-* the one outermost `parallel` loop of extent `e` -> a serial loop over `[begin, end)` and `parallel_extent = e`;
+* the initial value of a reduction -> a loop nest before the reduction loops, so that it is stored for extent 0, too;
+* a single outermost `parallel` loop of extent `e` -> a serial loop over `[begin, end)` and `parallel_extent = e`;
   every other parallel loop -> a serial loop;
 * an allocation whose size is symbolic or above `stack_limit` bytes -> a pointer parameter, reported as `Workspace`.
-  One that is allocated inside the outermost parallel loop has a copy for each iteration.
+  An allocation inside the outermost parallel loop gets separate memory for each iteration.
 
-Everything is int64: scalars of 32-bit integer params are cast inside the kernel.
+All scalars are int64; those of 32-bit integer params are cast inside the kernel.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
 
 STACK_LIMIT = 1024
-"""Bytes: a buffer of constant size up to this stays on the stack of a kernel."""
+"""Bytes. A buffer of constant size up to this stays on the stack of a kernel."""
 
 HOST_STACK_LIMIT = 128 << 10
-"""Bytes: the same where stacks are large; holds a register tile and what stays in the second-level cache."""
+"""The same limit where stacks are large. It holds a register tile and data that stays in the second-level cache."""
 
 for _operator in ("tirx.nearbyint", "tirx.erf", "tirx.log1p"):
-    # Native code has these for vectors; by default TVM takes a vector with them apart into lanes.
+    # Native code has these functions for vectors; by default TVM splits a vector operation with them into lanes.
     register_op_attr(_operator, "TVectorizable", value=True)
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """Scratch memory that a kernel takes as a pointer. `shape` is over the kernel's scalars."""
+    """Scratch memory that a kernel takes as a pointer. `shape` is in elements, over the kernel's scalars."""
 
     dtype: str
     shape: tuple[IntExpr, ...]
@@ -66,7 +66,8 @@ class Workspace:
 
 @dataclass(frozen=True)
 class LoweredKernel:
-    """`scalars` are the variables of the scheduled function that the kernel's int64 parameters stand for, in order."""
+    """A lowered kernel. `scalars` are the variables of the scheduled function that its int64 parameters hold, in
+    order."""
 
     kernel: Kernel
     scalars: tuple[Var, ...]
@@ -75,8 +76,8 @@ class LoweredKernel:
 
 @dataclass(frozen=True)
 class LoweredPart:
-    """A kernel that computes a part of a function. `operands` are positions among the buffers of the function followed
-    by its temporaries, the last `outputs` of them written."""
+    """A kernel that computes a part of a function. `operands` are indices into the buffers of the function followed by
+    its temporaries; the kernel writes the last `outputs` of them."""
 
     kernel: LoweredKernel
     operands: tuple[int, ...]
@@ -85,8 +86,8 @@ class LoweredPart:
 
 @dataclass(frozen=True)
 class LoweredParts:
-    """A function as kernels that run one after the other; `temporaries` are tensors between them, `choices` the rules
-    that took its stages."""
+    """A function as kernels that run one after the other. `temporaries` are tensors that pass values between them;
+    `choices` are the schedule rules that were applied to its stages."""
 
     temporaries: tuple[Workspace, ...]
     parts: tuple[LoweredPart, ...]
@@ -96,7 +97,7 @@ class LoweredParts:
 def lower(
     func: tirx.PrimFunc, name: str, *, vectorize: bool = True, stack_limit: int = STACK_LIMIT, effort: IntExpr = 0
 ) -> LoweredKernel:
-    """Lower `func` to the raw ABI. `effort` is what the kernel will say of itself.
+    """Lower `func` to the raw ABI. `effort` is the estimate that the kernel carries.
 
     Raises `ValueError` for a parameter that is neither a buffer nor an integer.
     """
@@ -110,7 +111,7 @@ def lower(
     loops = tirx.PrimFunc([*flat.params, *lifted], body, flat.ret_type, flat.attrs)
     span = (parallel.begin, parallel.end) if parallel else ()
     finished = _run(_finishing(vectorize), loops)
-    # Values get names last: the simplifications cannot handle a named quotient of converted integers.
+    # Values are named last, because the simplifications cannot handle a named quotient of converted integers.
     naming = [tirx.transform.RemoveNoOp(), tirx.transform.CommonSubexprElim()]
     needed = _run(naming, finished.with_body(raw_abi.drop_unread(finished.body)))
     raw = _raw_abi(needed, name, scalars, choices, span)
@@ -123,7 +124,7 @@ def lower(
 
 
 def _without_offsets(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function with buffer params that start where their pointer points."""
+    """The function, with buffer params that start where their pointer points (no element offset)."""
     plain = {
         param: tirx.decl_buffer(param.ty.shape, str(param.ty.dtype), param.name)
         for param in func.params
@@ -164,7 +165,7 @@ def _run(passes: Sequence[tvm.ir.transform.Pass], func: tirx.PrimFunc) -> tirx.P
 
 
 def _scalars(func: tirx.PrimFunc) -> tuple[Var, ...]:
-    """What becomes int64 parameters."""
+    """The variables that become int64 parameters."""
     for param in func.params:
         if tirx.is_buffer_var(param):
             continue
@@ -176,7 +177,7 @@ def _scalars(func: tirx.PrimFunc) -> tuple[Var, ...]:
 def _raw_abi(
     func: tirx.PrimFunc, name: str, scalars: Sequence[Var], choices: Sequence[tirx.Bind], span: Sequence[Var]
 ) -> tirx.PrimFunc:
-    """Replace buffer params by pointers and integer params by int64 ones."""
+    """Replace buffer params by pointers, and integer params by int64 ones."""
     params: list[Var] = []
     prologue: list[tirx.Stmt] = [*choices]
     for buffer in func.params:

@@ -1,9 +1,10 @@
-"""Rewrites of lowered loop nests (flat buffers, no blocks left) that give a kernel its ABI.
+"""Rewrites lowered loop nests (flat buffers, no blocks left) to give a kernel its ABI.
 
-* `split_parallel`: the outermost parallel loop runs over `[begin, end)`, other parallel loops become serial.
-* `lift_workspaces`: large or symbolic allocations become buffer params; inside the outermost parallel loop, each
-  iteration has its own stretch of the param.
-* `drop_unread`: allocations that are only written, left when a branch was simplified away, go with their stores.
+* `split_parallel`: the outermost parallel loop runs over `[begin, end)`; other parallel loops become serial.
+* `lift_workspaces`: large or symbolic allocations become buffer params. In the outermost parallel loop, each iteration
+  has its own part of the param.
+* `drop_unread`: removes allocations that are only written, and their stores. They remain when a branch is simplified
+  away.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Node = TypeVar("Node")
 
 @dataclass(frozen=True)
 class ParallelLoop:
-    """The outermost parallel loop of a kernel: what runs of it is `[begin, end)` out of `extent`."""
+    """The outermost parallel loop of a kernel. A call runs the iterations `[begin, end)` out of `extent`."""
 
     loop: For
     extent: Expr
@@ -37,7 +38,7 @@ class ParallelLoop:
 
 
 def variables(node: Any) -> list[Var]:
-    """Scalar variables of a node in order of first appearance."""
+    """The scalar variables of a node, in order of first appearance."""
     found: list[Var] = []
 
     def visit(var: Var) -> None:
@@ -63,9 +64,9 @@ def all_binds(body: Stmt) -> list[Bind]:
 
 
 def find_parallel(body: Stmt) -> ParallelLoop | None:
-    """The outermost parallel loop when it is all that the function does, besides binds and declarations around it.
+    """The outermost parallel loop if it is all that the function does, apart from binds and declarations around it.
 
-    Otherwise there is no part of the work that could be split off, and this gives None.
+    Otherwise the work cannot be split, and the result is None.
     """
     loop = _only_loop(body)
     if loop is None or loop.kind != ForKind.PARALLEL:
@@ -86,7 +87,7 @@ def _only_loop(stmt: Stmt) -> For | None:
 
 
 def split_parallel(body: Stmt, parallel: ParallelLoop | None) -> Stmt:
-    """The body with `parallel` over `[begin, end)` and all other parallel loops serial."""
+    """The body, with the loop of `parallel` over `[begin, end)` and all other parallel loops serial."""
 
     def serial(loop: For) -> For:
         if loop.kind != ForKind.PARALLEL:
@@ -101,7 +102,8 @@ def split_parallel(body: Stmt, parallel: ParallelLoop | None) -> Stmt:
 
 
 def lift_workspaces(body: Stmt, limit: int, parallel: ParallelLoop | None) -> tuple[Stmt, list[Var]]:
-    """Take allocations above `limit` bytes, or of symbolic size, out of the body; gives the new buffer params."""
+    """Move allocations above `limit` bytes, or of symbolic size, out of the body. Returns the new buffer params,
+    too."""
     lifted: list[Var] = []
     binds = all_binds(body)
 

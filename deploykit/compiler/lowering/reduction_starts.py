@@ -1,10 +1,10 @@
-"""Initial values of reductions, stored before the reduction loops.
+"""Stores the initial values of reductions before the reduction loops.
 
     for i: for k: { if k == 0: s[i] = 0;  s[i] += x[i, k] }      (what a reduction block means)
  -> for i: { s[i] = 0;  for k: s[i] += x[i, k] }
 
-The two differ when the reduction loops run zero times: only the second gives the initial value. A reduction block that
-its schedule has decomposed already has no initial value left and is not touched.
+The two forms differ when the reduction loops run zero times: only the second stores the initial value. A reduction
+block that its schedule has decomposed has no initial value left and stays as it is.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _decompose(schedule: s_tir.Schedule, realize: SBlockRealize) -> None:
 
 
 def _reduction_variables(realize: SBlockRealize) -> set[Var]:
-    """Loop variables that the reduction axes of a block are computed from."""
+    """The loop variables that determine the reduction axes of a block."""
     found: set[Var] = set()
     for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
         if axis.iter_type == _REDUCTION:
