@@ -1,5 +1,4 @@
-"""Upper bounds of expressions over data dims, as expressions over dims: capacities of tensors whose size depends on
-data.
+"""Upper bounds, in terms of dims, of expressions over data dims: the capacities of tensors sized by data.
 
 If the expression is monotone in a data dim, the data dim is replaced by its maximum where the expression grows, and by
 its minimum where it falls. An expression that is not monotone is bounded term by term. A conditional is bounded by the

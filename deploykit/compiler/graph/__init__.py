@@ -1,1 +1,1 @@
-"""Relax -> Relax: simplification, legalisation, the form of control flow."""
+"""Passes from Relax to Relax: simplification, legalisation, fusion, and the form of control flow."""

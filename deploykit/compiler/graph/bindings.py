@@ -1,4 +1,4 @@
-"""The bindings of Relax functions: what passes ask of them, and how they rewrite them."""
+"""Queries about the bindings of Relax functions, and how passes rewrite them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import tvm_ffi
 from tvm import ir, relax
 
 Rewrite = Callable[[relax.BindingBlock], relax.BindingBlock]
-"""Gives a block for another one; the same where nothing changes."""
+"""Returns a block that replaces the given one, or the same block if nothing changes."""
 
 
 class Graph:
-    """The bindings of a function: what its variables are, which variables' kernels and operators read them, and how
-    often they are used in all."""
+    """The bindings of a function: the value of each variable, the variables whose kernels and operators read it, and
+    how often it is used."""
 
     def __init__(self, func: relax.Function) -> None:
         bindings = [binding for block in func.body.blocks for binding in block.bindings]
@@ -32,7 +32,7 @@ class Graph:
 
 
 def operator_of(value: relax.Expr) -> str:
-    """The name of the operator that `value` calls; empty for what is no such call."""
+    """The name of the operator that `value` calls; empty if it calls none."""
     return str(getattr(getattr(value, "op", None), "name", ""))
 
 
@@ -48,9 +48,10 @@ def arguments_of(value: relax.Expr) -> Sequence[relax.Expr]:
 def rewritten(
     mod: ir.IRModule, builder: relax.BlockBuilder, rewrite: Callable[[relax.Function], Rewrite]
 ) -> ir.IRModule:
-    """`mod`, which `builder` holds, with the blocks that `rewrite` of their function gives; itself where all stay.
+    """`mod`, with each block of a function replaced by what `rewrite(function)` returns for it; `mod` itself if no
+    block changes. `builder` holds `mod`.
 
-    What is new is normalised: otherwise the next builder changes the function that it finds the module's entry by."""
+    New functions are normalised; otherwise the next builder would change a function that is a key in the module."""
     found = False
     for name, func in mod.functions.items():
         if isinstance(func, relax.Function):

@@ -1,15 +1,14 @@
-"""Layout: which tensors have their channels last.
+"""Moves tensors and kernels to the channels-last layout.
 
-Convolutions compute `[N, *spatial, C]` from the same. Where the model has channels first,
-`to_last` and `to_first` convert; a conversion back and forth cancels, and the kernels in between are moved over:
+Convolutions take and give `[N, *spatial, C]`. Where the model has channels first, `to_last` and `to_first` convert. A
+conversion to channels first and back cancels, and kernels in between are moved to channels last:
 
     conv(to_last(relu(to_first(y))))    ->    conv(relu'(y))
 
-where `relu'` is `relu` with the dims of its operands and its result in another order, the loops with them (`moved`).
-What a kernel reads besides is converted, constants at once. A kernel is left where it is, and its operands are
-converted, when it is imperative, has several results, or exchanges channels and spatial dims. Reshapes that leave the
-spatial dims alone are moved over as well; conversions of tensors that have one element along all spatial or all
-channel dims are reshapes.
+where `relu'` is `relu` with the dims of its operands and result, and its loops, in the other order (`moved`). Other
+operands of the kernel are converted, constants at build time. A kernel stays, and its operands are converted, if it is
+imperative, has several results, or exchanges channels and spatial dims. Reshapes that leave the spatial dims alone are
+moved, too. A conversion of a tensor with one element along all spatial dims, or along all channel dims, is a reshape.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from deploykit.compiler.operators.building.kernel_calls import call_te
 from deploykit.compiler.tir.rewriting import Buffer, Expr, Node, collect, sequence
 
 FIRST = "deploykit.channels_first"
-"""Attribute of a kernel that does nothing but put channels first: the number of spatial dims."""
+"""Attribute of a kernel that only converts to channels first; its value is the number of spatial dims."""
 
 
 def to_last(builder: relax.BlockBuilder, value: relax.Expr, spatial: int) -> relax.Expr:
-    """`value`, `[N, *channels, *spatial]`, with the channels last."""
+    """`value`, of shape `[N, *channels, *spatial]`, with the channels last."""
     known = _known_last(builder, value)
     if known is not None and known[1] == spatial:
         return known[0]
@@ -53,7 +52,7 @@ def to_last(builder: relax.BlockBuilder, value: relax.Expr, spatial: int) -> rel
 
 
 def to_first(builder: relax.BlockBuilder, value: relax.Expr, spatial: int) -> relax.Expr:
-    """`value`, `[N, *spatial, *channels]`, with the channels first."""
+    """`value`, of shape `[N, *spatial, *channels]`, with the channels first."""
     dims = first_order(list(value.ty.shape.values), spatial)
     if _is_view(dims, spatial):
         return relax.op.reshape(value, dims)
@@ -62,8 +61,8 @@ def to_first(builder: relax.BlockBuilder, value: relax.Expr, spatial: int) -> re
 
 
 def follow(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr | Declined | None:
-    """A kernel or reshape of tensors that are known with channels last, moved over, or why it stays; `None` where no
-    tensor is known so."""
+    """Move a kernel or reshape to channels last if an operand was converted from there. Returns the new expression, or
+    the reason why the kernel stays, or `None` if no operand was converted."""
     name = getattr(call.op, "name", "")
     if name == "relax.reshape":
         return _follow_reshape(builder, call)
@@ -103,7 +102,7 @@ def _follow_reshape(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr
 
 
 def _known_last(builder: relax.BlockBuilder, value: relax.Expr) -> tuple[relax.Expr, int] | None:
-    """The tensor with channels last that `value` was made of, and its number of spatial dims."""
+    """The tensor with channels last that `value` was converted from, and its number of spatial dims."""
     if not isinstance(value, ir.Var) or not isinstance(value.ty, relax.TensorType):
         return None
     bound = builder.lookup_binding(value)
@@ -116,7 +115,7 @@ def _known_last(builder: relax.BlockBuilder, value: relax.Expr) -> tuple[relax.E
 
 
 def _is_view(dims: Sequence[Expr], spatial: int) -> bool:
-    """Whether `[N, *channels, *spatial]` has the same elements in the same order with the channels last."""
+    """Whether `[N, *channels, *spatial]` has its elements in the same order with the channels last."""
     channels, rest = dims[1 : len(dims) - spatial], dims[len(dims) - spatial :]
     return any(all(isinstance(n, tirx.IntImm) and int(n) == 1 for n in part) for part in (channels, rest))
 
@@ -127,7 +126,7 @@ def _has_both(value: relax.Expr, spatial: int) -> bool:
 
 
 def moved(func: tirx.PrimFunc, spatial: int) -> tirx.PrimFunc | Declined:
-    """`func` with every buffer that has channels and spatial dims, and the loops that fill it, channels last."""
+    """`func`, with channels last in every buffer that has channels and spatial dims, and in the loops that fill it."""
     root = func.body
     if not isinstance(root, s_tir.SBlockRealize) or len(root.block.iter_vars):
         return Declined("it is not made of blocks")
@@ -163,12 +162,13 @@ def moved(func: tirx.PrimFunc, spatial: int) -> tirx.PrimFunc | Declined:
 
 
 def _last_buffer(buffer: Buffer, spatial: int) -> Buffer:
-    """A buffer like `buffer`; without a layout of its own, as tensor expressions have them."""
+    """A buffer like `buffer`, with the channels last. It has no layout attribute, like buffers of tensor
+    expressions."""
     return tirx.decl_buffer(last_order(list(buffer.shape), spatial), buffer.dtype, buffer.name, layout=None)
 
 
 def _movable(block: s_tir.SBlock, buffers: Sequence[Buffer], spatial: int) -> bool:
-    """Whether a block stores one element at its axes and reads channels at channels."""
+    """Whether a block stores one element at its axes, and reads channels only at the axes of channels."""
     store = block.body
     if not isinstance(store, tirx.BufferStore) or len(block.alloc_buffers) or len(block.match_buffers):
         return False
@@ -188,7 +188,7 @@ def _movable(block: s_tir.SBlock, buffers: Sequence[Buffer], spatial: int) -> bo
 
 
 def _parts(indices: Sequence[Expr], spatial: int) -> tuple[set[ir.Var], set[ir.Var]]:
-    """The variables of channel dims, and those of the others."""
+    """The variables in the indices of channel dims, and those in the indices of other dims."""
     rank = len(indices)
     variables = [set(collect(index, ir.Var)) for index in indices]
     channels = set().union(*variables[1 : rank - spatial])
@@ -196,14 +196,14 @@ def _parts(indices: Sequence[Expr], spatial: int) -> tuple[set[ir.Var], set[ir.V
 
 
 class _Mover:
-    """Rewrites the loop nests of a kernel for the buffers `new`."""
+    """Rewrites the loop nests of a kernel for the buffers in `new`."""
 
     def __init__(self, new: dict[Buffer, Buffer], spatial: int) -> None:
         self.new = new
         self.spatial = spatial
 
     def nest(self, statement: tirx.Stmt) -> tirx.Stmt:
-        """One nest of loops around a block."""
+        """Rewrite one nest of loops around a block."""
         loops: list[tirx.For] = []
         while isinstance(statement, tirx.For):
             loops.append(statement)

@@ -1,12 +1,12 @@
-"""Unit axes: an operand that is not broadcast is read at the result's own index.
+"""Lets operands that are not broadcast along an axis of extent 1 be read at the result's own index.
 
-Operators that broadcast read an operand of extent 1 along an axis at the constant 0, also where the result's extent
-along that axis is 1 as well. The analysis that decides which kernels fuse takes such a read for a broadcast. Here it
-becomes a read at the axis itself:
+Operators that broadcast read an operand of extent 1 along an axis at the constant 0, even if the result's extent along
+that axis is 1, too. The analysis that decides which kernels fuse takes such a read for a broadcast. This pass makes it
+a read at the axis itself:
 
     y[i, j] = x[0, j] + b[j]    ->    y[i, j] = x[i, j] + b[j]        where x and y have the shape (1, n)
 
-Only blocks that store at the index of their axes are touched, and only loads of as many dims as the block stores.
+Only blocks that store at the index of their axes are changed, and only loads with as many dims as the store.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from deploykit.compiler.tir.rewriting import Expr, collect, is_zero
 
 
 def name_unit_axes(mod: ir.IRModule) -> ir.IRModule:
-    """`mod` with such reads in all its kernels."""
+    """`mod`, with these reads in all its kernels."""
     rewritten = {
         name: func.with_body(_named(func.body)) if isinstance(func, tirx.PrimFunc) else func
         for name, func in mod.functions.items()

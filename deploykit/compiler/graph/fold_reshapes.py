@@ -1,13 +1,14 @@
-"""Kernels that only move elements, and reshapes behind them.
+"""Folds reshapes into the kernels before them that only move elements.
 
-A move has at each place of its result one element of its source: slices, transposes, repeats. A reshape of a move that
-nothing else uses becomes part of it, so that moves lie behind each other, where they fuse with what reads them:
+A move copies one element of its source to each index of its result: slices, transposes, repeats. A reshape of a move
+whose result nothing else uses becomes part of the move. So moves follow each other directly, and fuse with the kernel
+that reads them:
 
     reshape(move(x), shape)    ->    move'(x)
 
-Taken where kernels, or products of two computed operands, read the result, and the new dims are the old ones, parts of
-an old one, or several old ones put together along all but one of which elements repeat: everything else would need
-divisions where the move had none.
+A reshape is folded if its result is read by kernels, or by products of two computed operands. Each new dim must be an
+old one, a part of an old one, or several old ones joined, where elements repeat along all but one of these. Any other
+reshape would need divisions that the move does not have.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from deploykit.compiler.tir.values import const
 
 @dataclass(frozen=True)
 class Move:
-    """At `axes`, a result of `shape` has what `source` has at `indices`; all in terms of the dims of the graph."""
+    """A move: at `axes`, a result of `shape` has the element of `source` at `indices`. All are in terms of the dims of
+    the graph."""
 
     source: relax.Expr
     shape: tuple[Expr, ...]
@@ -35,7 +37,7 @@ class Move:
     indices: tuple[Expr, ...]
 
     def reshaped(self, shape: Sequence[Expr]) -> Move | Declined:
-        """The move that a reshape to `shape` makes of this one, or why there is none."""
+        """The move that is this one followed by a reshape to `shape`, or the reason why there is none."""
         fresh = [ir.Var(f"i{dim}", "int64") for dim in range(len(shape))]
         used = {var for index in self.indices for var in collect(index, ir.Var)}
         old = [(extent, axis if axis in used else None) for extent, axis in zip(self.shape, self.axes, strict=True)]
@@ -46,7 +48,8 @@ class Move:
         return Move(self.source, tuple(shape), tuple(fresh), indices)
 
     def call(self, builder: relax.BlockBuilder) -> relax.Call:
-        """A call of a kernel that does it. Dims that are no extent of the source or the result are its parameters."""
+        """A call of a kernel that does the move. Dims that are not an extent of source or result become its
+        parameters."""
         sizes = list(self.source.ty.shape.values)
         source = te.placeholder(sizes, str(self.source.ty.dtype), name="x")
 
@@ -66,14 +69,14 @@ class Move:
 
 
 def is_move(stage: Stage) -> bool:
-    """Whether a stage stores elements of one tensor as they are, at places that are known without their values."""
+    """Whether a stage copies elements of one tensor unchanged, from indices that do not depend on their values."""
     if not stage.pointwise or stage.store is None or not isinstance(stage.store.value, ir.TensorLoad):
         return False
     return not _is_indirect(stage.store.value)
 
 
 def move_of(mod: ir.IRModule, value: relax.Expr | None) -> Move | Declined:
-    """The move that the kernel called by `value` is, or why it is none."""
+    """The move that the kernel called by `value` computes, or the reason why it is not a move."""
     if value is None or operator_of(value) != "relax.call_tir":
         return Declined("what it reads is not computed by a kernel")
     func, fields = mod[value.args[0]], list(value.args[1].fields)
@@ -100,14 +103,14 @@ def _is_indirect(load: ir.TensorLoad) -> bool:
 
 
 def fold_reshapes(mod: ir.IRModule, note: Note = unheard) -> ir.IRModule:
-    """`mod` with the reshapes of moves as part of them."""
+    """`mod`, with reshapes of moves folded into the moves."""
     builder = relax.BlockBuilder(mod)
     return rewritten(mod, builder, lambda func: partial(_folded, builder, _folds(mod, Graph(func), note)))
 
 
 @dataclass(frozen=True)
 class _Folds:
-    """The moves that reshapes become, by their variables, and the moves that these make up for."""
+    """The moves that replace reshapes, by the reshapes' variables, and the moves that are not needed any more."""
 
     moves: Mapping[relax.Var, Move]
     gone: Collection[relax.Var]
@@ -126,7 +129,7 @@ def _folds(mod: ir.IRModule, graph: Graph, note: Note) -> _Folds:
 
 
 def _fold(mod: ir.IRModule, graph: Graph, moves: Mapping[relax.Var, Move], var: relax.Var) -> Move | Declined:
-    """The move that the reshape `var` becomes, given those that others before it became."""
+    """The move that replaces the reshape `var`, given the moves that replace earlier ones, or a reason against it."""
     source, shape = graph.values[var].args
     if not all(_takes_moves(graph.values[reader]) for reader in graph.readers.get(var, [])):
         return Declined("what reads it needs it in memory")
@@ -149,7 +152,7 @@ def _replaced(binding: relax.Binding, moves: Mapping[relax.Var, Move], builder: 
 
 
 def _takes_moves(value: relax.Expr) -> bool:
-    """Whether an operator may read what a move has moved without a copy of it."""
+    """Whether an operator can read the result of a move without a copy of it in memory."""
     computed = not any(isinstance(operand, ir.GenericConst) for operand in arguments_of(value))
     return operator_of(value) in ("relax.call_tir", "relax.reshape") or (
         operator_of(value) == "relax.matmul" and computed
@@ -157,7 +160,7 @@ def _takes_moves(value: relax.Expr) -> bool:
 
 
 def _dims(func: tirx.PrimFunc, fields: Sequence[relax.Expr]) -> dict[ir.Var, Expr]:
-    """What the integer variables of a kernel are where it is called."""
+    """The values of a kernel's integer variables where it is called."""
     values: dict[ir.Var, Expr] = {}
     for param, field in zip(func.params, fields, strict=False):
         if not tirx.is_buffer_var(param):
@@ -169,11 +172,12 @@ def _dims(func: tirx.PrimFunc, fields: Sequence[relax.Expr]) -> dict[ir.Var, Exp
 
 
 _Dim = tuple[Expr, ir.Var | None]
-"""An extent and the index along it; the index is `None` where elements repeat."""
+"""An extent and the index along it. The index is `None` where elements repeat."""
 
 
 def _regrouped(old: Sequence[_Dim], new: Sequence[_Dim]) -> dict[ir.Var, Expr] | None:
-    """The indices along `old` dims in terms of those along `new` ones, both in row-major order."""
+    """The indices along the `old` dims in terms of those along the `new` dims, both in row-major order; None if that
+    would need divisions."""
     values: dict[ir.Var, Expr] = {axis: const(0) for extent, axis in old if axis is not None and _is_one(extent)}
     old, new = [[dim for dim in dims if not _is_one(dim[0])] for dims in (old, new)]
     while old or new:
@@ -189,7 +193,7 @@ def _regrouped(old: Sequence[_Dim], new: Sequence[_Dim]) -> dict[ir.Var, Expr] |
 
 
 def _group(old: Sequence[_Dim], new: Sequence[_Dim]) -> tuple[int, int] | None:
-    """How many leading dims of each side have the same product: as few as possible, one on one side."""
+    """The least numbers of leading dims of both sides that have the same product; one of the numbers is 1."""
     sizes = [(1, n) for n in range(1, len(new) + 1)] + [(n, 1) for n in range(2, len(old) + 1)]
     known = sym.Analyzer()
     for a, b in sizes:
@@ -199,7 +203,7 @@ def _group(old: Sequence[_Dim], new: Sequence[_Dim]) -> tuple[int, int] | None:
 
 
 def _values(old: Sequence[_Dim], new: Sequence[_Dim], *, last: bool) -> dict[ir.Var, Expr] | None:
-    """The indices along dims of equal product; `last`: they are the last ones."""
+    """The indices along the `old` dims of a group of equal product. `last`: the group is the last one."""
     if len(old) == 1:
         if old[0][1] is None:
             return {}
@@ -215,7 +219,7 @@ def _values(old: Sequence[_Dim], new: Sequence[_Dim], *, last: bool) -> dict[ir.
 
 
 def _part(place: Expr, old: Sequence[_Dim], position: int) -> Expr:
-    """The index along one of `old` dims, given the one along all of them."""
+    """The index along one of the `old` dims, given the index along all of them together."""
     if position + 1 < len(old):
         place = tirx.floordiv(place, _product(old[position + 1 :]))
     return place if position == 0 else tirx.floormod(place, old[position][0])

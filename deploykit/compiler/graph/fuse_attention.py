@@ -1,14 +1,14 @@
-"""Attention: a softmax between two matrix products becomes one kernel with them.
+"""Fuses attention: two matrix products and the softmax between them become one kernel.
 
     scores  = pointwise(matmul(q, k))        any number of pointwise kernels: scale, cap, mask, bias
     weights = softmax(scores)                along the last axis
     result  = matmul(weights, v)
 
-is taken where nothing else uses the values on the way, sums and the softmax are float32, and the sizes of the heads are
-constants up to `WIDEST_HEAD`. Scores and results may be rounded to narrower floats on the way, weights where
-that is free. Kernels that only rearrange `q`, `k`, `v` or the result, or change the elements of an operand one
-by one, join in, so that heads are read and written where they lie. The softmax is one whose last stage has the
-annotation `anchors.attention.SOFTMAX`. What becomes of it is a function of kernels, merged to one.
+The conditions: nothing else uses the values in between, sums and the softmax are float32, and the sizes of the heads
+are constants up to `WIDEST_HEAD`. Scores and results may be rounded to narrower floats in between, and so may weights
+if that rounding is not required. Kernels that only rearrange `q`, `k`, `v` or the result, or that change the elements
+of an operand one by one, are absorbed, so that heads are read and written in place. The softmax must have the
+annotation `anchors.attention.SOFTMAX` on its last stage. The result is a function of kernels, which is merged to one.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from deploykit.compiler.tir.rewriting import collect
 from deploykit.compiler.tir.values import static
 
 STORED = ("float32", "float16", "uint16")
-"""The types that operands are read in; uint16 are the bits of bfloat16."""
+"""The dtypes in which operands may be read; uint16 holds the bits of bfloat16."""
 
 SHORT = 64
-"""Nodes of an expression that may be evaluated whenever an operand is read."""
+"""The most nodes of an expression that may be evaluated each time an operand is read."""
 
 
 def fuse_attention(mod: ir.IRModule, note: Note = unheard) -> ir.IRModule:
-    """`mod` with every attention as one kernel."""
+    """`mod`, with every attention as one kernel."""
     builder = relax.BlockBuilder(mod)
     entries = [name.name_hint for name, func in mod.functions.items() if isinstance(func, relax.Function)]
     result = rewritten(mod, builder, lambda func: lambda block: _Block(mod, builder, block, func).rewritten(note))
@@ -50,9 +50,9 @@ def fuse_attention(mod: ir.IRModule, note: Note = unheard) -> ir.IRModule:
 
 @dataclass
 class _Match:
-    """An attention. `chain` are the kernels from the first product to the softmax, `empty` what a row without open
-    keys gives, `softmax` the softmax and what rounds it; `side` are kernels that join in on an operand or the result,
-    `last` is the variable of the result."""
+    """An attention that was found. `chain` are the variables of the kernels between the first product and the softmax.
+    `empty` says what a row without open keys gives. `softmax` are the softmax and the kernels that round it. `side` are
+    the kernels absorbed on an operand or on the result; `last` is the variable of the result."""
 
     queries: relax.Expr
     keys: relax.Expr
@@ -75,7 +75,7 @@ class _Match:
 
 
 class _Block:
-    """A binding block at work."""
+    """Finds and replaces the attentions of a binding block."""
 
     def __init__(
         self, mod: ir.IRModule, builder: relax.BlockBuilder, block: relax.BindingBlock, func: relax.Function
@@ -86,7 +86,7 @@ class _Block:
         self.values = {b.var: b.value for b in block.bindings if isinstance(b, relax.VarBinding)}
 
     def rewritten(self, note: Note) -> relax.BindingBlock:
-        """The block with each attention as a call of one function, and what it absorbs still there."""
+        """The block, with each attention as a call of one function. The absorbed bindings remain, unused."""
         found = {var: self.match(var) for var, value in self.values.items() if _is_product(value)}
         matches = [match for match in found.values() if isinstance(match, _Match)]
         for var, match in found.items():
@@ -101,7 +101,7 @@ class _Block:
         return type(self.block)(bindings)
 
     def match(self, second: relax.Var) -> _Match | Declined:
-        """The attention whose second product is `second`, or why it is none."""
+        """The attention whose second product is `second`, or the reason why there is none."""
         weights, values = self.values[second].args
         rounded: list[relax.Var] = []
         while self.is_rounded(weights) and self.single(weights):
@@ -134,7 +134,7 @@ class _Block:
         return match
 
     def softmax(self, weights: relax.Expr) -> str | None:
-        """What the softmax that gives `weights` makes of an empty row."""
+        """What the softmax that computes `weights` gives for an empty row; None if `weights` is no such softmax."""
         value = self.values.get(weights)
         kernel = self.kernel(value)
         stages = [] if kernel is None else kernel
@@ -142,12 +142,12 @@ class _Block:
         return str(kinds[-1]) if kinds and str(weights.ty.dtype) == DTYPE else None
 
     def is_rounded(self, var: relax.Expr) -> bool:
-        """Whether `var` is another tensor in another float type, which it need not be."""
+        """Whether `var` is another tensor rounded to another float dtype, where the rounding is not required."""
         stages = self.kernel(self.values.get(var))
         return stages is not None and len(stages) == 1 and stages[0].annotations.get(ROUNDED) == "free"
 
     def chain(self, var: relax.Expr) -> list[relax.Var] | None:
-        """The variables from the one that the softmax reads back to the first product."""
+        """The variables from the operand of the softmax back to the first product."""
         value = self.values.get(var)
         if value is None or not self.single(var):
             return None
@@ -163,7 +163,7 @@ class _Block:
         return self.uses[var] == 1
 
     def kernel(self, value: relax.Expr | None) -> list[Stage] | None:
-        """The stages of the kernel that `value` calls, None where they cannot be told apart."""
+        """The stages of the kernel that `value` calls; None if they cannot be told apart."""
         if value is None or operator_of(value) != "relax.call_tir":
             return None
         nest = read(self.mod[value.args[0]])
@@ -176,7 +176,7 @@ class _Block:
         return stages[0] if stages is not None and len(stages) == 1 and stages[0].pointwise else None
 
     def in_place_arguments_of(self, value: relax.Expr) -> list[relax.Var]:
-        """The operands of a pointwise kernel that it reads at the place that it writes, and nowhere else."""
+        """The operands that a pointwise kernel reads only at the index that it writes."""
         stage = self.pointwise(value)
         if stage is None:
             return []
@@ -191,7 +191,7 @@ class _Block:
         return found
 
     def absorb_operand(self, match: _Match, operand: relax.Expr) -> None:
-        """Take in the kernels that only rearrange an operand, or change its elements one by one."""
+        """Absorb the kernels that only rearrange an operand, or that change its elements one by one."""
         while (stage := self.pointwise(self.values.get(operand))) is not None:
             assert stage.store is not None
             tensors = [a for a in arguments_of(self.values[operand]) if is_tensor(a) and len(a.ty.shape)]
@@ -203,7 +203,7 @@ class _Block:
             operand = tensors[0]
 
     def absorb_result(self, match: _Match) -> None:
-        """Take in the kernels that only rearrange or round the result."""
+        """Absorb the kernels that only rearrange or round the result."""
         while self.single(match.last):
             readers = self.readers.get(match.last, [])
             stage = self.pointwise(self.values.get(readers[0])) if readers else None
@@ -240,7 +240,7 @@ def _is_product(value: relax.Expr | None) -> bool:
 
 
 def _is_permutation(stage: Stage) -> bool:
-    """Whether a stage moves elements to other places, one to one."""
+    """Whether a stage permutes the axes of a tensor, with its elements unchanged."""
     assert stage.store is not None
     value = stage.store.value
     if not isinstance(value, ir.TensorLoad) or len(value.indices) != len(stage.axes):

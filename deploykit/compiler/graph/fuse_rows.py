@@ -1,15 +1,15 @@
-"""Row kernels: kernels that can run row by row together become one.
+"""Fuses kernels that can run row by row into one.
 
-Fusion by classes of kernels stops at the second reduction: a layer normalisation written as ReduceMean, Sub, Pow,
-ReduceMean, Add, Sqrt, Div, Mul and Add is three kernels, with all the data written and read between them. Here kernels
-of a block join, whatever operators they come from, where
+Fusion by classes of kernels stops at the second reduction. A layer normalisation written as ReduceMean, Sub, Pow,
+ReduceMean, Add, Sqrt, Div, Mul and Add then becomes three kernels, with all data written and read between them. This
+pass joins kernels of a block, whatever operators they come from, if
 
-* the first one reduces, and what any but the last one computes is used by the others only;
-* all of their stages run under one loop over rows (`schedules.reduction.row_kernels`), each reduction giving one number
-  a row.
+* the first one reduces, and only kernels of the group use the results of all but the last one;
+* all their stages can run under one loop over rows (`schedules.reduction.row_kernels`), where each reduction gives one
+  number per row.
 
 First, kernels that read a result of the group join, in the block's order; the largest such group that meets the
-conditions is kept. Then elementwise kernels join that compute an operand for nobody else.
+conditions is kept. Then elementwise kernels join if they compute an operand that only the group uses.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from deploykit.compiler.schedules.pointwise.elementwise import guarded
 from deploykit.compiler.schedules.reduction.row_kernels import rows_of
 
 MOST_KERNELS = 12
-"""Kernels of a group."""
+"""The most kernels of a group."""
 
 
 def fuse_rows(mod: ir.IRModule, note: Note = unheard) -> ir.IRModule:
-    """`mod`, whose kernels are fused by class already, with groups of kernels over the same rows as one kernel each."""
+    """`mod`, in which each group of kernels over the same rows is one kernel. Fusion by class must have run before."""
     builder, kernels = relax.BlockBuilder(mod), _Kernels(mod)
     result = rewritten(mod, builder, lambda func: lambda block: _Block(kernels, builder, block, func).rewritten(note))
     return merge_kernels(result)
 
 
 class _Kernels:
-    """What is known of the kernels of a module."""
+    """The stages of a module's kernels, cached."""
 
     def __init__(self, mod: ir.IRModule) -> None:
         self.mod = mod
         self._stages: dict[ir.GlobalVar, tuple[Stage, ...] | Declined] = {}
 
     def stages(self, value: relax.Expr) -> tuple[Stage, ...] | Declined:
-        """The stages of the kernel with one result that `value` calls, if all of them can run by rows."""
+        """The stages of the kernel that `value` calls, if it has one result and all stages can run by rows."""
         if operator_of(value) != "relax.call_tir":
             return Declined("it is no kernel")
         if not isinstance(value.ty_args[0], relax.TensorType):
@@ -57,7 +57,7 @@ class _Kernels:
         return self._stages[name]
 
     def together(self, group: Sequence[relax.Binding]) -> tuple[Stage, ...] | Declined:
-        """The stages of the bindings as one kernel, if that is one loop over rows."""
+        """The stages of the bindings' kernels as one kernel, if they form one loop over rows."""
         names = dict.fromkeys(binding.value.args[0] for binding in group)
         builder = relax.BlockBuilder(ir.IRModule({name: self.mod[name] for name in names}))
 
@@ -70,7 +70,7 @@ class _Kernels:
 
 
 def _by_rows(nest: Nest | Declined) -> tuple[Stage, ...] | Declined:
-    """The stages of a kernel that is one loop over rows, or one stage for which that has to be seen."""
+    """The stages of a kernel that is one loop over rows. A kernel of a single stage is not checked yet."""
     if isinstance(nest, Declined):
         return nest
     stages = tuple(stage for stage in nest.stages if isinstance(stage, Stage))
@@ -94,7 +94,7 @@ def _plain(stage: Stage) -> bool:
 
 
 class _Block:
-    """A binding block at work."""
+    """Finds and replaces the groups of a binding block."""
 
     def __init__(
         self, kernels: _Kernels, builder: relax.BlockBuilder, block: relax.BindingBlock, func: relax.Function
@@ -107,7 +107,7 @@ class _Block:
         self.readers = {var: [r for r in found if r in self.bindings] for var, found in graph.readers.items()}
 
     def rewritten(self, note: Note) -> relax.BindingBlock:
-        """The block with each group as a call of one function."""
+        """The block, with each group as a call of one function."""
         taken: set[relax.Var] = set()
         calls: dict[relax.Var, relax.Call] = {}
         for var, binding in self.bindings.items():
@@ -133,7 +133,7 @@ class _Block:
         return type(self.block)(bindings)
 
     def with_readers(self, first: relax.Var, taken: Collection[relax.Var]) -> tuple[list[relax.Var], Declined]:
-        """The largest group that begins with `first`, and why it is not larger."""
+        """The largest group that begins with `first`, and the reason why it is not larger."""
         group = best = [first]
         while len(group) < MOST_KERNELS:
             readers = {reader for var in group for reader in self.readers.get(var, []) if reader not in group}
@@ -152,7 +152,7 @@ class _Block:
         return best, Declined(f"it would be more than {MOST_KERNELS} kernels")
 
     def with_operands(self, group: list[relax.Var], taken: Collection[relax.Var]) -> list[relax.Var]:
-        """`group` with the elementwise kernels that compute its operands."""
+        """`group`, with the elementwise kernels that compute its operands."""
         operands = [operand for var in group for operand in arguments_of(self.bindings[var].value)]
         for operand in dict.fromkeys(operands):
             if operand in group or operand in taken or operand not in self.bindings or len(group) == MOST_KERNELS:
@@ -166,7 +166,7 @@ class _Block:
         return group
 
     def closed(self, group: Sequence[relax.Var]) -> bool:
-        """Whether nothing but the last result is used by others."""
+        """Whether others use nothing but the last result."""
         return all(self.uses[var] == sum(reader in group for reader in self.readers.get(var, [])) for var in group[:-1])
 
     def together(self, group: Sequence[relax.Var]) -> tuple[Stage, ...] | Declined:

@@ -1,4 +1,4 @@
-"""Calls of functions in place, for programs that run on a GPU: there a `Call` has no way to pass a tensor's place."""
+"""Inlines calls of functions in programs that run on a GPU, where a `Call` cannot pass the place of a tensor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from tvm import ir, relax
 
 
 def inline_calls(module: ir.IRModule) -> ir.IRModule:
-    """The module with the bodies of functions where they are called. They stay, as their users call them too."""
+    """The module, with bodies of functions in place of their calls. The functions stay, because users call them,
+    too."""
     functions = {gvar: func for gvar, func in module.functions.items() if isinstance(func, relax.Function)}
     called: dict[ir.GlobalVar, ir.GlobalVar] = {}
     builder = relax.BlockBuilder(module)
@@ -15,7 +16,7 @@ def inline_calls(module: ir.IRModule) -> ir.IRModule:
     if not called:
         return module
     for gvar in called:
-        # A copy that nobody outside can call, which the pass below demands.
+        # The pass below requires a private copy, which nobody outside can call.
         called[gvar] = builder.add_func(functions[gvar].without_attr("global_symbol"), f"{gvar.name_hint}_inlined")
     replacer = _Replacer(called)
     for gvar, func in builder.get().functions.items():

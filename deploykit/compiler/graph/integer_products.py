@@ -1,7 +1,7 @@
-"""Exact products of 8-bit integers become kernels.
+"""Replaces exact products of 8-bit integers by kernels.
 
 The calls that `operators.building.integer_calls` describes become `call_tir` of the anchors in
-`operators.anchors.integer`; right factors that are constant are packed here.
+`operators.anchors.integer`. Right operands that are constant are packed at build time.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from deploykit.compiler.schedules.integer.dot import dot_for
 from deploykit.compiler.tir.values import static
 
 OPAQUE = 8
-"""The pattern of a kernel that is not fused with others: what comes before data are padded is done once an element."""
+"""The pattern of a kernel that is not fused with others, so that work before padding is done once per element."""
 
 
 def rule(call: relax.Call) -> Callable[[relax.BlockBuilder, relax.Call, Device], relax.Expr] | None:
-    """What makes a kernel of `call`, if it is one of these products."""
+    """The function that replaces `call` by a kernel, if it is one of these products."""
     if getattr(call.op, "name", "") != "relax.call_pure_packed" or not isinstance(call.args[0], relax.ExternFunc):
         return None
     return {MATMUL: _matmul, CONV: _conv}.get(str(call.args[0].global_symbol))
@@ -55,7 +55,8 @@ def _product(
     device: Device,
     build: Callable[[Packing], Callable[..., object]],
 ) -> relax.Expr:
-    """A kernel of left factors and panels of `right` `[..., K, N]`, less what an offset of the left ones adds."""
+    """A kernel for the product of the left operand and panels of `right` `[..., K, N]`. If the instruction needs an
+    offset on the left operand, a further kernel subtracts its contribution."""
     known = array_of(right) if isinstance(right, ir.GenericConst) else None
     packing = _packing(device, known, str(left.ty.dtype), static(right.ty.shape[-1]))
     if known is not None:
@@ -74,7 +75,8 @@ def _product(
 
 
 def _packing(device: Device, right: np.ndarray | None, left: str, columns: int | None) -> Packing:
-    """The layout for the best instruction that is exact: as many vectors a panel as leave the fewest columns empty."""
+    """The packed layout for the best instruction that is exact. The vectors per panel leave the fewest columns
+    empty."""
     if device.vector_bits == 0:
         return Packing("", 1, 1)
     lanes = device.lanes(32)

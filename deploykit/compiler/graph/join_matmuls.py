@@ -1,15 +1,15 @@
-"""Siblings: products of one left operand with several constant matrices of one size become one product.
+"""Joins products of one left operand with several constant matrices of one size into one product.
 
     q, k, v = x @ Q + a, x @ K + b, x @ V + c    ->    all = x @ [Q, K, V] + [a, b, c]
                                                        q, k, v = all[0], all[1], all[2]
 
-There is one kernel, whose units of work share the left operand and stream all the weights. Each part lies for itself,
-so that what reads it has the strides that it had before. Constant addends join where each is one vector along the
-columns; a product without one gets zeros. The parts are moves (`fold_reshapes`), which disappear into what reads them.
+The result is one kernel, whose parallel tasks share the left operand and stream all weights. Each part is contiguous,
+so its readers keep the strides that they had. Constant addends are joined if each is one vector along the columns; a
+product without addend gets zeros. The parts are moves (`fold_reshapes`), which disappear into their readers.
 
-Taken in float32 where everything reads the parts at other places than it writes, as kernels that split heads do, or is
-a product of two computed operands: these read them in place. What computes on a part element by element is an epilogue
-of its product, which stays alone.
+The pass applies to float32. Every reader of a part must be a kernel that reads it at another index than it writes, such
+as a kernel that splits heads, or a product of two computed operands: these read parts in place. A kernel that computes
+element by element on a product is an epilogue of that product, which therefore stays alone.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from deploykit.mapped import forget
 
 
 def join_siblings(mod: ir.IRModule, note: Note = unheard) -> ir.IRModule:
-    """`mod` with such products as one."""
+    """`mod`, with such products joined."""
     builder = relax.BlockBuilder(mod)
     return rewritten(mod, builder, lambda func: _Siblings(mod, builder, func, note).rewritten)
 
 
 @dataclass(frozen=True)
 class _Member:
-    """A product `product` and the sum `result` with its addend, the product itself where there is none."""
+    """A product to join, its weight, and `result`: its sum with the addend, or the product itself without one."""
 
     product: relax.Var
     result: relax.Var
@@ -48,7 +48,7 @@ class _Member:
 
 
 class _Siblings:
-    """A function at work."""
+    """Joins the products of a function."""
 
     def __init__(self, mod: ir.IRModule, builder: relax.BlockBuilder, func: relax.Function, note: Note) -> None:
         self.mod, self.builder, self.graph, self.note = mod, builder, Graph(func), note
@@ -84,7 +84,7 @@ class _Siblings:
         return type(block)(bindings)
 
     def member(self, product: relax.Var) -> _Member | Declined:
-        """What `product` gives to a joint product, or why it cannot be part of one."""
+        """The member for `product`, or the reason why it cannot be joined."""
         left, right = self.graph.values[product].args
         if not isinstance(left, relax.Var) or not isinstance(right, ir.GenericConst):
             return Declined("it is no product of a computed tensor with a constant")
@@ -103,7 +103,7 @@ class _Siblings:
         return Declined("what reads it computes on it element by element, in one kernel with it")
 
     def addend(self, product: relax.Var, total: relax.Var) -> np.ndarray | None:
-        """The constant vector along the columns that `total` adds to `product`."""
+        """The constant vector along the columns that `total` adds to `product`; None if there is none."""
         stage = self.pointwise(total)
         if stage is None or stage.store is None or not isinstance(stage.store.value, tirx.Add):
             return None
@@ -121,7 +121,7 @@ class _Siblings:
         return None
 
     def read_in_place(self, var: relax.Var) -> bool:
-        """Whether nothing that reads `var` needs it in memory of its own."""
+        """Whether all readers of `var` can read it in place, without a copy of it in memory."""
         readers = self.graph.readers.get(var, [])
         if not readers or self.graph.uses[var] != len(readers):
             return False
@@ -153,7 +153,7 @@ class _Siblings:
         return stage if isinstance(stage, Stage) and stage.pointwise else None
 
     def product(self, members: Sequence[_Member]) -> list[relax.Binding]:
-        """The joint product and its parts."""
+        """The bindings of the joint product and its parts."""
         left = self.graph.values[members[0].product].args[0]
         depth, columns = members[0].weight.shape
         lead = list(left.ty.shape.values)[:-1]
@@ -180,7 +180,7 @@ def _added(x: te.Tensor, addend: te.Tensor) -> te.Tensor:
 
 
 def _part(joint: relax.Var, index: int) -> Move:
-    """One of the tensors along the first dim of `joint`."""
+    """The move that takes one of the tensors along the first dim of `joint`."""
     shape = tuple(joint.ty.shape.values)[1:]
     axes = tuple(ir.Var(f"i{dim}", "int64") for dim in range(len(shape)))
     return Move(joint, shape, axes, (const(index), *axes))

@@ -1,7 +1,7 @@
-"""Legalisation: matrix products and convolutions become kernels.
+"""Legalises matrix products and convolutions: they become kernels.
 
 `relax.matmul`, `relax.nn.conv{1,2,3}d` and `relax.nn.conv{1,2,3}d_transpose` (channels first) become `call_tir` of the
-anchors in `operators.anchors`. Other kernels are left as they are, but for the spelling of some indices
+anchors in `operators.anchors`. Other kernels stay as they are, except that some indices are written differently
 (`drop_unit_axes`).
 """
 
@@ -51,17 +51,17 @@ from deploykit.compiler.schedules.matmul.tile import panel_width
 from deploykit.compiler.tir.values import bits_of, static
 
 WINOGRAD_BITS = 128
-"""The narrowest vectors for which transformed tiles pay."""
+"""The least width of vectors, in bits, for which Winograd tiles pay."""
 
 Say = Callable[[str, "str | Declined"], None]
-"""Takes what became of an operator, and by what."""
+"""Reports what became of an operator: the name of the rule, and the outcome or reason."""
 
 FEW_ROWS = 4
-"""Below that, a right operand that is computed at run time is not packed."""
+"""With fewer rows than this, a right operand that is computed at run time is not packed."""
 
 
 def legalize(mod: ir.IRModule, device: Device, note: Note = unheard) -> ir.IRModule:
-    """`mod` with every matrix product and convolution as a kernel for `device`.
+    """`mod`, with every matrix product and convolution as a kernel for `device`.
 
     Raises `ValueError` for a convolution that is not channels first.
     """
@@ -102,7 +102,7 @@ class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
         return followed
 
     def say(self, by: str, outcome: str | Declined) -> None:
-        """Notes what became of the operator at hand."""
+        """Note what became of the current operator."""
         self.note(Decision(by, self.name, outcome))
 
 
@@ -124,7 +124,7 @@ def _matmul(builder: relax.BlockBuilder, call: relax.Call, device: Device, say: 
 
 
 def _unpacked(a: relax.Expr, b: relax.Expr, device: Device) -> Declined | None:
-    """Why the right operand is not rearranged, before the run or by a kernel of its own."""
+    """The reason why the right operand is not packed at all, neither at build time nor by a kernel of its own."""
     if len(a.ty.shape) < 2 or len(b.ty.shape) < 2:
         return Declined("it is no product of two matrices")
     if isinstance(b, ir.GenericConst):
@@ -150,7 +150,7 @@ def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device, say: Sa
 
 @dataclass(frozen=True)
 class _Conv:
-    """A convolution but for its operands."""
+    """A convolution without its operands."""
 
     shape: ConvShape
     dtype: str
@@ -159,7 +159,7 @@ class _Conv:
 
 
 def _conv_last(builder: relax.BlockBuilder, data: relax.Expr, weight: relax.Expr, conv_: _Conv) -> relax.Expr:
-    """The convolution of data with the channels last; `weight` is `[O, C / groups, *kernel]` with known extents."""
+    """The convolution of data with channels last; `weight` is `[O, C / groups, *kernel]` with known extents."""
     shape, dtype = conv_.shape, conv_.dtype
     outputs, _, *kernel = (int(extent) for extent in weight.ty.shape)
     pairs = enumerate(zip(data.ty.shape.values[1:-1], kernel, strict=True))
@@ -187,7 +187,8 @@ def _conv_last(builder: relax.BlockBuilder, data: relax.Expr, weight: relax.Expr
 
 
 def _untransformed(data: relax.Expr, weight: relax.Expr, conv_: _Conv, spatial: list[tirx.Expr]) -> Declined | None:
-    """Why a convolution is not done in transformed tiles: 3 by 3, whole vectors of channels, enough outputs."""
+    """The reason why a convolution does not use Winograd. It needs a 3 by 3 kernel, whole vectors of channels and
+    enough outputs."""
     shape, device = conv_.shape, conv_.device
     if not isinstance(weight, ir.GenericConst):
         return Declined("its weights are computed")
@@ -210,7 +211,7 @@ def _untransformed(data: relax.Expr, weight: relax.Expr, conv_: _Conv, spatial: 
 
 
 def _panel_channels(device: Device, dtype: str, channels: int) -> int:
-    """Output channels of a panel."""
+    """The output channels of a panel."""
     if not device.vector_bits:
         return portable_width(channels)
     return panel_vectors(device, dtype, channels) * device.lanes(bits_of(dtype))
@@ -222,7 +223,7 @@ def _rearranged(
     tensor: Callable[[te.Tensor], te.Tensor],
     array: Callable[[np.ndarray], np.ndarray],
 ) -> relax.Expr:
-    """Weights in another order: now, where they are constant."""
+    """The weights in another order: rearranged at build time if they are constant, else by a kernel."""
     if isinstance(weight, ir.GenericConst):
         with read(weight) as elements:
             return constant(array(elements))
@@ -279,4 +280,4 @@ RULES: dict[str, Callable[[relax.BlockBuilder, relax.Call, Device, Say], relax.E
     **{f"relax.nn.conv{rank}d": _conv for rank in (1, 2, 3)},
     **{f"relax.nn.conv{rank}d_transpose": _conv_transpose for rank in (1, 2, 3)},
 }
-"""The operators taken, by name."""
+"""The function that legalises each operator, by the operator's name."""

@@ -1,12 +1,12 @@
-"""Merging: a function of kernels, as fusion leaves it, becomes one kernel.
+"""Merges a function of kernels, as fusion leaves it, into one kernel.
 
 A function with the attribute `Primitive` is a block of `call_tir`. It becomes a PrimFunc with the bodies of those
-kernels in order, and every call of it a `call_tir`:
+kernels in order, and every call of it becomes a `call_tir`:
 
     fused(x, [n]) = b(a(x))    ->    fused(x, n, y): alloc t; a(x, t); b(t, y)
 
-What a kernel calls a dim is replaced by what its caller knows the dim as. Two names of one dim may meet so, which are
-equal when the kernel runs: the first one found is taken. A dim of the function that is no extent of its tensors is a
+The dims of a kernel are replaced by those of its caller. Two names of one dim may meet here; they are equal when the
+kernel runs, and the first one found is used. A dim of the function that is not an extent of its tensors becomes a
 parameter of the kernel, between the inputs and the outputs.
 """
 
@@ -27,14 +27,14 @@ PRIMITIVE = "Primitive"
 
 @dataclass(frozen=True)
 class Merged:
-    """A kernel, and which of its integer parameters stands for which variable of the function that it was."""
+    """A merged kernel. `scalars` are the variables of the original function that its integer parameters stand for."""
 
     func: tirx.PrimFunc
     scalars: tuple[ir.Var, ...]
 
 
 def merge_kernels(mod: ir.IRModule, note: Note = unheard) -> ir.IRModule:
-    """`mod` with a kernel for each function of kernels."""
+    """`mod`, with one kernel for each function of kernels."""
     functions = {gvar: func for gvar, func in mod.functions.items() if _is_primitive(func)}
     if not functions:
         return mod
@@ -97,7 +97,7 @@ def _called(
 
 
 class _Merge:
-    """One function at work. `buffers` are those that its variables stand for, `bodies` the kernels' statements."""
+    """Merges one function. `buffers` maps its variables to buffers; `bodies` are the statements of its kernels."""
 
     def __init__(self, mod: ir.IRModule, func: relax.Function) -> None:
         self.mod, self.func = mod, func
@@ -139,7 +139,7 @@ class _Merge:
         return self.buffers[value]
 
     def kernel(self, call: relax.Call) -> tuple[Buffer, ...]:
-        """Adds the statements of the kernel that `call` calls; gives the buffers that it writes."""
+        """Add the statements of the kernel that `call` calls. Returns the buffers that it writes."""
         kernel = s_tir.renew_defs(self.mod[call.args[0]])
         arguments, formals = list(call.args[1].fields), list(kernel.params)
         results = zip(formals[len(arguments) :], _types(call.ty_args[0]), strict=True)
@@ -155,7 +155,7 @@ class _Merge:
         return tuple(outputs)
 
     def scalars(self, buffers: Sequence[Buffer]) -> tuple[ir.Var, ...]:
-        """The dims of the function that are used, but no extent of `buffers`."""
+        """The dims of the function that are used, but are not an extent of `buffers`."""
         given = {extent for buffer in buffers for extent in buffer.shape if isinstance(extent, ir.Var)}
         used = {var for body in self.bodies for var in collect(body, ir.Var)}
         used |= {var for buffer in (*buffers, *self.allocated) for n in buffer.shape for var in collect(n, ir.Var)}
@@ -163,7 +163,7 @@ class _Merge:
 
 
 def _dims(func: relax.Function) -> list[ir.Var]:
-    """The integer variables that a function gets with its parameters."""
+    """The integer variables that a function gets through its parameters."""
     found: list[ir.Var] = []
     for param in func.params:
         if isinstance(param.ty, ir.PrimType):
@@ -191,7 +191,7 @@ def _buffer(name: str, type_: relax.TensorType) -> Buffer:
 
 
 def _match(values: dict[ir.Var, Expr], formal: Iterable[Expr], actual: Iterable[Expr]) -> None:
-    """Notes in `values` what the variables are that are whole extents of `formal`."""
+    """Note the values of variables that are whole extents of `formal` in `values`."""
     for extent, value in zip(formal, actual, strict=True):
         if isinstance(extent, ir.Var):
             values.setdefault(extent, value)

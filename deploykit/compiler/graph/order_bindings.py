@@ -1,8 +1,8 @@
-"""Bindings in an order in which every dim is bound before it is used.
+"""Orders bindings so that every dim is bound before it is used.
 
-A kernel whose shape depends on a data dim does not read the tensor that the dim comes from, so passes that only see
-tensors may move it in front of the `match_cast` that binds the dim. This puts such bindings behind it again and leaves
-the order as it is otherwise.
+A kernel whose shape depends on a data dim does not read the tensor that the dim comes from. So a pass that only looks
+at tensors may move the kernel in front of the `match_cast` that binds the dim. This pass moves such bindings back
+behind it and otherwise keeps the order.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tvm import ir, relax
 
 
 def bind_dims_first(module: ir.IRModule) -> ir.IRModule:
-    """`module` with the bindings of every Relax function in order."""
+    """`module`, with the bindings of every Relax function in a valid order."""
     functions = {
         gvar: _ordered(func) if isinstance(func, relax.Function) else func for gvar, func in module.functions.items()
     }

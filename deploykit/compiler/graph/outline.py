@@ -1,7 +1,7 @@
-"""Outlining: some bindings of a block become a call of one new function, which `merge_kernels` makes one kernel of.
+"""Outlines bindings: some bindings of a block become a call of a new function, which `merge_kernels` makes one kernel.
 
-The function's parameters are the tensors that its bindings read from outside, then the dims that no shape of those
-gives. It has one result, that of its last binding.
+The function's parameters are the tensors that the bindings read from outside, then the dims that are not in the shapes
+of these tensors. Its one result is that of the last binding.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Emit = Callable[[relax.Binding, Values], relax.Expr]
 
 
 def outlined(builder: relax.BlockBuilder, name: str, bindings: Sequence[relax.Binding], emitted: Emit) -> relax.Call:
-    """A call of a new function of `bindings`. `emitted(binding, values)` emits one of them, with what stands in the
-    function for the values outside."""
+    """A call of a new function made of `bindings`. `emitted(binding, values)` emits one binding in the function;
+    `values` maps expressions of the outside to those in the function."""
     inside = {binding.var for binding in bindings}
     outer: dict[relax.Expr, relax.Var] = {}
     free: dict[ir.Var, None] = {}
@@ -43,14 +43,14 @@ def outlined(builder: relax.BlockBuilder, name: str, bindings: Sequence[relax.Bi
 
 
 def same_call(builder: relax.BlockBuilder, call: relax.Call, values: Values) -> relax.Expr:
-    """Emits the kernel that `call` calls, with `values` for its operands."""
+    """Emit the kernel that `call` calls, with its operands replaced by `values`."""
     operands = [values.get(argument, argument) for argument in arguments_of(call)]
     given = [call.args[0], relax.Tuple(operands), *call.args[2:]]
     return builder.emit(relax.Call(call.op, given, ty_args=call.ty_args))
 
 
 def _integers(value: relax.Expr) -> Sequence[relax.Expr]:
-    """The extents of what a kernel gives."""
+    """The extents of the results of a kernel."""
     if operator_of(value) == "relax.call_tir":
         types = value.ty_args[0]
         types = list(types.fields) if isinstance(types, relax.TupleType) else [types]

@@ -1,1 +1,1 @@
-"""Operators as tensor expressions, and how they stand in Relax: no file format, no device."""
+"""Operators as tensor expressions, and how they are represented in Relax. No file format, no device."""

@@ -1,6 +1,7 @@
-"""Activation functions of an element: `relu` to `gelu_by_tanh`; and of tensors what is more than `elementwise` of one.
+"""Activation functions of an element, `relu` to `gelu_by_tanh`, and the activations of tensors that need more than
+that.
 
-NaN stays NaN: `tirx.max` and `tirx.min` of a constant and a NaN, in this order, give the NaN.
+NaN stays NaN: `tirx.max` and `tirx.min` of a constant and a NaN, in this order, give NaN.
 (Source: the ONNX operators of these names.)
 """
 
@@ -18,7 +19,7 @@ from deploykit.compiler.operators.elementwise import factor, is_float, like, sig
 
 
 def rectify(ctx: Context, x: Value) -> Value:
-    """`relu` of every element. Of an inexact `x`, the result knows what was clipped."""
+    """`relu` of every element. If `x` is inexact, the result records what was clipped."""
     y = elementwise(ctx, "relu", relu, x)
     return replace(y, clipped=Clipped(x, 0.0, math.inf)) if x.inexact else y
 
@@ -56,7 +57,7 @@ def hard_swish(x: ir.Expr) -> ir.Expr:
 
 
 def softplus(x: ir.Expr) -> ir.Expr:
-    """log(1 + exp(x)) that neither overflows nor loses small results."""
+    """log(1 + exp(x)), computed without overflow and without loss of small results."""
     return tirx.max(x, like(x, 0)) + tirx.log1p(tirx.exp(-tirx.abs(x)))
 
 
@@ -97,7 +98,7 @@ def prelu(x: ir.Expr, slope: ir.Expr) -> ir.Expr:
 
 
 def shrink(x: ir.Expr, bias: float, limit: float) -> ir.Expr:
-    """`x` without `bias` towards zero, and zero within `limit` of it; integers are computed in float64."""
+    """`x` moved towards zero by `bias`, or zero where `|x| <= limit`. Integers are computed in float64."""
     x = x if is_float(x) else tirx.Cast("float64", x)
     above = tirx.Select(x > like(x, limit), x - like(x, bias), like(x, 0))
     return tirx.Select(x < like(x, -limit), x + like(x, bias), above)

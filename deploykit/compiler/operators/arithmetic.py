@@ -1,10 +1,10 @@
 """Elementwise operators of several operands: arithmetic, comparison, logic, bits, selection.
 
-All broadcast in both directions. Integers wrap around. Integer division truncates; `modulo` takes the divisor's sign,
-or the dividend's where it truncates. By zero both give zero. Shifts by less than 0 or by all bits leave the sign only.
-`power` of integers is computed in double precision.
+All of them broadcast in both directions. Integers wrap around. Integer division truncates. `modulo` has the sign of the
+divisor, or of the dividend if it truncates. Division and modulo by zero give zero for integers. A shift by less than 0
+or by all bits leaves only the sign. `power` of integers is computed in double precision.
 
-`broadcast.elementwise` makes an operator of a function of elements; those that are no function of TVM's stand here.
+`broadcast.elementwise` makes an operator of a function of elements. The functions that TVM does not have are here.
 (Source: ONNX operators Add to Where, Broadcasting.md.)
 """
 
@@ -39,24 +39,24 @@ def unequal(a: ir.Expr, b: ir.Expr) -> ir.Expr:
 
 
 def greater_of(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """NaN when either is."""
+    """The greater of two elements; NaN if either is."""
     return _extreme(tirx.max, a, b)
 
 
 def lesser_of(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """NaN when either is."""
+    """The lesser of two elements; NaN if either is."""
     return _extreme(tirx.min, a, b)
 
 
 def fold(ctx: Context, name: str, function: Binary, *inputs: Value) -> Value:
-    """`function` of any number of elements, from left to right; one input alone is the result."""
+    """`function` applied to any number of inputs from left to right. A single input is the result."""
     if len(inputs) == 1:
         return inputs[0]
     return elementwise(ctx, name, lambda *xs: reduce(function, xs), *inputs)
 
 
 def mean(ctx: Context, *inputs: Value) -> Value:
-    """The mean of the elements of several tensors; one input alone is the result."""
+    """The elementwise mean of several tensors. A single input is the result."""
     if len(inputs) == 1:
         return inputs[0]
 
@@ -68,7 +68,8 @@ def mean(ctx: Context, *inputs: Value) -> Value:
 
 
 def modulo(ctx: Context, a: Value, b: Value, *, truncates: bool = False) -> Value:
-    """What is left of `a` divided by `b`: of the sign of `b`, or of that of `a` where the division `truncates`."""
+    """The remainder of `a` divided by `b`, with the sign of `b`, or with the sign of `a` if the division
+    `truncates`."""
 
     def function(x: ir.Expr, y: ir.Expr) -> ir.Expr:
         if not is_float(x):
@@ -85,7 +86,7 @@ def modulo(ctx: Context, a: Value, b: Value, *, truncates: bool = False) -> Valu
 
 
 def bit_shift(ctx: Context, a: Value, b: Value, *, left: bool) -> Value:
-    """The bits of integers `a` moved by `b` places, to the left or to the right."""
+    """The bits of integers `a` shifted by `b` places, to the left or to the right."""
     signed = a.dtype.startswith("int")
     bits = int(a.dtype.removeprefix("u").removeprefix("int"))
 
@@ -114,7 +115,7 @@ def power(ctx: Context, a: Value, b: Value) -> Value:
 
 
 def where(ctx: Context, condition: Value, a: Value, b: Value) -> Value:
-    """Elements of `a` where a condition holds, of `b` elsewhere; `a` and `b` have one dtype."""
+    """Elements of `a` where the condition holds, else of `b`. `a` and `b` have the same dtype."""
     shape = broadcast(ctx, condition, a, b)
 
     def build(*tensors: te.Tensor) -> te.Tensor:
@@ -136,17 +137,17 @@ _POWERS: Mapping[float, Callable[[ir.Expr], ir.Expr]] = {
 
 
 def _number(x: ir.Expr) -> ir.Expr:
-    """Truth values as integers, which compare on every target."""
+    """A boolean as an integer, which every target can compare."""
     return tirx.Cast("uint8", x) if str(x.ty.dtype) == "bool" else x
 
 
 def _extreme(choose: Binary, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """The greater or lesser; NaN when either is (`choose` itself gives `b` then)."""
+    """The greater or lesser element; NaN if either is. (`choose` alone gives `b` if `a` is NaN.)"""
     return tirx.Select(tirx.isnan(a), a, choose(a, b)) if is_float(a) else choose(a, b)
 
 
 def _single(value: Value) -> float | None:
-    """The only element of a constant."""
+    """The value of a constant with one element; None for other values."""
     if value.array is None or value.array.size != 1:
         return None
     return float(value.array.astype(np.float64).reshape(()))

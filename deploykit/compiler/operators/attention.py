@@ -1,20 +1,20 @@
 """Scaled dot product attention: Attention.
 
-Two matrix products with two kernels between them, over symbolic batch and sequence lengths:
+It consists of two matrix products with two kernels between them, over symbolic batch and sequence lengths:
 
-* grouped query heads read the key and value head that they share through a kernel that repeats it, which becomes part
-  of the fused attention: no copies are made;
-* one elementwise kernel scales, caps (`softcap`) and masks the products. A key is open to a query when the boolean
-  mask, the causal frontier, the window and the valid length all allow it and a float mask does not add minus infinity;
-  a closed key counts as minus infinity whatever its product is;
-* a softmax over the keys, in which a query without any open key gets zeros.
+* Grouped query heads read the key and value head that they share through a kernel that repeats it. This kernel becomes
+  part of the fused attention, so no copies are made.
+* One elementwise kernel scales, caps (`softcap`) and masks the products. A key is open to a query if the boolean mask,
+  the causal frontier, the window and the valid length all allow it and a float mask does not add minus infinity. A
+  closed key counts as minus infinity, whatever its product is.
+* A softmax over the keys follows. A query without any open key gets zeros.
 
-Positions of queries count from the past length, or from the number of valid keys less that of queries. A mask shorter
-than the keys is closed beyond its end.
+Positions of queries count from the past length, or from the number of valid keys minus the number of queries. A mask
+that is shorter than the keys is closed beyond its end.
 
 float16 is rounded after each of these steps, as in the function body of the operator, and computed in float32 in
-between; bfloat16 is only what operands and results are stored in, and scores are float32. Sums are kept in float32.
-`precision` is what the softmax is rounded to, where it is not part of a fused attention.
+between. bfloat16 is only the storage dtype of operands and results; scores are then float32. Sums are kept in float32.
+`precision` is the dtype that the softmax is rounded to, if it is not part of a fused attention.
 (Source: ONNX operator Attention, opsets 23 to 25.)
 """
 
@@ -54,14 +54,15 @@ if TYPE_CHECKING:
     from deploykit.compiler.operators.building.integers import Condition
 
 Stage: TypeAlias = Literal["scaled", "capped", "masked", "weights"]
-"""What can be shown of an attention: products as they are scaled, capped and masked, and the result of the softmax."""
+"""The intermediate results of an attention that can be returned: products after scaling, capping or masking, or the
+weights that the softmax gives."""
 
 
 @dataclass(frozen=True)
 class _Scores:
-    """How products of queries and keys become scores; every step is rounded to `dtype`. `scale` is None where queries
-    and keys are scaled already. `offset` is the position of the first query, the same for the whole batch, unless
-    `lengths` (batch,) gives each its number of valid keys."""
+    """How products of queries and keys become scores. Every step is rounded to `dtype`. `scale` is None if queries and
+    keys are scaled already. `offset` is the position of the first query for the whole batch, unless `lengths` (batch,)
+    gives each element of the batch its number of valid keys."""
 
     dtype: str
     scale: ir.Expr | None
@@ -93,16 +94,17 @@ def attention(
     precision: str | None = None,
     shown: Stage | None = None,
 ) -> tuple[Value, Value, Value, Value | None]:
-    """Values summed by the softmax of queries times keys; the result, the keys and the values that it read, and the
-    stage `shown` of the scores.
+    """Attention: values weighted by the softmax of queries times keys. Returns the result, the keys and the values that
+    it read, and the scores at the stage `shown`.
 
     `query` is (batch, query heads, queries, size), `key` (batch, key heads, keys, size), `value` (batch, key heads,
     keys, width), and the result (batch, query heads, queries, width). With `heads`, the numbers of query and of key
     heads, these four are (batch, length, heads * size) instead. `past_key` and `past_value` come before the keys and
     values. `mask` broadcasts to (batch, query heads, queries, keys); `lengths` (batch,) are numbers of valid keys.
 
-    `scale` is by default one over the root of the head size; a `softcap` of 0 is none; `left` and `right` are how far
-    from its position a query sees, -1 for any distance; `precision` is by default the dtype of the queries."""
+    `scale` is by default one over the square root of the head size. A `softcap` of 0 means none. `left` and `right` are
+    how far from its position a query sees, with -1 for any distance. `precision` is by default the dtype of the
+    queries."""
     dtype = query.dtype
     for operand in (query, key, value):
         require_rank(ctx, operand, 4 if heads is None else 3)
@@ -144,7 +146,7 @@ def attention(
 
 
 def _factor(query: Value, scale: float | None) -> ir.Expr:
-    """What products are multiplied by."""
+    """The factor that products are scaled by."""
     dtype, size = compute_dtype(query.dtype), query.shape[3]
     if scale is not None:
         return tirx.const(scale, dtype)
@@ -152,7 +154,7 @@ def _factor(query: Value, scale: float | None) -> ir.Expr:
 
 
 def _products(ctx: Context, query: Value, key: Value, factor: ir.Expr | None) -> Value:
-    """(batch, query heads, queries, keys): each query times each key, both scaled by the root of `factor` first."""
+    """Each query times each key, (batch, query heads, queries, keys). Both are first scaled by the root of `factor`."""
     if factor is not None:
         root, dtype = tirx.sqrt(factor), query.dtype
         query = elementwise(ctx, "scaled_query", lambda x: x * _rounded(root, dtype), query)
@@ -172,7 +174,7 @@ def _split_heads(ctx: Context, x: Value, heads: int) -> Value:
 
 
 def _for_heads(ctx: Context, x: Value, q_heads: IntExpr) -> Value:
-    """Keys or values for every query head: several that follow each other share a head of `x`."""
+    """Keys or values for every query head. Consecutive query heads share a head of `x`."""
     batch, kv_heads, length, size = x.shape
     if ctx.equal(q_heads, kv_heads):
         return x
@@ -187,7 +189,7 @@ def _for_heads(ctx: Context, x: Value, q_heads: IntExpr) -> Value:
 
 
 def _rounded(value: ir.Expr, dtype: str) -> ir.Expr:
-    """A computed number rounded to `dtype`, to go on computing with."""
+    """A value rounded to `dtype`, in the dtype that computation continues in."""
     if dtype == "float16":
         return tirx.Cast("float32", tirx.Cast("float16", value))
     return decode(store(value, dtype), dtype) if is_narrow_float(dtype) else value
@@ -205,7 +207,7 @@ def _capped(score: ir.Expr, rule: _Scores) -> ir.Expr:
 
 
 def _masked(ctx: Context, products: Value, rule: _Scores) -> Value:
-    """Scores, minus infinity for closed keys, in the dtype that products are computed in."""
+    """The scores in the dtype that products are computed in, minus infinity for closed keys."""
     operands = [v for v in (products, rule.mask, rule.lengths) if v is not None]
     dtype = compute_dtype(products.dtype)
     closed = lowest(dtype)
@@ -233,7 +235,7 @@ def _masked(ctx: Context, products: Value, rule: _Scores) -> Value:
 def _positions_open(
     rule: _Scores, lengths: te.Tensor | None, index: Sequence[ir.Expr], rows: IntExpr
 ) -> list[Condition]:
-    """What the causal frontier, the window and the valid length demand of a key."""
+    """The conditions that the causal frontier, the window and the valid length set for an open key."""
     batch, _, row, column = index
     conditions: list[Condition] = []
     position = row + rule.offset
@@ -251,7 +253,7 @@ def _positions_open(
 
 
 def _check_mask(ctx: Context, mask: Value, products: Value) -> None:
-    """Demand that the mask has a row for every query."""
+    """Require that the mask has a row for every query."""
     if not 1 <= mask.rank <= products.rank:
         raise Unsupported(f"an attention mask of rank {mask.rank}")
     ctx.require(
@@ -265,7 +267,7 @@ def _check_mask(ctx: Context, mask: Value, products: Value) -> None:
 def _mask_at(
     ctx: Context, given: tuple[te.Tensor, Value], shape: Sequence[IntExpr], index: Sequence[ir.Expr]
 ) -> tuple[ir.Expr | None, ir.Expr]:
-    """What the mask adds to a score, if it is a float mask, and whether it leaves the key open."""
+    """What a float mask adds to a score (None for a boolean mask), and whether the mask leaves the key open."""
     tensor, mask = given
     where = [*broadcast_index(ctx, mask.shape[:-1], shape[:-1], index[:-1]), index[-1]]
     element = load(tensor, mask.dtype, where)
@@ -278,8 +280,8 @@ def _mask_at(
 
 
 def _softmax(ctx: Context, scores: Value, precision: str) -> Value:
-    """Softmax over the last axis; a row of nothing but minus infinity becomes zeros. Exponentials and their sums are
-    rounded to `precision`, the result is what that computes in."""
+    """Softmax over the last axis. A row of only minus infinity becomes zeros. Exponentials and their sums are rounded
+    to `precision`; the result is in the dtype that `precision` is computed in."""
     dtype = compute_dtype(precision)
     scores = ctx.cast(scores, dtype)
     keys, outer = expr(scores.shape[-1]), exprs(scores.shape[:-1])

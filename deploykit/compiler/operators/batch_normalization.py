@@ -1,7 +1,7 @@
-"""BatchNormalization: with stored statistics, or with those of the batch in training mode.
+"""BatchNormalization, with stored statistics or, in training mode, with those of the batch.
 
-Constant statistics and parameters are folded into one scale and one shift a channel. Data is (N, C, ...); scale, shift,
-mean and variance are (C,). (Source: ONNX operator BatchNormalization, opset 15.)
+Constant statistics and parameters are folded into one scale and one shift per channel. Data is (N, C, ...); scale,
+shift, mean and variance are (C,). (Source: ONNX operator BatchNormalization, opset 15.)
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def batch_normalization(
 def batch_normalization_in_training(
     ctx: Context, x: Value, scale: Value, shift: Value, *, mean: Value, variance: Value, epsilon: float, momentum: float
 ) -> tuple[Value, Value, Value]:
-    """`batch_normalization` by the mean and the population variance of the batch, and the running ones: `mean` and
-    `variance` times `momentum`, plus those of the batch times the rest."""
+    """`batch_normalization` by the mean and population variance of the batch. Also returns the running statistics:
+    `mean` and `variance` times `momentum`, plus those of the batch times `1 - momentum`."""
     batch_mean, batch_variance = _statistics(ctx, x, mean.dtype)
 
     def running(old: ir.Expr, new: ir.Expr) -> ir.Expr:
@@ -60,7 +60,7 @@ def batch_normalization_in_training(
 
 
 def _statistics(ctx: Context, x: Value, dtype: str) -> tuple[Value, Value]:
-    """Mean and population variance over all axes but the channels."""
+    """The mean and population variance over all axes except the channels."""
     wide = compute_dtype(dtype)
     others = [n for i, n in enumerate(x.shape) if i != 1]
     count = tirx.Cast(wide, tirx.convert(ctx.product(others)))

@@ -1,4 +1,4 @@
-"""DepthToSpace and SpaceToDepth: a reshape, a transpose, a reshape.
+"""DepthToSpace and SpaceToDepth: each is a reshape, a transpose and a reshape.
 
 `DCR` orders the depth as (row in block, column in block, channel), `CRD` as (channel, row, column).
 (Source: ONNX operators DepthToSpace, SpaceToDepth.)

@@ -1,7 +1,7 @@
 """Conversion between dtypes: Cast, BitCast.
 
-What a number becomes in another dtype is said in `conversion`. `saturate` and `round_mode` concern the float8
-formats. BitCast keeps the bits; both dtypes must have the same width.
+`conversion` defines the value of a number in another dtype. `saturate` and `round_mode` concern the float8 formats.
+BitCast keeps the bits; both dtypes must have the same width.
 (Source: ONNX operators Cast, BitCast.)
 """
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Context
 
 _FOLDED = 1 << 20
-"""A constant with more elements is converted at run time, which keeps the smaller dtype in the weights."""
+"""Constants of at least this many elements are converted at run time, which keeps the smaller dtype in the weights."""
 
 
 def cast(
     ctx: Context, value: Value, dtype: str, *, saturate: bool = True, round_mode: str = "up", free: bool = False
 ) -> Value:
-    """`value` in another dtype; the value itself when it already has it. `free`: a float that is converted back later
-    need not be rounded."""
+    """`value` in another dtype, or `value` itself if it has this dtype. `free`: rounding is optional for a float that
+    is converted back later."""
     if value.dtype == dtype:
         return value
     if value.array is not None and value.array.size < _FOLDED:
@@ -58,7 +58,7 @@ def cast(
 def bit_cast(ctx: Context, x: Value, dtype: str) -> Value:
     """The bits of `x` as elements of another dtype.
 
-    Raises `Unsupported` for one of another width."""
+    Raises `Unsupported` if the dtype has another width."""
     if _width(x.dtype) != _width(dtype):
         raise Unsupported(f"{x.dtype} has {_width(x.dtype)} bits an element and {dtype} {_width(dtype)}")
 
@@ -78,7 +78,7 @@ def bit_cast(ctx: Context, x: Value, dtype: str) -> Value:
 
 
 def _cast_array(array: np.ndarray, dtype: str, *, saturate: bool = True, round_mode: str = "up") -> np.ndarray:
-    """ONNX `Cast` of a constant."""
+    """ONNX `Cast` of a constant, computed with numpy."""
     target = numpy_dtype(dtype)
     with np.errstate(all="ignore"):
         if dtype == "float8_e8m0":

@@ -1,8 +1,8 @@
 """Convolutions: Conv.
 
-`relax.nn.conv{1,2,3}d` takes padding that is known at import; anything else becomes a kernel that pads, then a
-convolution without padding. float16 is accumulated, and has its bias added, in float32. Convolutions of dequantised
-operands are integer ones where they can be (`dequantized`). (Source: ONNX operator Conv.)
+`relax.nn.conv{1,2,3}d` takes padding that is known at import. Other padding becomes a kernel that pads, followed by a
+convolution without padding. float16 is accumulated in float32, and the bias is added in float32. A convolution of
+dequantised operands is an integer one if possible (`dequantized`). (Source: ONNX operator Conv.)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CONVOLUTIONS = {1: relax.op.nn.conv1d, 2: relax.op.nn.conv2d, 3: relax.op.nn.co
 
 def convolution(ctx: Context, x: Value, w: Value, bias: Value | None, windows: Windows, *, group: int = 1) -> Value:
     """Convolution of `x` (N, C, ...) with `w` (M, C / group, ...) over `windows`, plus `bias` (M,), in the dtype of
-    `x`; as one of integers where both operands were dequantised and it can be one."""
+    `x`. If both operands were dequantised, it is a convolution of integers if possible."""
     exact = quantized_conv(ctx, x, w, bias, windows, group)
     if exact is not None:
         return exact
@@ -55,12 +55,12 @@ def conv(
     group: int = 1,
     counts: Sequence[IntExpr] | None = None,
 ) -> Value:
-    """Convolution of `x` (N, C, ...) with `w` (M, C / group, ...) of the same dtype, accumulated in that dtype; for
-    float16 and narrower floats the result is float32.
+    """Convolution of `x` (N, C, ...) with `w` (M, C / group, ...) of the same dtype. Sums and result have this dtype,
+    or float32 for float16 and narrower floats.
 
-    `strides` and `dilations` have one entry a spatial axis; `pads` is all the starts, then all the ends; `counts` are
-    the sizes of the result in the form that later shapes should have.
-    Raises `Unsupported` for other than one to three spatial axes."""
+    `strides` and `dilations` have one entry per spatial axis. `pads` is all the starts, then all the ends. `counts` are
+    the sizes of the result, in the form that later shapes should have. Raises `Unsupported` unless there are one to
+    three spatial axes."""
     rank = x.rank - 2
     if rank not in _CONVOLUTIONS:
         raise Unsupported(f"a convolution over {rank} spatial axes")

@@ -1,13 +1,13 @@
 """Transposed convolution: ConvTranspose.
 
-Per spatial axis the full result has `(n - 1) * stride + (kernel - 1) * dilation + 1` elements, of which the output is
-a stretch that starts at the padding before; it may reach past the end, where it is zero. A stretch known at import
-goes into the attributes of `relax.nn.conv{1,2,3}d_transpose`; another one is cut out of the full result by a kernel.
+Per spatial axis, the full result has `(n - 1) * stride + (kernel - 1) * dilation + 1` elements. The output is a range
+of it that starts after the padding in front; it may extend past the end, where it is zero. A range known at import goes
+into the attributes of `relax.nn.conv{1,2,3}d_transpose`; any other range is cut out of the full result by a kernel.
 
-* `pads` and `extra` (elements past the end) give the stretch directly;
-* `sizes`, or `SAME_UPPER` and `SAME_LOWER` in the place of `pads`, which stand for `n * stride`, give its size, and the
-  rest of the full result (with `extra`) is split in two halves, of which the larger comes last for `SAME_UPPER` and
-  first otherwise.
+* `pads` and `extra` (elements past the end) give the range directly.
+* `sizes` gives the size of the range; `SAME_UPPER` and `SAME_LOWER` instead of `pads` stand for a size of `n * stride`.
+  The rest of the full result (with `extra`) is split in two halves. The larger half comes last for `SAME_UPPER`, else
+  first.
 
 (Source: ONNX operator ConvTranspose.)
 """
@@ -55,9 +55,9 @@ def conv_transpose(
 ) -> Value:
     """Transposed convolution of `x` (N, C, ...) with `w` (C, M / group, ...) plus `bias` (M,), in the dtype of `x`.
 
-    `pads` is all the starts, then all the ends; the other sequences have one entry a spatial axis. With `sizes`, those
-    of the result, `pads` says only how the rest is split.
-    Raises `Unsupported` for other than one to three spatial axes."""
+    `pads` is all the starts, then all the ends; the other sequences have one entry per spatial axis. `sizes` are those
+    of the result; with them, `pads` only says how the rest is split. Raises `Unsupported` unless there are one to three
+    spatial axes."""
     rank = x.rank - 2
     if rank not in _TRANSPOSES:
         raise Unsupported(f"a convolution over {rank} spatial axes")
@@ -107,7 +107,7 @@ def _stretch(
     extra: Sequence[int],
     wanted: Sequence[int] | None,
 ) -> tuple[list[IntExpr], list[IntExpr]]:
-    """Start and size of the output within the full result, per axis."""
+    """The start and the size of the output within the full result, per axis."""
     rank = len(full)
     sizes: list[IntExpr]
     if wanted is not None:

@@ -1,7 +1,7 @@
 """Running totals along an axis: CumSum, CumProd.
 
-The axis is an operand; one that is computed at run time gives loops over data dims. `exclusive` leaves out an
-element's own value, `reverse` runs from the end. Totals of float16 are kept in float32.
+The axis is an operand; if it is computed at run time, the loops run over data dims. `exclusive` leaves out the
+element's own value; `reverse` runs from the end. Totals of float16 are kept in float32.
 (Source: ONNX operators CumSum, CumProd.)
 """
 
@@ -65,7 +65,7 @@ def _running(
 
 
 def _around(ctx: Context, x: Value, operand: Value) -> tuple[IntExpr, IntExpr, IntExpr]:
-    """How many elements are before, along and after the axis."""
+    """The number of elements before, along and after the axis."""
     if x.rank == 0:
         raise Unsupported("a scalar has no axis to run along")
     axis = ctx.simplify(from_end(only_integer(ctx, operand, minimum=-x.rank, maximum=x.rank - 1, hint="axis"), x.rank))

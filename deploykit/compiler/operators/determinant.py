@@ -1,4 +1,4 @@
-"""Det: Gaussian elimination with partial pivoting, of each matrix of a batch.
+"""Det: the determinants of a batch of matrices, by Gaussian elimination with partial pivoting.
 
 (Source: ONNX operator Det.)
 """

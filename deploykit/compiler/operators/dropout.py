@@ -1,7 +1,8 @@
-"""Dropout. Without training it passes its input on.
+"""Dropout. Without training it returns its input.
 
-In training a uniform number for each element decides whether it is dropped. With a seed and sizes that are known these
-numbers are drawn at import, the same ones as ONNX's reference implementation draws; else in each run (`random`).
+In training, a uniform random number for each element decides whether it is dropped. If the seed and the sizes are
+known, the numbers are drawn at import and equal those of ONNX's reference implementation; else each run draws new ones
+(`random`).
 (Source: ONNX operator Dropout, opset 13.)
 """
 
@@ -18,9 +19,9 @@ from deploykit.compiler.operators.elementwise import like
 from deploykit.compiler.operators.random.distributions import random_units
 
 _MAXIMUM_DRAWN = 1 << 20
-"""Elements; the numbers become part of the weights."""
+"""The most elements for which numbers are drawn at import, because they become part of the weights."""
 _SEEDS = range(1 << 32)
-"""Of ONNX's reference implementation."""
+"""The seeds that ONNX's reference implementation accepts."""
 
 
 def dropout(
@@ -32,9 +33,9 @@ def dropout(
     seed: int | None = None,
     mask: str | None = None,
 ) -> tuple[Value, Value | None]:
-    """`x` with zeros in the place of a part `ratio` of its elements, a scalar, by default one half, and the others as
-    much larger; where `training`, a boolean scalar, is absent or false, `x` itself. The second result tells which
-    elements are kept; without training it is there if `mask` gives its dtype."""
+    """`x` with a share `ratio` of its elements set to zero and the others scaled up by `1 / (1 - ratio)`. `ratio` is a
+    scalar, by default one half. If the boolean scalar `training` is absent or false, the result is `x`. The second
+    result tells which elements are kept; without training it is there only if `mask` gives its dtype."""
     if training is not None and _may_drop(ratio, training):
         return _drop(ctx, x, ctx.constant(0.5, "float32") if ratio is None else ratio, training, seed)
     if mask is None:

@@ -1,8 +1,9 @@
-"""Einsum: general, as matrix products.
+"""Einsum for any equation, as matrix products.
 
-Each operand is first reduced to distinct labels that someone else needs (diagonals, sums); then operands are
-contracted from left to right, a pair as one batched matrix product over (kept by both, summed, kept by one); the last
-result is transposed. The dims of `...` are labels too; they broadcast. (Source: ONNX operator Einsum, numpy.einsum.)
+Each operand is first reduced to distinct labels that another operand or the result needs (diagonals, sums). Then the
+operands are contracted from left to right. Each contraction is one batched matrix product; its axes are the labels that
+both keep, the labels that are summed, and the labels of only one. The last result is transposed. The dims of `...` are
+labels, too, and broadcast. (Source: ONNX operator Einsum, numpy.einsum.)
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _ELLIPSIS = "..."
 
 @dataclass(frozen=True)
 class _Term:
-    """A tensor with a label an axis."""
+    """A tensor with one label per axis."""
 
     value: Value
     labels: tuple[str, ...]
@@ -38,7 +39,7 @@ class _Term:
 
 
 def einsum(ctx: Context, equation: str, *operands: Value) -> Value:
-    """numpy.einsum of operands of one dtype, in that dtype, computed in the one that sums are kept in.
+    """numpy.einsum of operands of one dtype. The result has this dtype; sums are kept in a dtype that may be wider.
 
     Raises `Unsupported` for an equation that does not fit the operands."""
     inputs, output = parse(equation, [v.rank for v in operands])
@@ -61,7 +62,7 @@ def einsum(ctx: Context, equation: str, *operands: Value) -> Value:
 
 
 def parse(equation: str, ranks: Sequence[int]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
-    """Labels of the operands and of the result; the axes of `...` are labelled from the right.
+    """The labels of the operands and of the result. The axes of `...` are labelled from the right.
 
     Raises `Unsupported` for an equation that does not fit operands of these ranks."""
     left, arrow, right = equation.replace(" ", "").partition("->")
@@ -98,7 +99,7 @@ def _dots(labels: Sequence[str]) -> tuple[str, ...]:
 
 
 def _diagonal(ctx: Context, term: _Term) -> _Term:
-    """Each label once: an axis that repeats one runs along with it."""
+    """The term with each label once: axes with the same label become one, the diagonal."""
     labels = tuple(dict.fromkeys(term.labels))
     if labels == term.labels:
         return term
@@ -113,7 +114,7 @@ def _diagonal(ctx: Context, term: _Term) -> _Term:
 
 
 def _sum_away(ctx: Context, term: _Term, needed: set[str]) -> _Term:
-    """The sum over all labels that are not needed."""
+    """The term summed over all labels that are not needed."""
     kept = tuple(label for label in term.labels if label in needed)
     if kept == term.labels:
         return term
@@ -131,7 +132,7 @@ def _sum_away(ctx: Context, term: _Term, needed: set[str]) -> _Term:
 
 
 def _contract(ctx: Context, a: _Term, b: _Term, needed: set[str]) -> _Term:
-    """The product of two terms, summed over what both have and nobody needs."""
+    """The product of two terms, summed over the labels that both have and that are not needed."""
     a = _sum_away(ctx, a, needed | set(b.labels))
     b = _sum_away(ctx, b, needed | set(a.labels))
     common = [label for label in a.labels if label in b.labels]
@@ -150,7 +151,7 @@ def _contract(ctx: Context, a: _Term, b: _Term, needed: set[str]) -> _Term:
 
 
 def _arranged(ctx: Context, term: _Term, groups: Sequence[Sequence[str]], joint: dict[str, IntExpr]) -> Value:
-    """The term with its axes in the order of `groups`, each group made one axis."""
+    """The term with its axes in the order of `groups`, and each group joined to one axis."""
     order = [label for group in groups for label in group]
     value = transpose(ctx, term.value, [term.labels.index(label) for label in order])
     sizes = {label: joint.get(label, term.size(label)) for label in order}
@@ -159,7 +160,7 @@ def _arranged(ctx: Context, term: _Term, groups: Sequence[Sequence[str]], joint:
 
 
 def _multiply(ctx: Context, a: _Term, b: _Term) -> _Term:
-    """The elementwise product over all labels of both."""
+    """The elementwise product over the labels of both terms."""
     labels = (*a.labels, *(label for label in b.labels if label not in a.labels))
     left = ctx.reshape(a.value, [*a.value.shape, *([1] * (len(labels) - len(a.labels)))])
     order = sorted(range(len(b.labels)), key=lambda i: labels.index(b.labels[i]))

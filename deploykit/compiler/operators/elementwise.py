@@ -1,9 +1,9 @@
-"""Elementwise operators of one operand: mathematical functions, tests for special values, Clip; and what functions of
-an element are made of (`like`, `factor`).
+"""Elementwise operators of one operand: mathematical functions, tests for special values, Clip.
 
-`broadcast.elementwise` makes an operator of a function of an element; those that TVM does not have stand here. They are
-computed in the operand's dtype, float16 and narrower in float32. The sign of zero is zero, that of NaN is NaN; NaN is
-not clipped. (Source: ONNX operators Abs, Neg, Sign, Reciprocal, Sigmoid, IsNaN, IsInf, Clip.)
+`like` and `factor` make the constants that functions of an element use. `broadcast.elementwise` makes an operator of a
+function of an element; the functions that TVM does not have are here. They are computed in the operand's dtype, or in
+float32 for float16 and narrower floats. The sign of zero is zero, and the sign of NaN is NaN. NaN is not clipped.
+(Source: ONNX operators Abs, Neg, Sign, Reciprocal, Sigmoid, IsNaN, IsInf, Clip.)
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ def like(x: ir.Expr, value: float) -> ir.Expr:
 
 
 def factor(x: ir.Expr, value: float) -> ir.Expr:
-    """A constant of the dtype of `x` to multiply by. A literal 0 would make the product 0, which that of a NaN or an
-    infinity is not, and which may lack its sign; so this 0 is one by its bits."""
+    """A constant of the dtype of `x` to multiply by. The simplifier makes the product with a literal 0 zero, which is
+    wrong for NaN and infinities and may lose the sign of zero. So a 0 is given by its bits."""
     return unfolded_zero(str(x.ty.dtype), value) if is_float(x) and value == 0 else like(x, value)
 
 
 def unfolded_zero(dtype: str, value: float = 0.0) -> ir.Expr:
-    """0, or -0, as a float of 16 bits or more by which no product and no quotient is simplified."""
+    """0 or -0 as a float of 16 bits or more, in a form that the simplifier does not use to fold products and
+    quotients."""
     if dtype == "float16":
         return tirx.Cast(dtype, unfolded_zero("float32", value))
     bits = dtype.replace("float", "uint")
@@ -69,12 +70,12 @@ def sigmoid(x: ir.Expr) -> ir.Expr:
 
 
 def is_nan(ctx: Context, x: Value) -> Value:
-    """Truth values: where `x` is not a number."""
+    """Whether each element of `x` is NaN."""
     return elementwise(ctx, "isnan", tirx.isnan, x, dtype="bool")
 
 
 def is_inf(ctx: Context, x: Value, *, positive: bool = True, negative: bool = True) -> Value:
-    """Truth values: where `x` is infinity, of the signs that are asked for."""
+    """Whether each element of `x` is an infinity of one of the signs asked for."""
     wanted = [infinity for asked, infinity in ((positive, np.inf), (negative, -np.inf)) if asked]
 
     def function(v: ir.Expr) -> ir.Expr:
@@ -84,8 +85,8 @@ def is_inf(ctx: Context, x: Value, *, positive: bool = True, negative: bool = Tr
 
 
 def clip(ctx: Context, x: Value, minimum: Value | None, maximum: Value | None) -> Value:
-    """`x` within scalars of its dtype; the maximum wins when it is below the minimum. Of an inexact `x`, the result
-    knows what was clipped where both are constants."""
+    """`x` clipped to scalars of its dtype; the maximum wins if it is below the minimum. If `x` is inexact and both
+    bounds are constants, the result records what was clipped."""
     limits = [(limit, bound) for limit, bound in ((tirx.max, minimum), (tirx.min, maximum)) if bound is not None]
     if not limits:
         return x
@@ -102,7 +103,7 @@ def clip(ctx: Context, x: Value, minimum: Value | None, maximum: Value | None) -
 
 
 def _single(bound: Value | None, default: float) -> float | None:
-    """A bound that is known, `default` where there is none."""
+    """The value of a constant bound, `default` without a bound, None for a bound that is not constant."""
     if bound is None:
         return default
     return None if bound.array is None else float(bound.array.reshape(()))

@@ -1,4 +1,4 @@
-"""Operators whose values follow from positions: `fill`, `arange`, `eye`, `triangle`.
+"""Operators whose elements depend only on their positions: `fill`, `arange`, `eye`, `triangle`.
 
 (Source: ONNX operators ConstantOfShape, Range, EyeLike, Trilu.)
 """
@@ -22,25 +22,25 @@ from deploykit.compiler.operators.building.value import Value, constant
 from deploykit.compiler.operators.elementwise import unfolded_zero
 
 LONGEST_RANGE = 1 << 40
-"""Elements: a range computed at run time is cut off here, as a dim is."""
+"""The most elements of a range computed at run time; a longer one is cut off here, as dims are."""
 
 FURTHEST_DIAGONAL = 1 << 40
-"""A diagonal further away holds no element of any tensor."""
+"""A limit for diagonals: one further away holds no element of any tensor."""
 
 
 def stored(number: float, dtype: str) -> ir.Expr:
-    """A number as an element of logical `dtype`."""
+    """A number as a stored element of logical `dtype`."""
     return element_of(np.asarray(number).astype(numpy_dtype(dtype)))
 
 
 def element_of(array: np.ndarray) -> ir.Expr:
-    """The first element of an array as kernels store it."""
+    """The first element of an array, as kernels store it."""
     bits = stored_elements(array.reshape(-1)[:1])
     return tirx.const(bits[0].item(), bits.dtype.name)
 
 
 def fill(ctx: Context, shape: Sequence[IntExpr], value: np.generic) -> Value:
-    """A tensor of `shape` whose elements are all `value`."""
+    """A tensor of `shape` with all elements equal to `value`."""
     number = constant(value)
     assert number.array is not None
     if not shape:
@@ -76,7 +76,8 @@ def _is_positive(step: IntExpr) -> bool:
 
 
 def _runtime_range(ctx: Context, start: Value, limit: Value, delta: Value) -> Value:
-    """The count is computed as ONNX Runtime does, floats in float64; a step of 0 gives an empty result."""
+    """A range computed at run time. The count is computed like in ONNX Runtime, in float64 for floats; a step of 0
+    gives an empty result."""
     exact = "int64" if start.dtype.startswith("int") else "float64"
 
     def scalar(tensor: te.Tensor, dtype: str) -> ir.Expr:
@@ -106,7 +107,7 @@ def _runtime_range(ctx: Context, start: Value, limit: Value, delta: Value) -> Va
 
 
 def eye(ctx: Context, shape: Sequence[IntExpr], dtype: str, diagonal: int = 0) -> Value:
-    """numpy.eye: a matrix of `shape` with ones on a diagonal, which is `diagonal` columns right of the main one."""
+    """numpy.eye: a matrix of `shape` with ones on the diagonal that is `diagonal` columns right of the main one."""
     if len(shape) != 2:
         raise Unsupported(f"a tensor of rank {len(shape)}")
     one, zero = stored(1, dtype), stored(0, dtype)
@@ -118,8 +119,8 @@ def eye(ctx: Context, shape: Sequence[IntExpr], dtype: str, diagonal: int = 0) -
 
 
 def triangle(ctx: Context, x: Value, diagonal: IntExpr = 0, *, upper: bool) -> Value:
-    """numpy.triu or numpy.tril: zeros in the matrices of the last two axes of `x` below, or above, a diagonal, which
-    is `diagonal` columns right of the main one."""
+    """numpy.triu or numpy.tril of the matrices of the last two axes of `x`: zeros below, or above, the diagonal that is
+    `diagonal` columns right of the main one."""
     if x.rank < 2:
         raise Unsupported(f"a tensor of rank {x.rank}; it must hold matrices")
     k = max(-FURTHEST_DIAGONAL, min(FURTHEST_DIAGONAL, diagonal)) if is_plain(diagonal) else diagonal

@@ -1,8 +1,8 @@
 """Operators that pick elements by index: `gather`, `gather_elements`, `gather_nd`, `features`; and `one_hot`.
 
-Negative indices count from the end. A run with an index out of range is refused (`indices`), and none is ever read from
-outside of a tensor; `one_hot` gives no hot element for it. (Source: ONNX operators Gather, GatherElements, GatherND,
-ArrayFeatureExtractor, OneHot.)
+Negative indices count from the end. A run with an index out of range is refused (`indices`), and no kernel reads
+outside of a tensor. `one_hot` gives no hot element for an index out of range. (Source: ONNX operators Gather,
+GatherElements, GatherND, ArrayFeatureExtractor, OneHot.)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def gather(ctx: Context, x: Value, indices: Value, axis: int) -> Value:
 
 
 def pick(ctx: Context, x: Value, indices: Value, axis: int) -> Value:
-    """`gather` with indices that who calls this has checked; one constant index is a slice."""
+    """`gather` with indices that the caller has checked. A single constant index gives a slice."""
     shape = [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
     require_source(ctx, x.shape[axis], ctx.product(indices.shape))
     if indices.array is not None and indices.array.size == 1:
@@ -50,14 +50,14 @@ def pick(ctx: Context, x: Value, indices: Value, axis: int) -> Value:
 
 
 def _in_range(indices: Value, size: IntExpr) -> bool:
-    """Whether constant indices are known to need no adjustment."""
+    """Whether the indices are constant and within the axis, so that they need no adjustment."""
     array = indices.array
     return array is not None and array.size > 0 and is_plain(size) and bool(array.min() >= 0 and array.max() < size)
 
 
 def gather_elements(ctx: Context, x: Value, indices: Value, axis: int) -> Value:
-    """numpy.take_along_axis: element `i` of the result, which has the shape of `indices`, is that of `x` at `i` with
-    `indices[i]` in the place of `i[axis]`. Other axes of `indices` may be shorter than those of `x`."""
+    """numpy.take_along_axis. The result has the shape of `indices`; its element at `i` is the element of `x` at `i`
+    with `i[axis]` replaced by `indices[i]`. Other axes of `indices` may be shorter than those of `x`."""
     if x.rank != indices.rank:
         raise Unsupported(f"data of rank {x.rank} and indices of rank {indices.rank}")
     for i, (m, n) in enumerate(zip(indices.shape, x.shape, strict=True)):
@@ -77,8 +77,8 @@ def gather_elements(ctx: Context, x: Value, indices: Value, axis: int) -> Value:
 
 
 def gather_nd(ctx: Context, x: Value, indices: Value, batch: int = 0) -> Value:
-    """The parts of `x` at the tuples that the last axis of `indices` holds: indices into the axes of `x` behind the
-    first `batch` ones, which `x` and `indices` have in common."""
+    """The parts of `x` at the index tuples in the last axis of `indices`. A tuple indexes the axes of `x` after the
+    first `batch` axes, which `x` and `indices` have in common."""
     depth = indices.shape[-1]
     if not isinstance(depth, int) or batch + depth > x.rank or not 0 <= batch < indices.rank:
         raise Unsupported(
@@ -102,8 +102,8 @@ def gather_nd(ctx: Context, x: Value, indices: Value, batch: int = 0) -> Value:
 
 
 def one_hot(ctx: Context, indices: Value, size: IntExpr, values: Value, axis: int) -> Value:
-    """`indices` with a new axis of `size`, the one `axis` of the result: `values[1]` at the index, `values[0]`
-    elsewhere."""
+    """One-hot encoding: `indices` with a new axis of `size` at position `axis`. Elements are `values[1]` at the index,
+    and `values[0]` elsewhere."""
     shape = [*indices.shape[:axis], size, *indices.shape[axis:]]
     require_equal(ctx, "the values must be two", values.shape[0], 2)
     hot = ctx.cast(indices, "int64")
@@ -120,7 +120,8 @@ def one_hot(ctx: Context, indices: Value, size: IntExpr, values: Value, axis: in
 
 
 def features(ctx: Context, x: Value, indices: Value) -> Value:
-    """The elements of the last axis of `x` at all `indices`, none of them negative; those of a vector as a row."""
+    """The elements of the last axis of `x` at all `indices`, which must not be negative. For a vector, the result is a
+    row."""
     count = ctx.product(indices.shape)
     flat = ctx.reshape(indices, (count,))
     picked = pick(ctx, x, checked(ctx, flat, [(0, x.shape[-1] - 1)]), x.rank - 1)

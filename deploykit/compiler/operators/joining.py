@@ -1,4 +1,4 @@
-"""Operators that put tensors together or repeat them: `concat`, `expand`, `tile`.
+"""Operators that join or repeat tensors: `concat`, `expand`, `tile`.
 
 (Source: ONNX operators Concat, Expand, Tile.)
 """
@@ -21,9 +21,9 @@ from deploykit.compiler.operators.building.value import Value, constant
 
 
 def concat(ctx: Context, inputs: Sequence[Value], axis: int) -> Value:
-    """numpy.concatenate of values of one rank along `axis`, counted from the front; empty ones are left out.
+    """numpy.concatenate of values of the same rank along `axis`, counted from the front. Empty values are left out.
 
-    Raises `Unsupported` when ranks differ; other axes must agree."""
+    Raises `Unsupported` if ranks differ. The other axes must agree."""
     ranks = {v.rank for v in inputs}
     if len(ranks) != 1:
         raise Unsupported(f"inputs of different ranks: {sorted(ranks)}")
@@ -57,12 +57,12 @@ def concat(ctx: Context, inputs: Sequence[Value], axis: int) -> Value:
 
 
 def expand(ctx: Context, x: Value, shape: Sequence[IntExpr]) -> Value:
-    """`x` broadcast against `shape`: sizes of 1 there leave those of `x`."""
+    """`x` broadcast against `shape`; where `shape` has size 1, the size of `x` stays."""
     return repeated(ctx, x, broadcast_shapes(ctx, x.shape, shape))
 
 
 def repeated(ctx: Context, x: Value, target: Sequence[IntExpr]) -> Value:
-    """`x` as a tensor of shape `target`, to which it broadcasts."""
+    """`x` broadcast to the shape `target`."""
     if len(target) == x.rank and all(ctx.equal(a, b) for a, b in zip(target, x.shape, strict=True)):
         return x
 
@@ -73,9 +73,9 @@ def repeated(ctx: Context, x: Value, target: Sequence[IntExpr]) -> Value:
 
 
 def tile(ctx: Context, x: Value, counts: Sequence[IntExpr]) -> Value:
-    """numpy.tile: `x` `counts[i]` times along each axis `i`.
+    """numpy.tile: `x` repeated `counts[i]` times along each axis `i`.
 
-    Each repeated axis is computed as two, copy and position, which the result's shape joins: no division."""
+    Each repeated axis is computed as two axes, copy and position, which a reshape joins. This avoids divisions."""
     if len(counts) != x.rank:
         raise Unsupported(f"{len(counts)} repeats for a tensor of rank {x.rank}")
     repeats = [not (is_plain(count) and count == 1) for count in counts]

@@ -1,9 +1,9 @@
-"""Operators that see the elements in another order or shape: `transpose`, `reshape`, `flatten`, `squeeze`,
-`unsqueeze`; and `shape_of` and `size_of`, which see only the shape.
+"""Operators that change only the order or the shape of the elements: `transpose`, `reshape`, `flatten`, `squeeze`,
+`unsqueeze`. `shape_of` and `size_of` use only the shape.
 
-All but a transposition are views. Shapes and axes that are computed at run time give shapes over data dims; that the
-element count fits is then required when the program runs. (Source: ONNX operators Transpose, Reshape, Flatten,
-Squeeze, Unsqueeze, Shape, Size.)
+All except transpositions are views. Shapes and axes that are computed at run time give shapes over data dims; the run
+then checks that the element count fits. (Source: ONNX operators Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Shape,
+Size.)
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def transpose(ctx: Context, x: Value, order: Sequence[int]) -> Value:
-    """numpy.transpose; constants are transposed at import."""
+    """numpy.transpose. Constants are transposed at import."""
     if sorted(order) != list(range(x.rank)):
         raise Unsupported(f"{list(order)} is not an order of the axes of a tensor of rank {x.rank}")
     if x.quantized is not None:
@@ -67,9 +67,10 @@ def _transposed(ctx: Context, x: Value, order: Sequence[int]) -> Value:
 
 
 def reshape(ctx: Context, x: Value, shape: Value, *, zero_copies: bool = True) -> Value:
-    """`x` with the sizes in the integer vector `shape`, one of which may be -1: what the element count leaves.
+    """`x` with the sizes in the integer vector `shape`. One of them may be -1, and is then inferred from the element
+    count.
 
-    A size of 0 stands for that of `x` at the same axis where `zero_copies`."""
+    With `zero_copies`, a size of 0 stands for the size of `x` at the same axis."""
     if not shape.is_known:
         require_rank(ctx, shape, 1)
         return _reshape_at_run_time(ctx, x, shape, zero_copies=zero_copies)
@@ -80,8 +81,8 @@ def reshape(ctx: Context, x: Value, shape: Value, *, zero_copies: bool = True) -
 
 
 def flatten(ctx: Context, x: Value, axis: int) -> Value:
-    """The matrix whose rows are the axes of `x` before `axis`, and whose columns are those from it on. `axis` may be
-    the rank; negative ones count from there."""
+    """`x` as a matrix: the axes before `axis` become its rows, the others its columns. `axis` may be the rank; a
+    negative one counts from there."""
     if not -x.rank <= axis <= x.rank:
         raise Unsupported(f"axis {axis} is outside of a tensor of rank {x.rank}")
     axis = axis + x.rank if axis < 0 else axis
@@ -101,8 +102,8 @@ def size_of(ctx: Context, x: Value) -> Value:
 def squeeze(
     ctx: Context, x: Value, axes: Value | Sequence[int] | None = None, *, declared_rank: int | None = None
 ) -> Value:
-    """`x` without `axes`, which have size 1; without axes, all of size 1 go. `declared_rank` is that of the result
-    where the model says it."""
+    """`x` without `axes`, which have size 1; by default without all axes of size 1. `declared_rank` is the rank of the
+    result, if the model declares it."""
     if isinstance(axes, Value) and not axes.is_known:
         require_rank(ctx, axes, 1)
         return _reshape_to(ctx, x, _squeezed_shape(ctx, x, axes, x.rank - ctx.length(axes)))
@@ -114,8 +115,8 @@ def squeeze(
 
 
 def _unit_axes(ctx: Context, x: Value, declared_rank: int | None) -> list[IntExpr]:
-    """The axes of size 1. A symbolic size is taken as larger, which is required at run time, unless the declared
-    rank of the result says that it is 1."""
+    """The axes of size 1. A symbolic size is assumed to be larger, which the run checks, unless the declared rank of
+    the result shows that it is 1."""
     ones: list[IntExpr] = [i for i, n in enumerate(x.shape) if is_plain(n) and n == 1]
     symbolic = [i for i, n in enumerate(x.shape) if not is_plain(n)]
     if declared_rank == x.rank - len(ones) - len(symbolic):
@@ -126,9 +127,9 @@ def _unit_axes(ctx: Context, x: Value, declared_rank: int | None) -> list[IntExp
 
 
 def unsqueeze(ctx: Context, x: Value, axes: Value | Sequence[int]) -> Value:
-    """`x` with axes of size 1 put in, which are `axes` of the result.
+    """`x` with new axes of size 1; `axes` are their positions in the result.
 
-    Raises `Unsupported` when they are not distinct."""
+    Raises `Unsupported` if they are not distinct."""
     count = ctx.length(axes) if isinstance(axes, Value) else len(axes)
     rank = x.rank + count
     if isinstance(axes, Value) and not axes.is_known:
@@ -142,7 +143,7 @@ def unsqueeze(ctx: Context, x: Value, axes: Value | Sequence[int]) -> Value:
 
 
 def _infer_minus_one(ctx: Context, x: Value, sizes: Sequence[IntExpr]) -> list[IntExpr]:
-    """Replace a -1 (which may only show at run time) by what the element count leaves."""
+    """Replace a -1, which may only be known at run time, by the size that the element count leaves."""
     unknown = [i for i, n in enumerate(sizes) if is_plain(n) and n == -1]
     if len(unknown) > 1:
         raise Unsupported("more than one size is -1")
@@ -158,8 +159,8 @@ def _infer_minus_one(ctx: Context, x: Value, sizes: Sequence[IntExpr]) -> list[I
 
 
 def _unless(ctx: Context, size: IntExpr, special: int, other: IntExpr) -> IntExpr:
-    """`other` where `size` is `special`, else `size`. Where that is long, as after several reshapes with such sizes,
-    each of which may double it, the special one is no size that a run may have.
+    """`other` if `size` is `special`, else `size`. The choice can become long, because each of several reshapes may
+    double it. Then the result is `size`, and the run checks that it is not `special`.
     """
     chosen = ctx.simplify(select(equal(size, special), other, size))
     if is_plain(chosen) or is_small(chosen):
@@ -170,8 +171,9 @@ def _unless(ctx: Context, size: IntExpr, special: int, other: IntExpr) -> IntExp
 
 
 def _reshape_at_run_time(ctx: Context, x: Value, shape: Value, *, zero_copies: bool) -> Value:
-    """A shape that a kernel completes (0 copies a size, -1 is what is left) and that is read as dims: each a share of
-    the element count, so that their product is bounded by it."""
+    """A reshape to sizes that are only known at run time. A kernel completes them (0 copies a size, -1 is inferred),
+    and they are read as dims. Each is bounded by the rest of the element count, so that their product is bounded by
+    it."""
     count = ctx.length(shape)
     total = ctx.product(x.shape)
 
@@ -205,7 +207,7 @@ def _reshape_at_run_time(ctx: Context, x: Value, shape: Value, *, zero_copies: b
 
 
 def _squeezed_shape(ctx: Context, x: Value, axes: Value, rank: int) -> Value:
-    """The sizes of the axes that are not among `axes`, which only a run knows."""
+    """The sizes of the axes that are not among `axes`, which are only known at run time."""
 
     def write(code: Code, given: Array, shape: Array) -> None:
         position = code.cell("position", 0)
@@ -219,7 +221,7 @@ def _squeezed_shape(ctx: Context, x: Value, axes: Value, rank: int) -> Value:
 
 
 def _unsqueezed_shape(ctx: Context, x: Value, axes: Value, rank: int) -> Value:
-    """The sizes of `x` with ones at `axes`, which only a run knows."""
+    """The sizes of `x` with ones at `axes`, which are only known at run time."""
 
     def write(code: Code, given: Array, shape: Array) -> None:
         taken = code.cell("taken", 0)
@@ -242,5 +244,5 @@ def _is_among(code: Code, axis: int, axes: Array, count: IntExpr, rank: int) -> 
 
 
 def _reshape_to(ctx: Context, x: Value, shape: Value) -> Value:
-    """`x` with the sizes in a tensor that a run computes, each of them a size of `x` or 1."""
+    """`x` with the sizes in a tensor that is computed at run time. Each is a size of `x`, or 1."""
     return checked_reshape(ctx, x, ctx.ints(shape, minimum=0, maximum=reduce(maximum, x.shape, 1), hint="size"))

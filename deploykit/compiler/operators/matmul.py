@@ -1,8 +1,8 @@
 """Matrix products: MatMul, Gemm.
 
-Every product is a `relax.matmul`. float16 and bfloat16 are accumulated in float32; the scales and the addend of Gemm
-are one kernel that a later stage fuses into the product. Products of dequantised operands are integer ones where they
-can be (`dequantized`). Batch sizes whose broadcast cannot be proved are expanded first.
+Every product is a `relax.matmul`. float16 and bfloat16 are accumulated in float32. The scales and the addend of Gemm
+are one kernel, which a later stage fuses into the product. A product of dequantised operands is an integer one if
+possible (`dequantized`). Batch sizes whose broadcast cannot be proved are expanded first.
 (Source: ONNX operators MatMul, Gemm.)
 """
 
@@ -26,7 +26,7 @@ from deploykit.compiler.operators.quantized.dequantized import quantized_matmul
 
 
 def matrix_product(ctx: Context, a: Value, b: Value) -> Value:
-    """`matmul`, as an integer product where both operands were dequantised and it can be one."""
+    """`matmul`. If both operands were dequantised, it is an integer product if possible."""
     exact = quantized_matmul(ctx, a, b)
     return matmul(ctx, a, b) if exact is None else exact
 
@@ -42,10 +42,10 @@ def gemm(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> Value:
-    """`alpha * a @ b + beta * c` of matrices, `a` and `b` transposed first where asked for; `c` broadcasts to the
-    product. It is an integer product where both matrices were dequantised and it can be one.
+    """`alpha * a @ b + beta * c` of matrices; `a` and `b` are transposed first if asked for, and `c` broadcasts to the
+    product. If both matrices were dequantised, it is an integer product if possible.
 
-    Raises `Unsupported` for operands of another rank."""
+    Raises `Unsupported` if `a` or `b` is not a matrix."""
     if a.rank != 2 or b.rank != 2:
         raise Unsupported(f"operands of rank {a.rank} and {b.rank}; both must be matrices")
     dtype = a.dtype
@@ -69,7 +69,7 @@ def matmul(ctx: Context, a: Value, b: Value) -> Value:
 
 
 def wide_matmul(ctx: Context, a: Value, b: Value) -> Value:
-    """numpy.matmul of two values of one dtype in the dtype that sums are kept in: float32 for narrower floats."""
+    """numpy.matmul of two values of one dtype. The result is in the dtype of sums: float32 for narrower floats."""
     if a.rank == 0 or b.rank == 0:
         raise Unsupported("a scalar operand of a matrix product")
     dtype = compute_dtype(a.dtype)
@@ -84,7 +84,7 @@ def wide_matmul(ctx: Context, a: Value, b: Value) -> Value:
 
 
 def _expand_batch(ctx: Context, x: Value, batch: Sequence[IntExpr]) -> Value:
-    """`x`, or its copy of the full batch when one of its sizes may or may not be 1 at run time."""
+    """`x`, or a copy with the full batch if one of its batch sizes may or may not be 1 at run time."""
     own = x.shape[:-2]
     target = batch[len(batch) - len(own) :]
     if all((isinstance(n, int) and n == 1) or ctx.equal(n, m) for n, m in zip(own, target, strict=True)):
@@ -93,8 +93,8 @@ def _expand_batch(ctx: Context, x: Value, batch: Sequence[IntExpr]) -> Value:
 
 
 def _combined(x: ir.Expr, y: ir.Expr | None, alpha: float, beta: float) -> ir.Expr:
-    """`alpha * x + beta * y`, of which a `beta` of 0 leaves `y` out; with fractional scales, integers are combined in
-    float64 and truncated."""
+    """`alpha * x + beta * y`; a `beta` of 0 leaves `y` out. With fractional scales, integers are combined in float64
+    and truncated."""
     dtype = str(x.ty.dtype)
     if not dtype.startswith("float") and not (alpha.is_integer() and beta.is_integer()):
         wide = [v if v is None else tirx.Cast("float64", v) for v in (x, y)]

@@ -1,8 +1,8 @@
 """Normalisations by statistics of the data itself: LayerNormalization, RMSNormalization, InstanceNormalization,
 GroupNormalization, MeanVarianceNormalization, LpNormalization, LRN.
 
-Statistics are computed in float32, of float64 data in float64: the mean first, then the mean square of what is left.
-Each is one reduction; the normalisation itself is elementwise. Axes are counted from the front.
+Statistics are computed in float32, or in float64 for float64 data: first the mean, then the mean square of the
+differences from it. Each is one reduction; the normalisation itself is elementwise. Axes are counted from the front.
 (Source: the ONNX operators of these names.)
 """
 
@@ -36,8 +36,8 @@ def layer_normalization(
     statistics_dtype: str,
 ) -> tuple[Value, Value, Value]:
     """`(x - mean) / sqrt(variance + epsilon) * scale + shift` with statistics over `axes`; `scale` and `shift`
-    broadcast to `x`. The result, the mean and the inverse deviation, the latter two in `statistics_dtype`, with axes of
-    size 1 in the place of `axes`."""
+    broadcast to `x`. Returns the result, the mean and the inverse deviation. The latter two are in `statistics_dtype`,
+    with `axes` of size 1."""
     mean = _mean(ctx, x, axes)
     inverse = _inverse_deviation(ctx, x, mean, axes, epsilon)
     y = _affine(ctx, "layer_normalization", x, mean, inverse, *(v for v in (scale, shift) if v is not None))
@@ -58,7 +58,8 @@ def rms_normalization(ctx: Context, x: Value, scale: Value, *, axes: Collection[
 
 
 def instance_normalization(ctx: Context, x: Value, scale: Value, shift: Value, *, epsilon: float) -> Value:
-    """Each channel of each element of the batch of `x` (N, C, ...) by its own statistics; `scale` and `shift` (C,)."""
+    """Normalise each channel of each batch element of `x` (N, C, ...) by its own statistics; `scale` and `shift` are
+    (C,)."""
     affine = [ctx.reshape(v, (*v.shape, *[1] * (x.rank - 2))) for v in (scale, shift)]
     return _normalised(ctx, "instance_normalization", x, range(2, x.rank), epsilon, *affine)
 
@@ -66,8 +67,8 @@ def instance_normalization(ctx: Context, x: Value, scale: Value, shift: Value, *
 def group_normalization(
     ctx: Context, x: Value, scale: Value, shift: Value, *, groups: int, epsilon: float, by_group: bool = False
 ) -> Value:
-    """Each of `groups` groups of neighbouring channels of `x` (N, C, ...) by its own statistics: the channels' axis is
-    split in two. `scale` and `shift` have an element a channel, or `by_group` one a group."""
+    """Normalise each of `groups` groups of neighbouring channels of `x` (N, C, ...) by its own statistics. `scale` and
+    `shift` have one element per channel, or with `by_group` one per group."""
     batch, channels, *spatial = x.shape
     if groups < 1:
         raise Unsupported(f"{groups} groups of channels")
@@ -95,7 +96,7 @@ def mean_variance_normalization(ctx: Context, x: Value, axes: Collection[int]) -
 
 
 def lp_normalization(ctx: Context, x: Value, axis: int, p: int) -> Value:
-    """`x` by its norm of order `p`, 1 or 2, along an axis; where all is zero the result is zero.
+    """`x` divided by its norm of order `p`, 1 or 2, along an axis. Where the norm is zero, the result is zero.
 
     Raises `Unsupported` for another order."""
     if p not in (1, 2):
@@ -116,8 +117,8 @@ def lp_normalization(ctx: Context, x: Value, axis: int, p: int) -> Value:
 
 
 def local_response_normalization(ctx: Context, x: Value, size: int, *, alpha: float, beta: float, bias: float) -> Value:
-    """`x / (bias + alpha / size * sum(x**2))**beta` of `x` (N, C, ...) with the sum over `size` neighbouring channels,
-    of which the odd one comes after.
+    """`x / (bias + alpha / size * sum(x**2))**beta` of `x` (N, C, ...). The sum is over `size` neighbouring channels
+    around the element; for an even size, one more comes after it than before.
 
     Raises `Unsupported` for a size out of range, and for data without a spatial axis."""
     if not 1 <= size <= MOST_TAPS:
@@ -148,7 +149,7 @@ def local_response_normalization(ctx: Context, x: Value, size: int, *, alpha: fl
 
 
 def _power(base: ir.Expr, exponent: float) -> ir.Expr:
-    """A power of a positive number; the usual 3/4 by two square roots."""
+    """A power of a positive number. The usual exponent 3/4 is computed by two square roots."""
     if exponent == 0.75:
         root = tirx.sqrt(base)
         return root * tirx.sqrt(root)
@@ -183,7 +184,7 @@ def _mean(ctx: Context, x: Value, axes: Collection[int]) -> Value:
 
 
 def _inverse_deviation(ctx: Context, x: Value, mean: Value, axes: Collection[int], epsilon: float) -> Value:
-    """`1 / sqrt(variance + epsilon)` over `axes`, with the variance of the population."""
+    """`1 / sqrt(variance + epsilon)` with the population variance over `axes`."""
     return _mean_of_terms(
         ctx,
         "inverse_deviation",
@@ -195,13 +196,13 @@ def _inverse_deviation(ctx: Context, x: Value, mean: Value, axes: Collection[int
 
 
 def _normalised(ctx: Context, name: str, x: Value, axes: Collection[int], epsilon: float, *affine: Value) -> Value:
-    """`(x - mean) / sqrt(variance + epsilon)`, then times the first and plus the second of `affine`."""
+    """`(x - mean) / sqrt(variance + epsilon)`, then times the first of `affine` and plus the second."""
     mean = _mean(ctx, x, axes)
     return _affine(ctx, name, x, mean, _inverse_deviation(ctx, x, mean, axes, epsilon), *affine)
 
 
 def _affine(ctx: Context, name: str, x: Value, mean: Value, inverse: Value, *affine: Value) -> Value:
-    """`(x - mean) * inverse`, then times the first and plus the second of `affine`."""
+    """`(x - mean) * inverse`, then times the first of `affine` and plus the second."""
 
     def function(v: ir.Expr, m: ir.Expr, s: ir.Expr, *scale_and_shift: ir.Expr) -> ir.Expr:
         y = (v - m) * s

@@ -1,6 +1,6 @@
 """Pad and CenterCropPad.
 
-A negative amount crops. Cropping comes first: what `reflect`, `edge` and `wrap` repeat are the elements that stay.
+A negative amount crops. Cropping comes first: `reflect`, `edge` and `wrap` repeat only elements that stay.
 (Source: ONNX operators Pad, CenterCropPad.)
 """
 
@@ -44,10 +44,10 @@ def pad(
     mode: str = "constant",
     value: Value | None = None,
 ) -> Value:
-    """numpy.pad of `axes`, which may count from the end, by default all: `amounts` has those before each, then those
-    after each; negative ones crop. `value` is a scalar, by default 0.
+    """numpy.pad of `axes`, which may count from the end and by default are all. `amounts` has the elements to add
+    before each axis, then those after each; negative amounts crop. `value` is a scalar, by default 0.
 
-    Raises `Unsupported` for a mode but constant, reflect, edge and wrap."""
+    Raises `Unsupported` for a mode other than constant, reflect, edge and wrap."""
     if axes is not None and not axes.is_known:
         amounts, axes = _by_axis(ctx, x.rank, amounts, axes), None
     where = range(x.rank) if axes is None else [int(n) for n in ctx.ints(axes, -x.rank, x.rank - 1, "axis")]
@@ -63,8 +63,8 @@ def pad(
 
 
 def center_crop_pad(ctx: Context, x: Value, sizes: Value, axes: Sequence[int]) -> Value:
-    """`x` with `sizes` of `axes`, which count from the front: cropped or padded with zeros on both sides, by the odd
-    element after."""
+    """`x` with its `axes`, which count from the front, cropped or padded with zeros to `sizes`, on both sides equally.
+    An odd element is cropped or added after."""
     shape = list(x.shape)
     before: list[IntExpr] = [0] * x.rank
     given = ctx.ints(sizes, minimum=0, hint="size")
@@ -79,7 +79,7 @@ def center_crop_pad(ctx: Context, x: Value, sizes: Value, axes: Sequence[int]) -
 def _pad_to(
     ctx: Context, x: Value, shape: Sequence[IntExpr], before: Sequence[IntExpr], mode: str, value: Value | None = None
 ) -> Value:
-    """`x` in a result of `shape` with so many elements in front."""
+    """`x` in a result of `shape`, with `before` elements in front of it."""
     if mode not in _MODES:
         raise Unsupported(f"mode '{mode}'; the modes are {', '.join(_MODES)}")
     axes = [_Axis(ctx, n, m, b) for n, m, b in zip(x.shape, shape, before, strict=True)]
@@ -107,7 +107,7 @@ def _pad_to(
 
 
 class _Axis:
-    """One axis of size `size` that becomes `result` with `before` elements in front."""
+    """One axis of size `size`, which becomes `result` with `before` elements in front."""
 
     def __init__(self, ctx: Context, size: IntExpr, result: IntExpr, before: IntExpr) -> None:
         self.untouched = is_plain(before) and before == 0 and ctx.equal(size, result)
@@ -122,11 +122,11 @@ class _Axis:
         return index - self.front
 
     def holds(self, place: ir.Expr) -> bool | ir.Expr:
-        """Whether a place is one of the elements that stay."""
+        """Whether the element at `place` is one that stays."""
         return True if self.untouched else both(less_equal(0, place), less(place, self.kept))
 
     def repeated(self, place: ir.Expr, mode: str) -> ir.Expr:
-        """The index of the element that a place repeats."""
+        """The index of the element that is repeated at `place`."""
         if self.untouched:
             return place
         last = self.kept - 1
@@ -142,7 +142,7 @@ class _Axis:
 
 
 def _by_axis(ctx: Context, rank: int, pads: Value, axes: Value) -> Value:
-    """Amounts before and after every axis of `rank`, from those of axes that are known when the model runs."""
+    """The amounts before and after every axis of `rank`, given those of axes that are only known at run time."""
     amounts, where = (ctx.cast(v, "int64") for v in (pads, axes))
     count = ctx.product(where.shape)
     require_equal(ctx, "pads has not two amounts for each axis", ctx.product(amounts.shape), count * 2)
@@ -162,7 +162,7 @@ def _by_axis(ctx: Context, rank: int, pads: Value, axes: Value) -> Value:
 
 
 def _half(ctx: Context, difference: IntExpr) -> IntExpr:
-    """Half of it, rounded towards 0: what is cut or added in front."""
+    """Half of the difference, rounded towards 0: the elements that are cropped or added in front."""
     if all_plain([difference]):
         return abs(difference) // 2 * (1 if difference > 0 else -1)
     return ctx.simplify(tirx.truncdiv(expr(difference), expr(2)))

@@ -1,9 +1,9 @@
 """Pooling: MaxPool, AveragePool, LpPool and their global forms, over any number of spatial axes.
 
-Each is a reduction over the window's taps and, where needed, an elementwise finish in the same kernel. Taps outside of
-the data do not count; `average_pool` counts those within the padding with `include_padding`, never those that a
+Each is a reduction over the taps of a window and, where needed, an elementwise finish in the same kernel. Taps outside
+of the data do not count. With `include_padding`, `average_pool` counts the taps in the padding, but never those that a
 rounded-up last window has beyond it. A global form has one window, as large as the data (`one_window`). Sums of float16
-are kept in float32. Data is (N, C, ...), the result has the same axes.
+are kept in float32. Data is (N, C, ...), and the result has the same axes.
 
 (Source: ONNX operators MaxPool, AveragePool, LpPool and their global forms.)
 """
@@ -53,8 +53,9 @@ _LARGEST_PRODUCT = 8
 def max_pool(
     ctx: Context, x: Value, windows: Windows, *, indices: bool = False, column_major: bool = False
 ) -> tuple[Value, Value | None]:
-    """The maxima, and with `indices` where each was found first: its position in the flattened `x`, whose spatial axes
-    count in reverse order for `column_major`. The maximum of no elements is minus infinity, or the least integer."""
+    """The maxima, and with `indices` the position where each was found first. A position is an index into the flattened
+    `x`; with `column_major`, its spatial axes are flattened in reverse order. The maximum of no elements is minus
+    infinity, or the least integer."""
     if not indices:
         return _maxima(ctx, x, windows), None
     y = _pool(ctx, x, windows, _highest(x.dtype))
@@ -62,7 +63,7 @@ def max_pool(
 
 
 def average_pool(ctx: Context, x: Value, windows: Windows, *, include_padding: bool = False) -> Value:
-    """The means of what lies in the data, or with `include_padding` in the data and its padding."""
+    """The means of the taps in the data, or with `include_padding` in the data and its padding."""
     return _pool(ctx, x, windows, _average(ctx, x.dtype, windows, include_padding=include_padding))
 
 
@@ -72,7 +73,7 @@ def lp_pool(ctx: Context, x: Value, windows: Windows, order: int) -> Value:
 
 
 def one_window(x: Value) -> Windows:
-    """The only window of a global form."""
+    """The single window of a global form."""
     sizes = tuple(x.shape[2:])
     ones, zeros = (1,) * len(sizes), (0,) * len(sizes)
     return Windows(sizes, sizes, strides=ones, dilations=ones, before=zeros, after=zeros, counts=ones)
@@ -80,8 +81,8 @@ def one_window(x: Value) -> Windows:
 
 @dataclass(frozen=True)
 class _Pool:
-    """What a pooling makes of a window: `finish(combine(prepare(element) ...), position)`; `nothing` is combined in
-    the place of a tap outside of the data."""
+    """How a pooling reduces a window: `finish(combine(prepare(element) ...), position)`. `nothing` takes the place of a
+    tap outside of the data."""
 
     name: str
     combine: Callable[..., ir.Expr]
@@ -91,7 +92,7 @@ class _Pool:
 
 
 def _maxima(ctx: Context, x: Value, windows: Windows) -> Value:
-    """The maxima; of dequantised data, those of what it comes from, as scales are positive."""
+    """The maxima. For dequantised data, also those of the integers that it comes from, because scales are positive."""
     y = _pool(ctx, x, windows, _highest(x.dtype))
     return y if x.quantized is None else replace(y, quantized=x.quantized.moved(lambda v: _maxima(ctx, v, windows)))
 
@@ -112,7 +113,7 @@ def _average(ctx: Context, dtype: str, shape: Windows, *, include_padding: bool)
 
 
 def _norm(dtype: str, order: int) -> _Pool:
-    """The norm of order `order` of the elements."""
+    """The norm of order `order`."""
     wide = compute_dtype(dtype)
     zero = tirx.const(0, wide)
     if order == 1:
@@ -138,7 +139,7 @@ def _pool(ctx: Context, x: Value, shape: Windows, rule: _Pool) -> Value:
 
 
 def _pooled(ctx: Context, x: Value, shape: Windows, rule: _Pool, channel: int) -> Value:
-    """The pooled `x`, whose axis `channel` and first axis are not spatial."""
+    """The pooled `x`. Axis 0 and axis `channel` are not spatial."""
 
     def spatial(index: Index) -> Index:
         return [i for axis, i in enumerate(index) if axis not in (0, channel)]
@@ -163,8 +164,8 @@ def _pooled(ctx: Context, x: Value, shape: Windows, rule: _Pool, channel: int) -
 
 
 def _positions(ctx: Context, x: Value, y: Value, shape: Windows, *, column_major: bool) -> Value:
-    """Where each maximum `y` of `x` was found first: its position in the flattened `x`, whose spatial axes count in
-    reverse order for `column_major`."""
+    """The position where each maximum `y` of `x` was found first, as an index into the flattened `x`. With
+    `column_major`, its spatial axes are flattened in reverse order."""
     plane = ctx.product(shape.sizes)
 
     def build(data: te.Tensor, found: te.Tensor) -> te.Tensor:
@@ -192,7 +193,7 @@ def _positions(ctx: Context, x: Value, y: Value, shape: Windows, *, column_major
 
 
 def _flat(where: Index, sizes: Sequence[IntExpr]) -> ir.Expr:
-    """Row-major position."""
+    """The row-major position of an index."""
     flat = tirx.const(0, "int64")
     for i, n in zip(where, sizes, strict=True):
         flat = flat * n + i
@@ -200,7 +201,7 @@ def _flat(where: Index, sizes: Sequence[IntExpr]) -> ir.Expr:
 
 
 def _unflat(flat: ir.Expr, sizes: Sequence[IntExpr]) -> list[ir.Expr]:
-    """Inverse of `_flat`."""
+    """The index at a row-major position: the inverse of `_flat`."""
     where: list[ir.Expr] = []
     for n in reversed(sizes):
         where.append(expr(floor_mod(flat, n)))
@@ -209,13 +210,13 @@ def _unflat(flat: ir.Expr, sizes: Sequence[IntExpr]) -> list[ir.Expr]:
 
 
 def _places(shape: Windows, at: Index, taps: Index) -> list[ir.Expr]:
-    """Where in the data a tap of the window at `at` is, per spatial axis."""
+    """The index in the data of a tap of the window at `at`, per spatial axis."""
     axes = zip(at, taps, shape.strides, shape.dilations, shape.before, strict=True)
     return [i * stride + tap * dilation - before for i, tap, stride, dilation, before in axes]
 
 
 def _inside(ctx: Context, shape: Windows, where: Index) -> Condition:
-    """Whether a place is in the data; what always holds is left out."""
+    """Whether an index is in the data. Conditions that always hold are left out."""
     conditions: list[Condition] = []
     for axis, place in enumerate(where):
         starts_inside, ends_inside = _reach(ctx, shape, axis)
@@ -233,7 +234,7 @@ def _reach(ctx: Context, shape: Windows, axis: int) -> tuple[bool, bool]:
 
 
 def _taps_counted(ctx: Context, shape: Windows, axis: int, at: ir.Expr, include_padding: bool) -> IntExpr:
-    """How many taps of the window at `at` lie in the data, or in the data and its padding, along one axis."""
+    """The number of taps of the window at `at` that lie in the data, or in the data and its padding, along one axis."""
     kernel, dilation = shape.kernel[axis], shape.dilations[axis]
     start = at * shape.strides[axis] - shape.before[axis]
     if all(_reach(ctx, shape, axis)):

@@ -1,8 +1,8 @@
 """Operators that sort: `top_k`, `unique`.
 
-`top_k` keeps its k best elements in order while it reads a row when k is small, and sorts the row otherwise; of equal
-elements the first comes first. `unique` sorts the positions of its rows (of its elements, without an axis), walks the
-sorted order to find the groups of equal ones, and reads their number as a data dim.
+For a small k, `top_k` keeps its k best elements in order while it reads a row; for a larger k it sorts the row. Of
+equal elements, the first comes first. `unique` sorts the positions of its rows (of its elements, without an axis),
+walks the sorted order to find the groups of equal rows, and reads the number of groups as a data dim.
 (Source: ONNX operators TopK, Unique.)
 """
 
@@ -30,7 +30,7 @@ LARGEST_INSERTION = 32
 
 
 def top_k(ctx: Context, x: Value, k: IntExpr, axis: int, *, largest: bool = True) -> tuple[Value, ...]:
-    """The `k` greatest (least) elements along `axis`, the best first, and their int64 positions."""
+    """The `k` greatest (or least) elements along `axis`, the best first, and their int64 positions."""
     if is_plain(k) and k < 0:
         raise Unsupported(f"k is {k}; the least is 0")
     better = descending if largest else ascending
@@ -78,14 +78,14 @@ def top_k(ctx: Context, x: Value, k: IntExpr, axis: int, *, largest: bool = True
 
 
 def _at(rest: Sequence[ir.Expr], axis: int, position: IntExpr) -> tuple[IntExpr, ...]:
-    """The index of an element: its position along `axis`, and those along the other axes."""
+    """The index of the element at `position` along `axis` and at `rest` along the other axes."""
     return (*rest[:axis], position, *rest[axis:])
 
 
 def unique(ctx: Context, x: Value, axis: int | None, *, in_order: bool = True) -> tuple[Value, ...]:
-    """numpy.unique of the slices along `axis`, or of all elements: each different one, its first position, the number
-    that each slice of `x` has among them, and how often each occurs. They come in ascending order, or else in that of
-    their first positions (`in_order` false)."""
+    """numpy.unique of the slices along `axis`, or of all elements. Returns the distinct slices, the first position of
+    each, the index among them of each slice of `x`, and how often each occurs. With `in_order` they are in ascending
+    order, else in the order of their first positions."""
     order = [] if axis is None else [axis, *(i for i in range(x.rank) if i != axis)]
     moved = ctx.reshape(x, (ctx.product(x.shape),)) if axis is None else transpose(ctx, x, order)
     rows = ctx.reshape(moved, (moved.shape[0], ctx.product(moved.shape[1:])))
@@ -99,17 +99,18 @@ def unique(ctx: Context, x: Value, axis: int | None, *, in_order: bool = True) -
 
 
 def _ordered(element: ir.Expr) -> ir.Expr:
-    """An element as a number: kernels do not compare booleans by size."""
+    """An element as a number, because kernels do not compare booleans by size."""
     return tirx.Cast("int32", element) if str(element.ty.dtype) == "bool" else element
 
 
 def _groups(ctx: Context, rows: Value, *, in_order: bool) -> tuple[Value, ...]:
-    """Of the groups of equal rows: first row and size of each, the group of each row, and how many there are. Groups
-    are ordered by value, or else by their first row. Arrays over groups are as long as there are rows."""
+    """The groups of equal rows: the first row and the size of each group, the group of each row, and the number of
+    groups. Groups are ordered by value, or else by their first row. Arrays over groups are as long as there are
+    rows."""
     length, width = rows.shape
 
     def compare(code: Code, data: Array, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-        """The sign of row `a` less row `b`."""
+        """The sign of the comparison of row `a` with row `b`: -1, 0 or 1."""
         sign = code.cell("sign", 0)
         with code.loop("j", width) as j, code.when(sign.value == 0):
             left, right = (_ordered(load(data, rows.dtype, [row, j])) for row in (a, b))
@@ -135,7 +136,7 @@ def _groups(ctx: Context, rows: Value, *, in_order: bool) -> tuple[Value, ...]:
     def by_position(
         code: Code, data: Array, first: Array, inverse: Array, counts: Array, count: Array, *work: Array
     ) -> None:
-        """Renumbers the groups of `by_value` in the order of their first rows."""
+        """Renumber the groups of `by_value` in the order of their first rows."""
         names, firsts, sizes = work[1:]
         by_value(code, data, firsts, inverse, sizes, count, *work[:2])
         new = code.cell("new", 0)

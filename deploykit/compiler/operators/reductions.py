@@ -1,7 +1,7 @@
-"""Reductions: `reduce` by one of `Reduction`s, `reduce_log_sum_exp`, and the positions of extremes.
+"""Reductions: `reduce` by a `Reduction`, `reduce_log_sum_exp`, and the positions of extremes.
 
 Axes are integers, or a vector that may be computed at run time. Means of integers truncate; roots and logarithms of
-integers are computed in double precision. (Source: ONNX operators ReduceSum and its like, ArgMax, ArgMin.)
+integers are computed in double precision. (Source: the ONNX Reduce operators, ArgMax, ArgMin.)
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from deploykit.compiler.operators.elementwise import absolute, is_float, like
 
 @dataclass(frozen=True)
 class Reduction:
-    """`finish(reducer(prepare(element) ...), count)` of `count` elements, by kernels of this name."""
+    """A reduction to `finish(reducer(prepare(element) ...), count)` over `count` elements. `name` is that of its
+    kernels."""
 
     name: str
     reducer: Reducer
@@ -53,7 +54,7 @@ def _mean(total: ir.Expr, count: IntExpr) -> ir.Expr:
 
 
 def _number(v: ir.Expr) -> ir.Expr:
-    """Kernels do not compare booleans by size."""
+    """A value as a number, because kernels do not compare booleans by size."""
     return tirx.Cast("uint8", v) if str(v.ty.dtype) == "bool" else v
 
 
@@ -71,7 +72,7 @@ REDUCE_SUM_SQUARE = Reduction("reducesumsquare", SUM, lambda v: v * v)
 def reduce(
     ctx: Context, x: Value, reduction: Reduction, axes: Value | Sequence[int] | None, *, keepdims: bool = True
 ) -> Value:
-    """The reduction of `x` over `axes`, or over all without any, which stay with size 1 where `keepdims`."""
+    """The reduction of `x` over `axes`, by default over all. With `keepdims`, the axes stay with size 1."""
     operand = _operand(ctx, x, axes, keepdims=keepdims)
     count = count_of(ctx, operand.x.shape, operand.axes)
     value = reduce_axes(
@@ -88,8 +89,8 @@ def reduce(
 
 
 def reduce_log_sum_exp(ctx: Context, x: Value, axes: Value | Sequence[int] | None, *, keepdims: bool = True) -> Value:
-    """`log(sum(exp(x)))` over `axes`, as `reduce`. The greatest element is taken out of the sum, so that no exponential
-    overflows."""
+    """`log(sum(exp(x)))` over `axes`, with the parameters of `reduce`. The greatest element is subtracted first, so
+    that no exponential overflows."""
     operand = _operand(ctx, x, axes, keepdims=keepdims)
     x, where = operand.x, operand.axes
     wide = compute_dtype(x.dtype) if x.dtype.startswith(("float", "bfloat")) else "float64"
@@ -102,14 +103,14 @@ def reduce_log_sum_exp(ctx: Context, x: Value, axes: Value | Sequence[int] | Non
 
 
 def _finite(v: ir.Expr) -> ir.Expr:
-    """0 in the place of an infinity, from which nothing can be subtracted."""
+    """`v`, or 0 for an infinity, which cannot be subtracted."""
     infinite = tirx.any(tirx.EQ(v, like(v, float("inf"))), tirx.EQ(v, like(v, float("-inf"))))
     return tirx.Select(infinite, like(v, 0), v)
 
 
 @dataclass(frozen=True)
 class _Operand:
-    """What to reduce: `axes` of `x` into `shape`, up to sizes of 1."""
+    """What to reduce: `axes` of `x`. `shape` is the shape of the result, up to axes of size 1."""
 
     x: Value
     axes: Collection[int]
@@ -117,8 +118,8 @@ class _Operand:
 
 
 def _operand(ctx: Context, x: Value, axes: Value | Sequence[int] | None, *, keepdims: bool) -> _Operand:
-    """For axes that only a run knows, every axis of `x` is seen as two, one of which is reduced: the other one or this
-    has size 1."""
+    """The operand of a reduction. If the axes are only known at run time, every axis of `x` is viewed as two, of which
+    the second is reduced. One of the two has size 1."""
     if isinstance(axes, Value) and not axes.is_known:
         require_rank(ctx, axes, 1)
         rank = 0 if keepdims else x.rank - ctx.length(axes)
@@ -132,8 +133,8 @@ def _operand(ctx: Context, x: Value, axes: Value | Sequence[int] | None, *, keep
 
 
 def _sizes(ctx: Context, x: Value, axes: Value, rank: int) -> Value:
-    """For each axis of `x` its size in the result and its size in the reduction, then the sizes of the `rank` axes that
-    are not reduced: int64, read at run time."""
+    """The sizes for axes that are only known at run time, as int64: for each axis of `x`, its size in the result and
+    its size in the reduction; then the sizes of the `rank` axes that are not reduced."""
 
     def write(code: Code, given: Array, sizes: Array) -> None:
         position = code.cell("position", 0)
@@ -154,11 +155,11 @@ def _sizes(ctx: Context, x: Value, axes: Value, rank: int) -> Value:
 def extreme_positions(
     ctx: Context, x: Value, axis: int, *, largest: bool, last: bool = False, keepdims: bool = True
 ) -> Value:
-    """int64 positions of the greatest or least elements along `axis`, which stays with size 1 where `keepdims`; of
-    equal ones the first, or the `last`.
+    """The int64 positions of the greatest or least elements along `axis`: of equal elements the first, or the `last`.
+    With `keepdims`, the axis stays with size 1.
 
-    Two plain reductions, the extreme and then the first (last) position where it occurs, run faster than one that
-    carries pairs. A NaN counts as an extreme."""
+    Two plain reductions, for the extreme and then for the first (last) position where it occurs, run faster than one
+    that carries pairs. A NaN counts as an extreme."""
     dtype = compute_dtype(x.dtype)
     extreme = reduce_axes(ctx, "extreme", [x], [axis], MAXIMUM if largest else MINIMUM, dtype=dtype)
     size = expr(x.shape[axis])

@@ -1,8 +1,8 @@
-"""Rotary position embedding: RotaryEmbedding, one elementwise kernel over the input in the layout it has.
+"""Rotary position embedding: RotaryEmbedding, as one elementwise kernel over the input in its own layout.
 
-Each pair of channels of a head is turned by the angle of its position. A pair is two neighbours (`interleaved`) or two
-channels that are half of the channels turned apart; channels after those are copied. A run with positions that do not
-lie in the caches is refused. (Source: ONNX operator RotaryEmbedding, opset 23.)
+Each pair of channels of a head is rotated by the angle of its position. A pair is two neighbours (`interleaved`), or
+two channels that are half of the rotated channels apart. The channels after the rotated ones are copied. A run with
+positions outside of the caches is refused. (Source: ONNX operator RotaryEmbedding, opset 23.)
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def rotary_embedding(
     turned: int | None = None,
     heads: int | None = None,
 ) -> Value:
-    """`x` (batch, heads, length, size), or (batch, length, heads * size) with the number of `heads`, turned by the
+    """`x` (batch, heads, length, size), or (batch, length, heads * size) with the number of `heads`, rotated by the
     angles of its positions.
 
-    `cosines` and `sines` are (positions, turned / 2) with `positions` (batch, length), else (batch, length,
-    turned / 2). The first `turned` channels of a head are turned, by default all.
-    Raises `Unsupported` for an input of another rank."""
+    `cosines` and `sines` are (positions, turned / 2) with `positions` (batch, length), else (batch, length, turned /
+    2). The first `turned` channels of a head are rotated, by default all. Raises `Unsupported` for an input of another
+    rank."""
     require_rank(ctx, x, 3, 4)
     for cache in (cosines, sines):
         require_rank(ctx, cache, 3 if positions is None else 2)
@@ -92,7 +92,7 @@ def _head_size(ctx: Context, x: Value, heads: int | None) -> IntExpr:
 
 
 def _pair(channel: ir.Expr, half: IntExpr, *, interleaved: bool) -> tuple[ir.Expr, ir.Expr]:
-    """Number of the pair that a channel belongs to, and whether it is its first member."""
+    """The number of the pair that a channel belongs to, and whether the channel is its first member."""
     if interleaved:
         return expr(floor_div(channel, 2)), floor_mod(channel, 2) == 0
     first = channel < half

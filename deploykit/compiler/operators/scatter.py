@@ -1,8 +1,8 @@
-"""Operators that place elements by index: `scatter_elements`, `scatter_nd`, `tensor_scatter`, `max_unpool`.
+"""Operators that write elements by index: `scatter_elements`, `scatter_nd`, `tensor_scatter`, `max_unpool`.
 
-The result starts as a copy of the data (zeros for `max_unpool`); updates are then applied in order, so that of several
-to one element the last wins or all are combined. Negative indices count from the end. A run with an index out of range
-is refused (`indices`); nothing is ever written outside of a tensor, and `max_unpool` leaves out what lies outside of
+The result starts as a copy of the data (zeros for `max_unpool`). Then updates are applied in order; if several go to
+one element, the last one wins, or all are combined. Negative indices count from the end. A run with an index out of
+range is refused (`indices`). No kernel writes outside of a tensor; `max_unpool` leaves out elements that lie outside of
 its result. (Source: ONNX operators ScatterElements, ScatterND, TensorScatter, MaxUnpool.)
 """
 
@@ -27,13 +27,13 @@ from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.filling import stored
 
 Combine = Callable[[ir.Expr, ir.Expr], ir.Expr]
-"""What becomes of the element that is there and of a new one; without, the new one."""
+"""Combines the element that is there with a new one. Without it, the new element replaces the old one."""
 
 
 def scatter_elements(
     ctx: Context, x: Value, indices: Value, updates: Value, axis: int, combine: Combine | None = None
 ) -> Value:
-    """`x` into which element `i` of `updates` goes at `i` with `indices[i]` in the place of `i[axis]`."""
+    """`x` with each `updates[i]` written, or combined, at `i` with `i[axis]` replaced by `indices[i]`."""
     require_rank(ctx, indices, x.rank)
     require_rank(ctx, updates, x.rank)
     for i, (n, m, k) in enumerate(zip(x.shape, indices.shape, updates.shape, strict=True)):
@@ -51,8 +51,8 @@ def scatter_elements(
 
 
 def scatter_nd(ctx: Context, x: Value, indices: Value, updates: Value, combine: Combine | None = None) -> Value:
-    """`x` into which parts of `updates` go at the tuples that the last axis of `indices` holds: indices into the first
-    axes of `x`."""
+    """`x` with parts of `updates` written, or combined, at the index tuples in the last axis of `indices`. A tuple
+    indexes the first axes of `x`."""
     depth, tuples = indices.shape[-1], indices.rank - 1
     if not isinstance(depth, int) or depth > x.rank or updates.rank != tuples + x.rank - depth:
         raise Unsupported(
@@ -80,7 +80,7 @@ def _scatter(
     combine: Combine | None,
     place: Callable[[Array, Sequence[ir.Expr]], list[ir.Expr]],
 ) -> Value:
-    """A copy of `x`, into which element `i` of `updates` goes at `place(indices, i)`."""
+    """A copy of `x`, with element `i` of `updates` written at `place(indices, i)`."""
 
     def write(code: Code, data: Array, where: Array, new: Array, result: Array) -> None:
         with loops(code, x.shape) as index:
@@ -102,10 +102,10 @@ def _scatter(
 def tensor_scatter(
     ctx: Context, cache: Value, update: Value, starts: Value | None, axis: int, *, circular: bool = False
 ) -> Value:
-    """`cache` into which `update` goes along `axis`, from `starts[n]` on for each `n` of the first axis (default: 0);
-    where `circular`, what goes beyond the end goes on at the front.
+    """`cache` with `update` written along `axis`. For each `n` of the first axis, it begins at `starts[n]` (default:
+    0). If `circular`, the part beyond the end continues at the front.
 
-    A gather: an element of the result comes from the update where its position lies in the written stretch."""
+    It is a gather: an element of the result comes from the update if its position is in the written range."""
     size, length = cache.shape[axis], update.shape[axis]
     for i, (m, n) in enumerate(zip(cache.shape, update.shape, strict=True)):
         if i != axis:
@@ -139,9 +139,9 @@ def max_unpool(
     pads: Sequence[int],
     shape: Sequence[IntExpr] | None = None,
 ) -> Value:
-    """Zeros, but for the elements of `x` (N, C, spatial axes), each at the flat position that `pooling` reported for
-    it. The pooling's window, strides and pads (all before, then all after) give the result's shape. A given `shape`
-    that is larger extends it: the positions are those within the shape that the window gives."""
+    """Zeros, except for the elements of `x` (N, C, spatial axes), each at the flat position that `pooling` reported for
+    it. The pooling's window, strides and pads (all before, then all after) give the shape of the result. A given
+    `shape` that is larger extends the result; positions are within the shape that the window gives."""
     inner = _unpooled_shape(ctx, x, window, strides, pads)
     shape = inner if shape is None else shape
     for m, n in zip(x.shape, indices.shape, strict=True):
@@ -172,7 +172,7 @@ def max_unpool(
 def _unpooled_shape(
     ctx: Context, x: Value, window: Sequence[int], strides: Sequence[int], pads: Sequence[int]
 ) -> list[IntExpr]:
-    """The shape of which a pooling made that of `x`."""
+    """The shape that a pooling reduced to the shape of `x`."""
     if len(window) != x.rank - 2:
         raise Unsupported(f"a window of {len(window)} sizes for a tensor of rank {x.rank}")
     spatial = [

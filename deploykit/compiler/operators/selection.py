@@ -1,6 +1,6 @@
-"""Operators that keep what a mask marks: `nonzero`, `compress`.
+"""Operators that keep the elements that a mask marks: `nonzero`, `compress`.
 
-One kernel counts, the count is read as a data dim, another kernel writes that many elements.
+One kernel counts the elements, the count is read as a data dim, and another kernel writes that many elements.
 (Source: ONNX operators NonZero, Compress.)
 """
 
@@ -23,7 +23,7 @@ from deploykit.compiler.operators.indexing import pick
 
 
 def nonzero(ctx: Context, x: Value) -> Value:
-    """numpy.nonzero: the positions of the elements that are not zero, int64 (rank of `x`, their number)."""
+    """numpy.nonzero: the positions of the elements that are not zero, as int64 (rank of `x`, number of elements)."""
     count = _count_nonzero(ctx, x, x.shape)
 
     def write(code: Code, data: Array, places: Array) -> None:
@@ -40,8 +40,8 @@ def nonzero(ctx: Context, x: Value) -> Value:
 
 
 def compress(ctx: Context, x: Value, condition: Value, axis: int | None) -> Value:
-    """numpy.compress: the elements of `axis`, or of the flattened `x`, that the vector `condition` marks. It may be
-    shorter or longer than the axis."""
+    """numpy.compress: the elements along `axis`, or of the flattened `x`, that the vector `condition` marks. The vector
+    may be shorter or longer than the axis."""
     if condition.rank != 1:
         raise Unsupported(f"a condition of rank {condition.rank}")
     if axis is None:
@@ -62,7 +62,7 @@ def compress(ctx: Context, x: Value, condition: Value, axis: int | None) -> Valu
 
 
 def _count_nonzero(ctx: Context, x: Value, shape: Sequence[IntExpr]) -> IntExpr:
-    """How many elements of the leading part `shape` of `x` are not zero, as a data dim."""
+    """The number of nonzero elements in the leading part of `x` with this `shape`, as a data dim."""
 
     def build(t: te.Tensor) -> te.Tensor:
         axes = [reduce_axis(size, name=f"r{i}") for i, size in enumerate(shape)]

@@ -1,8 +1,8 @@
 """Sequences and optionals: SequenceAt, SequenceInsert, SequenceErase, ConcatFromSequence, SplitToSequence,
 OptionalHasElement, OptionalGetElement. The length of a sequence is known at import.
 
-A position that is computed at run time is checked then, and picks among the items: the result has the sizes, and the
-elements, of the one that it picks.
+A position that is computed at run time is checked at run time and selects among the items. The result has the sizes and
+the elements of the item that is selected.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 
 def sequence_at(ctx: Context, sequence: SequenceValue, position: Value) -> Value:
-    """The item at a position, a scalar that counts from the end where it is negative."""
+    """The item at a position, a scalar; a negative one counts from the end."""
     items = sequence.items
     where = _position(ctx, position, len(items), len(items) - 1)
     return items[where] if isinstance(where, int) else _picked(ctx, where, items)
 
 
 def sequence_insert(ctx: Context, sequence: SequenceValue, item: Value, position: Value | None = None) -> SequenceValue:
-    """The sequence with a further item at a position, a scalar that counts from the end where it is negative; by
-    default behind all others."""
+    """The sequence with another item inserted at a position, a scalar; a negative one counts from the end. By default
+    the item comes last."""
     items, count = sequence.items, len(sequence.items)
     where = count if position is None else _position(ctx, position, count, count)
     if isinstance(where, int):
@@ -48,8 +48,8 @@ def sequence_insert(ctx: Context, sequence: SequenceValue, item: Value, position
 
 
 def sequence_erase(ctx: Context, sequence: SequenceValue, position: Value | None = None) -> SequenceValue:
-    """The sequence without the item at a position, a scalar that counts from the end where it is negative; by default
-    without the last one."""
+    """The sequence without the item at a position, a scalar; a negative one counts from the end. By default the last
+    item is removed."""
     items, count = sequence.items, len(sequence.items)
     where = count - 1 if position is None else _position(ctx, position, count, count - 1)
     if isinstance(where, int):
@@ -59,8 +59,8 @@ def sequence_erase(ctx: Context, sequence: SequenceValue, position: Value | None
 
 
 def concat_from_sequence(ctx: Context, sequence: SequenceValue, axis: int, *, new_axis: bool) -> Value:
-    """The items one behind the other on an axis of the result, which counts from the end where it is negative; with
-    `new_axis`, on one that the items do not have.
+    """The items concatenated along an axis of the result; a negative one counts from the end. With `new_axis`, the
+    items are stacked along a new axis.
 
     Raises `Unsupported` for an empty sequence."""
     items = list(sequence.items)
@@ -75,10 +75,10 @@ def concat_from_sequence(ctx: Context, sequence: SequenceValue, axis: int, *, ne
 def split_to_sequence(
     ctx: Context, x: Value, axis: int, sizes: Value | None = None, *, keepdims: bool = True
 ) -> SequenceValue:
-    """Pieces of `x` along an axis: of the `sizes` in a vector; of one size, a scalar, of which the last piece may fall
-    short; by default of one position each, which without `keepdims` lose the axis.
+    """`x` split along an axis. `sizes` is a vector with the size of each piece, or a scalar for pieces of one size, of
+    which the last may be smaller. By default each piece has one position, and loses the axis without `keepdims`.
 
-    Raises `Unsupported` where the number of pieces is not known."""
+    Raises `Unsupported` if the number of pieces is not known."""
     extent = x.shape[axis]
     if sizes is not None and sizes.rank == 1:
         return SequenceValue(split(ctx, x, axis, ctx.ints(sizes, minimum=0, maximum=extent)), x.dtype)
@@ -95,7 +95,7 @@ def split_to_sequence(
 
 
 def optional_has_element(ctx: Context, value: AnyValue | None) -> Value:
-    """Whether there is an item, a boolean scalar; a value that is no optional is its own item."""
+    """Whether there is an item, a boolean scalar. A value that is not an optional counts as its own item."""
     if isinstance(value, OptionalValue) and value.present is not None:
         return value.present
     present = value.item is not None if isinstance(value, OptionalValue) else value is not None
@@ -103,7 +103,7 @@ def optional_has_element(ctx: Context, value: AnyValue | None) -> Value:
 
 
 def optional_get_element(ctx: Context, value: AnyValue) -> Value | SequenceValue:
-    """The item, which must be there; a value that is no optional is its own item."""
+    """The item, which must be there. A value that is not an optional is its own item."""
     if not isinstance(value, OptionalValue):
         return value
     if value.item is None:
@@ -114,12 +114,12 @@ def optional_get_element(ctx: Context, value: AnyValue) -> Value | SequenceValue
 
 
 def _chosen(ctx: Context, where: IntExpr, choices: Sequence[tuple[Value, ...]], dtype: str | None) -> SequenceValue:
-    """Of several sequences of one length the one at a position."""
+    """The sequence at a position among several sequences of the same length."""
     return SequenceValue(tuple(_picked(ctx, where, column) for column in zip(*choices, strict=True)), dtype)
 
 
 def _picked(ctx: Context, where: IntExpr, items: Sequence[Value]) -> Value:
-    """Of several tensors the one at a position."""
+    """The tensor at a position among several tensors."""
     if all(v is items[0] for v in items):
         return items[0]
     if len({(v.dtype, v.rank) for v in items}) > 1 or any(v.dtype == STRING for v in items):

@@ -1,8 +1,8 @@
-"""Operators that cut pieces out of a tensor: `take`, `strided_slice`, `split`; and `reverse_sequence`, which turns
-pieces around.
+"""Operators that cut pieces out of a tensor: `take`, `strided_slice`, `split`; and `reverse_sequence`, which reverses
+pieces.
 
-A piece is a first index, a size and a step an axis. Where starts or ends are expressions over dims, so are these; where
-an operand of a slice is computed at run time, a small kernel works them out and they are read as data dims.
+A piece is a start, a size and a step per axis. If starts or ends are expressions over dims, starts and sizes are, too.
+If an operand of a slice is computed at run time, a small kernel computes them, and they are read as data dims.
 (Source: ONNX operators Slice, Split, ReverseSequence.)
 """
 
@@ -41,7 +41,7 @@ from deploykit.compiler.operators.building.value import Value, constant
 
 @dataclass(frozen=True)
 class Piece:
-    """Elements `start + i * step` for `i` in `0..size-1` of one axis; all within the axis."""
+    """The elements `start + i * step` of one axis, for `i` in `0..size-1`; all are within the axis."""
 
     start: IntExpr
     size: IntExpr
@@ -49,7 +49,7 @@ class Piece:
 
 
 def take(ctx: Context, x: Value, pieces: Sequence[Piece]) -> Value:
-    """The given piece of every axis."""
+    """The given piece of every axis, one per axis."""
     if all(_is_whole(ctx, piece, size) for piece, size in zip(pieces, x.shape, strict=True)):
         return x
     if x.array is not None and all_plain(n for p in pieces for n in (p.start, p.size, p.step)):
@@ -76,7 +76,7 @@ def _bounds(piece: Piece) -> tuple[int, int | None, int]:
 
 
 def piece_of(ctx: Context, start: IntExpr, end: IntExpr, step: int, size: IntExpr) -> Piece:
-    """What numpy's `start:end:step` takes from an axis of `size`."""
+    """The piece that numpy's `start:end:step` takes from an axis of `size`."""
     first, last = from_end(start, size), from_end(end, size)
     if step > 0:
         first, last = clamp(first, 0, size), clamp(last, 0, size)
@@ -90,10 +90,10 @@ def piece_of(ctx: Context, start: IntExpr, end: IntExpr, step: int, size: IntExp
 def strided_slice(
     ctx: Context, x: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
 ) -> Value:
-    """What numpy's `start:end:step` takes from each of `axes`: vectors of as many integers. Without `axes` these are
-    the first ones, without `steps` each step is 1.
+    """The elements that numpy's `start:end:step` takes from each of `axes`; all operands are vectors of the same
+    length. Without `axes`, these are the first axes; without `steps`, each step is 1.
 
-    Raises `Unsupported` for a step that is known to be 0; one of a run gives an empty result."""
+    Raises `Unsupported` for a step that is known to be 0. A step that is 0 at run time gives an empty result."""
     count = ctx.length(starts)
     axes = axes or ctx.constant(range(count), "int64")
     steps = steps or ctx.constant([1] * count, "int64")
@@ -117,7 +117,7 @@ def strided_slice(
 def _slice_at_run_time(
     ctx: Context, x: Value, starts: Value, ends: Value, axes: Value, steps: Value, where: Sequence[int]
 ) -> Value:
-    """A slice of the axes `where` whose bounds a kernel computes. A step of 0 gives an empty result."""
+    """A slice of the axes `where`, with bounds that a kernel computes. A step of 0 gives an empty result."""
     operands = [ctx.cast(v, "int64") for v in (starts, ends, axes, steps)]
 
     def write(
@@ -157,7 +157,7 @@ def _is_axis(given: ir.Expr, axis: int, rank: int) -> ir.Expr:
 
 
 def split(ctx: Context, x: Value, axis: int, sizes: Sequence[IntExpr]) -> tuple[Value, ...]:
-    """Consecutive pieces of an axis; the sizes must add up to that of the axis."""
+    """Consecutive pieces of an axis. Their sizes must add up to the size of the axis."""
     total: IntExpr = 0
     parts = []
     for size in sizes:
@@ -169,7 +169,7 @@ def split(ctx: Context, x: Value, axis: int, sizes: Sequence[IntExpr]) -> tuple[
 
 
 def split_evenly(ctx: Context, x: Value, axis: int, count: int, *, smaller_last: bool = False) -> tuple[Value, ...]:
-    """`count` consecutive pieces of an axis: equal ones, of which the last may be smaller where `smaller_last`."""
+    """`count` consecutive pieces of an axis, of equal size. With `smaller_last`, the last one may be smaller."""
     size = x.shape[axis]
     if smaller_last:
         return split(ctx, x, axis, even_parts(ctx, size, count))
@@ -178,7 +178,7 @@ def split_evenly(ctx: Context, x: Value, axis: int, count: int, *, smaller_last:
 
 
 def even_parts(ctx: Context, size: IntExpr, count: int) -> list[IntExpr]:
-    """Sizes of `count` parts, equal but for the last one, which is smaller where need be."""
+    """The sizes of `count` parts, equal except the last one, which may be smaller."""
     part = ctx.simplify(ceil_div(size, count))
     starts = [ctx.simplify(minimum(part * k, size)) for k in range(count + 1)]
     if ctx.proves(equal(floor_mod(size, count), 0)):
@@ -187,7 +187,7 @@ def even_parts(ctx: Context, size: IntExpr, count: int) -> list[IntExpr]:
 
 
 def reverse_sequence(ctx: Context, x: Value, lengths: Value, time: int, batch: int) -> Value:
-    """`x` with the first `lengths[i]` elements of the axis `time` in reverse order, for each `i` of the axis
+    """`x`, with the first `lengths[i]` elements of the axis `time` in reverse order for each `i` of the axis
     `batch`."""
     require_equal(ctx, "the lengths do not fit the batch", lengths.shape[0], x.shape[batch])
     lengths = checked(ctx, lengths, [(0, x.shape[time])], what="lengths")

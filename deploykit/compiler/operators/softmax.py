@@ -1,6 +1,7 @@
 """Softmax, LogSoftmax and Hardmax along one axis, counted from the front.
 
-Computed in float32, of float64 in float64. (Source: ONNX operators Softmax, LogSoftmax, Hardmax, opset 13.)
+They are computed in float32, or in float64 for float64. (Source: ONNX operators Softmax, LogSoftmax, Hardmax, opset
+13.)
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from deploykit.compiler.operators.softmax_exp import power_of
 
 
 def softmax(ctx: Context, x: Value, axis: int) -> Value:
-    """`exp(x - max) / sum(exp(x - max))` along an axis, with one division a row where it is the last axis."""
+    """`exp(x - max) / sum(exp(x - max))` along an axis. Along the last axis, there is one division per row."""
     last = axis == x.rank - 1
 
     def build(rows: _Rows) -> te.Tensor:
@@ -63,7 +64,7 @@ def hardmax(ctx: Context, x: Value, axis: int) -> Value:
 
 
 class _Rows:
-    """Stages over a tensor and over its rows along `axis`."""
+    """Builds kernel stages over a tensor and over its rows along `axis`."""
 
     def __init__(self, tensor: te.Tensor, value: Value, axis: int) -> None:
         self.value, self.axis = value, axis
@@ -73,7 +74,7 @@ class _Rows:
         return load(self.tensor, self.value.dtype, index)
 
     def row(self, index: tuple[ir.Expr, ...]) -> tuple[ir.Expr, ...]:
-        """The index of the row that an element lies in."""
+        """The index of the row that contains an element."""
         return (*index[: self.axis], *index[self.axis + 1 :])
 
     def reduce(self, name: str, reducer: Callable[..., ir.Expr], element: Callable[..., ir.Expr]) -> te.Tensor:

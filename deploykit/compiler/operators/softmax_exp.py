@@ -1,7 +1,7 @@
-"""Exponentials of numbers that are not above 0, as a softmax has them: the differences to the greatest one.
+"""Exponentials of numbers that are at most 0, such as the differences to the greatest element in a softmax.
 
-No result overflows, and one that is too small for a normal number is as good as 0 next to the greatest one, which is 1.
-Said in this way, native code scales by one power of two and needs no operations for results at the ends of the range.
+No result overflows. A result that is too small for a normal number is negligible next to the greatest one, which is 1.
+In this form, native code scales by one power of two and needs no operations for results at the ends of the range.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from deploykit.compiler.tir.rewriting import Expr
 from deploykit.compiler.tir.values import dtype_of
 
 LEAST = -87.0
-"""Below that, exponentials in float32 are not normal numbers."""
+"""Below this, exponentials in float32 are not normal numbers."""
 
 
 def power_of(value: Expr) -> Expr:

@@ -1,8 +1,8 @@
 """Steps of gradient descent: Adagrad, Adam, Momentum (ai.onnx.preview.training).
 
-Each takes the learning rate R, the count of updates T, both scalars, then all tensors X to optimise, all their
-gradients G and all of each of their states, and gives the new X and the new states in the same order. In each, g = G +
-norm * X is the gradient with regularisation. (Source: the operator schemas.)
+Each operator takes the learning rate R and the count of updates T, both scalars. Then come all tensors X to optimise,
+all their gradients G, and all of each of their states. It returns the new X and the new states in the same order. In
+each, g = G + norm * X is the gradient with regularisation. (Source: the operator schemas.)
 """
 
 from __future__ import annotations
