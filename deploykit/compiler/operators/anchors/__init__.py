@@ -1,5 +1,5 @@
-"""Anchors: the operators that carry a model's arithmetic, as TE with one reduction block each.
+"""Anchors: the operators that do most of a model's arithmetic, as tensor expressions with one reduction block each.
 
-An anchor's block has the annotation `deploykit.anchor`, naming the rule that schedules it. What follows it in the same
-kernel (bias, activation, residual) becomes its epilogue.
+An anchor's block has the annotation `deploykit.anchor`, which names the rule that schedules it. Stages that follow it
+in the same kernel (bias, activation, residual) become its epilogue.
 """

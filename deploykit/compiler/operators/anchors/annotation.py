@@ -1,4 +1,4 @@
-"""How a reduction block says which rule it was written for."""
+"""The annotation with which a reduction block names the rule that it was written for."""
 
 from __future__ import annotations
 

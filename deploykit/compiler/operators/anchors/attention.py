@@ -1,9 +1,9 @@
 """Scaled dot product attention as stages of one kernel: scores, a softmax over keys, sums of values.
 
-Queries are `[..., rows, depth]`, keys `[..., depth, keys]`, values `[..., keys, width]`; leading dims broadcast. All is
-computed in `DTYPE`, whatever the operands are stored in. The stages carry the annotation `ROLE`, by which the schedule
-knows them; the peak, the powers and the sums are anchors, so that what is computed from scores (scales, masks) is left
-to the scores.
+Queries are `[..., rows, depth]`, keys `[..., depth, keys]`, values `[..., keys, width]`; leading dims broadcast. All
+stages are computed in `DTYPE`, whatever the dtype of the operands. The stages have the annotation `ROLE`, by which the
+schedule recognises them. The peak, the powers and the sums are anchors, so that stages computed from scores (scales,
+masks) belong to the scores.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from tvm import te, tirx
 from deploykit.compiler.operators.anchors.matmul import batch_index, broadcast, widened
 
 DTYPE = "float32"
-"""What attention is computed in."""
+"""The dtype in which attention is computed."""
 
 ROLE = "deploykit.attention"
-"""What a stage is in attention: one of `ROLES`."""
+"""Annotation of a stage of attention: one of `ROLES`."""
 
 ROLES = ("scores", "peak", "powers", "total", "weighted")
 
 SOFTMAX = "deploykit.softmax"
-"""Annotation of the stage that stores a softmax over the last axis: what a row of nothing but minus infinity gives,
+"""Annotation of the stage that stores a softmax over the last axis. It says what a row of only minus infinity gives:
 `nan` or `zero`."""
 
 ROUNDED = "deploykit.rounded"
-"""Annotation of a stage that converts from one float type of up to 32 bits to another: `exact`, or `free` where results
-without that rounding are as good."""
+"""Annotation of a stage that converts from one float dtype of up to 32 bits to another: `exact`, or `free` if the
+rounding is optional."""
 
 
 def scores(queries: te.Tensor, keys: te.Tensor) -> te.Tensor:
@@ -47,7 +47,7 @@ def scores(queries: te.Tensor, keys: te.Tensor) -> te.Tensor:
 
 
 def weighted(x: te.Tensor, values: te.Tensor, empty: str) -> te.Tensor:
-    """`softmax(x) @ values`; `empty` says what the softmax of a row of nothing but minus infinity is."""
+    """`softmax(x) @ values`. `empty` says what the softmax of a row of only minus infinity gives."""
     *lead, rows, keys = x.shape
     lead_v = list(values.shape[:-2])
     batch = broadcast(lead, lead_v)

@@ -1,8 +1,8 @@
-"""Convolutions over data with the channels last: `[N, *spatial, C]`, results likewise.
+"""Convolutions with channels last: data and results are `[N, *spatial, C]`.
 
-Weights are packed into panels `[groups, panels, *kernel, C / groups, width]` of `width` output channels of a group, the
-last panel filled up with zeros (`pack_panels`); for a depthwise convolution they are `[*kernel, C]`. Channels-first
-tensors get there and back by `channels_last` and `channels_first`, kernels that `graph.channels_last` cancels.
+Weights are packed into panels `[groups, panels, *kernel, C / groups, width]`, each with `width` output channels of a
+group; the last panel is padded with zeros (`pack_panels`). For a depthwise convolution, weights are `[*kernel, C]`.
+`channels_last` and `channels_first` convert tensors; `graph.channels_last` cancels conversions that undo each other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from deploykit.compiler.operators.anchors.matmul import accumulator, rounded
 def conv_last(
     data: te.Tensor, packed: te.Tensor, spatial: Sequence[Any], *, shape: ConvShape, channels: int, dtype: str
 ) -> te.Tensor:
-    """The convolution `[N, *spatial, channels]`, from weights in panels."""
+    """The convolution, of shape `[N, *spatial, channels]`, from weights in panels."""
     kernel, (depth, width) = packed.shape[2:-2], packed.shape[-2:]
     taps = [te.reduce_axis((0, extent), name=f"k{i}") for i, extent in enumerate(kernel)]
     channel = te.reduce_axis((0, depth), name="c")
@@ -55,7 +55,7 @@ def depthwise_last(
 
 
 def _inside(data: te.Tensor, n: Any, c: Any, at: Sequence[Any], shape: ConvShape) -> Any:
-    """The element of a channel at `at`, or 0 outside of the spatial dims."""
+    """The element of channel `c` at the spatial index `at`, or 0 outside of the spatial dims."""
     conditions: list[Any] = []
     for index, size, (before, beyond) in zip(at, data.shape[1:-1], reach(shape), strict=True):
         conditions += [index >= 0] if before else []
@@ -65,7 +65,7 @@ def _inside(data: te.Tensor, n: Any, c: Any, at: Sequence[Any], shape: ConvShape
 
 
 def pack_panels(weight: te.Tensor, groups: int, width: int) -> te.Tensor:
-    """`[O, C / groups, *kernel]` in panels."""
+    """Weights `[O, C / groups, *kernel]`, packed into panels."""
     per_group = int(weight.shape[0]) // groups
 
     def element(group: Any, panel: Any, *rest: Any) -> Any:

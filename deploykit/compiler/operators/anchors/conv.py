@@ -1,4 +1,4 @@
-"""Convolutions and their transposes over any number of spatial dims, channels first: the definitions.
+"""The definitions of convolutions and transposed convolutions, channels first, over any number of spatial dims.
 
 `data` is `[N, C, *spatial]`; weights are `[O, C / groups, *kernel]`, for the transpose `[C, O / groups, *kernel]`.
 `padding` lists all begins, then all ends. Sums are kept in `accumulator(dtype)`.
@@ -15,12 +15,13 @@ from tvm import sym, te, tirx
 from deploykit.compiler.operators.anchors.matmul import accumulator, rounded
 
 OPERATIONS = "deploykit.operations"
-"""Annotation of a block whose rule computes in another way than it is written: operations for each element."""
+"""Annotation of a block whose rule uses another algorithm than its definition: the operations per element."""
 
 
 @dataclass(frozen=True)
 class ConvShape:
-    """The attributes that a convolution and its transpose share, one entry a spatial dim (`padding` two)."""
+    """The attributes that convolutions and transposed convolutions share: one entry per spatial dim, two for
+    `padding`."""
 
     strides: tuple[int, ...]
     padding: tuple[int, ...]
@@ -28,13 +29,13 @@ class ConvShape:
     groups: int
 
     def annotations(self, anchor: str) -> dict[str, Any]:
-        """What the block of an anchor says of itself."""
+        """The annotations of an anchor's block."""
         entries = {"strides": self.strides, "padding": self.padding, "dilation": self.dilation}
         return {"deploykit.anchor": anchor, **{f"deploykit.{name}": list(value) for name, value in entries.items()}}
 
     @staticmethod
     def of_notes(notes: Mapping[str, Any], groups: int) -> ConvShape:
-        """What `annotations` said."""
+        """The attributes, read back from `annotations`."""
         strides, padding, dilation = (
             tuple(int(n) for n in notes[f"deploykit.{name}"]) for name in ("strides", "padding", "dilation")
         )
@@ -117,13 +118,13 @@ def transposed_size(size: Any, width: Any, shape: ConvShape, dim: int, extra: in
 
 
 def sources(shape: ConvShape, at: Sequence[Any], taps: Sequence[Any]) -> list[Any]:
-    """Where in the data an output reads through its taps."""
+    """The spatial index in the data that an output element reads for each tap."""
     steps = zip(at, taps, shape.strides, shape.dilation, shape.begins, strict=True)
     return [p * stride + tap * dilation - begin for p, tap, stride, dilation, begin in steps]
 
 
 def reach(shape: ConvShape) -> list[tuple[bool, bool]]:
-    """For each spatial dim, whether the kernel can reach before the begin and beyond the end of the data."""
+    """For each spatial dim, whether a kernel can reach before the begin and beyond the end of the data."""
     return [(begin > 0, end > 0) for begin, end in zip(shape.begins, shape.ends, strict=True)]
 
 

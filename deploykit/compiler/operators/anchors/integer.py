@@ -1,11 +1,11 @@
-"""Sums of products of 8-bit integers in int32: matrix products, convolutions over channels last, depthwise ones.
+"""Sums of products of 8-bit integers in int32: matrix products and convolutions with channels last.
 
-Right factors are packed as `[..., panels, groups, width, group]`: `width` neighbouring columns, and for each of them
-`group` neighbouring terms of its sum, filled up with zeros (`packed`). The terms of a convolution are numbered tap by
-tap, the channels of a tap next to each other, so that its weights are a matrix `[taps * channels, outputs]`.
+Right operands are packed as `[..., panels, groups, width, group]`, padded with zeros (`packed`): `width` neighbouring
+columns, and for each column `group` neighbouring terms of its sum. The terms of a convolution are numbered tap by tap,
+with the channels of a tap next to each other, so that its weights are a matrix `[taps * channels, outputs]`.
 
-Left operands are raw: what their zero points contribute is left to whoever asks for the sum. Only a
-depthwise convolution pads its data itself; `padded` gives others data that has the padding.
+Left operands are raw: the caller accounts for their zero points. Only a depthwise convolution pads its data itself; for
+others, `padded` adds the padding to the data.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.matmul import batch_index, broadcast
 
 DOT = "deploykit.dot"
-"""Annotation of an integer anchor: the name of the instruction that its right factors are packed for."""
+"""Annotation of an integer anchor: the name of the instruction that its right operand is packed for."""
 
 STRIDES, DILATION, BEFORE = "deploykit.strides", "deploykit.dilation", "deploykit.before"
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How right factors are laid out and what is added to left ones, for the instruction `dot`."""
+    """How the right operand is packed for the instruction `dot`, and the `offset` that is added to the left operand."""
 
     dot: str
     width: int
@@ -39,26 +39,26 @@ class Packing:
 
 @dataclass(frozen=True)
 class Taps:
-    """The window of a convolution without padding: one entry for each spatial axis."""
+    """The window of a convolution without padding. Every field has one entry per spatial axis."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
     dilation: tuple[int, ...]
 
     def counts(self, sizes: Sequence[Any]) -> list[Any]:
-        """How many windows there are along each axis."""
+        """The number of windows along each axis."""
         return [
             sym.Analyzer().simplify(tirx.floordiv(tirx.const(1, "int64") * size - (k - 1) * d - 1, s) + 1)
             for size, k, s, d in zip(sizes, self.kernel, self.strides, self.dilation, strict=True)
         ]
 
     def places(self, at: Sequence[Any], taps: Sequence[Any]) -> list[Any]:
-        """Where the taps of the window at `at` are."""
+        """The spatial index of each tap of the window at `at`."""
         return [i * s + t * d for i, t, s, d in zip(at, taps, self.strides, self.dilation, strict=True)]
 
 
 def integer_matmul(a: te.Tensor, panels: te.Tensor, columns: Any, packing: Packing) -> te.Tensor:
-    """`(a + offset) @ b` where `panels` is `packed(b)` and `b` has `columns` columns; `a` is of rank 2 or more."""
+    """`(a + offset) @ b`, where `panels` is `packed(b)` and `b` has `columns` columns; `a` is of rank 2 or more."""
     lead_shape = list(panels.shape[:-4])
     batch = broadcast(list(a.shape[:-2]), lead_shape)
     depth = te.reduce_axis((0, a.shape[-1]), name="k")
@@ -74,7 +74,8 @@ def integer_matmul(a: te.Tensor, panels: te.Tensor, columns: Any, packing: Packi
 
 
 def integer_conv(data: te.Tensor, panels: te.Tensor, columns: int, taps: Taps, packing: Packing) -> te.Tensor:
-    """A convolution of `data + offset` `[N, *spatial, C]` with `columns` outputs: `[N, *counts, columns]`."""
+    """The convolution of `data + offset` `[N, *spatial, C]` with `columns` outputs, of shape `[N, *counts,
+    columns]`."""
     reduce = [te.reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(taps.kernel)]
     channel = te.reduce_axis((0, data.shape[-1]), name="c")
 
@@ -99,7 +100,7 @@ def integer_conv(data: te.Tensor, panels: te.Tensor, columns: int, taps: Taps, p
 
 @dataclass(frozen=True)
 class Padding:
-    """Elements that are added before and after each spatial axis."""
+    """The number of elements that are added before and after each spatial axis."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -109,11 +110,11 @@ class Padding:
         return any((*self.before, *self.after))
 
     def around(self, sizes: Sequence[Any]) -> list[Any]:
-        """Sizes with the padding."""
+        """The sizes including the padding."""
         return [size + b + a for size, b, a in zip(sizes, self.before, self.after, strict=True)]
 
     def read(self, data: te.Tensor, zero: te.Tensor, index: Sequence[Any]) -> Any:
-        """The element of the padded `data` `[N, *spatial, C]` at `index`; outside of the data, that of `zero`."""
+        """The element of the padded `data` `[N, *spatial, C]` at `index`: in the padding, the one element of `zero`."""
         n, *at, channel = index
         source = [i - b for i, b in zip(at, self.before, strict=True)]
         value = data(n, *source, channel)
@@ -128,7 +129,7 @@ class Padding:
 
 
 def integer_depthwise(data: te.Tensor, weight: te.Tensor, zero: te.Tensor, taps: Taps, padding: Padding) -> te.Tensor:
-    """Each channel of the padded `data` `[N, *spatial, C]` with its own weights `[*kernel, C]`."""
+    """The convolution of each channel of the padded `data` `[N, *spatial, C]` with its own weights `[*kernel, C]`."""
     reduce = [te.reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(taps.kernel)]
 
     def element(n: Any, *index: Any) -> Any:
@@ -147,13 +148,13 @@ def integer_depthwise(data: te.Tensor, weight: te.Tensor, zero: te.Tensor, taps:
 
 
 def padded(data: te.Tensor, zero: te.Tensor, padding: Padding) -> te.Tensor:
-    """`data` `[N, *spatial, C]` with the value of `zero`, which has one element, around its spatial axes."""
+    """`data` `[N, *spatial, C]`, padded around its spatial axes with the one element of `zero`."""
     shape = (data.shape[0], *padding.around(data.shape[1:-1]), data.shape[-1])
     return te.compute(shape, lambda *index: padding.read(data, zero, index), name="padded")
 
 
 def packed(b: te.Tensor, packing: Packing) -> te.Tensor:
-    """`[..., K, N]` as panels."""
+    """The matrix `[..., K, N]`, packed into panels."""
     *lead, depth, columns = b.shape
     known = sym.Analyzer()
     panels = known.simplify((columns + (packing.width - 1)) // packing.width)
@@ -181,7 +182,7 @@ def packed_array(b: np.ndarray, packing: Packing) -> np.ndarray:
 
 
 def column_sums(b: te.Tensor) -> te.Tensor:
-    """`[..., K, N] -> [..., 1, N]`: what a left operand of ones would give."""
+    """The sums of columns, `[..., K, N] -> [..., 1, N]`: the product with a row of ones."""
     *lead, depth, columns = b.shape
     k = te.reduce_axis((0, depth), name="k")
 
@@ -193,7 +194,8 @@ def column_sums(b: te.Tensor) -> te.Tensor:
 
 
 def without_offset(product: te.Tensor, sums: te.Tensor, offset: int) -> te.Tensor:
-    """`product` less what `offset`, added to all left factors, contributes; `sums` are the column sums."""
+    """`product` without the contribution of the `offset` that was added to all left elements. `sums` are column
+    sums."""
     rank = len(sums.shape)
 
     def element(*index: Any) -> Any:
@@ -204,7 +206,7 @@ def without_offset(product: te.Tensor, sums: te.Tensor, offset: int) -> te.Tenso
 
 
 def _place(packing: Packing, term: Any, column: Any) -> tuple[Any, ...]:
-    """Where the right factor of a term and a column is."""
+    """The index in the panels of the right element for a term and a column."""
     width, group = packing.width, packing.group
     panel, lane = tirx.floordiv(column, width), tirx.floormod(column, width)
     if group == 1:

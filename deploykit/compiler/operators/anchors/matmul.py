@@ -1,7 +1,7 @@
 """Matrix products with the semantics of `numpy.matmul`, over any batch dims and element type.
 
-Sums are kept in `accumulator(dtype)`: float16 is summed in float32, everything else in its own type. Elements of type
-uint16 that are summed in float32 are the bits of bfloat16.
+Sums are kept in `accumulator(dtype)`: float16 is summed in float32, every other dtype in itself. uint16 elements that
+are summed in float32 are the bits of bfloat16.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import numpy as np
 from tvm import sym, te, tirx
 
 ANCHOR = {"deploykit.anchor": "matmul"}
-"""The annotation of a product's block; with packed panels there is `deploykit.panel`, their width, too."""
+"""The annotation of a product's block. If the right operand is in panels, `deploykit.panel` gives their width."""
 
 
 def accumulator(dtype: str) -> str:
-    """The type in which products of elements of `dtype` are summed."""
+    """The dtype in which products of elements of `dtype` are summed."""
     return "float32" if dtype == "float16" else dtype
 
 
 def widened(element: Any, dtype: str) -> Any:
-    """An operand's element in the type of the sums."""
+    """An operand's element, converted to the dtype of the sums."""
     if dtype == "float32" and str(element.ty.dtype) == "uint16":
         return tirx.reinterpret(dtype, element.astype("uint32") << tirx.const(16, "uint32"))
     return element.astype(dtype)
 
 
 def matmul(a: te.Tensor, b: te.Tensor, dtype: str) -> te.Tensor:
-    """`a @ b` for operands of rank 1 or more; the result has element type `dtype`."""
+    """`a @ b` for operands of rank 1 or more. The result has dtype `dtype`."""
     rows = a.shape[-2:-1]
     columns = list(b.shape[-1:]) if len(b.shape) > 1 else []
     batch = broadcast(list(a.shape[:-2]), list(b.shape[:-2]))
@@ -49,7 +49,7 @@ def matmul(a: te.Tensor, b: te.Tensor, dtype: str) -> te.Tensor:
 
 
 def packed_matmul(a: te.Tensor, panels: te.Tensor, columns: Any, dtype: str) -> te.Tensor:
-    """`a @ b` where `panels` is `pack(b)` and `b` has `columns` columns; `a` is of rank 2 or more."""
+    """`a @ b`, where `panels` is `pack(b)` and `b` has `columns` columns; `a` is of rank 2 or more."""
     rows, width = a.shape[-2], panels.shape[-1]
     lead_shape = list(panels.shape[:-3])
     batch = broadcast(list(a.shape[:-2]), lead_shape)
@@ -68,7 +68,7 @@ def packed_matmul(a: te.Tensor, panels: te.Tensor, columns: Any, dtype: str) -> 
 
 
 def pack(b: te.Tensor, width: int) -> te.Tensor:
-    """`[..., K, N]` as panels `[..., ceil(N / width), K, width]`, filled up with zeros."""
+    """The matrix `[..., K, N]` as panels `[..., ceil(N / width), K, width]`, padded with zeros."""
     *lead, depth, columns = b.shape
     panels = _simplify((columns + (width - 1)) // width)
 
@@ -99,7 +99,7 @@ def rounded(value: te.Tensor, dtype: str) -> te.Tensor:
 
 
 def broadcast(a: list[Any], b: list[Any]) -> list[Any]:
-    """The broadcast shape. Where neither size is known to be 1, both are taken to be the larger one."""
+    """The broadcast shape. If neither size is known to be 1, both are assumed to be the larger one."""
     rank = max(len(a), len(b))
     a = [1] * (rank - len(a)) + a
     b = [1] * (rank - len(b)) + b
@@ -117,7 +117,7 @@ def _joint(x: Any, y: Any) -> Any:
 
 
 def batch_index(sizes: Sequence[Any], index: Sequence[Any], batch: Sequence[Any]) -> list[Any]:
-    """Where in an operand with batch dims `sizes` the element of batch `index` of the result is."""
+    """The batch index in an operand with batch dims `sizes`, for batch `index` of the result."""
     skipped = len(batch) - len(sizes)
     return [_pick(size, i, extent) for size, i, extent in zip(sizes, index[skipped:], batch[skipped:], strict=True)]
 

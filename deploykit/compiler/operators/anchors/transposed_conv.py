@@ -1,13 +1,13 @@
-"""Transposed convolutions as ordinary ones.
+"""Expresses transposed convolutions as ordinary ones.
 
 Along one dim with stride `s`, output `p` of a transposed convolution with padding `b` is element `u = p + b` of the sum
-of all scattered kernels. With `u = a * s + f`, the taps that reach it are `f + s * t`, from the input at `a - t`:
+of all scattered kernels. With `u = a * s + f`, the taps that contribute are `f + s * t`, for the input at `a - t`:
 
     y_f[a] = sum over t of x[a - t] * w[f + s * t]
 
-So each of the `s` *phases* `f` is a convolution with stride 1 and kernels `ceil(k / s)` wide, and all of them are one
-with `s` times the output channels (`phase_shape`, `phase_weight`). `interleaved` puts the phases together again. Only
-kernels whose width is no multiple of the stride are filled up with zeros. Holds for dilation 1.
+So each of the `s` *phases* `f` is a convolution with stride 1 and kernels of width `ceil(k / s)`. All phases together
+are one convolution with `s` times the output channels (`phase_shape`, `phase_weight`), and `interleaved` joins them.
+Only kernels whose width is not a multiple of the stride are padded with zeros. This holds for dilation 1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from deploykit.compiler.operators.anchors.conv import ConvShape
 
 
 def phase_shape(kernel: Sequence[int], output_padding: Sequence[int], shape: ConvShape) -> ConvShape:
-    """The convolution that computes all phases of a transposed one."""
+    """The convolution that computes all phases of a transposed convolution."""
     begins, ends = [], []
     for dim, (width, extra) in enumerate(zip(kernel, output_padding, strict=True)):
         stride, begin = shape.strides[dim], shape.begins[dim]
@@ -37,8 +37,8 @@ def phase_shape(kernel: Sequence[int], output_padding: Sequence[int], shape: Con
 
 
 def phase_weight(weight: te.Tensor, shape: ConvShape) -> te.Tensor:
-    """`[C, O / groups, *kernel]` as `[groups * phases * O / groups, C / groups, *narrow]`, channels of a phase next to
-    each other."""
+    """Weights `[C, O / groups, *kernel]` as `[groups * phases * O / groups, C / groups, *narrow]`, with the channels of
+    a phase next to each other."""
     inputs, outputs = int(weight.shape[0]) // shape.groups, int(weight.shape[1])
     phases, kernel = prod(shape.strides), [int(width) for width in weight.shape[2:]]
     narrow = [-(-width // stride) for width, stride in zip(kernel, shape.strides, strict=True)]
@@ -72,7 +72,7 @@ def phase_weight_array(weight: np.ndarray, shape: ConvShape) -> np.ndarray:
 
 
 def interleaved(data: te.Tensor, extents: Sequence[Any], shape: ConvShape) -> te.Tensor:
-    """`[N, *, groups * phases * O / groups]` as `[N, *extents, O]`, each element from its phase."""
+    """The phases `[N, *, groups * phases * O / groups]`, joined to `[N, *extents, O]`."""
     phases = prod(shape.strides)
     channels = int(data.shape[-1]) // phases
     outputs = channels // shape.groups

@@ -1,10 +1,11 @@
-"""Convolutions of 3 by 3 with fewer multiplications: F(4 x 4, 3 x 3).
+"""Winograd convolutions, F(4 x 4, 3 x 3): 3 by 3 kernels with fewer multiplications.
 
     y = A^T [ (G w G^T) * (B^T x B) ] A        for tiles x of 6 by 6, and y of 4 by 4 outputs
 
-with the matrices of Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015): 36 products an input
-and output channel for 16 outputs in the place of 144. Rounding errors are several times those of the plain sum.
-`winograd_weight_array` computes `G w G^T`; the definition has everything else, and counts as the plain sum.
+with the matrices of Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015). For each pair of input
+and output channel, 16 outputs take 36 products instead of 144. Rounding errors are several times those of the plain
+sum. `winograd_weight_array` computes `G w G^T`. The definition here has the rest; its operations are counted as those
+of the plain sum.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tvm import te, tirx
 from deploykit.compiler.operators.anchors.conv import OPERATIONS, ConvShape
 
 OUTPUTS, TAPS, POINTS = 4, 3, 6
-"""Along each dim: outputs of a tile, taps of the kernel, inputs of a tile."""
+"""Along each dim: the outputs of a tile, the taps of the kernel, the inputs of a tile."""
 
 INPUT = (
     (4, 0, -5, 0, 1, 0),
@@ -50,7 +51,7 @@ WEIGHT = (
 
 
 def winograd_weight_array(weight: np.ndarray, width: int, block: int) -> np.ndarray:
-    """`[O, C, 3, 3]` as `[O / width, C / block, 6, 6, block, width]`, the last panel filled up with zeros."""
+    """Weights `[O, C, 3, 3]` as `[O / width, C / block, 6, 6, block, width]`; the last panel is padded with zeros."""
     outputs, inputs = weight.shape[:2]
     g = np.array(WEIGHT)
     turned = np.einsum("ai,ocij,bj->abco", g, weight.astype("float64"), g).astype(weight.dtype)
@@ -71,7 +72,8 @@ def conv_winograd(
     shape: ConvShape,
     channels: int,
 ) -> te.Tensor:
-    """The convolution `[N, *spatial, channels]` of `[N, *, C]`. `turn_in` is `INPUT`, `turn_out` is `OUTPUT`."""
+    """The convolution of `[N, *, C]`, of shape `[N, *spatial, channels]`. `turn_in` is `INPUT`, `turn_out` is
+    `OUTPUT`."""
     a, b, p, q = (te.reduce_axis((0, POINTS), name=name) for name in "abpq")
     channel = te.reduce_axis((0, data.shape[-1]), name="c")
     block, width = packed.shape[-2:]

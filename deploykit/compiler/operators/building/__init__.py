@@ -1,1 +1,1 @@
-"""What operators are written with: the builder, values, index arithmetic, shapes that broadcast, windows, loops."""
+"""The tools to write operators with: the builder, values, index arithmetic, broadcasting, windows, loops."""

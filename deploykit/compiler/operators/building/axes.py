@@ -1,4 +1,4 @@
-"""Axes as operators are given them: numbers of which negative ones count from the end."""
+"""Axes as operators get them: integers, where negative ones count from the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def from_front(axis: int, rank: int, name: str = "axis") -> int:
 
 
 def all_from_front(ctx: Context, axes: Value | Sequence[int], rank: int) -> list[IntExpr]:
-    """Axes of a tensor of `rank`, counted from the front; those that a run computes as expressions.
+    """Axes of a tensor of `rank`, counted from the front. Axes that are computed at run time are expressions.
 
     Raises `Unsupported` for constant axes out of range."""
     given: Sequence[IntExpr] = (

@@ -1,9 +1,15 @@
 """Multidirectional broadcasting with symbolic dims, and elementwise kernels on top of it.
 
-Per axis: equal sizes stay; a 1 gives way to the other size; a constant above 1 wins over a symbolic size, which must
-then be 1 or that constant; of two symbolic sizes one wins that is provably above 1, as `past + seq` over a mask's own
-dim, or not smaller, as `n` over `min(n, 512)`; of two others, `a` and `b`, the result is `a` unless `a` is 1, then `b`.
-What cannot be proved is required at run time.
+The rule for two sizes of an axis:
+
+* equal sizes stay;
+* a 1 gives way to the other size;
+* a constant above 1 wins over a symbolic size, which must then be 1 or that constant;
+* of two symbolic sizes, one wins that is provably above 1, such as `past + seq` over a mask's own dim, or provably not
+  smaller, such as `n` over `min(n, 512)`;
+* otherwise the result of `a` and `b` is `a`, unless `a` is 1; then it is `b`.
+
+A condition that cannot be proved is checked at run time.
 (Source: ONNX, Broadcasting.md.)
 """
 
@@ -42,12 +48,12 @@ if TYPE_CHECKING:
 
 
 def broadcast(ctx: Context, *values: Value) -> tuple[IntExpr, ...]:
-    """The common shape of values. Raises `Unsupported` when sizes can never agree."""
+    """The common shape of values. Raises `Unsupported` if sizes can never agree."""
     return broadcast_shapes(ctx, *(v.shape for v in values), names=[ctx.name_of(v) for v in values])
 
 
 def broadcast_shapes(ctx: Context, *shapes: Sequence[IntExpr], names: Sequence[str] = ()) -> tuple[IntExpr, ...]:
-    """The common shape. Raises `Unsupported` when sizes can never agree; `names` are for that message."""
+    """The common shape. Raises `Unsupported` if sizes can never agree; the message uses `names`."""
     rank = max((len(s) for s in shapes), default=0)
     result: list[IntExpr] = [1] * rank
     owners = [""] * rank
@@ -93,7 +99,7 @@ def broadcasts_to(shape: Sequence[IntExpr], target: Sequence[IntExpr]) -> Condit
 def broadcast_index(
     ctx: Context, shape: Sequence[IntExpr], result: Sequence[IntExpr], index: Sequence[ir.Expr]
 ) -> list[ir.Expr]:
-    """Index into a tensor of `shape` for `index` into the broadcast `result`."""
+    """The index into a tensor of `shape` for an `index` into the broadcast `result`."""
     offset = len(result) - len(shape)
     where: list[ir.Expr] = []
     for axis, size in enumerate(shape):
@@ -112,8 +118,8 @@ def elementwise(
 ) -> Value:
     """A kernel that applies `function` to the broadcast elements of the inputs.
 
-    `function` sees narrow floats (and float16) as float32, and its result is rounded to `dtype` (default: that of the
-    first input). Where inputs have their channels last, so has the result."""
+    `function` gets float16 and narrower floats as float32. Its result is rounded to `dtype`, by default that of the
+    first input. If inputs have their channels last, so has the result."""
     dtype = dtype or inputs[0].dtype
     inexact = any(v.inexact for v in inputs)
     moved = all_last(ctx, inputs)
@@ -127,7 +133,7 @@ def elementwise(
 def _table(
     ctx: Context, name: str, function: Callable[..., ir.Expr], inputs: Sequence[Value], result: Value
 ) -> Table | None:
-    """The table of a result that depends on the elements of one 8-bit tensor, and on single constants."""
+    """The table of a result that depends only on the elements of one 8-bit tensor and on constants of one element."""
     tables = [v.table for v in inputs if v.table is not None]
     if not tables or result.dtype != "float32" or result.rank != tables[0].index.rank:
         return None
@@ -159,7 +165,7 @@ def _elementwise(
 
 
 def load(tensor: te.Tensor, dtype: str, index: Sequence[ir.Expr]) -> ir.Expr:
-    """An element as a number to compute with: narrow floats and float16 become float32."""
+    """An element as a number to compute with: float16 and narrower floats become float32."""
     element = tensor(*index)
     if dtype == "float16":
         return tirx.Cast("float32", element)

@@ -1,9 +1,9 @@
 """Values whose channels come last.
 
 Integer convolutions compute their results with the channels last. Such a result is a `Value` of the usual shape (N, C,
-...) that has no tensor of its own but a `last` value (N, ..., C). Operators that do not care for the order of axes
-carry on with the `last` values of their inputs; for any other operator the tensor is transposed, once, when it is
-asked for.
+...) that has no tensor of its own, but a value `last` (N, ..., C). Operators that do not depend on the order of axes
+continue with the `last` values of their inputs. For any other operator the tensor is transposed, once, when it is
+needed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def first_of(last: Value) -> Value:
-    """The value of shape (N, C, ...) whose elements are those of `last` (N, ..., C)."""
+    """A value of shape (N, C, ...) with the elements of `last` (N, ..., C)."""
     n, *spatial, channels = last.shape
     return Value(last.dtype, (n, channels, *spatial), last=last)
 
@@ -35,7 +35,7 @@ def channels_first(ctx: Context, last: Value) -> Value:
 
 
 def all_last(ctx: Context, values: Sequence[Value]) -> list[Value] | None:
-    """Operands of an elementwise operator with their channels last; `None` where none of them has, or not all can."""
+    """Operands of an elementwise operator with their channels last; `None` if none of them has, or not all can."""
     rank = max((v.rank for v in values), default=0)
     if not any(v.last is not None and v.rank == rank for v in values):
         return None
@@ -44,7 +44,7 @@ def all_last(ctx: Context, values: Sequence[Value]) -> list[Value] | None:
 
 
 def _moved(ctx: Context, value: Value, rank: int) -> Value | None:
-    """An operand that broadcasts to `rank` axes in the other order of axes."""
+    """An operand that broadcasts to `rank` axes, with its channels last; `None` if that is not possible."""
     if value.last is not None and value.rank == rank:
         return value.last
     large = [axis for axis, n in enumerate(value.shape) if not (isinstance(n, int) and n == 1)]

@@ -1,7 +1,7 @@
 """Values that consist of several tensors: strings, sequences, optionals.
 
-`leaves` gives the tensors of a value in order, `with_leaves` a value of the same kind with others in their place; the
-functions of control flow and the model itself take and give leaves.
+`leaves` gives the tensors of a value in order. `with_leaves` gives a value of the same kind that consists of other
+tensors. The functions of control flow, and the model itself, take and return leaves.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def leaves(ctx: Context, value: AnyValue | None) -> list[Value]:
 
 
 def with_leaves(value: AnyValue | None, given: Iterator[Value]) -> AnyValue | None:
-    """A value of the same kind that consists of the next tensors of `given`."""
+    """A value of the same kind as `value` that consists of the next tensors of `given`."""
     match value:
         case Value(dtype="string"):
             return string_of(next(given), next(given))
@@ -56,7 +56,7 @@ def _value(item: AnyValue | None) -> Value:
 
 
 def structure_of(name: str, value: AnyValue | None) -> Structure:
-    """How a value of the interface lies in ports. Raises `Unsupported` for what no port can hold."""
+    """How a value of the interface is represented by ports. Raises `Unsupported` for a value that ports cannot hold."""
     match value:
         case Value(dtype=dtype):
             return Structure(name, "string" if dtype == STRING else "tensor")

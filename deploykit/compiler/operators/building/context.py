@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
 
 Build: TypeAlias = "Callable[..., te.Tensor | Sequence[te.Tensor]]"
-"""Gets a TE placeholder an input, gives the TE output or outputs."""
+"""Takes one TE placeholder per input; returns the TE output or outputs."""
 
 Bound: TypeAlias = "IntExpr | list[IntExpr] | Callable[[Sequence[IntExpr]], IntExpr | None] | None"
-"""A bound for all of several dims, one for each, or what gives it for the next dim from those before it."""
+"""The bound of several dims: one for all, one for each, or a function that gives it for the next dim from the earlier
+ones."""
 
 MAXIMUM_RUNTIME_INTEGERS = 64
 """A runtime integer tensor longer than this is never read element by element as dims."""
@@ -48,16 +49,17 @@ class Shared:
     requirements: list[Requirement] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     draws: int = 0
-    """Operators so far that draw random numbers."""
+    """The number of operators so far that draw random numbers."""
     facts: Facts = field(default_factory=Facts)
     names: set[str] = field(default_factory=set)
 
     def mark(self) -> tuple[int, ...]:
-        """Where the lists are; see `forget_since`."""
+        """The current lengths of the lists, for `forget_since`."""
         return (*map(len, self._growing()), self.facts.mark())
 
     def forget_since(self, mark: tuple[int, ...]) -> None:
-        """Drop the functions, data dims, requirements and notes that were added since, to import a subgraph again."""
+        """Drop the functions, data dims, requirements and notes that were added since `mark`, to import a subgraph
+        again."""
         self.facts.forget_since(mark[-1])
         for kept, grown in zip(mark[:-1], self._growing(), strict=True):
             if isinstance(grown, dict):
@@ -70,7 +72,7 @@ class Shared:
         return (self.functions, self.data_dims, self.requirements, self.notes)
 
     def unique(self, hint: str) -> str:
-        """A C identifier not handed out before, close to `hint`."""
+        """A C identifier close to `hint` that was not returned before."""
         base = re.sub(r"\W+", "_", hint).strip("_") or "value"
         base = f"_{base}" if base[0].isdigit() else base
         name, count = base, 1
@@ -87,12 +89,12 @@ def emit_function(
     params: Sequence[relax.Var],
     body: Callable[[], Sequence[relax.Expr]],
 ) -> relax.Function:
-    """Emit, by a builder of its own, a function of one dataflow block that returns the tuple of `body()`, whose
-    emissions make up the block.
+    """Emit a function with a builder of its own. The function is one dataflow block, made of what `body` emits; it
+    returns the tuple of `body()`.
 
-    When `body` raises, the builder is left closed. The function is public: of a private one, passes drop parameters
-    that it does not use, and leave calls of it from control flow as they are. A variable of that name does not change
-    the name of the function."""
+    If `body` raises, the builder is left closed. The function is public, because passes drop unused parameters of
+    private functions but do not change calls of them from control flow. A variable of the same name does not change the
+    name of the function."""
     with builder.function(name, list(params), private=False):
         try:
             with builder.dataflow():
@@ -107,8 +109,7 @@ def emit_function(
 
 @dataclass(frozen=True)
 class Site:
-    """Where in the user's model an operator stands, for names and messages: its kind, its name, and the names of its
-    operands."""
+    """An operator in the user's model, for names and messages: its kind, its name, and the names of its operands."""
 
     operator: str = ""
     name: str = ""
@@ -116,9 +117,9 @@ class Site:
 
 
 class Context:
-    """The builder of one Relax function. `site` is that of the operator at work, and `operands` has the names of its
-    inputs by the identity of their values. `iterations` are the numbers of the iterations of the
-    loops around it, the outermost first; `functions` the names of the functions around it and its own, likewise."""
+    """The builder of one Relax function. `site` is that of the current operator. `operands` has the names of its
+    inputs, by the identity of their values. `iterations` are the iteration numbers of the enclosing loops, the
+    outermost first. `functions` are the names of the enclosing functions and its own, in the same order."""
 
     def __init__(
         self,
@@ -132,11 +133,11 @@ class Context:
         self.iterations = iterations
         self.functions = functions
         self.seed: Value | None = None
-        """What random numbers depend on where the operator has no seed: an int64 scalar of the caller's."""
+        """What random numbers depend on if the operator has no seed: an int64 scalar of the caller."""
         self.site = Site()
         self.operands: Mapping[int, str] = {}
         self.checked: dict[tuple[relax.Expr, str], relax.Var] = {}
-        """Tensors of indices, with the text of the bounds that they were checked for, and the results of the checks."""
+        """The results of index checks, by the tensor of indices and the text of the bounds."""
         self._materialised: dict[int, tuple[Value, relax.Expr]] = {}
 
     # Integer expressions
@@ -144,7 +145,7 @@ class Context:
     def length(self, value: Value) -> int:
         """The number of elements of an operand that holds dims, axes or positions.
 
-        Raises `Unsupported` when import does not know it, or when no tensor has as many axes."""
+        Raises `Unsupported` if it is not known at import, or if no tensor has as many axes."""
         count = self.product(value.shape)
         if not isinstance(count, int):
             raise Unsupported(f"an operand of unknown length {to_text(count)} would have to be read as dims")
@@ -158,7 +159,7 @@ class Context:
         return self.shared.facts.simplify(expr)
 
     def proves(self, condition: ir.Expr | bool) -> bool:
-        """Whether a condition over dims holds for all dims within bounds."""
+        """Whether a condition over dims holds for all dims within their bounds."""
         condition = _condition(condition)
         return condition if isinstance(condition, bool) else self.shared.facts.proves(condition)
 
@@ -178,10 +179,10 @@ class Context:
         return self.simplify(result)
 
     def require(self, condition: ir.Expr | bool, message: str, *values: IntExpr) -> None:
-        """Demand that a condition over dims holds where the function runs; nothing is emitted when it provably does,
-        or when it has been demanded before, here or around it.
+        """Require that a condition over dims holds when the function runs. Nothing is emitted if it provably holds, or
+        if it has been required before in this or an enclosing function.
 
-        Raises `Unsupported` with the message when it provably does not."""
+        Raises `Unsupported` with the message if it provably does not hold."""
         condition = _condition(condition)
         if self.proves(condition):
             return
@@ -196,12 +197,12 @@ class Context:
         self.shared.facts.assume(condition)
 
     def name_of(self, value: Value) -> str:
-        """What a message calls a value of the node at work."""
+        """The name of an operand of the current node in messages."""
         name = self.operands.get(id(value))
         return "an operand" if name is None else f"'{name}'"
 
     def new_dim(self, hint: str, minimum: IntExpr | None = None, maximum: IntExpr | None = None) -> tirx.Var:
-        """A data dim: a fresh integer variable that a step of the program sets."""
+        """A data dim: a new integer variable that a step of the program sets."""
         var = tirx.Var(self.shared.unique(hint), "int64")
         self.shared.variables.add(var)
         self.shared.data_dims.append(DataDim(var, minimum, maximum))
@@ -210,9 +211,9 @@ class Context:
         return var
 
     def ints(self, value: Value, minimum: Bound = None, maximum: Bound = None, hint: str = "n") -> list[IntExpr]:
-        """The elements of an integer tensor as integers or expressions, for use as dims, axes, sizes.
+        """The elements of an integer tensor as integers or expressions, for use as dims, axes or sizes.
 
-        A tensor computed at run time is read on the way: each element becomes a data dim with the given bounds."""
+        If the tensor is computed at run time, each element becomes a data dim with the given bounds."""
         if value.is_known:
             known = [self._as_int(e) for e in value.known_elements().reshape(-1)]
             for position, element in enumerate(known):
@@ -239,7 +240,7 @@ class Context:
     # Tensors
 
     def tensor(self, value: Value) -> relax.Expr:
-        """The Relax expression of a value; constants and known elements are made into tensors, once each."""
+        """The Relax expression of a value. Constants and known elements become tensors, once each."""
         if value.dtype == "string":
             raise Unsupported("tensors of strings are not supported by this operator")
         if value.var is not None:
@@ -262,7 +263,7 @@ class Context:
         return result.var
 
     def constant(self, array: object, dtype: str | None = None) -> Value:
-        """A constant value from anything numpy accepts, of a logical dtype."""
+        """A constant value of a logical dtype, from anything that numpy accepts."""
         return constant(np.asarray(array, dtype=numpy_dtype(dtype) if dtype else None))
 
     def known(self, elements: object, dtype: str = "int64") -> Value:
@@ -278,10 +279,10 @@ class Context:
     def kernel(
         self, name: str, build: Build, *inputs: Value, dtype: str | tuple[str, ...]
     ) -> Value | tuple[Value, ...]:
-        """Add a kernel: `build` gets a TE placeholder (of storage dtype) an input and returns the TE outputs.
+        """Add a kernel. `build` takes one TE placeholder of storage dtype per input and returns the TE outputs.
 
-        `dtype` gives the logical dtype of the output, or of each; the result is a value, or a tuple of values
-        accordingly. Expressions in the TE may use any dim of the model."""
+        `dtype` is the logical dtype of the output, or a tuple with the dtype of each; accordingly, the result is a
+        value or a tuple of values. Expressions in the TE may use any dim of the model."""
         args = [self.tensor(v) for v in inputs]
         placeholders = [
             te.placeholder(v.shape, storage_dtype(v.dtype), name=f"x{i}" if len(inputs) > 1 else "x")
@@ -323,7 +324,7 @@ class Context:
         return re.sub(r"\W+", "_", self.site.name)[:40]
 
     def bind(self, expr: relax.Expr, dtype: str, shape: Sequence[IntExpr]) -> Value:
-        """Emit a Relax expression of known logical dtype and shape, and give its value."""
+        """Emit a Relax expression of known logical dtype and shape. Returns its value."""
         return Value(dtype, tuple(self.simplify(n) for n in shape), var=self.builder.emit(expr, self._hint()))
 
     def reshape(self, value: Value, shape: Sequence[IntExpr]) -> Value:
@@ -337,14 +338,14 @@ class Context:
         if value.elements is not None and all(isinstance(n, int) for n in shape):
             return known(value.elements.reshape(shape), value.dtype)
         if any(isinstance(n, int) and n == 0 for n in shape):
-            # To Relax a size of 0 means that of the source.
+            # In a reshape, Relax takes a size of 0 as the size of the source.
             return self.zeros("empty", shape, value.dtype)
         result = self.bind(relax.op.reshape(self.tensor(value), relax.ShapeExpr(shape)), value.dtype, shape)
         source = None if value.quantized is None else value.quantized.moved(lambda x: self.reshape(x, shape))
         return replace(result, quantized=source, inexact=value.inexact)
 
     def zeros(self, name: str, shape: Sequence[IntExpr], dtype: str) -> Value:
-        """A tensor of zeros that a kernel of this name writes: no constant, so that any shape will do."""
+        """A tensor of zeros written by a kernel of this name. It is not a constant, so any shape is possible."""
         zero = tirx.const(0, storage_dtype(dtype))
         return self.kernel(name, lambda: compute(shape, lambda *_: zero, name=name), dtype=dtype)
 
@@ -354,7 +355,7 @@ class Context:
 
 
 def _condition(condition: ir.Expr | bool | np.bool_) -> ir.Expr | bool:
-    """`a == b` of two expressions gives an object that becomes an expression only when asked."""
+    """A condition as an expression: `a == b` gives an object that only becomes one on request."""
     if isinstance(condition, (bool, np.bool_)):
         return bool(condition)
     return condition.asobject() if hasattr(condition, "asobject") else condition
@@ -367,7 +368,7 @@ def _bound(bound: Bound, position: int, before: Sequence[IntExpr]) -> IntExpr | 
 
 
 def _check_bounds(hint: str, element: IntExpr, low: IntExpr | None, high: IntExpr | None) -> None:
-    """Raises `Unsupported` where an integer, as far as it is known, is out of bounds."""
+    """Raises `Unsupported` if a known integer is out of bounds."""
     if not is_plain(element):
         return
     if is_plain(low) and element < low:

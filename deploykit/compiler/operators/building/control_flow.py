@@ -1,15 +1,15 @@
-"""How control flow stands in Relax.
+"""How control flow is represented in Relax.
 
-A branch or a loop body is a function of the module; it shares the symbolic variables of its caller and takes the
-tensors it reads as parameters. The calls are pure packed calls that no pass looks into:
+A branch or a loop body is a function of the module. It shares the symbolic variables of its caller, and takes the
+tensors that it reads as parameters. The calls are pure packed calls, which passes treat as opaque:
 
     deploykit.if(condition, then, otherwise, (captured...))                          -> (result...)
     deploykit.loop(body, trips, condition, (carried...), (captured...), [index, count]) -> (carried..., collected...)
 
-`then` and `otherwise` take the captured tensors. `body` takes the carried tensors, then the captured ones, and returns
-`(condition, carried..., collected...)`, the condition only when the loop has one. `trips` is `[expr]` or `[]`,
-`condition` a boolean scalar tensor or `()`. `index` is the number of the iteration, `count` is set to the number of
-iterations done; each collected tensor gets one row an iteration.
+`then` and `otherwise` take the captured tensors. `body` takes the carried tensors, then the captured ones. It returns
+`(condition, carried..., collected...)`, where the condition is present only if the loop has one. `trips` is `[expr]` or
+`[]`; `condition` is a boolean scalar tensor or `()`. `index` is the number of the iteration; `count` is set to the
+number of iterations done. Each collected tensor gets one row per iteration.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def loop(
 
 
 def called(value: object) -> str | None:
-    """`IF` or `LOOP` when `value` is such a call."""
+    """`IF` or `LOOP` if `value` is such a call, else None."""
     if isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and value.op.name == "relax.call_pure_packed":
         name = value.args[0]
         if isinstance(name, relax.ExternFunc) and name.global_symbol in (IF, LOOP):

@@ -1,13 +1,14 @@
-"""From a computed number to an element of any logical dtype.
+"""Converts a computed number to an element of any logical dtype.
 
     to bool             whether it differs from zero (NaN does)
     to an integer       integers keep their low bits; floats are cut off towards zero
     to a narrow float   rounded once to nearest even, see `narrow`
     to any other float  rounded to nearest even
 
-What is beyond the range of an integer is left open by ONNX; here a float is first taken to the nearest int32 (int64
-for uint32, and for what is negative and becomes uint64) and NaN to zero, as kernels do, and then keeps its low bits.
-That is what compiled code does on x86 within that range, and it is the same on every target.
+ONNX does not define the result for a float outside of the range of an integer dtype. Here the float is first converted
+to the nearest int32, and NaN to zero, as kernels do; then the low bits are kept. (int64 instead of int32 for uint32,
+and for negative values that become uint64.) This is what compiled code does on x86 within that range, and it is the
+same on every target.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from deploykit.compiler.dtypes import is_narrow_float, is_raw, storage_dtype
 from deploykit.compiler.operators.building.float_formats import encode, encode_e8m0, wrap
 
 _THROUGH = {"int8": "int32", "int16": "int32", "uint8": "int32", "uint16": "int32", "uint32": "int64"}
-"""The integer that a float becomes first; kernels cut floats off at the ends of its range."""
+"""The integer dtype that a float is converted to first. Kernels saturate at the ends of its range."""
 
 
 def convert(value: ir.Expr, dtype: str, *, saturate: bool = True, round_mode: str = "up") -> ir.Expr:
     """`value` (of any storage dtype) as an element of logical `dtype`, in its storage dtype.
 
-    `saturate` and `round_mode` are the attributes of ONNX `Cast`; they concern the float8 formats only."""
+    `saturate` and `round_mode` are the attributes of ONNX `Cast`; they affect only the float8 formats."""
     source = str(value.ty.dtype)
     if dtype == "bool":
         return value if source == "bool" else tirx.NE(value, tirx.const(0, source))

@@ -1,4 +1,4 @@
-"""What operators refuse."""
+"""The error for operators that cannot be built."""
 
 
 class Unsupported(Exception):

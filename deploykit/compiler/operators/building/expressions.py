@@ -1,7 +1,7 @@
-"""Tensor expressions over int64 indices.
+"""Helpers for tensor expressions with int64 indices.
 
 The functions of `te` give an index the dtype of its extent, which is int32 for a Python int, and an expression cannot
-have such an index beside a symbolic size. Operators use these instead.
+combine such an index with a symbolic size. Operators use the functions of this module instead.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Conversion of raw narrow numbers to and from float32 by integer arithmetic on their bits.
+"""Converts raw narrow numbers to and from float32 by integer arithmetic on their bits.
 
-A narrow float is described by its mantissa width, its exponent bias and what its top codes mean (`NarrowFloat`):
+A narrow float is described by its mantissa width, its exponent bias and the meaning of its top codes (`NarrowFloat`):
 
     format           m   bias  largest  infinity  NaN
     bfloat16         7   127   0x7f7f   0x7f80    above infinity
@@ -11,12 +11,13 @@ A narrow float is described by its mantissa width, its exponent bias and what it
     float4_e2m1      1   1     0x7      -         -    (NaN becomes zero)
     float8_e8m0      powers of two 2**(code - 127), code 0xff is NaN; no sign, no zero
 
-Rounding is to nearest, ties to even (E8M0: see `encode_e8m0`). What lies beyond the largest number becomes infinity,
-or NaN where there is none; `saturate` makes it the largest number instead, infinity included. E2M1 always saturates.
+Rounding is to nearest, ties to even (E8M0: see `encode_e8m0`). A number beyond the largest one becomes infinity, or NaN
+if the format has no infinity. With `saturate` it becomes the largest number instead, and so does infinity. E2M1 always
+saturates.
 (Sources: ONNX, docs/docsgen/source/technical/float8.md, float4.md and the tables of Cast; OCP 8-bit floating point
 specification; OCP microscaling formats.)
 
-int4, uint4, int2 and uint2 are stored one element a byte; `wrap` cuts a wider integer down to their range.
+int4, uint4, int2 and uint2 are stored as one element per byte; `wrap` cuts a wider integer down to their range.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from tvm import ir, tirx
 
 @dataclass(frozen=True)
 class NarrowFloat:
-    """Codes are of the magnitude, without the sign bit. `largest` is the code of the largest finite number,
-    `infinity` that of infinity (`None`: the format has none), `nan` that of a NaN (`None`: none)."""
+    """A narrow float format. Codes are those of the magnitude, without the sign bit: `largest` of the largest finite
+    number, `infinity` of infinity, `nan` of a NaN; `None` if the format has none."""
 
     bits: int
     mantissa: int
@@ -38,7 +39,7 @@ class NarrowFloat:
     infinity: int | None
     nan: int | None
     unsigned_zero: bool = False
-    """The code of negative zero is the only NaN."""
+    """Whether the code of negative zero is the only NaN."""
 
     @property
     def sign(self) -> int:
@@ -83,7 +84,7 @@ def decode(bits: ir.Expr, dtype: str) -> ir.Expr:
 
 
 def encode(value: ir.Expr, dtype: str, *, saturate: bool | None = None) -> ir.Expr:
-    """The raw bits of a number. `saturate` is by default what ONNX `Cast` does: true for the 4 and 8 bit formats."""
+    """The raw bits of a number. `saturate` is by default that of ONNX `Cast`: true for the 4 and 8 bit formats."""
     value = _to_float32(value)
     if dtype == "float8_e8m0":
         return encode_e8m0(value, "up", saturate=saturate is not False)
@@ -105,7 +106,7 @@ def encode(value: ir.Expr, dtype: str, *, saturate: bool | None = None) -> ir.Ex
 
 
 def _round(magnitude: ir.Expr, form: NarrowFloat) -> ir.Expr:
-    """The code nearest to a float32 magnitude, possibly above the largest."""
+    """The code nearest to a float32 magnitude. It may be above the largest code."""
     shift = 23 - form.mantissa
     below_half = _u32((1 << (shift - 1)) - 1)
     tie = (magnitude >> _u32(shift)) & _u32(1)
@@ -113,7 +114,8 @@ def _round(magnitude: ir.Expr, form: NarrowFloat) -> ir.Expr:
     normal = ((magnitude + below_half + tie) >> _u32(shift)) - rebias
     if form.bias == 127:
         return normal
-    # Adding a number whose last mantissa bit is worth the format's smallest number leaves the code in the low bits.
+    # Adding a number whose last mantissa bit has the value of the format's smallest number leaves the code in the low
+    # bits.
     anchor = 2.0 ** (23 + 1 - form.bias - form.mantissa)
     anchor_bits = (23 + 1 - form.bias - form.mantissa + 127) << 23
     shifted = tirx.reinterpret("float32", magnitude) + _f32(anchor)
@@ -122,7 +124,7 @@ def _round(magnitude: ir.Expr, form: NarrowFloat) -> ir.Expr:
 
 
 def _special_codes(form: NarrowFloat, saturate: bool) -> tuple[int, int]:
-    """What stands for a magnitude above the largest number, and for NaN."""
+    """The codes for a magnitude above the largest number, and for NaN."""
     nan = form.sign if form.unsigned_zero else form.nan or 0
     if saturate or form.bits == 4:
         return form.largest, nan
@@ -130,9 +132,9 @@ def _special_codes(form: NarrowFloat, saturate: bool) -> tuple[int, int]:
 
 
 def encode_e8m0(value: ir.Expr, round_mode: str, *, saturate: bool) -> ir.Expr:
-    """The code of the power of two near a float32 value, by `round_mode`: `up`, `down`, or `nearest` (ties up).
+    """The code of a power of two near a float32 value, by `round_mode`: `up`, `down`, or `nearest` (ties up).
 
-    Without `saturate`, zero and whatever is below 2**-127 or above 2**127 become NaN. Negative numbers become NaN.
+    Without `saturate`, zero and values below 2**-127 or above 2**127 become NaN. Negative numbers become NaN.
     """
     bits = tirx.reinterpret("uint32", value)
     exponent, fraction = bits >> _u32(23), bits & _u32(0x7FFFFF)
@@ -163,8 +165,8 @@ def wrap(value: ir.Expr, dtype: str) -> ir.Expr:
 
 
 def _to_float32(value: ir.Expr) -> ir.Expr:
-    """float32, where a float64 that falls between two is rounded to the odd one: rounding once more then gives what
-    rounding at once would give."""
+    """A number as float32. A float64 between two float32 is rounded to the odd one; a second rounding then gives the
+    same result as a single one."""
     if str(value.ty.dtype) != "float64":
         return value if str(value.ty.dtype) == "float32" else tirx.Cast("float32", value)
     nearest = tirx.Cast("float32", value)

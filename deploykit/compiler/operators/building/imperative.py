@@ -1,4 +1,4 @@
-"""Kernels with control flow of their own: loops that scan, sort, scatter.
+"""Kernels with their own control flow: loops that scan, sort or scatter.
 
 `imperative` turns a Python function that writes statements into TE outputs:
 
@@ -31,7 +31,7 @@ def imperative(
     outputs: Sequence[tuple[Sequence[IntExpr], str]],
     body: Callable[..., None],
 ) -> list[te.Tensor]:
-    """TE outputs, each of (shape, storage dtype), that `body(code, *inputs, *outputs)` writes."""
+    """TE outputs, each of (shape, storage dtype), which `body(code, *inputs, *outputs)` writes."""
 
     def statements(sources: Sequence[tirx.Buffer], targets: Sequence[tirx.Buffer]) -> tirx.Stmt:
         code = Code()
@@ -49,7 +49,7 @@ def imperative(
 
 
 class Code:
-    """Statements in the order in which they are written."""
+    """Statements, in the order in which they are written."""
 
     def __init__(self) -> None:
         self._open: list[list[tirx.Stmt]] = [[]]
@@ -72,13 +72,13 @@ class Code:
 
     @contextmanager
     def lanes(self, count: int) -> Iterator[ir.Expr]:
-        """All of `count` iterations at once; they do not depend on each other."""
+        """A vectorised loop of `count` iterations, which must not depend on each other."""
         with self.loop("lane", count, kind=tirx.ForKind.VECTORIZED) as lane:
             yield lane
 
     @contextmanager
     def shared(self, name: str, extent: IntExpr) -> Iterator[ir.Expr]:
-        """A loop of the whole kernel whose iterations threads may share out among them."""
+        """An outermost loop of the kernel, whose iterations may be distributed over threads."""
         with self.loop(name, extent, kind=tirx.ForKind.PARALLEL) as index:
             yield index
 
@@ -91,7 +91,7 @@ class Code:
 
     @contextmanager
     def when(self, condition: ir.Expr | bool) -> Iterator[None]:
-        """`if (condition)`; what a plain `False` guards is left out."""
+        """`if (condition)`. The body of a plain `False` is left out."""
         with self._block() as body:
             yield
         if not is_plain(condition):
@@ -100,7 +100,7 @@ class Code:
             self._open[-1].extend(body)
 
     def cell(self, name: str, value: Any) -> Cell:
-        """A local variable with a first value; its dtype is that of the value, int64 for plain integers."""
+        """A local variable with an initial value. Its dtype is that of the value, or int64 for plain integers."""
         start = expr(value) if is_plain(value) else value
         buffer = tirx.decl_buffer((1,), start.ty.dtype, name, scope="local")
         self.append(tirx.AllocBuffer(buffer))
@@ -109,7 +109,7 @@ class Code:
         return cell
 
     def room(self, name: str, count: int, dtype: str) -> Array:
-        """A local array of constant size; its elements are undefined until they are written."""
+        """A local array of constant size. Its elements are undefined until they are written."""
         buffer = tirx.decl_buffer((count,), dtype, name, scope="local")
         self.append(tirx.AllocBuffer(buffer))
         return Array(self, buffer)
@@ -122,7 +122,7 @@ class Code:
 
 
 class Array:
-    """A tensor of a kernel: reading an element gives an expression, assigning one writes a statement."""
+    """A tensor of a kernel. Reading an element gives an expression; assigning one writes a statement."""
 
     def __init__(self, code: Code, buffer: tirx.Buffer) -> None:
         self._code = code
@@ -161,7 +161,7 @@ class Cell:
 
 @contextmanager
 def loops(code: Code, shape: Sequence[IntExpr]) -> Iterator[list[ir.Expr]]:
-    """A loop an axis, the last one innermost."""
+    """One loop per axis, the last one innermost."""
     with ExitStack() as stack:
         yield [stack.enter_context(code.loop(f"i{axis}", size)) for axis, size in enumerate(shape)]
 

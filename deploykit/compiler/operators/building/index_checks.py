@@ -1,10 +1,10 @@
-"""How the check of a tensor of indices stands in Relax.
+"""How the check of a tensor of indices is represented in Relax.
 
     deploykit.check_indices(indices, [minimum, maximum, ...], what) -> indices
 
-is a pure packed call that no pass looks into. It gives the indices on to the kernel that picks by them, so that the
-check comes before that kernel, and goes where the kernel goes: into a branch, or away when nobody reads the result.
-Element `i` is held to pair `i % pairs` of the inclusive bounds; a failure names `what`.
+is a pure packed call, which passes treat as opaque. It returns the indices to the kernel that uses them. So the check
+comes before that kernel, moves with it into a branch, and disappears if nobody reads the result. Element `i` is checked
+against pair `i % pairs` of the inclusive bounds; an error names `what`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CHECK = "deploykit.check_indices"
 
 LONGEST_NAME = 40
-"""Characters: what `what` quotes of a name, so that there is room in an error's text for the numbers behind it."""
+"""The most characters of a name in `what`, so that an error's text has room for the numbers after it."""
 
 
 def check(indices: relax.Expr, bounds: Sequence[tuple[IntExpr, IntExpr]], what: str) -> relax.Call:
@@ -47,7 +47,7 @@ def checked_bounds(call: relax.Call) -> tuple[tuple[IntExpr, IntExpr], ...]:
 
 
 def without_checks(module: ir.IRModule) -> ir.IRModule:
-    """`module` with the indices in the place of every check of them."""
+    """`module`, with every check of indices replaced by the indices."""
     functions = {
         gvar: _Without().visit_expr(func) if isinstance(func, relax.Function) else func
         for gvar, func in module.functions.items()

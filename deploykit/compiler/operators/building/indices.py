@@ -1,8 +1,8 @@
-"""Indices that must be in range, as the standard demands of Gather, Scatter and their like, and numbers of elements.
+"""Checks that indices are in range, as the standard requires for Gather, Scatter and similar operators.
 
-Constant indices are checked when the model is imported, against the dims where the axis is one. Indices of which
-`ranges` tells that they are in range need no check. All others are checked by the run, before the kernel that picks by
-them where that costs nothing (`compiler.graph.index_checks`); that kernel keeps to its tensors by itself.
+Constant indices are checked when the model is imported, against the dims of the axis if it has any. Indices that
+`ranges` proves to be in range need no check. All others are checked when the model runs, before the kernel that uses
+them (`index_checks`). In any case, that kernel never leaves its tensors.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ LARGEST_INDEX = (1 << 40) - 1
 
 
 def checked_indices(ctx: Context, indices: Value, sizes: Sequence[IntExpr], position: int = 1) -> Value:
-    """`indices` into axes of `sizes`, negative ones from the end; with several sizes, element `i` is one into axis
-    `i % len(sizes)`."""
+    """`indices` into axes of `sizes`, where negative ones count from the end. With several sizes, element `i` is an
+    index into axis `i % len(sizes)`."""
     return checked(ctx, indices, [(0 - size, size - 1) for size in sizes], position)
 
 
@@ -37,11 +37,11 @@ def checked(
     position: int = 1,
     what: str = "indices",
 ) -> Value:
-    """Integers, the operand `position` of the operator at work or made of it, that lie within inclusive `bounds`; with
-    several, element `i` within `bounds[i % len(bounds)]`. The result is to be used in their place; it may be of a
-    narrower dtype. `what` they are says the error.
+    """Integers that are checked to lie within inclusive `bounds`; with several, element `i` within
+    `bounds[i % len(bounds)]`. They are the operand `position` of the current operator, or made of it; errors call them
+    `what`. Use the result instead of the operand. It may be of a narrower dtype.
 
-    Raises `Unsupported` for constants that do not."""
+    Raises `Unsupported` for constants out of bounds."""
     bounds = [(ctx.simplify(low), ctx.simplify(high)) for low, high in bounds]
     if indices.is_known:
         _require_known(ctx, indices, bounds)

@@ -1,14 +1,14 @@
-"""How exact products of 8-bit integers stand in Relax.
+"""How exact products of 8-bit integers are represented in Relax.
 
-A product is a pure packed call that no pass looks into, with static attributes in shapes:
+A product is a pure packed call, which passes treat as opaque, with static attributes in shapes:
 
     deploykit.integer_matmul(a, b)                                             -> int32 [..., M, N]
     deploykit.integer_conv(data, weight, zero, geometry)                       -> int32 [N, *spatial, O]
 
-`a` and `data` are int8 or uint8, `b` and `weight` int8. The sums are of raw elements: zero points are not subtracted.
-`data` has its channels last, `weight` is `[O, *kernel, C / groups]`, `zero` has one element, which stands where padding
-is, and `geometry` is strides, dilation, padding before and after, each one entry an axis, and the number of groups,
-which is 1 or that of the channels.
+`a` and `data` are int8 or uint8; `b` and `weight` are int8. The sums are of raw elements: zero points are not
+subtracted. `data` has its channels last; `weight` is `[O, *kernel, C / groups]`; the one element of `zero` is the value
+of padding. `geometry` is the strides, dilations, padding before and padding after, each with one entry per axis, then
+the number of groups, which is 1 or the number of channels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONV = "deploykit.integer_conv"
 
 @dataclass(frozen=True)
 class Geometry:
-    """Strides, dilation and padding of a convolution, one entry an axis, and its groups: 1, or one a channel."""
+    """Strides, dilation and padding of a convolution, one entry per axis, and its groups: 1, or one per channel."""
 
     strides: tuple[int, ...]
     dilation: tuple[int, ...]

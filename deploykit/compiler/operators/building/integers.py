@@ -1,7 +1,7 @@
-"""Arithmetic on sizes, axes and positions: Python ints where everything is plain, int64 expressions elsewhere.
+"""Arithmetic on sizes, axes and positions: Python ints if all operands are plain, else int64 expressions.
 
-Operators that take sizes or positions as operands are written once with these functions: for constants they give
-ints, for dims and for values read at run time the expression.
+Operators whose sizes or positions are operands are written once with these functions. For constants they give ints; for
+dims, and for values read at run time, they give expressions.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
 
 LARGEST_TENSOR = 2**48
-"""Elements of a tensor along its axes of constant size: more than any memory, and few enough to count in 64 bits."""
+"""The most elements of a tensor along its axes of constant size: more than any memory holds, but countable in 64
+bits."""
 
 
 def check_shape(shape: Iterable[object]) -> None:
-    """Raises `Unsupported` for a shape that no tensor has."""
+    """Raises `Unsupported` for a shape that no tensor can have."""
     sizes = [int(n) for n in shape if is_plain(n)]
     for size in sizes:
         if size < 0:
@@ -101,7 +102,7 @@ def select(condition: Condition, a: IntExpr, b: IntExpr) -> IntExpr:
 
 
 def minimum(a: IntExpr, b: IntExpr) -> IntExpr:
-    """The largest int64, to which a Slice goes that means the end, limits nothing."""
+    """The lesser of two integers. The largest int64, with which a Slice means the end, does not limit the other one."""
     if is_plain(a) and is_plain(b):
         return min(int(a), int(b))
     for limit, other in ((a, b), (b, a)):
@@ -115,12 +116,12 @@ def maximum(a: IntExpr, b: IntExpr) -> IntExpr:
 
 
 def clamp(value: IntExpr, low: IntExpr, high: IntExpr) -> IntExpr:
-    """The nearest value within `low..high`; `low` when that range is empty."""
+    """The nearest value within `low..high`; `low` if that range is empty."""
     return maximum(minimum(value, high), low)
 
 
 def ceil_div(a: IntExpr, b: IntExpr) -> IntExpr:
-    """The least integer not below `a / b`."""
+    """The least integer that is at least `a / b`."""
     if is_plain(a) and is_plain(b):
         return -(-a // b)
     return tirx.floordiv(expr(a) + (b - 1), expr(b)) if is_plain(b) and b > 0 else -tirx.floordiv(-expr(a), expr(b))
@@ -135,10 +136,10 @@ def floor_mod(a: IntExpr, b: IntExpr) -> IntExpr:
 
 
 def from_end(index: IntExpr, size: IntExpr) -> IntExpr:
-    """An index whose negative values count from the end, as one that counts from the front."""
+    """An index counted from the front, given one whose negative values count from the end."""
     return select(less(index, 0), index + size, index)
 
 
 def inside(index: IntExpr, size: IntExpr) -> IntExpr:
-    """`from_end`, clamped to `0..size-1`: no bad index of a run leads outside of a tensor."""
+    """`from_end`, clamped to `0..size-1`, so that an invalid index never leads outside of a tensor."""
     return clamp(from_end(index, size), 0, size - 1)

@@ -1,9 +1,9 @@
-"""Calls of kernels that are given as tensor expressions, with their integer parameters in an order of their own.
+"""Calls of kernels given as tensor expressions, with integer parameters in a fixed order.
 
-A dim that no shape of the operands gives, since it stands there only within an expression such as `(n - 3) // 2 + 1`,
-is an integer parameter of the kernel. TVM lists several of them by address, in another order in each process: kernels,
-and with them the bytes of an artifact, would differ from build to build. Here they come in the order in which the
-arguments first name them.
+A dim that occurs in the shapes of the operands only within an expression, such as `(n - 3) // 2 + 1`, is an integer
+parameter of the kernel. TVM orders several of them by address, which differs between processes. So kernels, and the
+bytes of an artifact, would differ from build to build. Here they are in the order in which the arguments first mention
+them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def call_te(
     name: str,
     attributes: Mapping[str, Any] | None = None,
 ) -> relax.Call:
-    """A call of the kernel that `build` describes, as `relax.BlockBuilder.call_te` makes it."""
+    """A call of the kernel that `build` describes, like that of `relax.BlockBuilder.call_te`."""
     func, given, result = gen_call_tir_inputs(build, *args, primfunc_attrs=attributes)
     ranks = {dim: rank for rank, dim in enumerate(dict.fromkeys(_dims(args)))}
     places = [place for place, argument in enumerate(given) if not is_tensor(argument)]
@@ -36,7 +36,7 @@ def call_te(
 
 
 def _dims(argument: Any) -> Iterator[ir.Var]:
-    """The dims in an argument of a kernel: a tensor, a number or a sequence of such."""
+    """The dims in an argument of a kernel, which is a tensor, a number, or a sequence of these."""
     if isinstance(argument, list | tuple):
         for part in argument:
             yield from _dims(part)

@@ -1,4 +1,4 @@
-"""Models of several functions and states, said in operators, without a file format."""
+"""Builds models with several functions and with states from operators, without a file format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Values: TypeAlias = Mapping[str, Value]
 
 Body: TypeAlias = Callable[[Context, Values, Values], tuple[Values, Values]]
-"""Gets the inputs and the states by name; gives the outputs, and the new values of the states that change."""
+"""Takes the inputs and the states by name; returns the outputs, and the new values of the states that change."""
 
 
 @dataclass
@@ -45,14 +45,15 @@ class ModelBuilder:
         return var
 
     def state(self, name: str, dtype: str, shape: Sequence[IntExpr]) -> None:
-        """A tensor that keeps its contents between runs, zeros at first. Its dims are chosen when it is made."""
+        """Add a tensor that keeps its contents between runs, initially zeros. The caller chooses its dims when it makes
+        it."""
         self.states.append(Port(name, dtype, tuple(shape)))
         for var in (var for extent in shape for var in free_vars(extent)):
             dim = self._dims[var]
             self._dims[var] = Dim(dim.name, var, dim.minimum, dim.maximum, dim.capacity_of or name)
 
     def function(self, name: str, inputs: Sequence[Port], body: Body, states: Sequence[str] = ()) -> None:
-        """A function, which may `call` those before it that have no `states`."""
+        """Add a function. It may `call` earlier functions that have no `states`."""
         ports = [*inputs, *(port for port in self.states if port.name in states)]
         params = [
             relax.Var(self.shared.unique(p.name), relax.TensorType(p.shape, storage_dtype(p.dtype))) for p in ports
@@ -87,7 +88,7 @@ class ModelBuilder:
         )
 
     def call(self, context: Context, name: str, *operands: Value) -> tuple[Value, ...]:
-        """The outputs of a function without states that was built before. Raises `UnsupportedModelError` for others."""
+        """The outputs of an earlier function without states. Raises `UnsupportedModelError` for one with states."""
         gvar, _ = self._functions[name]
         signature = self.signatures[name]
         if signature.states or signature.updated:

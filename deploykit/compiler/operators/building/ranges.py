@@ -1,8 +1,8 @@
-"""Between which numbers the elements of integer tensors lie, as far as operators tell: ArgMax gives positions, Clip and
-Mod keep within limits, Range counts, and what only moves elements leaves them as they are.
+"""The range of the elements of integer tensors, as far as operators tell. For example, ArgMax gives positions, Clip and
+Mod keep within limits, Range counts, and operators that only move elements keep their range.
 
-A range is found without computing anything. It is what makes a check of indices unnecessary, so it may be too wide, but
-never too narrow: where a result might not fit its dtype, nothing is known.
+A range is found without computing anything. It can make a check of indices unnecessary. So it may be too wide, but is
+never too narrow: if a result might not fit its dtype, nothing is known about it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNKNOWN = Extremes()
 
 
 LIMITS = {"int32": 1 << 31, "int64": 1 << 62}
-"""What elements of a dtype must provably stay below for arithmetic on them to be exact."""
+"""By dtype, the limit that elements must provably stay below so that arithmetic on them is exact."""
 
 
 _NARROW = {"bool": (0, 1), "int8": (-128, 127), "uint8": (0, 255), "int16": (-(1 << 15), (1 << 15) - 1)} | {
@@ -31,7 +31,7 @@ _NARROW = {"bool": (0, 1), "int8": (-128, 127), "uint8": (0, 255), "int16": (-(1
 
 
 def range_of(value: Value | None) -> Extremes:
-    """What is known of the elements of a tensor."""
+    """The known range of the elements of a tensor."""
     if value is None:
         return UNKNOWN
     if value.array is not None and value.array.dtype.kind in "iub" and value.array.size:
@@ -45,14 +45,14 @@ def range_of(value: Value | None) -> Extremes:
 
 
 def within(ctx: Context, value: Extremes, low: IntExpr, high: IntExpr) -> bool:
-    """Whether a range provably lies within `low..high`."""
+    """Whether a range is provably within `low..high`."""
     if value.low is None or value.high is None:
         return False
     return ctx.proves(less_equal(low, value.low)) and ctx.proves(less_equal(value.high, high))
 
 
 def held(ctx: Context, found: Extremes, dtype: str) -> Extremes:
-    """`found`, unless an element of `dtype` might not hold it."""
+    """`found`, or nothing known if `dtype` might not hold it."""
     limit = LIMITS[dtype]
     low = found.low is None or ctx.proves(less_equal(-limit, found.low))
     high = found.high is None or ctx.proves(less_equal(found.high, limit - 1))
@@ -60,7 +60,7 @@ def held(ctx: Context, found: Extremes, dtype: str) -> Extremes:
 
 
 def union(*ranges: Extremes) -> Extremes:
-    """Of elements of any of several tensors."""
+    """The range of the elements of several tensors together."""
     lows, highs = [r.low for r in ranges], [r.high for r in ranges]
     return Extremes(
         None if None in lows else reduce(minimum, [low for low in lows if low is not None]),
@@ -69,20 +69,20 @@ def union(*ranges: Extremes) -> Extremes:
 
 
 def smaller(*ranges: Extremes) -> Extremes:
-    """Of the smallest of an element of each."""
+    """The range of the elementwise minimum."""
     highs = [r.high for r in ranges if r.high is not None]
     return Extremes(union(*ranges).low, reduce(minimum, highs) if highs else None)
 
 
 def larger(*ranges: Extremes) -> Extremes:
-    """Of the largest of an element of each."""
+    """The range of the elementwise maximum."""
     lows = [r.low for r in ranges if r.low is not None]
     return Extremes(reduce(maximum, lows) if lows else None, union(*ranges).high)
 
 
 def bounded(a: Extremes) -> Extremes:
-    """`a` with both bounds, or nothing: arithmetic on elements without one may overflow and come out on the other
-    side."""
+    """`a` if it has both bounds, else nothing known: arithmetic on elements without a bound may overflow and wrap
+    around."""
     return UNKNOWN if a.low is None or a.high is None else a
 
 
@@ -97,7 +97,7 @@ def negated(a: Extremes) -> Extremes:
 
 
 def times(a: Extremes, b: Extremes) -> Extremes:
-    """Where one of them is a number that is not negative."""
+    """The range of the product, if one factor is a known number that is not negative."""
     x, factor = (a, b) if is_plain(b.low) else (b, a)
     if not is_plain(factor.low) or factor.low != factor.high or factor.low < 0 or x.low is None or x.high is None:
         return UNKNOWN
@@ -105,7 +105,7 @@ def times(a: Extremes, b: Extremes) -> Extremes:
 
 
 def over(x: Extremes, divisor: Extremes) -> Extremes:
-    """Of the quotients of what is not negative, by a positive number."""
+    """The range of the quotient, if the dividend is not negative and the divisor is a known positive number."""
     if not is_plain(divisor.low) or divisor.low != divisor.high or divisor.low <= 0:
         return UNKNOWN
     if not is_plain(x.low) or x.low < 0 or x.high is None:
@@ -114,7 +114,7 @@ def over(x: Extremes, divisor: Extremes) -> Extremes:
 
 
 def remainder(x: Extremes, divisor: Extremes, *, truncated: bool) -> Extremes:
-    """By a divisor that is positive; of a `truncated` division the remainder has the sign of the dividend."""
+    """The range of the remainder of a positive divisor. With `truncated`, it has the sign of the dividend."""
     if not is_plain(divisor.low) or divisor.low <= 0 or divisor.high is None:
         return UNKNOWN
     signed = truncated and not (is_plain(x.low) and x.low >= 0)
@@ -122,7 +122,7 @@ def remainder(x: Extremes, divisor: Extremes, *, truncated: bool) -> Extremes:
 
 
 def counted(start: Extremes, limit: Extremes, step: Extremes) -> Extremes:
-    """Of the numbers from a start on up, or down, to a limit that is not among them."""
+    """The range of the numbers from a start up, or down, to a limit that is not included."""
     if is_plain(step.low) and step.low > 0:
         return plus(Extremes(start.low, limit.high), Extremes(0, -1))
     if is_plain(step.high) and step.high < 0:

@@ -1,7 +1,7 @@
 """Float arithmetic on sizes, as exporters write it: `floor(float(n) * 0.5)`, scales as `float(wanted) / float(n)`.
 
-Such a number is kept as a float expression over dims and read back as a fraction of integer expressions, so that what
-it is rounded to is a size again. A float constant stands for the simplest fraction that rounds to it.
+Such a number is kept as a float expression over dims and read back as a fraction of integer expressions, so that
+rounding it gives a size again. A float constant stands for the simplest fraction that rounds to it.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
 
 Ratio: TypeAlias = "tuple[IntExpr, IntExpr]"
-"""Numerator and denominator."""
+"""A numerator and a denominator."""
 
 LARGEST_DENOMINATOR = 1000
 
 
 def simplest_fraction(number: float) -> Fraction:
-    """The fraction with the least denominator that is `number` in float32, or exactly `number`."""
+    """The fraction with a small denominator that equals `number` in float32, or else exactly `number`."""
     simple = Fraction(number).limit_denominator(LARGEST_DENOMINATOR)
     return simple if np.float32(float(simple)) == np.float32(number) else Fraction(number)
 
 
 def ratio_of(number: Any) -> Ratio | None:
-    """A float or float expression as a fraction, or `None` when it is not built from sizes by arithmetic."""
+    """A float or float expression as a fraction; `None` if it is not built from sizes by arithmetic."""
     if isinstance(number, (float, int, np.floating)):
         fraction = simplest_fraction(float(number))
         return fraction.numerator, fraction.denominator

@@ -1,7 +1,7 @@
 """Reductions over axes of a tensor, as kernels that schedules recognise.
 
-Sums of float16 and narrower floats are accumulated in float32. The reduction of nothing is the operation's identity:
-0, 1, minus or plus infinity (for integers the ends of their range).
+Sums of float16 and narrower floats are accumulated in float32. The reduction of no elements is the operation's
+identity: 0, 1, or minus or plus infinity (the ends of the range for integers).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reducer:
-    """`identity` gives the result for no elements, by dtype."""
+    """A reduction. `identity` gives its result for no elements, by dtype."""
 
     combine: Callable[[ir.Expr, ir.Expr], ir.Expr]
     identity: Callable[[str], ir.Expr]
@@ -54,7 +54,7 @@ MINIMUM = Reducer(_lesser, highest)
 
 
 def count_of(ctx: Context, shape: Sequence[IntExpr], axes: Collection[int]) -> IntExpr:
-    """How many elements are reduced to one."""
+    """The number of elements that are reduced to one."""
     return ctx.product([size for i, size in enumerate(shape) if i in axes])
 
 
@@ -70,9 +70,9 @@ def reduce_axes(
     keepdims: bool = True,
     dtype: str | None = None,
 ) -> Value:
-    """`finish(reducer(prepare(element of each input)))` with elements of logical `dtype` (default: the first input's).
+    """`finish(reducer(prepare(element of each input)))`, of logical `dtype` (default: that of the first input).
 
-    `axes`, counted from the front, of the first input are reduced; the others broadcast to it."""
+    `axes` of the first input, counted from the front, are reduced. The other inputs broadcast to it."""
     dtype = dtype or inputs[0].dtype
     shape = inputs[0].shape
     kept = [i for i in range(len(shape)) if keepdims or i not in axes]

@@ -1,4 +1,4 @@
-"""Sizes that must fit: what is left of an element count, reshapes that are checked, sizes that must agree."""
+"""Sizes that must fit: the rest of an element count, checked reshapes, sizes that must agree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def quotient_of_products(ctx: Context, total: Sequence[IntExpr], divisor: Sequence[IntExpr]) -> IntExpr:
-    """`floor(prod(total) / prod(divisor))` with common factors cancelled; 0 where the divisor is 0."""
+    """`floor(prod(total) / prod(divisor))` with common factors cancelled; 0 if the divisor is 0."""
     if all_plain(total) and all_plain(divisor):
         known = ctx.product(divisor)
         return floor_div(ctx.product(total), known) if known else 0
@@ -49,9 +49,9 @@ def _factors(sizes: Sequence[IntExpr]) -> tuple[int, list[Polynomial]]:
 
 
 def checked_reshape(ctx: Context, x: Value, shape: Sequence[IntExpr]) -> Value:
-    """A view of `x` with `shape`; that the element counts agree is required at run time where it is not proved.
+    """A view of `x` with `shape`. If it is not proved that the element counts agree, the run checks it.
 
-    Raises `Unsupported` when they provably differ."""
+    Raises `Unsupported` if they provably differ."""
     total, count = ctx.product(x.shape), ctx.product(shape)
     if not ctx.equal(total, count):
         ctx.require(equal(total, count), "{} elements cannot take a shape of {} elements", total, count)
@@ -68,7 +68,7 @@ def require_rank(ctx: Context, value: Value, *ranks: int) -> None:
 def only_integer(
     ctx: Context, value: Value, minimum: IntExpr | None = None, maximum: IntExpr | None = None, hint: str = "n"
 ) -> IntExpr:
-    """The element of an integer operand that has one, as `Context.ints` reads it. Raises `Unsupported` for more."""
+    """The only element of an integer operand, read by `Context.ints`. Raises `Unsupported` if there are more."""
     count = ctx.length(value)
     if count != 1:
         raise Unsupported(f"{ctx.name_of(value)} has {count} elements; it must have one")
@@ -76,11 +76,11 @@ def only_integer(
 
 
 def require_equal(ctx: Context, what: str, a: IntExpr, b: IntExpr) -> None:
-    """Require two sizes to agree, at run time where it is not proved. `what` starts the message."""
+    """Require two sizes to agree; the run checks it if it is not proved. `what` starts the message."""
     if not ctx.equal(a, b):
         ctx.require(equal(a, b), f"{what}: {{}} and {{}}", a, b)
 
 
 def require_source(ctx: Context, size: IntExpr, count: IntExpr) -> None:
-    """Require an axis of `size` to have an element where `count` results are to be picked from it."""
+    """Require an axis of `size` to have an element if `count` results are picked from it."""
     ctx.require(either(less(0, size), equal(count, 0)), "{} elements are picked from an axis of {}", count, size)

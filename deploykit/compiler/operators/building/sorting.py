@@ -1,6 +1,6 @@
-"""Sorting inside of imperative kernels: a stable bottom-up merge sort of positions.
+"""Sorting in imperative kernels: a stable bottom-up merge sort of positions.
 
-Time O(n log n), two arrays of n positions, no recursion; n may be symbolic.
+It takes time O(n log n) and two arrays of n positions, without recursion; n may be symbolic.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
 
 Precedes: TypeAlias = Callable[[Code, ir.Expr, ir.Expr], ir.Expr]
-"""Whether position `a` sorts strictly before `b`; may write statements that find it out."""
+"""Whether position `a` sorts strictly before `b`. It may write statements that determine this."""
 
 
 def merge_sort(code: Code, order: Array, scratch: Array, count: IntExpr, precedes: Precedes) -> None:
-    """Write the positions `0..count-1` into `order`, sorted; equal ones stay in their order."""
+    """Write the positions `0..count-1` into `order`, sorted. Equal ones keep their order."""
     size = expr(count)
     with code.loop("i", size) as i:
         order[i] = i
@@ -46,12 +46,12 @@ def merge_sort(code: Code, order: Array, scratch: Array, count: IntExpr, precede
 
 
 def ascending(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """`a < b`, NaN above all numbers."""
+    """Whether `a < b`, with NaN above all numbers."""
     if not str(a.ty.dtype).startswith("float"):
         return a < b
     return tirx.any(a < b, tirx.all(tirx.isnan(b), tirx.Not(tirx.isnan(a))))
 
 
 def descending(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """`a > b`, NaN above all numbers."""
+    """Whether `a > b`, with NaN above all numbers."""
     return ascending(b, a)

@@ -1,26 +1,26 @@
-"""What an ONNX value is while a graph is imported.
+"""The values of a graph while it is imported.
 
-A `Value` is a tensor known in one of three ways, from most to least known:
+A `Value` is a tensor that is known in one of these ways, from most to least known:
 
 * `array`: a constant;
-* `elements`: an integer or boolean tensor whose elements are expressions over dims (the result of `Shape` and of
-  arithmetic on it). It never becomes a tensor unless an operator needs one;
+* `elements`: an integer or boolean tensor whose elements are expressions over dims (the result of `Shape`, and of
+  arithmetic on it). It becomes a tensor only if an operator needs one;
 * `var`: a Relax variable, computed by a kernel;
-* `last`: a value with the same elements whose axis 1 comes last, where that is how they were computed. It becomes a
-  tensor of the value's own shape only when one is asked for.
+* `last`: a value with the same elements but axis 1 last, if they were computed in that order. It becomes a tensor of
+  the value's own shape only if one is needed.
 
-A value that was dequantised knows what from (`quantized`), so that products of such values can be integer ones; what
-was computed from such values is `inexact`: its last bits mean nothing. For who quantises again, such a product knows
-the integers that it is made of (`scaled`), what was clipped knows what it was before (`clipped`), and a function of
-8-bit integers knows its result for each of them (`table`).
+A value that was dequantised has its source in `quantized`, so that products of such values can be integer products. A
+value computed from such values is `inexact`: its last bits are not significant. For a later quantisation, a product
+records its integers (`scaled`), a clipped value its original (`clipped`), and a function of 8-bit integers its result
+for each of them (`table`).
 
-An integer tensor may know between which numbers its elements lie (`extremes`, see `ranges`), and an int64 tensor the
-int32 tensor that it was cast from (`narrow`).
+An integer tensor may record the range of its elements (`extremes`, see `ranges`), and an int64 tensor the int32 tensor
+that it was cast from (`narrow`).
 
-A tensor of strings is a constant, or knows its `text`: two tensors, of spans and of bytes (`strings`).
+A tensor of strings is a constant, or has its `text`: two tensors, of spans and of bytes (`strings`).
 
-The length of a sequence is known at import; its items are values. Whether an optional is there is known at import too,
-or a boolean value, and its item is then there to compute with in both cases.
+The length of a sequence is known at import, and its items are values. Whether an optional has an item is known at
+import, or is a boolean value; in the latter case there is always an item to compute with.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Extremes:
-    """Bounds of the elements of an integer tensor, both inclusive; `None`: unknown."""
+    """Inclusive bounds of the elements of an integer tensor; `None` if unknown."""
 
     low: IntExpr | None = None
     high: IntExpr | None = None
@@ -69,7 +69,7 @@ class Value:
     text: Text | None = None
 
     def __str__(self) -> str:
-        """What messages call it: `float32[n, 2*m]`."""
+        """The text in messages: `float32[n, 2*m]`."""
         return f"{self.dtype}[{', '.join(map(to_text, self.shape))}]"
 
     @property
@@ -86,7 +86,7 @@ class Value:
         return self.array is not None or self.elements is not None
 
     def known_elements(self) -> np.ndarray:
-        """Object array of the elements of a known integer tensor. Constants become Python ints and bools."""
+        """The elements of a known integer tensor as an object array. Constants become Python ints and bools."""
         if self.elements is not None:
             return self.elements
         assert self.array is not None
@@ -95,7 +95,7 @@ class Value:
 
 @dataclass(frozen=True, eq=False)
 class Quantized:
-    """What a value was dequantised from: `(x - zero) * scale`, one scale in all or one for each position of `axis`."""
+    """The source of a dequantised value, `(x - zero) * scale`, with one scale in all or one per position of `axis`."""
 
     x: Value
     scale: Value
@@ -104,17 +104,17 @@ class Quantized:
 
     @property
     def whole(self) -> bool:
-        """Whether one scale and zero point hold for all elements."""
+        """Whether a single scale and zero point apply to all elements."""
         return all(isinstance(n, int) and n == 1 for v in (self.scale, self.zero) if v is not None for n in v.shape)
 
     def moved(self, move: Callable[[Value], Value]) -> Quantized | None:
-        """The same of elements that `move` puts elsewhere, where that leaves scales alone."""
+        """The source after `move` rearranges its elements; `None` if it has more than one scale."""
         return replace(self, x=move(self.x)) if self.whole else None
 
 
 @dataclass(frozen=True, eq=False)
 class Scaled:
-    """`total * factor + bias`, of integers and of constants that broadcast to them."""
+    """`total * factor + bias`: a tensor of integers, and constants that broadcast to it."""
 
     total: Value
     factor: np.ndarray
@@ -123,7 +123,7 @@ class Scaled:
 
 @dataclass(frozen=True, eq=False)
 class Clipped:
-    """`x` within `low` and `high`."""
+    """`x`, clipped to `low` and `high`."""
 
     x: Value
     low: float
@@ -132,8 +132,8 @@ class Clipped:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """What a function makes of each 8-bit integer, from the least one on; `index` holds those of a tensor. `heavy`:
-    looking an element up takes less time than computing it."""
+    """The result of a function for each 8-bit integer, from the least one on. `index` is the tensor of these integers.
+    `heavy`: looking up an element takes less time than computing it."""
 
     index: Value
     entries: Value
@@ -142,7 +142,7 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """What strings consist of: `spans` of `data`, which has one axis."""
+    """A tensor of strings: `spans` into `data`, which has one axis."""
 
     spans: Value
     data: Value
@@ -158,7 +158,7 @@ class SequenceValue:
 
 @dataclass(frozen=True, eq=False)
 class OptionalValue:
-    """An optional: empty or holding one item. With `present`, a boolean scalar, only the run knows whether it does."""
+    """An optional: empty, or with one item. If `present` is set, a boolean scalar, only the run knows which."""
 
     item: Value | SequenceValue | None
     present: Value | None = None
@@ -168,14 +168,14 @@ AnyValue: TypeAlias = Value | SequenceValue | OptionalValue
 
 
 class _Poison:
-    """Stands for the results of a node that could not be imported."""
+    """Stands in for the results of a node that could not be imported."""
 
 
 POISON = cast("Value", _Poison())
 
 
 def constant(array: np.ndarray | np.generic) -> Value:
-    """A constant value; the logical dtype is that of the array."""
+    """A constant value. Its logical dtype is that of the array."""
     array = np.asarray(array)
     if array.dtype.kind in "US" or array.dtype == object:
         array = np.array([e.decode() if isinstance(e, bytes) else str(e) for e in array.flat], object).reshape(
@@ -185,7 +185,7 @@ def constant(array: np.ndarray | np.generic) -> Value:
 
 
 def known(elements: np.ndarray, dtype: str = "int64") -> Value:
-    """A value from an object array of ints and expressions; a constant when all are plain."""
+    """A value from an object array of ints and expressions. It is a constant if all elements are plain."""
     elements = np.asarray(elements, dtype=object)
     if all(isinstance(e, (int, bool, np.integer, np.bool_)) for e in elements.flat):
         return constant(elements.astype(dtype))

@@ -2,10 +2,10 @@
 
 Per spatial axis of size `n`, with `e = (kernel - 1) * dilation + 1`:
 
-* padding is as given, or such that there are `ceil(n / stride)` windows; what these miss is split in two halves, the
-  odd one at the end (`SAME_UPPER`) or at the start (`SAME_LOWER`);
-* the number of windows is `(n + padding - e) // stride + 1`; rounded up in ceil mode, where a window must start
-  before the end padding.
+* padding is as given, or such that there are `ceil(n / stride)` windows; that padding is split in two halves, with an
+  odd element at the end (`SAME_UPPER`) or at the start (`SAME_LOWER`);
+* the number of windows is `(n + padding - e) // stride + 1`. In ceil mode the division rounds up, but a window must
+  start before the end padding.
 
 (Source: ONNX operators Conv, MaxPool, AveragePool.)
 """
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 
 Same: TypeAlias = Literal["SAME_UPPER", "SAME_LOWER"]
-"""Padding for `ceil(n / stride)` windows, the odd one at the end or at the start."""
+"""Padding for `ceil(n / stride)` windows, with an odd element at the end or at the start."""
 
 LONGEST_REACH = 2**40
-"""How far strides, dilations and pads may lead along one axis."""
+"""The furthest that strides, dilations and pads may lead along one axis."""
 
 MOST_TAPS = 2**24
-"""Elements of a window of a constant size."""
+"""The most elements of a window of constant size."""
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows over the spatial axes; every field has one entry an axis. `counts` is the number of windows."""
+    """Windows over the spatial axes. Every field has one entry per axis; `counts` is the number of windows."""
 
     sizes: tuple[IntExpr, ...]
     kernel: tuple[IntExpr, ...]
@@ -54,7 +54,7 @@ class Windows:
 
     @property
     def padded(self) -> bool:
-        """Whether any window may reach outside of the data at its start or end."""
+        """Whether a window may reach outside of the data at its start or end."""
         return any(not (isinstance(p, int) and p == 0) for p in (*self.before, *self.after))
 
 
@@ -68,10 +68,10 @@ def windows(
     *,
     ceil_mode: bool = False,
 ) -> Windows:
-    """Windows over spatial axes of `sizes`. `pads` is all the starts, then all the ends; the others have one entry an
-    axis.
+    """Windows over spatial axes of `sizes`. `pads` is all the starts, then all the ends; the other sequences have one
+    entry per axis.
 
-    Raises `Unsupported` where no window fits."""
+    Raises `Unsupported` if no window fits."""
     rank = len(sizes)
     if len(kernel) != rank:
         raise Unsupported(f"a window of {len(kernel)} axes over data of {rank} spatial axes")
@@ -97,7 +97,7 @@ def windows(
 def check_reach(
     kernel: Sequence[IntExpr], strides: Sequence[int], dilations: Sequence[int], pads: Sequence[int]
 ) -> None:
-    """Raises `Unsupported` for numbers of which no window can be made, or whose products no integer holds."""
+    """Raises `Unsupported` for numbers that make no window, or whose products overflow."""
     for name, values, least in (("strides", strides, 1), ("dilations", dilations, 1), ("kernel_shape", kernel, 1)):
         for value in values:
             if isinstance(value, int) and value < least:
@@ -114,7 +114,7 @@ def check_reach(
 def window_count(
     ctx: Context, size: IntExpr, extent: IntExpr, stride: int, pads: tuple[IntExpr, IntExpr], *, ceil_mode: bool = False
 ) -> IntExpr:
-    """How many windows fit one axis; `pads` is the padding before and after it."""
+    """The number of windows along one axis; `pads` is the padding before and after it."""
     before, after = pads
     room = size + before + after - extent
     if not ceil_mode:
@@ -123,21 +123,21 @@ def window_count(
 
 
 def split(ctx: Context, totals: Sequence[IntExpr], *, lower: bool) -> tuple[list[IntExpr], list[IntExpr]]:
-    """Padding before and after each axis from the total; `lower` puts the odd one before."""
+    """The padding before and after each axis, given its total; `lower` puts an odd element before."""
     halves = [ctx.simplify(floor_div(total, 2)) for total in totals]
     rest = [ctx.simplify(total - half) for total, half in zip(totals, halves, strict=True)]
     return (rest, halves) if lower else (halves, rest)
 
 
 def _missing(ctx: Context, size: IntExpr, count: IntExpr, extent: IntExpr, stride: int) -> IntExpr:
-    """Padding in all for `count` windows, `count` being `ceil(size / stride)`."""
+    """The total padding for `count` windows, where `count` is `ceil(size / stride)`."""
     if isinstance(extent, int) and extent == 1:
         return 0
     return ctx.simplify(maximum((count - 1) * stride + extent - size, 0))
 
 
 def zero_padded(ctx: Context, x: Value, before: Sequence[IntExpr], shape: Sequence[IntExpr]) -> Value:
-    """Place the spatial axes of `x` (N, C, ...) at `before` in zeros of spatial `shape`. Negative amounts crop."""
+    """Zeros of spatial `shape`, with the spatial axes of `x` (N, C, ...) placed at `before`. Negative amounts crop."""
     sizes = x.shape[2:]
 
     def build(t: te.Tensor) -> te.Tensor:

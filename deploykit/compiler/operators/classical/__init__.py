@@ -1,1 +1,1 @@
-"""Models of ai.onnx.ml: trees, linear models, support vectors, and what prepares their columns."""
+"""Models of ai.onnx.ml: trees, linear models, support vector machines, and operators that prepare their columns."""

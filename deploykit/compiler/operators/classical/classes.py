@@ -1,7 +1,7 @@
 """What classifiers of ai.onnx.ml do with scores: the transform of a row, and the label of a class.
 
-ONNX leaves open what a classifier of two classes with one score returns; here it is what ONNX Runtime returns. The
-scores are those of both classes, `1 - s` and `s` (`-s` and `s` where the classifier says so), or their logistics.
+ONNX does not define the scores of a classifier of two classes with one score `s`. Here they are those of ONNX Runtime:
+`1 - s` and `s` (or `-s` and `s`, depending on the classifier), or their logistics.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def transformed(ctx: Context, scores: Value, transform: str) -> Value:
 
 
 def best_label(ctx: Context, scores: Value, labels: list[int]) -> Value:
-    """Of each row the label of the largest score, the first of equal ones."""
+    """The label of the largest score of each row; of equal scores, the first."""
     positions = extreme_positions(ctx, scores, 1, largest=True)
     return _labels(ctx, ctx.reshape(positions, (scores.shape[0],)), labels)
 
 
 def above(ctx: Context, score: Value, limit: float, labels: list[int]) -> Value:
-    """The second label where a score `[n, 1]` is above `limit`, else the first."""
+    """The second label if a score `[n, 1]` is above `limit`, else the first."""
     flat = ctx.reshape(score, (score.shape[0],))
 
     def pick(v: ir.Expr) -> ir.Expr:
@@ -51,7 +51,7 @@ def above(ctx: Context, score: Value, limit: float, labels: list[int]) -> Value:
 
 
 def both_scores(ctx: Context, score: Value, transform: str, *, opposite: bool) -> Value:
-    """Scores `[n, 2]` from the one `[n, 1]` of the second class; `opposite`: the first class has its negative."""
+    """Scores `[n, 2]` from those `[n, 1]` of the second class. `opposite`: the first class has the negative score."""
     if transform == "LOGISTIC":
         first = elementwise(ctx, "logistic", lambda v: _logistic(-v), score)
         second = elementwise(ctx, "logistic", _logistic, score)
@@ -74,7 +74,7 @@ def _logistic(v: ir.Expr) -> ir.Expr:
 
 
 def _softmax_of_nonzero(ctx: Context, scores: Value) -> Value:
-    """Softmax over the scores of a row that are not 0; those that are stay 0."""
+    """Softmax over the scores of a row that are not 0. Scores of 0 stay 0."""
     dtype = scores.dtype
     zero = tirx.const(0, dtype)
     peak = reduce_axes(ctx, "peak", [scores], [scores.rank - 1], MAXIMUM, dtype=dtype)

@@ -1,8 +1,9 @@
 """Encoders: Binarizer and LabelEncoder of single values, TfIdfVectorizer of rows of integers.
 
-TfIdfVectorizer counts each n-gram of a pool at each position of a row and at each stride between its items up to one
-more than may be skipped, a unigram at stride 1 only. A column has the count (TF), 1 or 0 (IDF), or the count (TFIDF),
-the latter two times its weight. (Source: the operators of these names of ONNX and ai.onnx.ml.)
+TfIdfVectorizer counts each n-gram of a pool at each position of a row. The items of an n-gram may be apart by any
+stride up to the number of skipped items plus one; a unigram is counted once per position. A column has the count (TF),
+1 or 0 times its weight (IDF), or the count times its weight (TFIDF). (Source: the operators of these names of ONNX and
+ai.onnx.ml.)
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 Weighting: TypeAlias = Literal["TF", "IDF", "TFIDF"]
 
 MOST_SKIPS = 2**31
-"""More items than any row has."""
+"""A limit above the number of items of any row."""
 
 
 def binarizer(ctx: Context, x: Value, threshold: float) -> Value:
@@ -46,10 +47,10 @@ def binarizer(ctx: Context, x: Value, threshold: float) -> Value:
 
 
 def label_encoder(ctx: Context, x: Value, keys: np.ndarray, values: np.ndarray, default: float | str) -> Value:
-    """For each element of `x` the one of `values` at the place of its key in `keys`, both vectors, else `default`. Of
-    equal keys the last one counts, and NaN is a key like any other.
+    """`x` with each element that equals `keys[i]` replaced by `values[i]`, and every other element by `default`. Of
+    equal keys the last one counts; NaN is a key like any other.
 
-    Raises `Unsupported` where there are not as many values as keys, or only the keys are strings."""
+    Raises `Unsupported` if there are not as many values as keys, or if only the keys are strings."""
     if len(keys) != len(values):
         raise Unsupported(f"{len(keys)} keys and {len(values)} values")
     table = dict(zip(keys.tolist(), values.tolist(), strict=True))
@@ -61,7 +62,7 @@ def label_encoder(ctx: Context, x: Value, keys: np.ndarray, values: np.ndarray, 
 
 
 def _encoded(ctx: Context, x: Value, keys: np.ndarray, table: dict[Any, Any], labels: Value) -> Value:
-    """Of `labels` the one at the place of its key for each element, else the last one."""
+    """For each element the label of its key, or the last label if it has no key."""
     if keys.dtype == object:
         if x.dtype != "string":
             raise Unsupported(f"keys that are strings for a tensor of {x.dtype}")
@@ -70,7 +71,7 @@ def _encoded(ctx: Context, x: Value, keys: np.ndarray, table: dict[Any, Any], la
 
 
 def _searched(ctx: Context, x: Value, keys: np.ndarray, table: dict[Any, Any], labels: Value) -> Value:
-    """A search by halves in the sorted keys."""
+    """The labels of numbers, found by binary search in the sorted keys."""
     numbers = list(table)
     nameless = next((i for i, key in enumerate(numbers) if key != key), None)  # noqa: PLR0124  NaN
     ordered = sorted((i for i in range(len(numbers)) if i != nameless), key=lambda i: numbers[i])
@@ -102,10 +103,10 @@ def _searched(ctx: Context, x: Value, keys: np.ndarray, table: dict[Any, Any], l
 
 @dataclass(frozen=True)
 class Grams:
-    """A pool of n-grams. `items` are those of all n-grams, first the unigrams, then the bigrams, and so on; those of
-    each length start at one of `firsts`. `columns` are where in a result each n-gram is counted; `weights` are those of
-    the columns, or empty. Only those of length `shortest` to `longest` are counted, `skips` is how many items may be
-    passed over between two of them."""
+    """A pool of n-grams. `items` are the items of all n-grams: first the unigrams, then the bigrams, and so on; those
+    of each length start at one of `firsts`. `columns` are the columns of the result in which each n-gram is counted;
+    `weights` are those of the columns, or empty. Only n-grams of length `shortest` to `longest` are counted. `skips` is
+    the number of items that may be skipped between two items of an n-gram."""
 
     items: Sequence[int]
     firsts: Sequence[int]
@@ -117,12 +118,12 @@ class Grams:
 
     @property
     def width(self) -> int:
-        """Columns of a result."""
+        """The number of columns of a result."""
         return max(self.columns) + 1
 
 
 def tf_idf(ctx: Context, x: Value, grams: Grams, weighting: Weighting) -> Value:
-    """`[..., columns]`, float32: what of the n-grams is in each row of `x`, `[..., items]`."""
+    """The weighted counts of the n-grams in each row of `x`, `[..., items]`, as `[..., columns]` in float32."""
     groups = _groups(len(grams.items), list(grams.firsts))
     _check(grams, groups)
     rows, length, width = x.shape[:-1], x.shape[-1], grams.width
@@ -163,7 +164,8 @@ def tf_idf(ctx: Context, x: Value, grams: Grams, weighting: Weighting) -> Value:
 
 @dataclass(frozen=True)
 class _Group:
-    """The n-grams of one length in the pool: their first item, length, number of them before and in the group."""
+    """The n-grams of one length in the pool: the position of their first item, their length, and the number of n-grams
+    before and in the group."""
 
     first_item: int
     size: int
@@ -184,7 +186,7 @@ def _groups(items: int, firsts: list[int]) -> list[_Group]:
 
 
 def _check(grams: Grams, groups: Sequence[_Group]) -> None:
-    """Raises `Unsupported` for a pool that does not fit its groups."""
+    """Raises `Unsupported` if the pool does not fit its groups."""
     if not 1 <= grams.shortest <= grams.longest <= len(groups):
         raise Unsupported(
             f"n-grams of {grams.shortest} to {grams.longest} items and a pool of those of 1 to {len(groups)}"

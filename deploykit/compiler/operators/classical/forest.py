@@ -1,4 +1,4 @@
-"""Decision trees as tables of constants, which a kernel can walk: whatever it reads, it stays within them and ends."""
+"""Decision trees as tables of constants. A kernel that walks them stays within the tables and ends for any input."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRA
 
 @dataclass(frozen=True)
 class Forest:
-    """Tables over nodes (the first seven), trees, leaves and votes. A branch or root that is not negative is a node;
-    `-1 - k` is leaf `k`, whose votes are those from `first_vote[k]` up to `first_vote[k + 1]`; likewise for the members
-    of a node.
+    """Tables over nodes (the first seven), trees, leaves and votes. A branch or root that is not negative is a node; a
+    branch or root `-1 - k` is leaf `k`. The votes of leaf `k` are those from `first_vote[k]` to before `first_vote[k +
+    1]`, and the members of a node are given in the same way.
 
-    Raises `Unsupported` for tables that are no trees."""
+    Raises `Unsupported` for tables that are not trees."""
 
     feature: np.ndarray
     mode: np.ndarray

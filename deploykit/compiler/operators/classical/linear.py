@@ -17,8 +17,9 @@ from deploykit.compiler.operators.matmul import matmul
 def linear_regressor(
     ctx: Context, x: Value, coefficients: np.ndarray, intercepts: np.ndarray | None, targets: int, transform: str
 ) -> Value:
-    """`[n, targets]`, float32: the scores of the rows of `x`, `[n, features]` or one row as a vector, after `transform`
-    (`classes.transformed`). `coefficients` are those of a target after those of another."""
+    """The scores of the rows of `x`, after `transform` (`classes.transformed`), as `[n, targets]` in float32. `x` is
+    `[n, features]`, or one row as a vector. `coefficients` has those of the first target, then those of the second,
+    etc."""
     return transformed(ctx, _scores(ctx, x, coefficients, intercepts, targets), transform)
 
 
@@ -30,10 +31,10 @@ def linear_classifier(
     labels: Sequence[int],
     transform: str,
 ) -> tuple[Value, Value]:
-    """Labels `[n]` and scores `[n, labels]`, operands like those of `linear_regressor`. Of two classes one may have no
-    coefficients; the scores are then what `classes` says.
+    """Labels `[n]` and scores `[n, labels]`. The operands are like those of `linear_regressor`. One of two classes may
+    have no coefficients; the scores are then those that `classes` describes.
 
-    Raises `Unsupported` where the number of intercepts, if there are any, fits neither."""
+    Raises `Unsupported` if the number of intercepts, if there are any, fits neither case."""
     labels = list(labels)
     count = len(labels) if intercepts is None or not len(intercepts) else len(intercepts)
     scores = _scores(ctx, x, coefficients, intercepts, count)

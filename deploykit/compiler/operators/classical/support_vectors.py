@@ -1,8 +1,9 @@
-"""Support vector machines of ai.onnx.ml: SVMRegressor, and SVMClassifier of three and more classes without
+"""Support vector machines of ai.onnx.ml: SVMRegressor, and SVMClassifier of at least three classes without
 probabilities.
 
-A kernel of every row and support vector, and a matrix product with the coefficients. A classifier decides each pair of
-classes; the class with most decisions, of equal ones the first, is the label, and the scores are the decisions' own.
+A kernel function is computed for every row and support vector, followed by a matrix product with the coefficients. A
+classifier decides between each pair of classes. The class with most decisions, of equal ones the first, is the label;
+the scores are those of the pairs.
 
     LINEAR   x . v
     POLY     (gamma * x . v + offset) ** degree
@@ -33,7 +34,7 @@ KernelKind: TypeAlias = Literal["LINEAR", "POLY", "RBF", "SIGMOID"]
 
 @dataclass(frozen=True)
 class Kernel:
-    """How similar a row is to a support vector; the numbers are for the kinds that use them."""
+    """The kernel function: how similar a row is to a support vector. Each number is for the kinds that use it."""
 
     kind: KernelKind
     gamma: float
@@ -52,9 +53,10 @@ def svm_regressor(
     *,
     one_class: bool,
 ) -> Value:
-    """`[n, 1]`, float32: of each row of `x`, `[n, features]`, its similarities to the `vectors`, `[vectors, features]`,
-    times `coefficients`, plus `rho`; without vectors, the features times `coefficients`. With `one_class`, 1 where that
-    is above 0, else -1. Then `transform` (`classes.transformed`)."""
+    """The regression of the rows of `x`, `[n, features]`, as `[n, 1]` in float32: the similarities of a row to the
+    `vectors`, `[vectors, features]`, times `coefficients`, plus `rho`. Without vectors, the features are multiplied by
+    `coefficients`. With `one_class`, the result is 1 if that is above 0, else -1. Then comes `transform`
+    (`classes.transformed`)."""
     rows = ctx.cast(x, "float32")
     similar = rows if vectors is None else _similarities(ctx, rows, vectors, kernel)
     sums = matmul(ctx, similar, ctx.constant(coefficients.reshape(-1, 1)))
@@ -79,10 +81,11 @@ def svm_classifier(
     labels: Sequence[int],
     transform: str,
 ) -> tuple[Value, Value]:
-    """Labels `[n]`, and scores `[n, pairs]` after `transform`, of the rows of `x`, `[n, features]`.
+    """Labels `[n]` of the rows of `x`, `[n, features]`, and scores `[n, pairs]` after `transform`.
 
-    `vectors`, `[vectors, features]`, are `counts` of each class, class by class; `coefficients`, `[classes - 1,
-    vectors]`, are theirs against each other class, and `rho` is added to the decision of each pair."""
+    `vectors`, `[vectors, features]`, has `counts[i]` vectors of class `i`, class by class. `coefficients`, `[classes -
+    1, vectors]`, has the coefficients of each vector against each other class. `rho` is added to the score of each
+    pair."""
     pairs = list(itertools.combinations(range(len(labels)), 2))
     similar = _similarities(ctx, ctx.cast(x, "float32"), vectors, kernel)
     weights = ctx.constant(_pair_weights(coefficients, counts, pairs))
@@ -92,7 +95,7 @@ def svm_classifier(
 
 
 def _similarities(ctx: Context, x: Value, vectors: np.ndarray, kernel: Kernel) -> Value:
-    """`[n, vectors]`: how similar each row is to each support vector."""
+    """The similarity of each row to each support vector, `[n, vectors]`."""
     if x.rank != 2:
         raise Unsupported(f"an input of rank {x.rank}")
     if kernel.kind == "RBF":
@@ -111,8 +114,8 @@ def _similarities(ctx: Context, x: Value, vectors: np.ndarray, kernel: Kernel) -
 
 
 def _pair_weights(coefficients: np.ndarray, counts: Sequence[int], pairs: list[tuple[int, int]]) -> np.ndarray:
-    """`[vectors, pairs]`: a vector of class i decides against class j with the coefficient in row j - 1, one of class j
-    against i < j with that in row i."""
+    """The weights of vectors for pairs, `[vectors, pairs]`. For the pair of classes i < j, a vector of class i has its
+    coefficient in row j - 1, and a vector of class j in row i."""
     starts = np.cumsum([0, *counts])
     weights = np.zeros((starts[-1], len(pairs)), np.float32)
     for column, (i, j) in enumerate(pairs):
@@ -122,7 +125,7 @@ def _pair_weights(coefficients: np.ndarray, counts: Sequence[int], pairs: list[t
 
 
 def _votes(ctx: Context, scores: Value, pairs: list[tuple[int, int]], classes: int) -> Value:
-    """How many pairs each class wins: the first of a pair where the score is above 0."""
+    """The number of pairs that each class wins. The first class of a pair wins if the score is above 0."""
     won = elementwise(
         ctx, "won", lambda v: tirx.Select(v > 0, tirx.const(1, "float32"), tirx.const(0, "float32")), scores
     )

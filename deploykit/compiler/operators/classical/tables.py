@@ -1,4 +1,4 @@
-"""What prepares the columns of a table (ai.onnx.ml): Scaler, Normalizer, Imputer, OneHotEncoder of numbers,
+"""Operators that prepare the columns of a table (ai.onnx.ml): Scaler, Normalizer, Imputer, OneHotEncoder of numbers,
 FeatureVectorizer."""
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Norm: TypeAlias = Literal["MAX", "L1", "L2"]
 
 
 def scaler(ctx: Context, x: Value, offset: Sequence[float], scale: Sequence[float]) -> Value:
-    """`(x - offset) * scale` in float32, with a number for each column or one for all."""
+    """`(x - offset) * scale` in float32. `offset` and `scale` have one number per column, or one for all."""
     columns = (_by_column(ctx, x, numbers, "float32") for numbers in (offset, scale))
     return elementwise(ctx, "scaler", lambda v, o, s: (v - o) * s, ctx.cast(x, "float32"), *columns)
 
 
 def normalizer(ctx: Context, x: Value, norm: Norm) -> Value:
-    """Each row in float32 over its largest element, the sum of magnitudes, or the root of the sum of squares; a row
-    whose divisor is 0 stays."""
+    """Each row in float32, divided by its largest element, by the sum of its magnitudes, or by the root of the sum of
+    its squares. A row whose divisor is 0 stays as it is."""
     x = ctx.cast(x, "float32")
     if norm == "MAX":
         divisor = reduce_axes(ctx, "norm", [x], [x.rank - 1], MAXIMUM, dtype="float32")
@@ -50,8 +50,8 @@ def normalizer(ctx: Context, x: Value, norm: Norm) -> Value:
 
 
 def imputer(ctx: Context, x: Value, imputed: Sequence[float], replaced: float) -> Value:
-    """`x` with `imputed`, a number for each column or one for all, in the place of elements that equal `replaced`, or
-    are NaN where it is."""
+    """`x`, with elements that equal `replaced` (or are NaN, if `replaced` is) replaced by `imputed`: one number per
+    column, or one for all."""
     columns = _by_column(ctx, x, imputed, x.dtype)
 
     def choose(v: ir.Expr, other: ir.Expr) -> ir.Expr:
@@ -62,8 +62,8 @@ def imputer(ctx: Context, x: Value, imputed: Sequence[float], replaced: float) -
 
 
 def one_hot_encoder(ctx: Context, x: Value, categories: Sequence[int]) -> Value:
-    """`[..., categories]`, float32: 1 in the column of the category that an element of `x`, `[...]`, is, and zeros for
-    one that is none."""
+    """One-hot encoding of `x`, `[...]`, as `[..., categories]` in float32: 1 in the column of the element's category.
+    An element of no category gives zeros."""
     whole = ctx.cast(x, "int64")
     table = ctx.constant(np.array(categories, np.int64))
     shape = (*x.shape, len(categories))
@@ -79,7 +79,7 @@ def one_hot_encoder(ctx: Context, x: Value, categories: Sequence[int]) -> Value:
 
 
 def feature_vectorizer(ctx: Context, inputs: Sequence[Value]) -> Value:
-    """The columns of all inputs beside each other, in float32; a vector is one row."""
+    """The columns of all inputs next to each other, in float32. A vector counts as one row."""
     parts = [x if x.rank == 2 else ctx.reshape(x, (1, x.shape[0])) for x in inputs if x.rank in {1, 2}]
     if len(parts) != len(inputs):
         raise Unsupported("an input that is neither a vector nor a matrix")

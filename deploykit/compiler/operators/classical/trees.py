@@ -1,11 +1,11 @@
 """Ensembles of decision trees: TreeEnsemble, TreeEnsembleRegressor, TreeEnsembleClassifier (ai.onnx.ml).
 
-An ensemble is a `Forest` of constant tables, which one kernel walks for each row and tree. A missing value (NaN) takes
-the branch that the node names. What leaves vote for a target is added up or averaged, or the least or largest vote
-counts.
+An ensemble is a `Forest` of constant tables, which one kernel walks for each row and tree. For a missing value (NaN), a
+node names the branch to take. The votes of leaves for a target are summed or averaged, or the least or largest vote is
+taken.
 
-Of two classes whose leaves vote for one only, that score is the second class's; it is a probability, to be compared
-with a half, when no vote is negative. ONNX leaves that open; it is what ONNX Runtime does.
+If leaves vote for only one of two classes, the score is that of the second class. If no vote is negative, it is a
+probability and is compared with one half. ONNX does not define this; it is the behaviour of ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ def tree_ensemble(
     base: np.ndarray | None = None,
     transform: str = "NONE",
 ) -> Value:
-    """`[n, targets]`, in the dtype of the forest: what the leaves that the rows of `x`, `[n, features]`, reach vote for
-    each target, plus `base`, after `transform` (`classes.transformed`)."""
+    """Predictions `[n, targets]`, in the dtype of the forest: the votes for each target of the leaves that the rows of
+    `x`, `[n, features]`, reach, plus `base`, after `transform` (`classes.transformed`)."""
     return classes.transformed(ctx, _with_base(ctx, _predict(ctx, x, forest, targets, aggregate), base), transform)
 
 
 def tree_classifier(
     ctx: Context, x: Value, forest: Forest, labels: Sequence[int], base: np.ndarray | None, transform: str
 ) -> tuple[Value, Value]:
-    """Labels `[n]`, and scores `[n, labels]` in float32 after `transform`, of the rows of `x`, `[n, features]`; the
-    votes for each class are added up, and `base` to them.
+    """Labels `[n]` of the rows of `x`, `[n, features]`, and scores `[n, labels]` in float32 after `transform`. Scores
+    are the sums of the votes for each class, plus `base`.
 
-    Raises `Unsupported` where runtimes differ: two classes with base values, with votes for both of them and labels
-    other than 0 and 1, and negative votes that leave classes out."""
+    Raises `Unsupported` where runtimes differ: two classes with base values; two classes with votes for both and labels
+    other than 0 and 1; negative votes that leave classes out."""
     labels = list(labels)
     voted = set(forest.target.tolist())
     bases = 0 if base is None else len(base)
@@ -91,13 +91,13 @@ def _with_base(ctx: Context, scores: Value, base: np.ndarray | None) -> Value:
 
 
 def _second_is_positive(ctx: Context, scores: Value) -> Value:
-    """What ONNX Runtime answers for two classes with a score each: 1 where the second is above 0."""
+    """The label that ONNX Runtime gives for two classes with one score each: 1 if the second score is above 0."""
     second = take(ctx, scores, [Piece(0, scores.shape[0]), Piece(1, 1)])
     return classes.above(ctx, second, 0.0, [0, 1])
 
 
 def _complete(forest: Forest, count: int) -> bool:
-    """Whether a row is sure to get a vote for each of `count` classes: from the smallest tree that any row can meet."""
+    """Whether every row gets a vote for each of `count` classes, whatever path it takes through the trees."""
     sure: set[int] = set()
     for root in forest.roots:
         reached, pending = [], [int(root)]
@@ -154,7 +154,7 @@ def _predict(ctx: Context, x: Value, forest: Forest, targets: int, aggregate: Ag
 
 
 def _decide(code: Code, forest: Forest, table: Mapping[str, Array], at: ir.Expr, value: ir.Expr) -> ir.Expr:
-    """Whether a row takes the true branch of a node; only modes that occur are tested."""
+    """Whether a row takes the true branch of a node. Only modes that occur in the forest are tested."""
     used = [MODES[i] for i in np.unique(forest.mode)]
     decision = tirx.const(value=False, dtype="bool")
     if MEMBER in used:

@@ -1,1 +1,1 @@
-"""Sampling, resizing, and regions of images."""
+"""Operators on images: sampling, resizing, regions."""

@@ -1,4 +1,4 @@
-"""Col2Im: each element of the image is the sum of the block elements that lie on it.
+"""Col2Im: each element of the image is the sum of the block elements that overlap it.
 
 (Source: ONNX operator Col2Im, opset 18.)
 """
@@ -32,7 +32,7 @@ def col2im(
 ) -> Value:
     """The image (N, channels, *image_shape) of columns `x` (N, channels * elements of a block, blocks).
 
-    `strides` and `dilations` have one entry an axis of the image; `pads` is all the starts, then all the ends.
+    `strides` and `dilations` have one entry per axis of the image; `pads` is all the starts, then all the ends.
     Raises `Unsupported` for operands of other ranks."""
     image = ctx.ints(image_shape, minimum=1, hint="image")
     block = ctx.ints(block_shape, minimum=1, maximum=x.shape[1], hint="block")

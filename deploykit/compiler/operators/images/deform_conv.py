@@ -1,7 +1,8 @@
-"""Deformable convolution: DeformConv, as a kernel that samples and a matrix product.
+"""Deformable convolution: DeformConv, as a kernel that samples, followed by a matrix product.
 
-Each tap of a window is read at its place plus an offset of its own, between the elements, with zeros outside, times its
-mask. The samples are laid out as (batch, groups, channels * taps, windows), so that the convolution is one product.
+Each tap of a window has an offset and a mask of its own. It reads the data at its position plus the offset,
+interpolated, with zeros outside, and multiplies by the mask. The samples are laid out as (batch, groups, channels *
+taps, windows), so that the convolution is one product.
 (Source: ONNX operator DeformConv, opset 19.)
 """
 
@@ -39,8 +40,8 @@ def deform_conv(
 ) -> Value:
     """Convolution of `x` (N, C, h, w) with `w` (M, C / group, *taps) plus `bias` (M,) over `windows`.
 
-    `offset` is (N, offset_groups * taps * 2, *windows), `mask` (N, offset_groups * taps, *windows): each group of
-    offsets is for as many channels. Raises `Unsupported` for other than two spatial axes."""
+    `offset` is (N, offset_groups * taps * 2, *windows), `mask` (N, offset_groups * taps, *windows). The groups of
+    offsets apply to equal numbers of channels. Raises `Unsupported` unless there are two spatial axes."""
     if x.rank != 4:
         raise Unsupported(f"a deformable convolution over {x.rank - 2} spatial axes")
     for moves, per_tap, what in ((offset, 2, "offsets"), (mask, 1, "masks")):
@@ -62,7 +63,7 @@ def deform_conv(
 
 
 def _samples(ctx: Context, shape: Windows, x: Value, offset: Value, mask: Value | None, offset_groups: int) -> Value:
-    """(batch, channels, *taps, *windows)."""
+    """The samples, (batch, channels, *taps, *windows)."""
     taps = shape.kernel
     per_group = ctx.simplify(floor_div(x.shape[1], offset_groups))
 

@@ -1,9 +1,10 @@
-"""Sampling by a field of positions: `grid_sample`, `affine_grid`, over any number of spatial axes.
+"""Sampling at a field of positions: `grid_sample`, `affine_grid`, over any number of spatial axes.
 
-`grid_sample` is an imperative kernel: for each position it finds the elements that count, one (nearest), two (linear)
-or four (cubic) an axis, and their weights; then it adds them up for every channel. Positions list the innermost axis
-first and run from -1 to 1, which are the centres of the outermost elements (`align`) or their edges. What lies outside
-is zero, the nearest element, or the mirror image, for each element of a cubic kernel that reaches there.
+`grid_sample` is an imperative kernel. For each position it finds the elements that contribute and their weights: per
+axis one element (nearest), two (linear) or four (cubic). Then it sums them up for every channel. Positions list the
+innermost axis first. They run from -1 to 1, which are the centres of the outermost elements (`align`) or their outer
+edges. An element outside is zero, the nearest element, or the mirrored one; this applies to each element of a cubic
+kernel.
 (Source: ONNX operators GridSample, opset 16, and AffineGrid, opset 20.)
 """
 
@@ -47,7 +48,7 @@ Padding = Literal["zeros", "border", "reflection"]
 def grid_sample(
     ctx: Context, x: Value, grid: Value, *, mode: Mode = "linear", padding: Padding = "zeros", align: bool = False
 ) -> Value:
-    """(N, C, ...): `x` (N, C, spatial axes) at the positions `grid` (N, ..., number of spatial axes)."""
+    """Samples (N, C, ...) of `x` (N, C, spatial axes) at the positions `grid` (N, ..., number of spatial axes)."""
     spatial = x.rank - 2
     if grid.rank != x.rank:
         raise Unsupported(f"a grid of rank {grid.rank} for data of rank {x.rank}")
@@ -83,7 +84,7 @@ def grid_sample(
 
 @dataclass(frozen=True)
 class _Sampler:
-    """How positions are read: `sizes` are those of the spatial axes of the data."""
+    """How positions are read. `sizes` are the sizes of the data's spatial axes."""
 
     sizes: tuple[IntExpr, ...]
     mode: Mode
@@ -91,12 +92,12 @@ class _Sampler:
     align: bool
 
     def borders(self, like: ir.Expr, axis: int) -> tuple[ir.Expr, ir.Expr]:
-        """Where an axis starts and ends, in elements."""
+        """The start and the end of an axis, in elements."""
         edge = number(like, 0 if self.align else 0.5)
         return -edge, size_as(like, self.sizes[axis]) - number(like, 1) + edge
 
     def position(self, given: ir.Expr, axis: int) -> ir.Expr:
-        """A position from -1 to 1 in elements, moved to within the padding's reach."""
+        """A position from -1 to 1 converted to elements, and moved to where the padding allows it."""
         low, high = self.borders(given, axis)
         place = (given + number(given, 1)) * number(given, 0.5) * (high - low) + low
         place = tirx.nearbyint(place) if self.mode == "nearest" else place
@@ -111,14 +112,14 @@ class _Sampler:
         return {"nearest": 1, "linear": 2, "cubic": 4}[self.mode]
 
     def index(self, place: ir.Expr, tap: int) -> ir.Expr:
-        """The integer position of a tap, which may lie outside."""
+        """The integer position of a tap. It may lie outside."""
         return floor_index(place) + (tap - 1 if self.mode == "cubic" else tap)
 
     def weight(self, distance: ir.Expr) -> ir.Expr:
         return cubic_weight(distance) if self.mode == "cubic" else linear_weight(distance)
 
     def source(self, index: ir.Expr, axis: int) -> ir.Expr:
-        """The element that is read for an integer position; it lies outside only where zeros are."""
+        """The element that is read for an integer position. It lies outside only if zeros are read there."""
         if self.padding == "zeros":
             return index
         if self.padding == "reflection":
@@ -134,7 +135,8 @@ def _weighted_sum(
     read: Callable[[Sequence[ir.Expr]], ir.Expr],
     taps: tuple[Array, Array],
 ) -> ir.Expr:
-    """The elements chosen, each times its weights, as an element of `dtype`; of a single one, itself."""
+    """The sum of the chosen elements, each times its weights, as an element of `dtype`; a single one is taken as it
+    is."""
     chosen, weights = taps
 
     def element(at: Sequence[ir.Expr]) -> ir.Expr:
@@ -157,14 +159,14 @@ def _weighted_sum(
 
 
 def affine_grid(ctx: Context, theta: Value, sizes: Sequence[IntExpr], *, align: bool = False) -> Value:
-    """(N, ..., axes): the matrices `theta` (N, axes, axes + 1) times the positions of a grid of spatial `sizes`."""
+    """Positions (N, ..., axes): the matrices `theta` (N, axes, axes + 1) times the positions of a grid of `sizes`."""
     axes = theta.shape[1]
     if axes != len(sizes):
         raise Unsupported(f"matrices for {axes} axes and a size of {len(sizes)} spatial axes")
     dtype = compute_dtype(theta.dtype)
 
     def place(index: ir.Expr, count: IntExpr) -> ir.Expr:
-        """Position from -1 to 1 of element `index` of `count`."""
+        """The position, from -1 to 1, of element `index` of `count`."""
         if align:
             twice, intervals = index * 2, maximum(count - 1, 1)
         else:

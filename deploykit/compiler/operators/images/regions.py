@@ -1,8 +1,9 @@
-"""Pooling of regions of interest: `roi_align`, `max_roi_pool`. Imperative kernels, as regions have sizes of their own.
+"""Pooling of regions of interest: `roi_align`, `max_roi_pool`. They are imperative kernels, because regions differ in
+size.
 
-`roi_align` averages, or takes the greatest of, samples between the elements: `samples` of them an axis of a bin, or one
-for each element that the bin covers. `max_roi_pool` rounds regions and bins to whole elements, and the indices of its
-images, which are floats, towards 0. A run with the index of an image outside of the batch is refused.
+`roi_align` takes the average or the maximum of interpolated samples: `samples` per axis of a bin, or one for each
+element that the bin covers. `max_roi_pool` rounds regions and bins to whole elements, and rounds the image indices,
+which are floats, towards 0. A run with an image index outside of the batch is refused.
 (Source: ONNX operators RoiAlign, MaxRoiPool.)
 """
 
@@ -27,7 +28,8 @@ from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.images.sampling import number, size_as
 
 MAXIMUM_SAMPLES = 1 << 16
-"""Samples, or elements, along one axis of a bin: more than any image has, so that a broken region ends."""
+"""The most samples, or elements, along one axis of a bin. It exceeds any image, and bounds the time of invalid
+regions."""
 
 
 def roi_align(
@@ -42,11 +44,11 @@ def roi_align(
     average: bool = True,
     half_pixel: bool = True,
 ) -> Value:
-    """(regions, C, *bins): averages or maxima of the bins of `regions` (first column, first row, last column, last row;
-    times `scale`) of the `images` of `x` (N, C, height, width).
+    """Averages or maxima (regions, C, *bins) of the bins of `regions` of `x` (N, C, height, width). A region is (first
+    column, first row, last column, last row), times `scale`; `images` has the index of its image.
 
-    With `half_pixel` regions are moved back by half an element; without, those smaller than one element are made that
-    large. `samples` of 0: as many as a bin covers elements."""
+    With `half_pixel`, regions are moved back by half an element; without, a region smaller than one element is enlarged
+    to one. With `samples` of 0, there are as many samples as the bin covers elements."""
     if min(bins) < 1:
         raise Unsupported(f"a result of {bins[0]} by {bins[1]} bins; both must be positive")
     rule = _Align(scale, 0.5 if half_pixel else 0.0, samples, average, malformed=not half_pixel)
@@ -78,19 +80,19 @@ def roi_align(
 
 @dataclass(frozen=True)
 class _Align:
-    """How regions are read: their coordinates times `scale`, less `offset`; `ratio` samples an axis of a bin."""
+    """How regions are read: coordinates times `scale`, minus `offset`, with `ratio` samples per axis of a bin."""
 
     scale: float
     offset: float
     ratio: int
     average: bool
     malformed: bool
-    """Regions smaller than one element are made that large."""
+    """Whether regions smaller than one element are enlarged to one."""
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """A region along one axis: where it starts, how large its bins are, how many samples each has."""
+    """A region along one axis: its start, the size of its bins, and the number of samples of each."""
 
     start: Cell
     bin: Cell
@@ -153,7 +155,7 @@ def _as(like: ir.Expr, value: ir.Expr) -> ir.Expr:
 
 
 def _share(axis: _Axis, sample: ir.Expr) -> ir.Expr:
-    """Where in its bin a sample is, from 0 to 1."""
+    """The position of a sample in its bin, from 0 to 1."""
     like = axis.start.value
     return (_as(like, sample) + number(like, 0.5)) * (number(like, 1) / _as(like, axis.samples.value))
 
@@ -165,7 +167,7 @@ def _corners(
     places: Sequence[Cell],
     inside: ir.Expr,
 ) -> list[ir.Expr]:
-    """The four elements around a sample times their weights; zeros for a sample outside of the image."""
+    """The four elements around a sample, times their weights; zeros for a sample outside of the image."""
     lows, highs, fractions = [], [], []
     for place, size in zip(places, sizes, strict=True):
         like = place.value
@@ -184,8 +186,8 @@ def _corners(
 
 
 def max_roi_pool(ctx: Context, x: Value, regions: Value, bins: Sequence[int], scale: float = 1.0) -> Value:
-    """(regions, C, *bins): maxima of the bins of `regions` (image, first column, first row, last column, last row; the
-    latter times `scale`) of `x` (N, C, height, width). A bin without elements gives 0."""
+    """Maxima (regions, C, *bins) of the bins of `regions` of `x` (N, C, height, width). A region is (image, first
+    column, first row, last column, last row), with coordinates times `scale`. A bin without elements gives 0."""
     ctx.require(equal(regions.shape[1], 5), "regions of {} numbers", regions.shape[1])
     shape = exprs((regions.shape[0], x.shape[1], *bins))
     wide = compute_dtype(x.dtype)
@@ -218,7 +220,7 @@ def max_roi_pool(ctx: Context, x: Value, regions: Value, bins: Sequence[int], sc
 
 
 def _images(ctx: Context, regions: Value) -> Value:
-    """The images that regions are of: the first column as integers."""
+    """The image index of each region: the first column as integers."""
 
     def build(boxes: te.Tensor) -> te.Tensor:
         def image(r: ir.Expr) -> ir.Expr:
@@ -230,7 +232,7 @@ def _images(ctx: Context, regions: Value) -> Value:
 
 
 def _rounded(value: ir.Expr) -> ir.Expr:
-    """To the nearest integer, halves away from zero; far outside of any image it is bounded."""
+    """The nearest integer, with halves away from zero. Values far outside of any image are bounded."""
     bounded = tirx.max(tirx.min(value, number(value, MAXIMUM_SAMPLES)), number(value, -MAXIMUM_SAMPLES))
     safe = tirx.Select(tirx.isnan(value), number(value, 0), bounded)
     away = tirx.Select(safe < number(safe, 0), number(safe, -0.5), number(safe, 0.5))
@@ -238,7 +240,7 @@ def _rounded(value: ir.Expr) -> ir.Expr:
 
 
 def _span(code: Code, ends: tuple[ir.Expr, ir.Expr], at: ir.Expr, sizes: tuple[int, IntExpr]) -> tuple[Cell, Cell]:
-    """First element and number of elements of bin `at` along one axis of `sizes` (bins, image)."""
+    """The first element and the number of elements of bin `at`, along one axis of `sizes` (bins, image)."""
     bins, size = sizes
     extent = tirx.max(ends[1] - ends[0] + 1, 1)
     first = code.cell("first", clamp(tirx.floordiv(at * extent, bins) + ends[0], 0, size))

@@ -1,12 +1,12 @@
-"""Tables for resampling one axis: for each position of the result, which source positions count and how much.
+"""Tables for resampling one axis: which source positions contribute to each position of the result, with which weights.
 
     nearest    one source position
     linear     two, weighted by distance
     cubic      four, weighted by Keys' kernel with parameter `a`
 
-With `antialias` the kernels are stretched by the factor of a reduction, so that every source position counts. Positions
-beyond an end stand for the last one, or are left out with `exclude_outside`. Coordinates are computed in float64, a few
-operations for each position of the result, so the tables are computed when the program runs, for any size.
+With `antialias`, kernels are stretched by the reduction factor, so that every source position contributes. Positions
+beyond an end stand for the last element, or are left out with `exclude_outside`. Coordinates are computed in float64.
+They take a few operations per position of the result, so the tables are computed when the model runs, for any size.
 
 Source: the ONNX operator Resize and its reference implementation; R. G. Keys, "Cubic convolution interpolation for
 digital image processing", IEEE Trans. ASSP 29 (1981).
@@ -36,7 +36,7 @@ DOUBLE = "float64"
 
 @dataclass(frozen=True)
 class Method:
-    """The attributes of Resize that concern all axes."""
+    """The attributes of Resize that apply to all axes."""
 
     mode: str
     coordinates: str
@@ -49,8 +49,8 @@ class Method:
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis to resample. `scale` is a number, `None` for `result / source`, or a float tensor (1 element, shape
-    `(1,)`); `roi` is the wanted part of the axis as a float tensor (start, end), where the mode asks for it."""
+    """An axis to resample. `scale` is a number, `None` for `result / source`, or a float tensor of shape `(1,)`. `roi`
+    is the part of the axis to use, a float tensor (start, end), if the mode needs it."""
 
     position: int
     source: IntExpr
@@ -61,8 +61,9 @@ class Axis:
 
 @dataclass(frozen=True)
 class Table:
-    """`places` int64 (result, taps) within the axis; `weights` (result, taps), `None` for nearest; `outside` int8
-    (result,) marks what takes the extrapolation value, `None` in modes without."""
+    """The table of an axis. `places` is int64 (result, taps), positions within the axis. `weights` is (result, taps),
+    `None` for nearest. `outside` is int8 (result,) and marks positions that get the extrapolation value; `None` in
+    modes without it."""
 
     taps: IntExpr
     places: Value
@@ -103,7 +104,7 @@ def table(ctx: Context, axis: Axis, method: Method, taps: IntExpr, precision: st
 
 
 def taps_of(ctx: Context, axis: Axis, method: Method) -> IntExpr:
-    """How many source positions count for one result; a data dim where the factor is known only at run time."""
+    """The number of source positions per position of the result; a data dim if the factor is only known at run time."""
     if method.mode == "nearest":
         return 1
     width = 2 if method.mode == "cubic" else 1
@@ -139,7 +140,7 @@ _NEAREST: Mapping[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
     "ceil": lambda at, _: tirx.ceil(at),
     "simple": lambda at, scale: tirx.Select(scale < 1, tirx.ceil(at), tirx.floor(at)),
 }
-"""`simple` is the rule of opsets before 11."""
+"""The rounding rules of nearest. `simple` is the rule of opsets before 11."""
 
 NEAREST_MODES = tuple(_NEAREST)
 
@@ -182,15 +183,15 @@ COORDINATES: Mapping[str, Callable[..., ir.Expr]] = {
     "asymmetric": lambda y, scale, *_: y / scale,
     "tf_crop_and_resize": _crop_and_resize,
 }
-"""Position in the source for a position in the result, by mode."""
+"""The position in the source for a position in the result, by mode."""
 
 
 def _write_weights(
     code: Code, axis: Axis, method: Method, row: tuple[ir.Expr, ir.Expr, ir.Expr], taps: IntExpr, *table: Array
 ) -> None:
-    """One row (position in the result, coordinate in the source, scale) of the table: places and weights.
+    """Write one row (position in the result, coordinate in the source, scale) of the table: places and weights.
 
-    The window lies around `(base, base + 1]`, which holds the coordinate; its weights are made to add up to 1."""
+    The window is around `(base, base + 1]`, which contains the coordinate. Its weights are normalised to a sum of 1."""
     y, at, scale = row
     places, weights = table
     base = code.cell("base", tirx.Cast("int64", tirx.ceil(at)) - 1)

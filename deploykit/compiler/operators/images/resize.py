@@ -1,9 +1,10 @@
-"""Resizing: `resize_by` scales, `resize_to` sizes. Tables for each axis that changes, then one pass an axis (one for
-all axes when nearest).
+"""Resizing: `resize_by` scales, `resize_to` sizes. Each axis that changes has a table and a pass of its own; nearest
+takes one pass for all axes.
 
-Sizes: with scales `floor(size * scale)`, with sizes as given, or one scale for all axes that keeps the aspect ratio.
-Scales and sizes may be computed at run time; the sizes of the result are then data dims. A nearest upsampling by a
-whole factor that only repeats elements is done without tables. (Source: ONNX operators Resize, Upsample.)
+With scales, the sizes are `floor(size * scale)`. With sizes, they are as given, or follow from one scale for all axes
+that keeps the aspect ratio. Scales and sizes may be computed at run time; the sizes of the result are then data dims.
+A nearest upsampling by a whole factor that only repeats elements needs no tables. (Source: ONNX operators Resize,
+Upsample.)
 """
 
 from __future__ import annotations
@@ -38,17 +39,18 @@ from deploykit.compiler.operators.images.resampling import (
 from deploykit.compiler.operators.slicing import Piece, take
 
 UNROLLED_TAPS = 4
-"""A pass over more taps is a reduction."""
+"""A pass over more taps than this is a reduction; with fewer, the sum is unrolled."""
 
 
 Policy = Literal["stretch", "not_larger", "not_smaller"]
-"""Whether every axis gets its size, or all one scale: the least or the greatest of those that the sizes ask for."""
+"""`stretch`: every axis gets its size. Otherwise all axes get one scale, the least (`not_larger`) or the greatest
+(`not_smaller`) of those that the sizes ask for."""
 
 
 def resize_by(
     ctx: Context, x: Value, axes: Sequence[int], scales: Value, method: Method, roi: Value | None = None
 ) -> Value:
-    """`x` with `axes` resized by `scales`, a vector with a number an axis; `roi`: see `resize_to`.
+    """`x` with `axes` resized by `scales`, a vector with one number per axis. For `roi`, see `resize_to`.
 
     Raises `Unsupported` for constant scales that are not positive."""
     if ctx.product(scales.shape) != len(axes):
@@ -75,8 +77,8 @@ def resize_to(
     roi: Value | None = None,
     policy: Policy = "stretch",
 ) -> Value:
-    """`x` with `axes` resized to `sizes`, a vector with an integer an axis. `roi` are the parts of the axes that
-    `tf_crop_and_resize` takes, starts of all axes and then ends, from 0 to 1."""
+    """`x` with `axes` resized to `sizes`, a vector with one integer per axis. `roi` are the parts of the axes, from 0
+    to 1, that `tf_crop_and_resize` takes: the starts of all axes, then the ends."""
     wanted = ctx.ints(sizes, minimum=0, hint="size")
     if len(wanted) != len(axes):
         raise Unsupported(f"{len(wanted)} sizes for {len(axes)} axes")
@@ -88,8 +90,8 @@ def resize_to(
 
 
 def _scaled(ctx: Context, size: IntExpr, factor: float) -> IntExpr:
-    """`floor(size * factor)`, rounded as float32 is; for a symbolic size by the simplest fraction that the factor
-    stands for."""
+    """`floor(size * factor)` in float32. For a symbolic size, the factor is replaced by the simplest fraction that
+    rounds to it."""
     if is_plain(size):
         return int(np.floor(np.float32(size) * np.float32(factor)))
     exact = simplest_fraction(factor)
@@ -97,7 +99,8 @@ def _scaled(ctx: Context, size: IntExpr, factor: float) -> IntExpr:
 
 
 def _at_run_time(ctx: Context, x: Value, axes: Sequence[int], scales: Value) -> list[Axis]:
-    """Scales that a run computes: so are the sizes, but for scales that are a wanted size by the size there is."""
+    """The axes for scales computed at run time. Sizes are data dims, unless each scale is a wanted size over the
+    present one."""
     sizes = [x.shape[axis] for axis in axes]
     if scales.elements is not None:
         ratios = [ratio_of(e) for e in scales.elements.reshape(-1)]
@@ -125,7 +128,7 @@ def _at_run_time(ctx: Context, x: Value, axes: Sequence[int], scales: Value) -> 
 def _keep_aspect_ratio(
     ctx: Context, x: Value, axes: Sequence[int], wanted: Sequence[IntExpr], policy: Policy
 ) -> list[Axis]:
-    """The least (`not_larger`) or greatest (`not_smaller`) of the scales, for all axes."""
+    """The axes with one scale for all: the least (`not_larger`) or greatest (`not_smaller`) scale."""
     sizes = [x.shape[axis] for axis in axes]
     if any(is_plain(n) and n < 1 for n in (*wanted, *sizes)):
         raise Unsupported("an axis without elements has no aspect ratio to keep")
@@ -151,7 +154,8 @@ def _keep_aspect_ratio(
 
 
 def _with_roi(ctx: Context, changes: Sequence[Axis], roi: Value | None) -> list[Axis]:
-    """The part of each axis that `tf_crop_and_resize` wants: starts of all axes, then ends."""
+    """The axes with the part that `tf_crop_and_resize` takes of each; `roi` has the starts of all axes, then the
+    ends."""
     if roi is None:
         return list(changes)
     count = len(changes)
@@ -188,7 +192,7 @@ def _resample(ctx: Context, x: Value, changes: Sequence[Axis], method: Method) -
 
 
 def _last_when_it_shrinks(axis: Axis) -> tuple[bool, int]:
-    """A sort key: a pass along an inner axis, which gathers elements, goes where there are the fewest."""
+    """A sort key for passes. A pass along an inner axis gathers elements, so it runs when there are fewest elements."""
     shrinks = isinstance(axis.scale, float) and axis.scale < 1
     if is_plain(axis.source) and is_plain(axis.result):
         shrinks = int(axis.result) < int(axis.source)
@@ -200,7 +204,7 @@ def _is_identity(ctx: Context, axis: Axis) -> bool:
 
 
 def _repeats(ctx: Context, axis: Axis, method: Method) -> int:
-    """How often every element is repeated, 0 when not equally often."""
+    """How often every element is repeated; 0 if not all are repeated equally often."""
     if method.coordinates == "asymmetric":
         plainly = method.nearest in ("floor", "simple")
     else:
@@ -212,7 +216,8 @@ def _repeats(ctx: Context, axis: Axis, method: Method) -> int:
 
 
 def _repeat(ctx: Context, x: Value, factors: dict[int, int]) -> Value:
-    """Each repeated axis is computed as two, element and copy, which the result's shape joins."""
+    """`x` with its elements repeated. Each repeated axis is computed as two, element and copy, which a reshape
+    joins."""
     shape: list[IntExpr] = []
     positions = []
     for axis, size in enumerate(x.shape):
@@ -227,7 +232,7 @@ def _repeat(ctx: Context, x: Value, factors: dict[int, int]) -> Value:
 
 
 def _gather(ctx: Context, x: Value, shape: Sequence[IntExpr], tables: dict[int, Table], method: Method) -> Value:
-    """All axes at once: the nearest element."""
+    """The nearest element, in one pass for all axes."""
     positions = list(tables)
     outside = [p for p in positions if tables[p].outside is not None]
     operands = [tables[p].places for p in positions] + [v for p in outside if (v := tables[p].outside) is not None]
@@ -251,7 +256,7 @@ def _gather(ctx: Context, x: Value, shape: Sequence[IntExpr], tables: dict[int, 
 def _weighted_pass(
     ctx: Context, x: Value, shape: Sequence[IntExpr], axis: int, given: Table, method: Method, dtype: str
 ) -> Value:
-    """One axis of a linear or cubic Resize; what lies outside has no weight and takes the extrapolation value."""
+    """A pass along one axis of a linear or cubic Resize. Positions outside get the extrapolation value."""
     assert given.weights is not None
     wide = "float64" if "float64" in (x.dtype, dtype) else "float32"
     size = tuple(shape)
@@ -283,7 +288,7 @@ def _sum(terms: Iterable[ir.Expr]) -> ir.Expr:
 
 
 def _rounded(value: ir.Expr, dtype: str) -> ir.Expr:
-    """The element of `dtype` nearest to a number; integers saturate."""
+    """The element of `dtype` nearest to a number. Integers saturate."""
     if not dtype.startswith(("int", "uint")):
         return store(value, dtype)
     wide = str(value.ty.dtype)

@@ -1,7 +1,7 @@
-"""Reading a tensor between its elements: interpolation at fractional positions, and what lies outside of it.
+"""Reading a tensor between its elements: interpolation at fractional positions, also outside of the tensor.
 
-Positions are floats in units of elements, one a spatial axis; a `Reader` gives the element at integer positions, which
-may lie outside. All functions give expressions of one element.
+Positions are floats in units of elements, one per spatial axis. A `Reader` gives the element at integer positions,
+which may lie outside. All functions give expressions of one element.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Reader: TypeAlias = "Callable[[Sequence[ir.Expr]], ir.Expr]"
 
 CUBIC = -0.75
-"""The parameter of the cubic kernel of Keys, as image libraries use it."""
+"""The parameter of Keys' cubic kernel that image libraries use."""
 
 
 def number(like: ir.Expr, value: float) -> ir.Expr:
@@ -36,8 +36,8 @@ def size_as(like: ir.Expr, size: IntExpr) -> ir.Expr:
 
 
 def near(position: ir.Expr, size: IntExpr) -> ir.Expr:
-    """A position moved to within a few elements of the axis, so that it converts to an integer. Nothing that far
-    outside has weight in an element within."""
+    """A position clamped to within a few elements of the axis, so that it converts to an integer. Positions further
+    outside have no weight in elements within the axis."""
     return tirx.max(tirx.min(position, size_as(position, size) + number(position, 4)), number(position, -4))
 
 
@@ -57,12 +57,12 @@ def linear(read: Reader, where: Sequence[ir.Expr]) -> ir.Expr:
 
 
 def linear_weight(distance: ir.Expr) -> ir.Expr:
-    """Weight of an element at a distance below 1 from the position."""
+    """The weight of an element at a distance below 1 from the position."""
     return number(distance, 1) - tirx.abs(distance)
 
 
 def cubic_weight(distance: ir.Expr) -> ir.Expr:
-    """Weight of an element at a distance from the position, 0 from 2 on."""
+    """The weight of an element at a distance from the position; 0 from a distance of 2 on."""
     d = tirx.abs(distance)
     a, one = number(d, CUBIC), number(d, 1)
     inner = ((a + number(d, 2)) * d - (a + number(d, 3))) * d * d + one

@@ -1,6 +1,6 @@
-"""NonMaxSuppression: greedily, a class at a time, the best-scored boxes that overlap no better one too much.
+"""NonMaxSuppression: for each class, greedily selects the best-scored boxes that do not overlap a better one too much.
 
-One kernel sorts the boxes of each class, selects, and counts; the count is read as a data dim.
+One kernel sorts the boxes of each class, selects and counts. The count is read as a data dim.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def non_max_suppression(
     *,
     centred: bool = False,
 ) -> Value:
-    """`[selected, 3]`, int64: batch, class and number of each box that is chosen.
+    """The selected boxes, `[selected, 3]` in int64: batch, class and number of each.
 
-    `boxes`, `[batches, boxes, 4]`, are two corners (y, x, y, x), or `centred`: (x, y, width, height). Of those with the
-    best `scores`, `[batches, classes, boxes]`, at most `most` of each class are chosen, by default none; each has a
-    score above `score`, if given, and with every one chosen before it in its class an intersection over union of at
-    most `overlap`, by default 0. `most`, `overlap` and `score` have one element."""
+    `boxes`, `[batches, boxes, 4]`, are two corners (y, x, y, x), or with `centred` (x, y, width, height). `scores` is
+    `[batches, classes, boxes]`. At most `most` boxes of each class are selected, best scores first; by default none.
+    Each has a score above `score`, if given. Its intersection over union with every box selected before it in its class
+    is at most `overlap`, by default 0. `most`, `overlap` and `score` have one element."""
     batches, classes, count = scores.shape
     for given, needed in zip(boxes.shape, (batches, count, 4), strict=True):
         require_equal(ctx, "boxes and scores disagree", given, needed)
@@ -83,7 +83,7 @@ def non_max_suppression(
 
 @dataclass(frozen=True)
 class _Box:
-    """The corners of least and of largest coordinates."""
+    """A box, by its corners with the least and with the largest coordinates."""
 
     low: tuple[ir.Expr, ir.Expr]
     high: tuple[ir.Expr, ir.Expr]
@@ -94,7 +94,7 @@ class _Box:
 
 
 def _box(boxes: Array, batch: ir.Expr, number: ir.Expr, *, centred: bool) -> _Box:
-    """A box from (y1, x1, y2, x2), or from (x, y, width, height) around a centre."""
+    """A box from two corners (y1, x1, y2, x2), or from (x, y, width, height) around its centre."""
     numbers = [boxes(batch, number, i) for i in range(4)]
     if centred:
         x, y, width, height = numbers
@@ -104,7 +104,7 @@ def _box(boxes: Array, batch: ir.Expr, number: ir.Expr, *, centred: bool) -> _Bo
 
 
 def _overlaps(a: _Box, b: _Box, threshold: ir.Expr) -> ir.Expr:
-    """Whether intersection over union exceeds the threshold; never for boxes without area."""
+    """Whether the intersection over union exceeds the threshold; never for boxes without area."""
     low = [tirx.max(p, q) for p, q in zip(a.low, b.low, strict=True)]
     high = [tirx.min(p, q) for p, q in zip(a.high, b.high, strict=True)]
     zero = tirx.const(0, "float32")

@@ -1,1 +1,1 @@
-"""Numbers in quantised form, and exact products of them."""
+"""Operators on quantised numbers, and exact products of them."""

@@ -1,10 +1,10 @@
-"""Products of dequantised operands as integer products.
+"""Computes products of dequantised operands as integer products.
 
     sum (a - za) sa (b - zb) sb = (sum (a - za) (b - zb)) (sa sb)
 
-The sum is exact in int32 (`integer_products`); scaling, bias and whatever else is elementwise, the quantisation of the
-result included, ends up in the same kernel. The data has one constant scale, the weights have one in all or one for
-each output. `None` where operands are not of this kind.
+The sum is exact in int32 (`integer_products`). Scaling, bias and other elementwise operators, including the
+quantisation of the result, end up in the same kernel. The data must have one constant scale, and the weights one in all
+or one per output. The functions return `None` for other operands.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _constant_scale(*sources: Quantized) -> bool:
 def _along(
     ctx: Context, source: Quantized, parameter: Value | None, axis: int, shape: Sequence[IntExpr]
 ) -> Value | None:
-    """A parameter of `source` that is one number, or one for each position of `axis`, the latter as `shape`."""
+    """A parameter of `source` that is one number, or one per position of `axis`; the latter is returned as `shape`."""
     if parameter is None or parameter.array is None:
         return None
     if source.whole:
@@ -69,7 +69,7 @@ def _along(
 
 
 def _scaled(ctx: Context, product: Product, a: Value, b: Value, bias: Value | None) -> Value:
-    """`total`, less what is still in it, times both scales, plus the bias."""
+    """The product minus its surplus, times both scales, plus the bias."""
     assert a.array is not None
     assert b.array is not None
     factor = a.array.reshape(()) * b.array

@@ -2,13 +2,13 @@
 
     sum (a - za) (b - zb) = sum a b - za sum b - zb sum a + K za zb
 
-The first sum is an integer product (`compiler.graph.integer`), whose right factors are int8: uint8 ones are taken less
-128, with the zero point. A constant right operand is taken less its zero point where the difference is still int8, so
-that the last two terms vanish, and what `za` contributes is a constant for each column where `za` is one. Sums of
-operands that are computed at run time are kernels of their own.
+The first sum is an integer product (`compiler.graph.integer_products`), whose right operand is int8. If it is uint8,
+128 is subtracted from it and from its zero point. A constant right operand is taken minus its zero point if the
+difference still fits int8, so that the last two terms vanish. If `za` is constant, too, its contribution is a constant
+per column. Sums of operands that are computed at run time are kernels of their own.
 
-Padding of a convolution is the zero point of the data. Operands of other dtypes, and convolutions in groups other than
-one channel each, are declined.
+The padding of a convolution is the zero point of the data. Operands of other dtypes are declined, and so are grouped
+convolutions that are not depthwise.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from deploykit.compiler.operators.building.windows import Windows
 
 @dataclass(frozen=True)
 class Operand:
-    """8-bit integers `x` with a zero point that broadcasts to `x`; to filters as (O, 1, ...)."""
+    """8-bit integers `x`, with a zero point that broadcasts to `x`; for filters it has the shape (O, 1, ...)."""
 
     x: Value
     zero: Value | None = None
@@ -40,7 +40,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Product:
-    """A sum of products: `total` less the constant `surplus`, which broadcasts to it."""
+    """A sum of products: `total` minus the constant `surplus`, which broadcasts to it."""
 
     total: Value
     surplus: np.ndarray | None = None
@@ -57,8 +57,8 @@ def _is_8_bit(*values: Value | None) -> bool:
 
 
 def exact_matmul(ctx: Context, a: Operand, b: Operand) -> Product | None:
-    """numpy.matmul of `a` less its zero point (of all of it, or of its rows) and `b` less its own (of all or of its
-    columns) as int32; `None` where that is not an integer product."""
+    """numpy.matmul in int32 of `a` minus its zero point (one in all, or one per row) and `b` minus its zero point (one
+    in all, or one per column). `None` if that is not an integer product."""
     if not _is_8_bit(a.x, b.x, a.zero, b.zero) or min(a.x.rank, b.x.rank) < 2 or not _by_column(b.zero):
         return None
     if a.zero is not None and not (_is_one(a.zero) or (is_plain(a.zero.shape[-1]) and a.zero.shape[-1] == 1)):
@@ -89,8 +89,8 @@ def exact_matmul(ctx: Context, a: Operand, b: Operand) -> Product | None:
 
 
 def exact_conv(ctx: Context, x: Operand, w: Operand, shape: Windows, groups: int) -> Product | None:
-    """The convolution of `x` (N, C, ...) less its zero point, a scalar, with the constant filters `w` (O, C / groups,
-    ...) less theirs, as int32; `None` where that is not an integer product."""
+    """The convolution in int32 of `x` (N, C, ...) minus its zero point, a scalar, with the constant filters `w` (O, C /
+    groups, ...) minus theirs. `None` if that is not an integer product."""
     if not _is_8_bit(x.x, w.x, x.zero, w.zero) or w.x.array is None or (x.zero is not None and not _is_one(x.zero)):
         return None
     pads = [*shape.before, *shape.after]
@@ -133,7 +133,7 @@ def _less(ctx: Context, total: Value, zero: Value, sums: Value) -> Product:
 
 
 def _signed(ctx: Context, b: Operand) -> tuple[Value, Value | None]:
-    """The right operand as int8, and its zero point (int32) where that is still to be subtracted."""
+    """The right operand as int8, and its zero point (int32) if it still has to be subtracted."""
     array = b.x.array
     zero = np.zeros((), np.int32) if b.zero is None else b.zero.array
     if array is not None and zero is not None:
@@ -156,7 +156,7 @@ def _signed(ctx: Context, b: Operand) -> tuple[Value, Value | None]:
 
 
 def _sums(ctx: Context, x: Value, axis: int) -> Value:
-    """Sums along the last axis but one, or the last one, which stays with size 1."""
+    """The sums along the last axis or the last but one; the axis stays with size 1."""
     if x.array is not None:
         return ctx.constant(x.array.sum(axis=axis, dtype=np.int32, keepdims=True))
     at = x.rank + axis

@@ -1,4 +1,4 @@
-"""Numbers in quantised form: what an element of a quantised tensor is made of, and what it stands for.
+"""The formula of quantisation: how a number becomes an element of a quantised tensor, and back.
 
     y = saturate(round(quotient) + zero point)        round to nearest, ties to even
 
@@ -18,10 +18,10 @@ RANGES = {
     for sign in ("", "u")
     for bits in (2, 4, 8, 16)
 }
-"""Least and greatest number of the quantised integer dtypes."""
+"""The least and the greatest number of each quantised integer dtype."""
 
 INTEGERS = ("int8", "uint8", "int16", "uint16")
-"""Those that storage holds as they are."""
+"""The quantised dtypes that are stored without conversion."""
 
 
 def quantized(quotient: ir.Expr, zero_point: ir.Expr | None, dtype: str, *, saturate: bool = True) -> ir.Expr:
@@ -41,7 +41,7 @@ def quantized(quotient: ir.Expr, zero_point: ir.Expr | None, dtype: str, *, satu
 
 
 def without_zero_point(x: ir.Expr, zero_point: ir.Expr | None) -> ir.Expr:
-    """`x - zero_point`, of integers as int32. Zero points of floats are zero."""
+    """`x - zero_point`, as int32 for integers. Zero points of floats are zero."""
     if is_float(x):
         return x
     x = tirx.Cast("int32", x)
@@ -49,7 +49,7 @@ def without_zero_point(x: ir.Expr, zero_point: ir.Expr | None) -> ir.Expr:
 
 
 def rounded(value: ir.Expr, dtype: str) -> ir.Expr:
-    """`value` as close as logical `dtype` can hold it."""
+    """`value` rounded to logical `dtype`, in the dtype that it is computed in."""
     if dtype == "float16":
         return tirx.Cast("float32", tirx.Cast("float16", value))
     return decode(convert(value, "bfloat16"), "bfloat16") if dtype == "bfloat16" else value

@@ -1,10 +1,10 @@
 """Products of quantised tensors: `matmul_integer`, `conv_integer`, `qlinear_matmul`, `qlinear_conv`.
 
-Products are exact in int32 (`integer_products`), or else zero points are subtracted first, and the product of what is
-left is one of int32 tensors (of float8 operands, rounded in float32). The QLinear forms scale it by `scale of a * scale
-of b / scale of y` and quantise the result. Zero points and scales of a matrix belong to all of it, to the rows of the
-left or the columns of the right one; those of a filter to all of it or to its output channels.
-(Source: ONNX operators MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv.)
+Products are exact in int32 (`integer_products`) if possible. Otherwise zero points are subtracted first, and the
+product of the differences is one of int32 tensors (for float8 operands, it is rounded in float32). The QLinear forms
+scale the product by `scale of a * scale of b / scale of y` and quantise the result. Zero points and scales of a matrix
+apply to all of it, or to the rows of the left or the columns of the right one; those of a filter apply to all of it, or
+to its output channels. (Source: ONNX operators MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv.)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from deploykit.compiler.operators.quantized.numbers import quantized, rounded, w
 
 
 def matmul_integer(ctx: Context, a: Value, b: Value, a_zero: Value | None = None, b_zero: Value | None = None) -> Value:
-    """numpy.matmul of 8-bit integers less their zero points, in int32."""
+    """numpy.matmul, in int32, of 8-bit integers minus their zero points."""
     return _matmul(ctx, a, _by_row(ctx, a_zero), b, b_zero)
 
 
@@ -48,8 +48,8 @@ def qlinear_matmul(
 def conv_integer(
     ctx: Context, x: Value, w: Value, x_zero: Value | None, w_zero: Value | None, windows: Windows, group: int = 1
 ) -> Value:
-    """The convolution of `x` (N, C, spatial axes) with `w` (M, C / group, taps), 8-bit integers less their zero
-    points, in int32."""
+    """The convolution, in int32, of `x` (N, C, spatial axes) with `w` (M, C / group, taps): 8-bit integers minus their
+    zero points."""
     return _conv(ctx, x, x_zero, w, _by_channel(ctx, w_zero, w.rank), windows, group)
 
 
@@ -67,15 +67,15 @@ def qlinear_conv(
     windows: Windows,
     group: int = 1,
 ) -> Value:
-    """The convolution of quantised tensors, as `conv_integer`, plus `bias` (M,), int32 in units of `x_scale * w_scale`;
-    quantised by `y_scale` and `y_zero`."""
+    """The convolution of quantised tensors, with shapes as in `conv_integer`, plus `bias` (M,), which is int32 in units
+    of `x_scale * w_scale`. The result is quantised by `y_scale` and `y_zero`."""
     y = _conv(ctx, x, x_zero, w, _by_channel(ctx, w_zero, w.rank), windows, group)
     factor = _factor(ctx, x_scale, _by_channel(ctx, w_scale, w.rank - 1), y_scale)
     return _quantize(ctx, y, factor, y_zero, _by_channel(ctx, bias, w.rank - 1))
 
 
 def _matmul(ctx: Context, a: Value, a_zero: Value | None, b: Value, b_zero: Value | None) -> Value:
-    """The int32 (of float8 float32) product of `a - a_zero` and `b - b_zero`."""
+    """The product of `a - a_zero` and `b - b_zero` in int32, or in float32 for float8."""
     exact = exact_matmul(ctx, Operand(a, a_zero), Operand(b, b_zero))
     return (
         exact.value(ctx) if exact is not None else wide_matmul(ctx, _shifted(ctx, a, a_zero), _shifted(ctx, b, b_zero))
@@ -85,7 +85,7 @@ def _matmul(ctx: Context, a: Value, a_zero: Value | None, b: Value, b_zero: Valu
 def _conv(
     ctx: Context, x: Value, x_zero: Value | None, w: Value, w_zero: Value | None, windows: Windows, group: int
 ) -> Value:
-    """The convolution of `x - x_zero` with `w - w_zero`, as `_matmul`."""
+    """The convolution of `x - x_zero` with `w - w_zero` in int32, or in float32 for float8."""
     exact = exact_conv(ctx, Operand(x, x_zero), Operand(w, w_zero), windows, group)
     if exact is not None:
         return exact.value(ctx)
@@ -95,7 +95,7 @@ def _conv(
 
 
 def _shifted(ctx: Context, x: Value, zero: Value | None) -> Value:
-    """`x - zero` as int32, or float8 as float32."""
+    """`x - zero` as int32, or as float32 for float8."""
     dtype = "float32" if x.dtype.startswith("float") else "int32"
     if x.array is not None and dtype == "int32" and (zero is None or zero.array is not None):
         shift = 0 if zero is None or zero.array is None else zero.array.astype(np.int32)
@@ -106,21 +106,22 @@ def _shifted(ctx: Context, x: Value, zero: Value | None) -> Value:
 
 
 def _by_row(ctx: Context, parameter: Value | None) -> Value | None:
-    """A vector with an element a row of a matrix, as a column."""
+    """A vector with one element per row of a matrix, as a column."""
     if parameter is None or parameter.rank != 1:
         return parameter
     return ctx.reshape(parameter, (parameter.shape[0], 1))
 
 
 def _by_channel(ctx: Context, parameter: Value | None, rank: int) -> Value | None:
-    """A vector with an element an output channel, for tensors whose channels are `rank` axes before the end."""
+    """A vector with one element per output channel, reshaped for tensors whose channels are `rank` axes before the
+    end."""
     if parameter is None or parameter.rank != 1:
         return parameter
     return ctx.reshape(parameter, (parameter.shape[0], *[1] * (rank - 1)))
 
 
 def _factor(ctx: Context, *scales: Value | None) -> Value:
-    """`a * b / y` of the scales of two factors and of their product, each step in the scales' dtype."""
+    """`a * b / y` for the scales of two operands and of their product, with each step in the scales' dtype."""
     given = [scale for scale in scales if scale is not None]
     arrays = [scale.array for scale in given if scale.array is not None]
     if len(arrays) == 3:

@@ -4,14 +4,14 @@
     y = saturate(round(x / scale) + zero point)        round to nearest, ties to even
     x = (y - zero point) * scale
 
-Scales and zero points are scalars, or have an element for each position along `axis`, or (blocked) for each
-`block_size` positions along `axis` at every position of the other axes. Quotients are rounded to the precision that is
-asked for; sums with the zero point are exact. (Source: ONNX operators QuantizeLinear, DequantizeLinear,
-DynamicQuantizeLinear.)
+Scales and zero points are scalars, or have one element per position along `axis`. If they are blocked, they have one
+element per `block_size` positions along `axis`, for every position of the other axes. Quotients are rounded to the
+precision that is asked for; sums with the zero point are exact. (Source: ONNX operators QuantizeLinear,
+DequantizeLinear, DynamicQuantizeLinear.)
 
-Dequantised values remember what they come from, for integer products. What is computed from them is inexact anyway, so
-that its quotients are products with the reciprocal of a constant scale; and where such a value is quantised again as it
-was, it is the integers that it came from (`requantization`).
+Dequantised values record their source, for integer products. Values computed from them are inexact anyway, so their
+quotients are computed as products with the reciprocal of a constant scale. If a dequantised value is quantised again
+with the same parameters, the result is its source (`requantization`).
 """
 
 from __future__ import annotations
@@ -60,10 +60,11 @@ def quantize_linear(
     saturate: bool = True,
 ) -> Value:
     """`x` as numbers of logical `dtype`, which is that of `zero_point` if there is one. Quotients have the dtype
-    `precision` (default: that of `scale`). Numbers out of range become the nearest of `dtype`; where not `saturate`,
-    those of a float8 format become infinite or NaN. `axis`, which may count from the end, and `block_size`: see above.
+    `precision` (default: that of `scale`). Numbers out of range become the nearest number of `dtype`; without
+    `saturate`, those of a float8 format become infinite or NaN. `axis` may count from the end; for `axis` and
+    `block_size`, see the module.
 
-    Raises `Unsupported` for a dtype that is not a quantised one, and for scales that do not fit `x`."""
+    Raises `Unsupported` if the dtype is not a quantised one, or if scales do not fit `x`."""
     if dtype not in RANGES and not is_narrow_float(dtype):
         raise Unsupported(f"{dtype} is not a quantised dtype")
     if x.quantized is not None and same(x.quantized, scale, zero_point, dtype):
@@ -72,7 +73,7 @@ def quantize_linear(
     single = is_single(scale) and (zero_point is None or is_single(zero_point))
 
     def again(other: Value) -> Value:
-        """The same of other numbers; single scales need no axis."""
+        """Quantise other numbers with the same parameters. Single scales need no axis."""
         return quantize_linear(ctx, other, scale, zero_point, dtype=dtype, precision=precision, saturate=saturate)
 
     if x.table is not None and x.table.heavy and single:
@@ -102,7 +103,7 @@ def quantize_linear(
 
 
 def _as_float(value: ir.Expr) -> ir.Expr:
-    """Integers in double precision, which holds every int32."""
+    """Integers in float64, which holds every int32; floats as they are."""
     return value if is_float(value) else tirx.Cast("float64", value)
 
 
@@ -116,10 +117,10 @@ def dequantize_linear(
     axis: int = 1,
     block_size: int = 0,
 ) -> Value:
-    """The numbers of logical `dtype` that quantised ones stand for; constant integers at import, where
-    `is_dequantized_at_import`. `axis`, which may count from the end, and `block_size`: see above.
+    """The numbers of logical `dtype` that quantised numbers represent. Constant integers are dequantised at import, if
+    `is_dequantized_at_import`. `axis` may count from the end; for `axis` and `block_size`, see the module.
 
-    Raises `Unsupported` for scales that do not fit `x`."""
+    Raises `Unsupported` if scales do not fit `x`."""
     source = Quantized(x, scale, zero_point, axis)
     if is_dequantized_at_import(x, scale, zero_point, dtype, block_size):
         return dequantized(source)
@@ -152,7 +153,7 @@ def is_dequantized_at_import(
 
 
 def dynamic_quantize_linear(ctx: Context, x: Value) -> tuple[Value, Value, Value]:
-    """`x` as uint8, its scale and its zero point: the range holds all elements and zero."""
+    """`x` as uint8, its scale, and its zero point. The range covers all elements and zero."""
     everything = range(x.rank)
     greatest = reduce_axes(ctx, "greatest", [x], everything, MAXIMUM, keepdims=False)
     least = reduce_axes(ctx, "least", [x], everything, MINIMUM, keepdims=False)
@@ -175,14 +176,15 @@ def dynamic_quantize_linear(ctx: Context, x: Value) -> tuple[Value, Value, Value
 
 
 class _Granularity:
-    """Which element of a scale or zero point belongs to an element of `x`."""
+    """Which element of a scale or zero point applies to an element of `x`."""
 
     def __init__(self, ctx: Context, x: Value, axis: int, block: int) -> None:
         self._ctx, self._x = ctx, x
         self._axis, self._block = axis, block
 
     def position(self, parameter: Value) -> _Position:
-        """Raises `Unsupported` when the parameter's shape fits none of the granularities."""
+        """The index into `parameter` for an index of `x`. Raises `Unsupported` if its shape fits none of the
+        granularities."""
         if is_single(parameter):
             return lambda _: [expr(0)] * parameter.rank
         rank = self._x.rank
@@ -204,7 +206,7 @@ class _Granularity:
 
 
 class _Parameters:
-    """Scale and zero point of a kernel: operands, or numbers in its code where they are single constants."""
+    """The scale and zero point of a kernel: operands, or numbers in its code if they are single constants."""
 
     def __init__(self, granularity: _Granularity, scale: Value, zero: Value | None) -> None:
         given = [v for v in (scale, zero) if v is not None]
@@ -214,7 +216,7 @@ class _Parameters:
         self.operands = [v for v, number in zip(given, self._numbers, strict=True) if number is None]
 
     def at(self, tensors: Sequence[te.Tensor], index: Sequence[ir.Expr]) -> tuple[ir.Expr, ir.Expr | None]:
-        """Scale and zero point of an element; `tensors` are the operands."""
+        """The scale and zero point of an element. `tensors` are the operands."""
         remaining = iter(tensors)
         values = [
             number if number is not None else load(next(remaining), v.dtype, position(index))
@@ -224,7 +226,7 @@ class _Parameters:
 
 
 def _number(parameter: Value) -> ir.Expr | None:
-    """A single constant of a plain dtype."""
+    """The number of a single constant of a plain dtype; None for other parameters."""
     if parameter.array is None or not is_single(parameter) or parameter.dtype not in ("float32", *INTEGERS):
         return None
     return tirx.const(parameter.array.reshape(()).item(), parameter.dtype)

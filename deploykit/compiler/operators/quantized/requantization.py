@@ -1,5 +1,7 @@
-"""What becomes of numbers that were dequantised, where a model quantises again: the integers that they came from, a
-product of integers that is scaled once instead of twice, or a table of what a function makes of each 8-bit integer.
+"""Shortcuts for numbers that were dequantised and are quantised again.
+
+The result is the integers that they came from, a product of integers that is scaled once instead of twice, or a table
+of the result of a function for each 8-bit integer.
 """
 
 from __future__ import annotations
@@ -19,12 +21,12 @@ from deploykit.compiler.operators.quantized.numbers import RANGES, quantized
 
 
 def is_single(parameter: Value) -> bool:
-    """Whether a scale or zero point holds for a whole tensor."""
+    """Whether a scale or zero point applies to a whole tensor."""
     return all(is_plain(n) and n == 1 for n in parameter.shape)
 
 
 def dequantized(source: Quantized) -> Value:
-    """The constant that `source` stands for, in float32."""
+    """The constant, in float32, that `source` represents."""
     x, scale, zero = (None if v is None else v.array for v in (source.x, source.scale, source.zero))
     assert x is not None
     assert scale is not None
@@ -39,7 +41,7 @@ def dequantized(source: Quantized) -> Value:
 
 
 def codes(source: Quantized) -> Table | None:
-    """What each 8-bit integer stands for, where one constant scale and zero point say so."""
+    """The number that each 8-bit integer represents, if one constant scale and zero point determine it; else None."""
     if source.x.dtype not in ("int8", "uint8") or not source.whole or source.scale.dtype != "float32":
         return None
     if source.scale.array is None or (source.zero is not None and source.zero.array is None):
@@ -50,7 +52,7 @@ def codes(source: Quantized) -> Table | None:
 
 
 def looked_up(ctx: Context, index: Value, entries: Value) -> Value:
-    """The entry of each element of `index`."""
+    """The table entry of each element of `index`."""
     if index.last is not None:
         return first_of(looked_up(ctx, index.last, entries))
     low = RANGES[index.dtype][0]
@@ -62,7 +64,7 @@ def looked_up(ctx: Context, index: Value, entries: Value) -> Value:
 
 
 def same(source: Quantized, scale: Value, zero: Value | None, dtype: str) -> bool:
-    """Whether quantising with these parameters gives what `source` holds."""
+    """Whether quantising with these parameters gives the integers of `source`."""
     if source.x.dtype != dtype or not source.whole or not is_single(scale):
         return False
     for given, own in ((scale, source.scale), (zero, source.zero)):
@@ -73,8 +75,8 @@ def same(source: Quantized, scale: Value, zero: Value | None, dtype: str) -> boo
 
 
 def requantized(ctx: Context, x: Value, scale: Value, zero: Value | None, dtype: str) -> Value | None:
-    """A product of integers from its sums, with one factor; `None` for other values. Bounds that quantised numbers
-    have anyway are left out."""
+    """A product of integers, quantised from its sums with a single factor; `None` for other values. Clips that
+    quantisation implies anyway are left out."""
     if scale.array is None or (zero is not None and zero.array is None) or not scale.array.all():
         return None
     if not is_single(scale) or (zero is not None and not is_single(zero)):

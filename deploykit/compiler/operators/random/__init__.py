@@ -1,1 +1,1 @@
-"""Random numbers that depend on a seed and a position only."""
+"""Random numbers that depend only on a seed and a position."""

@@ -1,10 +1,9 @@
 """Random bits from a counter: Philox4x32-10.
 
-A block of four 32-bit words is a function of a counter of four words and a key of two; there is no state, so that a
-run draws the same numbers whatever the order and the number of threads, and on every target. The counter holds the
-number of the draw within its operator and those of the iterations of the loops around it, the key the seed and the
-number of the operator within the model. (Source: J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-2011.)
+A block of four 32-bit words is a function of a counter of four words and a key of two words. There is no state, so a
+run draws the same numbers for any order and any number of threads, and on every target. The counter holds the number of
+the draw within its operator and the iteration numbers of the enclosing loops. The key holds the seed and the number of
+the operator within the model. (Source: J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.)
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ ROUNDS = 10
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _INCREMENTS = (0x9E3779B9, 0xBB67AE85)
 _LOOP_STEP = 0x9E3779B1
-"""By what the iterations of loops inside loops are told apart: an odd number, so that no two neighbours agree."""
+"""The factor that tells the iterations of nested loops apart: an odd number, so that no two neighbours agree."""
 
 
 def key_of_seed(seed: float) -> int:
-    """The key's first word of a `seed` attribute, which is a float: its bits."""
+    """The first word of the key for a `seed` attribute: the bits of the float."""
     bits: int = struct.unpack("<I", struct.pack("<f", seed))[0]
     return bits
 
@@ -38,7 +37,7 @@ def key_of_seed(seed: float) -> int:
 def philox(
     code: Code, number: IntExpr, iterations: Sequence[tirx.Var], key: tuple[ir.Expr, ir.Expr]
 ) -> tuple[Cell, Cell, Cell, Cell]:
-    """Statements that compute the block of a draw's `number`; its words, as uint64 below 2^32."""
+    """Write the statements that compute the block of draw `number`. Returns its words, as uint64 below 2^32."""
     outer, inner = _word(0), _word(0)
     for variable in iterations:
         outer, inner = _low(outer * _word(_LOOP_STEP) + inner), _low(tirx.Cast("uint64", expr(variable)))
@@ -57,7 +56,7 @@ def philox(
 
 
 def unit(words: Sequence[Cell], dtype: str) -> ir.Expr:
-    """A number in [0, 1) with all the bits that `dtype` has there, of one word for float32, of two for float64."""
+    """A number in [0, 1) with all the bits that `dtype` has there, from one word for float32 or two for float64."""
     if dtype == "float64":
         bits = tirx.shift_left(tirx.shift_right(words[0].value, _word(5)), _word(26))
         bits = tirx.bitwise_or(bits, tirx.shift_right(words[1].value, _word(6)))

@@ -1,7 +1,7 @@
 """Random numbers: RandomUniform, RandomNormal, Bernoulli, Multinomial.
 
-The generator (`bits`) is keyed by the operator's seed; without one by the model's seed, an input that the build
-adds on request (`--seed-input`), else by 0, so that every run draws the same numbers.
+The generator (`bits`) uses the operator's seed as its key; without one, the model's seed, which is an input that the
+build adds on request (`--seed-input`); else 0, so that every run draws the same numbers.
 
     uniform      low + u * (high - low), u in [0, 1) of 24 bits (53 in float64)
     normal       Box-Muller: sqrt(-2 log(1 - u)) * cos(2 pi v)
@@ -31,7 +31,7 @@ _Words = Sequence[Cell]
 def random_uniform(
     ctx: Context, shape: Sequence[IntExpr], dtype: str, low: float = 0.0, high: float = 1.0, seed: float | None = None
 ) -> Value:
-    """A tensor of numbers between `low` and `high`, all equally probable. Raises `Unsupported` for no float `dtype`."""
+    """A tensor of uniform numbers between `low` and `high`. Raises `Unsupported` if `dtype` is not a float dtype."""
 
     def number(words: _Words, dtype: str) -> ir.Expr:
         return unit(words, dtype) * tirx.const(high - low, dtype) + tirx.const(low, dtype)
@@ -42,9 +42,9 @@ def random_uniform(
 def random_normal(
     ctx: Context, shape: Sequence[IntExpr], dtype: str, mean: float = 0.0, scale: float = 1.0, seed: float | None = None
 ) -> Value:
-    """A tensor of numbers of the normal distribution around `mean` with standard deviation `scale`.
+    """A tensor of numbers of the normal distribution with the given `mean` and standard deviation `scale`.
 
-    Raises `Unsupported` for no float `dtype`."""
+    Raises `Unsupported` if `dtype` is not a float dtype."""
 
     def number(words: _Words, dtype: str) -> ir.Expr:
         one = tirx.const(1, dtype)
@@ -56,12 +56,12 @@ def random_normal(
 
 
 def random_units(ctx: Context, shape: Sequence[IntExpr], dtype: str, seed: float | None = None) -> Value:
-    """A tensor of numbers in [0, 1), float32 or float64."""
+    """A tensor of uniform numbers in [0, 1), float32 or float64."""
     return _drawn(ctx, shape, dtype, unit, seed)
 
 
 def bernoulli(ctx: Context, p: Value, dtype: str, seed: float | None = None) -> Value:
-    """For each element of `p` 1 with that probability, else 0, in `dtype`."""
+    """For each element of `p`, 1 with that probability, else 0, in `dtype`."""
     numbers = random_units(ctx, p.shape, "float64" if p.dtype == "float64" else "float32", seed)
 
     def chosen(u: ir.Expr, v: ir.Expr) -> ir.Expr:
@@ -71,8 +71,8 @@ def bernoulli(ctx: Context, p: Value, dtype: str, seed: float | None = None) -> 
 
 
 def multinomial(ctx: Context, x: Value, samples: int, dtype: str, seed: float | None = None) -> Value:
-    """`[batch, samples]`: classes drawn with the probabilities of which `x`, `[batch, classes]`, has the logarithms,
-    up to a common factor."""
+    """Random classes `[batch, samples]`. `x`, `[batch, classes]`, has the logarithms of their probabilities, up to a
+    constant that is the same for a row."""
     if x.rank != 2:
         raise Unsupported(f"log-probabilities of rank {x.rank}; they must be [batch, classes]")
     rows, classes = x.shape
@@ -107,7 +107,7 @@ def multinomial(ctx: Context, x: Value, samples: int, dtype: str, seed: float | 
 
 
 class _Draws:
-    """The generator of one operator. `operands`: what its kernel reads besides the operator's own."""
+    """The generator of one operator. `operands` are the additional operands of its kernel."""
 
     def __init__(self, ctx: Context, seed: float | None) -> None:
         self._ctx = ctx
@@ -121,7 +121,7 @@ class _Draws:
                 ctx.shared.notes.append(note)
 
     def words(self, code: Code, number: IntExpr, seed: Sequence[Array]) -> _Words:
-        """The words of a draw; `seed` are the arrays of `operands` in the kernel."""
+        """The random words of a draw. `seed` are the arrays of `operands` in the kernel."""
         given: ir.Expr | int = seed[0][()] if seed else self._seed
         return philox(code, number, self._ctx.iterations, key_words(given, self._stream))
 
@@ -129,7 +129,7 @@ class _Draws:
 def _drawn(
     ctx: Context, shape: Sequence[IntExpr], dtype: str, number: Callable[[_Words, str], ir.Expr], seed: float | None
 ) -> Value:
-    """A tensor whose elements `number` makes of words, in the given dtype to compute in."""
+    """A tensor whose elements `number` computes from random words, in the dtype that it is given."""
     draws = _Draws(ctx, seed)
     wide, count = compute_dtype(dtype), ctx.product(shape)
 

@@ -1,1 +1,1 @@
-"""Recurrent layers: cells, the scan over steps, layers."""
+"""Recurrent layers: the cells, the scan over the steps, the layers."""

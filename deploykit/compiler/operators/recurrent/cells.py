@@ -1,9 +1,9 @@
-"""The cells of recurrent layers: what one step makes of the gates of a sequence.
+"""The cells of recurrent layers: how one step computes the next state from the gates of a sequence.
 
-A cell is described by its phases and by a function that finishes a phase for `LANES` neighbouring hidden units of one
-sequence. The gates of a phase are sums: the projected input, biases included, plus the products of a state with its
-weights. A phase sums `width` gates together, those of `groups` runs of units, so that there are always several sums to
-work at; the function sees them by number, in ONNX's order. (Source: ONNX operators RNN, GRU, LSTM.)
+A cell has phases, and a function that finishes a phase for `LANES` neighbouring hidden units of one sequence. The gates
+of a phase are sums: the projected input, biases included, plus the products of a state with its weights. A phase
+computes `width` sums together, those of `groups` runs of units, so that there are always several independent sums. The
+function refers to gates by their number in ONNX's order. (Source: ONNX operators RNN, GRU, LSTM.)
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     Function = Callable[[ir.Expr], ir.Expr]
 
 LANES = 16
-"""Hidden units that are computed at once; their number is filled up to a multiple of that."""
+"""Hidden units that are computed at once. The number of units is padded to a multiple of this."""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """Sums of some gates for `groups` runs of units at a time; `state` is the vector that they are products with.
-    `projects` says for each gate whether its sum starts from the projected input, or from the bias of the state."""
+    """The sums of some gates for `groups` runs of units at a time. `state` is the vector that the weights are
+    multiplied with. `projects` says for each gate whether its sum starts from the projected input or from the bias of
+    the state."""
 
     gates: tuple[int, ...]
     groups: int
@@ -35,20 +36,20 @@ class Phase:
 
     @property
     def width(self) -> int:
-        """Sums of one panel."""
+        """The number of sums in a panel."""
         return LANES * self.groups * len(self.gates)
 
     @property
     def units(self) -> int:
-        """Hidden units of one panel."""
+        """The number of hidden units in a panel."""
         return LANES * self.groups
 
 
 @dataclass(frozen=True)
 class Units:
-    """`LANES` units of one sequence at the end of a phase. `read(name)` are their elements of a vector over the hidden
-    units (`h`, `c`, `input`: the projected input of the last gate; peepholes `p0` to `p2` as far as there are any),
-    `write(name, run)` sets them; what is written to `h` and `c` is the next state."""
+    """`LANES` units of one sequence at the end of a phase. `read(name)` gives their elements of a vector over the
+    hidden units: `h`, `c`, `input` (the projected input of the last gate), or peepholes `p0` to `p2`, if there are any.
+    `write(name, run)` sets them. The values written to `h` and `c` are the next state."""
 
     code: Code
     gate: Callable[[int], Callable[[ir.Expr], ir.Expr]]
@@ -59,7 +60,7 @@ class Units:
     dtype: str
 
     def named(self, name: str, run: Callable[[ir.Expr], ir.Expr]) -> Callable[[ir.Expr], ir.Expr]:
-        """`run`, computed once."""
+        """The values of `run`, computed once and stored."""
         room = self.code.room(name, LANES, self.dtype)
         with self.code.lanes(LANES) as lane:
             room[lane] = run(lane)
@@ -73,7 +74,8 @@ class Units:
 
 @dataclass(frozen=True)
 class Cell:
-    """`finish(phase number, units)` ends a phase; `vectors` are scratch vectors that phases hand on."""
+    """A cell. `finish(phase number, units)` ends a phase; `vectors` are scratch vectors that pass values between
+    phases."""
 
     phases: tuple[Phase, ...]
     finish: Callable[[int, Units], None]
@@ -81,11 +83,11 @@ class Cell:
 
 
 MOST_GROUPS = 4
-"""Runs of units of one panel, at most."""
+"""The most runs of units in a panel."""
 
 
 def _groups(hidden: int, most: int) -> int:
-    """As many runs a panel as there may be, up to `most`, without filling up a small layer to more than whole runs."""
+    """The most runs per panel, up to `most`. For a small layer it divides the number of runs, so no run is padding."""
     runs = -(-hidden // LANES)
     return max(n for n in range(1, most + 1) if runs > MOST_GROUPS or runs % n == 0)
 
@@ -110,7 +112,7 @@ def _lstm(units: Units, *, coupled: bool) -> None:
     before = units.named("before", units.state("c"))
 
     def seen(number: int, cell: Callable[[ir.Expr], ir.Expr], peephole: int) -> Callable[[ir.Expr], ir.Expr]:
-        """A gate whose peephole weights are the vector `p<peephole>`, if there are any."""
+        """A gate with the peephole weights `p<peephole>`, if there are any."""
         gate, factor = units.gate(number), units.read(f"p{peephole}")
         if factor is None:
             return lambda lane: f(units.bounded(gate(lane)))
@@ -128,8 +130,8 @@ def _lstm(units: Units, *, coupled: bool) -> None:
 
 
 def gru(hidden: int, *, linear_before_reset: bool) -> Cell:
-    """Gates z, r, h: `h = (1 - z) g(h~) + z h`, the reset gate `r` being applied to the state, or to the state's
-    product with its weights, bias included (`linear_before_reset`)."""
+    """Gates z, r, h: `h = (1 - z) g(h~) + z h`. The reset gate `r` is applied to the state, or with
+    `linear_before_reset` to the product of the state with its weights, bias included."""
     if linear_before_reset:
         phase = Phase((0, 1, 2), 1, projects=(True, True, False))
         return Cell((phase,), lambda _, units: _gru_of_products(units))

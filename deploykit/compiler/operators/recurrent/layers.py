@@ -1,20 +1,20 @@
 """Recurrent layers: `rnn`, `gru`, `lstm`, over symbolic sequence length and batch.
 
-The projections of all inputs, of every time step, direction and gate, are one matrix product with the biases added.
-What is left is one imperative kernel a layer (`scan`): for each direction, step and sequence it adds the
-projection of the state to the gates, and the cell (`cells`) makes the next state of them. Weights are arranged for
-it here, constant ones at import. States and gates are kept in float32 or wider.
+One matrix product computes the projections of all inputs, for every time step, direction and gate, with biases added.
+The rest is one imperative kernel per layer (`scan`). For each direction, step and sequence it adds the projection of
+the state to the gates, and the cell (`cells`) computes the next state from them. Weights are rearranged here for the
+kernel; constant ones at import. States and gates are kept in float32 or wider.
 
-* a sequence shorter than the longest one (`lengths`) keeps its state when it ends, and its outputs beyond are 0; the
-  reverse direction starts at its own last step;
-* `Form.clip` bounds what the activations of the gates see;
+* A sequence shorter than the longest one (`lengths`) keeps its state when it ends, and its later outputs are 0. The
+  reverse direction starts at the sequence's own last step.
+* `Form.clip` bounds the operands of the gates' activations.
 * `Form.batch_first` puts the batch first in inputs, states and outputs.
 
 Operands: inputs `x` (length, batch, features); weights of the inputs `w` (directions, gates * hidden, features) and of
 the states `r` (directions, gates * hidden, hidden); `bias` of both (directions, 2 * gates * hidden); `lengths`
 (batch,); first states `h` and `c` (directions, batch, hidden). Results: the states of all steps (length, directions,
-batch, hidden), `None` where they are not wanted; the last ones (directions, batch, hidden). (Source: ONNX operators
-RNN, GRU, LSTM.)
+batch, hidden), or `None` if they are not wanted, and the last states (directions, batch, hidden). (Source: ONNX
+operators RNN, GRU, LSTM.)
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from deploykit.compiler.operators.recurrent.scan import Function, Layer, scan
 
 @dataclass(frozen=True)
 class Form:
-    """What the kinds of layers have in common. For each direction: whether it runs from the end, and the activations of
-    its gates. `hidden` is the size of the states where the model says it; `steps`: whether the states of all steps are
-    wanted."""
+    """What all kinds of layers have in common. `backwards` and `activations` have one entry per direction: whether it
+    runs from the end, and the activations of its gates. `hidden` is the size of the states, if the model gives it.
+    `steps`: whether the states of all steps are wanted."""
 
     backwards: tuple[bool, ...]
     activations: tuple[tuple[Function, ...], ...]
@@ -85,7 +85,7 @@ def gru(
     form: Form,
     linear_before_reset: bool = False,
 ) -> tuple[Value | None, ...]:
-    """A layer of gates z, r, h with two activations, of the first two gates and of the last (`cells.gru`)."""
+    """A layer of gates z, r, h with two activations: one of the first two gates, one of the last (`cells.gru`)."""
     layer = _layer(ctx, form, partial(cells.gru, linear_before_reset=linear_before_reset), 3, r)
     return _run(ctx, "gru", form, layer, x, w, r, bias=bias, lengths=lengths, h=h)
 
@@ -105,8 +105,8 @@ def lstm(
     coupled: bool = False,
 ) -> tuple[Value | None, ...]:
     """A layer of gates i, o, f, c with three activations: of the first three gates, of the last, and of the cell
-    (`cells.lstm`). `peephole` are weights (directions, 3 * hidden) of the cell for the first three gates; the last
-    result is the last cells."""
+    (`cells.lstm`). `peephole` are weights (directions, 3 * hidden) of the cell for the first three gates. The last
+    result is the last cell states."""
     layer = _layer(ctx, form, partial(cells.lstm, coupled=coupled), 4, r)
     return _run(ctx, "lstm", form, layer, x, w, r, bias=bias, lengths=lengths, h=h, c=c, peephole=peephole)
 
@@ -124,7 +124,7 @@ def _layer(ctx: Context, form: Form, cell: Callable[[int], Cell], gates: int, r:
 def _run(
     ctx: Context, name: str, form: Form, layer: Layer, x: Value, w: Value, r: Value, **operands: Value | None
 ) -> tuple[Value | None, ...]:
-    """The results of the layer, whose kernel gets this name. `operands` are the optional ones by name."""
+    """The results of the layer, with a kernel of this name. `operands` are the optional operands by name."""
     dtype, batch_first = x.dtype, form.batch_first
     wide = compute_dtype(dtype)
     directions = len(layer.backwards)
@@ -155,7 +155,7 @@ def _run(
 def _scan(
     ctx: Context, name: str, form: Form, layer: Layer, operands: dict[str, Value]
 ) -> tuple[Value | None, list[Value]]:
-    """The states of all steps (if wanted) and the last ones, from the first ones."""
+    """The states of all steps (if wanted) and the last states."""
     names = list(operands)
     length, batch = operands["projected"].shape[:2]
     dtype = operands["projected"].dtype
@@ -180,7 +180,7 @@ def _scan(
 
 
 def _bounded(limit: float | None, x: ir.Expr) -> ir.Expr:
-    """`x` from `-limit` to `limit`."""
+    """`x` clipped to `-limit..limit`."""
     if limit is None:
         return x
     dtype = str(x.ty.dtype)
@@ -190,7 +190,7 @@ def _bounded(limit: float | None, x: ir.Expr) -> ir.Expr:
 def _check_operands(
     ctx: Context, layer: Layer, batch: IntExpr, r: Value, batch_first: bool, operands: dict[str, Value | None]
 ) -> None:
-    """Demand that all operands beside the inputs and their weights have the sizes that follow from these."""
+    """Require that the sizes of all other operands fit those of the inputs and their weights."""
     directions = len(layer.backwards)
     state = (batch, directions, layer.hidden) if batch_first else (directions, batch, layer.hidden)
     expected: dict[str, tuple[str, Sequence[IntExpr]]] = {
@@ -212,7 +212,7 @@ def _check_operands(
 
 
 def _projected(ctx: Context, layer: Layer, x: Value, w: Value, bias: Value | None) -> Value:
-    """(length, batch, directions * width): inputs times weights, plus the biases."""
+    """The inputs times their weights, plus the biases: (length, batch, directions * width)."""
     columns = len(layer.backwards) * layer.width
     arranged = ctx.reshape(_taken(ctx, w, layer.columns()), (columns, w.shape[2]))
     product = wide_matmul(ctx, x, transpose(ctx, arranged, [1, 0]))
@@ -231,13 +231,14 @@ def _projected(ctx: Context, layer: Layer, x: Value, w: Value, bias: Value | Non
 
 
 def _starts_projected(phase: Phase, layer: Layer) -> np.ndarray:
-    """For each column of a phase whether its sum starts from the projected input."""
+    """For each column of a phase, whether its sum starts from the projected input."""
     starts = np.repeat(phase.projects or (True,) * len(phase.gates), LANES)
     return np.tile(starts, layer.units // LANES)
 
 
 def _packed(ctx: Context, layer: Layer, r: Value) -> Value:
-    """Weights of the states, (directions, hidden * width): for each panel, unit by unit of the state."""
+    """The weights of the states, (directions, hidden * width), panel by panel; within a panel, by units of the
+    state."""
     parts = []
     for phase, start in zip(layer.cell.phases, layer.starts(), strict=True):
         panels = layer.units // phase.units
@@ -249,7 +250,7 @@ def _packed(ctx: Context, layer: Layer, r: Value) -> Value:
 
 
 def _state_bias(ctx: Context, layer: Layer, bias: Value) -> dict[str, Value]:
-    """The state's bias of the last gate where a sum starts from it."""
+    """The state's bias of the last gate, if a sum starts from it."""
     if all(all(phase.projects) for phase in layer.cell.phases):
         return {}
     first = (2 * layer.gates - 1) * layer.hidden
@@ -257,18 +258,18 @@ def _state_bias(ctx: Context, layer: Layer, bias: Value) -> dict[str, Value]:
 
 
 def _peepholes(ctx: Context, layer: Layer, peephole: Value) -> dict[str, Value]:
-    """The weights of each gate that has any."""
+    """The peephole weights of the three gates that have them."""
     return {f"p{i}": _taken(ctx, peephole, _filled(layer, i * layer.hidden)) for i in range(3)}
 
 
 def _filled(layer: Layer, first: int) -> np.ndarray:
-    """The positions of a vector over the hidden units that begins at `first`, -1 for units to fill up."""
+    """The positions of a vector over the hidden units that begins at `first`; -1 for padding units."""
     units = np.arange(layer.units)
     return np.where(units < layer.hidden, units + first, -1)
 
 
 def _taken(ctx: Context, x: Value, positions: np.ndarray) -> Value:
-    """Elements of axis 1 by their positions; zeros for -1."""
+    """The elements of axis 1 at these positions; zeros for position -1."""
     shape = (x.shape[0], len(positions), *x.shape[2:])
     if x.array is not None:
         rows = x.array[:, np.maximum(positions, 0)]

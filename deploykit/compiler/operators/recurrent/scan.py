@@ -1,12 +1,12 @@
-"""The kernel of a recurrent layer: all steps of every direction, from projected inputs and packed weights.
+"""The kernel of a recurrent layer: it runs all steps of every direction, given projected inputs and packed weights.
 
-Sequences are taken `ROWS` at a time, the rest one by one; each such block runs through all steps, and threads may share
-out blocks and directions. A step multiplies the states of a block with one panel of weights after the other, its sums
-in registers from the projected input to the end of the cell.
+It takes `ROWS` sequences at a time, and the remaining ones one by one. Each such block runs through all steps; blocks
+and directions may be distributed over threads. A step multiplies the states of a block with one panel of weights after
+the other. The sums of a panel stay in registers from the projected input to the end of the cell.
 
-Columns of projected inputs and of weights are in the order of the sums (`columns`): phase by phase, panel by panel,
-run of units by run, gate by gate; units beyond the hidden size are filled up with zeros, which keeps them from having
-any effect. States are kept in two vectors a sequence that take turns.
+The columns of projected inputs and of weights are in the order of the sums (`columns`): by phase, panel, run of units,
+and gate. Units beyond the hidden size are padding; their weights are zeros, so that they have no effect. Each sequence
+has two state vectors, which alternate.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from deploykit.compiler.operators.building.integers import clamp, expr
 from deploykit.compiler.operators.recurrent.cells import LANES, Cell, Phase, Units
 
 ROWS = 4
-"""Sequences that share each load of a weight."""
+"""The number of sequences that share each load of a weight."""
 
 Function = Callable[[ir.Expr], ir.Expr]
 
 
 @dataclass(frozen=True)
 class Layer:
-    """`backwards` and `functions` have one entry a direction; `bounded` is what `clip` does to gates."""
+    """A layer. `backwards` and `functions` have one entry per direction; `bounded` clips the operands of
+    activations."""
 
     cell: Cell
     hidden: int
@@ -46,13 +47,13 @@ class Layer:
 
     @property
     def units(self) -> int:
-        """Hidden units, filled up to whole panels of every phase."""
+        """The number of hidden units, padded to whole panels of every phase."""
         widest = max(phase.units for phase in self.cell.phases)
         return -(-self.hidden // widest) * widest
 
     @property
     def width(self) -> int:
-        """Sums of all gates."""
+        """The number of sums of all gates."""
         return sum(self.units // phase.units * phase.width for phase in self.cell.phases)
 
     def starts(self) -> list[int]:
@@ -61,7 +62,7 @@ class Layer:
         return [sum(widths[:number]) for number in range(len(widths))]
 
     def columns(self) -> np.ndarray:
-        """For each column the row of ONNX's weights (gate * hidden + unit), or -1."""
+        """For each column, the row of ONNX's weights (gate * hidden + unit), or -1 for padding."""
         order = []
         for phase in self.cell.phases:
             panels = self.units // phase.units
@@ -74,10 +75,12 @@ class Layer:
 
 
 def scan(code: Code, layer: Layer, arrays: dict[str, Array], sizes: tuple[IntExpr, IntExpr], dtype: str) -> None:
-    """Write the kernel. `arrays` are `projected` (length, batch, directions * width), `weights` (directions, hidden *
-    width), as far as given `h`, `c` (directions, batch, hidden), `lengths` (batch), `p0` to `p2` and `bias`
-    (directions, units), the results `y` (length, directions, batch, hidden), if wanted, `last_h`, `last_c`, and
-    scratch `states` (2, directions, batch, units), `cells`, and the cell's vectors (directions, batch, units)."""
+    """Write the kernel. `arrays` are by name:
+
+    * `projected` (length, batch, directions * width) and `weights` (directions, hidden * width);
+    * if given, `h` and `c` (directions, batch, hidden), `lengths` (batch), `p0` to `p2` and `bias` (directions, units);
+    * the results `y` (length, directions, batch, hidden), if wanted, `last_h` and `last_c`;
+    * scratch: `states` (2, directions, batch, units), `cells`, and the cell's vectors (directions, batch, units)."""
     length, batch = sizes
     whole = tirx.floordiv(expr(batch), ROWS)
     blocks = whole + (expr(batch) - whole * ROWS)
@@ -99,8 +102,8 @@ def scan(code: Code, layer: Layer, arrays: dict[str, Array], sizes: tuple[IntExp
 
 @dataclass(frozen=True)
 class _Row:
-    """One sequence in one step: whether the step is part of it, where its input and output are. `active` is `None`
-    where all sequences are as long as the longest."""
+    """One sequence in one step: whether the step is part of the sequence, and where its input and output are. `active`
+    is `None` if all sequences are as long as the longest."""
 
     sequence: ir.Expr
     place: ir.Expr
@@ -113,7 +116,7 @@ class _Row:
 
 @dataclass(frozen=True)
 class _Block:
-    """All steps of `rows` sequences from `first` on in direction `d`."""
+    """All steps of `rows` sequences, from sequence `first` on, in direction `d`."""
 
     code: Code
     layer: Layer
@@ -175,13 +178,13 @@ class _Block:
             )
 
     def _shown(self, row: _Row, state: _Vector, unit: ir.Expr) -> ir.Expr:
-        """The output of a step: zeros beyond the end of a sequence."""
+        """The output of a step; zero after the end of a sequence."""
         return row.choose(state[unit], tirx.const(0, self.dtype))
 
     def _panel(
         self, number: int, phase: Phase, column: ir.Expr, unit: ir.Expr, rows: Sequence[_Row], now: ir.Expr
     ) -> None:
-        """The sums of a panel for all rows, and what the cell makes of them."""
+        """Compute the sums of a panel for all rows, and finish them with the cell."""
         code, arrays, layer, d = self.code, self.arrays, self.layer, self.d
         runs = phase.groups * len(phase.gates)
         sums = [[code.room("sums", LANES, self.dtype) for _ in range(runs)] for _ in rows]
@@ -209,7 +212,7 @@ class _Block:
                 self._finish(number, phase, (column, unit), (row, own, group), now)
 
     def _with_a_state(self, step: ir.Expr) -> AbstractContextManager[None]:
-        """For what products with the state add: nothing in the first step where the first state is zero."""
+        """A block for products with the state. They are skipped in the first step if the first state is zero."""
         return nullcontext() if "h" in self.arrays else self.code.when(step > 0)
 
     def _finish(
@@ -251,7 +254,7 @@ class _Block:
         self.layer.cell.finish(number, Units(self.code, gate, read, write, functions, self.layer.bounded, self.dtype))
 
     def _vector(self, name: str, sequence: ir.Expr, turn: ir.Expr) -> _Vector:
-        """A vector over the hidden units of a sequence; of the states, the one whose turn it is."""
+        """A vector over the hidden units of a sequence; of the two state vectors, the one of this turn."""
         if name == "h":
             return _Vector(self.arrays["states"], (turn, expr(self.d), sequence))
         return _Vector(self.arrays["cells" if name == "c" else name], (expr(self.d), sequence))
@@ -259,7 +262,7 @@ class _Block:
 
 @dataclass(frozen=True)
 class _Vector:
-    """The last axis of an array at some place."""
+    """The last axis of an array, at an index of the other axes."""
 
     array: Array
     prefix: tuple[ir.Expr, ...]

@@ -1,1 +1,1 @@
-"""Fourier transforms and tables of signal processing."""
+"""Fourier transforms, and tables for signal processing."""

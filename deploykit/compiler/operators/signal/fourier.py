@@ -1,15 +1,15 @@
 """Discrete Fourier transforms: `dft`, `stft`.
 
-A transform of `length` points is a product with its matrix: samples, and their real and imaginary parts, are the rows,
-frequencies and their parts the columns. The matrix is a constant where its size is known and moderate, else a kernel
-computes it from `exp(i 2 pi (k n mod length) / length)`. It holds what the variants differ in:
+A transform of `length` points is a product with a matrix. Its rows are samples with their real and imaginary parts; its
+columns are frequencies with their parts. The matrix is a constant if its size is known and moderate; else a kernel
+computes it from `exp(i 2 pi (k n mod length) / length)`. The variants differ only in the matrix:
 
-* samples beyond `length` have zero rows, missing ones no row;
+* samples beyond `length` have zero rows, and missing samples have no rows;
 * the inverse has the opposite sign and the factor `1 / length`;
-* the one-sided transform has the columns up to `length / 2` only; its inverse has real results, and counts every
-  frequency but 0 and `length / 2` twice.
+* the one-sided transform has only the columns up to `length / 2`. Its inverse has real results, and counts every
+  frequency except 0 and `length / 2` twice.
 
-An axis that only a run knows makes a kernel of its own instead of a matrix product. (Source: ONNX operators DFT, STFT.)
+If the axis is only known at run time, a kernel replaces the matrix product. (Source: ONNX operators DFT, STFT.)
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.matmul import matmul
 
 MAXIMUM_CONSTANT = 1 << 21
-"""Elements: a larger matrix is computed at run time instead of being stored with the weights."""
+"""The most elements of a constant matrix. A larger one is computed at run time instead of being stored as a weight."""
 
 
 def dft(
@@ -54,11 +54,11 @@ def dft(
     inverse: bool = False,
     onesided: bool = False,
 ) -> Value:
-    """The transform of `length` points (default: as many as there are samples) along `axis` of `x`, whose last axis
-    holds real parts, or real and imaginary ones. So does that of the result, but for a one-sided inverse, which is
-    real.
+    """The transform of `length` points (default: the number of samples) along `axis` of `x`. The last axis of `x` holds
+    real parts, or real and imaginary parts. The last axis of the result holds both, except for a one-sided inverse,
+    which is real.
 
-    Raises `Unsupported` for a last axis of another size, and where `axis` is that one."""
+    Raises `Unsupported` for a last axis of another size, and if `axis` is the last one."""
     axis = ctx.simplify(from_end(axis, x.rank))
     parts = x.shape[-1]
     if not is_plain(parts) or parts not in (1, 2) or x.rank < 2:
@@ -89,9 +89,9 @@ def stft(
     *,
     onesided: bool = True,
 ) -> Value:
-    """(batch, frames, bins, 2): the transforms of frames of `signal` (batch, samples, 1 or 2: real or complex).
+    """The transforms (batch, frames, bins, 2) of frames of `signal` (batch, samples, 1 or 2: real or complex).
 
-    A frame starts every `step` samples and has `length` of them, which count by `window`."""
+    A frame starts every `step` samples and has `length` of them, which are multiplied by `window`."""
     batch, total, parts = signal.shape
     if not is_plain(parts) or parts not in (1, 2):
         raise Unsupported("the last axis of a signal must have the size 1 or 2")
@@ -112,7 +112,7 @@ def stft(
 
 
 def _frame_length(ctx: Context, total: IntExpr, window: Value | None, length: Value | None) -> IntExpr:
-    """The samples of a frame: those that are asked for, those of the window, or all `total`."""
+    """The samples of a frame: the given length, that of the window, or all `total` samples."""
     if window is None and length is None:
         return total
     if length is None:
@@ -129,7 +129,7 @@ def _frame_length(ctx: Context, total: IntExpr, window: Value | None, length: Va
 
 @dataclass(frozen=True)
 class _Transform:
-    """`samples` of `parts` (1: real, 2: complex) are transformed to `bins`."""
+    """A transform of `samples` with `parts` (1: real, 2: complex) to `bins`."""
 
     length: IntExpr
     samples: IntExpr
@@ -158,7 +158,7 @@ def _transformed(ctx: Context, x: Value, transform: _Transform) -> Value:
 
 
 def _along_runtime_axis(ctx: Context, x: Value, transform: _Transform, axis: IntExpr) -> Value:
-    """The transform of `x` along an axis that only a run knows."""
+    """The transform of `x` along an axis that is only known at run time."""
     rank = x.rank
     shape = [ctx.simplify(select(equal(axis, i), transform.bins, x.shape[i])) for i in range(rank - 1)]
     shape.append(transform.result_parts)
@@ -183,7 +183,7 @@ def _along_runtime_axis(ctx: Context, x: Value, transform: _Transform, axis: Int
 
 
 def _matrix(ctx: Context, transform: _Transform, dtype: str) -> Value:
-    """(samples, parts, bins, result parts)."""
+    """The matrix, (samples, parts, bins, result parts)."""
     shape = (transform.samples, transform.parts, ctx.simplify(transform.bins), transform.result_parts)
     if all_plain(shape) and ctx.product(shape) <= MAXIMUM_CONSTANT and is_plain(transform.length):
         return ctx.constant(_constant_matrix(transform), dtype)
@@ -200,7 +200,7 @@ def _matrix(ctx: Context, transform: _Transform, dtype: str) -> Value:
 
 
 def _weight(transform: _Transform, sample: ir.Expr) -> ir.Expr:
-    """By what a sample counts."""
+    """The factor of a sample."""
     length = expr(maximum(transform.length, 1))
     zero, one, two = (tirx.const(n, "float64") for n in (0, 1, 2))
     if not transform.inverse:

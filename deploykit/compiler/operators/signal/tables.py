@@ -1,6 +1,7 @@
 """Tables of signal processing: HannWindow, HammingWindow, BlackmanWindow, MelWeightMatrix.
 
-Windows are sums of cosines of the position within the period, which is the size or, for a symmetric window, one less.
+A window is a sum of cosines of the position within the period. The period is the size, or one less for a symmetric
+window.
 The mel matrix is computed in float64. (Source: the ONNX operators of these names, opset 17.)
 """
 
@@ -21,12 +22,12 @@ from deploykit.compiler.operators.building.value import Value
 HANN = (0.5, -0.5)
 HAMMING = (25 / 46, -21 / 46)
 BLACKMAN = (0.42, -0.5, 0.08)
-"""Factors of the cosines of 0, 1, 2 turns."""
+"""The factors of the cosines of 0, 1 and 2 turns."""
 
 
 def cosine_window(ctx: Context, size: Value, factors: Sequence[float], dtype: str, *, periodic: bool = True) -> Value:
-    """`[size]`: the sum of the cosines of 0, 1, ... turns over the window, times `factors`; `size` is an integer
-    scalar."""
+    """A window `[size]`: the sum of the cosines of 0, 1, ... turns over the window, times `factors`. `size` is an
+    integer scalar."""
     count = only_integer(ctx, size, minimum=0, hint="window_size")
     period = maximum(count if periodic else count - 1, 1)
     wide = "float64" if dtype == "float64" else "float32"
@@ -45,9 +46,9 @@ def cosine_window(ctx: Context, size: Value, factors: Sequence[float], dtype: st
 def mel_weight_matrix(
     ctx: Context, bins: Value, length: Value, rate: Value, lower: Value, upper: Value, dtype: str
 ) -> Value:
-    """`[length // 2 + 1, bins]`: the weight of each frequency of a Fourier transform of `length` points, of `rate`
-    samples a second, in each of `bins` bands. The bands are triangles whose edges lie at equal steps of mel from the
-    frequency `lower` to `upper`, in hertz. All operands are scalars."""
+    """The weight of each frequency of a Fourier transform in each of `bins` bands, `[length // 2 + 1, bins]`. The
+    transform has `length` points, of `rate` samples per second. The bands are triangles, with edges at equal steps of
+    mel from the frequency `lower` to `upper`, in hertz. All operands are scalars."""
     bands = only_integer(ctx, bins, minimum=0, hint="num_mel_bins")
     points = only_integer(ctx, length, minimum=0, hint="dft_length")
     samples_per_second = only_integer(ctx, rate, minimum=1, hint="sample_rate")
@@ -59,7 +60,7 @@ def mel_weight_matrix(
         step = (mel(high) - mel(low)) / double(expr(bands + 2))
 
         def edge(number: ir.Expr) -> ir.Expr:
-            """The spectrogram bin in which a band edge lies."""
+            """The bin of the spectrogram that contains a band edge."""
             hertz = double(700) * (
                 tirx.exp((mel(low) + double(number) * step) * double(math.log(10) / 2595)) - double(1)
             )
@@ -77,7 +78,7 @@ def mel_weight_matrix(
 
 
 def _triangle(at: ir.Expr, left: ir.Expr, center: ir.Expr, right: ir.Expr) -> ir.Expr:
-    """What rises from 0 at `left` to 1 at `center` and falls to 0 at `right`."""
+    """A function that rises from 0 at `left` to 1 at `center` and falls to 0 at `right`."""
     rising = double(at - left) / double(tirx.max(center - left, 1))
     peak = tirx.Select(left == center, double(1), rising)
     up = tirx.Select(tirx.all(left <= at, at <= center), peak, double(0))

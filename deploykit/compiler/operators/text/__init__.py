@@ -1,1 +1,1 @@
-"""Tensors of strings."""
+"""Operators on tensors of strings."""

@@ -1,6 +1,7 @@
-"""StringNormalizer: strings in another case, without stop words.
+"""StringNormalizer: converts the case of strings and removes stop words.
 
-Case is that of Unicode for single characters (`ß` becomes `SS`, `Σ` always `σ`), in tables that go with the weights.
+The case conversion is Unicode's, for each character by itself (`ß` becomes `SS`, `Σ` always `σ`). Its tables are part
+of the weights.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ _LAST_CHARACTER = 0x10FFFF
 def string_normalizer(
     ctx: Context, x: Value, case: Case | None = None, stopwords: Sequence[str] = (), *, case_sensitive: bool = False
 ) -> Value:
-    """The strings of `x`, `[C]` or `[1, C]`, in a case, without those that are stop words: as they are if
-    `case_sensitive`, else compared in the case asked for, or in lower case. What is left empty is one empty string."""
+    """The strings of `x`, `[C]` or `[1, C]`, in the given case, without stop words. Strings are compared with stop
+    words as they are if `case_sensitive`, else in the given case or in lower case. An empty result becomes one empty
+    string."""
     if x.rank not in (1, 2) or (x.rank == 2 and x.shape[0] != 1):
         raise Unsupported(f"{x}; it must be [C] or [1, C]")
     upper = case == "UPPER"
@@ -45,7 +47,7 @@ def string_normalizer(
 
 
 def _without(ctx: Context, x: Value, compared: Value, words: Sequence[str]) -> Value:
-    """The strings of `x` whose `compared` are none of `words`; one empty string where none is left."""
+    """The strings of `x` whose `compared` form is not among `words`; one empty string if none is left."""
     texts = text_of(ctx, x), text_of(ctx, compared)
     stops = text_of(ctx, ctx.constant(np.array(words or [""], object)))
     count = ctx.product(x.shape)
@@ -78,7 +80,7 @@ def _without(ctx: Context, x: Value, compared: Value, words: Sequence[str]) -> V
 
 
 def _in_case(ctx: Context, x: Value, *, upper: bool) -> Value:
-    """Strings in upper or lower case."""
+    """The strings in upper or lower case."""
     if x.array is not None:
         return ctx.constant(np.array([_cased(s, upper=upper) for s in x.array.flat], object).reshape(x.shape))
     text, tables = text_of(ctx, x), _case_tables(upper)
@@ -132,13 +134,13 @@ def _in_case(ctx: Context, x: Value, *, upper: bool) -> Value:
 
 
 def _cased(text: str, *, upper: bool) -> str:
-    """The case of each character by itself."""
+    """The text in another case, each character by itself."""
     return "".join(c.upper() if upper else c.lower() for c in text)
 
 
 @cache
 def _case_tables(upper: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Characters that change, how many bytes they become, and these bytes."""
+    """The characters that change, the number of bytes of what they become, and these bytes."""
     pairs = [(c, _cased(chr(c), upper=upper)) for c in range(_LAST_CHARACTER + 1) if not 0xD800 <= c < 0xE000]
     changed = [(c, text.encode()) for c, text in pairs if text != chr(c)]
     data = np.zeros((len(changed), max(len(text) for _, text in changed)), np.uint8)

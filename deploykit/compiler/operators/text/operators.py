@@ -1,4 +1,4 @@
-"""Operators on strings: Equal, StringConcat, RegexFullMatch, StringSplit, and the search in a list of strings.
+"""Operators on strings: Equal, StringConcat, RegexFullMatch, StringSplit, and lookup in a list of strings.
 
 Without a delimiter, StringSplit splits at whitespace as Python does.
 """
@@ -32,7 +32,7 @@ _WHITESPACE = tuple(c for c in range(0x3001) if chr(c).isspace())
 
 
 def equal_strings(ctx: Context, a: Value, b: Value) -> Value:
-    """Whether each string of `a` is that of `b`, broadcast."""
+    """Whether each string of `a` equals that of `b`, with broadcasting."""
     left, right, one_data, other_data = _broadcast(ctx, a, b)
     count = ctx.product(left.shape)
 
@@ -49,7 +49,7 @@ def equal_strings(ctx: Context, a: Value, b: Value) -> Value:
 
 
 def string_concat(ctx: Context, a: Value, b: Value) -> Value:
-    """Each string of `a` with that of `b` behind it, broadcast."""
+    """Each string of `a` followed by that of `b`, with broadcasting."""
     left, right, one_data, other_data = _broadcast(ctx, a, b)
 
     def measure(code: Code, i: ir.Expr, given: Sequence[Array]) -> ir.Expr:
@@ -65,7 +65,7 @@ def string_concat(ctx: Context, a: Value, b: Value) -> Value:
 
 
 def regex_full_match(ctx: Context, x: Value, pattern: str) -> Value:
-    """Whether each whole string matches a regular expression (`regular_expressions`)."""
+    """Whether each string as a whole matches a regular expression (`regular_expressions`)."""
     text, automaton = text_of(ctx, x), compiled(pattern)
     count = ctx.product(x.shape)
     tables = (automaton.classes, automaton.table, automaton.accepts)
@@ -88,10 +88,10 @@ def regex_full_match(ctx: Context, x: Value, pattern: str) -> Value:
 
 
 def string_split(ctx: Context, x: Value, delimiter: str = "", limit: int | None = None) -> tuple[Value, Value]:
-    """The pieces `[..., most]` of each string of `x`, `[...]`, behind them empty strings, and how many they are. An
-    empty delimiter is whitespace; a string is split at most `limit` times.
+    """The pieces `[..., most]` of each string of `x`, `[...]`, followed by empty strings, and the number of pieces. An
+    empty delimiter means whitespace. A string is split at most `limit` times.
 
-    Two kernels of one scan: one counts the pieces of each string, the other puts down where they are."""
+    Two kernels scan in the same way: one counts the pieces of each string, the other writes their spans."""
     text, count, separator = text_of(ctx, x), ctx.product(x.shape), delimiter.encode()
     operands = (flat(ctx, text.spans), text.data)
 
@@ -123,7 +123,7 @@ def string_split(ctx: Context, x: Value, delimiter: str = "", limit: int | None 
 
 
 def lookup(ctx: Context, x: Value, keys: Sequence[str], labels: Value) -> Value:
-    """For each string the element of `labels` at its place in `keys`, else the last one."""
+    """For each string, the element of `labels` at the string's position in `keys`, or the last one if it has none."""
     text = text_of(ctx, x)
     ordered = sorted(range(len(keys)), key=lambda i: keys[i].encode())
     names = text_of(ctx, ctx.constant(np.array([keys[i] for i in ordered], object)))
@@ -153,7 +153,7 @@ def lookup(ctx: Context, x: Value, keys: Sequence[str], labels: Value) -> Value:
 
 
 def _broadcast(ctx: Context, a: Value, b: Value) -> tuple[Value, Value, Value, Value]:
-    """The spans of two tensors of strings in their common shape, and the bytes of each."""
+    """The spans of two tensors of strings, broadcast to a common shape, and the bytes of each tensor."""
     one, other = text_of(ctx, a), text_of(ctx, b)
     left = elementwise(ctx, "first", lambda x, _: x, one.spans, other.spans)
     right = elementwise(ctx, "second", lambda _, y: y, one.spans, other.spans)
@@ -163,7 +163,7 @@ def _broadcast(ctx: Context, a: Value, b: Value) -> tuple[Value, Value, Value, V
 def _split(
     code: Code, span: ir.Expr, data: Array, delimiter: bytes, limit: int | None, put: Callable[..., None]
 ) -> Cell:
-    """Statements that `put(number, span)` the pieces of a string; a cell with how many there are."""
+    """Write the statements that `put(number, span)` the pieces of a string. Returns a cell with their number."""
     whole = code.cell("whole", span)
     end = code.cell("end", start(whole.value) + length(whole.value))
     at, begin, found = (
@@ -205,7 +205,7 @@ def _split(
 
 
 def _skip(code: Code, data: Array, at: Cell, end: Cell, *, whitespace: bool) -> None:
-    """Go on to the next character that is no whitespace, or that is."""
+    """Move on to the next character that is not whitespace if `whitespace`, else to the next that is."""
     on = code.cell("on", at.value < end.value)
     with code.repeat(on.value):
         character, width = code_point(code, data, at.value, end.value)
@@ -221,7 +221,7 @@ def _between(value: ir.Expr, low: int, high: int) -> ir.Expr:
 
 
 def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Ascending numbers as ranges, both ends included."""
+    """Ascending numbers as ranges, with both ends included."""
     runs: list[tuple[int, int]] = []
     for n in numbers:
         runs = [*runs[:-1], (runs[-1][0], n)] if runs and runs[-1][1] == n - 1 else [*runs, (n, n)]
@@ -229,7 +229,7 @@ def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _compared(code: Code, a: ir.Expr, a_data: Array, b: ir.Expr, b_data: Array) -> Cell:
-    """A cell below, at or above 0 as a string is before, equal to or behind another in the order of their bytes."""
+    """A cell that is below, at or above 0 if a string sorts before, equals or sorts after another, by their bytes."""
     left, right = code.cell("left", a), code.cell("right", b)
     order, at = code.cell("order", 0), code.cell("at", 0)
     shorter = tirx.min(length(left.value), length(right.value))

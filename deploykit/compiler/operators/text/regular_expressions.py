@@ -1,13 +1,13 @@
-r"""Regular expressions in RE2's syntax -> tables of a deterministic automaton over the bytes of UTF-8.
+r"""Compiles regular expressions in RE2's syntax to tables of a deterministic automaton over the bytes of UTF-8.
 
-    literals, \t \n \x41 \x{1F600} \. \Q...\E      themselves
-    .  [a-z]  [^a-z]  \d \w \s \D \W \S  [[:alpha:]]    classes of characters; the named ones are ASCII
-    (x)  (?:x)  (?P<name>x)  x|y  x* x+ x? x{2,5}      groups, alternatives, repetitions (lazy ones match the same)
-    ^  $  \A  \z  \b  \B                               the ends of the text, and of ASCII words
-    (?i)  (?s)                                         at the front: either case; `.` matches a line feed too
+        literals, \t \n \x41 \x{1F600} \. \Q...\E      characters that match themselves
+        .  [a-z]  [^a-z]  \d \w \s \D \W \S  [[:alpha:]]    classes of characters; the named ones are ASCII
+        (x)  (?:x)  (?P<name>x)  x|y  x* x+ x? x{2,5}      groups, alternatives, repetitions (lazy ones match the same)
+        ^  $  \A  \z  \b  \B                               the ends of the text, and of ASCII words
+        (?i)  (?s)                                         only at the front: ignore case; `.` also matches a line feed
 
 Anything else is refused by name. A state of the automaton is a set of places in the expression, and whether the byte
-before it belongs to a word; states that are not told apart by any text are one.
+before it belongs to a word. States that no text tells apart are merged.
 (Source: https://github.com/google/re2/wiki/Syntax.)
 """
 
@@ -23,7 +23,7 @@ from deploykit.compiler.operators.building.errors import Unsupported
 
 LAST = 0x10FFFF
 MOST_STATES = 10_000
-"""Of the automaton; more are refused."""
+"""The most states of the automaton; an expression that needs more is refused."""
 MOST_REPETITIONS = 1000
 
 Ranges = tuple[tuple[int, int], ...]
@@ -49,8 +49,8 @@ _ASSERTIONS = {"A": "^", "z": "$", "b": "b", "B": "B"}
 
 @dataclass(frozen=True)
 class Automaton:
-    """`classes` gives the class of each byte, `table` the next state of [state, class], `accepts` whether a text may
-    end in a state. The first state is 0."""
+    """An automaton. `classes` is the class of each byte, `table` the next state for [state, class], and `accepts`
+    whether a text may end in a state. The first state is 0."""
 
     classes: np.ndarray
     table: np.ndarray
@@ -58,7 +58,8 @@ class Automaton:
 
 
 def compiled(pattern: str) -> Automaton:
-    """Raises `Unsupported` for what is no expression, or not one of the above."""
+    """The automaton of a pattern. Raises `Unsupported` for an invalid expression, and for syntax that is not listed
+    above."""
     graph = _Graph()
     parser = _Parser(pattern, graph)
     start = graph.place()
@@ -70,7 +71,8 @@ def compiled(pattern: str) -> Automaton:
 
 @dataclass
 class _Graph:
-    """Places, and what leads from one to another: nothing, an assertion, or a range of bytes."""
+    """The places of an expression and the edges between them: an edge needs nothing, an assertion, or a range of
+    bytes."""
 
     free: list[list[int]] = field(default_factory=list)
     asserted: list[list[tuple[str, int]]] = field(default_factory=list)
@@ -82,7 +84,7 @@ class _Graph:
         return len(self.free) - 1
 
     def characters(self, start: int, ranges: Ranges) -> int:
-        """A place that any character of `ranges` leads to."""
+        """A place that is reached by any character of `ranges`."""
         end = self.place()
         for first, last in ranges:
             for sequence in _encoded(first, last):
@@ -97,7 +99,8 @@ class _Graph:
 
 
 class _Parser:
-    """Recursive descent. Each method adds what it reads to the graph, from a place on, and gives the place behind."""
+    """A recursive descent parser. Each method adds what it reads to the graph, from a place on, and returns the next
+    place."""
 
     def __init__(self, text: str, graph: _Graph) -> None:
         self.text, self.graph, self.at = text, graph, 0
@@ -173,7 +176,7 @@ class _Parser:
         return int(low), (int(high) if high else None) if comma else int(low)
 
     def copies(self, start: int, first: int, bounds: tuple[int, int | None]) -> int:
-        """The piece at `first`, read again for each copy."""
+        """The piece at `first`, parsed again for each copy."""
 
         def copy(begin: int) -> int:
             self.at = first
@@ -238,7 +241,7 @@ class _Parser:
         return end
 
     def escaped(self) -> Ranges:
-        """What stands behind a backslash."""
+        """The characters that an escape stands for; the backslash has been read."""
         sign = self.next()
         if sign.lower() in _ESCAPED:
             ranges = _ESCAPED[sign.lower()]
@@ -286,7 +289,7 @@ class _Parser:
         return self.escaped() if sign == "\\" else ((ord(sign), ord(sign)),)
 
     def cased(self, ranges: Ranges) -> Ranges:
-        """With the other case of each letter, where case does not matter."""
+        """`ranges` with the other case of each letter, if case is ignored."""
         if not self.either_case or ranges == ((0, LAST),):
             return ranges
         others = [
@@ -300,7 +303,7 @@ class _Parser:
 
 
 def _without(ranges: Ranges) -> Ranges:
-    """All characters but those of `ranges`."""
+    """All characters except those of `ranges`."""
     result, after = [], 0
     for first, last in sorted(ranges):
         if first > after:
@@ -310,7 +313,7 @@ def _without(ranges: Ranges) -> Ranges:
 
 
 def _encoded(first: int, last: int) -> Iterator[list[tuple[int, int]]]:
-    """Ranges of bytes, one for each place, that together are the UTF-8 of the characters `first` to `last`."""
+    """Sequences of byte ranges that together are the UTF-8 of the characters `first` to `last`."""
     for end in (0x7F, 0x7FF, 0xFFFF):
         if first <= end < last:
             yield from _encoded(first, end)
@@ -336,7 +339,7 @@ def _utf8(character: int) -> bytes:
 
 
 def _determined(graph: _Graph, start: int, end: int) -> Automaton:
-    """The automaton whose states are sets of places."""
+    """The deterministic automaton. Its states are sets of places."""
     looks_back = any(what != "$" for edges in graph.asserted for what, _ in edges)
     classes, samples = _byte_classes(graph)
     states: dict[tuple[frozenset[int], str], int] = {(frozenset([start]), "^"): 0}
@@ -361,14 +364,14 @@ def _determined(graph: _Graph, start: int, end: int) -> Automaton:
 
 
 def _growing(states: dict[tuple[frozenset[int], str], int]) -> Iterator[tuple[frozenset[int], str]]:
-    """The keys of a dict that grows on the way."""
+    """The keys of a dict, including those that are added during the iteration."""
     at = 0
     while at < len(states):
         yield from list(states)[at : (at := len(states))]
 
 
 def _byte_classes(graph: _Graph) -> tuple[np.ndarray, list[int]]:
-    """The class of each byte, and a byte of each class: those of one class are in the same ranges."""
+    """The class of each byte, and one byte of each class. Bytes of one class are in the same ranges."""
     cuts = {0, 256}
     for edges in graph.bytes:
         for low, high, _ in edges:
@@ -393,8 +396,8 @@ _HOLDS: dict[str, Callable[[str, str], bool]] = {
 
 
 def _closure(graph: _Graph, places: frozenset[int], before: str, after: str) -> set[int]:
-    """The places that are reached without a byte. `before` and `after`: `w` for a byte of a word, `n` for another, `^`
-    and `$` for the ends of the text."""
+    """The places that are reached without a byte. `before` and `after` are the neighbouring bytes: `w` for a byte of a
+    word, `n` for another, `^` and `$` for the ends of the text."""
     reached, agenda = set(places), list(places)
     while agenda:
         place = agenda.pop()

@@ -1,9 +1,9 @@
-"""Tensors of strings: for each element where its UTF-8 bytes lie in an array that all of them share.
+"""Tensors of strings: each element says where its UTF-8 bytes are in an array that all elements share.
 
-An element is an int64, `offset + (length << 32)`, a *span*. What only moves elements (Reshape, Gather, Concat, ...)
-does to strings what it does to integers: `moved` imports such an operator on the spans. Where several arrays of bytes
-meet they are put one behind the other, and spans are shifted. New bytes are made by operators that make new strings,
-in two kernels: one finds the spans and how many bytes there are, the other writes them.
+An element is an int64, `offset + (length << 32)`, called a *span*. Operators that only move elements (Reshape, Gather,
+Concat, ...) move spans in the same way as integers: `moved` applies such an operator to the spans. If an operator has
+several arrays of bytes, they are concatenated, and spans are shifted. Operators that make new strings take two kernels:
+one finds the spans and the number of bytes, the other writes the bytes.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 STRING = "string"
 OF_STRINGS = "deploykit.strings"
-"""The domain of operators that do something else to strings than to numbers."""
+"""The domain of operators that treat strings differently from numbers."""
 
 LENGTH = 32
-"""The bit at which the length begins in a span."""
+"""The lowest bit of the length in a span."""
 
 MOVING = frozenset(
     {
@@ -38,7 +38,7 @@ MOVING = frozenset(
         *("Transpose", "Unsqueeze", "Where"),
     }
 )
-"""Operators whose results are elements of their inputs."""
+"""The operators whose results are elements of their inputs."""
 
 
 def is_string(value: object) -> bool:
@@ -64,7 +64,7 @@ def flat(ctx: Context, value: Value) -> Value:
 
 
 def together(ctx: Context, values: Sequence[Value]) -> tuple[list[Value], Value]:
-    """The spans of several tensors in one array of bytes, and that array."""
+    """The spans of several tensors in one common array of bytes, and that array."""
     texts = [text_of(ctx, v) for v in values]
     arrays: list[Value] = []
     starts: list[IntExpr] = []
@@ -89,7 +89,7 @@ def _shifted(ctx: Context, spans: Value, by: IntExpr) -> Value:
 def moved(
     ctx: Context, inputs: Sequence[AnyValue | None], operator: Callable[[list[AnyValue | None]], object]
 ) -> tuple[AnyValue | None, ...]:
-    """The results of an operator of `MOVING`, some of whose inputs are strings."""
+    """The results of an operator of `MOVING` of which some inputs are strings."""
     places = [i for i, v in enumerate(inputs) if is_string(v)]
     spans, data = together(ctx, [v for v in inputs if isinstance(v, Value) and v.dtype == STRING])
     given = list(inputs)
@@ -101,7 +101,7 @@ def moved(
 
 
 def check_spans(ctx: Context, name: str, value: Value) -> None:
-    """Check when a run begins that the strings of an input lie within its bytes."""
+    """Check, when a run begins, that the strings of an input lie within its bytes."""
     text = text_of(ctx, value)
     count, size = ctx.product(text.spans.shape), text.data.shape[0]
 
@@ -121,16 +121,16 @@ def check_spans(ctx: Context, name: str, value: Value) -> None:
     ctx.ints(wrong, minimum=0, maximum=0, hint=f"{name}_outside")
 
 
-# Pieces of kernels
+# Building blocks of kernels
 
 
 def start(span: ir.Expr) -> ir.Expr:
-    """Where a string begins."""
+    """The position where a string begins."""
     return tirx.bitwise_and(span, tirx.const(0xFFFFFFFF, "int64"))
 
 
 def length(span: ir.Expr) -> ir.Expr:
-    """Bytes of a string."""
+    """The number of bytes of a string."""
     return tirx.shift_right(span, tirx.const(LENGTH, "int64"))
 
 
@@ -139,7 +139,7 @@ def span_of(begin: ir.Expr, count: ir.Expr) -> ir.Expr:
 
 
 def same(code: Code, a: ir.Expr, a_data: Array, b: ir.Expr, b_data: Array) -> Cell:
-    """A cell that is true when two strings, given by their spans, are equal."""
+    """A cell that is true if two strings, given by their spans, are equal."""
     left, right = code.cell("left", a), code.cell("right", b)
     agree = code.cell("agree", tirx.EQ(length(left.value), length(right.value)))
     at = code.cell("at", 0)
@@ -151,14 +151,15 @@ def same(code: Code, a: ir.Expr, a_data: Array, b: ir.Expr, b_data: Array) -> Ce
 
 
 def copied(code: Code, span: ir.Expr, source: Array, target: Array, at: ir.Expr) -> None:
-    """Copy the bytes of a string to `target`, from position `at` on."""
+    """Copy the bytes of a string to `target`, starting at position `at`."""
     piece = code.cell("piece", span)
     with code.loop("k", length(piece.value)) as k:
         target[at + k] = source[start(piece.value) + k]
 
 
 def code_point(code: Code, data: Array, at: ir.Expr, end: ir.Expr) -> tuple[Cell, Cell]:
-    """The character at a position, as a number, and how many bytes it takes; a byte that begins none is one itself."""
+    """The character at a position, as a number, and its number of bytes. An invalid first byte is a character by
+    itself."""
     first = code.cell("first", tirx.Cast("int64", data[at]))
     width = code.cell("width", 1)
     for least, bytes_ in ((0xC0, 2), (0xE0, 3), (0xF0, 4)):
@@ -184,8 +185,8 @@ def written(
     write: Callable[[Code, ir.Expr, ir.Expr, Array, Sequence[Array]], None],
     *operands: Value,
 ) -> Value:
-    """New strings. `measure(code, i, operands)` gives the bytes of element `i` (in row-major order), `write(code, i,
-    at, target, operands)` puts them at `at` of `target`."""
+    """New strings. `measure(code, i, operands)` gives the number of bytes of element `i` (in row-major order), and
+    `write(code, i, at, target, operands)` writes them to `target`, starting at `at`."""
     count = ctx.product(shape)
 
     def find(code: Code, *arrays: Array) -> None:
