@@ -1,4 +1,4 @@
-"""`docs/models.md`: every export of the zoo with what was measured, from the results of the last runs."""
+"""`docs/models.md`: every export of the zoo with its measurements, from the results of the last runs."""
 
 from __future__ import annotations
 
@@ -29,18 +29,25 @@ MARKS = {
 INTRODUCTION = """\
 # Models of other makers
 
-What `make zoo` measured: architectures of the `transformers` package in tiny configurations with random weights, as
-PyTorch's two exporters write them; models of tables as the converters of scikit-learn, XGBoost and LightGBM do; and
-models that Python packages ship, with the weights that people use. Batches, sequences and images have dynamic sizes.
-Each export is built once for a target and run at four sizes of every dim, 1 and odd ones among them; every output is
-compared with ONNX Runtime and, where the model is at hand there, with what PyTorch computes. Where ONNX Runtime itself
-is off, PyTorch in float64 decides.
+`make zoo` measured these models:
 
-An error is the largest difference over the largest magnitude of the output; up to 1e-4 is right. *Ratio* is the time of
-ONNX Runtime over that of `host`, one thread, at the largest of the four sizes: above 1 deploykit is faster. *Build* is
-processor time for `host`, the check at the ends of the bounds included. ✓ agrees at every size; - means that ONNX
-Runtime cannot run the export either: the exporter wrote an invalid model. † is listed with its reason at the end. A
-blank was not run."""
+- architectures of the `transformers` package, in tiny configurations with random weights, exported by PyTorch's two
+  exporters;
+- models of tabular data, exported by the converters for scikit-learn, XGBoost and LightGBM;
+- models that Python packages ship, with their trained weights.
+
+Batches, sequences and images have dynamic sizes. Each export is built once per target and run at four sizes of every
+dim, among them 1 and odd sizes. Every output is compared with ONNX Runtime and, for models that PyTorch can run, with
+PyTorch. Where ONNX Runtime itself is inaccurate, PyTorch in float64 decides.
+
+The columns of the tables:
+
+- host, embedded, wasm, webgpu: ✓ is right at every size; - is an invalid model, which ONNX Runtime cannot run either;
+  † has its reason under [Exceptions](#exceptions); a blank was not run.
+- error: the largest difference, divided by the largest magnitude of the output. Up to 1e-4 is right.
+- ratio: the time of ONNX Runtime over that of `host`, on one thread, at the largest of the four sizes. Above 1,
+  deploykit is faster.
+- build: processor time of the build for `host`, with a check at both ends of the bounds."""
 
 
 def write(results: Mapping[str, Result]) -> None:
@@ -72,8 +79,9 @@ def _summary(made: Mapping[str, Result]) -> list[str]:
     listed = {name.removesuffix("-past").removesuffix("-static") for name in CASES}
     shipped = sum(_family(result) == "packages" for result in made.values())
     tables = sum(_family(result) == "tables" for result in made.values())
-    measured = f"Measured are {len(made)} exports of {len(architectures)} models: {len(architectures & listed)} of the"
-    lines = [f"{measured} {len(listed)} of `transformers` in the list, {tables} of tables, and {shipped} of packages."]
+    models = f"{len(architectures & listed)} of {len(listed)} architectures of `transformers`"
+    others = f"{tables} models of tabular data, and {shipped} models from packages"
+    lines = [f"There are {len(made)} exports of {len(architectures)} models: {models}, {others}."]
     if ratios:
         lines.append(f"The median ratio of {len(ratios)} exports is {median(ratios):.2f}.")
     return [" ".join(lines), "\n".join(rows)]
@@ -87,7 +95,7 @@ def _families(made: Mapping[str, Result]) -> dict[str, list[str]]:
 
 
 def _status(result: Result, target: str) -> str:
-    """What became of an export, a key of `MARKS`."""
+    """The outcome of an export on a target, a key of `MARKS`."""
     return "listed" if f"{result.name} {target}" in exceptions() else str(result.targets[target]["status"])
 
 
@@ -136,11 +144,11 @@ def _not_exported(results: Mapping[str, Result]) -> list[str]:
         return []
     return [
         "## What the exporters refuse",
-        "Nothing was built of these; the reasons are the exporters' own.",
+        "These models were not built. The reasons are messages of the exporters.",
         "\n".join(lines),
     ]
 
 
 def _plain(message: object) -> str:
-    """A message on one line, without what colours a terminal."""
+    """A message on one line, without the codes that colour a terminal."""
     return " ".join(re.sub(r"\x1b\[\d+m", "", str(message)).split())
