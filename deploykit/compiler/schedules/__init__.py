@@ -1,15 +1,16 @@
-"""Schedules: from a fused kernel to loops that suit a device.
+"""Schedules: turn a fused kernel into loops that suit a device.
 
-`schedule(func, device)` takes a PrimFunc as fusion leaves it (TE blocks in sequence) and gives one with the same
-parameters whose body is plain loops: some `vectorized` with constant extents, at most one outermost loop `parallel`,
-local buffers of constant size, temporaries of any size at the top. The steps:
+`schedule(func, device)` takes a PrimFunc as fusion leaves it (TE blocks in sequence). It returns one with the same
+parameters whose body is plain loops: some `vectorized` with constant extents, and at most one outermost `parallel`
+loop. Local buffers have constant size; temporaries at the top may have any size. The steps are:
 
-1. read the stages (`kernel.stages`); imperative kernels keep their order, but the sums of a loop are made to fit the
-   registers (`registers`),
-2. inline pointwise stages into their readers (`inline`), and the rest into the reductions before them (`epilogue`),
-3. give every stage to the rules in `RULES`, in order, until one takes it (`fallback` takes all that is left).
+1. read the stages (`kernel.stages`). Imperative kernels keep their order, except that loops over sums are divided so
+   that the sums fit the registers (`registers`);
+2. inline pointwise stages into their readers (`inline`), and the remaining ones into the reductions before them
+   (`epilogue`);
+3. offer every stage to the rules in `RULES`, in order, until one takes it. `fallback` takes all stages that remain.
 
-A rule is a function `(stage, views, device) -> statements | reason`, one family per module.
+A rule is a function `(stage, views, device) -> statements | reason`, with one family of rules per module.
 """
 
 from __future__ import annotations

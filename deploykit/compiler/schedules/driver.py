@@ -1,4 +1,4 @@
-"""The order in which rules are tried, and the reasons they gave."""
+"""Tries the rules in order, and records the reasons why they declined."""
 
 from __future__ import annotations
 
@@ -47,33 +47,33 @@ RULES: Mapping[str, Rule] = {
     "elementwise": elementwise,
     "reduction": reduction,
 }
-"""Rules by name, in the order they are tried."""
+"""The rules by name, in the order in which they are tried."""
 
 PLAIN = "plain"
-"""The name of the fallback."""
+"""The name of the fallback rule."""
 
 IMPERATIVE = "imperative"
-"""In the place of a rule, for loops that are kept in the order they were written in."""
+"""The name that replaces a rule for imperative loops, which keep their order."""
 
 
 def schedule(func: tirx.PrimFunc, device: Device) -> tirx.PrimFunc:
-    """`func` scheduled for `device`: same parameters, same values up to the order of floating-point additions."""
+    """`func` scheduled for `device`: same parameters, and same values up to the order of floating-point additions."""
     return schedule_explained(func, device)[0]
 
 
 def explain(func: tirx.PrimFunc, device: Device) -> tuple[Choice, ...]:
-    """For each stage of `func`, which rule took it and why the ones before declined."""
+    """For each stage of `func`, the rule that took it, and the reasons why the rules before declined."""
     return schedule_explained(func, device)[1]
 
 
 def prepared(func: tirx.PrimFunc) -> Nest | Declined:
-    """The stages that rules see of `func`, or why there are none."""
+    """The stages of `func` that rules get, or the reason why there are none."""
     nest = read(func)
     return nest if isinstance(nest, Declined) else write_through(merge_epilogues(inline(nest)))
 
 
 def schedule_explained(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple[Choice, ...]]:
-    """What `schedule` and `explain` give."""
+    """The results of `schedule` and `explain` together."""
     before: dict[str, str] = {}
     if device.vector_bits and not device.halves and _has_halves(func):
         device = replace(device, vector_bits=0)
@@ -125,7 +125,7 @@ def schedule_explained(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFu
 
 
 def _has_halves(func: tirx.PrimFunc) -> bool:
-    """Whether a kernel has float16 tensors. Without instructions for them, vectors of them are code without end."""
+    """Whether a kernel has float16 tensors. Without float16 instructions, vectors of them become very long code."""
     return any(tirx.is_buffer_var(param) and str(param.ty.dtype) == "float16" for param in func.params)
 
 
@@ -142,7 +142,7 @@ def _longest_rows(nest: Nest, position: int) -> tuple[Rows | None, int]:
 
 
 def _row_loop(rows: Rows, views: Views, device: Device) -> tuple[tirx.Stmt, list[Choice]]:
-    """All stages of a row, one row after the other."""
+    """A loop over rows that runs all stages for each row."""
     alone = replace(device, parallel=False)
     body: list[tirx.Stmt] = []
     choices: list[Choice] = []
@@ -155,7 +155,7 @@ def _row_loop(rows: Rows, views: Views, device: Device) -> tuple[tirx.Stmt, list
 
 
 def _write(nest: Nest, statements: Sequence[tirx.Stmt], views: Views) -> tirx.PrimFunc:
-    """The PrimFunc of `nest` with a new body that declares temporaries and flat views first."""
+    """The PrimFunc of `nest` with a new body, which first declares temporaries and flat views."""
     declared: list[tirx.Stmt] = []
     for buffer in nest.func.params:
         if tirx.is_buffer_var(buffer):
@@ -166,7 +166,7 @@ def _write(nest: Nest, statements: Sequence[tirx.Stmt], views: Views) -> tirx.Pr
 
 
 def _one_by_one(statements: Sequence[tirx.Stmt], device: Device) -> bool:
-    """Whether statements have no vectors on a device that has some."""
+    """Whether the statements use no vectors although the device has some."""
     loops = (loop for statement in statements for loop in collect(statement, tirx.For))
     return device.vector_bits > 0 and all(loop.kind != tirx.ForKind.VECTORIZED for loop in loops)
 

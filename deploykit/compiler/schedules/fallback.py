@@ -1,7 +1,7 @@
-"""The fallback: loops in the order of the axes, nothing vectorised.
+"""The fallback rule: loops in the order of the axes, without vectors.
 
-Takes any stage and never declines. A reduction is initialised and accumulated in the written order, in place or, with
-an epilogue, in a local; so this is also the reference for what a stage means.
+It takes any stage and never declines. A reduction is initialised and accumulated in the written order, in place or,
+with an epilogue, in a local buffer. So this rule is also the reference for the meaning of a stage.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def plain(stage: Stage) -> list[tirx.Stmt]:
 
 
 def _moved(statement: tirx.Stmt, source: Buffer, target: Buffer) -> tirx.Stmt:
-    """`statement` with every access to `source` going to the only element of `target`."""
+    """`statement`, with every access to `source` replaced by one to the only element of `target`."""
 
     def load(node: ir.TensorLoad) -> Expr:
         return tirx.BufferLoad(target, [const(0)]) if node.source.same_as(source) else node

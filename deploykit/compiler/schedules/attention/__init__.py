@@ -1,18 +1,18 @@
-"""Attention without a matrix of scores: the softmax is computed online, key block by key block.
+"""Attention without a matrix of scores: the softmax is computed online, one block of keys after the other.
 
-Takes the stages of the `attention` anchors as they lie behind each other, with head sizes that are constant and
-operands and results of any type; all is computed in float32: scores (with what is computed from them as an epilogue),
-peak, powers, total, weighted. A unit of parallel work is a block of query rows of one head. For each block of keys it
-computes the scores into a local, updates the running peak `m` and total `l` of each row, and adds the values to sums
-that are rescaled when the peak rises:
+The rule takes the consecutive stages of the `attention` anchors: scores (with stages computed from them as an
+epilogue), peak, powers, total, weighted. Head sizes must be constant; operands and results may have any dtype, and all
+is computed in float32. A unit of parallel work is a block of query rows of one head. For each block of keys, it
+computes the scores into a local buffer, updates the running peak `m` and total `l` of each row, and adds the values to
+sums that are rescaled when the peak rises:
 
     m' = max(m, max_j s_j),   l' = exp(m - m') l + sum_j exp(s_j - m'),   o' = exp(m - m') o + sum_j exp(s_j - m') v_j
 
-`blocks` has the lanes of vectors run over query rows, `rows` takes the few rows of a decoding step one by one. The
-number of rows decides which of them runs, at run time where it is symbolic. Keys that a condition on their position
-closes for all rows of a block (the causal frontier) are not visited.
+In `blocks`, the lanes of vectors run over query rows; `rows` takes the few rows of a decoding step one by one. The
+number of rows decides between them, at run time if it is symbolic. Keys that a condition on their position closes for
+all rows of a block (the causal frontier) are skipped.
 
-Declines other types of scores, heads larger than `WIDEST_HEAD`, and stages that do not lie behind each other.
+It declines other dtypes of scores, heads larger than `WIDEST_HEAD`, and stages that are not consecutive.
 (Source: Milakov and Gimelshein, Online normalizer calculation for softmax, 2018; Dao et al., FlashAttention, 2022.)
 """
 
@@ -35,20 +35,20 @@ from deploykit.compiler.tir.rewriting import Expr
 from deploykit.compiler.tir.values import as_index, const, dtype_of, static
 
 WIDEST_HEAD = 256
-"""Elements of a query, key or value vector at most."""
+"""The most elements of a query, key or value vector."""
 
 LOCAL_BYTES = 16384
-"""Of each local buffer at most: a kernel keeps that on its stack."""
+"""The most bytes of a local buffer, which a kernel keeps on its stack."""
 
 
 def attention(stages: Sequence[Stage | Opaque], views: Views, device: Device) -> list[tirx.Stmt] | Declined:
-    """Statements that compute all of `stages`, or why they are not attention."""
+    """Statements that compute all of `stages`, or the reason why they are not attention."""
     problem = problem_of(stages, views)
     return problem if isinstance(problem, Declined) else [_tasks(problem, device)]
 
 
 def problem_of(stages: Sequence[Stage | Opaque], views: Views) -> Problem | Declined:
-    """What `stages` compute, or why they are not attention."""
+    """The attention that `stages` compute, or the reason why they are not attention."""
     named = [stage for stage in stages if isinstance(stage, Stage)]
     if tuple(stage.annotations.get(ROLE) for stage in named) != ROLES or len(named) != len(stages):
         return Declined("it is no attention")
@@ -62,7 +62,7 @@ def problem_of(stages: Sequence[Stage | Opaque], views: Views) -> Problem | Decl
 
 
 def _tasks(problem: Problem, device: Device) -> tirx.Stmt:
-    """All units of work: blocks of rows of every head."""
+    """All units of work: the blocks of rows of every head."""
     lanes = device.lanes(32) if device.vector_bits else 4
     widest = max(problem.depth, problem.width)
     tall = 2 if device.vector_bits and 2 * lanes * widest * 4 <= LOCAL_BYTES else 1
@@ -96,8 +96,8 @@ def _tasks(problem: Problem, device: Device) -> tirx.Stmt:
 def _by_size(
     count: Expr, rows: int | None, height: int, options: Sequence[tuple[int, Callable[[], tirx.Stmt]]]
 ) -> tirx.Stmt:
-    """The first of `options` whose size is enough for `count` rows; those that `rows` rows in all never need are left
-    out."""
+    """The first of `options` whose size is enough for `count` rows. Options that are never needed for `rows` rows in
+    total are left out."""
     possible = None if rows is None else {min(height, rows), rows % height} - {0}
     sizes = [size for size, _ in options]
     needed = []

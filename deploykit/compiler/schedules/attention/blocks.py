@@ -1,12 +1,12 @@
-"""Attention for a block of query rows, with a lane of a vector for each row.
+"""Attention for a block of query rows, with one vector lane per row.
 
-The queries of the block are transposed once; then scores are computed `[key, row]` as register tiles of keys times
-rows, where a key element is a scalar and a vector holds the same element of all queries. Peaks, powers and totals are
-vector operations without reductions across lanes. Sums are kept `[row, place]`, as tiles of rows times places: a power
-is a scalar, a vector some places of a value. Keys and values are read in place where a vector of them lies contiguous,
-else a block of them is copied to a local.
+The queries of the block are transposed once. Then scores are computed as `[key, row]`, in register tiles of keys times
+rows: a key element is a scalar, and a vector holds the same element of all queries. Peaks, powers and totals are vector
+operations without reductions across lanes. Sums of values are kept as `[row, place]`, in tiles of rows times places: a
+power is a scalar, and a vector holds several places of a value. Keys and values are read in place if such a vector is
+contiguous; otherwise a block of them is copied to a local buffer.
 
-Rows beyond the last are computed as copies of it and not stored.
+Rows beyond the last are computed as copies of the last row and are not stored.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from deploykit.compiler.tir.values import const
 DTYPE = "float32"
 
 KEY_BLOCK = 64
-"""Keys whose scores are computed before their values are used, at most."""
+"""The most keys whose scores are computed before their values are used."""
 
 HIGHEST = 8
-"""Keys of a register tile at most."""
+"""The most keys of a register tile."""
 
 LOCAL_ELEMENTS = 4096
-"""Of a local copy of keys or values."""
+"""The most elements of a local copy of keys or values."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A block of rows: coordinates of its head, its first row, how many rows are to be stored."""
+    """A block of rows: the coordinates of its head, its first row, and the number of rows to store."""
 
     lead: Sequence[Expr]
     first: Expr
@@ -60,7 +60,7 @@ class Blocks:
 
     @cached_property
     def tile(self) -> Tile:
-        """The widest tile of keys (or places) by rows."""
+        """The largest tile of keys (or places) by rows that the registers hold."""
         vectors = self.height // self.lanes
         budget = self.device.vector_registers
         sums = budget // 2 if budget >= 32 else budget * 3 // 4
@@ -68,7 +68,7 @@ class Blocks:
 
     @cached_property
     def row_tile(self) -> int:
-        """Rows of a tile of rows by places, which divides the height."""
+        """The rows of a tile of rows by places; a divisor of the height."""
         return max(rows for rows in range(1, self.tile.rows + 1) if self.height % rows == 0)
 
     @cached_property
@@ -78,12 +78,12 @@ class Blocks:
         return max(1, fitting // self.tile.rows) * self.tile.rows
 
     def run(self, lead: Sequence[Expr], first: Expr, count: Expr) -> tirx.Stmt:
-        """All of the block."""
+        """The statements for the whole block."""
         return _Emitter(self, Place(lead, first, count)).statement()
 
 
 class _Emitter:
-    """Emits one block."""
+    """Emits the statements for one block."""
 
     def __init__(self, blocks: Blocks, place: Place) -> None:
         self.blocks, self.place = blocks, place
@@ -113,7 +113,7 @@ class _Emitter:
         return code.statement()
 
     def start(self) -> list[tirx.Stmt]:
-        """Transposed queries; no keys seen yet."""
+        """Transpose the queries and initialise peaks and totals, before any key."""
         height, depth = self.blocks.height, self.problem.depth
 
         def query(row: Expr, d: Expr) -> tirx.Stmt:
@@ -139,7 +139,7 @@ class _Emitter:
         ]
 
     def rows(self, body: Callable[[Expr], tirx.Stmt]) -> tirx.Stmt:
-        """`body` for every row, a vector at a time."""
+        """`body` for every row, one vector at a time."""
         lanes, count = self.tile.lanes, self.tile.vectors
 
         def vector(v: Expr) -> tirx.Stmt:
@@ -165,7 +165,7 @@ class _Emitter:
         return code.statement()
 
     def copied(self, operand: str, target: Buffer, first: Expr, count: Expr) -> tirx.Stmt:
-        """A block of keys or values in a local, vector behind vector."""
+        """Copy a block of keys or values to a local buffer, one vector after the other."""
         keys = operand == "keys"
         size = self.problem.depth if keys else self.problem.width
         element = self.problem.key if keys else self.problem.value
@@ -178,7 +178,7 @@ class _Emitter:
         return loop("e", size, lambda e: loop("key", count, lambda key: copy(key, e)))
 
     def operand(self, name: str, first: Expr, key: Expr, e: Expr) -> Expr:
-        """An element of a key or value vector, from its copy where there is one."""
+        """An element of a key or value vector, from its local copy if there is one."""
         keys = name == "keys"
         if name in self.copies:
             size = self.problem.depth if keys else self.problem.width
@@ -186,15 +186,15 @@ class _Emitter:
         return (self.problem.key if keys else self.problem.value)(self.place.lead, first + key, e)
 
     def scores(self, first: Expr, count: Expr) -> list[tirx.Stmt]:
-        """Scores of `count` keys from `first`, in tiles of keys by rows; the peaks rise to theirs. The last tile may
-        take the last key several times, so that there is only one height of tiles."""
+        """Compute the scores of `count` keys from `first`, in tiles of keys by rows, and raise the peaks to them. The
+        last tile may compute the last key several times, so that all tiles have the same height."""
         rows = const(self.tile.rows)
         whole = tirx.truncdiv(count, rows)
         rest = tirx.IfThenElse(whole * rows < count, self.score_tile(first, whole * rows, count - 1), None)
         return [loop("t", whole, lambda index: self.score_tile(first, index * rows, None)), rest]
 
     def score_tile(self, first: Expr, key: Expr, last: Expr | None) -> tirx.Stmt:
-        """Scores of keys from `first + key`, none behind `first + last`."""
+        """Compute the scores of a tile of keys from `first + key`, none after `first + last`."""
         tile, height = self.tile, self.blocks.height
         products = tile.scratch()
         final = self.place.count - 1
@@ -226,7 +226,7 @@ class _Emitter:
         return sequence([*steps, each_vector(tile, score), self.rows(risen)])
 
     def rescaled(self, row: Expr) -> tirx.Stmt:
-        """The factor by which a risen peak shrinks what was summed before, applied to the total."""
+        """Compute the factor by which a raised peak shrinks earlier sums, and apply it to the total."""
         return sequence(
             [
                 tirx.BufferStore(self.factor, power_of(self.factor[row] - self.peak[row]), [row]),
@@ -244,7 +244,7 @@ class _Emitter:
         )
 
     def weighted(self, first: Expr, count: Expr) -> list[tirx.Stmt]:
-        """Values of a block of keys added to the sums, in tiles of rows by places. The last tile may reach beyond the
+        """Add the values of a block of keys to the sums, in tiles of rows by places. The last tile may reach beyond the
         rows that are stored."""
         high, width = self.blocks.row_tile, self.problem.width
         tiles = tirx.floordiv(self.place.count + (high - 1), const(high))
@@ -279,7 +279,7 @@ class _Emitter:
         return sequence(steps)
 
     def finish(self) -> list[tirx.Stmt]:
-        """Sums times shares, stored."""
+        """Store the sums times the shares."""
         width, place = self.problem.width, self.place
 
         def share(row: Expr) -> tirx.Stmt:
@@ -295,7 +295,8 @@ class _Emitter:
 
 
 def _pieces(width: int, most: int, lanes: int) -> list[tuple[int, tuple[int, int]]]:
-    """`width` places in few tiles: the first place of each, and its vectors, up to `most` of them, and their lanes."""
+    """Splits `width` places into few tiles: the first place of each, its number of vectors (at most `most`), its
+    lanes."""
     pieces: list[tuple[int, tuple[int, int]]] = []
     start = 0
     while start < width:

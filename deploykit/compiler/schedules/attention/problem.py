@@ -1,4 +1,4 @@
-"""Attention as expressions: what a query, key or value element is, and what becomes of scores and sums."""
+"""Attention as expressions: the elements of queries, keys and values, and what is computed from scores and sums."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from deploykit.compiler.tir.values import as_index, const, dtype_of
 
 @dataclass(frozen=True)
 class Problem:
-    """The stages `scores` and `weighted` with the shares between them. Indices are lead coordinates (of one head of
-    one batch), a query row, a key, and a place in a head's vectors."""
+    """The stages `scores` and `weighted`, with the shares between them. An index consists of the lead coordinates (one
+    head of one batch), a query row, a key, and a place in the head's vectors."""
 
     scores: Stage
     total: Stage
@@ -41,12 +41,12 @@ class Problem:
 
     @property
     def depth(self) -> int:
-        """Elements of a query or key vector."""
+        """The number of elements of a query or key vector."""
         return int(self.scores.reduce[0].extent)
 
     @property
     def width(self) -> int:
-        """Elements of a value vector."""
+        """The number of elements of a value vector."""
         return int(self.weighted.axes[-1].extent)
 
     def query(self, lead: Sequence[Expr], row: Expr, place: Expr) -> Expr:
@@ -61,23 +61,23 @@ class Problem:
         return self._at(source.source.b, self.weighted, (*lead, None, place), key)
 
     def score(self, lead: Sequence[Expr], row: Expr, key: Expr, product: Expr) -> Expr:
-        """What is computed from the product of a query with a key."""
+        """The score computed from the product of a query with a key."""
         return self._scored(product, _values(self.scores.axes, (*lead, row, key))).value
 
     def share(self, lead: Sequence[Expr], row: Expr, total: Expr) -> Expr:
-        """What the sums of a row are multiplied by, given the total of its powers."""
+        """The factor of a row's sums, given the total of its powers."""
         return finish_of(self.total, self.views)(total, _values(self.total.axes, (*lead, row))).value
 
     def store(self, lead: Sequence[Expr], row: Expr, place: Expr, total: Expr, share: Expr) -> tirx.Stmt:
-        """The store of one result from a sum and the share of its row."""
+        """The store of one result, given its sum and the share of its row."""
         done = self._stored(total, _values(self.weighted.axes, (*lead, row, place)))
         shares = self.views.flat(self.total.outputs[0])
         value = replace_loads(done.value, lambda load: share if load.source.same_as(shares) else load)
         return tirx.BufferStore(done.buffer, value, done.indices)
 
     def strides(self, operand: str) -> tuple[bool, bool]:
-        """Whether key (`keys`) or value (`values`) vectors lie contiguous, and whether the same place of all vectors
-        does."""
+        """Whether key (`keys`) or value (`values`) vectors are contiguous, and whether the elements at the same place
+        of all vectors are."""
         if operand == "keys":
             value, vector, along = self._product.b, self.scores.reduce[0], self.keys
         else:
@@ -88,13 +88,13 @@ class Problem:
         return inner, outer
 
     def plain(self, operand: str) -> bool:
-        """Whether key or value elements are loaded as they are."""
+        """Whether key or value elements are loaded without further computation."""
         combine = self.weighted.combine
         assert combine is not None
         return isinstance(self._product.b if operand == "keys" else combine.source.b, ir.TensorLoad)
 
     def visited(self, lead: Sequence[Expr], first: Expr, last: Expr) -> tuple[Expr, Expr]:
-        """The keys from and to which any of the query rows `first` to `last` has an open one."""
+        """The range of keys that may be open for any of the query rows `first` to `last`: its start and its end."""
         start: Expr = const(0)
         stop = as_index(self.keys.extent)
         closed = tirx.const(float("-inf"), dtype_of(self.scores.outputs[0]))
@@ -125,7 +125,7 @@ class Problem:
         return finish_of(self.weighted, self.views)
 
     def _at(self, value: Expr, stage: Stage, axes: Sequence[Expr | None], reduced: Expr) -> Expr:
-        """`value` where the axes of `stage` and its reduced axis have these values."""
+        """`value`, with the axes of `stage` and its reduced axis replaced by these expressions."""
         at = _values(stage.axes, axes) | _values(stage.reduce, [reduced])
         return substitute(self.views.value(value), at)
 

@@ -1,8 +1,8 @@
-"""Attention for a few query rows, one by one: the decoding step, which streams keys and values once.
+"""Attention for a few query rows, one by one, as in a decoding step, which streams keys and values once.
 
-A block of keys is used for all rows while it is in the cache. Scores are products of two contiguous vectors, or, where
-keys lie transposed, sums over places for neighbouring keys at once. The powers of a block are computed in whole vectors
-and the sums of values are kept in registers over the block.
+A block of keys is used for all rows while it is in the cache. Scores are products of two contiguous vectors. If keys
+are transposed instead, they are sums over places, for neighbouring keys at once. The powers of a block are computed in
+whole vectors, and the sums of values stay in registers over the block.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from deploykit.compiler.tir.values import const
 DTYPE = "float32"
 
 KEY_BLOCK = 64
-"""Keys whose scores are computed before their values are used: a multiple of every vector's lanes."""
+"""The most keys whose scores are computed before their values are used: a multiple of every vector's lanes."""
 
 VECTORS = 8
-"""Vectors of sums that are kept in registers."""
+"""The most vectors of sums that are kept in registers."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class Rows:
     most: int
 
     def run(self, lead: Sequence[Expr], first: Expr, count: Expr) -> tirx.Stmt:
-        """Rows `first` to `first + count`."""
+        """The statements for the rows `first` to `first + count`, the end excluded."""
         return _Emitter(self, lead, first, count).statement()
 
 
 class _Emitter:
-    """Emits the rows of one head."""
+    """Emits the statements for the rows of one head."""
 
     def __init__(self, rows: Rows, lead: Sequence[Expr], first: Expr, count: Expr) -> None:
         self.problem, self.lead, self.first, self.count = rows.problem, lead, first, count
@@ -95,7 +95,7 @@ class _Emitter:
         return code.statement()
 
     def row_block(self, row: Expr, first: Expr, count: Expr) -> tirx.Stmt:
-        """One row meets one block of keys."""
+        """Process one block of keys for one row."""
         zero = const(0)
         whole = tirx.floordiv(count + (self.lanes - 1), const(self.lanes))
         steps = [
@@ -112,7 +112,7 @@ class _Emitter:
         return sequence(steps)
 
     def products(self, row: Expr, first: Expr, count: Expr) -> list[tirx.Stmt]:
-        """Products of the query with a block of keys."""
+        """Compute the products of the query with a block of keys."""
         contiguous, across = self.problem.strides("keys")
         depth = self.problem.depth
         if self.lanes > 1 and contiguous and depth >= self.lanes:
@@ -144,7 +144,7 @@ class _Emitter:
         ]
 
     def dot(self, row: Expr, first: Expr, key: Expr) -> tirx.Stmt:
-        """The product of two contiguous vectors."""
+        """Compute the product of two contiguous vectors."""
         lanes, depth, zero = self.lanes, self.problem.depth, const(0)
         partial_sums, rest = local("partial", lanes, DTYPE), local("dot", 1, DTYPE)
 
@@ -174,7 +174,7 @@ class _Emitter:
         )
 
     def score(self, row: Expr, first: Expr, key: Expr) -> tirx.Stmt:
-        """A product becomes a score; the peak rises to it."""
+        """Compute the score from a product, and raise the peak to it."""
         value = self.problem.score(self.lead, self.first + row, first + key, self.scores[key])
         zero = const(0)
         return sequence(
@@ -188,7 +188,7 @@ class _Emitter:
         return tirx.BufferStore(self.scores, tirx.const(float("-inf"), DTYPE), [key])
 
     def powers(self, row: Expr, whole: Expr) -> list[tirx.Stmt]:
-        """Scores become powers, which are added to the total."""
+        """Compute the powers from scores, and add them to the total."""
         lanes, zero = self.lanes, const(0)
         partial_sums, total = local("partial", lanes, DTYPE), local("powers", 1, DTYPE)
 
@@ -212,7 +212,7 @@ class _Emitter:
         ]
 
     def weighted(self, row: Expr, first: Expr, count: Expr) -> list[tirx.Stmt]:
-        """Values of a block of keys added to the sums of a row."""
+        """Add the values of a block of keys to the sums of a row."""
         lanes, width = self.lanes, self.problem.width
         steps: list[tirx.Stmt] = []
         done = 0
@@ -224,7 +224,7 @@ class _Emitter:
         return steps
 
     def sum_tile(self, row: Expr, done: int, size: int, lanes: int, first: Expr, count: Expr) -> tirx.Stmt:
-        """Sums of `size` places from `done`, in vectors of `lanes`."""
+        """Add to the sums of `size` places from `done` on, in vectors of `lanes`."""
         cells = local("cells", size, DTYPE)
         at = row * self.problem.width + done
 

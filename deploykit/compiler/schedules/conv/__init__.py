@@ -1,1 +1,1 @@
-"""Convolutions over data with the channels last."""
+"""Schedules of convolutions with channels last."""

@@ -1,11 +1,11 @@
-"""Depthwise convolutions over data with the channels last: a kernel for each channel, vectors along the channels.
+"""Depthwise convolutions with channels last: one kernel per channel, with vectors along the channels.
 
-Takes the `depthwise` anchor (`anchors.channels_last.depthwise_last`). `TILE` neighbouring outputs of one vector of
-channels are summed together, so that a vector of weights is loaded once for all of them (`output_lines`). The last
-vector is moved back and overlaps the one before. The epilogue is applied before storing. Machines without vectors get
-loops over `PORTABLE_LANES` channels in their place. One unit of parallel work is a line of outputs.
+The rule takes the `depthwise` anchor (`anchors.channels_last.depthwise_last`). `TILE` neighbouring outputs of one
+vector of channels are summed together, so that each vector of weights is loaded once for all of them (`output_lines`).
+The last vector is moved back and overlaps the one before. The epilogue is applied before storing. Machines without
+vectors get loops over `PORTABLE_LANES` channels instead. One unit of parallel work is a line of outputs.
 
-Declines other convolutions, and those whose epilogue is not along the channels.
+It declines other convolutions, and epilogues that are not along the channels.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
 from deploykit.compiler.tir.values import bits_of, const, dtype_of
 
 TILE = 6
-"""Outputs that are summed together."""
+"""The number of outputs that are summed together."""
 
 PORTABLE_LANES = 8
-"""Channels in the place of a vector, for a C compiler: two of the narrowest vectors of float32."""
+"""The channels that replace a vector, for a C compiler: two of the narrowest float32 vectors."""
 
 
 def depthwise(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
-    """Statements that compute `stage`, or why it is not a depthwise convolution."""
+    """Statements that compute `stage`, or the reason why it is not a depthwise convolution."""
     notes = stage.annotations
     other = another_kind(stage, "depthwise")
     if other is not None:
@@ -63,7 +63,7 @@ def depthwise(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | D
 
 @dataclass(frozen=True)
 class _Depthwise:
-    """One convolution, `lanes` channels at a time."""
+    """One convolution, computed `lanes` channels at a time."""
 
     lines: Lines
     data: Buffer

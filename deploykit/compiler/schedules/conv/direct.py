@@ -1,12 +1,12 @@
-"""Convolutions straight from the data, for machines without vectors or caches.
+"""Convolutions directly from the data, for machines without vectors or caches.
 
-Takes the `panels` anchor (`anchors.channels_last.conv_last`) on such machines. A tile of `TILE` neighbouring outputs by
-the channels of a panel is summed together, so that each element of the data and each weight is loaded once for several
-products (`output_lines`). The innermost loop runs along the channels, where consecutive sums take consecutive weights
-and hang together with nothing else: a C compiler turns it into vectors where the machine has some after all. Nothing is
-copied; the epilogue is applied before storing. One unit of parallel work is a line of outputs.
+The rule takes the `panels` anchor (`anchors.channels_last.conv_last`) on such machines. A tile of `TILE` neighbouring
+outputs by the channels of a panel is summed together, so that each element of the data and each weight is loaded once
+for several products (`output_lines`). The innermost loop runs along the channels: consecutive sums take consecutive
+weights and are independent. So a C compiler can vectorise it if the machine has vectors after all. Nothing is copied;
+the epilogue is applied before storing. One unit of parallel work is a line of outputs.
 
-Declines other convolutions.
+It declines other convolutions.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
 from deploykit.compiler.tir.values import dtype_of
 
 TILE = 4
-"""Outputs that are summed together."""
+"""The number of outputs that are summed together."""
 
 WIDEST = 8
-"""Channels of a panel at most: with `TILE` outputs, the sums fill the registers of a machine that has 32."""
+"""The most channels of a panel: with `TILE` outputs, the sums fill the registers of a machine that has 32."""
 
 
 def portable_width(channels: int) -> int:
-    """Channels of a panel, for `channels` output channels of a group."""
+    """The channels of a panel, for `channels` output channels of a group."""
     width = WIDEST
     while width // 2 >= channels:
         width //= 2
@@ -44,7 +44,7 @@ def portable_width(channels: int) -> int:
 
 
 def direct_conv(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
-    """Statements that compute `stage`, or why it is not a convolution for a machine without vectors."""
+    """Statements that compute `stage`, or the reason why it is not a convolution for a machine without vectors."""
     notes = stage.annotations
     other = another_kind(stage, "panels")
     if other is not None:
@@ -73,7 +73,8 @@ def direct_conv(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] |
 
 @dataclass(frozen=True)
 class _Direct:
-    """One convolution; `sizes` are its groups, panels of a group, channels and width of a panel."""
+    """One convolution. `sizes` are the numbers of groups and of panels of a group, and the depth and width of a
+    panel."""
 
     lines: Lines
     data: Buffer
@@ -94,7 +95,7 @@ class _Direct:
         return loop("group", groups, lambda group: loop("panel", panels, lambda index: panel(group, index)))
 
     def tile(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span], group: Expr, panel: Expr) -> tirx.Stmt:
-        """The channels of a panel of some neighbouring outputs."""
+        """The channels of one panel, for some neighbouring outputs."""
         _, panels, depth, width = self.sizes
         cell = local("sums", outputs * width, self.dtype)
 

@@ -1,9 +1,9 @@
-"""Patches: what some neighbouring outputs of a convolution read, copied next to each other.
+"""Patches: the data that some neighbouring outputs of a convolution read, copied to contiguous memory.
 
 The outputs of a convolution over data `[N, *spatial, C]` are numbered in their order in memory. The terms of an
-output's sums are numbered like its weights: taps in row-major order, channels within a tap. A patch holds a range of
-terms for a run of outputs, one row an output, with zeros for taps in the padding. A range is a block of the
-`Blocks` that all terms are cut into, so that a patch stays in the first-level cache:
+output's sum are numbered like its weights: taps in row-major order, channels within a tap. A patch holds a range of
+terms for a run of outputs, one row per output, with zeros for taps in the padding. The range is one of the `Blocks`
+that all terms are cut into, so that a patch stays in the first-level cache:
 
 * some *lines* of taps along the last spatial dim, or
 * channels of a single tap.
@@ -26,8 +26,8 @@ from deploykit.compiler.tir.values import as_index, bits_of, const
 
 @dataclass(frozen=True)
 class Blocks:
-    """How the terms of a sum are cut: `count` blocks of `terms` terms; `lines` lines of taps each, or 0 where a block
-    holds `terms` channels of a tap."""
+    """How the terms of a sum are cut into `count` blocks of `terms` terms. A block holds `lines` lines of taps; if
+    `lines` is 0, it holds `terms` channels of a single tap."""
 
     count: int
     terms: int
@@ -46,8 +46,8 @@ def blocks_of(kernel: Sequence[int], depth: int, most: int) -> Blocks:
 
 @dataclass(frozen=True)
 class Source:
-    """The data of a convolution, `flat` and of `shape`, and how outputs of extents `spatial` read it. `depth` channels
-    belong to a group."""
+    """The data of a convolution, as `flat` and with its `shape`, and how outputs with extents `spatial` read it.
+    `depth` is the number of channels of a group."""
 
     flat: Buffer
     shape: Sequence[Expr]
@@ -58,13 +58,13 @@ class Source:
 
     @property
     def sizes(self) -> list[Expr]:
-        """Extents of the data's spatial dims."""
+        """The extents of the data's spatial dims."""
         return [as_index(extent) for extent in self.shape[1:-1]]
 
 
 @dataclass(frozen=True)
 class Patch:
-    """A patch in `buffer`, a row every `pitch` elements: for as many outputs as a register tile is high."""
+    """A patch in `buffer`, with a row every `pitch` elements, for as many outputs as a register tile has rows."""
 
     source: Source
     blocks: Blocks
@@ -73,7 +73,7 @@ class Patch:
     lanes: int
 
     def fill(self, first: Expr, rows: int, group: Expr, block: Expr) -> tirx.Stmt:
-        """Copy a block of terms for the outputs numbered from `first`."""
+        """Copy a block of terms for the outputs numbered from `first` on."""
         source = self.source
         at = local("at", len(source.spatial) + 1, "int64")
         code = Code()
@@ -89,7 +89,7 @@ class Patch:
         return code.statement()
 
     def _row(self, place: Sequence[Expr], target: Expr, group: Expr, block: Expr) -> tirx.Stmt:
-        """The terms of one output."""
+        """Copy the terms of one output."""
         kernel, code = self.source.kernel, Code()
         corner = [
             code.let("corner", at * stride - begin)
@@ -111,7 +111,7 @@ class Patch:
         return code.statement()
 
     def _line(self, image: Expr, corner: Sequence[Expr], taps: Sequence[Expr], group: Expr, target: Expr) -> tirx.Stmt:
-        """The terms of a line of taps, in one piece where all of it is inside."""
+        """Copy the terms of a line of taps, in one piece if the whole line is inside of the data."""
         source, width = self.source, self.source.kernel[-1]
         depth, conv = source.depth, source.conv
         together = conv.dilation[-1] == 1 and conv.groups == 1
@@ -133,7 +133,7 @@ class Patch:
         return tirx.IfThenElse(tirx.all(*conditions), apart, self._clear(target, width * depth))
 
     def _tap(self, image: Expr, corner: Sequence[Expr], taps: Sequence[Expr], channel: Expr, target: Expr) -> tirx.Stmt:
-        """The channels of one tap."""
+        """Copy the channels of one tap."""
         at, conditions = self._inside(corner, taps)
         count = self.blocks.terms if not self.blocks.lines else self.source.depth
         copied = self._copy(self._offset(image, at, channel), target, count)
@@ -142,7 +142,8 @@ class Patch:
         return tirx.IfThenElse(tirx.all(*conditions), copied, self._clear(target, count))
 
     def _inside(self, corner: Sequence[Expr], taps: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
-        """Where in the data taps of the first dims are, and when that is inside of it."""
+        """The indices in the data of taps along the first dims, and the conditions under which they are inside of
+        it."""
         conv = self.source.conv
         at = [c + tap * d for c, tap, d in zip(corner, taps, conv.dilation, strict=False)]
         conditions: list[Expr] = []
@@ -172,7 +173,7 @@ class Patch:
 
 
 def patch_for(source: Source, blocks: Blocks, rows: int, lanes: int, dtype: str) -> Patch:
-    """An empty patch. The pitch is an odd number of vectors, so that rows lie in different sets of a cache."""
+    """An empty patch. The pitch is an odd number of cache lines, so that rows lie in different sets of the cache."""
     line = max(1, 512 // bits_of(dtype))
     vectors = -(-blocks.terms // line)
     pitch = (vectors + 1 - vectors % 2) * line
@@ -180,8 +181,8 @@ def patch_for(source: Source, blocks: Blocks, rows: int, lanes: int, dtype: str)
 
 
 def in_vectors(count: int, lanes: int, body: Callable[[Expr], tirx.Stmt]) -> tirx.Stmt:
-    """`body` for `count` indices, a vector at a time; what is left over in a vector that overlaps the one before or,
-    where there is none, in ever narrower ones. `body` may be run twice for an index."""
+    """`body` for `count` indices, one vector at a time. The rest is a vector that overlaps the one before, or, if there
+    is none, ever narrower vectors. So `body` may run twice for an index."""
     whole = count // lanes
     steps = []
     if whole:
@@ -203,7 +204,7 @@ def _shifted(body: Callable[[Expr], tirx.Stmt], start: int, lane: Expr) -> tirx.
 
 
 def _advance(at: Buffer, spatial: Sequence[Expr]) -> tirx.Stmt:
-    """The coordinates in `at` of the next output."""
+    """Advance the coordinates in `at` to the next output."""
 
     def carried(dim: int) -> tirx.Stmt:
         index = const(dim)

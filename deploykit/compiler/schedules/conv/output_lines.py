@@ -1,9 +1,9 @@
-"""Lines of outputs of a convolution over data with the channels last, computed straight from the data.
+"""Lines of outputs of a convolution with channels last, computed directly from the data.
 
-A line is the outputs along the last spatial dim. Along the other dims, taps in the padding are left out; along the
-last one, the outputs that read padding are computed one at a time, the inner ones `width` at a time. The last tile is
-moved back and overlaps the one before. What is computed is up to `body(outputs, place, spans)`: `outputs` neighbours
-from `place` on, `[image, *spatial]`, from the taps in `spans`, the first one and the one after the last for each dim.
+A line is the outputs along the last spatial dim. Along the other dims, taps in the padding are left out. Along the last
+dim, outputs that read padding are computed one at a time, and the inner outputs `width` at a time. The last tile is
+moved back and overlaps the one before. `body(outputs, place, spans)` does the computation: for `outputs` neighbours
+from `place` on, `[image, *spatial]`, with the taps in `spans`: for each dim, the first tap and the one after the last.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Lines:
 
     @property
     def total(self) -> Expr:
-        """Number of lines."""
+        """The number of lines."""
         total = as_index(self.axes[0].extent)
         for axis in self.axes[1:-1]:
             total = total * as_index(axis.extent)
         return total
 
     def line(self, index: Expr, body: Body) -> tirx.Stmt:
-        """All outputs of a line."""
+        """All outputs of line `index`."""
         code = Code()
         extents = [as_index(axis.extent) for axis in self.axes[:-1]]
         image, *outer = (code.let("place", place) for place in unravel(index, extents))
@@ -51,7 +51,7 @@ class Lines:
         return code.statement()
 
     def offset(self, place: Sequence[Expr], taps: Sequence[Expr], channel: Expr) -> Expr:
-        """Where in the data an output reads through a tap."""
+        """The offset in the data that an output reads for a tap."""
         image, *at = place
         offset = image
         shape = self.shape
@@ -63,7 +63,8 @@ class Lines:
     def over_taps(
         self, spans: Sequence[Span], body: Callable[[list[Expr]], tirx.Stmt], unrolled: bool = False
     ) -> tirx.Stmt:
-        """`body(taps)` for all taps of `spans`, those along the last dim side by side where all of them are read."""
+        """`body(taps)` for all taps of `spans`. With `unrolled`, taps along the last dim are unrolled if all are
+        read."""
 
         def taps(chosen: list[Expr]) -> tirx.Stmt:
             if len(chosen) == len(spans):
@@ -77,7 +78,7 @@ class Lines:
         return taps([])
 
     def _span(self, code: Code, dim: int, at: Expr) -> Span:
-        """The taps inside of the data along a dim for the output at `at`."""
+        """The taps along a dim that lie inside of the data, for the output at `at`."""
         shape, width = self.shape, self.kernel[dim]
         dilation, corner = const(shape.dilation[dim]), at * shape.strides[dim] - shape.begins[dim]
         first, stop = const(0), const(width)
@@ -91,7 +92,7 @@ class Lines:
         return first, stop
 
     def _sweep(self, code: Code, place: Sequence[Expr], spans: Sequence[Span], body: Body) -> None:
-        """The outputs before the inner ones, the inner ones in tiles, the others."""
+        """All outputs of a line: those before the inner ones, the inner ones in tiles, and those after."""
         shape, stride, taps, width = self.shape, self.shape.strides[-1], self.kernel[-1], self.width
         extent, size = as_index(self.axes[-1].extent), as_index(self.data.shape[-2])
         reach = (taps - 1) * shape.dilation[-1]
@@ -126,5 +127,5 @@ class Lines:
 
 
 def side_by_side(lanes: int, vectors: bool, body: Callable[[Expr], tirx.Stmt]) -> tirx.Stmt:
-    """`body` for `lanes` consecutive indices: at once, or in a loop that a C compiler may turn into vectors."""
+    """`body` for `lanes` consecutive indices: as a vector, or in a loop that a C compiler may vectorise."""
     return loop("lane", lanes, body, tirx.ForKind.VECTORIZED if vectors else tirx.ForKind.SERIAL)

@@ -1,16 +1,16 @@
-"""Convolutions over data with the channels last: register tiles of neighbouring outputs by output channels.
+"""Convolutions with channels last, in register tiles of neighbouring outputs by output channels.
 
-Takes the `panels` anchor (`anchors.channels_last.conv_last`). The outputs of all images are numbered in their order in
-memory and cut into tiles of `height` numbers; a tile computes `width` output channels, the vectors, for each of them.
-What a tile reads is copied to a patch first (`im2col`), a block of terms at a time, and used for `COLUMNS` output
-channels; sums that are not complete after a block wait in memory. Pointwise convolutions with stride 1 read the data
-itself, unless its rows would compete for the same sets of the first-level cache. The last tile is moved back, overlaps
-the one before, and stores only its new part; where there are fewer numbers than a tile has, they are computed one by
-one.
+The rule takes the `panels` anchor (`anchors.channels_last.conv_last`). The outputs of all images are numbered in their
+order in memory and cut into tiles of `height` outputs. A tile computes `width` output channels, in vectors, for each of
+them. The data of a tile is first copied to a patch (`im2col`), one block of terms at a time, and used for `COLUMNS`
+output channels. Sums that are not complete after a block wait in memory. Pointwise convolutions with stride 1 read the
+data directly, unless its rows would compete for the same sets of the first-level cache. The last tile is moved back,
+overlaps the one before, and stores only its new part. If there are fewer outputs than a tile has, they are computed one
+by one.
 
 The epilogue is applied when a tile is complete. One unit of parallel work is `TILES` tiles by `COLUMNS` channels.
 
-Declines other convolutions.
+It declines other convolutions.
 """
 
 from __future__ import annotations
@@ -36,29 +36,30 @@ from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, su
 from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, static
 
 TILES = 4
-"""Register tiles of outputs in one unit of parallel work, about."""
+"""The approximate number of register tiles of outputs in one unit of parallel work."""
 
 COLUMNS = 128
-"""Output channels in one unit of parallel work, about."""
+"""The approximate number of output channels in one unit of parallel work."""
 
 PATCH_BYTES = 44 << 10
-"""The largest patch."""
+"""The most bytes of a patch."""
 
 SAME_SET = 2048
-"""Rows a multiple of that many bytes apart lie in one or two sets of a first-level cache."""
+"""Bytes. Rows that are a multiple of this apart lie in one or two sets of a first-level cache."""
 
 _WIDTHS = {2: 1.0, 3: 1.02, 4: 1.04, 1: 1.1}
-"""Vectors of a tile, and the time for the same number of products compared to two."""
+"""The possible numbers of vectors of a tile, with the time for the same number of products relative to two vectors."""
 
 
 def panel_vectors(device: Device, dtype: str, channels: int) -> int:
-    """Vectors of a panel for `channels` output channels of a group: few unused, and many products a load."""
+    """The vectors of a panel for `channels` output channels of a group: few unused lanes, and many products per
+    load."""
     lanes = device.lanes(bits_of(dtype))
     return min(_WIDTHS, key=lambda n: -(-channels // (n * lanes)) * n * _WIDTHS[n])
 
 
 def tile_height(device: Device, vectors: int, outputs: Expr) -> int:
-    """Rows that fill the registers; fewer where a known number of outputs divides better."""
+    """The rows that fill the registers; fewer if a known number of outputs divides better."""
     tallest = max(1, min(24, (device.vector_registers - vectors - 1) // vectors))
     count = static(outputs)
     if count is None:
@@ -70,7 +71,7 @@ def tile_height(device: Device, vectors: int, outputs: Expr) -> int:
 
 @dataclass(frozen=True)
 class _Conv:
-    """One convolution: `count` outputs, whose coordinates are `values` in terms of the loops `rows`."""
+    """One convolution with `count` outputs. `values` are their coordinates in terms of the loops `rows`."""
 
     source: Source
     packed: Buffer
@@ -91,8 +92,8 @@ class _Conv:
 
 @dataclass(frozen=True)
 class _Place:
-    """What a tile computes: a panel of a group for outputs from `start`, of which those from `first` on are new.
-    `slot` numbers the tiles of a unit of work."""
+    """What a tile computes: a panel of a group for the outputs from `start` on, of which those from `first` on are new.
+    `slot` is the number of the tile in its unit of work."""
 
     group: Expr
     panel: Expr
@@ -103,14 +104,14 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Scratch:
-    """The memory of a unit of work: what a tile reads, and sums that wait."""
+    """The memory of a unit of work: the patch that a tile reads, and sums that wait for the next block."""
 
     patch: Patch
     partial: Buffer
 
 
 def conv(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
-    """Statements that compute `stage`, or why it is not a convolution with panels."""
+    """Statements that compute `stage`, or the reason why it is not a convolution with panels."""
     notes = stage.annotations
     other = another_kind(stage, "panels")
     if other is not None:
@@ -153,7 +154,7 @@ def conv(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declin
 
 
 def _reads_itself(source: Source, exact: bool) -> bool:
-    """Whether tiles read the data itself: rows of channels, not too many of them in the same sets of a cache."""
+    """Whether tiles read the data directly: each row is the channels of an output, and few rows share a cache set."""
     shape = source.conv
     if not exact or any(n > 1 for n in (*source.kernel, *shape.strides)) or any(shape.padding):
         return False
@@ -176,7 +177,7 @@ class _Emitter:
         self.group = -(-conv.panels // min(groups, conv.panels))
 
     def tasks(self) -> tirx.Stmt:
-        """All units of work; those of the same panels follow each other."""
+        """All units of work. Units of the same panels are consecutive."""
         conv, height = self.conv, self.conv.tile.rows
         span = self.tiles * height
         row_blocks = tirx.truncdiv(conv.count + (span - 1), const(span))
@@ -240,7 +241,7 @@ class _Emitter:
         return sequence([*steps, loop("block", conv.blocks.count, block)])
 
     def tile(self, tile: Tile, scratch: _Scratch, place: _Place, number: Expr, block: Expr) -> tirx.Stmt:
-        """The products of one block of terms for one tile, `number` being that of its panel in the unit of work."""
+        """Add the products of one block of terms for one tile. `number` is that of its panel in the unit of work."""
         conv, sums, patch = self.conv, tile.scratch(), scratch.patch
         terms = conv.blocks.terms
         weights = ((place.group * conv.panels + place.panel) * conv.blocks.count + block) * (terms * tile.columns)
@@ -276,8 +277,8 @@ class _Emitter:
         return code.statement()
 
     def stored(self, tile: Tile, sums: Buffer, place: _Place) -> tirx.Stmt:
-        """The finished values: straight from registers, or row by row through memory where a tile is not all new or
-        its panel is not full."""
+        """Store the finished values: directly from registers, or row by row through memory if a tile is not entirely
+        new or its panel is not full."""
         conv = self.conv
         rest = conv.channels % tile.columns
         full = place.panel * tile.columns + tile.columns <= conv.channels
@@ -310,7 +311,7 @@ class _Emitter:
         return sequence([tirx.AllocBuffer(spilled), copy(tile, sums, spilled), rows])
 
     def store(self, place: _Place, number: Expr, column: Expr, value: Expr) -> tirx.Stmt:
-        """The store of the value of one output."""
+        """The store of the value of one output and channel."""
         conv = self.conv
         channel = place.group * conv.channels + place.panel * conv.tile.columns + column
         extents = [as_index(axis.extent) for axis in conv.rows]
@@ -320,7 +321,7 @@ class _Emitter:
 
 
 def _moved(tile: Tile, source: Buffer, source_at: Expr, target: Buffer, target_at: Expr) -> tirx.Stmt:
-    """Copies all sums of a tile from one buffer to another."""
+    """Copy all sums of a tile from one buffer to another."""
 
     def move(_row: Expr, _column: Expr, at: Expr) -> tirx.Stmt:
         return tirx.BufferStore(target, tirx.BufferLoad(source, [source_at + at]), [target_at + at])

@@ -1,5 +1,4 @@
-"""Runs and rows: what is left of a run of known length goes in halves of vectors, and the coordinates of consecutive
-rows are counted instead of divided for."""
+"""Helpers for rows and runs: coordinates of consecutive rows without divisions, and runs cut into vectors."""
 
 from __future__ import annotations
 
@@ -14,7 +13,8 @@ from deploykit.compiler.tir.values import as_index, const, static
 
 
 class Walk:
-    """The coordinates of consecutive rows, kept in locals: found by division once, then counted."""
+    """The coordinates of consecutive rows, kept in local cells. The first are found by division, the next by
+    counting."""
 
     def __init__(self, code: Code, axes: Sequence[Axis], first: Expr) -> None:
         self._axes = axes
@@ -30,7 +30,7 @@ class Walk:
         }
 
     def advance(self) -> tirx.Stmt:
-        """On to the next row."""
+        """Advance to the next row."""
         statement: tirx.Stmt | None = None
         for axis, cell in zip(self._axes, self._cells, strict=True):
             value = tirx.BufferLoad(cell, [const(0)])
@@ -45,7 +45,7 @@ class Walk:
 
 
 def pieces(name: str, count: Expr, lanes: int, body: Callable[[Expr], tirx.Stmt]) -> list[tirx.Stmt]:
-    """`body` for `count` consecutive indices: whole vectors, then, where `count` is known, halves of vectors."""
+    """`body` for `count` consecutive indices: in whole vectors, then, if `count` is known, in halves of vectors."""
     known = static(count)
     if known is None or lanes == 1:
         return main_and_tail(name, count, lanes, body)

@@ -1,12 +1,12 @@
-"""Convolutions of 3 by 3 with fewer multiplications, over data with the channels last.
+"""Winograd convolutions of 3 by 3 with channels last, which need fewer multiplications.
 
-Takes the `winograd` anchor (`anchors.winograd.conv_winograd`). A unit of work is a block of tiles by `COLUMNS` output
-channels. For each block of input channels, the tiles are transformed, point by point multiplied with the weights and
-added to the sums of the point, in register tiles as for any product; then the sums are transformed to outputs, which
-are stored with the epilogue. Points and sums lie in memory that stays in the second-level cache. There is one such
-memory for each of `SHARES` shares of the work, which run in parallel.
+The rule takes the `winograd` anchor (`anchors.winograd.conv_winograd`). A unit of work is a block of tiles by `COLUMNS`
+output channels. For each block of input channels, the tiles are transformed to points, multiplied with the weights of
+each point in register tiles, and added to the sums of the point. Then the sums are transformed to outputs, which are
+stored with the epilogue. Points and sums are in memory that stays in the second-level cache. There is one such memory
+for each of `SHARES` shares of the work, which run in parallel.
 
-Declines other convolutions.
+It declines other convolutions.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
 from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, static
 
 COLUMNS = 64
-"""Output channels in one unit of work, about."""
+"""The approximate number of output channels in one unit of work."""
 
 DEPTH = 64
-"""Input channels that are transformed together, at most."""
+"""The most input channels that are transformed together."""
 
 STRIPS = 2
-"""Register tiles below each other in one unit of work."""
+"""The number of register tiles on top of each other in one unit of work."""
 
 SHARES = 8
-"""Shares of the work that may run at the same time."""
+"""The most shares of the work that may run at the same time."""
 
 
 FEWEST_TILES = 16
-"""Tiles of an image that are worth to be transformed."""
+"""The least number of tiles of an image for which the transform pays."""
 
 MOST_WEIGHTS = 9 << 16
-"""Elements of the largest weights that are transformed; a sixteenth of it where the size of an image is not known."""
+"""The most elements of weights that are transformed; a sixteenth of it if the size of an image is not known."""
 
 
 def winograd_depth(channels: int, lanes: int) -> int:
-    """Input channels of a block."""
+    """The number of input channels of a block."""
     return max(n for n in range(lanes, DEPTH + 1, lanes) if channels % n == 0)
 
 
 def winograd(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
-    """Statements that compute `stage`, or why it is no such convolution."""
+    """Statements that compute `stage`, or the reason why it is not such a convolution."""
     other = another_kind(stage, "winograd")
     if other is not None:
         return other
@@ -82,7 +82,7 @@ def winograd(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | De
 
 @dataclass(frozen=True)
 class _Winograd:
-    """One convolution: `count` tiles, `tiles` along each dim; `group` panels of weights in a unit of work."""
+    """One convolution of `count` tiles, `tiles` along each dim, with `group` panels of weights in a unit of work."""
 
     data: Buffer
     packed: Buffer
@@ -101,12 +101,12 @@ class _Winograd:
 
     @property
     def depth(self) -> int:
-        """Input channels of a block."""
+        """The number of input channels of a block."""
         return int(self.packed.shape[-2])
 
     @property
     def rows(self) -> int:
-        """Tiles of a unit of work."""
+        """The number of tiles of a unit of work."""
         return self.tile.rows * STRIPS
 
 
@@ -124,7 +124,7 @@ class _Emitter:
         self.sums = local("sums", conv.rows * self.sums_pitch, conv.tile.dtype)
 
     def shares(self) -> tirx.Stmt:
-        """All units of work; those of the same weights follow each other."""
+        """All units of work. Units of the same weights are consecutive."""
         conv = self.conv
         groups = -(-int(conv.packed.shape[0]) // conv.group)
         blocks = tirx.truncdiv(conv.count + (conv.rows - 1), const(conv.rows))
@@ -169,12 +169,12 @@ class _Emitter:
         return code.statement()
 
     def corner(self, code: Code, number: Expr) -> tuple[Expr, Expr, Expr]:
-        """Image and first output of a tile."""
+        """The image and the first output of a tile."""
         image, y, x = unravel(number, [const(0), *self.conv.tiles])
         return code.let("image", image), code.let("y", y * OUTPUTS), code.let("x", x * OUTPUTS)
 
     def turn_in(self, first: Expr, row: Expr, count: Expr, channel: Expr) -> tirx.Stmt:
-        """The points of a tile for a block of channels. Rows without a tile of their own take the last one."""
+        """Compute the points of a tile for a block of channels. Rows without a tile of their own take the last tile."""
         conv, code, lanes = self.conv, Code(), self.conv.tile.lanes
         image, top, left = self.corner(code, first + tirx.min(row, count - 1))
         y, x = code.let("y", top - conv.shape.begins[0]), code.let("x", left - conv.shape.begins[1])
@@ -213,7 +213,7 @@ class _Emitter:
         return code.statement()
 
     def turned(self, row: Expr, channel: Expr, value: Callable[[Expr, Expr, Expr], Expr]) -> tirx.Stmt:
-        """The points of one vector of channels, from the inputs `value(p, q, lane)`."""
+        """Compute the points of one vector of channels from the inputs `value(p, q, lane)`."""
         conv = self.conv
 
         def put(a: int, b: int, lane: Expr, result: Expr) -> tirx.Stmt:
@@ -223,7 +223,7 @@ class _Emitter:
         return _both_ways(INPUT, conv.tile, value, put)
 
     def products(self, point: Expr, group: Expr, panel: Expr, block: Expr, strips: Expr) -> tirx.Stmt:
-        """The products of a point for one panel of weights and a block of channels, added to the sums."""
+        """Add the products of a point, for one panel of weights and a block of channels, to the sums."""
         conv, tile = self.conv, self.conv.tile
         depth, blocks = conv.depth, int(conv.packed.shape[1])
         code = Code()
@@ -259,7 +259,7 @@ class _Emitter:
         return code.statement()
 
     def turn_out(self, number: Expr, row: Expr, group: Expr) -> tirx.Stmt:
-        """The outputs of a tile, stored where they exist."""
+        """Compute the outputs of a tile, and store those that exist."""
         conv, code, lanes = self.conv, Code(), self.conv.tile.lanes
         image, y, x = self.corner(code, number)
         first = code.let("channel", group * conv.tile.columns)
@@ -294,7 +294,7 @@ class _Emitter:
 
 
 def _pitch(channels: int, lanes: int) -> int:
-    """Elements from tile to tile: one vector more than needed, so that tiles lie in different sets of a cache."""
+    """The elements from tile to tile: one vector more than needed, so that tiles lie in different sets of a cache."""
     return POINTS * POINTS * channels + lanes
 
 
@@ -304,7 +304,7 @@ def _both_ways(
     value: Callable[[Expr, Expr, Expr], Expr],
     put: Callable[[int, int, Expr, Expr], tirx.Stmt],
 ) -> tirx.Stmt:
-    """`matrix @ value @ matrix^T`, element by element a vector, stored by `put`."""
+    """`matrix @ value @ matrix^T`, where each element is a vector; `put` stores the results."""
     lanes, rows = tile.lanes, len(matrix)
     half = local("half", rows * POINTS * lanes, tile.dtype)
     statements: list[tirx.Stmt] = [tirx.AllocBuffer(half)]
@@ -320,7 +320,7 @@ def _both_ways(
 def _weighted(
     factors: Sequence[int], lanes: int, value: Callable[[int, Expr], Expr], put: Callable[[Expr, Expr], tirx.Stmt]
 ) -> tirx.Stmt:
-    """The sum of values with these factors, a vector."""
+    """The sum of values times these factors, as a vector."""
 
     def element(lane: Expr) -> tirx.Stmt:
         total: Expr | None = None
@@ -356,7 +356,7 @@ def _result(put: Callable[[int, int, Expr, Expr], tirx.Stmt], a: int, b: int) ->
 
 
 def worthwhile(weight_elements: int, outputs: Sequence[Expr]) -> bool:
-    """Whether tiles are many enough for the weights, which take four times their memory."""
+    """Whether there are enough tiles for the transformed weights, which take four times the memory of the weights."""
     known = [static(extent) for extent in outputs]
     if None in known:
         return weight_elements <= MOST_WEIGHTS // 16

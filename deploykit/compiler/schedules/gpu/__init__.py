@@ -1,8 +1,8 @@
 """Schedules for GPUs: a kernel as compute shaders (`divide`).
 
-A shader has one parallel loop; each invocation, or each team of invocations, runs an iteration of it. Stages wait for
-each other, so a kernel with several becomes several shaders, with its temporaries as tensors between them, but for rows
-that a team computes from their beginning to their end.
+A shader has one parallel loop, and each invocation or team of invocations runs one iteration of it. Stages wait for
+each other, so a kernel with several stages becomes several shaders, with its temporaries as tensors between them. The
+exception is stages over the same rows: a team computes each row from beginning to end.
 """
 
 from deploykit.compiler.devices.gpu import WEBGPU, Gpu

@@ -1,10 +1,10 @@
 """Attention on GPUs, without a matrix of scores: the softmax is computed online, key by key.
 
-With many query rows, an invocation has a row: its query and its sums stay in registers, and its neighbours, which have
-rows of the same head, read the same keys and values at the same time. With up to `FEW` rows, as in a step of decoding,
-a team has a row: its invocations share out the keys, and add up their sums at the end. Where the number of rows is
-symbolic there is a shader for either case, and one of them has nothing to do. See `schedules.attention` for the
-formulas and their sources.
+With many query rows, each invocation has a row. Its query and its sums stay in registers. Neighbouring invocations have
+rows of the same head, and read the same keys and values at the same time. With up to `FEW` rows, as in a decoding step,
+each team has a row: its invocations divide the keys among them and add up their sums at the end. If the number of rows
+is symbolic, there is a shader for each case, and one of them does nothing. See `schedules.attention` for the formulas
+and their sources.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence
 from deploykit.compiler.tir.values import as_index, const, static
 
 FEW = 16
-"""Query rows that have a team each."""
+"""Up to this many query rows, each has a team."""
 
 WIDEST = 128
-"""Elements of the largest head that stays in registers."""
+"""The most elements of a head that stays in registers."""
 
 DTYPE = "float32"
 
 
 def attention(stages: Sequence[Stage | Opaque], views: Views, gpu: Gpu) -> list[Way] | Declined:
-    """What computes all of `stages`, or why they are not attention."""
+    """Ways that together compute all of `stages`, or the reason why they are not attention."""
     problem = problem_of(stages, views)
     if isinstance(problem, Declined):
         return problem
@@ -67,7 +67,7 @@ def attention(stages: Sequence[Stage | Opaque], views: Views, gpu: Gpu) -> list[
 
 @dataclass(frozen=True)
 class _Row:
-    """A row of a head, computed by an invocation or by a `team`, in vectors of `lanes` where the head is some."""
+    """A row of a head, computed by an invocation or by a `team`, in vectors of `lanes` if they divide the head."""
 
     problem: Problem
     lead: Sequence[Expr]
@@ -86,7 +86,7 @@ class _Row:
         code.add(_set(peak, tirx.min_value(DTYPE)), _set(total, tirx.const(0, DTYPE)))
 
         def weaker() -> list[tirx.Stmt]:
-            """What was added up before shrinks by the power."""
+            """Shrink the earlier sums by the power."""
             return [
                 _set(total, total[0] * power[0]),
                 *self._each(problem.width, lambda w: _set(sums, sums[w] * power[0], w)),
@@ -138,12 +138,12 @@ class _Row:
         return total
 
     def _vectors(self, size: int) -> tuple[int, int]:
-        """How many vectors a head is, and their length."""
+        """The number of vectors that make up a head, and their length."""
         lanes = self.lanes if size % self.lanes == 0 else 1
         return size // lanes, lanes
 
     def _each(self, size: int, body: Callable[[Expr], tirx.Stmt]) -> list[tirx.Stmt]:
-        """`body(place)` for all places of a head, spelled out in vectors."""
+        """`body(place)` for all places of a head, unrolled in vectors."""
         count, lanes = self._vectors(size)
 
         def vector(index: int) -> tirx.Stmt:

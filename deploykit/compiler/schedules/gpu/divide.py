@@ -1,7 +1,7 @@
-"""A kernel as shaders: one a stage, or one for several stages of the same rows.
+"""Divides a kernel into shaders: one per stage, or one for several stages over the same rows.
 
-Declines what a shader cannot do, with the reason: imperative blocks, tensors of dtypes that a GPU does not have, stages
-that touch more tensors than there are bindings.
+It declines what a shader cannot do and gives the reason: imperative blocks, tensors of dtypes that a GPU does not have,
+stages that use more tensors than there are bindings.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from deploykit.compiler.tir.rewriting import Buffer, collect, sequence, substitu
 from deploykit.compiler.tir.values import dtype_of
 
 ELEMENTS = "elements"
-"""The name of the fallback: an invocation for each element."""
+"""The name of the fallback rule: one invocation per element."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Stages as a function of its own. Its buffers are, in order, those it reads and those it writes; `operands` are
-    their positions among the buffers of the kernel followed by its temporaries, the last `outputs` of them written.
-    The variables of the kernel that it needs are integer parameters. `team`: a workgroup runs an iteration of its
-    parallel loop, else an invocation does."""
+    """Some stages as a function of their own. Its buffers are those that it reads, then those that it writes.
+    `operands` are their indices among the buffers of the kernel followed by its temporaries; the last `outputs` are
+    written. Variables of the kernel that it needs are integer parameters. `team`: a workgroup runs each iteration of
+    the parallel loop, else an invocation does."""
 
     func: tirx.PrimFunc
     operands: tuple[int, ...]
@@ -44,7 +44,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Divided:
-    """A kernel as parts that run one after the other; `choices` are the rules that took its stages."""
+    """A kernel as parts that run one after the other. `choices` are the rules that took its stages."""
 
     temporaries: tuple[Buffer, ...]
     parts: tuple[Part, ...]
@@ -53,7 +53,7 @@ class Divided:
 
 @dataclass(frozen=True)
 class _Piece:
-    """What becomes a part: a statement and its buffers, the last `outputs` of them written."""
+    """A statement that becomes a part, and its buffers, of which the last `outputs` are written."""
 
     body: tirx.Stmt
     buffers: tuple[Buffer, ...]
@@ -63,15 +63,15 @@ class _Piece:
 
 @dataclass(frozen=True)
 class _Taken:
-    """Stages, with a choice for each, as pieces."""
+    """Stages that a rule took: the pieces that compute them, and one choice per stage."""
 
     pieces: list[_Piece]
     choices: list[Choice]
 
 
 def divide(func: tirx.PrimFunc, gpu: Gpu, untiled: Declined | None = None) -> Divided | Declined:
-    """`func` in parts, each with one parallel loop, or why it cannot run on `gpu`. `untiled`: why every element has an
-    invocation of its own."""
+    """`func` in parts, each with one parallel loop, or the reason why it cannot run on `gpu`. `untiled`: the reason, if
+    any, why tiles must not be used, so that every element has an invocation of its own."""
     nest = prepared(func)
     if isinstance(nest, Declined):
         return nest
@@ -102,7 +102,8 @@ def divide(func: tirx.PrimFunc, gpu: Gpu, untiled: Declined | None = None) -> Di
 
 
 def _together(nest: Nest, position: int, gpu: Gpu) -> _Taken | Mapping[str, str]:
-    """What computes several stages from `position` on, or the reasons of the rules why they do not."""
+    """Pieces that compute several stages from `position` on together, or by rule the reasons why that is not
+    possible."""
     views = Views()
     stages = nest.stages[position : position + len(ROLES)]
     ways = attention(stages, views, gpu)
@@ -124,7 +125,7 @@ def _choices(rule: str, stages: Sequence[Stage | Opaque], declined: Mapping[str,
 
 
 def _alone(nest: Nest, stage: Stage, gpu: Gpu, untiled: Declined | None, declined: Mapping[str, str]) -> _Taken:
-    """A stage in tiles, or with an invocation for each element."""
+    """The pieces of a stage in tiles, or with one invocation per element."""
     views = Views()
     ways = untiled or tile(stage, views, gpu)
     if not isinstance(ways, Declined):
@@ -140,20 +141,20 @@ def _piece(
     way: Way,
     gone: Sequence[Buffer] = (),
 ) -> _Piece:
-    """A way that computes `stages` without the temporaries that are `gone`."""
+    """The piece for a way that computes `stages` without the temporaries that are `gone`."""
     buffers, outputs = _buffers(nest, [stage for stage in stages if isinstance(stage, Stage)], gone)
     declared = [view for buffer in buffers for view in views.declarations(buffer)]
     return _Piece(sequence([*declared, way.body]), buffers, outputs, way.team)
 
 
 def _buffers(nest: Nest, stages: Sequence[Stage], gone: Sequence[Buffer]) -> tuple[tuple[Buffer, ...], int]:
-    """What stages read from memory and do not write, then what they write, and how much that is."""
+    """The buffers that stages read but do not write, then those that they write, and the number of the latter."""
     written: dict[Buffer, None] = {}
     touched: set[Buffer] = set()
     for stage in stages:
         written |= dict.fromkeys(buffer for buffer in stage.outputs if buffer not in gone)
         own = {store.buffer for store in collect(stage.body, tirx.BufferStore)} - set(stage.outputs)
-        # With an epilogue, the reduced value stays in the invocation.
+        # The reduced value of a stage with an epilogue stays in the invocation.
         touched |= {*stage.touched} - own
     params = [param for param in nest.func.params if tirx.is_buffer_var(param)]
     known = (*params, *nest.temporaries)
@@ -171,7 +172,7 @@ def _part(nest: Nest, piece: _Piece, known: Sequence[Buffer]) -> Part:
 
 
 def threads(stage: Stage) -> tirx.Stmt:
-    """`stage` with an invocation for each element of its result."""
+    """`stage`, with one invocation per element of its result."""
     axes, units = without_units(stage.axes)
     alone = replace(stage, axes=())
     body = substitute(sequence(plain(alone)), units)

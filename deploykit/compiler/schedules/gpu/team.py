@@ -1,12 +1,13 @@
 """Teams: invocations that compute a row together.
 
-A team is a subgroup where the device has these, else a workgroup: how many invocations that are (`size`) is known only
-when the shader runs. They share out the elements of a row, `size` neighbours at a time, and agree on sums and the like
-(`agreed`), after which all of them have the value. They cannot see what others of them store.
+A team is a subgroup if the device has subgroups, else a workgroup. The number of its invocations (`size`) is only known
+when the shader runs. The invocations divide the elements of a row among them, `size` neighbours at a time. They compute
+sums and the like together (`agreed`), after which all of them have the value. An invocation cannot see what others of
+its team store.
 
-`team_rows` takes consecutive stages that share their leading axes (softmax, normalisations, reductions along what lies
-contiguous), where at least one of them reduces a whole row to one value and no invocation reads elements that others
-have stored. Temporaries with one value a row stay in the invocations, others lie in the memory of the device.
+`team_rows` takes consecutive stages that share their leading axes (softmax, normalisations, reductions along contiguous
+elements). At least one of them must reduce a whole row to one value, and no invocation may read elements that others
+stored. Temporaries with one value per row stay in the invocations; others are in the memory of the device.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from deploykit.compiler.tir.rewriting import Expr, call_name, collect, is_zero, 
 from deploykit.compiler.tir.values import as_index, const, dtype_of
 
 LANE, SIZE = "tirx.team_lane", "tirx.team_size"
-"""Operators without operands: the number of an invocation in its team, and how many there are."""
+"""Operators without operands: the number of an invocation in its team, and the size of the team."""
 
 AGREED: Mapping[object, str] = {
     tirx.Add: "tirx.team_add",
@@ -45,10 +46,10 @@ AGREED: Mapping[object, str] = {
     tirx.Max: "tirx.team_max",
     tirx.Min: "tirx.team_min",
 }
-"""Operators that give all invocations of a team what their operands come to together."""
+"""Operators that reduce a value over all invocations of a team; each invocation gets the result."""
 
 _PURE, _READS_STATE = 1, 2
-"""TVM's `CallEffectKind`: what others compute is a state that an agreement reads."""
+"""TVM's `CallEffectKind`. An agreement reads state, because its result depends on other invocations."""
 
 for _operator, _effect in {LANE: _PURE, SIZE: _PURE, **dict.fromkeys(AGREED.values(), _READS_STATE)}.items():
     ir.register_op_attr(_operator, "TCallEffectKind", _effect)
@@ -56,19 +57,19 @@ for _operator, _effect in {LANE: _PURE, SIZE: _PURE, **dict.fromkeys(AGREED.valu
     ir.register_op_attr(_operator, "TVectorizable", value=True)
 
 SHORT = 32
-"""Elements that one invocation reduces as well."""
+"""With fewer elements than this, a reduction is left to one invocation."""
 
 FLOATS = ("float32", "float16")
-"""What vectors are of."""
+"""The dtypes that vectors may have."""
 
 DTYPES = (*FLOATS, "int32")
-"""What a team can agree on."""
+"""The dtypes that a team can reduce."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """A statement that computes something, at least for some sizes; `team`: an iteration of its parallel loop is for a
-    team, else for an invocation."""
+    """A statement that computes something, at least for some sizes. `team`: each iteration of its parallel loop is for
+    a team, else for an invocation."""
 
     body: tirx.Stmt
     team: bool = False
@@ -80,12 +81,12 @@ def lane() -> Expr:
 
 
 def agreed(operator: object, value: Expr) -> Expr:
-    """What `value` of all invocations comes to."""
+    """The reduction of `value` over all invocations of the team."""
     return tirx.call_intrin(str(value.ty), AGREED[operator], value)
 
 
 def shared_out(count: Expr, body: Callable[[Expr], tirx.Stmt]) -> tirx.Stmt:
-    """`body(index)` for all of `count`, neighbours by neighbours."""
+    """`body(index)` for all of `count` indices, divided among the invocations of a team; neighbours take neighbours."""
     code = Code()
     own, size = code.let("own", lane()), code.let("size", tirx.call_intrin("int64", SIZE))
     steps = tirx.truncdiv(count + (size - 1) - own, size)
@@ -94,12 +95,12 @@ def shared_out(count: Expr, body: Callable[[Expr], tirx.Stmt]) -> tirx.Stmt:
 
 
 def once(statement: tirx.Stmt) -> tirx.Stmt:
-    """What one invocation does for all."""
+    """A statement that only one invocation of a team runs."""
     return tirx.IfThenElse(lane() < 1, statement, None)
 
 
 def team_rows(nest: Nest, position: int) -> Rows | Declined:
-    """The longest run of stages from `position` on that a team takes, or why there is none."""
+    """The longest run of stages from `position` on that a team can compute, or the reason why there is none."""
     declined = Declined("it reduces no rows of neighbours that are long enough")
     for stop in range(len(nest.stages), position, -1):
         run = nest.stages[position:stop]
@@ -120,7 +121,7 @@ def team_rows(nest: Nest, position: int) -> Rows | Declined:
 
 
 def team(rows: Rows, views: Views, gpu: Gpu) -> tirx.Stmt:
-    """A statement that computes `rows`, a row an iteration of the parallel loop."""
+    """A statement that computes `rows`, one row per iteration of the parallel loop."""
     own = set(rows.locals)
     lanes = gpu.lanes if all(_in_vectors(stage, gpu.lanes) for stage in rows.stages) else 1
     body = [_stage(stage, views, stage.outputs[0] in own, lanes) for stage in rows.stages]
@@ -131,7 +132,7 @@ def team(rows: Rows, views: Views, gpu: Gpu) -> tirx.Stmt:
 
 
 def _reduces_a_row(stage: Stage) -> bool:
-    """Whether a stage reduces enough of what lies side by side."""
+    """Whether a stage reduces enough contiguous elements."""
     reduce, units = without_units(stage.reduce)
     if stage.combine is None or not reduce or (reduce[-1].static or SHORT) < SHORT:
         return False
@@ -140,7 +141,7 @@ def _reduces_a_row(stage: Stage) -> bool:
 
 
 def _whole(stage: Stage) -> bool:
-    """Whether a stage of a row reduces it to one value."""
+    """Whether a stage of a row reduces the row to one value."""
     return stage.combine is not None and not without_units(stage.axes)[0]
 
 
@@ -149,7 +150,7 @@ def _agreeable(stage: Stage) -> bool:
 
 
 def _apart(rows: Rows) -> bool:
-    """Whether every invocation reads only what it has stored, among the elements that the stages store."""
+    """Whether every invocation reads only those stored elements that it stored itself."""
     depth = len(rows.axes)
     stored = {buffer for stage in rows.stages for buffer in stage.outputs} - set(rows.locals)
     reduced = {stage.outputs[0] for stage in rows.stages if _whole(stage)} & stored
@@ -167,14 +168,14 @@ def _apart(rows: Rows) -> bool:
 
 
 def _in_order(indices: Sequence[Expr], axes: Sequence[Axis]) -> bool:
-    """Whether an element is at the place that the loop over `axes` has come to."""
+    """Whether an element's index is the current position of the loop over `axes`."""
     loops, units = without_units(axes)
     used = [index for index in indices if not is_zero(index) and index not in units]
     return len(used) == len(loops) and all(i.same_as(a.var) for i, a in zip(used, loops, strict=True))
 
 
 def _in_vectors(stage: Stage, lanes: int) -> bool:
-    """Whether a stage of a row is a whole number of vectors along which every access stands still or moves by one."""
+    """Whether a stage of a row is a whole number of vectors, along which every access is constant or contiguous."""
     whole = _whole(stage)
     if stage.store is None or (stage.reduce and not whole):
         return False
@@ -195,7 +196,8 @@ def _in_vectors(stage: Stage, lanes: int) -> bool:
 
 
 def _stage(stage: Stage, views: Views, own: bool, lanes: int) -> tirx.Stmt:
-    """A stage of a row in vectors of `lanes`; `own`: every invocation has its result, else one stores it."""
+    """The statement for a stage of a row, in vectors of `lanes`. `own`: every invocation keeps the result, else one
+    invocation stores it."""
     if _whole(stage):
         return _reduced(stage, views, own, lanes)
     if stage.store is not None and not stage.reduce:
@@ -209,7 +211,7 @@ def _stage(stage: Stage, views: Views, own: bool, lanes: int) -> tirx.Stmt:
 
 
 def _over(axes: Sequence[Axis], lanes: int, body: Callable[[dict[ir.Var, Expr], Expr], tirx.Stmt]) -> tirx.Stmt:
-    """`body(values, lane)` for all values of `axes`, shared out in vectors of `lanes`."""
+    """`body(values, lane)` for all values of `axes`, divided among the invocations in vectors of `lanes`."""
     extents = [as_index(axis.extent) for axis in axes]
     count: Expr = const(1)
     for extent in extents:
@@ -226,7 +228,7 @@ def _over(axes: Sequence[Axis], lanes: int, body: Callable[[dict[ir.Var, Expr], 
 def _fused(
     axes: Sequence[Axis], node: Expr | tirx.BufferStore, values: Sequence[Expr], views: Views
 ) -> tuple[tuple[Axis, ...], Expr]:
-    """The fewest loops over `axes`, and `node` under them."""
+    """The fewest loops that cover `axes`, and `node` in terms of them."""
     found = analyse([node], axes)
     fused = fuse(axes, found, pinned(values, axes))
     flat = views.store(node) if isinstance(node, tirx.BufferStore) else views.value(node)
@@ -234,7 +236,7 @@ def _fused(
 
 
 def _reduced(stage: Stage, views: Views, own: bool, lanes: int) -> tirx.Stmt:
-    """The value of a row: each invocation reduces its elements, then they agree."""
+    """The value of a row: each invocation reduces its elements, then the team reduces the results."""
     combine = stage.combine
     assert combine is not None
     assert stage.store is not None

@@ -1,15 +1,15 @@
 """Tiles: an invocation computes several rows of a few vectors of four elements.
 
-Takes stages over elements of 8 and 32 bits and float16 whose last axis is a whole number of vectors and along which
-every load stands still or moves by one: matrix products with packed panels, convolutions and pooling with the channels
-last, and what is elementwise.
-Sums stay in registers; a factor of the summed product that does not depend on the row is loaded once for all rows, one
-that does not depend on the column once for all columns, and four at a time along the innermost reduced axis where that
-is contiguous. Rows that do not fill a tile are computed one by one. Where there are few tiles of long sums, as in a
-step of decoding, the invocations of a team share out the sums of a tile.
+The rule takes stages over elements of 8 and 32 bits and float16. Their last axis must be a whole number of vectors, and
+every load must be constant or contiguous along it. So it takes matrix products with packed panels, convolutions and
+pooling with channels last, and elementwise stages.
+Sums stay in registers. A factor of the summed product that does not depend on the row is loaded once for all rows; one
+that does not depend on the column, once for all columns, and four at a time along the innermost reduced axis if it is
+contiguous there. Rows that do not fill a tile are computed one by one. If there are few tiles with long sums, as in a
+decoding step, the invocations of a team divide the sums of a tile among them.
 
-Elementwise stages whose tensors are all walked through alike are one row of vectors, whatever their shapes: the last
-vector may reach beyond the tensors, into the padding that every tensor has.
+Elementwise stages whose tensors are all traversed in the same order are one row of vectors, whatever their shapes. The
+last vector may reach beyond the tensors, into the padding that every tensor has.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from deploykit.compiler.tir.rewriting import Buffer, Expr, call_name, collect, s
 from deploykit.compiler.tir.values import as_index, const, dtype_of, static
 
 WIDTHS = (8, 4)
-"""Columns of a tile, the best first."""
+"""The possible numbers of columns of a tile, the best first."""
 
 FEW_TILES = 512
-"""Tiles that are too few for an invocation each."""
+"""With fewer tiles than this, there are too few for one invocation each."""
 
 LONG = 256
-"""Products of a sum that are enough to share out."""
+"""The least number of products of a sum that is worth dividing among a team."""
 
 ROWS = (4, 7, 5, 6, 3, 2)
-"""Rows of a tile, the best first among those that divide how many there are."""
+"""The possible numbers of rows of a tile, best first; the first that divides the number of rows is used."""
 
 
 def tile(stage: Stage, views: Views, gpu: Gpu) -> list[Way] | Declined:
-    """What computes `stage`, or why it is not done in tiles."""
+    """Ways that compute `stage`, or the reason why it is not computed in tiles."""
     buffers = dict.fromkeys((*stage.touched, *stage.outputs))
     other = next((dtype_of(buffer) for buffer in buffers if dtype_of(buffer) not in gpu.vectors), None)
     if other is not None:
@@ -64,7 +64,7 @@ def tile(stage: Stage, views: Views, gpu: Gpu) -> list[Way] | Declined:
 
 
 def _flat(stage: Stage, views: Views, lanes: int) -> tirx.Stmt | None:
-    """An elementwise stage as one row of vectors, where its tensors are walked through alike."""
+    """An elementwise stage as one row of vectors, if all its tensors are traversed in the same order; else None."""
     store = stage.store
     if store is None or stage.reduce or stage.epilogue is not None:
         return None
@@ -89,8 +89,8 @@ def _flat(stage: Stage, views: Views, lanes: int) -> tirx.Stmt | None:
 
 
 class _Tiles:
-    """A stage in tiles of `width` columns, a multiple of `lanes`, each of an invocation or a `team`. `row` is the axis
-    along which a tile has several rows: where a factor is the same for all of them."""
+    """A stage in tiles of `width` columns, a multiple of `lanes`, each computed by an invocation or a `team`. `row` is
+    the axis along which a tile has several rows; some factor does not depend on it."""
 
     def __init__(self, stage: Stage, views: Views, lanes: int, width: int, *, team: bool = False) -> None:
         self.stage, self.views, self.lanes, self.width, self.team = stage, views, lanes, width, team
@@ -109,7 +109,7 @@ class _Tiles:
         return index_of(self.column, self.chunk * self.width + self.lane)
 
     def _known(self) -> sym.Analyzer:
-        """Knows the axes, and that another lane follows."""
+        """An analyzer that knows the ranges of the axes, and that the lane is not the last one of its vector."""
         known = sym.Analyzer()
         for axis in (*self.axes[:-1], *self.reduce):
             known.bind(axis.var, ir.Range(tirx.IntImm(dtype_of(axis.var), 0), axis.extent))
@@ -119,7 +119,7 @@ class _Tiles:
         return known
 
     def refusal(self) -> Declined | None:
-        """Why loads or stores cannot be vectors."""
+        """The reason why loads or stores cannot be vectors, if there is one."""
         known = self._known()
         stage = self.stage
         values = {self.column.var: self._place(), **self.units}
@@ -180,8 +180,8 @@ class _Tiles:
     # Emission
 
     def ways(self) -> list[Way]:
-        """The parallel loop over outer axes, blocks of rows and chunks of columns. A team has a tile, whose sums its
-        invocations share out, where there are few tiles of long sums."""
+        """The parallel loop over outer axes, blocks of rows and chunks of columns. If there are few tiles with long
+        sums, each tile has a team, whose invocations divide the sums among them."""
         outer = [axis for axis in self.axes[:-1] if self.row is None or axis is not self.row]
         rows = 1 if self.row is None else self._rows()
         extents = self._extents(outer, rows)
@@ -204,14 +204,14 @@ class _Tiles:
         ]
 
     def _long(self) -> bool:
-        """Whether what is summed is worth a team."""
+        """Whether the sums are long enough for a team."""
         combine = self.stage.combine
         if combine is None or combine.operator is not tirx.Add or len(self.reduce) != 1:
             return False
         return self.reduce[0].static is None or self.reduce[0].static >= LONG
 
     def _extents(self, outer: Sequence[Axis], rows: int) -> list[Expr]:
-        """Of the outer axes, then how many blocks of rows and chunks of columns there are."""
+        """The extents of the outer axes, then the number of blocks of rows and of chunks of columns."""
         blocks = const(1) if self.row is None else tirx.floordiv(as_index(self.row.extent) + (rows - 1), const(rows))
         return [*(as_index(axis.extent) for axis in outer), blocks, const((self.column.static or 0) // self.width)]
 
@@ -242,7 +242,7 @@ class _Tiles:
         return next((rows for rows in ROWS if count % rows == 0), min(ROWS[0], count))
 
     def _by_rows(self, rows: int, first: Expr, chunk: Expr, values: dict[ir.Var, Expr]) -> tirx.Stmt:
-        """A whole tile, or the rows that are left one after the other."""
+        """A whole tile, or the remaining rows one after the other."""
         assert self.row is not None
         extent = as_index(self.row.extent)
         whole = Tile(self, rows, first, chunk, values).statement()

@@ -2,7 +2,7 @@
 
 sums = 0
 for all steps of the reduced loops:
-    factors = ...                     each loaded once for what it is the same for
+    factors = ...                     each loaded once for all elements that share it
     sums[row, column] += factors[row] * factors[column]
 store sums
 """
@@ -26,8 +26,8 @@ from deploykit.compiler.tir.values import as_index, const, dtype_of
 
 @dataclass(frozen=True)
 class Factor:
-    """A factor of what is summed: `by_row` and `by_column` say what it depends on; `along`: it may be loaded four at a
-    time along the innermost reduced axis."""
+    """A factor of the summed product. `by_row` and `by_column` say what it depends on. `along`: four of its elements
+    may be loaded at a time along the innermost reduced axis."""
 
     value: Expr
     by_row: bool
@@ -36,8 +36,8 @@ class Factor:
 
 
 class Tiling(Protocol):
-    """What all tiles of a stage have in common: tiles of `width` columns, a multiple of `lanes`, each of an invocation
-    or a `team`; `row` is the axis along which they have several rows, `units` are the values of axes of extent 1."""
+    """What all tiles of a stage have in common: `width` columns, a multiple of `lanes`, computed by an invocation or a
+    `team`. `row` is the axis along which a tile has several rows; `units` are the values of axes of extent 1."""
 
     stage: Stage
     views: Views
@@ -53,7 +53,7 @@ class Tiling(Protocol):
 
 @dataclass(frozen=True)
 class Tile:
-    """`rows` rows from `first` on, or the only one, of a chunk of columns. `values` are those of the outer axes."""
+    """`rows` rows from `first` on (or the only row), of a chunk of columns. `values` are those of the outer axes."""
 
     tiling: Tiling
     rows: int
@@ -63,7 +63,7 @@ class Tile:
 
     @property
     def vectors(self) -> int:
-        """Vectors of a row."""
+        """The number of vectors of a row."""
         return self.tiling.width // self.tiling.lanes
 
     def at(self, node: Node, row: int, vector: int, lane: Expr) -> Node:
@@ -77,7 +77,7 @@ class Tile:
         return substitute(node, place)
 
     def statement(self) -> tirx.Stmt:
-        """All of the tile."""
+        """The statements for the whole tile."""
         stage = self.tiling.stage
         assert stage.store is not None
         if stage.combine is None:
@@ -92,12 +92,12 @@ class Tile:
         return sequence([tirx.AllocBuffer(sums), *start, update, *agree, once(sequence(finish))])
 
     def _each(self, body: Callable[[int, int, Expr], tirx.Stmt]) -> list[tirx.Stmt]:
-        """`body(row, vector, lane)` for all elements, vector by vector."""
+        """`body(row, vector, lane)` for all elements, one vector at a time."""
         spots = [(row, vector) for row in range(self.rows) for vector in range(self.vectors)]
         return [vectorized(self.tiling.lanes, partial(body, row, vector)) for row, vector in spots]
 
     def _slot(self, row: int, vector: int, lane: Expr) -> Expr:
-        """Where the sum of an element is."""
+        """The index of an element's sum."""
         return const(row * self.tiling.width + vector * self.tiling.lanes) + lane
 
     def _pointwise(self, store: tirx.BufferStore, lane: Expr) -> tirx.Stmt:
@@ -113,7 +113,7 @@ class Tile:
         return tirx.BufferStore(sums, agreed(tirx.Add, sums[slot]), [slot])
 
     def _finish(self, sums: Buffer, row: int, vector: int, lane: Expr) -> tirx.Stmt:
-        """Stores an element, with the epilogue of its sum."""
+        """Store an element, with the epilogue applied to its sum."""
         stage, views = self.tiling.stage, self.tiling.views
         assert stage.store is not None
         own = stage.store.buffer
@@ -148,7 +148,7 @@ class Tile:
         return result
 
     def _step(self, sums: Buffer, steps: int, index: Expr | None) -> tirx.Stmt:
-        """Adds `steps` terms to each sum: those of the iteration `index` of the innermost reduced loop."""
+        """Add `steps` terms to each sum: those of iteration `index` of the innermost reduced loop."""
         cells = [_Cell(self, factor, steps, index) for factor in self.tiling.factors]
         code = [statement for cell in cells for statement in cell.loads()]
         for k in range(steps):
@@ -165,7 +165,7 @@ class Tile:
 
 
 class _Cell:
-    """A factor in registers, for all of a tile and `steps` steps of the iteration `index`."""
+    """A factor in registers, for a whole tile and `steps` steps of the iteration `index`."""
 
     def __init__(self, tile: Tile, factor: Factor, steps: int, index: Expr | None) -> None:
         self.lanes = tile.tiling.lanes
@@ -175,7 +175,7 @@ class _Cell:
         self.buffer = local("factor", self.rows * self.wide * steps, dtype_of(factor.value))
 
     def loads(self) -> list[tirx.Stmt]:
-        """What fills the registers."""
+        """The statements that load the factor to registers."""
         code: list[tirx.Stmt] = [tirx.AllocBuffer(self.buffer)]
         for row in range(self.rows):
             if self.factor.along and self.steps > 1:
@@ -201,11 +201,11 @@ class _Cell:
         return (row * self.steps + k) * self.wide
 
     def _ahead(self, row: int, lane: Expr) -> tirx.Stmt:
-        """Neighbours along the innermost reduced axis, one a step."""
+        """Load neighbours along the innermost reduced axis, one per step."""
         return tirx.BufferStore(self.buffer, self._value(row, 0, const(0), lane), [const(row * self.steps) + lane])
 
     def _across(self, row: int, k: int, vector: int, lane: Expr) -> tirx.Stmt:
-        """Neighbours along the columns."""
+        """Load neighbours along the columns."""
         value = self._value(row, vector, lane, k)
         return tirx.BufferStore(self.buffer, value, [const(self._base(row, k) + vector * self.lanes) + lane])
 

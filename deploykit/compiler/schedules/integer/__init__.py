@@ -1,1 +1,1 @@
-"""Sums of products of 8-bit integers."""
+"""Schedules of sums of products of 8-bit integers."""

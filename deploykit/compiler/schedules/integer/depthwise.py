@@ -1,10 +1,10 @@
-"""Depthwise convolutions of 8-bit integers, channels last: vectors along the channels.
+"""Depthwise convolutions of 8-bit integers with channels last, in vectors along the channels.
 
-Takes the anchor `integer_depthwise` (`anchors.integer`) with weights `[*kernel, C]`. For each run of channels that
-fills a vector, the weights stay in registers for a whole row of outputs. Outputs of a row whose taps all lie in the
-data read them without a question; for the others each tap is asked for. One unit of parallel work is a row of outputs.
+The rule takes the anchor `integer_depthwise` (`anchors.integer`) with weights `[*kernel, C]`. For each run of channels
+that fills a vector, the weights stay in registers for a whole row of outputs. Outputs whose taps all lie in the data
+read them unconditionally; for other outputs, each tap is checked. One unit of parallel work is a row of outputs.
 
-Declines other stages, machines without vectors, and epilogues that have no vector form.
+It declines other stages, machines without vectors, and epilogues that have no vector form.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from deploykit.compiler.tir.values import as_index, const, dtype_of
 
 @dataclass(frozen=True)
 class _Depthwise:
-    """A convolution: `source` is a term of its sums, `inner` the same for taps that lie in the data; `spans` are the
-    outputs along each spatial axis whose taps do, from the first one up to the end."""
+    """A convolution. `source` is a term of its sums; `inner` is the same term for taps that lie in the data. `spans`
+    are, along each spatial axis, the outputs whose taps all lie in the data: the first one and the one after the
+    last."""
 
     axes: tuple[Axis, ...]
     taps: tuple[Axis, ...]
@@ -42,7 +43,7 @@ class _Depthwise:
 
 
 def integer_depthwise(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
-    """Statements that compute `stage`, or why it is not a depthwise convolution of integers."""
+    """Statements that compute `stage`, or the reason why it is not a depthwise convolution of integers."""
     other = another_kind(stage, "integer_depthwise")
     if other is not None:
         return other
@@ -123,7 +124,7 @@ def _tasks(task: _Depthwise, device: Device) -> tirx.Stmt:
 
 
 def _channel_runs(channels: int, lanes: int, run: Callable[[Expr, int], tirx.Stmt]) -> list[tirx.Stmt]:
-    """`run(first channel, lanes)` over whole vectors, then over halves of vectors."""
+    """`run(first channel, lanes)` for all channels, in whole vectors, then in halves of vectors."""
     statements = [loop("c", channels // lanes, lambda c: run(c * lanes, lanes))]
     done, width = channels // lanes * lanes, lanes // 2
     while done < channels:
@@ -157,7 +158,7 @@ def _output(task: _Depthwise, source: Expr, first: Expr, lanes: int) -> tirx.Stm
 def _each_tap(
     taps: Sequence[Axis], chosen: dict[ir.Var, Expr], body: Callable[[dict[ir.Var, Expr]], tirx.Stmt]
 ) -> list[tirx.Stmt]:
-    """`body` for every tap, side by side in the code."""
+    """`body` for every tap, unrolled."""
     if not taps:
         return [body(chosen)]
     first, *rest = taps

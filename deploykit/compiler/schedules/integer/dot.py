@@ -1,15 +1,15 @@
-"""Dot product instructions: sums of products of 8-bit integers, a group of neighbouring terms at a time.
+"""Dot product instructions: sums of products of 8-bit integers, one group of neighbouring terms at a time.
 
-A `Dot` takes one vector of int32 sums, for each lane a group of int8 factors (`right`), and one group of left factors
-that all lanes share:
+A `Dot` takes a vector of int32 sums, for each lane a group of int8 right factors, and one group of left factors that
+all lanes share:
 
     sums[lane] += left[0] * right[lane][0] + ... + left[group - 1] * right[lane][group - 1]
 
-The left factors are kept as `left` elements; `offset` is what is added to the 8-bit operand for that, by dtype. A dot
-that is `bounded` rounds sums of two products off at the limits of int16: it is exact where, in every pair of right
-factors, both the positive and the negative ones add up to at most 128 in magnitude (`pairs_fit`).
+Left factors are stored as elements of dtype `left`; for that, `offset` is added to the 8-bit operand, depending on its
+dtype. A `bounded` dot saturates sums of two products to int16. It is exact if, in every pair of right factors, the
+positive and the negative ones each add up to at most 128 in magnitude (`pairs_fit`).
 
-`DOTS` has them by name; which of them a machine has, best first, is in its `Device`.
+`DOTS` has the instructions by name. The `Device` says which of them a machine has, best first.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from deploykit.compiler.tir.rewriting import Expr
 from deploykit.compiler.tir.values import repeated
 
 PAIR_LIMIT = 128
-"""What two right factors of one sign may add up to: 255 * 128 is the greatest such product within int16."""
+"""The limit for the sum of two right factors of the same sign: 255 * 128 is the greatest such product within int16."""
 
 
 @dataclass(frozen=True)
 class Dot:
-    """`left` is the dtype in which left factors are kept, `spare` how many registers a step needs beside the sums and
-    the factors; `apply(sums, left, right, lanes)` gives the new sums, `left` being `lanes` copies of the group."""
+    """A dot product instruction. `left` is the dtype of left factors; `spare` is the number of registers that a step
+    needs in addition to sums and factors. `apply(sums, left, right, lanes)` gives the new sums; its `left` is the group
+    repeated for all `lanes`."""
 
     name: str
     group: int
@@ -41,18 +42,18 @@ class Dot:
     apply: Callable[[Expr, Expr, Expr, int], Expr]
 
     def offset(self, dtype: str) -> int:
-        """What is added to an operand of `dtype` so that it can be a left factor."""
+        """The number to add to an operand of `dtype` so that it can be a left factor."""
         if self.left == "uint8" and dtype == "int8":
             return 128
         return -128 if self.left == "int8" and dtype == "uint8" else 0
 
     def takes(self, right: np.ndarray | None) -> bool:
-        """Whether sums are exact with right factors `[..., K, N]` (`None`: any)."""
+        """Whether sums are exact with right factors `[..., K, N]` (`None`: with any right factors)."""
         return not self.bounded or (right is not None and pairs_fit(right))
 
 
 def pairs_fit(right: np.ndarray) -> bool:
-    """Whether no sum of two products with a uint8, the terms 2 k and 2 k + 1, leaves the range of int16."""
+    """Whether no sum of two products of right factors 2 k and 2 k + 1 with uint8 factors exceeds the range of int16."""
     terms = right.astype(np.int16)
     if terms.shape[-2] % 2:
         terms = np.concatenate([terms, np.zeros_like(terms[..., :1, :])], axis=-2)
@@ -118,4 +119,4 @@ DOTS: Mapping[str, Dot] = {
         Dot("widened", 1, "int16", 2, False, _widened),
     )
 }
-"""Every known instruction. `widened` multiplies int32 lanes, for vectors without such an instruction."""
+"""All known instructions. `widened` multiplies int32 lanes, for vectors without a dot product instruction."""

@@ -1,15 +1,17 @@
-"""Integer matrix products and convolutions over packed right factors.
+"""Integer matrix products and convolutions with packed right factors.
 
-Takes the anchors `integer_matmul` and `integer_conv` (`anchors.integer`). Batch dims that the left operand and the
-result run through like rows, and the right factors not at all, become rows, as do all outputs of a convolution.
+The rule takes the anchors `integer_matmul` and `integer_conv` (`anchors.integer`). A batch dim becomes rows if the left
+operand and the result traverse it like rows and the right factors do not depend on it. All outputs of a convolution
+become rows, too.
 
-Rows are cut into tiles. The left factors of a tile are copied next to each other first, in the form that the
-instruction takes (`dot`), the taps of a convolution one after the other; then all panels of a stretch are multiplied
-with them. A sum over more than `DEPTH_BYTES` is made in parts, which are kept for a stretch. Where the number of rows
-is known, tiles are as even as possible; else the last rows are cut into tiles of ever smaller height. The epilogue is
-applied where sums leave the registers. One unit of parallel work is a tile of rows by a stretch of panels.
+Rows are cut into tiles. First, the left factors of a tile are copied to contiguous memory, in the form that the
+instruction takes (`dot`), with the taps of a convolution one after the other. Then all panels of a stretch are
+multiplied with them. A sum over more than `DEPTH_BYTES` is computed in parts; the partial sums are kept for a stretch.
+If the number of rows is known, tiles are as even as possible; else the last rows are cut into tiles of ever smaller
+height. The epilogue is applied when sums leave the registers. One unit of parallel work is a tile of rows by a stretch
+of panels.
 
-Declines other stages, and machines without vectors, where they are ordinary reductions.
+It declines other stages, and machines without vectors, where they are ordinary reductions.
 """
 
 from __future__ import annotations
@@ -37,21 +39,21 @@ from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, is_zero, seq
 from deploykit.compiler.tir.values import as_index, bits_of, consecutive, const, repeated, static
 
 STRETCH = 8
-"""Panels that one copy of left factors is used for."""
+"""The number of panels for which one copy of left factors is used."""
 
 DEPTH_BYTES = 1024
-"""Left factors of a row that are copied at a time."""
+"""Bytes of left factors of a row that are copied at a time."""
 
 TALLEST = 24
-"""Rows of a tile at most."""
+"""The most rows of a tile."""
 
 
 @dataclass(frozen=True)
 class _Product:
     """Loops over `batch`, then `rows` x `columns` sums of `depth` terms. `left` is the left factor over the stage's
-    axes, `taps` the reduced axes before the last one, `channel`; `values` give the stage's axes in terms of `batch` and
-    `rows`, and `coordinates` are the axes that `rows` stands for, outermost first. `contiguous`: the factors of
-    neighbouring channels lie next to each other; `adjacent`: those of neighbouring taps do, too."""
+    axes. `taps` are the reduced axes except the last one, `channel`. `values` give the stage's axes in terms of `batch`
+    and `rows`; `coordinates` are the axes that `rows` stands for, outermost first. `contiguous`: the factors of
+    neighbouring channels are contiguous; `adjacent`: those of neighbouring taps are, too."""
 
     batch: tuple[Axis, ...]
     rows: Axis
@@ -77,7 +79,7 @@ class _Product:
 
 
 def integer_matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
-    """Statements that compute `stage`, or why it is not an integer product."""
+    """Statements that compute `stage`, or the reason why it is not an integer product."""
     other = another_kind(stage, "integer_matmul", "integer_conv")
     if other is not None:
         return other
@@ -123,7 +125,7 @@ def integer_matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt
 
 
 def _neighbours(left: ir.TensorLoad, stage: Stage, axes: Sequence[Axis]) -> tuple[bool, bool]:
-    """Whether neighbouring channels, and neighbouring taps, lie next to each other."""
+    """Whether neighbouring channels, and whether neighbouring taps, are contiguous."""
     strides = analyse([left], axes)[0].strides
     contiguous = static_stride(strides[-1]) == 1
     tap = strides[-2] if len(stage.reduce) > 1 else None
@@ -132,7 +134,7 @@ def _neighbours(left: ir.TensorLoad, stage: Stage, axes: Sequence[Axis]) -> tupl
 
 @dataclass(frozen=True)
 class _Strip:
-    """A tile of rows: values of the batch loops, its first row, and the copied left factors."""
+    """A tile of rows: the values of the batch loops, its first row, and the copied left factors."""
 
     batch: dict[ir.Var, Expr]
     tile: Tile
@@ -156,7 +158,7 @@ class _Emitter:
         self.part = self._part()
 
     def _taps(self) -> int:
-        """Taps of a convolution that are copied at a time: all, those of the last axis, or one."""
+        """The number of taps of a convolution that are copied at a time: all, those of the last axis, or one."""
         product = self.product
         channels = static(product.channel.extent) or 1
         sizes = [axis.static or 1 for axis in product.taps]
@@ -166,7 +168,7 @@ class _Emitter:
         return prod(sizes) if channels % product.dot.group else 1
 
     def _part(self) -> int:
-        """Terms of a sum that are copied at a time: all where they fit, else a multiple of the group."""
+        """The number of terms of a sum that are copied at a time: all if they fit, else a multiple of the group."""
         if self.product.taps:
             return self.taps * (static(self.product.channel.extent) or 1)
         depth = static(self.depth)
@@ -177,7 +179,7 @@ class _Emitter:
         return sym.Analyzer().simplify(self.product.depth)
 
     def heights(self) -> tuple[int, ...]:
-        """Heights of tiles, largest first."""
+        """The heights of tiles, largest first."""
         rows = static(self.product.rows.extent)
         if rows is None:
             return tuple(sorted({self.tallest, *(h for h in (4, 1) if h < self.tallest)}, reverse=True))
@@ -185,7 +187,7 @@ class _Emitter:
         return (tall, rows % tall) if tall and rows % tall else (max(tall, 1),)
 
     def tasks(self) -> tirx.Stmt:
-        """All units of work; those of one stretch of panels follow each other."""
+        """All units of work. Units of one stretch of panels are consecutive."""
         product = self.product
         rows, columns = as_index(product.rows.extent), as_index(product.columns.extent)
         height = self.heights()[0]
@@ -212,7 +214,7 @@ class _Emitter:
         return loop("task", total, task, tirx.ForKind.PARALLEL if self.device.parallel else tirx.ForKind.SERIAL)
 
     def strips(self, start: Expr, count: Expr, strip: Callable[[int, Expr], tirx.Stmt]) -> tirx.Stmt:
-        """Tiles that cover `count` rows from `start`, at most the tallest."""
+        """Tiles that cover `count` rows from `start` on; `count` is at most the tallest height."""
         tallest, *rest = self.heights()
         whole = strip(tallest, start)
         if static(self.product.rows.extent) is not None:
@@ -226,7 +228,7 @@ class _Emitter:
         return tirx.IfThenElse(count >= tallest, whole, code.statement())
 
     def strip(self, batch: dict[ir.Var, Expr], first: Expr, count: Expr, height: int, row: Expr) -> tirx.Stmt:
-        """`height` rows from `row` by `count` panels from `first`."""
+        """`height` rows from `row` on by `count` panels from `first` on."""
         dot = self.product.dot
         tile = Tile(height, self.vectors, self.lanes, "int32")
         factors = local("factors", height * self.stride, dot.left)
@@ -256,7 +258,7 @@ class _Emitter:
 
     @property
     def stride(self) -> int:
-        """Elements between the copied rows: not a power of two, so that rows do not share a place in the cache."""
+        """The elements between copied rows: not a power of two, so that rows do not compete for the same cache sets."""
         size, group = bits_of(self.product.dot.left) // 8, self.product.dot.group
         whole = -(-self.part // group) * group
         return whole + (64 // size if whole * size % 512 == 0 else 0)
@@ -264,7 +266,7 @@ class _Emitter:
     # Left factors
 
     def copied(self, place: _Strip, start: Expr, terms: Expr) -> tirx.Stmt:
-        """`terms` terms from `start` on of every row, one row after the other."""
+        """Copy `terms` terms from `start` on of every row, one row after the other."""
         product = self.product
         if not product.taps:
             return loop(
@@ -284,7 +286,7 @@ class _Emitter:
         return code.statement()
 
     def copied_taps(self, place: _Strip, values: dict[ir.Var, Expr], first: Expr, i: Expr) -> tirx.Stmt:
-        """All channels of the taps of one part for row `i`: at once for taps that lie next to each other."""
+        """Copy all channels of the taps of one part for row `i`. Contiguous taps are copied together."""
         product = self.product
         sizes = [const(axis.static or 1) for axis in product.taps]
         channels = as_index(product.channel.extent)
@@ -299,7 +301,7 @@ class _Emitter:
         return loop("t", self.taps // together, run)
 
     def fixed(self, place: _Strip) -> dict[ir.Var, Expr]:
-        """Values of the axes that are not among the rows' coordinates."""
+        """The values of the axes that are not among the rows' coordinates."""
         own = {axis.var for axis in self.product.coordinates}
         return {var: substitute(value, place.batch) for var, value in self.product.values.items() if var not in own}
 
@@ -308,7 +310,7 @@ class _Emitter:
         return {var: substitute(value, at) for var, value in self.product.values.items()}
 
     def copied_run(self, at: dict[ir.Var, Expr], start: Expr, count: Expr, target: Buffer, offset: Expr) -> tirx.Stmt:
-        """`count` neighbouring left factors, from that of channel `start` on, to `target`."""
+        """Copy `count` neighbouring left factors, from that of channel `start` on, to `target`."""
         product = self.product
 
         def element(c: Expr) -> tirx.Stmt:
@@ -323,8 +325,8 @@ class _Emitter:
     def block(
         self, place: _Strip, panel: Expr, start: Expr, terms: Expr, state: tuple[Buffer, Expr, Expr] | None, slot: Expr
     ) -> tirx.Stmt:
-        """One register tile over `terms` terms from `start`. `state` is where sums are kept between the parts, and
-        whether this is the first and the last one."""
+        """One register tile over `terms` terms from `start` on. `state` is the buffer that keeps sums between parts,
+        and whether this part is the first and whether it is the last."""
         tile, dot = place.tile, self.product.dot
         sums = tile.scratch()
         code = Code()
@@ -348,7 +350,7 @@ class _Emitter:
 
     @property
     def step(self) -> int:
-        """Right factors of one step."""
+        """The number of right factors of one step."""
         return self.product.width * self.product.dot.group
 
     def panel_offset(self, place: _Strip, panel: Expr) -> Expr:
@@ -375,7 +377,7 @@ class _Emitter:
     # Results
 
     def stored(self, tile: Tile, sums: Buffer, place: _Strip, panel: Expr) -> tirx.Stmt:
-        """Whole panels from registers, else the columns that there are through a copy of the sums."""
+        """Store whole panels from registers, and the existing columns of other panels through a copy of the sums."""
         columns, width = as_index(self.product.columns.extent), self.product.width
         known = static(columns)
         spilled = local("spilled", tile.rows * tile.columns, "int32")
@@ -419,7 +421,7 @@ def _load(buffer: Buffer, offset: Expr, count: int) -> Expr:
 
 
 def _copies(group: Expr, dot: Dot, lanes: int) -> Expr:
-    """A group of left factors in every lane."""
+    """A group of left factors, repeated for every lane."""
     if dot.group == 1:
         return repeated(group, lanes)
     spread = repeated(tirx.reinterpret("int32", group), lanes)

@@ -1,1 +1,1 @@
-"""A kernel as stages, and what every rule does with them: accesses, loops, inlining, epilogues, guards."""
+"""A kernel as stages, and what all rules do with them: accesses, loops, inlining, epilogues, guards."""

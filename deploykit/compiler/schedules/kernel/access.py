@@ -1,9 +1,9 @@
-"""How a stage moves through memory: row-major offsets, strides per axis, and which axes can become one loop.
+"""How a stage accesses memory: row-major offsets, strides per axis, and which axes can be fused into one loop.
 
-A stride is the change of an access's offset when an axis advances by one; it is `None` where that change depends on
-any axis (indices through `//`, `%`, conditions or other tensors). Two neighbouring axes fuse when every access
-strides through the outer one by `inner stride * inner extent`; the fused index then takes the place of the inner
-axis and the outer one becomes 0. An axis whose value is used outside of indices cannot be fused.
+A stride is the change of an access's offset when an axis advances by one. It is `None` if that change depends on any
+axis (indices through `//`, `%`, conditions or other tensors). Two neighbouring axes can be fused if the stride of every
+access along the outer one is `inner stride * inner extent`. The fused index then replaces the inner axis, and the outer
+one becomes 0. An axis whose value is used outside of indices cannot be fused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Views:
         self._views: dict[Buffer, Buffer] = {}
 
     def flat(self, buffer: Buffer) -> Buffer:
-        """The view of `buffer` that a row-major offset indexes."""
+        """The one-dimensional view of `buffer`, which a row-major offset indexes."""
         if len(buffer.shape) == 1:
             return buffer
         if buffer not in self._views:
@@ -40,11 +40,11 @@ class Views:
         return [] if view is None else [tirx.DeclBuffer(view, data=buffer.data)]
 
     def value(self, value: Expr) -> Expr:
-        """`value` with every load through the flat view."""
+        """`value`, with every load through a flat view."""
         return replace_loads(value, self._load)
 
     def store(self, store: tirx.BufferStore) -> tirx.BufferStore:
-        """`store` with every access through flat views."""
+        """`store`, with every access through a flat view."""
         offset = self.value(offset_of(store.buffer, store.indices))
         return tirx.BufferStore(self.flat(store.buffer), self.value(store.value), [offset])
 
@@ -54,23 +54,23 @@ class Views:
 
 @dataclass(frozen=True)
 class Access:
-    """One load or store with its stride along each axis of the list it was analysed for."""
+    """One load or store, with its stride along each of the axes that it was analysed for."""
 
     buffer: Buffer
     strides: tuple[Expr | None, ...]
 
     def contiguous(self, axis: int) -> bool:
-        """Whether consecutive indices of `axis` touch consecutive elements, or all the same one."""
+        """Whether consecutive indices of `axis` access consecutive elements, or all the same one."""
         return static_stride(self.strides[axis]) in (0, 1)
 
 
 def static_stride(stride: Expr | None) -> int | None:
-    """A stride as an integer, where it is one."""
+    """A stride as an integer, or None if it is not constant."""
     return None if stride is None else static(stride)
 
 
 def size_of(buffer: Buffer) -> Expr:
-    """Number of elements."""
+    """The number of elements of a buffer."""
     size: Expr = const(1)
     for extent in buffer.shape:
         size = size * as_index(extent)
@@ -78,7 +78,7 @@ def size_of(buffer: Buffer) -> Expr:
 
 
 def offset_of(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
-    """Row-major offset of an element."""
+    """The row-major offset of an element."""
     offset: Expr = const(0)
     for index, extent in zip(indices, buffer.shape, strict=True):
         offset = offset * as_index(extent) + as_index(index)
@@ -86,7 +86,7 @@ def offset_of(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
 
 
 def analyse(values: Sequence[Expr | tirx.BufferStore], axes: Sequence[Axis]) -> list[Access]:
-    """The accesses of expressions and stores."""
+    """The accesses of expressions and stores, analysed for `axes`."""
     known = analyzer(axes)
     nodes: list[tuple[Buffer, Sequence[Expr]]]
     nodes = [(node.buffer, node.indices) for node in values if isinstance(node, tirx.BufferStore)]
@@ -120,7 +120,7 @@ def _depends(value: Expr, variables: Sequence[ir.Var]) -> bool:
 
 
 def pinned(values: Sequence[Expr], axes: Sequence[Axis]) -> frozenset[int]:
-    """Positions of axes whose value is used outside of indices."""
+    """The positions of axes whose value is used outside of indices."""
     bare = [replace_loads(value, lambda load: tirx.const(0, dtype_of(load))) for value in values]
     used = {var for value in bare for var in collect(value, ir.Var)}
     return frozenset(position for position, axis in enumerate(axes) if axis.var in used)
@@ -128,8 +128,8 @@ def pinned(values: Sequence[Expr], axes: Sequence[Axis]) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class Fused:
-    """A loop that stands for one or several neighbouring axes; `inner` is the position of the innermost one and
-    `values` are the values of the axes it stands for."""
+    """A loop that replaces one or several neighbouring axes. `inner` is the position of the innermost of them, and
+    `values` are the values of these axes."""
 
     axis: Axis
     inner: int

@@ -1,9 +1,9 @@
-"""Epilogues: a pointwise stage that only post-processes a reduction is computed where the reduced value is at hand.
+"""Epilogues: a pointwise stage that only post-processes a reduction is computed as part of the reduction.
 
-Takes any nest. The stage `E` becomes the epilogue of the reduction `R` when `R` writes a temporary that only `E`
+The pass takes any nest. The stage `E` becomes the epilogue of the reduction `R` if `R` writes a temporary that only `E`
 reads, always at one index that is a permutation of `E`'s axes (axes of extent 1 may be missing). Bias, activation and
-residual of a matmul or convolution, and the division of a mean, are of this form. The merged stage has the place of
-`E`, so everything `E` reads has been computed.
+residual of a matmul or convolution, and the division of a mean, have this form. The merged stage takes the position of
+`E`, so that everything that `E` reads has been computed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from deploykit.compiler.tir.values import dtype_of
 
 
 def merge_epilogues(nest: Nest) -> Nest:
-    """`nest` with pointwise stages moved into the reductions they post-process."""
+    """`nest`, with pointwise stages moved into the reductions that they post-process."""
     stages = list(nest.stages)
     temporaries = list(nest.temporaries)
     for stage in nest.stages:
@@ -65,7 +65,8 @@ def _merge(stage: Stage, reader: Stage, target: Buffer) -> Stage | None:
 
 
 def _axes_at(load: ir.TensorLoad, stage: Stage, reader: Stage) -> dict[ir.Var, Expr] | None:
-    """Values of the reader's axes in terms of the stage's, where `load` reads exactly what `stage` stores."""
+    """The values of the reader's axes in terms of the stage's, if `load` reads exactly what `stage` stores; else
+    None."""
     assert stage.store is not None
     known = sym.Analyzer()
     sizes: dict[Expr, Expr] = {axis.var: axis.extent for axis in (*stage.axes, *reader.axes)}

@@ -1,4 +1,4 @@
-"""The end of a reduction: what is stored once a value is complete, with any epilogue applied."""
+"""The end of a reduction: storing a complete value, with the epilogue applied if there is one."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from deploykit.compiler.tir.values import dtype_of
 
 @dataclass(frozen=True)
 class Finish:
-    """Stores the finished value of a stage. `store` is through flat views and over the stage's axes; its loads of
-    `own` stand for the value. `plain` is the same with zeros for the value, for the analysis of its other accesses;
-    `scalar` says that it has no vector form."""
+    """Stores the finished value of a stage. `store` uses flat views, over the stage's axes; its loads of `own` stand
+    for the value. `plain` is the same store with zeros for the value, used to analyse its other accesses. `scalar`: it
+    has no vector form."""
 
     store: tirx.BufferStore
     own: Buffer
@@ -26,7 +26,7 @@ class Finish:
     scalar: bool
 
     def __call__(self, value: Expr, axes: Mapping[ir.Var, Expr]) -> tirx.BufferStore:
-        """The store of `value` where the axes have the given values."""
+        """The store of `value` at the given values of the axes."""
         at = substitute(self.store, axes)
         return tirx.BufferStore(at.buffer, self._replaced(at.value, value), at.indices)
 

@@ -1,9 +1,9 @@
-"""Guards: conditions on a loop's position, taken out of the loop.
+"""Guards: conditions on a loop's position that are moved out of the loop.
 
 Pads, concatenations and windows choose between values by comparing indices: `if_then_else(i < n, a[i], b[i - n])`. A
-guard is one such comparison, an operand of the conjunction that chooses. It is *known* on either side of it, so the
-value there is free of it (`assume`). Where it is linear in an axis, the axis' indices that fulfil it are an interval
-(`interval`).
+guard is one such comparison, an operand of the conjunction that chooses. Where the guard is known to hold or to fail,
+the value can be simplified (`assume`). If the guard is linear in an axis, the indices of the axis that fulfil it are an
+interval (`interval`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from deploykit.compiler.tir.values import as_index, const, dtype_of, static
 
 
 def guards_of(value: Expr, axes: Sequence[Axis]) -> list[Expr]:
-    """The guards of `value`: comparisons that read no buffer at a place that depends on `axes`."""
+    """The guards of `value`: comparisons that read no buffer at an index that depends on `axes`."""
     found: list[Expr] = []
     for node in collect(value, (ir.Call, tirx.Select)):
         parts = _choice(node)
@@ -36,7 +36,7 @@ def _reads(guard: Expr, axes: Sequence[Axis]) -> bool:
 
 
 def assume(node: Node, guard: Expr, holds: bool) -> Node:
-    """`node` where `guard` is known to hold or not to."""
+    """`node`, given that `guard` holds or, with `holds` false, fails."""
 
     def rewrite(choice: Expr) -> Expr:
         parts = _choice(choice)
@@ -60,8 +60,8 @@ def assume(node: Node, guard: Expr, holds: bool) -> Node:
 
 
 def interval(guard: Expr, axis: Axis) -> tuple[Expr, Expr] | None:
-    """The first index of `axis` that fulfils `guard` and the first one after those, both within its extent; `None`
-    where the guard is not a comparison that is linear in the axis."""
+    """The first index of `axis` that fulfils `guard`, and the first one after those that do, both within the extent.
+    `None` if the guard is not a comparison that is linear in the axis."""
     if isinstance(guard, tirx.LT):
         bounds = _below(guard.a - guard.b, axis)
     elif isinstance(guard, tirx.LE):
@@ -81,7 +81,7 @@ def interval(guard: Expr, axis: Axis) -> tuple[Expr, Expr] | None:
 
 
 def _below(difference: Expr, axis: Axis) -> tuple[Expr, Expr] | None:
-    """Where `difference < 0`, without regard to the axis' extent."""
+    """The interval of `axis` in which `difference < 0`, regardless of the axis' extent."""
     known = sym.Analyzer()
     slope = static(known.simplify(substitute(difference, {axis.var: axis.var + 1}) - difference))
     if not slope:
@@ -93,7 +93,7 @@ def _below(difference: Expr, axis: Axis) -> tuple[Expr, Expr] | None:
 
 
 def last_axis(guard: Expr, axes: Sequence[Axis]) -> int:
-    """The position of the innermost of `axes` that a guard depends on, -1 where it depends on none."""
+    """The position of the innermost of `axes` that a guard depends on; -1 if it depends on none."""
     used = set(collect(guard, ir.Var))
     return max((position for position, axis in enumerate(axes) if axis.var in used), default=-1)
 
@@ -116,11 +116,11 @@ def _atoms(condition: Expr) -> list[Expr]:
 def clipped(
     axes: Sequence[Axis], source: Expr, identity: Expr, body: Callable[[Expr], tirx.Stmt], later: Sequence[Axis] = ()
 ) -> tirx.Stmt:
-    """Loops over reduced `axes` around `body(source)`, over those indices only where the guards of `source` hold.
+    """Loops over reduced `axes` around `body(source)`, limited to the indices for which the guards of `source` hold.
 
-    A guard is used where `source` is the reduction's `identity` whenever it fails, and where it is linear in the
-    innermost axis it depends on. Guards that depend on none of the axes stand around the loops; those that depend on
-    one of the axes `later`, which `body` runs over, are left to it.
+    A guard is used if `source` is the reduction's `identity` whenever the guard fails, and if the guard is linear in
+    the innermost axis it depends on. A guard that depends on none of the axes becomes an `if` around the loops. A guard
+    that depends on one of the axes `later`, which `body` runs over, is left to `body`.
     """
     if not axes:
         return body(source)
@@ -145,7 +145,7 @@ def clipped(
 
 
 def span(axes: Sequence[Axis], source: Expr, identity: Expr) -> tuple[Expr, Expr, Expr]:
-    """Where along the first of `axes` the guards that depend on no later one hold, and `source` there."""
+    """The interval of the first of `axes` in which the guards that depend on no later axis hold, and `source` there."""
     first: Expr = const(0)
     stop: Expr = as_index(axes[0].extent)
     for guard in guards_of(source, axes):
@@ -160,7 +160,7 @@ def span(axes: Sequence[Axis], source: Expr, identity: Expr) -> tuple[Expr, Expr
 
 
 def vanishes(value: Expr, identity: Expr) -> bool:
-    """Whether `value` is the constant `identity`, or a product with it where it is 0."""
+    """Whether `value` is the constant `identity`, or the identity is 0 and `value` is a product with it."""
     return bool(tvm_ffi.structural_equal(value, identity)) or (_is_zero(identity) and _is_zero(value))
 
 

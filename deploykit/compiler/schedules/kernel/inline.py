@@ -1,13 +1,13 @@
-"""Inlining: pointwise stages disappear into the stages that read them.
+"""Inlining: pointwise stages are merged into the stages that read them.
 
-Takes any nest. A pointwise stage that writes a temporary is substituted into its readers, unless
+The pass takes any nest. A pointwise stage that writes a temporary is substituted into its readers, unless
 
 * an opaque statement or an anchor (a stage with a `deploykit.anchor` annotation) reads the temporary;
 * it calls a transcendental function and would be evaluated more than once per element;
 * the readers would grow beyond `MAX_NODES` expression nodes.
 
-Temporaries that nobody reads any more are dropped together with their stages. Indices that arise from substitution
-are simplified under the ranges of the reader's axes, so a reshape between two shapes becomes a plain index again.
+Temporaries that are no longer read are removed together with their stages. Indices that result from the substitution
+are simplified under the ranges of the reader's axes, so that a reshape between two shapes becomes a plain index again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_NODES = 400
 
 
 def inline(nest: Nest) -> Nest:
-    """`nest` without the pointwise stages that can be folded into their readers."""
+    """`nest`, without the pointwise stages that can be inlined into their readers."""
     stages = list(nest.stages)
     temporaries = list(nest.temporaries)
     position = 0
@@ -76,7 +76,7 @@ def _inlinable(stage: Stage, target: Buffer, stages: Sequence[Stage | Opaque]) -
 
 
 def _rereads(stage: Stage, load: ir.TensorLoad) -> bool:
-    """Whether one element of the loaded buffer is read for several iterations of `stage`, as far as one can tell."""
+    """Whether `stage` may read an element of the loaded buffer in several iterations."""
     if any(collect(index, ir.TensorLoad) for index in load.indices):
         return True
     used = {var for index in load.indices for var in collect(index, ir.Var)}

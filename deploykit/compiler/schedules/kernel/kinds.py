@@ -1,4 +1,4 @@
-"""The kinds of products and convolutions (`operators.anchors`), in words."""
+"""Names of the kinds of products and convolutions (`operators.anchors`), for messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORDS = {
 
 
 def another_kind(stage: Stage, *kinds: str) -> Declined | None:
-    """What a stage is in place of one of `kinds`; `None` where it is one of them."""
+    """What a stage is instead of one of `kinds`, as a reason; `None` if it is one of them."""
     kind = stage.annotations.get(ANCHOR)
     if kind in kinds:
         return None

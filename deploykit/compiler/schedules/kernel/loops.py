@@ -1,4 +1,4 @@
-"""Small builders of loops, local buffers and vector expressions, used by every rule."""
+"""Builders of loops, local buffers and vector expressions, which every rule uses."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Body = Callable[[Expr], tirx.Stmt]
 
 
 def index_of(axis: Axis, value: Expr) -> Expr:
-    """`value` as an expression of the dtype of the axis that it stands for."""
+    """`value`, converted to the dtype of the axis that it replaces."""
     dtype = dtype_of(axis.var)
     return value if dtype_of(value) == dtype else value.astype(dtype)
 
 
 def loop(name: str, extent: Expr | int, body: Body, kind: tirx.ForKind = tirx.ForKind.SERIAL) -> tirx.Stmt:
-    """`for name in range(extent): body(name)`; nothing or a single copy where the extent is the constant 0 or 1."""
+    """`for name in range(extent): body(name)`. With a constant extent of 0 there is no code, with 1 a single copy."""
     count = static(extent)
     if count == 0:
         return sequence([])
@@ -32,13 +32,13 @@ def loop(name: str, extent: Expr | int, body: Body, kind: tirx.ForKind = tirx.Fo
 
 
 class Code:
-    """Statements in the making, with names for values that are computed once."""
+    """Statements under construction, with names for values that are computed once."""
 
     def __init__(self) -> None:
         self._statements: list[tirx.Stmt] = []
 
     def let(self, name: str, value: Expr) -> Expr:
-        """An integer evaluated here, unless it is a constant or a variable anyway."""
+        """A name for an integer that is evaluated here. A constant or a variable is returned as it is."""
         if isinstance(value, ir.Var | tirx.IntImm):
             return value
         var = ir.Var(name, dtype_of(value))
@@ -53,10 +53,10 @@ class Code:
 
 
 def evaluated_once(body: tirx.Stmt) -> tirx.Stmt:
-    """`body` with every named value in a local of one element.
+    """`body`, with every named value in a local buffer of one element.
 
-    Simplification copies the value of a name to all its uses, and what LLVM is given would grow with the depth of the
-    names; a local keeps its value apart and becomes a register in the end.
+    Simplification copies the value of a name to all its uses, so the code for LLVM would grow with the depth of the
+    names. A local buffer prevents this and becomes a register in the end.
     """
     binds = collect(body, tirx.Bind)
     cells = {bind.var: local(bind.var.name, 1, dtype_of(bind.var)) for bind in binds}
@@ -84,9 +84,10 @@ def evaluated_once(body: tirx.Stmt) -> tirx.Stmt:
 
 
 def nested(axes: Sequence[Axis], body: tirx.Stmt, parallel: bool = False) -> tirx.Stmt:
-    """`body` under loops over fresh copies of `axes`, the first one outermost and, if asked for, parallel.
+    """`body` under loops over fresh copies of `axes`, the first one outermost. With `parallel`, the outermost is
+    parallel.
 
-    A parallel loop over few iterations takes in the loops inside of it, as far as there is work to share out.
+    A parallel loop with few iterations absorbs the loops inside of it, until it has enough iterations for threads.
     """
     if parallel:
         count = _shared_out(axes)
@@ -102,11 +103,11 @@ def nested(axes: Sequence[Axis], body: tirx.Stmt, parallel: bool = False) -> tir
 
 
 ENOUGH = 64
-"""Iterations of a parallel loop that are known to be enough to share out."""
+"""The known number of iterations that is enough for a parallel loop."""
 
 
 def _shared_out(axes: Sequence[Axis]) -> int:
-    """How many leading axes a parallel loop stands for; a symbolic extent may be 1."""
+    """The number of leading axes that a parallel loop covers. A symbolic extent counts as 1."""
     known = 1
     for count, axis in enumerate(axes):
         if known >= ENOUGH:
@@ -116,7 +117,7 @@ def _shared_out(axes: Sequence[Axis]) -> int:
 
 
 def collapsed(axes: Sequence[Axis], body: tirx.Stmt) -> tirx.Stmt:
-    """`body` under one parallel loop over all of `axes`."""
+    """`body` under one parallel loop over all of `axes` together."""
     extents = [as_index(axis.extent) for axis in axes]
     total = extents[0]
     for extent in extents[1:]:
@@ -135,19 +136,19 @@ def collapsed(axes: Sequence[Axis], body: tirx.Stmt) -> tirx.Stmt:
 
 
 def vectorized(lanes: int, body: Body) -> tirx.Stmt:
-    """`body` for `lanes` consecutive indices at once."""
+    """`body` for `lanes` consecutive indices, as vector operations."""
     return loop("lane", lanes, body, tirx.ForKind.VECTORIZED)
 
 
 def unrolled(name: str, extent: int, body: Body, spelled: bool) -> tirx.Stmt:
-    """`body` for every index, side by side in the code: spelled out here or, else, when the kernel is lowered."""
+    """`body` for every index, unrolled: `spelled` out here, else when the kernel is lowered."""
     if spelled:
         return sequence([body(const(index)) for index in range(extent)])
     return loop(name, extent, body, tirx.ForKind.UNROLLED)
 
 
 def main_and_tail(name: str, extent: Expr | int, lanes: int, body: Body) -> list[tirx.Stmt]:
-    """`body` over `range(extent)`: whole vectors first, then single elements."""
+    """`body` over `range(extent)`: first in whole vectors, then for single elements."""
     count = static(extent)
     if lanes == 1 or (count is not None and count < lanes):
         return [loop(name, extent, body)]
@@ -160,18 +161,19 @@ def main_and_tail(name: str, extent: Expr | int, lanes: int, body: Body) -> list
 
 
 def local(name: str, size: int, dtype: str) -> Buffer:
-    """A buffer of `size` elements that lives in registers or on the stack."""
+    """A buffer of `size` elements, which will be in registers or on the stack."""
     return tirx.decl_buffer((size,), dtype, name, scope="global")
 
 
 def without_units(axes: Sequence[Axis]) -> tuple[tuple[Axis, ...], dict[ir.Var, Expr]]:
-    """The axes that are not of extent 1, and the value 0 for those that are."""
+    """The axes whose extent is not 1, and the value 0 for the others."""
     units = {axis.var: tirx.IntImm(dtype_of(axis.var), 0) for axis in axes if axis.static == 1}
     return tuple(axis for axis in axes if axis.var not in units), units
 
 
 def unravel(index: Expr, extents: Sequence[Expr]) -> list[Expr]:
-    """The row-major coordinates of `index`, which is not negative, in a box of `extents`; the first does not matter."""
+    """The row-major coordinates of `index`, which must not be negative, in a box of `extents`. The first extent is not
+    used."""
     coordinates: list[Expr] = []
     for position, extent in reversed(list(enumerate(extents))):
         if position == 0:

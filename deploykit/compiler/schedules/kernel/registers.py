@@ -1,13 +1,13 @@
-"""Sums of imperative kernels, as many at a time as a device has registers for.
+"""Divides sums of imperative kernels, so that as many as fit a device's registers are computed at a time.
 
     for k:                       for k:
         a[lanes] += x[k] y[k]        a[lanes] += x[k] y[k]
         b[lanes] += x[k] z[k]    for k:
                                      b[lanes] += x[k] z[k]
 
-The left loop is the better one while all sums stay in registers; where they do not, each step of it would load and
-store them. A loop is divided where all that it does is to add to sums: statements over whole vectors of one length,
-each to a local array that no other statement of the loop reads.
+The left form is better as long as all sums stay in registers; otherwise each of its steps would load and store them. A
+loop is divided only if it does nothing but add to sums: its statements are over whole vectors of one length, and each
+adds to a local array that no other statement of the loop reads.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from deploykit.compiler.tir.rewriting import collect, sequence, substitute
 from deploykit.compiler.tir.values import bits_of, dtype_of, static
 
 OPERANDS = 4
-"""Registers for what is added."""
+"""The number of registers kept for operands."""
 
 
 def fit_registers(body: tirx.Stmt, device: Device) -> tirx.Stmt:
-    """`body` with its loops over sums divided into loops whose sums fit."""
+    """`body`, with its loops over sums divided into loops whose sums fit the registers."""
     if not device.vector_bits:
         return body
 
@@ -46,7 +46,7 @@ def fit_registers(body: tirx.Stmt, device: Device) -> tirx.Stmt:
 
 
 def _sums(loop: tirx.For) -> list[tirx.For]:
-    """The statements of a loop that only adds to sums, each independent of the others; else none."""
+    """The statements of a loop that only adds to independent sums; empty for other loops."""
     parts = list(loop.body.seq) if isinstance(loop.body, tirx.SeqStmt) else []
     statements = [part for part in parts if isinstance(part, tirx.For) and _is_sum(part)]
     if loop.kind != tirx.ForKind.SERIAL or len(statements) < len(parts):
@@ -85,13 +85,13 @@ def _stored(statement: tirx.For) -> tirx.BufferStore:
 
 
 def _vectors(statement: tirx.For, device: Device) -> int:
-    """Registers that a sum takes."""
+    """The number of registers that a sum takes."""
     bits = (static(statement.extent) or 1) * bits_of(dtype_of(_stored(statement).buffer))
     return -(-bits // device.vector_bits)
 
 
 def _again(loop: tirx.For, statements: Sequence[tirx.Stmt]) -> tirx.Stmt:
-    """The loop with these statements only."""
+    """The loop, with only these statements."""
     var = ir.Var(loop.loop_var.name, dtype_of(loop.loop_var))
     return substitute(
         tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, sequence(statements)), {loop.loop_var: var}

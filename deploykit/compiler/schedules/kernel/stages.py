@@ -1,8 +1,8 @@
-"""A PrimFunc as a list of stages: the form in which rules look at kernels.
+"""A PrimFunc as a list of stages, which is the form that rules work on.
 
-`read` takes a PrimFunc made of TE blocks (kernels after fusion) apart. Each block under the root
-becomes a `Stage` when it is a perfect nest of zero-based loops bound one to one to the block's axes, otherwise an
-`Opaque` statement that is kept as it is (`te.extern` bodies). A kernel that is a single extern block is declined.
+`read` takes apart a PrimFunc made of TE blocks, as fusion leaves it. Each block under the root becomes a `Stage` if it
+is a perfect nest of zero-based loops bound one to one to the block's axes. Other blocks (bodies of `te.extern`) become
+`Opaque` statements, which are kept as they are. A kernel that is a single extern block is declined.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Axis:
 
     @property
     def static(self) -> int | None:
-        """The extent when it is a constant."""
+        """The extent if it is constant, else None."""
         return int(self.extent) if isinstance(self.extent, tirx.IntImm) else None
 
 
@@ -42,7 +42,7 @@ class Combine:
 
 @dataclass(frozen=True)
 class Stage:
-    """One TE block: for all `axes`, `init` when there are `reduce` axes, then for all `reduce`, `body`."""
+    """One TE block: for all `axes`, run `init` if there are `reduce` axes, then for all `reduce`, run `body`."""
 
     name: str
     axes: tuple[Axis, ...]
@@ -51,35 +51,35 @@ class Stage:
     init: tirx.Stmt | None
     annotations: Mapping[str, Any]
     epilogue: tirx.BufferStore | None = None
-    """For a reduction: the store that takes the place of storing the reduced value. It is over `axes`, and its loads
-    of the buffer that `body` stores to stand for the value."""
+    """For a reduction: a store that replaces storing the reduced value. It is over `axes`, and its loads of the buffer
+    that `body` stores to stand for the value."""
 
     @property
     def store(self) -> tirx.BufferStore | None:
-        """The store, where the body is a single one."""
+        """The store, if the body is a single one."""
         return self.body if isinstance(self.body, tirx.BufferStore) else None
 
     @cached_property
     def outputs(self) -> tuple[Buffer, ...]:
-        """Buffers written."""
+        """The buffers that the stage writes."""
         if self.epilogue is not None:
             return (self.epilogue.buffer,)
         return _unique(store.buffer for store in collect(self.body, tirx.BufferStore))
 
     @property
     def stores(self) -> tuple[tirx.BufferStore, ...]:
-        """Every store of the body and the epilogue."""
+        """All stores of the body and the epilogue."""
         extra = [] if self.epilogue is None else [self.epilogue]
         return (*collect(self.body, tirx.BufferStore), *extra)
 
     @property
     def touched(self) -> tuple[Buffer, ...]:
-        """Buffers read or written."""
+        """The buffers that the stage reads or writes."""
         return (*self.outputs, *(load.source for load in self.loads))
 
     @cached_property
     def loads(self) -> tuple[ir.TensorLoad, ...]:
-        """Every load of the body and the epilogue (those of a reduction's own value included)."""
+        """All loads of the body and the epilogue, including those of a reduction's own value."""
         extra = [] if self.epilogue is None else collect(self.epilogue, ir.TensorLoad)
         return (*collect(self.body, ir.TensorLoad), *extra)
 
@@ -93,7 +93,7 @@ class Stage:
 
     @cached_property
     def combine(self) -> Combine | None:
-        """The reduction that this stage is, if it has one store of the form `out = op(out, source)`."""
+        """The reduction of this stage, if it is a single store of the form `out = op(out, source)`; else None."""
         store = self.store
         if store is None or not self.reduce or not isinstance(self.init, tirx.BufferStore):
             return None
@@ -110,13 +110,13 @@ class Stage:
 
 @dataclass(frozen=True)
 class Opaque:
-    """A statement that no rule looks into."""
+    """A statement that rules treat as a whole."""
 
     body: tirx.Stmt
 
     @cached_property
     def touched(self) -> tuple[Buffer, ...]:
-        """Every buffer mentioned."""
+        """All buffers that the statement mentions."""
         return _unique(var for var in collect(self.body, ir.Var) if tirx.is_buffer_var(var))
 
 
@@ -138,7 +138,7 @@ _COMBINERS: dict[type, Callable[[Expr, Expr], Expr]] = {
 
 
 def read(func: tirx.PrimFunc) -> Nest | Declined:
-    """The stages of `func`, or why they cannot be told apart."""
+    """The stages of `func`, or the reason why it has none."""
     root = func.body
     if not isinstance(root, s_tir.SBlockRealize) or len(root.block.iter_vars) or root.block.init is not None:
         return Declined("it is not made of blocks")
@@ -195,7 +195,7 @@ _REDUCE = tirx.IterVar.CommReduce
 
 
 def scalars_of(func: tirx.PrimFunc) -> list[ir.Var]:
-    """Parameters that are no buffers, then the variables of the buffers' shapes in order of first appearance."""
+    """The parameters that are not buffers, then the variables of the buffers' shapes in order of first appearance."""
     buffers = [param for param in func.params if tirx.is_buffer_var(param)]
     plain = [param for param in func.params if not tirx.is_buffer_var(param)]
     shapes = [var for buffer in buffers for extent in buffer.shape for var in collect(extent, ir.Var)]

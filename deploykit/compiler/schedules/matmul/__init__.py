@@ -1,1 +1,1 @@
-"""Matrix products by register tiles."""
+"""Schedules of matrix products in register tiles."""

@@ -1,14 +1,14 @@
-"""How a matrix product is cut for the caches and for threads.
+"""How a matrix product is divided for the caches and for threads.
 
-The depth is cut into *chunks* that a tile's rows stay in the first-level cache for. The result is cut into *units of
-work*, rows by panels: the panels of a unit over one chunk take half of the second-level cache at most, and are read
-once for all rows of the unit. Where that gives fewer than `UNITS` units, there are more blocks of rows, then more
-stretches of panels, so that small products can be shared out as well.
+The depth is cut into *chunks*, over which a tile's rows stay in the first-level cache. The result is cut into *units of
+work*, rows by panels. The panels of a unit over one chunk take at most half of the second-level cache, and are read
+once for all rows of the unit. If that gives fewer than `UNITS` units, there are more blocks of rows, then more
+stretches of panels, so that small products can be distributed over threads, too.
 
-A right operand that comes as it is, is packed within the unit, `panels` panels at a time, which stay in the
-second-level cache while the tiles of all rows pass by; chunks are short enough for some panels.
+If the right operand is not packed, it is packed within the unit, `panels` panels at a time. These stay in the
+second-level cache while the tiles of all rows use them, so chunks are short enough for some panels.
 
-Rows that lie a large power of two apart compete for few places of the cache; then, and where the distance is not
+Rows that are a large power of two apart compete for few sets of the cache. In this case, and if the distance is not
 known, a tile's rows are *copied* for each chunk.
 """
 
@@ -26,35 +26,36 @@ from deploykit.compiler.tir.rewriting import Expr
 from deploykit.compiler.tir.values import as_index, bits_of, const, static
 
 COPIED_SHARE, DIRECT_SHARE = 5 / 8, 5 / 4
-"""What a tile's rows over one chunk take of the first-level cache: a copy has to stay in it with what passes by."""
+"""The shares of the first-level cache that a tile's rows over one chunk may take. A copy must stay in the cache
+together with the panels that are read."""
 
 UNITS = 12
-"""Units of work that are enough to share out."""
+"""The number of units of work that is enough for threads."""
 
 FEWEST_ROWS, MOST_ROWS = 48, 384
-"""Rows of a unit of work, where the result has as many."""
+"""The least and the most rows of a unit of work, if the result has as many."""
 
 WIDEST = 256
-"""Columns of a unit of work at most."""
+"""The most columns of a unit of work."""
 
 FEWEST_COPIED = 4
-"""Panels that make up for the copy of a tile's rows."""
+"""The least number of panels for which copying a tile's rows pays."""
 
 FEWEST_PACKED_FOR = 256
-"""Rows of a unit of work that packs panels, where the result has as many."""
+"""The least number of rows of a unit of work that packs panels, if the result has as many."""
 
 PACKED_SHARE = 1 / 10
-"""What the packed panels take of the second-level cache, at most."""
+"""The largest share of the second-level cache that packed panels may take."""
 
 LINE, WAYS = 64, 8
-"""Bytes of a line of the first-level cache, and lines that compete for the same places before one is lost."""
+"""The bytes of a line of the first-level cache, and the number of lines that a set of it holds."""
 
 
 @dataclass(frozen=True)
 class Blocking:
-    """The depth of `total` steps is cut into `chunks` of `depth` steps, the columns into stretches of `panels` panels
-    at most. With `pitch`, the rows of a tile are copied for each chunk, so many elements apart; `packs` says
-    that the panels are packed on the way."""
+    """The depth of `total` steps is cut into `chunks` of `depth` steps, and the columns into stretches of at most
+    `panels` panels. If `pitch` is not 0, the rows of a tile are copied for each chunk, `pitch` elements apart. `packs`:
+    the panels are packed within the unit of work."""
 
     total: Expr
     depth: Expr
@@ -64,7 +65,7 @@ class Blocking:
     packs: bool = False
 
     def length(self, chunk: Expr) -> Expr:
-        """Steps of a chunk."""
+        """The number of steps of a chunk."""
         if static(self.chunks) == 1:
             return self.total
         total, depth = static(self.total), static(self.depth)
@@ -73,7 +74,8 @@ class Blocking:
         return tirx.min(self.depth, self.total - chunk * self.depth)
 
     def units(self, rows: Expr, panels: Expr, batched: bool) -> tuple[Expr, Expr]:
-        """Blocks of rows and stretches of panels. A product of many is one unit, where the caches allow it."""
+        """The number of blocks of rows and of stretches of panels. A product in a batch of many is one unit if the
+        caches allow it."""
         wanted = const(1 if batched else UNITS)
         stretches = ceil_div(panels, const(self.panels))
         least = const(1) if self.packs else ceil_div(rows, const(MOST_ROWS))
@@ -84,8 +86,8 @@ class Blocking:
 
 
 def blocking_for(device: Device, tile: Tile, total: Expr, columns: Expr, *, resumable: bool) -> Blocking:
-    """The blocking of a product of so many columns and `total` steps with packed panels. `resumable`: sums may wait in
-    the result between chunks."""
+    """The blocking of a product with packed panels, with `columns` columns and `total` steps. `resumable`: sums may
+    wait in the result between chunks."""
     total, width, size = as_index(total), static(columns), bits_of(tile.dtype) // 8
     widest = max(1, WIDEST // tile.columns)
     if tile.lanes == 1:
@@ -100,7 +102,7 @@ def blocking_for(device: Device, tile: Tile, total: Expr, columns: Expr, *, resu
 
 
 def packing(device: Device, tile: Tile, total: Expr, *, resumable: bool) -> Blocking | None:
-    """The blocking of a product whose right operand comes as it is; `None` where a chunk is too long for the cache."""
+    """The blocking of a product whose right operand is not packed; `None` if a chunk is too long for the cache."""
     total, size = as_index(total), bits_of(tile.dtype) // 8
     room = int(device.l2_bytes * PACKED_SHARE) // (tile.columns * size)
     whole = (static(total) or room + 1) <= room
@@ -115,7 +117,7 @@ def packing(device: Device, tile: Tile, total: Expr, *, resumable: bool) -> Bloc
 
 
 def _chunks(tile: Tile, total: Expr, longest: int) -> tuple[Expr, Expr]:
-    """The steps of a chunk, `longest` at most, and how many chunks there are: one at least."""
+    """The number of steps of a chunk, at most `longest`, and the number of chunks, at least one."""
     steps = static(total)
     if steps is None:
         return const(longest), tirx.max(const(1), ceil_div(total, const(longest)))
@@ -131,13 +133,14 @@ def _pitch(tile: Tile, steps: int) -> int:
 
 
 def _longest(device: Device, tile: Tile, wide: int, share: float) -> int:
-    """Steps over which `wide` elements a step take a share of the first-level cache: a multiple of the lanes."""
+    """The steps over which `wide` elements per step take this share of the first-level cache: a multiple of the
+    lanes."""
     steps = int(device.l1_bytes * share) // (wide * bits_of(tile.dtype) // 8)
     return max(1, steps // tile.lanes) * tile.lanes
 
 
 def crowded(device: Device, rows: int, pitch: int | None, size: int) -> bool:
-    """Whether `rows` rows, `pitch` elements of `size` bytes apart, compete for the same places of the cache."""
+    """Whether `rows` rows, `pitch` elements of `size` bytes apart, compete for the same sets of the cache."""
     if pitch is None:
         return True
     places = device.l1_bytes // LINE // WAYS
@@ -154,7 +157,7 @@ def part(code: Code, name: str, extent: Expr, parts: Expr, index: Expr) -> tuple
 
 
 def ceil_div(value: Expr, by: Expr) -> Expr:
-    """`value / by`, rounded up; neither is negative."""
+    """`value / by`, rounded up. Neither may be negative."""
     known, divisor = static(value), static(by)
     if known is not None and divisor is not None:
         return const(-(-known // divisor))

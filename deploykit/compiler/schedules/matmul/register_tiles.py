@@ -1,20 +1,21 @@
 """Matrix products by register tiles.
 
-Takes the `matmul` anchor with its right operand in one of two forms:
+The rule takes the `matmul` anchor, with its right operand in one of two forms:
 
 * packed: `left[..., m, k] * right[..., n // w, k, n % w]`, where `w` is the width of a panel (the annotation
-  `deploykit.panel`), the last panel filled up with zeros;
-* as it is, with neighbouring columns next to each other. Each unit of work packs the panels that it uses, a chunk of
-  the depth at a time; up to `FEW` rows read whole panels in place.
+  `deploykit.panel`), and the last panel is padded with zeros;
+* not packed, with contiguous columns. Each unit of work packs the panels that it uses, one chunk of the depth at a
+  time. Up to `FEW` rows read whole panels in place.
 
-Batch dims that the left operand and the result run through like rows, and the right operand not at all, become rows.
+A batch dim becomes rows if the left operand and the result traverse it like rows and the right operand does not depend
+on it.
 
 A unit of work is some rows by some panels. For each chunk of the depth (`blocking`), the rows are cut into register
-tiles of a few heights (`tile_heights`), so no operand is padded. Where rows of packed panels are copied, the panels of
-the unit pass by one tile after the other, else the tiles by one panel after the other. Between chunks the sums lie in
-the result; with the last chunk they are complete, and the epilogue is applied.
+tiles of a few heights (`tile_heights`), so no operand is padded. If rows are copied, each tile runs over all packed
+panels of the unit; else each panel is used for all tiles. Between chunks the sums are in the result. With the last
+chunk they are complete, and the epilogue is applied.
 
-Declines other products: they are ordinary reductions.
+It declines other products, which are ordinary reductions.
 """
 
 from __future__ import annotations
@@ -62,16 +63,16 @@ PANEL = "deploykit.panel"
 """Annotation of a product with a packed right operand: the width of its panels."""
 
 FEW = 4
-"""Rows that do not make up for packing a panel."""
+"""The most rows for which packing a panel does not pay."""
 
 AHEAD = 32
-"""Steps of the depth by which panels are asked for before they are used."""
+"""How many steps of the depth ahead of their use panels are prefetched."""
 
 
 @dataclass(frozen=True)
 class _Product:
-    """One product: loops over `batch`, then `rows` x `columns` results, each a sum over `depth` of `left` times
-    `right`, which is an element of packed `panels` or else over the axes."""
+    """One product: loops over `batch`, then `rows` x `columns` results. Each result is a sum over `depth` of `left`
+    times `right`. `right` is an element of the packed `panels`, or an expression over the axes if there are none."""
 
     batch: tuple[Axis, ...]
     rows: Axis
@@ -85,7 +86,7 @@ class _Product:
 
 @dataclass(frozen=True)
 class _Unit:
-    """A unit of work: values of the batch loops, its first row and panel and how many there are."""
+    """A unit of work: the values of the batch loops, its first row and panel, and its numbers of rows and panels."""
 
     batch: dict[ir.Var, Expr]
     row: Expr
@@ -96,9 +97,9 @@ class _Unit:
 
 @dataclass(frozen=True)
 class _Strip:
-    """A tile's rows for a chunk of the depth: values of the batch loops, the first row and the last one of the unit of
-    work, how many rows that has, the chunk, its first step and how many there are. `base` is the first panel that is
-    packed; with `direct`, the right operand is read in place."""
+    """A tile's rows for a chunk of the depth: the values of the batch loops, the tile's first row, the last row and the
+    number of rows of the unit of work, and the chunk with its first step and number of steps. `base` is the first panel
+    that is packed. `direct`: the right operand is read in place."""
 
     tile: Tile
     batch: dict[ir.Var, Expr]
@@ -113,7 +114,7 @@ class _Strip:
 
 
 def matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
-    """Statements that compute `stage`, or why it is not a product that is computed by tiles."""
+    """Statements that compute `stage`, or the reason why it is not a product that is computed in tiles."""
     other = another_kind(stage, "matmul")
     if other is not None:
         return other
@@ -159,7 +160,7 @@ def matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Decl
 
 
 def _by_columns(stage: Stage, left: Access, right: Access) -> bool:
-    """Whether there are columns along the last axis, next to each other in the right operand."""
+    """Whether there are columns along the last axis that are contiguous in the right operand."""
     last = len(stage.axes) - 1
     if last < 0 or stage.axes[-1].static == 1 or len(stage.reduce) != 1:
         return False
@@ -185,7 +186,7 @@ class _Emitter:
         self.blocks, self.stretches = blocking.units(as_index(product.rows.extent), self.count, bool(product.batch))
 
     def units(self) -> tirx.Stmt:
-        """All units of work; those of the same panels follow each other."""
+        """All units of work. Units of the same panels are consecutive."""
         product = self.product
         rows = as_index(product.rows.extent)
         extents = [*(as_index(axis.extent) for axis in product.batch), self.stretches, self.blocks]
@@ -231,7 +232,7 @@ class _Emitter:
         code.add(loop("chunk", self.blocking.chunks, panels))
 
     def group(self, strip: _Strip, unit: _Unit, counts: Sequence[tuple[int, Expr]], index: Expr) -> tirx.Stmt:
-        """All tiles by some panels, for a chunk of the depth; packed before that where it is worth it."""
+        """All tiles by some panels, for a chunk of the depth. The panels are packed first if it is worth it."""
         code = Code()
         taken = index * self.blocking.panels
         base = code.let("base", unit.panel + taken)
@@ -273,7 +274,7 @@ class _Emitter:
         return self.results.full(panel, whole, rest)
 
     def strips(self, strip: _Strip, counts: Sequence[tuple[int, Expr]], panel: Expr, panels: Expr) -> tirx.Stmt:
-        """Tiles of all rows of the unit by some panels, for one chunk of the depth."""
+        """The tiles of all rows of the unit by some panels, for one chunk of the depth."""
         code = Code()
         row = strip.row
         for height, count in counts:
@@ -296,7 +297,7 @@ class _Emitter:
         return sequence([rows, passing])
 
     def block(self, strip: _Strip, panel: Expr) -> tirx.Stmt:
-        """One register tile: a chunk of the depth, then the epilogue."""
+        """One register tile: a chunk of the depth, then the epilogue after the last chunk."""
         tile, results = strip.tile, self.results
         parts = part_sums(tile)
         sums = parts.scratch()
@@ -312,8 +313,9 @@ class _Emitter:
         return sequence([*steps, resumed, body, done])
 
     def sums(self, strip: _Strip, panel: Expr, parts: Tile, sums: Buffer) -> tirx.Stmt:
-        """Add the products of a chunk of the depth to the sums of a tile, or to `parts` of those of a single row, for
-        as many stretches of the depth side by side: a panel comes from memory faster in several streams than in one."""
+        """Add the products of a chunk of the depth to the sums of a tile. For a single row, `parts` holds several sums,
+        one for each stretch of the depth; the stretches are processed side by side, because a panel comes from memory
+        faster in several streams than in one."""
         tile = strip.tile
 
         def left(i: Expr, k: Expr) -> Expr:
@@ -352,8 +354,8 @@ class _Emitter:
         return tirx.IfThenElse(strip.rows <= tile.rows, spread, one())
 
     def streams(self, tile: Tile) -> int:
-        """In how many streams a tile of several rows reads its panel, where they are all that there are: in several
-        where the operand comes from memory, and nothing can ask for it ahead."""
+        """The number of streams in which a tile of several rows reads its panel. There are several if these are the
+        only rows, the operand comes from memory, and no instruction can prefetch it."""
         depth, columns = static(self.product.depth.extent), static(self.product.columns.extent)
         if self.product.panels is None or depth is None or columns is None:
             return 1
@@ -362,7 +364,7 @@ class _Emitter:
         return self.device.streams if large and few else 1
 
     def ahead(self, strip: _Strip, panel: Expr, k: Expr) -> list[tirx.Stmt]:
-        """Asks for the cache lines that are read of the right operand some steps later."""
+        """Prefetch the cache lines of the right operand that are read some steps later."""
         tile = strip.tile
         if tile.lanes == 1:
             return []
@@ -374,7 +376,7 @@ class _Emitter:
         return [prefetch(collect(element, ir.TensorLoad)[0]) for element in elements]
 
     def row(self, strip: _Strip, row: Expr) -> Expr:
-        """A row of the tile; the last one of the unit of work in place of those beyond it."""
+        """A row of the tile. For rows beyond the unit of work, it is the unit's last row."""
         at = strip.row + row
         return tirx.min(at, strip.last) if strip.tile.rows in self.heights.beyond else at
 

@@ -1,7 +1,7 @@
 """Register tiles: an outer product accumulated in registers, the core of matrix products and convolutions.
 
-A tile holds `rows` x `vectors` vectors of `lanes` partial sums. Each step of the reduced loops adds the product of one
-scalar per row with one element per column:
+A tile holds `rows` x `vectors` vectors of `lanes` partial sums. Each step of the reduced loops adds, to every sum, the
+product of one scalar per row and one element per column:
 
     acc[i, j] += left(i) * right(j)        for i < rows, j < vectors * lanes
 
@@ -23,7 +23,7 @@ from deploykit.compiler.tir.values import bits_of, const, static
 
 @dataclass(frozen=True)
 class Tile:
-    """The shape of a register tile and the type of its sums."""
+    """The shape of a register tile, and the dtype of its sums."""
 
     rows: int
     vectors: int
@@ -35,20 +35,20 @@ class Tile:
         return self.vectors * self.lanes
 
     def scratch(self) -> Buffer:
-        """A local buffer with one element for each sum, row-major."""
+        """A local buffer with one element per sum, row-major."""
         return local("tile", self.rows * self.columns, self.dtype)
 
 
 def tile_for(device: Device, dtype: str, vectors: int) -> Tile:
-    """The tile with `vectors` vectors a row, or columns where there are no vectors, that fills three quarters of the
-    registers, or has `CHAINS` rows of one vector."""
+    """The tile with `vectors` vectors per row (or columns, on devices without vectors) that fills three quarters of the
+    registers. A tile of one vector per row has at most `CHAINS` rows."""
     lanes = device.lanes(bits_of(dtype))
     rows = max(1, device.vector_registers * 3 // 4 // vectors)
     return Tile(min(rows, CHAINS) if vectors == 1 else rows, vectors, lanes, dtype)
 
 
 def panel_width(device: Device, dtype: str, columns: Expr) -> int:
-    """Columns of a packed panel: those of the tile that loads least for each product, or one vector where there are no
+    """The columns of a packed panel: those of the tile with the fewest loads per product, or one vector if there are no
     more columns."""
     lanes = device.lanes(bits_of(dtype))
     if lanes == 1:
@@ -58,8 +58,8 @@ def panel_width(device: Device, dtype: str, columns: Expr) -> int:
 
 
 def _panel_vectors(device: Device) -> int:
-    """Vectors across a tile, among those whose operands fit into the registers beside the sums, and that do not read
-    panels faster than the second-level cache gives them."""
+    """The vectors across a tile. Its operands must fit into the registers together with the sums, and it must not read
+    panels faster than the second-level cache delivers them."""
     sums = device.vector_registers * 3 // 4
 
     def loads(vectors: int) -> float:
@@ -74,16 +74,17 @@ def _panel_vectors(device: Device) -> int:
 
 
 CHAINS = 8
-"""Vectors of sums that keep the multipliers busy: the latency of a multiplication times how many begin in a cycle."""
+"""The vectors of sums that keep the multipliers busy: the latency of a multiplication times the number that begin in a
+cycle."""
 
 PRODUCTS_A_CYCLE, PANEL_BYTES_A_CYCLE = 2, 11
-"""Vectors multiplied and bytes of panels read in a cycle at most."""
+"""The most vectors that are multiplied, and the most bytes of panels that are read, in a cycle."""
 
 
 def each_vector(tile: Tile, body: Callable[[Expr, Expr, Expr], tirx.Stmt]) -> tirx.Stmt:
-    """`body(row, column, position in the sums)` for every sum, a vector at a time, all side by side in the code.
+    """`body(row, column, position in the sums)` for every sum, one vector at a time, unrolled.
 
-    Without vectors, rows stand side by side in a loop over the columns, which C compilers turn into vectors and unroll.
+    Without vectors, the rows are unrolled in a loop over the columns, which C compilers vectorise and unroll.
     """
     if tile.lanes == 1:
         return loop(
@@ -126,12 +127,13 @@ def products(tile: Tile, sums: Buffer, product: Callable[[Expr, Expr], Expr]) ->
 
 
 def part_sums(tile: Tile) -> Tile:
-    """The sums of a tile of one row, kept apart for so many stretches of the depth, a row for each."""
+    """The tile of partial sums for a tile of one row: one row per stretch of the depth. Other tiles stay as they
+    are."""
     return replace(tile, rows=-(-CHAINS // tile.vectors)) if tile.rows == 1 < tile.lanes else tile
 
 
 def gather(tile: Tile, sums: Buffer, parts: int) -> tirx.Stmt:
-    """Add the sums of all parts up in those of the first."""
+    """Add the partial sums of all parts to those of the first."""
 
     def add(_row: Expr, _column: Expr, at: Expr) -> tirx.Stmt:
         values = [tirx.BufferLoad(sums, [at + part * tile.columns]) for part in range(parts)]
@@ -144,15 +146,15 @@ def gather(tile: Tile, sums: Buffer, parts: int) -> tirx.Stmt:
 
 
 def copy(tile: Tile, sums: Buffer, target: Buffer) -> tirx.Stmt:
-    """Move all sums to a buffer that may be indexed by loops."""
+    """Copy all sums to a buffer that loops may index."""
     return each_vector(tile, lambda _row, _column, at: tirx.BufferStore(target, tirx.BufferLoad(sums, [at]), [at]))
 
 
 def prefetch(load: ir.TensorLoad) -> tirx.Stmt:
-    """Ask for the cache line of an element that is used soon. It need not exist."""
+    """Prefetch the cache line of an element that will be used soon. The element need not exist."""
     settings = [tirx.IntImm("int32", value) for value in (_READ, _KEEP, _DATA)]
     return tirx.Evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", tirx.address_of(load), *settings))
 
 
 _READ, _KEEP, _DATA = 0, 3, 1
-"""Operands of LLVM's `prefetch`."""
+"""The operands of LLVM's `prefetch`."""

@@ -1,10 +1,11 @@
 """How rows are cut into register tiles of a few heights.
 
-Code for each height costs time to compile and room in the instruction cache, so there is a *menu* of few: the tallest
-tile, some shorter ones, and one for a single row. The last tile may reach beyond the last row, which it computes
-several times; but not the tallest one of several vectors: there are no registers for an address of each of its rows.
+Code for each height takes compile time and room in the instruction cache, so there is a *menu* of few heights: the
+tallest tile, some shorter ones, and one for a single row. The last tile may reach beyond the last row and computes it
+several times. The tallest tile of several vectors may not, because there are no registers for an address of each of its
+rows.
 
-Without vectors there is every height, and no tile reaches beyond the last row.
+Without vectors, every height is available, and no tile reaches beyond the last row.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ from deploykit.compiler.tir.rewriting import Expr
 from deploykit.compiler.tir.values import bits_of, const, static
 
 STREAMED_BYTES = 22
-"""Bytes of panels that come from the second-level cache in a cycle."""
+"""Bytes of panels that the second-level cache delivers in a cycle."""
 
 TILE_COST = 0.5
-"""What the beginning and the end of a tile take, in cycles for a step of the depth."""
+"""The cost of the beginning and the end of a tile, in cycles per step of the depth."""
 
 SHARES = (Fraction(1), Fraction(11, 12), Fraction(2, 3), Fraction(1, 2), Fraction(1, 3))
-"""Heights of tiles, in those of the tallest."""
+"""The heights of tiles, relative to the tallest."""
 
 _DIGIT_BITS = 2
-"""Bits of the number of tiles of one height, in tables of them."""
+"""The bits of an entry in the tables that give the number of tiles of one height."""
 
 
 @dataclass(frozen=True)
 class Heights:
-    """The heights of tiles for any number of rows, the largest first, and which of them may reach beyond the last row.
-    A step of the depth takes `fewest` cycles at least, and else one for each row."""
+    """The available heights of tiles, the largest first, and which of them may reach beyond the last row. A step of the
+    depth takes one cycle per row, and at least `fewest` cycles."""
 
     menu: tuple[int, ...]
     beyond: frozenset[int]
@@ -45,7 +46,7 @@ class Heights:
 
     @cached_property
     def _cuts(self) -> list[Counter[int]]:
-        """The best way to cut fewer rows than two of the tallest tiles."""
+        """The best cuts for every number of rows below twice the tallest height."""
         costs, cuts = [0.0], [Counter[int]()]
         for rows in range(1, 2 * self.menu[0]):
             taken = [height for height in self.menu if height in self.beyond or 1 < height <= rows]
@@ -57,14 +58,14 @@ class Heights:
         return cuts
 
     def cut(self, rows: int) -> Counter[int]:
-        """How many tiles of which heights `rows` rows are cut into."""
+        """The number of tiles of each height that `rows` rows are cut into."""
         tallest = self.menu[0]
         whole = max(0, rows // tallest - 1)
         return self._cuts[rows - whole * tallest] + Counter({tallest: whole})
 
     def counts(self, code: Code, rows: Expr, sizes: set[int] | None) -> list[tuple[int, Expr]]:
-        """Heights, and how many tiles of them `rows` rows are cut into. `sizes` are the values that `rows` takes,
-        where they are known."""
+        """The heights, and how many tiles of each `rows` rows are cut into. `sizes` are the possible values of `rows`,
+        if they are known."""
         if sizes is not None and len(sizes) == 1:
             return [(height, const(count)) for height, count in sorted(self.cut(*sizes).items(), reverse=True) if count]
         used = set().union(*(self.cut(size) for size in sizes)) if sizes is not None else self.menu
@@ -94,7 +95,7 @@ def heights_for(tile: Tile) -> Heights:
 
 
 def sizes_of(rows: Expr, blocks: Expr) -> set[int] | None:
-    """How many rows each of `blocks` even blocks has, where that is known."""
+    """The numbers of rows of `blocks` even blocks, if they are known."""
     count, parts = static(rows), static(blocks)
     return {count // parts, -(-count // parts)} if count is not None and parts else None
 

@@ -1,8 +1,8 @@
-"""Where the sums of a register tile of a matrix product go.
+"""Stores the sums of a register tile of a matrix product.
 
-With the last chunk of the depth, sums leave the registers through the epilogue: straight into the result where the
-panel is full and the epilogue short; else through a copy, which loops can run over. Before that, they wait in the
-result, if it has their type.
+With the last chunk of the depth, sums leave the registers through the epilogue. They go directly to the result if the
+panel is full and the epilogue is short, else through a copy, which loops can index. Before the last chunk, they wait in
+the result, if it has their dtype.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deploykit.compiler.tir.values import as_index, const, dtype_of, static
 
 @dataclass(frozen=True)
 class Place:
-    """The results of a tile: values of the batch loops, the rows that its rows are, the panel."""
+    """The results of a tile: the values of the batch loops, the result row for a row of the tile, and the panel."""
 
     batch: Mapping[ir.Var, Expr]
     row: Callable[[Expr], Expr]
@@ -32,7 +32,7 @@ class Place:
 @dataclass(frozen=True)
 class Results:
     """The results of a product over `rows` and `columns`, in panels of `width`. `values` give the axes that `finish`
-    stores over in terms of the rows and the batch loops."""
+    stores over, in terms of the rows and the batch loops."""
 
     finish: Finish
     values: Mapping[ir.Var, Expr]
@@ -45,13 +45,13 @@ class Results:
         return dtype_of(self.finish.store.buffer)
 
     def ahead(self, place: Place, tile: Tile) -> list[tirx.Stmt]:
-        """Asks for the memory that the tile is stored to: neighbouring lines of a row come along."""
+        """Prefetch the first line of each row that the tile is stored to. The neighbouring lines come with it."""
         if tile.lanes == 1:
             return []
         return [prefetch(self._waiting(place, tile, const(row), const(0))) for row in range(tile.rows)]
 
     def finished(self, place: Place, tile: Tile, sums: Buffer, spilled: Buffer) -> tirx.Stmt:
-        """Store complete sums."""
+        """Store complete sums, with the epilogue."""
 
         def store(row: Expr, column: Expr, value: Expr) -> tirx.Stmt:
             return self._store(place, row, column, value)
@@ -68,7 +68,7 @@ class Results:
         return self.full(place.panel, straight, through(self.valid(place.panel)))
 
     def paused(self, place: Place, tile: Tile, sums: Buffer, spilled: Buffer) -> tirx.Stmt:
-        """Put incomplete sums into the result."""
+        """Store incomplete sums in the result."""
 
         def save(row: Expr, column: Expr, value: Expr) -> tirx.Stmt:
             waiting = self._waiting(place, tile, row, column)
@@ -80,7 +80,7 @@ class Results:
         return self.full(place.panel, straight, sequence(rest))
 
     def resumed(self, place: Place, tile: Tile, sums: Buffer, spilled: Buffer) -> tirx.Stmt:
-        """Take incomplete sums from the result."""
+        """Load incomplete sums from the result."""
 
         def fetch(row: Expr, column: Expr, _: Expr) -> tirx.Stmt:
             at = [row * tile.columns + column]
@@ -92,7 +92,7 @@ class Results:
         return self.full(place.panel, straight, sequence(rest))
 
     def _waiting(self, place: Place, tile: Tile, row: Expr, column: Expr) -> ir.TensorLoad:
-        """The element of the result that a sum waits in."""
+        """The element of the result in which a sum waits."""
         store = self._store(place, row, column, tirx.const(0, tile.dtype))
         return tirx.BufferLoad(store.buffer, store.indices)
 
@@ -101,11 +101,11 @@ class Results:
         return substitute(self.finish(value, self.values), {**place.batch, **at})
 
     def valid(self, panel: Expr) -> Expr:
-        """Columns of a panel that exist."""
+        """The number of columns of a panel that exist."""
         return tirx.min(const(self.width), as_index(self.columns.extent) - panel * self.width)
 
     def full(self, panel: Expr, whole: tirx.Stmt, rest: tirx.Stmt) -> tirx.Stmt:
-        """`whole` where the panel is full, else `rest`."""
+        """`whole` if the panel is full, else `rest`."""
         columns, known = as_index(self.columns.extent), static(self.columns.extent)
         if known is not None and known < self.width:
             return rest

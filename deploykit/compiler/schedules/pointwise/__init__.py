@@ -1,1 +1,1 @@
-"""Kernels without a reduction: one pass over the output."""
+"""Schedules of kernels without a reduction: one pass over the output."""

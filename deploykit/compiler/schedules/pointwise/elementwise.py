@@ -1,14 +1,14 @@
 """Elementwise kernels: one pass over the output, whole vectors first.
 
-Takes a pointwise stage. Conditions on the position (pads, concatenations) are taken out of the loops: one on an outer
-axis becomes an `if` around the loops inside of it, one on the innermost axis cuts that loop in up to three
-(`MOST_GUARDS` of them, the others stay). In what is left, neighbouring axes are fused where every access moves through
-them contiguously, so a kernel whose operands all have the output's shape becomes a single loop. The innermost loop runs
-in whole vectors, then over the remaining elements one by one; it stays scalar when an operand is read with a stride,
-through another index tensor or under a condition, where vectors would be gathered lane by lane. The outermost loop is
-parallel; a single long one is cut into blocks for that.
+The rule takes a pointwise stage. Up to `MOST_GUARDS` conditions on the position (pads, concatenations) are moved out of
+the loops. A condition on an outer axis becomes an `if` around the loops inside of it; one on the innermost axis cuts
+that loop into up to three. Then neighbouring axes are fused if every access is contiguous across them, so a kernel
+whose operands all have the output's shape becomes a single loop. The innermost loop runs in whole vectors, then over
+the remaining elements one by one. It stays scalar if an operand is read with a stride, through another index tensor or
+under a condition, where vectors would be gathered lane by lane. The outermost loop is parallel; a single long loop is
+cut into blocks for that.
 
-Declines stages that are not pointwise.
+It declines stages that are not pointwise.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from deploykit.compiler.tir.rewriting import Expr, call_name, collect, sequence,
 from deploykit.compiler.tir.values import bits_of, const, dtype_of, static
 
 BLOCK = 4096
-"""Elements of one unit of parallel work."""
+"""The number of elements of one unit of parallel work."""
 
 MOST_GUARDS = 8
-"""Conditions on the way to one element that are taken out of its loops."""
+"""The most conditions of one element that are moved out of its loops."""
 
 
 def elementwise(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
-    """Statements that compute `stage`, or why it is not an elementwise one."""
+    """Statements that compute `stage`, or the reason why it is not elementwise."""
     if stage.store is None or stage.reduce:
         return Declined("it is not elementwise")
     axes, units = without_units(stage.axes)
@@ -49,7 +49,7 @@ class _Emitter:
         self.device = device
 
     def region(self, store: tirx.BufferStore, axes: Sequence[Axis], budget: int, parallel: bool) -> tirx.Stmt:
-        """`store` over all of `axes`, with up to `budget` guards taken out."""
+        """`store` over all of `axes`, with up to `budget` guards moved out of the loops."""
         guards = guards_of(store.value, axes) if budget and axes else []
         for guard in sorted(guards, key=lambda guard: last_axis(guard, axes)):
             at = last_axis(guard, axes)
@@ -67,7 +67,7 @@ class _Emitter:
     def pieces(
         self, store: tirx.BufferStore, axis: Axis, guard: Expr, span: tuple[Expr, Expr], budget: int
     ) -> tirx.Stmt:
-        """`store` over one axis, cut where `guard` begins to hold and where it ends."""
+        """`store` over one axis, cut where `guard` begins to hold and where it ends to hold."""
         code = Code()
         first, stop = code.let("first", span[0]), code.let("stop", span[1])
         cuts = [(const(0), first, False), (first, stop - first, True), (stop, axis.extent - stop, False)]
@@ -79,7 +79,7 @@ class _Emitter:
         return code.statement()
 
     def loops(self, store: tirx.BufferStore, axes: Sequence[Axis], parallel: bool) -> tirx.Stmt:
-        """`store` over all of `axes`, fused and in vectors."""
+        """`store` over all of `axes`, in fused loops and vectors."""
         found = analyse([store], axes)
         fused = fuse(axes, found, pinned([store.value], axes))
         assign = substitute(self.views.store(store), values_of(fused, axes))
@@ -121,7 +121,7 @@ def guarded(value: Expr) -> bool:
 
 
 def _has_vectors(call: ir.Call) -> bool:
-    """Whether the code generator applies a call to whole vectors, some in the precision that it expands them for."""
+    """Whether the code generator has a vector form of a call, in some cases only for the dtypes that it expands."""
     name = call_name(call)
     return name in VECTOR_CALLS or (name in ("erf", "log1p") and dtype_of(call) in ("float32", "float16"))
 
@@ -132,4 +132,4 @@ VECTOR_CALLS = frozenset(
         *("fabs", "floor", "ceil", "round", "trunc", "nearbyint", "isnan", "likely", "reinterpret"),
     )
 )
-"""Calls that the code generator applies to whole vectors."""
+"""The calls that have a vector form in the code generator."""

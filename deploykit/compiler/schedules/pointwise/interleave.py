@@ -1,11 +1,11 @@
-"""Interleaved results: neighbouring elements that come from a few places, put in turn by shuffles.
+"""Interleaved results: neighbouring elements that come from different places, interleaved by shuffles.
 
-Takes a pointwise stage whose innermost loop is of a small constant extent `r`, 2 to `MOST`, and whose operands all move
-contiguously, or not at all, along the loop outside of it. `r` vectors along that loop are computed one after the other;
-then the result takes an element of each of them in turn. Repeating elements (nearest upsampling), taking depth to space
-and stacking pairs are of this form. What is left over of the outer loop is computed one element at a time.
+The rule takes a pointwise stage whose innermost loop has a small constant extent `r`, from 2 to `MOST`. Along the loop
+outside of it, all operands must be contiguous or constant. `r` vectors along that loop are computed one after the
+other; then the result takes an element of each in turn. Repeating elements (nearest upsampling), depth to space, and
+stacking pairs have this form. The rest of the outer loop is computed one element at a time.
 
-Declines on scalar devices, for booleans and for operands under conditions.
+It declines scalar devices, booleans, and operands under conditions.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from deploykit.compiler.tir.rewriting import Expr, sequence, substitute
 from deploykit.compiler.tir.values import as_index, bits_of, consecutive, const, dtype_of, static
 
 MOST = 4
-"""Elements that take turns."""
+"""The most elements that are interleaved."""
 
 STRIP = 64
-"""Vectors of the outer loop in one unit of parallel work."""
+"""The number of vectors of the outer loop in one unit of parallel work."""
 
 
 def interleave(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
-    """Statements that compute `stage`, or why its result is not interleaved."""
+    """Statements that compute `stage`, or the reason why its result is not interleaved."""
     if stage.store is None or stage.reduce:
         return Declined("it is not elementwise")
     axes, units = without_units(stage.axes)
@@ -63,7 +63,7 @@ def interleave(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | 
 
 @dataclass(frozen=True)
 class _Turns:
-    """`store` over the loops `outer`, `along` and `turn`, the latter of extent `turns`."""
+    """`store` over the loops `outer`, `along` and `turn`; `turn` has the extent `turns`."""
 
     store: tirx.BufferStore
     outer: Sequence[Axis]

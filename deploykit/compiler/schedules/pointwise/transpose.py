@@ -1,13 +1,12 @@
-"""Transposed reads: square tiles that are turned in registers.
+"""Transposed reads: square tiles that are transposed in registers.
 
-Takes a pointwise stage whose result moves contiguously along its innermost loop, `j`, while some operand moves
-contiguously along another one, `i`, and all operands do one of the two. Both loops are cut into tiles of `TILE` x
-`TILE` elements. A tile of such an operand is read in vectors along `i` and turned by shuffles: for `h` = `TILE` / 2 to
-1, in every pair of vectors `h` apart the blocks of `h` elements off the diagonal change places. What the tiles do not
-cover is computed one element at a time.
+The rule takes a pointwise stage whose result is contiguous along its innermost loop, `j`. Some operand must be
+contiguous along another loop, `i`, and every operand along one of the two. Both loops are cut into tiles of `TILE` x
+`TILE` elements. A tile of such an operand is read in vectors along `i` and transposed by shuffles: for `h` from `TILE`
+/ 2 down to 1, in every pair of vectors `h` apart, the off-diagonal blocks of `h` elements are exchanged. Elements
+outside of the tiles are computed one at a time.
 
-Declines on scalar devices, for booleans and operands under conditions, and where either loop is known to be shorter
-than a tile.
+It declines scalar devices, booleans, operands under conditions, and loops that are known to be shorter than a tile.
 (Source: J. O. Eklundh, A fast computer method for matrix transposing, IEEE Transactions on Computers C-21, 1972.)
 """
 
@@ -38,11 +37,11 @@ from deploykit.compiler.tir.rewriting import Buffer, Expr, Node, replace_loads, 
 from deploykit.compiler.tir.values import as_index, bits_of, consecutive, const, dtype_of, static
 
 TILE = 8
-"""Rows and columns of a tile, or as many elements as a vector has where that is fewer."""
+"""The rows and columns of a tile; as many as a vector has elements if that is fewer."""
 
 
 def transpose(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
-    """Statements that compute `stage`, or why it reads nothing transposed."""
+    """Statements that compute `stage`, or the reason why it has no transposed reads."""
     if stage.store is None or stage.reduce:
         return Declined("it is not elementwise")
     if guarded(stage.store.value):
@@ -82,7 +81,8 @@ def transpose(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | D
 
 
 def _across(fused: Sequence[Fused], found: Sequence[Access]) -> int | Declined:
-    """The position of the loop along which the operands move that do not move along the innermost one."""
+    """The position of the loop along which the operands are contiguous that are not contiguous along the innermost
+    one."""
     if len(fused) < 2 or static_stride(found[0].strides[fused[-1].inner]) != 1:
         return Declined("its result is not contiguous along one of several loops")
     inner = fused[-1].inner
@@ -99,7 +99,7 @@ def _across(fused: Sequence[Fused], found: Sequence[Access]) -> int | Declined:
 
 @dataclass(frozen=True)
 class _Operand:
-    """A load that is contiguous along the rows, and the tile that takes its elements, turned, row-major."""
+    """A load that is contiguous along the rows, and the tile that receives its elements, transposed, row-major."""
 
     load: ir.TensorLoad
     tile: Buffer
@@ -107,8 +107,8 @@ class _Operand:
 
 @dataclass(frozen=True)
 class _Turned:
-    """`store` over the loops `outer`, `rows` and `columns`. `tiled` is the same store with the operands read from
-    their tiles, at `element`."""
+    """`store` over the loops `outer`, `rows` and `columns`. `tiled` is the same store with the operands read from their
+    tiles, at `element`."""
 
     store: tirx.BufferStore
     tiled: tirx.BufferStore
@@ -129,7 +129,7 @@ class _Turned:
         return nested([*self.outer, strip], body, parallel)
 
     def strip(self, row: Expr) -> tirx.Stmt:
-        """`size` rows from `row` on."""
+        """`size` rows from `row` on, in tiles and single elements."""
         size, columns = self.size, as_index(self.columns.extent)
         whole = tirx.floordiv(columns, const(size))
         steps = [loop("tile", whole, lambda t: self.tile(row, t * size))]
@@ -138,7 +138,7 @@ class _Turned:
         return sequence(steps)
 
     def singles(self, row: Expr, rows: Expr, column: Expr) -> tirx.Stmt:
-        """`rows` rows from `row` on, from `column` on, one element at a time."""
+        """`rows` rows from `row` on, for the columns from `column` on, one element at a time."""
         count = as_index(self.columns.extent) - column
         return loop("i", rows, lambda i: loop("j", count, lambda j: self.placed(self.store, row + i, column + j)))
 
@@ -173,7 +173,7 @@ class _Turned:
 
 
 def _exchange(tile: Buffer, i: int, half: int, size: int) -> tirx.Stmt:
-    """The blocks of `half` elements off the diagonal of rows `i` and `i + half` change places."""
+    """Exchange the off-diagonal blocks of `half` elements of rows `i` and `i + half`."""
     rows = [consecutive(const(row * size), size) for row in (i, i + half)]
     kept = [ir.Var(f"row{row}", f"{dtype_of(tile)}x{size}") for row in (i, i + half)]
     low = [lane if not lane & half else size + lane - half for lane in range(size)]

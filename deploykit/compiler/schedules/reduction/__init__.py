@@ -1,1 +1,1 @@
-"""Reductions over any axes, and rows of them."""
+"""Schedules of reductions over any axes, and of kernels that run row by row."""

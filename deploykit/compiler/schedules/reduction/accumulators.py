@@ -1,17 +1,17 @@
-"""Reductions: sums, products, maxima and minima over any axes, with whole vectors of accumulators.
+"""Reductions over any axes (sums, products, maxima, minima), with whole vectors of accumulators.
 
-Takes a stage `out = op(out, source)`, possibly with an epilogue. Three forms, in this order of preference:
+The rule takes a stage `out = op(out, source)`, possibly with an epilogue. There are four forms, in order of preference:
 
-* *inner*: the innermost reduced loop reads consecutive elements. `WIDE` vectors of partial results run along it and
-  are combined at the end (floating-point sums are therefore added in another order than written);
-* *outer*: the innermost spatial loop reads consecutive elements, and no condition is on it. A few vectors of
-  neighbouring outputs are accumulated over all reduced loops;
-* *swept*: where conditions on the innermost spatial axis (the padding of a window) stand in the way of vectors, the
-  output itself accumulates: for every step of the reduced loops, all those outputs that it concerns;
+* *inner*: the innermost reduced loop reads consecutive elements. `WIDE` vectors of partial results run along it and are
+  combined at the end, so floating-point sums are added in another order than written.
+* *outer*: the innermost spatial loop reads consecutive elements and has no conditions. A few vectors of neighbouring
+  outputs are accumulated over all reduced loops.
+* *swept*: conditions on the innermost spatial axis (the padding of a window) prevent vectors. The output itself
+  accumulates: every step of the reduced loops updates all outputs that it concerns.
 * *scalar*: one accumulator in a register per output element.
 
-Neighbouring axes are fused first, as for elementwise kernels. Reduced loops run only over the indices at which the
-source is not known to be the identity. Declines stages that are not such a reduction.
+Neighbouring axes are fused first, as for elementwise kernels. Reduced loops skip the indices at which the source is
+known to be the identity. The rule declines other stages.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from deploykit.compiler.tir.rewriting import Buffer, Expr, Node, sequence, subst
 from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, static
 
 WIDE = 4
-"""Vectors of partial results: enough to hide the latency of an addition."""
+"""The vectors of partial results: enough to hide the latency of an addition."""
 
 
 @dataclass(frozen=True)
 class _Reduction:
-    """A reduction over fused loops; `finish(value)` is the store of the reduced value."""
+    """A reduction over fused loops. `finish(value)` is the store of the reduced value."""
 
     combine: Combine
     spatial: tuple[Axis, ...]
@@ -50,16 +50,16 @@ class _Reduction:
     target: str
 
     def update(self, cell: Buffer, index: Expr, source: Expr) -> tirx.Stmt:
-        """Take `source` into `cell[index]`."""
+        """Combine `source` into `cell[index]`."""
         return tirx.BufferStore(cell, self.combine.operator(tirx.BufferLoad(cell, [index]), source), [index])
 
     def over_depth(self, body: Callable[[Expr], tirx.Stmt], later: Sequence[Axis] = ()) -> tirx.Stmt:
-        """`body(source)` for all steps of the reduced loops that matter; `body` runs over the axes `later`."""
+        """`body(source)` for all relevant steps of the reduced loops. `body` runs over the axes `later` itself."""
         return clipped(self.reduced, self.combine.source, self.combine.identity, body, later)
 
 
 def reduction(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
-    """Statements that compute `stage`, or why it is not a reduction."""
+    """Statements that compute `stage`, or the reason why it is not a reduction."""
     combine = stage.combine
     if combine is None or stage.store is None:
         return Declined("it is no reduction with a known operator")
@@ -101,7 +101,7 @@ def _choose(
 
 
 def _outer_only(task: _Reduction, spatial: Sequence[Fused], found: Sequence[Access]) -> bool:
-    """Whether the source has conditions, all of which leave the innermost spatial axis alone."""
+    """Whether the source has conditions and none of them depends on the innermost spatial axis."""
     source, along = task.combine.source, task.spatial[-1]
     axes = (*task.reduced, along)
     for guard in guards_of(source, axes):
@@ -116,7 +116,8 @@ def _outer_only(task: _Reduction, spatial: Sequence[Fused], found: Sequence[Acce
 
 
 def _sweepable(task: _Reduction) -> bool:
-    """Whether guards depend on the innermost spatial axis, of which there is enough, and sums fit the output."""
+    """Whether guards depend on the innermost spatial axis, the axis is long enough, and sums have the output's
+    dtype."""
     if not task.spatial or task.dtype != task.target or not _long(task.spatial[-1], task):
         return False
     axes = (*task.reduced, task.spatial[-1])
@@ -144,7 +145,7 @@ def _scalar(task: _Reduction, device: Device) -> tirx.Stmt:
 
 
 def _swept(task: _Reduction, device: Device) -> tirx.Stmt:
-    """All outputs along the innermost spatial loop at once, in the output itself."""
+    """All outputs along the innermost spatial loop at once, accumulated in the output itself."""
     along = task.spatial[-1]
     place = task.finish(task.combine.identity)
     value = tirx.BufferLoad(place.buffer, place.indices)
@@ -172,7 +173,7 @@ def _swept(task: _Reduction, device: Device) -> tirx.Stmt:
 
 
 def _inner(task: _Reduction, device: Device) -> tirx.Stmt:
-    """Vectors along the innermost reduced loop."""
+    """The inner form: vectors along the innermost reduced loop."""
     along = task.reduced[-1]
     extent = as_index(along.extent)
     count = static(extent)
@@ -214,7 +215,7 @@ def _inner(task: _Reduction, device: Device) -> tirx.Stmt:
 def folded(
     partial: Buffer, total: Buffer, wide: int, lanes: int, operator: Callable[[Expr, Expr], Expr]
 ) -> list[tirx.Stmt]:
-    """`total` takes in all of `partial`: vectors onto the first one, then halves onto halves, then one element."""
+    """Combine all of `partial` into `total`: other vectors into the first one, then halves, down to one element."""
 
     def add(offset: int) -> Callable[[Expr], tirx.Stmt]:
         return lambda lane: tirx.BufferStore(
@@ -233,7 +234,7 @@ def folded(
 
 
 def _outer(task: _Reduction, device: Device) -> tirx.Stmt:
-    """Vectors along the innermost spatial loop."""
+    """The outer form: vectors along the innermost spatial loop."""
     along = task.spatial[-1]
 
     def tile(start: Expr, width: int) -> tirx.Stmt:

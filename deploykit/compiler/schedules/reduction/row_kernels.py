@@ -1,12 +1,13 @@
-"""Row kernels: stages over the same leading axes run row by row.
+"""Row kernels: stages over the same leading axes that run row by row.
 
-Takes consecutive stages (softmax, normalisations: reductions and what is done with their results) and gives the
-leading axes that all of them share, in which every stage reads what an earlier one wrote only at its own position.
-Under one loop over those axes, temporaries that no other stage needs shrink to a row: to a local, where a row is of
-constant size up to `LOCAL_BYTES`; otherwise only the loop is shared.
+The module takes consecutive stages (softmax, normalisations: reductions and stages that use their results). It finds
+the leading axes that all of them share and along which every stage reads results of earlier ones only at its own
+position. Under one loop over those axes, temporaries that no other stage needs shrink to a row. A row of constant size
+up to `LOCAL_BYTES` becomes a local buffer; otherwise only the loop is shared.
 
-Before that, a temporary that the last stage reads just where it writes an output of the same type lives in the output.
-Only kernels with a reduction do so: others may be run with their result over an operand, which is then still needed.
+Before that, a temporary that the last stage reads exactly where it writes an output of the same dtype is replaced by
+the output. This is done only in kernels with a reduction: other kernels may run with their result over an operand,
+whose contents are then still needed.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from deploykit.compiler.tir.rewriting import Buffer, Expr, Node, is_zero, substi
 from deploykit.compiler.tir.values import bits_of, const, dtype_of, static
 
 LOCAL_BYTES = 4096
-"""A row of a temporary up to this size is a local."""
+"""The most bytes of a row of a temporary that becomes a local buffer."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Stages to be run under one loop over `axes`. `locals` are to be allocated for each row, in the place of the
-    temporaries `shrunk`."""
+    """Stages to run under one loop over `axes`. `locals` are allocated for each row and replace the temporaries
+    `shrunk`."""
 
     axes: tuple[Axis, ...]
     stages: tuple[Stage, ...]
@@ -39,7 +40,7 @@ class Rows:
 
 
 def write_through(nest: Nest) -> Nest:
-    """`nest` with temporaries that live in the output that is computed from them."""
+    """`nest`, with temporaries replaced by the output that is computed from them, where possible."""
     if not any(isinstance(stage, Stage) and stage.reduce for stage in nest.stages):
         return nest
     for stage in nest.stages:
@@ -56,7 +57,7 @@ def write_through(nest: Nest) -> Nest:
 
 
 def _replaceable(temporary: Buffer, target: Buffer, last: Stage, nest: Nest) -> bool:
-    """Whether `temporary` can live in `target`, which only `last` writes, element by element."""
+    """Whether `target`, which only `last` writes, element by element, can replace `temporary`."""
     if dtype_of(temporary) != dtype_of(target) or not _same_shape(temporary, target):
         return False
     reads = [load for load in last.loads if load.source.same_as(temporary)]
@@ -95,7 +96,7 @@ def _with_buffer(stage: Stage | Opaque, old: Buffer, new: Buffer) -> Stage | Opa
 
 
 def _moved(node: Node, old: Buffer, new: Buffer, skipped: int) -> Node:
-    """`node` with accesses to `old` going to `new`, without their first `skipped` indices."""
+    """`node`, with accesses to `old` going to `new` without their first `skipped` indices."""
 
     def place(indices: Sequence[Expr]) -> list[Expr]:
         return list(indices[skipped:]) or [const(0)]
@@ -117,8 +118,8 @@ def rows_of(
     longest: int | None = None,
     least: int = 1,
 ) -> Rows | Declined:
-    """The stages under their shared leading axes, of which there have to be at least so many. `others` are all further
-    stages of the kernel; rows with more elements than the `longest` are no locals."""
+    """The stages under their shared leading axes, of which there must be at least `least`. `others` are all other
+    stages of the kernel. Rows with more elements than `longest` do not become local buffers."""
     depth = _shared(stages)
     if depth < least:
         return Declined("its stages share no rows")
@@ -143,7 +144,7 @@ def rows_of(
 
 
 def _shared(stages: Sequence[Stage]) -> int:
-    """How many leading axes all stages share. One axis of a stage over all the data is kept for vectors."""
+    """The number of leading axes that all stages share. A stage over all the data keeps one axis for vectors."""
     rank = max(len(stage.axes) + len(stage.reduce) for stage in stages)
     depth = min(len(stage.axes) - (len(stage.axes) == rank) for stage in stages)
     known = sym.Analyzer()
