@@ -1,4 +1,4 @@
-"""Constants of a module and the arrays that they are, without copies: a large model has room for few."""
+"""Conversion between constants of a module and arrays, without copies, because a large model has room for few."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from tvm import relax
 from deploykit.mapped import forget
 
 SHARED = 64 << 10
-"""Bytes from which on a constant shares the memory of the array that it is made from."""
+"""The least bytes of a constant that shares the memory of the array that it is made from."""
 
 
 def constant(array: np.ndarray) -> relax.Constant:
-    """A constant of the array's own dtype. A large array belongs to it from then on."""
+    """A constant with the array's dtype. A large array must not be changed afterwards, because the constant shares
+    it."""
     if array.nbytes < SHARED or not array.flags.c_contiguous or not array.flags.writeable:
         return relax.const(array, str(array.dtype))
     return relax.const(tvm_ffi.from_dlpack(array, require_alignment=0))
 
 
 def array_of(value: relax.Constant) -> np.ndarray:
-    """The elements of a constant, not to be written to."""
+    """The elements of a constant, as a read-only array."""
     array: np.ndarray = np.from_dlpack(value.value)
     array.flags.writeable = False
     return array
@@ -31,7 +32,7 @@ def array_of(value: relax.Constant) -> np.ndarray:
 
 @contextmanager
 def read(value: relax.Constant) -> Iterator[np.ndarray]:
-    """`array_of`, for a while: its memory is given back where it lies in the model's file."""
+    """`array_of`, for use in a `with` block. Afterwards, memory that maps the model's file is given back."""
     array = array_of(value)
     try:
         yield array

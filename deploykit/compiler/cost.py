@@ -1,11 +1,12 @@
-"""What a model costs, as formulas over its dims: floating-point operations, and bytes read and written.
+"""The cost of a model, as formulas over its dims: floating-point operations, and bytes read and written.
 
 Each arithmetic operation, comparison and math function on floats, and on the narrow integers of quantised models, is
-one operation; the first value of a reduction is free. A block that computes in another way than it is written says how
-many operations an element takes (`OPERATIONS`). A model counts operator by operator as it stands before fusion,
-where each reads its inputs and writes its outputs once; a kernel (`work`) counts as fused, before it is scheduled. What
-is repeated as often as the data say counts once: the body of a loop. Of the branches of a model's `If` both count, of
-those in a kernel the larger; what stands under a condition on the variable of a loop counts for those iterations.
+one operation. The first value of a reduction is free. A block whose rule uses another algorithm than its definition
+says how many operations an element takes (`OPERATIONS`). A model counts operator by operator, before fusion; each
+operator reads its inputs and writes its outputs once. A kernel (`work`) counts after fusion, before it is scheduled. A
+loop whose number of iterations depends on data counts once. Both branches of a model's `If` count; of the branches in a
+kernel, only the larger one counts. A statement under a condition on a loop variable counts for the iterations that
+fulfil it.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ _SPARE: dict[type, Callable[[IntExpr, IntExpr], IntExpr]] = {
     tirx.GT: lambda a, b: a - b - 1,
     tirx.GE: lambda a, b: a - b,
 }
-"""What is not negative where a comparison holds."""
+"""For each comparison, an expression that is not negative if the comparison holds."""
 _TYPICAL = 64
 _FREE_CALLS = ("if_then_else", "reinterpret", "likely")
 
 
 @dataclass(frozen=True)
 class Cost:
-    """`flops`: operations. `traffic`: bytes read and written."""
+    """`flops`: the number of operations. `traffic`: the number of bytes read and written."""
 
     flops: IntExpr
     traffic: IntExpr
@@ -63,13 +64,13 @@ def cost(model: ImportedModel) -> Cost:
 
 
 def _results(call: ir.Call) -> list[relax.TensorType]:
-    """The types of what a kernel writes."""
+    """The types of the tensors that a kernel writes."""
     results = call.ty_args[0]
     return list(results.fields) if isinstance(results, relax.TupleType) else [results]
 
 
 def _arguments(func: tirx.PrimFunc, call: ir.Call) -> Mapping[tirx.Var, ir.Expr]:
-    """What the kernel's own shape variables and integer parameters stand for at this call."""
+    """The values, at this call, of the kernel's own shape variables and integer parameters."""
     values: dict[tirx.Var, ir.Expr] = {}
     given = [*call.args[1].fields, *_results(call)]
     for param, argument in zip(func.params, given, strict=True):
@@ -85,10 +86,10 @@ def _arguments(func: tirx.PrimFunc, call: ir.Call) -> Mapping[tirx.Var, ir.Expr]
 
 def work(func: tirx.PrimFunc) -> Cost | None:
     """The cost of one call of a kernel that is not scheduled yet, over its integer parameters and the variables of its
-    shapes; None when a loop runs as often as something else says.
+    shapes. None if the number of iterations of a loop depends on anything else.
 
-    Of a tensor no more is read or written than it holds, and no more than its loads and stores can reach: looking up
-    rows of a table costs these rows.
+    The bytes read or written of a tensor are at most its size, and at most what its loads and stores can reach. For
+    example, looking up rows of a table costs only these rows.
     """
     flops: IntExpr = 0
     accesses: dict[ir.Var, IntExpr] = {}
@@ -109,10 +110,10 @@ def work(func: tirx.PrimFunc) -> Cost | None:
 
 
 def effort(cost: Cost | None, *, vectors: bool) -> IntExpr:
-    """About how long a kernel takes, in sixteenths of a cycle of one core: a vector of operations takes a cycle, or one
-    operation where a device has no vectors, and so do eight bytes. 0 when the cost is not known.
+    """An estimate of the time of a kernel, in sixteenths of a cycle of one core. A vector of operations takes a cycle
+    (one operation, if the device has no vectors), and so do eight bytes. 0 if the cost is not known.
 
-    An estimate, made to tell a microsecond from a millisecond.
+    The estimate only has to tell a microsecond from a millisecond.
     """
     if cost is None:
         return 0
@@ -120,7 +121,7 @@ def effort(cost: Cost | None, *, vectors: bool) -> IntExpr:
 
 
 def _moved(buffer: ir.Var, accesses: IntExpr) -> IntExpr:
-    """Bytes of a tensor that this many accesses reach at most."""
+    """The most bytes of a tensor that this many accesses can reach."""
     size, reach = _size(buffer.ty), accesses * np.dtype(str(buffer.ty.dtype)).itemsize
     spare = simplify(reach - size)
     if isinstance(spare, int) and spare >= 0:
@@ -130,7 +131,7 @@ def _moved(buffer: ir.Var, accesses: IntExpr) -> IntExpr:
 
 @dataclass(frozen=True)
 class _Runs:
-    """How often a statement runs: for every value of the variables of loops, each from a first one to before an end."""
+    """How often a statement runs: once for every value of the loop variables, each within a range `(first, end)`."""
 
     spans: Mapping[ir.Var, tuple[IntExpr, IntExpr]] = field(default_factory=dict)
 
@@ -147,7 +148,7 @@ class _Runs:
         return _Runs({**self.spans, loop.loop_var: (loop.min, loop.min + loop.extent)})
 
     def under(self, condition: ir.Expr) -> _Runs:
-        """Where a condition holds, as far as it bounds a loop's variable by sizes."""
+        """The runs in which a condition holds, as far as it bounds a loop variable by sizes."""
         if isinstance(condition, tirx.And):
             return self.under(condition.a).under(condition.b)
         if not isinstance(condition, tirx.LT | tirx.LE | tirx.GT | tirx.GE):
@@ -159,7 +160,7 @@ class _Runs:
         return self._bounded(used[0], spare) if len(used) == 1 else self
 
     def _bounded(self, var: ir.Var, spare: IntExpr) -> _Runs:
-        """Where `spare` is not negative, if it is the sum or difference of a size and the variable."""
+        """The runs in which `spare` is not negative, if it is the sum or difference of a size and the variable."""
         rest = simplify(substitute(spare, {var: tirx.const(0, "int64")}))
         first, end = self.spans[var]
         if simplify(spare - rest - var) == 0:
@@ -170,8 +171,8 @@ class _Runs:
 
 
 def _stores(statement: tirx.Stmt, runs: _Runs = _Runs()) -> Iterator[tuple[IntExpr, tirx.BufferStore, IntExpr]]:
-    """Every store of a loop nest, how often it runs, and all its operations, over the kernel's own variables. Of two
-    branches it is the one with more operations.
+    """Every store of a loop nest, how often it runs, and the total of its operations, over the kernel's own variables.
+    Of two branches, only the one with more operations counts.
     """
     if isinstance(statement, tirx.For):
         yield from _stores(statement.body, runs.inside(statement))
@@ -194,7 +195,7 @@ def _stores(statement: tirx.Stmt, runs: _Runs = _Runs()) -> Iterator[tuple[IntEx
 
 
 def _flops(statement: tirx.Stmt) -> IntExpr:
-    """Operations of a loop nest, over the kernel's own variables."""
+    """The operations of a loop nest, over the kernel's own variables."""
     flops: IntExpr = 0
     for _trips, _store, operations in _stores(statement):
         flops = flops + operations
@@ -202,7 +203,7 @@ def _flops(statement: tirx.Stmt) -> IntExpr:
 
 
 def _weight(statement: tirx.Stmt) -> int:
-    """Stores and operations where every variable is `_TYPICAL`, to compare branches by."""
+    """The number of stores and operations with every variable equal to `_TYPICAL`, to compare branches."""
     total: IntExpr = 0
     for trips, _store, operations in _stores(statement):
         total = total + trips + operations
@@ -222,12 +223,12 @@ def _function(call: ir.Call) -> str:
 
 
 def _is_element(value: ir.Expr) -> bool:
-    """Whether an expression computes on elements: indices are int64."""
+    """Whether an expression computes with elements, as opposed to indices, which are int64."""
     return str(value.ty.dtype).startswith(("float", "int8", "uint8", "int16", "int32"))
 
 
 def _is_shape(extent: ir.Expr) -> bool:
-    """Whether an extent is known before the run, rather than read from a tensor or another loop's variable."""
+    """Whether an extent is known before the run. Otherwise it depends on a tensor or on another loop variable."""
     return not collect(extent, (ir.TensorLoad, ir.Call))
 
 

@@ -1,7 +1,7 @@
-"""What parts of the compiler decided, and why. No stage reads it: `deploykit build --explain` and dumps print it.
+"""The decisions of parts of the compiler, with reasons. They are only for `deploykit build --explain` and for dumps.
 
-A pass over the graph makes a `Decision` for each thing that it could have taken, and a kernel has a `Choice` for each
-of its stages. `Declined` is what a rule or a pass gives in the place of a result.
+A pass over the graph makes a `Decision` for each thing that it could have changed. A kernel has a `Choice` for each of
+its stages. A rule or a pass returns `Declined` instead of a result.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True)
 class Declined:
-    """What a rule gives for a stage, or a pass for a pattern, that it does not take: `reason` says why, about what was
-    found, so that it reads on after the name of a kernel: `its columns are not next to each other`."""
+    """The result of a rule for a stage, or of a pass for a pattern, that it does not take. `reason` is a clause about
+    what was found that can follow the name of a kernel: `its columns are not next to each other`."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a pass of the graph, called `by`, did with `subject`, a tensor by its name in the dumps or a kernel."""
+    """What the graph pass `by` did with `subject`: a tensor, by its name in the dumps, or a kernel."""
 
     by: str
     subject: str
@@ -33,18 +33,18 @@ class Decision:
 
 
 Note: TypeAlias = Callable[[Decision], None]
-"""Takes the decisions of a pass as they are made."""
+"""A function that takes the decisions of a pass as they are made."""
 
 
 def unheard(_: Decision) -> None:
-    """The `Note` of whom nobody asked."""
+    """A `Note` that ignores the decision."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The rule that took a stage of a kernel, and the reasons of the rules that were asked before, by their names.
-    `by_rows`: in one loop over rows with other stages; `one_by_one`: an element at a time, though the device has
-    vectors; `fallback`: by the rule that takes what no other does."""
+    """The rule that took a stage of a kernel, and the reasons why earlier rules declined, by their names. `by_rows`:
+    the stage shares one loop over rows with other stages. `one_by_one`: elements are computed one at a time, although
+    the device has vectors. `fallback`: the fallback rule took the stage."""
 
     stage: str
     rule: str
@@ -55,14 +55,14 @@ class Choice:
 
     @property
     def said(self) -> str:
-        """The rule, with what else is to be known of it."""
+        """The rule, with remarks."""
         rows = ", by rows" if self.by_rows else ""
         scalar = ", one by one" if self.one_by_one else ""
         return f"{self.rule}{rows}{scalar}{' (fallback)' if self.fallback else ''}"
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why the rules before declined, those with the same reason together."""
+        """The reasons why earlier rules declined. Rules with the same reason are grouped."""
         rules: dict[str, list[str]] = {}
         for rule, reason in self.declined.items():
             rules.setdefault(reason, []).append(rule)
@@ -74,8 +74,8 @@ class Choice:
 
 @dataclass(frozen=True)
 class KernelDecision:
-    """How a kernel is computed: on the GPU (`on_gpu`) or, with the reason why not, `kept` on the CPU. `choices` has an
-    entry for each of its stages."""
+    """How a kernel is computed: on the GPU (`on_gpu`) or on the CPU, where `kept` is the reason, if any. `choices` has
+    one entry per stage."""
 
     name: str
     choices: tuple[Choice, ...]
@@ -84,7 +84,7 @@ class KernelDecision:
 
     @property
     def fallback(self) -> bool:
-        """Whether a stage fell to the rule that takes what no other does."""
+        """Whether the fallback rule took a stage."""
         return any(choice.fallback for choice in self.choices)
 
     def __str__(self) -> str:
@@ -95,14 +95,14 @@ class KernelDecision:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What the passes of the graph and the rules for kernels decided for one variant of a model."""
+    """The decisions of graph passes and of rules for kernels, for one variant of a model."""
 
     variant: str
     graph: tuple[Decision, ...]
     kernels: tuple[KernelDecision, ...]
 
     def data(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """All decisions, as data for JSON."""
         return {
             "variant": self.variant,
             "graph": [{"pass": step.by, "subject": step.subject, **_outcome(step.outcome)} for step in self.graph],

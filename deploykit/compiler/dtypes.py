@@ -1,7 +1,7 @@
-"""Dtypes by name as importers use them: the logical one of a model and the storage one that kernels see.
+"""Dtypes by name: the logical dtypes of a model, and the storage dtypes that kernels see.
 
-Formats narrower than what kernels can compute with are stored as raw bits: `bfloat16` in `uint16`, the float8 family
-in `uint8`, and the sub-byte types one element a byte. `float16` is native.
+Formats that are too narrow for kernels to compute with are stored as raw bits: `bfloat16` in `uint16`, the float8
+family in `uint8`, and the sub-byte types with one element per byte. `float16` is native.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _NAMES = {entry.array: name for name, entry in DTYPES.items()}
 
 
 def storage_dtype(dtype: str) -> str:
-    """The dtype kernels see for a logical dtype."""
+    """The dtype that kernels see for a logical dtype."""
     return DTYPES[dtype].storage.name
 
 
@@ -40,5 +40,5 @@ def is_narrow_float(dtype: str) -> bool:
 
 
 def stored_elements(array: np.ndarray, *, aligned: bool = True) -> np.ndarray:
-    """The elements as kernels see them, contiguous."""
+    """The elements as kernels see them, in contiguous memory."""
     return dtypes.to_storage(array, DTYPES[logical_name(array.dtype)], aligned=aligned)

@@ -1,4 +1,4 @@
-"""`ImportedModel`: what every importer gives to the compiler, and the dims and ports of a model."""
+"""`ImportedModel`, which every importer produces for the compiler, and the dims and ports of a model."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from deploykit.structure import Structure
 
 DimBounds: TypeAlias = "Mapping[str, int | tuple[int, int | None]]"
-"""By name of a symbolic dim: a size that pins it, or inclusive bounds (`None`: unbounded)."""
+"""For symbolic dims by name: a size that pins the dim, or inclusive bounds (`None`: unbounded)."""
 
 
 @dataclass(frozen=True)
 class Dim:
-    """A symbolic dim of the model's interface. `maximum` is None while unbounded.
+    """A symbolic dim of the model's interface. `maximum` is None if there is no maximum.
 
-    `capacity_of` names the tensor whose size nobody can bound before the run (a data-dependent size): such a dim
-    is chosen by the caller and counts elements; the run fails with `DK_ERROR_CAPACITY` when more are needed.
+    `capacity_of` names a tensor whose size depends on data and has no bound. Such a dim is chosen by the caller and
+    counts elements. The run fails with `DK_ERROR_CAPACITY` if it needs more.
     """
 
     name: str
@@ -36,8 +36,8 @@ class Dim:
 
 @dataclass(frozen=True)
 class Port:
-    """One input or output of the model, as the user names it. `dtype` is logical: `float32`, `bfloat16`, `int4`
-    (one element a byte), `bool`, ...; `shape` is over dims, and for outputs possibly over data dims."""
+    """One input or output of the model, as the user names it. `dtype` is logical: `float32`, `bfloat16`, `int4` (one
+    element per byte), `bool`, ...; `shape` is over dims and, for outputs, possibly over data dims."""
 
     name: str
     dtype: str
@@ -55,8 +55,8 @@ class DataDim:
 
 @dataclass(frozen=True)
 class Requirement:
-    """A condition over dims that must hold where `function` runs, the whole model, a branch or the body of a loop, e.g.
-    two inputs that must broadcast. `{}` in `message` stand for `values`."""
+    """A condition over dims that must hold where `function` runs, which is the whole model, a branch or the body of a
+    loop. For example, two inputs must broadcast. Each `{}` in `message` is replaced by one of `values`."""
 
     condition: ir.Expr
     message: str
@@ -67,8 +67,8 @@ class Requirement:
 @dataclass(frozen=True)
 class Signature:
     """How a function of a model is called. The function of that name in the model's module takes the inputs in order,
-    then the `states`, and returns the tuple of the outputs and of the new values of the states `updated`. `inputs_as`
-    and `outputs_as` say what the ports are to the user."""
+    then the `states`. It returns the tuple of the outputs and of the new values of the states `updated`. `inputs_as`
+    and `outputs_as` say how the ports are structured for the user."""
 
     name: str
     inputs: tuple[Port, ...]
@@ -84,11 +84,11 @@ class Signature:
 class ImportedModel:
     """A model as Relax functions with named inputs, outputs and symbolic dims.
 
-    `functions` are those of `module` that a user calls. They share constants, and `states`, tensors that keep their
-    contents between runs, zeros at first; the sizes of these are over `state_dims`, which have a `capacity_of`, are
-    chosen by the caller when the memory is made, and are no dims of `functions`. Functions may call those without
-    states. Control flow is a `call_pure_packed` of `deploykit.if` or `deploykit.loop` with the functions of its
-    branches or body (see `deploykit.compiler.operators.building.control_flow`).
+    `functions` are the functions of `module` that a user calls. They share constants and `states`: tensors that keep
+    their contents between runs, initially zeros. The sizes of states are over `state_dims`, which the caller chooses
+    when it makes the memory; these dims have a `capacity_of` and are not dims of `functions`. Functions may call other
+    functions without states. Control flow is a `call_pure_packed` of `deploykit.if` or `deploykit.loop`, with the
+    functions of its branches or body (see `deploykit.compiler.operators.building.control_flow`).
     """
 
     name: str
@@ -103,7 +103,7 @@ class ImportedModel:
 
     @property
     def only(self) -> Signature:
-        """The function of a model that has one. Raises `UsageError` where there are several."""
+        """The function of a model with a single function. Raises `UsageError` if there are several."""
         if len(self.functions) > 1:
             names = ", ".join(signature.name for signature in self.functions)
             raise UsageError(f"'{self.name}' has several functions: {names}")
@@ -111,20 +111,20 @@ class ImportedModel:
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        """Those of the only function."""
+        """The inputs of the only function."""
         return self.only.inputs
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        """Those of the only function."""
+        """The outputs of the only function."""
         return self.only.outputs
 
     @property
     def dims(self) -> tuple[Dim, ...]:
-        """Those of the only function."""
+        """The dims of the only function."""
         return self.only.dims
 
     def require_unchanged(self) -> None:
-        """Raises `UsageError` when a file that weights lie in has changed since the model was loaded."""
+        """Raises `UsageError` if a file with weights has changed since the model was loaded."""
         for file in self.files:
             file.require_unchanged()

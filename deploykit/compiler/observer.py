@@ -1,4 +1,4 @@
-"""The stages of a build by name, and who watches them."""
+"""The stages of a build by name, and the observer that is told about them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ STAGES = ("import", "graph", "kernels", "program", "emit", "package")
 class Observer:
     """What a build reports and where it writes: stage times, dumps, where to stop.
 
-    `on_stage(name)` is called when a stage begins, `on_explanation` when the kernels of a variant are scheduled, or
-    where the build stops before. `variant`: the folder of dumps, within `dump_dir`."""
+    `on_stage(name)` is called when a stage begins. `on_explanation` is called when the kernels of a variant are
+    scheduled, or when the build stops before that. `variant` is the folder of dumps within `dump_dir`."""
 
     on_stage: Callable[[str], None] = lambda _: None
     dump_dir: Path | None = None
@@ -33,7 +33,7 @@ class Observer:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Announces and times a stage; a defect that shows in it is an `InternalError` with its name."""
+        """Announce and time a stage. A defect in it becomes an `InternalError` that names the stage."""
         self.on_stage(name)
         start = time.perf_counter()
         with defects(f"in the stage '{name}'"):
@@ -41,7 +41,8 @@ class Observer:
         self.seconds[name] = self.seconds.get(name, 0) + time.perf_counter() - start
 
     def dump(self, name: str, text: Callable[[], str], suffix: str = "py") -> None:
-        """Write what a stage produced to `<number>_<name>.<suffix>`; `text` is asked for only then."""
+        """Write the result of a stage to `<number>_<name>.<suffix>`, if dumps are wanted; `text` is called only
+        then."""
         if self.dump_dir is not None:
             folder = self.dump_dir / self.variant
             folder.mkdir(parents=True, exist_ok=True)

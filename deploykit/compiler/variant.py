@@ -1,5 +1,5 @@
-"""What a target asks of the compiler for one program of an artifact: which device to schedule for and what its kernels
-may look like."""
+"""What a target asks of the compiler for one program of an artifact: the device to schedule for, and the form of its
+kernels."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from deploykit.compiler.program.inplace import InPlace
 
 @dataclass(frozen=True)
 class Variant:
-    """`vectorize`: kernels may hold vector operations; `stack_limit`: bytes of a buffer that may lie on the stack.
-    `cpu`: the name of the CPU that kernels are compiled for, empty when they are C; `layout`: the device that decides
-    how weights and intermediate results lie in memory, where it is another one. `gpu`: what runs the kernels that it
-    can, the others are for `device`. `in_place`: which results are computed over their operand's memory; other than by
-    default it serves tests.
+    """`vectorize`: kernels may have vector operations. `stack_limit`: the most bytes of a buffer on the stack. `cpu`:
+    the name of the CPU that kernels are compiled for, empty if they are C. `layout`: the device that decides the layout
+    of weights and intermediate results in memory, if it is not `device`. `gpu`: what runs the kernels that it can run;
+    the others are for `device`. `in_place`: which results are computed over their operand's memory; other values than
+    the default are for tests.
     """
 
     device: Device
@@ -31,7 +31,7 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """What tells it from the other ones of an artifact."""
+        """The name that distinguishes it from the other variants of an artifact."""
         return self.cpu or self.device.name
 
 
@@ -40,7 +40,7 @@ PORTABLE_C = Variant(SCALAR_C, vectorize=False, stack_limit=STACK_LIMIT)
 
 
 def native(cpu: Cpu) -> Variant:
-    """Kernels through LLVM for a CPU."""
+    """The variant with kernels compiled by LLVM for a CPU."""
     family = "arm64" if cpu.triple.startswith("aarch64") else "x86"
     able = [
         device
@@ -54,7 +54,7 @@ def native(cpu: Cpu) -> Variant:
 
 
 def native_levels(name: str) -> list[Variant]:
-    """Those for the CPUs that a user means by a name, the best first. Raises `UsageError` for an unknown one."""
+    """The variants for the CPUs that a name stands for, the best first. Raises `UsageError` for an unknown name."""
     variants = {level: native(find_cpu(level)) for level in levels(name)}
     for level, other in SHARED_LAYOUT.items():
         if level in variants and other in variants:

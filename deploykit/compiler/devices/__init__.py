@@ -1,1 +1,1 @@
-"""What the compiler knows of the machines that run kernels, as data: classes of CPUs, and GPUs."""
+"""What the compiler knows about the machines that run kernels, as data: classes of CPUs, and GPUs."""

@@ -1,7 +1,7 @@
-"""What a schedule needs to know of the machine that runs a kernel: data, so that rules hold no names of machines.
+"""What a schedule needs to know about the CPU that runs a kernel. It is data, so that rules name no machines.
 
-Sizes are those of a typical member of the class, per core. A vector width of 0 bits means that the code generator
-gets scalar loops (portable C, where the C compiler may vectorise on its own).
+Sizes are per core, those of a typical member of the class. With a vector width of 0 bits, the code generator gets
+scalar loops (portable C, which the C compiler may vectorise).
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Device:
-    """One class of CPU. `l1_bytes` and `l2_bytes` are data caches per core; `scratch_bytes` is what one kernel may
-    keep in constant-size local buffers at a time; `parallel` says whether outer loops may be run by several threads.
+    """One class of CPU. `l1_bytes` and `l2_bytes` are the data caches per core. `scratch_bytes` is the limit for the
+    constant-size local buffers of a kernel at a time. `parallel`: several threads may run outer loops.
+
     `dots` are the instructions for dot products of 8-bit integers (names of `dot.DOTS`), best first; the last one is
-    exact for all factors. `transforms`: convolutions may be done in transformed tiles. `halves`: there are instructions
-    for float16. `streams`: as many places at a time memory is read fastest from, where no instruction asks for lines
-    ahead; 1 where there is one. `features` are those that a CPU must have beyond its level, in LLVM's spelling.
+    exact for all factors. `transforms`: convolutions may use Winograd. `halves`: there are instructions for float16.
+    `streams` is the number of concurrent streams that read memory fastest, if there is no prefetch instruction; 1 if
+    there is one. `features` are those that a CPU must have beyond its level, in LLVM's spelling.
     """
 
     name: str
@@ -33,7 +34,7 @@ class Device:
     features: tuple[str, ...] = ()
 
     def lanes(self, dtype_bits: int) -> int:
-        """Elements of `dtype_bits` bits in one vector register; 1 on scalar devices."""
+        """The elements of `dtype_bits` bits in one vector register; 1 on scalar devices."""
         return max(1, self.vector_bits // max(dtype_bits, 8))
 
 
@@ -110,4 +111,4 @@ DEVICES = {
         WASM_SIMD128,
     )
 }
-"""Every known device class by name."""
+"""All known device classes by name."""

@@ -1,7 +1,6 @@
-"""What a shader may count on: data, like `devices.cpu` for CPUs.
+"""What a shader may rely on. It is data, like `devices.cpu` for CPUs.
 
-The package of a model gets what its JavaScript and its C need of this from here: `targets/webgpu/scripts.py` and
-`linking.py`.
+A model's package gets its JavaScript and C constants from here, through `targets/webgpu/scripts.py` and `linking.py`.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from dataclasses import dataclass
 class Gpu:
     """One class of GPU.
 
-    `language`: what its shaders are written in. `dtypes`: those of tensors. `vectors`: what there are vectors of, of
-    `lanes` elements. `workgroup`: invocations of a workgroup; `groups`: workgroups along one axis of a grid, more of
-    them are folded into a second axis. `bindings`: of tensors in a shader; `binding_bytes`: what one holds, a multiple
-    of `alignment`. `alignment`: bytes, of where a tensor begins, or what a shader gets beside its tensors: `scalars`
-    sizes, which with the number of its invocations fit in there. `stack_limit`: bytes that an invocation may keep to
-    itself.
+    `language` is that of its shaders. `dtypes` are those that tensors may have; `vectors` those that vectors may have,
+    of `lanes` elements each. `workgroup` is the number of invocations of a workgroup. `groups` is the most workgroups
+    along one axis of a grid; more are folded into a second axis. `bindings` is the most tensors of a shader;
+    `binding_bytes` is the most bytes of one, a multiple of `alignment`. `alignment` is that of the start of a tensor,
+    in bytes. It is also the size of a shader's uniform data: `scalars` sizes and the number of invocations fit in it.
+    `stack_limit` is the most bytes of local memory of an invocation.
     """
 
     name: str
@@ -51,4 +50,4 @@ WEBGPU = Gpu(
     scalars=62,
     stack_limit=4096,
 )
-"""The least that an adapter has: W3C, "WebGPU", section 3.6.2, default limits."""
+"""The minimum that every adapter supports: W3C, "WebGPU", section 3.6.2, default limits."""

@@ -1,1 +1,1 @@
-"""What TIR expressions and statements are made of: asking, rewriting, writing them; no stages, no rules."""
+"""Helpers to query, rewrite and build TIR expressions and statements. They know nothing of stages and rules."""

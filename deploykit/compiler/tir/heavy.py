@@ -1,4 +1,4 @@
-"""Which expressions are worth storing."""
+"""Which expressions are expensive enough to be stored."""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
-"""Float arithmetic in forms that TVM's simplifier leaves alone. It takes floats for real numbers without NaN:
+"""Writes float arithmetic in forms that TVM's simplifier leaves alone.
+
+The simplifier treats floats as real numbers without NaN:
 
     (x + c) - c      simplified: x, although the sum is rounded; x may be infinite     ->    (x + c) + c * -1
     x == x           simplified: true, although x may be NaN                           ->    x <= x and x <= x
     not (x < y)      simplified: y <= x, although either may be NaN                    ->    int(x < y) < 1
     x < y or y < x   simplified: x != y, although either may be NaN                    ->    int(x < y) + int(y < x) > 0
 
-The forms have the same result for all operands. A difference is changed where anything that is added, chosen or
-compared on one side may be equal to something on the other; loads count as equal whatever their indices, which
-simplification may find equal.
+The forms have the same results for all operands. A difference is rewritten if a value that is added, chosen or compared
+on one side may equal one on the other side. For this, loads count as equal whatever their indices, because
+simplification may find the indices equal.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _ORDERS = (prim.LT, prim.LE, prim.GT, prim.GE)
 
 
 def inexact(function: Callable[..., Expr]) -> Callable[..., Expr]:
-    """A function of expressions that gives its float arithmetic in forms that no simplification changes."""
+    """Wraps a function of expressions, so that no simplification changes the float arithmetic of its result."""
 
     def kept(*operands: Expr) -> Expr:
         names = [Var("v", operand.ty) for operand in operands]
@@ -41,7 +43,7 @@ def inexact(function: Callable[..., Expr]) -> Callable[..., Expr]:
 
 
 def keep_inexact(node: Any) -> Any:
-    """A PrimFunc, or an expression, with its float arithmetic in forms that no simplification changes."""
+    """A PrimFunc or an expression, with float arithmetic in forms that no simplification changes."""
     rules = [(prim.Sub, _difference), (prim.EQ, _equal), (prim.NE, _unequal), (prim.Not, _negation), (prim.Or, _either)]
     return tvm_ffi.structural_map(node, rules)
 
@@ -64,7 +66,7 @@ def _difference(expr: prim.Sub) -> Expr:
 
 
 def _terms(value: Expr) -> list[Expr]:
-    """A value and what it may be found to consist of."""
+    """A value, and the values that it may be found to consist of."""
     parts: list[Any] = []
     if isinstance(value, prim.Add | prim.Sub | prim.Min | prim.Max):
         parts = [value.a, value.b]
@@ -74,7 +76,7 @@ def _terms(value: Expr) -> list[Expr]:
 
 
 def _same(a: Expr, b: Expr) -> bool:
-    """Whether two values are equal but for the indices of loads."""
+    """Whether two values are equal, ignoring the indices of loads."""
     return type(a) is type(b) and bool(tvm_ffi.structural_equal(_anywhere(a), _anywhere(b)))
 
 
@@ -112,19 +114,19 @@ def _either(expr: prim.Or) -> Expr:
 
 
 def _orders(condition: Expr) -> list[Any]:
-    """The comparisons of floats that a condition consists of."""
+    """The comparisons of floats in a condition."""
     if isinstance(condition, prim.And | prim.Or):
         return [*_orders(condition.a), *_orders(condition.b)]
     return [condition] if _orders_floats(condition) else []
 
 
 def _compares_same(a: Any, b: Any) -> bool:
-    """Whether two comparisons are of the same two values."""
+    """Whether two comparisons are of the same two values, in any order."""
     return (_same(a.a, b.a) and _same(a.b, b.b)) or (_same(a.a, b.b) and _same(a.b, b.a))
 
 
 def _orders_floats(condition: Expr) -> bool:
-    """Whether the opposite of a condition, taken inside of it, would compare floats the other way round."""
+    """Whether negating a condition would reverse a comparison of floats inside of it."""
     if isinstance(condition, prim.And | prim.Or):
         return _orders_floats(condition.a) or _orders_floats(condition.b)
     return isinstance(condition, _ORDERS) and _is_float(condition.a)

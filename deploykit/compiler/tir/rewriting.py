@@ -1,4 +1,4 @@
-"""Looking for parts of TIR expressions and statements, and putting others in their place."""
+"""Finds and replaces parts of TIR expressions and statements."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import tvm_ffi
 from tvm import ir, tirx
 
 Expr: TypeAlias = Any
-"""An expression. TVM declares no arithmetic on its own type of these."""
+"""An expression. TVM's own type for expressions declares no arithmetic."""
 
 Buffer: TypeAlias = Any
-"""A variable that is a buffer. TVM gives it shape, dtype and the like as it runs."""
+"""A variable that is a buffer. TVM adds its shape, dtype and other attributes at run time."""
 
 Node = TypeVar("Node")
 
@@ -26,19 +26,19 @@ def collect(node: object, kinds: tuple[type, ...]) -> list[Any]: ...
 
 
 def collect(node: object, kinds: type | tuple[type, ...]) -> list[Any]:
-    """Every occurrence of nodes of `kinds` in `node`, in post order."""
+    """All nodes of `kinds` in `node`, in post order."""
     found: list[Any] = []
     tvm_ffi.structural_walk(node, (kinds, found.append))
     return found
 
 
 def call_name(call: Expr) -> str:
-    """The operator of a call, without its dialect: `exp`, `if_then_else`; empty for a call of a function."""
+    """The operator of a call without its dialect, such as `exp` or `if_then_else`; empty for a call of a function."""
     return str(getattr(call.op, "name", "")).rpartition(".")[2]
 
 
 def substitute(node: Node, values: Mapping[ir.Var, Expr]) -> Node:
-    """`node` with variables replaced."""
+    """`node`, with variables replaced by `values`."""
     if not values:
         return node
     replaced: Node = tvm_ffi.structural_map(node, (ir.Var, lambda var: values.get(var, var)))

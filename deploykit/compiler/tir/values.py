@@ -1,4 +1,4 @@
-"""Constants and dtypes of TIR expressions."""
+"""Constants, vectors and dtypes of TIR expressions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def const(value: int) -> Expr:
 
 
 def consecutive(first: Expr, lanes: Expr) -> Expr:
-    """The vector of `lanes` integers from `first` on."""
+    """A vector of `lanes` consecutive integers, starting with `first`."""
     return tirx.Ramp(first, const(1), lanes)
 
 
 def repeated(value: Expr, lanes: Expr) -> Expr:
-    """The vector with `value` in each of its `lanes`."""
+    """A vector with `value` in each of its `lanes`."""
     return tirx.Broadcast(value, lanes)
 
 
@@ -30,18 +30,18 @@ def as_index(value: Expr | int) -> Expr:
 
 
 def dtype_of(value: Expr) -> str:
-    """The element type of an expression or buffer, such as `float32`."""
+    """The dtype of an expression, or of the elements of a buffer, such as `float32`."""
     return str(value.ty.dtype)
 
 
 def bits_of(dtype: str) -> int:
-    """Bits of one element in memory; a bool takes a byte."""
+    """The bits of one element in memory; 8 for a bool."""
     digits = "".join(character for character in dtype if character.isdigit())
     return int(digits) if digits else 8
 
 
 def static(value: Expr | int) -> int | None:
-    """The value of a constant."""
+    """The value of a constant; None for other expressions."""
     if isinstance(value, int):
         return value
     return int(value) if isinstance(value, tirx.IntImm) else None
