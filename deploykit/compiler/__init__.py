@@ -1,1 +1,1 @@
-"""The compiler: `ImportedModel` -> `Program` -> sources and objects; `pipeline` names the stages."""
+"""The compiler: turns an `ImportedModel` into a `Program`, then into sources and objects; `pipeline` has the stages."""

@@ -1,5 +1,4 @@
-"""What a target asks of the compiler for one program of an artifact: the device to schedule for, and the form of its
-kernels."""
+"""What a target asks of the compiler for one program: the device to schedule for, and the form of its kernels."""
 
 from __future__ import annotations
 

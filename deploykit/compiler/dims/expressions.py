@@ -1,4 +1,4 @@
-"""Integer expressions over symbolic dims."""
+"""The type of integer expressions over symbolic dims."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Formulas for people to read: `4*batch*seq + 1024`, `64*ceil(5*n/8)`, `max(batch, 2*seq)`, `n % 4`.
 
-A formula means exact arithmetic. `/` occurs only under `floor(...)`, `ceil(...)` and `trunc(...)`; `%` is never
-negative for a positive divisor; `a if c else b` is a conditional. A name that is not a plain word is quoted: `4*"seq
-len"`. There are no casts and no types. The text is the shorter of a sum of products and a product of sums.
+A formula means exact arithmetic. `/` occurs only under `floor(...)`, `ceil(...)` and `trunc(...)`. `%` is never
+negative for a positive divisor. `a if c else b` is a conditional. A name that is not a plain word is quoted, as in
+`4*"seq len"`. There are no casts and no types. The text is the shorter of a sum of products and a product of sums.
 """
 
 from __future__ import annotations

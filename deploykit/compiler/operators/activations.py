@@ -1,5 +1,4 @@
-"""Activation functions of an element, `relu` to `gelu_by_tanh`, and the activations of tensors that need more than
-that.
+"""Activation functions: of an element, `relu` to `gelu_by_tanh`, and of a tensor, such as `rectify`.
 
 NaN stays NaN: `tirx.max` and `tirx.min` of a constant and a NaN, in this order, give NaN.
 (Source: the ONNX operators of these names.)

@@ -1,5 +1,6 @@
-"""Operators that change only the order or the shape of the elements: `transpose`, `reshape`, `flatten`, `squeeze`,
-`unsqueeze`. `shape_of` and `size_of` use only the shape.
+"""Operators that change only the order or the shape of the elements.
+
+They are `transpose`, `reshape`, `flatten`, `squeeze` and `unsqueeze`. `shape_of` and `size_of` use only the shape.
 
 All except transpositions are views. Shapes and axes that are computed at run time give shapes over data dims; the run
 then checks that the element count fits. (Source: ONNX operators Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Shape,

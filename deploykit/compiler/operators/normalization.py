@@ -1,5 +1,7 @@
-"""Normalisations by statistics of the data itself: LayerNormalization, RMSNormalization, InstanceNormalization,
-GroupNormalization, MeanVarianceNormalization, LpNormalization, LRN.
+"""Normalisations by statistics of the data itself.
+
+The operators are LayerNormalization, RMSNormalization, InstanceNormalization, GroupNormalization,
+MeanVarianceNormalization, LpNormalization and LRN.
 
 Statistics are computed in float32, or in float64 for float64 data: first the mean, then the mean square of the
 differences from it. Each is one reduction; the normalisation itself is elementwise. Axes are counted from the front.

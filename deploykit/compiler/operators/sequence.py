@@ -1,5 +1,7 @@
-"""Sequences and optionals: SequenceAt, SequenceInsert, SequenceErase, ConcatFromSequence, SplitToSequence,
-OptionalHasElement, OptionalGetElement. The length of a sequence is known at import.
+"""Operators on sequences and optionals.
+
+The operators are SequenceAt, SequenceInsert, SequenceErase, ConcatFromSequence, SplitToSequence, OptionalHasElement and
+OptionalGetElement. The length of a sequence is known at import.
 
 A position that is computed at run time is checked at run time and selects among the items. The result has the sizes and
 the elements of the item that is selected.

@@ -1,5 +1,4 @@
-"""Operators that cut pieces out of a tensor: `take`, `strided_slice`, `split`; and `reverse_sequence`, which reverses
-pieces.
+"""Operators that cut tensors into pieces (`take`, `strided_slice`, `split`) or reverse pieces (`reverse_sequence`).
 
 A piece is a start, a size and a step per axis. If starts or ends are expressions over dims, starts and sizes are, too.
 If an operand of a slice is computed at run time, a small kernel computes them, and they are read as data dims.

@@ -1,4 +1,4 @@
-"""Relax calling scheduled kernels -> `Program`.
+"""Turns Relax functions that call scheduled kernels into a `Program`.
 
 ir.py            the `Program`
 trace.py         Relax -> steps over tensors

@@ -1,4 +1,4 @@
-"""A program as text that a person reads: dims, tensors with their places, steps in order."""
+"""Prints a program as text for people: dims, tensors with their places, steps in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walking the steps of a program, nested ones included.
+"""Walks the steps of a program, nested ones included.
 
 Steps are numbered in the order of a depth-first walk: an `If` or `Loop` comes before the steps that it holds.
 """

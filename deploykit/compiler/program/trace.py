@@ -1,4 +1,4 @@
-"""Relax calling scheduled kernels -> steps over tensors, memory not yet planned.
+"""Turns Relax functions that call scheduled kernels into steps over tensors, before memory is planned.
 
 The bindings of a function are walked in order, and the functions of branches and loop bodies are walked in place. Each
 tensor belongs to a *buffer*: a reshape is another tensor on the same buffer. A buffer is an input, a state, a constant,

@@ -1,4 +1,4 @@
-"""TIR expressions as C expressions.
+"""Prints TIR expressions as C expressions.
 
 Parentheses are written only where operator precedence needs them or where compilers warn about their absence.
 

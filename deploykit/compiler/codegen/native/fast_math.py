@@ -2,7 +2,7 @@
 
 Coefficients: minimax in the relative error of the function, as in `elementary`.
 
-    exp(x)     = 2^(n - 1) p(r),  n = round(x / ln 2),  r = x - n ln 2;  exp2 alike
+    exp(x)     = 2^(n - 1) p(r),  n = round(x / ln 2),  r = x - n ln 2;  exp2 in the same way
     sigmoid(x) = 1 / (1 + exp(-x))
     exp(x) - 1 = 2^n (r + r^2 p(r)) + (2^n - 1)
     tanh(x)    = t / (t + 2),                     t = exp(2 x) - 1

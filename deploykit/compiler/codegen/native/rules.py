@@ -9,8 +9,8 @@
 * Where LLVM has no good code for float16, values that are computed in float32 stay in float32.
 * Conversions between float16 and float64 go through float32, for which all CPUs have code. The direct conversion is a
   function of the compilers' own libraries.
-* Casts of float values from memory to integers saturate, and give 0 for NaN. A cast of a rounded value between
-  constants is one operation.
+* Casts of float values from memory to integers saturate, and give 0 for NaN. A cast of a rounded value that is
+  clamped to constants is a single operation.
 * Where LLVM would split vectors into elements to convert them to bytes, instructions of WebAssembly do the conversion.
 
 The rules hold for scalars and for vectors.

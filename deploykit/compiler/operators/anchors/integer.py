@@ -74,8 +74,7 @@ def integer_matmul(a: te.Tensor, panels: te.Tensor, columns: Any, packing: Packi
 
 
 def integer_conv(data: te.Tensor, panels: te.Tensor, columns: int, taps: Taps, packing: Packing) -> te.Tensor:
-    """The convolution of `data + offset` `[N, *spatial, C]` with `columns` outputs, of shape `[N, *counts,
-    columns]`."""
+    """The convolution `[N, *counts, columns]` of `data + offset` `[N, *spatial, C]` with `columns` outputs."""
     reduce = [te.reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(taps.kernel)]
     channel = te.reduce_axis((0, data.shape[-1]), name="c")
 

@@ -1,5 +1,7 @@
-"""The range of the elements of integer tensors, as far as operators tell. For example, ArgMax gives positions, Clip and
-Mod keep within limits, Range counts, and operators that only move elements keep their range.
+"""The range of the elements of integer tensors, as far as it is known without computing them.
+
+For example, ArgMax gives positions, Clip and Mod keep within limits, Range counts, and operators that only move
+elements keep their range.
 
 A range is found without computing anything. It can make a check of indices unnecessary. So it may be too wide, but is
 never too narrow: if a result might not fit its dtype, nothing is known about it.

@@ -15,8 +15,8 @@ MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRA
 @dataclass(frozen=True)
 class Forest:
     """Tables over nodes (the first seven), trees, leaves and votes. A branch or root that is not negative is a node; a
-    branch or root `-1 - k` is leaf `k`. The votes of leaf `k` are those from `first_vote[k]` to before `first_vote[k +
-    1]`, and the members of a node are given in the same way.
+    branch or root `-1 - k` is leaf `k`. The votes of leaf `k` begin at `first_vote[k]` and end before
+    `first_vote[k + 1]`; the members of a node are given in the same way.
 
     Raises `Unsupported` for tables that are not trees."""
 

@@ -1,5 +1,6 @@
-"""Support vector machines of ai.onnx.ml: SVMRegressor, and SVMClassifier of at least three classes without
-probabilities.
+"""Support vector machines of ai.onnx.ml: SVMRegressor and SVMClassifier.
+
+SVMClassifier takes at least three classes and gives no probabilities.
 
 A kernel function is computed for every row and support vector, followed by a matrix product with the coefficients. A
 classifier decides between each pair of classes. The class with most decisions, of equal ones the first, is the label;
@@ -83,9 +84,9 @@ def svm_classifier(
 ) -> tuple[Value, Value]:
     """Labels `[n]` of the rows of `x`, `[n, features]`, and scores `[n, pairs]` after `transform`.
 
-    `vectors`, `[vectors, features]`, has `counts[i]` vectors of class `i`, class by class. `coefficients`, `[classes -
-    1, vectors]`, has the coefficients of each vector against each other class. `rho` is added to the score of each
-    pair."""
+    `vectors`, `[vectors, features]`, has `counts[i]` vectors of class `i`, class by class. `coefficients`,
+    `[classes - 1, vectors]`, has the coefficients of each vector against each other class. `rho` is added to the score
+    of each pair."""
     pairs = list(itertools.combinations(range(len(labels)), 2))
     similar = _similarities(ctx, ctx.cast(x, "float32"), vectors, kernel)
     weights = ctx.constant(_pair_weights(coefficients, counts, pairs))

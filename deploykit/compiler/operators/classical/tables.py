@@ -1,5 +1,7 @@
-"""Operators that prepare the columns of a table (ai.onnx.ml): Scaler, Normalizer, Imputer, OneHotEncoder of numbers,
-FeatureVectorizer."""
+"""Preparing the columns of a table (ai.onnx.ml): Scaler, Normalizer, Imputer, OneHotEncoder, FeatureVectorizer.
+
+OneHotEncoder takes numbers only.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Pooling of regions of interest: `roi_align`, `max_roi_pool`. They are imperative kernels, because regions differ in
-size.
+"""Pooling of regions of interest: `roi_align`, `max_roi_pool`.
+
+They are imperative kernels, because regions differ in size.
 
 `roi_align` takes the average or the maximum of interpolated samples: `samples` per axis of a bin, or one for each
 element that the bin covers. `max_roi_pool` rounds regions and bins to whole elements, and rounds the image indices,

@@ -1,5 +1,6 @@
-"""Resizing: `resize_by` scales, `resize_to` sizes. Each axis that changes has a table and a pass of its own; nearest
-takes one pass for all axes.
+"""Resizing images: `resize_by` scales, `resize_to` sizes.
+
+Each axis that changes has a table and a pass of its own; nearest takes one pass for all axes.
 
 With scales, the sizes are `floor(size * scale)`. With sizes, they are as given, or follow from one scale for all axes
 that keeps the aspect ratio. Scales and sizes may be computed at run time; the sizes of the result are then data dims.

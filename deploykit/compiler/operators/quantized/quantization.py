@@ -1,5 +1,4 @@
-"""Conversion between numbers and their quantised form: `quantize_linear`, `dequantize_linear`,
-`dynamic_quantize_linear`.
+"""Quantisation: `quantize_linear`, `dequantize_linear`, `dynamic_quantize_linear`.
 
     y = saturate(round(x / scale) + zero point)        round to nearest, ties to even
     x = (y - zero point) * scale

@@ -1,4 +1,4 @@
-"""TIR expressions as WGSL expressions.
+"""Prints TIR expressions as WGSL expressions.
 
 Division by a size is written plainly: WGSL defines the result for 0, and the loop whose extent it is does not run then.
 
