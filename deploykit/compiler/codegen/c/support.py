@@ -81,7 +81,7 @@ def _extrema(name: str, c: str) -> list[tuple[str, str]]:
 
 
 def _shifts(t: _Integer) -> list[tuple[str, str]]:
-    """Shifts. A shift by the width or more leaves 0, or -1 for the right shift of a negative number."""
+    """Shifts. By less than 0, or by the width or more, they leave 0, or -1 for the right shift of a negative number."""
     params = f"{t.c} a, {t.c} b"
     beyond = f"b < 0 || b >= {t.bits}" if t.signed else f"b >= {t.bits}"
     left = f"return {beyond} ? 0 : ({t.c})(({t.unsigned})a << b);"

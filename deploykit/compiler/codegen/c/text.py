@@ -10,8 +10,8 @@ PRIMARY, UNARY, MULTIPLY, ADD, SHIFT, RELATION, EQUALITY, BITS, AND, OR, TERNARY
 
 @dataclass(frozen=True)
 class Text:
-    """A C expression and its precedence. `wide`: its C type has at least the bits of the TIR dtype (a small int64
-    literal is an `int`, which has not). `unrounded`: the text of a float16 value before it is rounded to half
+    """A C expression and its precedence. `wide`: its C type has at least the bits of the TIR dtype; a small int64
+    literal, which is an `int`, is not wide. `unrounded`: the text of a float16 value before it is rounded to half
     precision."""
 
     text: str

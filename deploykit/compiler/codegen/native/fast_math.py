@@ -10,7 +10,7 @@ Coefficients: minimax in the relative error of the function, as in `elementary`.
     log(x), log1p(x) = n ln 2 + log(1 + f),       x or 1 + x = 2^n (1 + f),  sqrt(1/2) <= 1 + f < sqrt(2)
     pow, sin, cos as in `logarithms` and `trigonometry`
 
-They differ from the precise functions in the following. Powers of e and of 2 below 2^-125 are 0. `log` and `pow` take
+The differences from the precise functions: Powers of e and of 2 below 2^-125 are 0. `log` and `pow` take
 subnormal numbers as 0. `sin` and `cos` are NaN for magnitudes from 2^20 on, where neighbouring numbers are 1/8 apart.
 """
 

@@ -2,9 +2,9 @@
 
 The rule takes a pointwise stage whose result is contiguous along its innermost loop, `j`. Some operand must be
 contiguous along another loop, `i`, and every operand along one of the two. Both loops are cut into square tiles of
-`TILE` x `TILE` elements. A tile of such an operand is read in vectors along `i` and transposed by shuffles: for `h` from
-half of `TILE` down to 1, in every pair of vectors `h` apart, the off-diagonal blocks of `h` elements are exchanged.
-Elements outside of the tiles are computed one at a time.
+`TILE` x `TILE` elements. A tile of such an operand is read in vectors along `i` and transposed by shuffles: for `h`
+from half of `TILE` down to 1, in every pair of vectors `h` apart, the off-diagonal blocks of `h` elements are
+exchanged. Elements outside of the tiles are computed one at a time.
 
 It declines scalar devices, booleans, operands under conditions, and loops that are known to be shorter than a tile.
 (Source: J. O. Eklundh, A fast computer method for matrix transposing, IEEE Transactions on Computers C-21, 1972.)

@@ -6,8 +6,8 @@ int64 has two forms. Sizes and indices, which come from dims and loops, are `i32
 pair of words (`types.WIDE`) with functions for its arithmetic; used as an index, it becomes an `i32`, saturated. Every
 operation with operands is in parentheses, except the outermost.
 
-Vectors have four elements. WGSL's operators and functions take them directly; functions of `support` have a variant for
-vectors whose name ends with `_4`.
+Vectors have four elements. WGSL's operators and functions take them directly; functions of this package have a
+variant for vectors whose name ends with `_4`.
 """
 
 from __future__ import annotations
