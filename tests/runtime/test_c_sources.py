@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tvm import tirx
 
 from deploykit import runtime
 from deploykit.compiler.codegen.host.source import emit_host
 from deploykit.compiler.codegen.weights.c_source import write_weights_c
-from deploykit.compiler.program.ir import Copy, Program
+from deploykit.compiler.program.ir import BindDim, Copy, Program, SetDim
 from deploykit.dtypes import DTYPES
 from deploykit.engines.native.sanitized import SANITIZERS
 from deploykit.pipeline import write_artifact
@@ -154,6 +155,19 @@ def test_two_models_in_one_program(compiler: str, tmp_path: Path) -> None:
     core = folders[0] / "deploykit.c"
     output = compile_and_run(compiler, tmp_path / "two", tmp_path / "main.c", core, *sources, f"-I{folders[0]}")
     assert output == "1 2 0"
+
+
+@compilers
+def test_data_dims_that_nothing_reads(compiler: str, tmp_path: Path) -> None:
+    """They take no code: neither the tensors that they come from, nor the dims that they are computed from."""
+    draft = Draft("unread")
+    a, b, c, d, seen = (tirx.Var(name, "int64") for name in ("first", "second", "third", "fourth", "seen"))
+    size = draft.dim("size")
+    count, scale = draft.input("count", "int64", (2,)), draft.input("scale", "int64", (size,))
+    x, y = draft.input("x", "float32", (4,)), draft.output("y", "float32", (4,))
+    steps = [BindDim(a, scale), SetDim(b, size), SetDim(c, a + 1), SetDim(d, c + b), BindDim(seen, count, 1, 0)]
+    folder = embedded(draft.program(*steps, Copy(y, x)), tmp_path / "dist")
+    subprocess.run([compiler, *STRICT, "-c", folder / "model.c", "-o", tmp_path / "model.o"], check=True)
 
 
 def test_headers_are_cpp(tmp_path: Path) -> None:

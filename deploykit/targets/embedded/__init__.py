@@ -49,7 +49,8 @@ class EmbeddedTarget:
 
     def emit(self, programs: Sequence[Program], options: PackageOptions) -> dict[str, bytes]:
         from deploykit.compiler.codegen.c.kernels import emit_c
-        from deploykit.compiler.codegen.host.source import emit_host, prefix_of
+        from deploykit.compiler.codegen.host.scope import prefix_of
+        from deploykit.compiler.codegen.host.source import emit_host
 
         (program,) = programs
         _require_bounds(program)
@@ -62,7 +63,7 @@ class EmbeddedTarget:
     def package(
         self, programs: Sequence[Program], emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
-        from deploykit.compiler.codegen.host.source import package_view
+        from deploykit.compiler.codegen.host.header import package_view
         from deploykit.compiler.codegen.weights.c_source import write_weights_c
 
         (program,) = programs

@@ -76,7 +76,7 @@ class HostTarget:
     def package(
         self, programs: Sequence[Program], emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
-        from deploykit.compiler.codegen.host.source import package_view
+        from deploykit.compiler.codegen.host.header import package_view
         from deploykit.compiler.codegen.native.cpus import find_cpu
         from deploykit.compiler.codegen.weights.blob import write_weights
 

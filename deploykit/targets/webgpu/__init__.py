@@ -113,7 +113,7 @@ class WebTarget:
     def package(
         self, programs: Sequence[Program], emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
-        from deploykit.compiler.codegen.host.source import package_view
+        from deploykit.compiler.codegen.host.header import package_view
 
         program = programs[0]
         view = package_view(program, options.version)
@@ -155,7 +155,7 @@ class WebTarget:
 
 def _objects(program: Program, name: str, cpu: Cpu, *, fast_math: bool) -> dict[str, bytes]:
     """The kernels for a module `name`, as files."""
-    from deploykit.compiler.codegen.host.source import prefix_of
+    from deploykit.compiler.codegen.host.scope import prefix_of
     from deploykit.compiler.codegen.native.objects import emit_objects
 
     kernels = [kernel for kernel in program.kernels if not kernel.gpu]

@@ -1,6 +1,6 @@
 """C identifiers and strings for the names of a model, which may hold any text.
 
-Characters that C does not allow become `_`; a name that is taken, or means something in C or C++, gets a number.
+A character that C does not allow becomes `_`. A name that is taken, or that means something in C or C++, gets a number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CPP = (
     "private protected public reinterpret_cast requires static_cast template this throw try typeid typename using "
     "virtual xor xor_eq"
 )
-"""Keywords of C++ besides."""
+"""The other keywords of C++."""
 
 _MACROS = (
     "EOF NULL NAN INFINITY HUGE_VAL HUGE_VALF HUGE_VALL I NDEBUG BUFSIZ RAND_MAX EXIT_SUCCESS EXIT_FAILURE CHAR_BIT "
@@ -33,7 +33,7 @@ _MACROS = (
     "isfinite isinf isnan isnormal fpclassify setjmp i386 linux unix near far major minor min max "
     "IN OUT OPTIONAL ERROR BOOL TRUE FALSE DELETE CONST VOID interface small hyper main"
 )
-"""Macros of the headers of C, and those of systems that programs are known to include beside a model's; `main`."""
+"""Macros of the headers of C, and of headers of systems that programs include beside a model's; and `main`."""
 
 KEYWORDS = frozenset(f"{_C} {_CPP} {_MACROS}".split())
 
@@ -46,7 +46,7 @@ _PATTERNS = re.compile(
 """Other words of the same kinds."""
 
 _LONGEST = 120
-"""Characters of an identifier: file names, which are made of them, have 255 at most."""
+"""Characters of an identifier. File names are made of identifiers, and have 255 characters at most."""
 
 
 def means_something(word: str) -> bool:
@@ -55,16 +55,16 @@ def means_something(word: str) -> bool:
 
 
 def apart(word: str, start: str | None = None) -> str:
-    """`word`, or one close to it that a number behind it makes free: it does not start as whole groups of words do that
-    mean something, nor with `start`."""
+    """`word`, or one close to it that becomes free when a number is put behind it. Some words mean something whatever
+    follows their start, and so does `start`: the result begins with neither."""
     while means_something(f"{word}_2") or (start is not None and word.startswith(start)):
         word = f"n{word}"
     return word
 
 
 def identifier(text: str) -> str:
-    """`text` as a C identifier: letters, digits and single `_`, starting with a letter. `x.1` becomes `x_1`. Of a long
-    one the end is replaced by a checksum."""
+    """`text` as a C identifier: letters, digits and single `_`, starting with a letter. `x.1` becomes `x_1`. A checksum
+    replaces the end of a long one."""
     word = re.sub(r"_+", "_", re.sub(r"[^0-9A-Za-z]", "_", text)).strip("_")
     word = word if word[:1].isalpha() else f"v{word}"
     return word if len(word) <= _LONGEST else f"{word[: _LONGEST - 9]}_{crc32(text.encode()):08x}"
@@ -75,7 +75,7 @@ _LIBRARIES = "c m rt dl pthread gcc util resolv"
 _GOALS = "all clean example help install package preinstall run test"
 
 _TAKEN_PREFIXES = frozenset(f"{_GUARDS} {_LIBRARIES} {_GOALS}".split())
-"""Guards of headers, libraries that programs are linked with, and goals of make and CMake."""
+"""Guards of headers, libraries that programs link, and goals of make and CMake."""
 
 
 def prefix(text: str) -> str:
@@ -86,7 +86,7 @@ def prefix(text: str) -> str:
 
 
 def c_string(text: str) -> str:
-    """A C string literal. Anything but printable ASCII is written as octal escapes of its UTF-8 bytes."""
+    """A C string literal. Text that is not printable ASCII is written as its UTF-8 bytes, as octal escapes."""
     if text.isascii() and text.isprintable():
         return json.dumps(text).replace("??", '?""?')
     pieces = (chr(b) if 32 <= b < 127 and b not in b'"\\?' else f"\\{b:03o}" for b in text.encode())
@@ -94,8 +94,8 @@ def c_string(text: str) -> str:
 
 
 def constants(names: Iterable[str]) -> tuple[str, ...]:
-    """A word in capitals for each name, to stand behind what makes it a constant of its own: no two are equal, and none
-    is another one followed by `_BYTES`."""
+    """A word in capitals for each name, as the end of a constant's name. No two words are equal, and none is another
+    one followed by `_BYTES`."""
     found: dict[str, None] = {}
     for name in names:
         word = identifier(name).upper()
@@ -108,10 +108,10 @@ def constants(names: Iterable[str]) -> tuple[str, ...]:
 
 
 class Names:
-    """One C scope: gives each thing an identifier that no other thing there has."""
+    """One C scope. It gives each thing an identifier that nothing else in the scope has."""
 
     def __init__(self, reserved: Iterable[str] = (), start: str | None = None) -> None:
-        """`reserved` are names that things outside of the scope have, and all that start with `start`."""
+        """Things outside of the scope have the names `reserved`, and names that begin with `start`."""
         self._taken = set(reserved)
         self._start = start
 

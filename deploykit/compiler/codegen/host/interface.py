@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from tvm import tirx
 
 from deploykit.artifact.manifest import DimEntry, FunctionEntry, MemoryEntry, PortEntry, StatesEntry
-from deploykit.compiler.codegen.host.scope import function_prefix
-from deploykit.compiler.codegen.host.source import arena_bytes_at_bounds, prefix_of
+from deploykit.compiler.codegen.host.header import arena_bytes_at_bounds
+from deploykit.compiler.codegen.host.scope import function_prefix, prefix_of
 from deploykit.compiler.codegen.weights.blob import weights_bytes
 from deploykit.compiler.dims import evaluate, free_vars, to_text
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def describe(program: Program) -> dict[str, Any]:
-    """The fields of `Manifest` that follow from the program alone. Those of the only function are fields of the
-    manifest itself."""
+    """The fields of `Manifest` that follow from the program alone. When there is one function, its fields are fields of
+    the manifest itself."""
     weights = weights_bytes(program)
     fields: dict[str, Any] = {"name": program.name, "prefix": prefix_of(program), "notes": program.notes}
     if program.states.tensors:
@@ -63,7 +63,7 @@ def dim_entry(dim: Dim) -> DimEntry:
 
 
 def port_entry(port: Port, dims: Sequence[Dim]) -> PortEntry:
-    """A port whose extents are numbers, dims under the names that the model gives them, or formulas over variables."""
+    """A port. Its extents are numbers, names that the model gives to dims, or formulas over variables."""
     names = {dim.var: dim.name for dim in dims}
     return PortEntry(name=port.name, dtype=port.dtype, shape=tuple(_extent(extent, names) for extent in port.shape))
 

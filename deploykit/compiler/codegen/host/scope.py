@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deploykit.compiler.codegen.c.kernels import ESTIMATES, c_expression, emit_prototypes, symbol
 from deploykit.compiler.codegen.host.identifiers import Names, c_string, prefix
+from deploykit.compiler.codegen.host.reads import Reads
 from deploykit.compiler.codegen.shaders.bindings import shaders_of
-from deploykit.compiler.dims import free_vars, largest, magnitude
+from deploykit.compiler.dims import largest, magnitude
 from deploykit.compiler.program.ir import (
     ArenaStorage,
     BindDim,
@@ -20,12 +21,13 @@ from deploykit.compiler.program.ir import (
     Loop,
     OutputStorage,
     Program,
-    Reserve,
     SetDim,
     StateStorage,
     Step,
+    Transfer,
 )
 from deploykit.compiler.program.sizes import tensor_bytes
+from deploykit.compiler.program.steps import number_steps
 
 if TYPE_CHECKING:
     from tvm import tirx
@@ -51,9 +53,15 @@ _OF_CALLS = ("callee", "given", "taken")
 
 
 def function_prefix(program: Program, function: Function) -> str:
-    """What the public symbols of a function start with: of several, each has its name behind that of the program."""
-    start = prefix(program.name)
+    """What the public symbols of a function start with. When there are several functions, the name of the function
+    follows that of the program."""
+    start = prefix_of(program)
     return f"{start}_{function.name}" if len(program.functions) > 1 else start
+
+
+def prefix_of(program: Program) -> str:
+    """What every public C symbol of the program starts with."""
+    return prefix(program.name)
 
 
 def _tables(function: Function, own: str) -> Iterator[str]:
@@ -65,27 +73,26 @@ def _tables(function: Function, own: str) -> Iterator[str]:
 
 
 class Scope:
-    """Names of one function of a program in C. Remembers which variables and tensors were asked for, so that code that
-    needs no other declarations can be written around text that was made before it."""
+    """Names of one function of a program in C, and the texts that follow from them."""
 
     def __init__(self, program: Program, function: Function, kernel_prefix: str | None = None, level: str = "") -> None:
         """`level` ends the names of the C functions that hold steps."""
         self.program = program
         self.function = function
+        self.reads = Reads(program, function)
         self.prefix = function_prefix(program, function)
         reserved = (*_RESERVED, *(_OF_STATES if function.states else ()))
         reserved = (*reserved, *(_OF_CALLS if len(program.functions) > 1 else ()))
-        names = Names((*reserved, *_tables(function, self.prefix)), f"{prefix(program.name)}_")
-        self.kernel_prefix = kernel_prefix or prefix(program.name)
+        names = Names((*reserved, *_tables(function, self.prefix)), f"{prefix_of(program)}_")
+        self.kernel_prefix = kernel_prefix or prefix_of(program)
         self.level = level
         self.dims = tuple(names.take(dim.name) for dim in function.dims)
-        self.read_variables: set[str] = set()
-        self.used_tensors: set[int] = set()
-        self.resumes = 0
-        """Places where a run on a GPU may go on later."""
-        self.reserved_outputs = frozenset(_reserved_outputs(function.steps))
+        self.resumes = _resumes(function.steps)
+        """Steps where a run on a GPU may go on later. The numbers of these places begin with 1."""
         self._prototypes: dict[int, str] = {}
-        self._variables: dict[Any, str] = {dim.var: name for dim, name in zip(function.dims, self.dims, strict=True)}
+        self._variables: dict[tirx.Var, str] = {
+            dim.var: name for dim, name in zip(function.dims, self.dims, strict=True)
+        }
         self._tensors = tuple(names.take(tensor.name) for tensor in function.tensors)
         data_dims = [var for var in _bound_by(function.steps) if var not in self._variables]
         self._variables |= {var: names.take(var.name) for var in dict.fromkeys(data_dims)}
@@ -93,29 +100,35 @@ class Scope:
             dim.var: (dim.minimum, LARGEST_EXTENT if dim.maximum is None else dim.maximum) for dim in function.dims
         }
         self._nonnegative = frozenset(dim.var for dim in function.dims)
-        self._texts: dict[IntExpr, tuple[str, frozenset[str]]] = {}
-        self.data_dims = tuple(self._variables.values())[len(self.dims) :]
+        self._texts: dict[IntExpr, str] = {}
+
+    @property
+    def data_dims(self) -> list[str]:
+        """The data dims that the code reads."""
+        own = list(self._variables.items())[len(self.dims) :]
+        return [name for var, name in own if var in self.reads.variables]
+
+    def locals(self, access: str, read: Container[tirx.Var]) -> list[str]:
+        """Declarations of the dims in `read`. `access` comes before the field of a dim."""
+        names = (name for dim, name in zip(self.function.dims, self.dims, strict=True) if dim.var in read)
+        return [f"const int64_t {name} = {access}{name};" for name in names]
 
     def expr(self, value: IntExpr) -> str:
         """C text of an integer expression over dims and data dims."""
         if isinstance(value, int):
             return str(value)
         if value not in self._texts:
-            before, self.read_variables = self.read_variables, set()
-            self._texts[value] = c_expression(value, self._read, self._nonnegative), frozenset(self.read_variables)
-            self.read_variables = before
-        text, read = self._texts[value]
-        self.read_variables |= read
-        return text
+            self._texts[value] = c_expression(value, self.variable, self._nonnegative)
+        return self._texts[value]
 
     def size(self, value: IntExpr) -> str:
-        """C text of a number of bytes, guarded against overflow on the way unless the bounds of the dims exclude it."""
+        """C text of a number of bytes. It guards against overflow unless the bounds of the dims exclude that."""
         exact = self.expr(value)
         most = largest(value, self._bounds)
         if most is not None and most < _LARGEST_SIZE:
             return exact
         bound = magnitude(value, self._nonnegative)
-        estimate = c_expression(bound, lambda var: f"(double){self._read(var)}", functions=ESTIMATES)
+        estimate = c_expression(bound, lambda var: f"(double){self.variable(var)}", functions=ESTIMATES)
         return f"DK_SIZE({estimate}, {exact})"
 
     def kernel_expr(self, value: IntExpr, names: Mapping[tirx.Var, str]) -> str:
@@ -123,15 +136,15 @@ class Scope:
         return c_expression(value, names.__getitem__, names)
 
     def kernel_estimate(self, value: IntExpr, names: Mapping[tirx.Var, str]) -> str:
-        """The same in floating point, which does not overflow."""
+        """The same as `kernel_expr` in floating point, which does not overflow."""
         return c_expression(value, lambda var: f"(double){names[var]}", functions=ESTIMATES)
 
     def variable(self, var: tirx.Var) -> str:
-        """The identifier of a variable that is about to be set."""
+        """The identifier of a dim or data dim."""
         return self._variables[var]
 
     def tensor(self, index: int) -> str:
-        self.used_tensors.add(index)
+        """The identifier of a tensor's pointer."""
         return self._tensors[index]
 
     @cached_property
@@ -186,38 +199,20 @@ class Scope:
         params = prototype[prototype.index("(") + 1 : prototype.rindex(")")].split(",")
         return [param.replace("restrict ", "").strip() for param in params[:-2]]
 
-    def is_static(self, exprs: Iterable[IntExpr]) -> bool:
-        """Whether all of `exprs` are known as soon as the inputs' shapes are."""
-        known = set(self.dims)
-        return all(self._variables.get(var) in known for expr in exprs for var in free_vars(expr))
-
-    def _read(self, var: tirx.Var) -> str:
-        name = self._variables[var]
-        self.read_variables.add(name)
-        return name
-
 
 def quoted(name: str) -> str:
-    """A name as a C string without spaces, where a line may end."""
+    """A name as a C string without spaces, as a line may be broken at a space."""
     return c_string(name).replace(" ", r"\040")
 
 
-def _reserved_outputs(steps: Iterable[Step]) -> Iterator[int]:
-    """Outputs whose room a step checks before it is written."""
-    for step in steps:
-        match step:
-            case Reserve() if step.output is not None:
-                yield step.output
-            case If():
-                yield from _reserved_outputs((*step.then, *step.otherwise))
-            case Loop():
-                yield from _reserved_outputs(step.body)
-            case _:
-                pass
+def _resumes(steps: Sequence[Step]) -> dict[int, int]:
+    """The numbers of the steps that wait for the GPU, each with its place among them."""
+    waits = (each.number for each in number_steps(steps) if isinstance(each.step, Transfer) and not each.step.to_gpu)
+    return {number: place for place, number in enumerate(waits, 1)}
 
 
 def _bound_by(steps: Iterable[Step]) -> list[tirx.Var]:
-    """The variables that `steps` set, in order, each as often as it is set."""
+    """The variables that `steps` set, in order. One that is set twice occurs twice."""
     found: list[tirx.Var] = []
     for step in steps:
         match step:

@@ -1,0 +1,93 @@
+"""Steps on a GPU as C statements: calls of its driver, and places in its memory.
+
+Launch          dk_dispatch, with the number of a shader in `shaders.bindings`
+Transfer        driver->upload; or driver->download and a label, where the run goes on when the data are there
+Copy, CopySlice driver->copy
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+from tvm.ir import PointerType
+
+from deploykit.compiler.codegen.host.scope import Scope
+from deploykit.compiler.codegen.host.text import Lines, braced, checked, indented, statement
+from deploykit.compiler.codegen.shaders.bindings import constant_parts, sharing_of
+from deploykit.compiler.dims import substitute
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.program.ir import Launch, Transfer
+
+
+def dispatch(scope: Scope, step: Launch) -> Lines:
+    kernel, gpu = scope.program.kernels[step.kernel], scope.program.gpu
+    assert gpu is not None, "only programs with a GPU have shaders"
+    sharing = sharing_of(scope.program, scope.function, step)
+    firsts = [step.tensors[sharing.groups.index(group)] for group in range(len(sharing.written))]
+    places = [place for bound in zip(firsts, sharing.parts, strict=True) for place in _bindings(scope, *bound)]
+    values = [scope.expr(value) for value in step.scalars]
+    extent: IntExpr = 1 if kernel.parallel_extent is None else kernel.parallel_extent
+    if kernel.team:
+        extent = extent * gpu.workgroup
+    params = [param for param in kernel.func.params if not isinstance(param.ty, PointerType)]
+    threads = scope.size(substitute(extent, dict(zip(params, step.scalars, strict=False))))
+    shader = scope.shaders[step.kernel, sharing]
+    return braced(
+        [
+            *statement(f"const dk_slice slices[] = {{{', '.join(places)}}};"),
+            *statement(f"const int64_t scalars[] = {{{', '.join(values) or '0'}}};"),
+            *checked(f"dk_dispatch(base, driver, {shader}, slices, {len(places)}, scalars, {len(values)}, {threads})"),
+        ]
+    )
+
+
+def _bindings(scope: Scope, tensor: int, parts: Sequence[int]) -> list[str]:
+    """The slices of a tensor that has a binding for each of its `parts`. The first one is the whole tensor where the
+    device can bind that."""
+    if not parts:
+        return [scope.slice(tensor)]
+    whole = sum(parts)
+    first = scope.part(tensor, 0, f"driver->binding_bytes < {whole} ? {parts[0]} : {whole}")
+    return [first, *(scope.part(tensor, at, size) for at, size in zip(accumulate(parts), parts[1:], strict=False))]
+
+
+def transfer(scope: Scope, step: Transfer, number: int) -> Lines:
+    lines: Lines = []
+    for index in step.tensors:
+        tensor, place = scope.tensor(index), scope.slice(index)
+        call = f"upload(driver, &place, {tensor})" if step.to_gpu else f"download(driver, {tensor}, &place)"
+        body = [*statement(f"const dk_slice place = {place};"), *checked(f"dk_check_driver(base, driver->{call})")]
+        lines += braced(body)
+    return lines if step.to_gpu else lines + _wait(scope.resumes[number])
+
+
+def _wait(place: int) -> Lines:
+    """Waits for the GPU. When the driver cannot wait, the run returns, and goes on here when it is called again."""
+    return [
+        "/* fall through */",
+        f"case {place}:",
+        "status = dk_check_driver(base, driver->wait(driver));",
+        "if (status == DK_PENDING) {",
+        *indented([f"model->resume = {place};", "goto suspended;"]),
+        "}",
+        "if (status != DK_OK) {",
+        *indented(["return status;"]),
+        "}",
+    ]
+
+
+def device_copy(scope: Scope, target: int, source: int, offset: str) -> Lines:
+    """Copies all of `source` to byte `offset` of `target`. The parts of a large constant are copied one by one."""
+    lines: Lines = []
+    parts = constant_parts(scope.program, scope.function.tensors[source].storage)
+    for first, size in zip(accumulate(parts, initial=0), parts or (0,), strict=False):
+        place = scope.part(source, first, size) if parts else scope.slice(source)
+        at = f"{offset} + {first}" if first else offset
+        body = [
+            *statement(f"const dk_slice from = {place};"),
+            *statement(f"const dk_slice to = {scope.slice(target)};"),
+            *checked(f"dk_check_driver(base, driver->copy(driver, &to, {at}, &from))"),
+        ]
+        lines += braced(body)
+    return lines

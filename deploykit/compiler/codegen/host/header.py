@@ -1,0 +1,152 @@
+"""A function's interface, for the templates of its header, of its descriptor and of the files beside its code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tvm import tirx
+
+from deploykit.compiler.codegen.host.identifiers import c_string, constants
+from deploykit.compiler.codegen.host.reads import is_static
+from deploykit.compiler.codegen.host.scope import Scope, prefix_of
+from deploykit.compiler.codegen.host.text import in_comment, shape_text, statement
+from deploykit.compiler.codegen.weights.blob import weights_bytes
+from deploykit.compiler.dims import evaluate, free_vars, to_text
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.model import Port
+from deploykit.compiler.program.ir import ALIGNMENT, Function, Program, States
+from deploykit.dtypes import logical_dtype
+
+
+def interface_view(program: Program, function: Function, version: str) -> dict[str, Any]:
+    """What the header and the descriptor of a function say, and what example programs need."""
+    scope = Scope(program, function)
+    inputs, outputs = _ports(scope, "input", function.inputs), _ports(scope, "output", function.outputs)
+    name = function.name if len(program.functions) > 1 else None
+    return {
+        "version": version,
+        "name": in_comment(program.name),
+        "function": name,
+        "string": c_string(program.name if name is None else f"{program.name}.{name}"),
+        "prefix": scope.prefix,
+        "macro": scope.prefix.upper(),
+        "inputs": inputs,
+        "outputs": outputs,
+        "ports": inputs + outputs,
+        "dims": [_dim(scope, index) for index in range(len(function.dims))],
+        "has_capacity": any(dim.capacity_of is not None for dim in function.dims),
+        "arena_text": in_comment(to_text(function.arena.size)),
+        "arena_bytes": arena_bytes_at_bounds(function),
+        "weights_bytes": weights_bytes(program),
+        "states": _states(scope),
+    }
+
+
+def package_view(program: Program, version: str) -> dict[str, Any]:
+    """What the files beside the code say: the interfaces of all functions as `functions`, and that of the first one.
+    `stateful`: the first function that has states."""
+    functions = [interface_view(program, function, version) for function in program.functions]
+    stateful = next((function for function in functions if function["states"]), None)
+    return functions[0] | {"prefix": prefix_of(program), "functions": functions, "stateful": stateful}
+
+
+def _states(scope: Scope) -> dict[str, Any] | None:
+    """What templates need to know of states. `header`: the bytes in front of them."""
+    states = scope.program.states
+    if not scope.function.states:
+        return None
+    locals_ = scope.locals("dims->", free_vars(states.size)) or ["(void)dims;"]
+    bounds = at_upper_bounds(scope.function, [dim.var for dim in states.dims] + [states.size])
+    names = dict(zip((dim.var for dim in scope.function.dims), scope.dims, strict=True))
+    first = next((i for i, dim in enumerate(scope.function.dims) if dim in states.dims), 0)
+    return {
+        "size": [*locals_, *statement(f"return {scope.size(states.size)};")],
+        "dims": [names[dim.var] for dim in states.dims],
+        "names": [dim.name for dim in states.dims],
+        "at_bounds": bounds,
+        "range": f"{first}, {len(states.dims)}",
+        "header": state_header(states),
+        "comments": [in_comment(f"{port.name}  {port.dtype}{shape_text(port.shape)}") for port in states.tensors],
+        "text": in_comment(to_text(states.size)),
+    }
+
+
+def state_header(states: States) -> int:
+    """Bytes in front of the states. There `dk_reset_state` notes the sizes that they were made for."""
+    return -(-8 * (1 + len(states.dims)) // ALIGNMENT) * ALIGNMENT
+
+
+def _ports(scope: Scope, kind: str, ports: Sequence[Port]) -> list[dict[str, Any]]:
+    words = constants(port.name for port in ports)
+    return [_port(scope, f"{kind}_{i}", word, port) for i, (word, port) in enumerate(zip(words, ports, strict=True))]
+
+
+def _port(scope: Scope, table: str, constant: str, port: Port) -> dict[str, Any]:
+    shape = shape_text(port.shape)
+    return {
+        "name": port.name,
+        "type": f"{port.dtype}{shape}",
+        "comment": in_comment(f"{port.name}  {port.dtype}{shape}"),
+        "constant": constant,
+        "string": c_string(port.name),
+        "dtype": logical_dtype(port.dtype).c_name,
+        "rank": len(port.shape),
+        "shape_at_bounds": at_upper_bounds(scope.function, port.shape),
+        "bytes_at_bounds": _bytes_at_bounds(scope.function, port),
+        "axes": [_axis(scope, extent) for extent in port.shape],
+        "table": table,
+    }
+
+
+def _axis(scope: Scope, extent: IntExpr) -> dict[str, Any]:
+    text = c_string(to_text(extent))
+    if not free_vars(extent):
+        return {"dim": "DK_AXIS_FIXED", "extent": evaluate(extent, {}), "text": text}
+    for index, dim in enumerate(scope.function.dims):
+        if isinstance(extent, tirx.Var) and extent.same_as(dim.var):
+            return {"dim": index, "extent": 0, "text": c_string(dim.name)}
+    kind = "DK_AXIS_FORMULA" if is_static(scope.function, [extent]) else "DK_AXIS_DATA"
+    return {"dim": kind, "extent": 0, "text": text}
+
+
+def _dim(scope: Scope, index: int) -> dict[str, Any]:
+    dim = scope.function.dims[index]
+    bounds = f"{dim.minimum}..{'' if dim.maximum is None else dim.maximum}"
+    use = "" if dim.capacity_of is None else f", room for elements of {dim.capacity_of}"
+    use = ", chosen when the states are made" if dim in scope.program.states.dims else use
+    return {
+        "index": index,
+        "name": dim.name,
+        "field": scope.dims[index],
+        "comment": in_comment(f"{dim.name}  {bounds}{use}"),
+        "string": c_string(dim.name),
+        "minimum": dim.minimum,
+        "maximum": -1 if dim.maximum is None else dim.maximum,
+        "capacity": dim.capacity_of is not None,
+        "capacity_of": "NULL" if dim.capacity_of is None else c_string(dim.capacity_of),
+    }
+
+
+def arena_bytes_at_bounds(function: Function) -> int | None:
+    """Bytes of the arena when every dim is at its upper bound; None when a dim is unbounded."""
+    values = at_upper_bounds(function, [function.arena.size])
+    return None if values is None else values[0]
+
+
+def at_upper_bounds(function: Function, exprs: Iterable[IntExpr]) -> list[int] | None:
+    """Values of `exprs` with every dim at its upper bound; None when one of them reads a data dim or an unbounded dim.
+
+    A capacity dim without a bound counts at its minimum, which the caller starts with."""
+    bounds = {dim.var: dim.maximum or (dim.capacity_of and dim.minimum) for dim in function.dims}
+    values = {var: bound for var, bound in bounds.items() if isinstance(bound, int)}
+    wanted = list(exprs)
+    if not all(var in values for expr in wanted for var in free_vars(expr)):
+        return None
+    return [evaluate(expr, values) for expr in wanted]
+
+
+def _bytes_at_bounds(function: Function, port: Port) -> int | None:
+    shape = at_upper_bounds(function, port.shape)
+    return None if shape is None else math.prod(shape) * logical_dtype(port.dtype).storage.itemsize
