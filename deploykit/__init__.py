@@ -6,7 +6,7 @@ deploykit.verify("dist", "model.onnx")
 session = deploykit.open("dist")
 outputs = session(x=array)
 
-What these names stand for is imported when it is first used.
+Each name is imported when it is first used.
 """
 
 from importlib import import_module

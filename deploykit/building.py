@@ -1,7 +1,8 @@
 """`load` and `build`: from a model file to an artifact folder.
 
-A signal ends both at once, also in native code: what its handler raises, they raise, and leave nothing behind. In the
-command line that is the end of the process. In another one, a thread may compute on until its native code returns.
+A signal ends both at once, even in native code: they raise what the signal's handler raises, and leave no files behind.
+On the command line the process ends then. In another process, a thread may go on computing until its native code
+returns.
 """
 
 from __future__ import annotations
@@ -61,21 +62,21 @@ def build(
 ) -> Artifact | None:
     """Compile a model for a target, by its name, and write its artifact folder at `output`, whole or not at all.
 
-    `on_stage(name)` is called when each stage of `deploykit.compiler.observer.STAGES` begins; `dump_dir` receives what
-    each produced as text; `stop_after` ends the build after a stage, and the result is then `None`. `on_explanation` is
-    called for each variant with what passes and rules for kernels did, and why not.
+    `on_stage(name)` is called when each stage of `deploykit.compiler.observer.STAGES` begins. `dump_dir` receives the
+    result of each stage as text. `stop_after` names the last stage to run; the result is then `None`. `on_explanation`
+    is called once per variant with what the passes and the rules for kernels did, and why others did not apply.
 
-    Without `fuse` each operator has kernels of its own, slower, to see what it computes and takes. `fast_math` takes
-    shorter forms of exp, tanh and the like, with errors up to 4 instead of 2 units in the last place. Without
-    `index_checks` a run with indices out of range, say of a token that is not in a vocabulary, is not refused: the
-    nearest element is taken. `seed_input` is that of `load`.
+    Without `fuse` each operator keeps its own kernels: slower, but it shows what each operator computes and costs.
+    `fast_math` uses shorter forms of exp, tanh and similar functions, with errors of up to 4 instead of 2 units in the
+    last place. Without `index_checks` a run does not refuse indices out of range, such as a token that is not in the
+    vocabulary, and takes the nearest element instead. `seed_input` is that of `load`.
 
-    With `check` the artifact is run at both ends of the bounds of its dims, or at the sizes `check_at`, and compared
-    with ONNX Runtime before it is put at `output`. Its inputs are those of `check_inputs` by name, the others random;
-    both are given as to `deploykit.verify`.
+    With `check` the artifact is run and compared with ONNX Runtime before it is put at `output`. The runs are at both
+    ends of the bounds of its dims, or at the sizes `check_at`. `check_inputs` gives inputs by name, and other inputs
+    are random; both arguments are given as to `deploykit.verify`.
 
-    Raises `UsageError`, `UnsupportedModelError` and `ToolchainError`, and `MismatchError` when `check` finds that a
-    result differs by more than rounding does; nothing is left at `output` then.
+    Raises `UsageError`, `UnsupportedModelError` and `ToolchainError`, and `MismatchError` when `check` finds a result
+    that differs by more than rounding; nothing is left at `output` then.
     """
     from deploykit.checks.final_check import check_artifact, require_checkable
     from deploykit.compiler.observer import STAGES, Observer

@@ -1,6 +1,6 @@
-"""Which tools are here: each with its version, what it is for, and how to install it.
+"""Which tools are installed: each with its version, what it is for, and how to install it.
 
-A requirement is met by any one of its tools: every C compiler will do. What is optional is only needed by the verb
+A requirement is met by any one of its tools: any C compiler will do. An optional tool is needed only by the command
 that its purpose names.
 """
 
@@ -20,9 +20,9 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 @dataclass(frozen=True)
 class Tool:
-    """Something outside of deploykit. `probe` gives its version and place, or None when it is not here.
+    """A program or package that deploykit uses. `probe` gives its version and place, or None when it is not installed.
 
-    Of all tools with the same `requirement` one must be found; a tool without one is optional.
+    At least one of the tools with the same `requirement` must be found; a tool without a requirement is optional.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Diagnosis:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The requirements that nothing found here meets."""
+        """The requirements that none of the tools found meets."""
         met = {f.requirement for f in self.findings if f.found}
         return tuple(dict.fromkeys(f.requirement for f in self.findings if f.requirement and f.requirement not in met))
 

@@ -1,8 +1,8 @@
-"""The dtypes of a model's interface: what users call them, how they lie in memory, what NumPy calls them.
+"""The dtypes of a model's inputs and outputs: their names, their layout in memory, and their NumPy dtypes.
 
-Types below one byte take one byte an element: integers sign- or zero-extended, `float4_e2m1` in the low four bits.
-bfloat16 and the 8-bit floats lie in memory as in NumPy (package ml_dtypes). A `string` is a span of bytes, which are in
-a tensor of their own (see `structure`). `code` is `dk_dtype` of `deploykit.h`.
+Types below one byte take one byte per element: integers are sign- or zero-extended, `float4_e2m1` is in the low four
+bits. bfloat16 and the 8-bit floats have the same bytes as in NumPy (package ml_dtypes). A `string` element is a span of
+bytes; the bytes are in a tensor of their own (see `structure`). `code` is the value of `dk_dtype` in `deploykit.h`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from deploykit.errors import UsageError
 
 @dataclass(frozen=True)
 class LogicalDtype:
-    """`array` is the dtype of arrays that the user sees, `storage` that of the same elements in memory."""
+    """One dtype. `array` is the dtype of the arrays that the user sees, `storage` the dtype of the elements in
+    memory."""
 
     name: str
     code: int
@@ -58,15 +59,15 @@ DTYPES = {
 
 
 def logical_dtype(name: str) -> LogicalDtype:
-    """Raises `UsageError` for a name that is no dtype of an interface."""
+    """The dtype called `name`. Raises `UsageError` for a name that is not a dtype of an interface."""
     if name not in DTYPES:
         raise UsageError(f"'{name}' is no dtype of a model's interface; there are {', '.join(DTYPES)}")
     return DTYPES[name]
 
 
 def to_storage(array: np.ndarray, dtype: LogicalDtype, *, aligned: bool = True) -> np.ndarray:
-    """The elements of `array`, of dtype `dtype.array`, as they lie in memory: dense, native byte order, and aligned
-    unless that does not matter."""
+    """The elements of `array`, of dtype `dtype.array`, as they are stored in memory: dense and in native byte order.
+    With `aligned` the result is also aligned."""
     if dtype.extended:
         return array.astype(dtype.storage, order="C")
     if array.dtype == dtype.storage and array.flags.c_contiguous and (array.flags.aligned or not aligned):
@@ -77,7 +78,7 @@ def to_storage(array: np.ndarray, dtype: LogicalDtype, *, aligned: bool = True) 
 
 
 def from_storage(stored: np.ndarray, dtype: LogicalDtype) -> np.ndarray:
-    """The array that a user sees of elements as they lie in memory. May share that memory."""
+    """The array that the user sees, made of elements as they are stored in memory. May share that memory."""
     if dtype.array == dtype.storage:
         return stored
     return stored.astype(dtype.array) if dtype.extended else stored.view(dtype.array)

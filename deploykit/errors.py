@@ -1,7 +1,7 @@
 """The one hierarchy of errors. Each message says what was found, where in the user's model, and what to do next.
 
-What is raised on purpose blames the model, the call or the tools. Any other exception is a defect of deploykit: an
-`InternalError`.
+An error that deploykit raises on purpose blames the model, the call or the tools. Any other exception is a defect of
+deploykit and becomes an `InternalError`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class DeploykitError(Exception):
 
 
 class InternalError(DeploykitError):
-    """A defect of deploykit: neither the model nor the call is to blame. The exception that showed it is the cause."""
+    """A defect of deploykit: neither the model nor the call is to blame. `__cause__` is the original exception."""
 
     exit_code = 70
     """`EX_SOFTWARE` of sysexits.h."""
@@ -34,7 +34,9 @@ class InternalError(DeploykitError):
 
 @contextmanager
 def defects(place: str) -> Iterator[None]:
-    """Has what is raised neither on purpose nor for want of a file or of memory be an `InternalError` at `place`."""
+    """Turn unexpected exceptions of the block into an `InternalError` at `place`.
+
+    Errors that deploykit raises on purpose, `OSError` and `MemoryError` pass unchanged."""
     try:
         yield
     except (DeploykitError, OSError, MemoryError):
@@ -81,13 +83,13 @@ class Problem:
 
 
 NODES_SHOWN = 4
-"""Nodes that a message names of those with one operator and one reason."""
+"""How many nodes a message names among those with the same operator and the same reason."""
 
 
 class UnsupportedModelError(DeploykitError):
     """The model is broken or uses what deploykit cannot compile.
 
-    `problems` holds every one; the message groups those of one operator with one reason."""
+    `problems` holds every problem; the message groups those with the same operator and the same reason."""
 
     exit_code = 3
 

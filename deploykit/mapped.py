@@ -1,8 +1,7 @@
-"""Files whose bytes are read where they are looked at, and let go of after: the weights of a model, of which a build
-needs one after the other.
+"""Memory-mapped files for the weights of a model, which a build needs one after another.
 
-What is looked at takes memory until `forget`, and may be looked at again. A file that changes meanwhile would give
-other bytes, or none: `MappedFile.require_unchanged`.
+A part of a file takes memory from the first access until `forget`, and can be read again after that. If the file
+changed meanwhile, the bytes would differ or be gone: `MappedFile.require_unchanged` checks for that.
 """
 
 from __future__ import annotations
@@ -20,7 +19,9 @@ from deploykit.errors import UsageError
 
 @dataclass(frozen=True)
 class MappedFile:
-    """`data`: its bytes; `handle`: the open file, whatever becomes of its name; `stamp`: how it was then."""
+    """A mapped file: `data` are its bytes, `stamp` its size and time of change when it was mapped.
+
+    `handle` is the open file, so it stays valid when the path is removed or replaced; None for an empty file."""
 
     path: Path
     data: memoryview
@@ -28,21 +29,21 @@ class MappedFile:
     stamp: tuple[int, ...]
 
     def require_unchanged(self) -> None:
-        """Raises `UsageError` when the file was written to since it was mapped; to remove or replace it is no harm."""
+        """Raise `UsageError` if the file was written to since it was mapped. Removing or replacing it does no harm."""
         if self.handle is not None and _stamp(self.handle) != self.stamp:
             raise UsageError(f"{self.path} has changed since it was loaded; load it again")
 
 
 _places: weakref.WeakKeyDictionary[mmap.mmap, int] = weakref.WeakKeyDictionary()
-"""Where the files that are mapped begin in memory."""
+"""The address at which each mapped file begins."""
 
 
 def mapped(path: Path) -> MappedFile:
-    """Raises `OSError` as the file system does."""
+    """Map the file at `path`. Raises `OSError` as the file system does."""
     with path.open("rb") as file:
         if not file.seek(0, os.SEEK_END):
             return MappedFile(path, memoryview(b""), None, ())
-        # A private mapping: arrays that share memory with others must be writable ones. Nobody writes to them.
+        # A private, writable mapping, because NumPy shares only writable arrays through DLPack. Nobody writes.
         pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         handle = os.dup(file.fileno())
     weakref.finalize(pages, os.close, handle)
@@ -56,7 +57,7 @@ def _stamp(handle: int) -> tuple[int, ...]:
 
 
 def forget(array: np.ndarray) -> None:
-    """Give back the memory of those pages that only this part of a mapped file lies in; any other array stays."""
+    """Give back the memory of the pages that `array` fills completely, if it lies in a mapped file."""
     for pages, place in list(_places.items()):
         first = array.ctypes.data - place
         if array.flags.c_contiguous and 0 <= first < len(pages):

@@ -1,7 +1,7 @@
 """The standard ONNX backend interface (`onnx.backend.base`), so that the ONNX project's own suite runs unchanged.
 
-`prepare` builds an artifact in a temporary folder and opens it; the folder goes with the prepared model. `TARGET` and
-`CPU` are what to build for; with `SANITIZE` the artifact runs in an instrumented process, and `DEVICE` is what one for
+A prepared model builds its artifact in a temporary folder, which is removed together with the model. `TARGET` and `CPU`
+say what to build for. With `SANITIZE` the artifact runs in an instrumented process. `DEVICE` is what an artifact for
 the web runs on (see `deploykit.open`).
 """
 
@@ -26,7 +26,7 @@ DEVICE: str | None = None
 
 
 class PreparedModel(BackendRep):
-    """A model, built when it is given its first inputs: lengths of sequences, for one, are fixed when it is built.
+    """A model that is built when it gets its first inputs, because the build fixes, for instance, lengths of sequences.
     `run` takes the inputs in order and gives the outputs in order."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
@@ -56,7 +56,8 @@ class PreparedModel(BackendRep):
 
 
 def _describe(name: str, type_: onnx.TypeProto, data: Any, dims: dict[str, Any], item: str = "") -> None:
-    """Add to `dims` what an input fixes and the bounds of its sizes, and to its type the rank that it leaves open."""
+    """Add to `dims` the sizes that the data of one input fixes, and their bounds; give its type a rank if it has
+    none."""
     if type_.HasField("optional_type"):
         dims[f"{name}_present"] = int(data is not None)
         if data is not None:

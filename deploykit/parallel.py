@@ -1,10 +1,10 @@
-"""Work that takes its time outside of Python: side by side by threads, and where signals end the waiting for it.
+"""Running slow native code in threads: several items in parallel, and calls that signals can interrupt.
 
-Native code cannot be stopped from within its process, but nobody has to wait for it. `interruptible` runs a function in
-a thread while the main thread waits. When an exception of a signal handler, such as KeyboardInterrupt, ends the
-waiting, the programs that the function started are killed, and its threads get the exception as soon as they are in
-Python again, which lets them clean up. A thread that is not by then, within a moment, is left behind: it computes on,
-and an orderly end of the process waits for it. A process of our own ends at once (`busy`).
+Native code cannot be stopped from within its process, but the caller need not wait for it. `interruptible` runs a
+function in a thread while the main thread waits. An exception of a signal handler, such as KeyboardInterrupt, ends the
+wait. Then the programs that the function started are killed, and its threads get the exception as soon as they are in
+Python code again, so that they can clean up. A thread that does not get there within `MOMENT` is left behind: it
+computes on, and an orderly end of the process waits for it. The command line ends its process at once instead (`busy`).
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ MOMENT = 0.5
 """Seconds in which an interrupted function may clean up."""
 
 STACK_BYTES = 64 << 20
-"""What a thread may need: passes over a model call themselves, as deep as expressions are."""
+"""Stack of a thread: passes over a model recurse as deep as its expressions are nested."""
 
 
 @dataclass(frozen=True)
 class _Thread:
-    """A thread that does not keep the process from ending. `done` is set when its work is; waiting for that can be
-    interrupted, where an interrupted `Thread.join` may take the thread for ended."""
+    """A daemon thread. `done` is set when its work is finished.
+
+    Waiters wait for `done`, because an interrupted `Thread.join` may report a running thread as ended."""
 
     ident: int
     done: threading.Event
@@ -44,14 +45,14 @@ class _Thread:
 
 @dataclass
 class _Job:
-    """What runs for an interruptible function."""
+    """The threads and programs that run for one call of an interruptible function."""
 
     threads: list[_Thread] = field(default_factory=list)
     programs: set[subprocess.Popen[str]] = field(default_factory=set)
     stopped: bool = False
 
     def stop(self) -> None:
-        """Kill the programs, and have every thread raise KeyboardInterrupt when it is in Python."""
+        """Kill the programs, and make every thread raise KeyboardInterrupt as soon as it runs Python code."""
         self.stopped = True
         for program in list(self.programs):
             _kill(program)
@@ -66,8 +67,8 @@ class _Job:
 _job: contextvars.ContextVar[_Job | None] = contextvars.ContextVar("job", default=None)
 _left_behind: list[_Thread] = []
 _starting = threading.Lock()
-"""Held while a thread starts: until it runs, CPython may give it the exception that is meant for its starter, who then
-waits for it without end."""
+"""Held while a thread starts. Until the new thread runs, CPython may give it the exception that is meant for the thread
+that starts it, which would then wait for ever."""
 
 
 def processors() -> int:
@@ -76,7 +77,9 @@ def processors() -> int:
 
 
 def interruptible(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """The function, so that signals end a call of it by the main thread. Other threads get none: they call it."""
+    """Wrap `function` so that a signal ends a call of it by the main thread.
+
+    Only the main thread gets signals, so other threads call `function` directly."""
 
     @functools.wraps(function)
     def called(*args: Parameters.args, **options: Parameters.kwargs) -> Result:
@@ -90,7 +93,7 @@ def interruptible(function: Callable[Parameters, Result]) -> Callable[Parameters
             _job.set(job)
             try:
                 found.append(function(*args, **options))
-            except BaseException as error:  # noqa: BLE001 - it is raised where the function was called
+            except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
                 errors.append(error)
 
         try:
@@ -109,7 +112,7 @@ def interruptible(function: Callable[Parameters, Result]) -> Callable[Parameters
 
 
 def each(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """`function` of every item, in order. The first error ends it."""
+    """The results of `function` for all items, in their order, computed by threads. The first error ends the work."""
     todo = list(items)
     count = min(processors(), len(todo))
     if count <= 1:
@@ -127,7 +130,7 @@ def each(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Resu
                 return
             try:
                 results[number] = function(todo[number])
-            except BaseException as error:  # noqa: BLE001 - it is raised where the items come from
+            except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
                 errors[number] = error
 
     threads = [_started(work, _job.get()) for _ in range(count)]
@@ -143,7 +146,7 @@ def each(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Resu
 
 
 def _started(work: Callable[[], None], job: _Job | None) -> _Thread:
-    """A thread that works, as a part of `job`."""
+    """Start a thread that runs `work` as a part of `job`."""
     done = threading.Event()
 
     def until_done() -> None:
@@ -153,7 +156,7 @@ def _started(work: Callable[[], None], job: _Job | None) -> _Thread:
             try:
                 done.set()
             finally:
-                done.set()  # an exception for this thread may have come in the place of the first
+                done.set()  # again: an asynchronous exception may have interrupted the first call
 
     thread = threading.Thread(target=contextvars.copy_context().run, args=(until_done,), daemon=True, name="deploykit")
     with _starting:
@@ -169,7 +172,7 @@ def _started(work: Callable[[], None], job: _Job | None) -> _Thread:
 
 
 def run_program(call: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """What a program prints, and its exit code. Raises `OSError` when it cannot be started."""
+    """Run a program; the result holds its output and its exit code. Raises `OSError` when it cannot be started."""
     with subprocess.Popen(
         call, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
     ) as program:
@@ -198,7 +201,7 @@ def _watched(program: subprocess.Popen[str]) -> Iterator[None]:
 
 
 def _kill(program: subprocess.Popen[str]) -> None:
-    """Kill a program and those that it started."""
+    """Kill a program and the programs that it started."""
     with suppress(ProcessLookupError):
         os.killpg(program.pid, signal.SIGKILL)
 
@@ -210,6 +213,6 @@ def busy() -> bool:
 
 @atexit.register
 def _wait() -> None:
-    """Native code uses what an orderly end of the process destroys."""
+    """Wait for the threads left behind: their native code uses what an orderly end of the process destroys."""
     for thread in _left_behind:
         thread.done.wait()

@@ -1,14 +1,14 @@
 """From a model to an artifact folder, stage by stage. Read from top to bottom.
 
     import    a file becomes an `ImportedModel`: functions in Relax with named inputs, outputs and dims
-    graph     simplified and legalised: only kernels, views and control flow are left
-    kernels   fused and scheduled
+    graph     the model is simplified and legalised: only kernels, views and control flow are left
+    kernels   kernels are fused and scheduled
     program   steps, memory plan, packed constants: a `Program`
     emit      sources and objects
     package   the artifact folder
 
-Graph, kernels and program are done for each variant of the target: a CPU level, a GPU. Each stage is a function from
-one value to the next; what it gives can be written as text, which is what `--dump-dir` shows.
+The stages graph, kernels and program run once for each variant of the target: a CPU level or a GPU. Each stage is a
+function from one value to the next; `--dump-dir` writes its result as text.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from deploykit.targets.base import PackageOptions, Target
 
 NAMES_SHOWN = 4
-"""Kernels that a note names of those with one reason."""
+"""How many kernels a note names among those with the same reason."""
 
 
 def build_artifact(
@@ -75,8 +75,10 @@ def build_artifact(
     fuse: bool,
     index_checks: bool,
 ) -> Artifact | None:
-    """All stages; `None` when the observer stops before the end. `source`: the model's file, where there is one;
-    `capacities` pins or bounds capacity dims by name; `fuse` and `index_checks`: see `graph`."""
+    """Run all stages; `None` when the observer stops before the end.
+
+    `source` is the model's file, if it has one. `capacities` pins or bounds capacity dims by name. For `fuse` and
+    `index_checks` see `graph`."""
     variants = target.variants(options.cpu)  # an unknown CPU is refused before anything is read
     with observer.stage("import"):
         model = import_model()
@@ -98,8 +100,9 @@ def compile_variants(
     fuse: bool = True,
     index_checks: bool = True,
 ) -> tuple[Program, ...] | None:
-    """A program for each of `variants`, joined by what they share; `None` when the observer
-    stops before it exists. Each variant is dumped in a folder of its own; stages are announced for the first."""
+    """Compile one program per variant, joined by what they share; `None` when the observer stops before that.
+
+    Each variant is dumped in its own folder. Only the stages of the first variant are announced."""
     observer.dump("import", model.module.script)
     if observer.stops_at("import"):
         return None
@@ -121,7 +124,7 @@ def compile_program(
     fuse: bool = True,
     index_checks: bool = True,
 ) -> Program | None:
-    """Run the stages from the graph to the program for one variant; `None` when the observer stops before that."""
+    """Run the stages from graph to program for one variant; `None` when the observer stops before the last one."""
     noted: list[Decision] = []
     with observer.stage("graph"):
         device, calls = variant.layout or variant.device, variant.gpu is None
@@ -149,8 +152,10 @@ def compile_program(
 
 @dataclass(frozen=True)
 class KernelModule:
-    """Relax whose kernels are scheduled, but for those that are `shaders` for a GPU. `in_place` gives, by kernel, the
-    inputs its result may overwrite, `work` what a call of it costs, `decisions` how it is computed, and why so."""
+    """A Relax module with scheduled kernels, and what is known of each kernel, by name.
+
+    `shaders` holds the kernels for a GPU, which are left unscheduled in `module`. `in_place` gives the inputs that the
+    kernel's result may overwrite, `work` the cost of one call, `decisions` how the kernel is computed, and why."""
 
     module: ir.IRModule
     in_place: dict[str, tuple[int, ...]]
@@ -168,8 +173,10 @@ def graph(
     index_checks: bool = True,
     note: Note = unheard,
 ) -> ir.IRModule:
-    """Simplify and legalise. Without `fuse` operators stay as they are; without `calls` functions are inlined where
-    others call them; without `index_checks` a run does not find out about indices that are out of range."""
+    """Simplify and legalise the model.
+
+    Without `fuse` operators stay as they are. Without `calls` functions are inlined where others call them. Without
+    `index_checks` a run does not detect indices that are out of range."""
     module = model.module if index_checks else without_checks(model.module)
     module = module if calls else inline_calls(module)
     clean = [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(_entries(module))]
@@ -190,8 +197,10 @@ def kernels(
     fuse: bool = True,
     note: Note = unheard,
 ) -> KernelModule:
-    """Fuse, unless told not to, and schedule; with `gpu`, for it what it can run. `in_place`: which results may take
-    over their operand's memory."""
+    """Fuse and schedule the kernels; those that `gpu` can run become shaders.
+
+    Without `fuse` each operator keeps its own kernels. `in_place` says which results may take over the memory of their
+    operand."""
     passes = [relax.transform.AnnotateTIROpPattern()]
     if fuse:
         passes.append(relax.transform.FuseOps(2))
@@ -228,7 +237,7 @@ def kernels(
 
 
 def _scheduled(func: tirx.PrimFunc, device: Device, chosen: list[Choice]) -> tirx.PrimFunc:
-    """`func` scheduled; what was chosen is appended."""
+    """Schedule `func`, and append the choices made to `chosen`."""
     result, choices = schedule_explained(func, device)
     chosen.extend(choices)
     return result
@@ -256,7 +265,7 @@ def program(model: ImportedModel, scheduled: KernelModule, variant: Variant, cap
 
 
 def _kept_notes(explanation: Explanation, variant: Variant) -> list[str]:
-    """What a user should know of kernels that do not run on the GPU."""
+    """Notes for the user on the kernels that do not run on the GPU."""
     kept = {kernel.name: kernel.kept.reason for kernel in explanation.kernels if kernel.kept is not None}
     if variant.gpu is None or not kept:
         return []
@@ -271,10 +280,10 @@ def _kept_notes(explanation: Explanation, variant: Variant) -> list[str]:
 def write_artifact(
     programs: Sequence[Program], target: Target, output: Path, options: PackageOptions, observer: Observer | None = None
 ) -> Artifact | None:
-    """Emit and package the programs of a model at `output`, whole or not at all; `None` when the observer stops after
-    `emit`.
+    """Emit and package the programs of a model; `None` when the observer stops after `emit`.
 
-    Raises `UsageError` when `output` cannot be written or holds something else, and what the target raises.
+    The artifact at `output` is written whole or not at all. Raises `UsageError` when `output` cannot be written or
+    holds something else, and what the target raises.
     """
     observer = observer or Observer()
     with observer.stage("emit"):
@@ -297,7 +306,7 @@ def package(
     options: PackageOptions,
     observer: Observer,
 ) -> Manifest:
-    """Write the files of an artifact into `folder`, with their manifest, and check them where that is asked for."""
+    """Write the files of an artifact and its manifest into `folder`, and check the artifact if `options` ask for it."""
     with observer.stage("package"):
         names = [*target.package(programs, emitted, folder, options), *write_plan(programs, folder)]
         files = describe_files(folder, names)
@@ -323,13 +332,13 @@ def package(
 
 
 def _levels(programs: Sequence[Program]) -> tuple[str, ...]:
-    """What kernels for several CPUs are compiled for."""
+    """The CPUs that kernels are compiled for, if there are several; else empty."""
     levels = tuple(program.cpu for program in programs if program.gpu is None)
     return levels if len(levels) > 1 else ()
 
 
 def _cpu(name: str) -> str:
-    """What kernels for a CPU are compiled for; of this machine's CPU, its name."""
+    """The CPU that kernels are compiled for; `native` becomes the name of this machine's CPU."""
     return find_cpu(name).mcpu if name == "native" else name
 
 

@@ -1,7 +1,7 @@
 """Running an artifact from Python: `open(folder)`, then `session(x=array)`.
 
-A session checks the artifact, converts between the arrays of the user and the elements in memory, and leaves the run
-to an engine. Sessions are independent of each other; one session serves one thread at a time.
+A session checks the artifact, converts between the user's arrays and the elements in memory, and lets an engine do the
+run. Sessions are independent of each other; one session serves one thread at a time.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ def open(  # noqa: A001 - `deploykit.open`
     sanitize: bool = False,
     profile: bool = False,
 ) -> Session:
-    """A session of the artifact in `folder`, with parallel loops on `threads` threads.
+    """Open the artifact in `folder` as a session, with parallel loops on `threads` threads.
 
-    Of an artifact with kernels for several CPUs the best that this one can run are taken, or those for `cpu`.
-    An artifact for another kind of CPU runs under an emulator, with one thread. One for the web runs on the `device`
-    `wasm`, in node, or `webgpu`, in Chromium; others have no choice.
+    If an artifact has kernels for several CPUs, the session takes those for `cpu`, by default the best that this CPU
+    can run. An artifact for another kind of CPU runs under an emulator, with one thread. An artifact for the web runs
+    on the `device` `wasm`, in node, or `webgpu`, in Chromium; other artifacts have no `device` to choose.
 
-    With `sanitize` each run is a process of its own, built to stop at the first fault in memory use or undefined
-    behaviour; runs are then slow and have one thread. With `profile` the host code is compiled anew so that
-    `step_times` tells what each step took.
+    With `sanitize` each run is a process of its own that stops at the first invalid memory access or undefined
+    behaviour; runs are then slow and have one thread. With `profile` the host code is compiled again so that
+    `step_times` gives the time of each step.
 
     Raises `ArtifactError` when the folder holds no artifact, or one that is damaged, and `ToolchainError` when a
     compiler is needed to run it here and there is none.
@@ -54,10 +54,10 @@ def open(  # noqa: A001 - `deploykit.open`
 
 
 class Function:
-    """One function of an artifact. Call it with the inputs by name; it gives the outputs by name, as new arrays."""
+    """One function of an artifact. Call it with the inputs by name; it returns the outputs by name, as new arrays."""
 
     def __init__(self, name: str | None, manifest: Manifest, engine: Engine) -> None:
-        """`manifest` is that of the function; one without a `name` is the only one."""
+        """`manifest` is the manifest of this function. `name` is None for the only function of an artifact."""
         self._name = name
         self._engine = engine
         self._dims = {dim.name: dim for dim in manifest.dims}
@@ -67,14 +67,14 @@ class Function:
         self._outputs_as = manifest.outputs_as
 
     def __call__(self, /, **inputs: ArrayLike) -> dict[str, np.ndarray]:
-        """Run the function. Arrays must have the dtype of their input; numbers and lists take it.
+        """Run the function. Arrays must have the dtype of their input; numbers and lists are converted to it.
 
         Raises `ShapeError` when a name, dtype, rank or dim does not fit, and `UsageError` when memory is short.
         """
         return self.run(inputs)
 
     def run(self, inputs: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
-        """The same, for inputs whose names are no Python identifiers."""
+        """The same as a call, for inputs whose names are not Python identifiers."""
         results = self._engine.run(self._arrays(inputs), self._name)
         arrays = [from_storage(r, dtype) for (_, dtype), r in zip(self._outputs, results, strict=True)]
         if self._outputs_as:
@@ -98,7 +98,7 @@ class Function:
         return [_stored(port, dtype, inputs[name]) for name, (port, dtype) in self._inputs.items()]
 
     def _ports(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """What goes to the ports, of inputs that consist of several."""
+        """The values by port, taken from inputs that may consist of several ports."""
         if inputs.keys() != self._inputs_as.keys():
             self._refuse_names(inputs, self._inputs_as)
         parts = [part for name, structure in self._inputs_as.items() for part in taken_apart(structure, inputs[name])]
@@ -115,8 +115,10 @@ class Function:
 
 
 class Session:
-    """A loaded artifact. Call it with the inputs by name; it gives the outputs by name, as new arrays. Of several
-    functions, each in `functions` is called like that. States are zeros of the least sizes until `reset`."""
+    """A loaded artifact. Call it with the inputs by name; it returns the outputs by name, as new arrays.
+
+    If the artifact has several functions, call those in `functions` instead. States are zeros of their least sizes
+    until `reset`."""
 
     def __init__(
         self,
@@ -157,19 +159,19 @@ class Session:
             self.reset()
 
     def __call__(self, /, **inputs: ArrayLike) -> dict[str, np.ndarray]:
-        """Run the only function; see `Function`. Raises `UsageError` where there are several, and what it raises."""
+        """Run the only function; see `Function`. Also raises `UsageError` if there are several functions."""
         return self._only().run(inputs)
 
     def run(self, inputs: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
-        """The same, for inputs whose names are no Python identifiers."""
+        """The same as a call, for inputs whose names are not Python identifiers."""
         return self._only().run(inputs)
 
     def peak_bytes(self, dims: Mapping[str, int]) -> int:
-        """That of the only function; see `Function`."""
+        """The bytes of arena that the only function needs; see `Function`."""
         return self._only().peak_bytes(dims)
 
     def reset(self, sizes: Mapping[str, int] | None = None) -> None:
-        """Make the states zeros, of these sizes by the names of their dims; others have their least size.
+        """Make all states zeros. `sizes` gives their sizes by the names of dims; other dims have their least size.
 
         Raises `UsageError` for an artifact without states, and for a size out of its bounds.
         """
@@ -182,11 +184,12 @@ class Session:
 
     @property
     def plan(self) -> Plan:
-        """The steps that `step_times` counts. Raises `UsageError` unless the session was opened with `profile`."""
+        """The plan whose steps `step_times` measures. Raises `UsageError` unless the session was opened with
+        `profile`."""
         return self._profiled().plan
 
     def step_times(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of the last run, for each step of `plan`: how often it ran, and seconds in all.
+        """Two arrays for the last run, with an element per step of `plan`: how often it ran, and its total seconds.
 
         Raises `UsageError` unless the session was opened with `profile`.
         """
@@ -252,12 +255,12 @@ def _value(dim: DimEntry, given: int | None) -> int:
 
 
 def _array_dtype(port: PortEntry) -> LogicalDtype:
-    """The dtype of the array for a port; spans of strings are numbers there."""
+    """The dtype of the array for a port; spans of strings are int64 numbers."""
     return logical_dtype("int64" if port.dtype == "string" else port.dtype)
 
 
 def _stored(port: PortEntry, dtype: LogicalDtype, value: ArrayLike) -> np.ndarray:
-    """The elements of one input as they lie in memory, after checks of dtype and rank."""
+    """The elements of one input as they are stored in memory, after checks of dtype and rank."""
     if type(value) is np.ndarray and value.dtype is dtype.storage is dtype.array and value.ndim == len(port.shape):
         return to_storage(value, dtype)
     array = np.asarray(value) if isinstance(value, np.ndarray | np.generic) else _from_python(port, value, dtype)
@@ -270,7 +273,7 @@ def _stored(port: PortEntry, dtype: LogicalDtype, value: ArrayLike) -> np.ndarra
 
 
 def _from_python(port: PortEntry, value: ArrayLike, dtype: LogicalDtype) -> np.ndarray:
-    """Numbers and nested lists take the input's dtype, unless they would lose their fractions."""
+    """Convert numbers and nested lists to the input's dtype. Raises `ShapeError` if that would lose fractions."""
     try:
         plain = np.asarray(value)
         if plain.dtype.kind == "f" and dtype.array.kind in "iub":

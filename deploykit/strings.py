@@ -1,4 +1,4 @@
-"""Strings as they lie in memory: an int64 for each, `offset + (length << 32)`, and their UTF-8 bytes one after another.
+"""Strings as they are stored in memory: an int64 per string, `offset + (length << 32)`, and a block of UTF-8 bytes.
 
 An element may be a `str` or `bytes`; equal ones share their bytes.
 """
@@ -15,7 +15,7 @@ _LETTERS = (*"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ", 
 
 
 def encode(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Spans of the same shape, and the bytes. Raises `ShapeError` for an element that is no text."""
+    """The spans, in the shape of `array`, and the bytes. Raises `ShapeError` for an element that is not text."""
     places: dict[bytes, int] = {}
     parts: list[bytes] = []
     total = 0
@@ -36,7 +36,7 @@ def encode(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def random_strings(generator: np.random.Generator, shape: tuple[int, ...], size: int) -> np.ndarray:
-    """Strings of any length, 0 included, of `size` bytes in all; letters have one to three bytes."""
+    """Random strings with `size` bytes in total. Strings may be empty; letters have one to three bytes."""
     letters = [_LETTERS[i] for i in generator.integers(0, len(_LETTERS), size)]
     widths = np.cumsum([len(letter.encode()) for letter in letters], dtype=np.int64)
     fitting = int(np.searchsorted(widths, size, "right"))
@@ -51,7 +51,7 @@ def random_strings(generator: np.random.Generator, shape: tuple[int, ...], size:
 
 
 def decode(spans: np.ndarray, data: np.ndarray) -> np.ndarray:
-    """An array of `str`. Bytes that are no UTF-8 become the replacement character."""
+    """An array of `str` from spans and bytes. Bytes that are not UTF-8 become the replacement character."""
     memory = data.tobytes()
     result = np.empty(spans.shape, object)
     flat = result.reshape(-1)

@@ -1,12 +1,12 @@
-"""What the inputs and outputs of a model are to its user, where they are more than tensors.
+"""How a user's values map to the tensors of the C interface: strings, sequences and optionals take several.
 
-A *port* is one dense tensor of the C interface. A value of the user's stands in ports one after another:
+A *port* is one dense tensor of the C interface. A user's value takes these ports, one after another:
 
     tensor      one port
-    string      two: a span for each string, then the bytes of all (see `strings`)
-    sequence    those of its items, whose number is fixed when the model is built
-    optional    a boolean port that says whether it is there, then those of its item
-    nothing     none: an optional that is absent whenever the model runs
+    string      two ports: a span for each string, then the bytes of all (see `strings`)
+    sequence    the ports of its items; their number is fixed when the model is built
+    optional    a boolean port that says whether the value is present, then the ports of its item
+    nothing     no port: an optional that is absent in every run
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Structure:
 
 
 def parts(structure: Structure) -> Iterator[Structure]:
-    """The tensors and the tensors of strings of which a value consists, in order."""
+    """The tensors and the string tensors that make up a value, in order."""
     if structure.kind in ("tensor", "string"):
         yield structure
     for item in structure.items:
@@ -39,7 +39,7 @@ def parts(structure: Structure) -> Iterator[Structure]:
 
 
 def assembled(structure: Structure, values: Iterator[np.ndarray]) -> Any:
-    """An input of the values of its `parts`."""
+    """Build the value of an input from the values of its `parts`."""
     match structure.kind:
         case "tensor" | "string":
             return next(values)
@@ -52,7 +52,7 @@ def assembled(structure: Structure, values: Iterator[np.ndarray]) -> Any:
 
 
 def flattened(structure: Structure, value: Any) -> Iterator[tuple[str, np.ndarray | None]]:
-    """An output as arrays by name, those of its `parts`; `None` for an optional that is absent."""
+    """Split an output into the named arrays of its `parts`; `None` for an optional that is absent."""
     if value is None or structure.kind in ("tensor", "string"):
         yield structure.name, value
     elif structure.kind == "sequence":
@@ -63,7 +63,7 @@ def flattened(structure: Structure, value: Any) -> Iterator[tuple[str, np.ndarra
 
 
 def taken_apart(structure: Structure, value: Any) -> Iterator[Any]:
-    """What goes to the ports of an input, one after another. Raises `ShapeError` for what does not fit."""
+    """The values for the ports of an input, in order. Raises `ShapeError` for a value that does not fit."""
     name = structure.name
     match structure.kind:
         case "tensor":
@@ -90,7 +90,7 @@ def taken_apart(structure: Structure, value: Any) -> Iterator[Any]:
 
 
 def put_together(structure: Structure, ports: Iterator[np.ndarray]) -> Any:
-    """An output from its ports: an array, for a sequence a list, `None` for an optional that is absent."""
+    """Build an output from its ports: an array, a list for a sequence, or `None` for an optional that is absent."""
     match structure.kind:
         case "tensor":
             return next(ports)

@@ -1,9 +1,9 @@
 """Finding and calling a C compiler, for this machine or another one.
 
-For this one, in order: `$CC`; `cc`, `gcc`, `clang` on the PATH; the one inside the Python package ziglang. `$CFLAGS`
-goes with every call. For another one: a GNU cross compiler on the PATH, or ziglang's. For WebAssembly: `$WASM_CC`,
-which may be Emscripten's `emcc`, else ziglang's. All speak the same options here, save that zig instruments code unless
-told not to, and that Emscripten's compiler and linker are called apart.
+For this machine, in order: `$CC`; `cc`, `gcc`, `clang` on the PATH; the compiler in the Python package ziglang.
+`$CFLAGS` is added to every call. For another machine: a GNU cross compiler on the PATH, or ziglang's. For WebAssembly:
+`$WASM_CC`, which must be Emscripten's `emcc`, else ziglang's. All take the same options, with two exceptions: zig
+instruments code unless told not to, and Emscripten's compiler and linker are called separately.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ INSTALL_HINT = "install one (Debian: `apt-get install gcc`), set CC to one, or `
 
 _PROBE_SECONDS = 60
 _LEAST_ROOM = 1 << 16
-"""Bytes: with less left, a disk counts as full when a compiler fails."""
+"""Bytes: when a compiler fails and a disk has less than this free, the disk counts as full."""
 _ZIG_CACHE = "ZIG_GLOBAL_CACHE_DIR"
 _ZIG = (sys.executable, "-m", "ziglang", "cc")
 
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C compiler that answered to `--version`. `family` is `gcc`, `clang` or `zig`; `flags` go with every call."""
+    """A C compiler that answered to `--version`.
+
+    `family` is `gcc`, `clang`, `zig` or `emscripten`; `flags` are added to every call."""
 
     command: tuple[str, ...]
     family: str
@@ -45,11 +47,11 @@ class Compiler:
     flags: tuple[str, ...] = ()
 
     def compile(self, source: Path, output: Path, *options: str) -> None:
-        """Compile one C99 file to an object. Raises `ToolchainError` with the compiler's words."""
+        """Compile one C99 file to an object. Raises `ToolchainError` with the compiler's message."""
         self._run("-std=c99", "-c", str(source), "-o", str(output), *options)
 
     def link_shared(self, objects: Iterable[Path], output: Path, *options: str) -> None:
-        """Link a shared library that binds to its own symbols first and has no undefined ones."""
+        """Link a shared library that prefers its own symbols and has no undefined ones."""
         flags = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,defs", "-pthread", *options, "-lm")
         self._run("-o", str(output), *map(str, objects), *flags)
 
@@ -58,7 +60,7 @@ class Compiler:
         self._run("-o", str(output), *map(str, objects), "-pthread", *options, "-lm")
 
     def link_module(self, inputs: Iterable[Path], output: Path, *options: str) -> None:
-        """Compile C99 files and link them, with objects, to a WebAssembly module without a C library."""
+        """Compile C99 files and link them with objects into a WebAssembly module without a C library."""
         self._run("-std=c99", "-nostdlib", "-Wl,--no-entry", *options, "-o", str(output), *map(str, inputs))
 
     def _run(self, *arguments: str) -> None:
@@ -67,7 +69,7 @@ class Compiler:
 
 
 def _call(call: Sequence[str]) -> str:
-    """What a program prints. Raises `ToolchainError` with its words when it fails, `OSError` when the disk is full."""
+    """Run a program and return its output. Raises `ToolchainError` with its message, or `OSError` for a full disk."""
     try:
         result = run_program(call)
     except OSError as error:
@@ -81,8 +83,10 @@ def _call(call: Sequence[str]) -> str:
 
 
 def _disk_is_full(call: Sequence[str], words: str) -> bool:
-    """Whether a program failed because of that. Some crash without a word where there is no room for a file that they
-    have mapped into memory."""
+    """Whether a program failed because the disk is full.
+
+    Some programs crash without a message when there is no room for a file that they have mapped into memory, so the
+    free space of the disks counts too."""
     if re.search(r"no space left|nospaceleft|enospc", words, re.IGNORECASE):
         return True
     outputs = (Path(path).parent for option, path in pairwise(call) if option == "-o")
@@ -92,8 +96,10 @@ def _disk_is_full(call: Sequence[str], words: str) -> bool:
 
 @dataclass(frozen=True)
 class Emscripten(Compiler):
-    """`emcc` as a compiler, and the linker that it calls, `linker`. What `emcc` does with modules beyond linking them
-    is for programs with its own JavaScript; its optimizer does not know all instructions."""
+    """`emcc` as a compiler, and `linker`, the linker that it would call.
+
+    Linking goes to `linker` directly: `emcc` itself would adapt modules to its own JavaScript, and its optimizer does
+    not know all instructions."""
 
     linker: str = ""
 
@@ -111,7 +117,7 @@ class Emscripten(Compiler):
 
 @cache
 def compiled(compiler: Compiler, source: Path, *options: str) -> bytes:
-    """The object of a C file that does not change while this process runs."""
+    """The object of a C file, compiled once per process: the file must not change while the process runs."""
     with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
         output = Path(folder) / "object.o"
         compiler.compile(source, output, *options)
@@ -132,8 +138,8 @@ def find_c_compiler() -> Compiler:
 
 
 def find_cross_compiler(machine: str, libc: str = "gnu") -> Compiler:
-    """A compiler for Linux on another machine, named as by `platform.machine`. `libc`, `gnu` or `musl`, is the C
-    library of a compiler that has several.
+    """A compiler for Linux on another machine, named as in `platform.machine`. `libc`, `gnu` or `musl`, chooses the C
+    library if the compiler has several.
 
     Raises `ToolchainError`, with what to install, when there is none.
     """
@@ -160,7 +166,7 @@ def find_wasm_compiler() -> Compiler:
 
 
 def _emscripten(command: tuple[str, ...]) -> Emscripten:
-    """Emscripten as `emcc` is called. `em-config`, which lies beside it, knows where its linker is."""
+    """Emscripten, started with `command`. `em-config`, in the same folder as `emcc`, tells where the linker is."""
     found = probe(command)
     if found is None or "emcc" not in found[1]:
         raise ToolchainError(f"WASM_CC is '{shlex.join(command)}', which is no emcc that can be started")
@@ -171,8 +177,10 @@ def _emscripten(command: tuple[str, ...]) -> Emscripten:
 
 
 def _provide_cache() -> None:
-    """See that zig finds a folder for its cache, which it does not start without: as usual in `$XDG_CACHE_HOME`, or in
-    `$HOME`, else among temporary files. Raises `ToolchainError` where none can be written."""
+    """Provide a folder for zig's cache, because zig does not start without one.
+
+    The folder is in `$XDG_CACHE_HOME` or `$HOME`, as usual, else among temporary files. Raises `ToolchainError` if
+    neither can be written."""
     if os.environ.get(_ZIG_CACHE):
         return
     xdg, home = os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", "")
@@ -189,7 +197,7 @@ def _provide_cache() -> None:
 
 
 def _writable(folder: Path) -> bool:
-    """Whether files can be written in a folder, which is made if need be."""
+    """Whether files can be written in `folder`, which is created if it does not exist."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -200,7 +208,7 @@ def _writable(folder: Path) -> bool:
 
 @cache
 def probe(command: tuple[str, ...]) -> tuple[str, str] | None:
-    """Family and version of the compiler that `command` starts; None when it starts none."""
+    """Family and version of the compiler that `command` starts, or None if it does not start one."""
     if "ziglang" in command:
         _provide_cache()
     try:

@@ -1,1 +1,1 @@
-"""What a build leaves behind, as data: the folder, its manifest, the memory plan and the formulas in it."""
+"""The result of a build as data: the folder, its manifest, the memory plan and the formulas in it."""

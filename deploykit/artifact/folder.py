@@ -1,8 +1,8 @@
 """Artifact folders: written whole or not at all.
 
-A folder is built under a hidden name beside its place and renamed when complete. What stands at the place is
-replaced only if deploykit wrote all of it; a build that fails or is interrupted leaves everything as it was, and what
-one leaves that is killed, the next one for that place removes.
+A folder is built under a hidden name beside its place and renamed when complete. Existing contents of the place are
+replaced only if deploykit wrote all of them. A build that fails or is interrupted leaves everything as it was. If a
+build is killed, the next build for the same place removes what it left behind.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from deploykit.artifact.manifest import MANIFEST, Manifest, read_manifest
 from deploykit.errors import ArtifactError, UsageError
 
 BUILD_FOLDER = "build"
-"""Where the shipped makefiles put what they make; replaced together with the artifact."""
+"""The subfolder for the results of the shipped makefiles; it is replaced together with the artifact."""
 
 
 LOCK = "lock"
-"""The file in a hidden folder that its build holds locked."""
+"""The file in a hidden folder that the build keeps locked while it runs."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class Artifact:
 
 
 def check_output(output: Path) -> None:
-    """Find out before a build whether its result can be put at `output`.
+    """Check before a build whether its result can be put at `output`.
 
-    Raises `UsageError` when something else stands there, when the process stands in it, which would be left without a
-    folder, or when the place cannot be written.
+    Raises `UsageError` if something else is there, if the working directory of this process is `output` or inside it,
+    or if the place cannot be written.
     """
     place = Path(os.path.realpath(output))
     here = Path(os.path.realpath(Path.cwd()))
@@ -55,7 +55,7 @@ def check_output(output: Path) -> None:
 
 @contextmanager
 def artifact_folder(output: Path) -> Iterator[Path]:
-    """A new folder to fill; when the block ends without exception it stands at `output`, else it is gone.
+    """A new folder to fill. If the block ends without an exception, the folder is put at `output`, else it is removed.
 
     Raises `UsageError` as `check_output` does, and when the disk is full or the folder cannot be written.
     """
@@ -86,9 +86,9 @@ def artifact_folder(output: Path) -> Iterator[Path]:
 
 
 def _clean_up(place: Path) -> None:
-    """Remove what builds for the same place left that were killed; an artifact that one had put aside goes back.
+    """Remove what killed builds for the same place left behind, and put back an artifact that they had set aside.
 
-    A build locks its folder as long as it lives, and a folder without a lock of its own is none of ours."""
+    A build locks its folder while it runs. A folder without a lock file was not made by deploykit and is left alone."""
     for left in place.parent.glob(f".{glob.escape(place.name)}.{'?' * 8}"):
         lock = _lock(left / LOCK)
         if lock is None:
@@ -101,8 +101,9 @@ def _clean_up(place: Path) -> None:
 
 
 def _lock(path: Path, flags: int = 0) -> int | None:
-    """Lock a file until the descriptor is closed, or the process ends; None when another one holds it, it does not
-    exist, or the file system has no locks."""
+    """Lock a file until the returned descriptor is closed or the process ends.
+
+    None if another process holds the lock, the file does not exist, or the file system has no locks."""
     try:
         descriptor = os.open(path, os.O_RDWR | flags, 0o600)
     except OSError:
@@ -116,14 +117,14 @@ def _lock(path: Path, flags: int = 0) -> int | None:
 
 
 def _make_parents(folder: Path) -> Path | None:
-    """Make `folder`; the topmost one that did not exist, None if all did."""
+    """Create `folder` with its parents; returns the topmost folder that did not exist, None if all did."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     return missing[-1] if missing else None
 
 
 def _swap(new: Path, place: Path, old: Path) -> None:
-    """Put `new` at `place`, what stood there at `old`; both or neither."""
+    """Move the contents of `place` to `old` and `new` to `place`: both or neither."""
     had = place.exists()
     if had:
         place.rename(old)

@@ -1,7 +1,7 @@
-"""Formulas over dims as artifacts state them, such as `64*ceil(5*batch/8) + max(seq, 2)`: their value at given sizes.
+"""Evaluates the formulas over dims in artifacts, such as `64*ceil(5*batch/8) + max(seq, 2)`, at given sizes.
 
-Exact integer arithmetic: `/` occurs under `floor`, `ceil` and `trunc` only, `%` is never negative for a positive
-divisor, `a if c else b` is a conditional. A dim whose name is no plain word is quoted: `4*"seq len"`.
+The arithmetic is exact. `/` occurs only under `floor`, `ceil` and `trunc`; `%` is never negative for a positive
+divisor; `a if c else b` is a conditional. A dim whose name is not a plain word is quoted: `4*"seq len"`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _FUNCTIONS: dict[str, Callable[..., Fraction]] = {
 
 
 def evaluate(formula: str, sizes: Mapping[str, int]) -> int:
-    """The value of `formula` where each dim has the size given by name.
+    """The value of `formula` with the dims at these sizes, given by name.
 
-    Raises `ArtifactError` when it is no formula over these dims.
+    Raises `ArtifactError` if `formula` is not a formula over these dims.
     """
     try:
         value = _value(ast.parse(formula, mode="eval").body, {name: Fraction(size) for name, size in sizes.items()})

@@ -1,7 +1,7 @@
-"""`manifest.json`: what an artifact folder holds and how to call it. The same input gives the same text, `times` apart.
+"""`manifest.json`: what an artifact folder holds and how to call it. Except for `times` it is the same for equal
+inputs.
 
-Extents are numbers, or formulas over dims as text; an extent that is neither a number nor over dims is the name of a
-size that only a run can tell.
+An extent is a number, a formula over dims as text, or the name of a size that is known only during a run.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ MANIFEST = "manifest.json"
 SCHEMA_VERSION = 1
 
 MEASURED_BELOW = 8 << 20
-"""Bytes: what larger files shrink to is estimated; compression of weights takes longer than the rest of a build."""
+"""Bytes: the gzip size of files from this size on is estimated, because compressing them all would take longer than the
+rest of a build."""
 
 _SAMPLES, _SAMPLE_BYTES = 64, 64 << 10
-"""How many pieces of a large file are compressed for that, and how large each is."""
+"""How many pieces of a large file are compressed for that estimate, and the bytes of each."""
 
 
 class _Entry(BaseModel):
@@ -42,7 +43,7 @@ class PortEntry(_Entry):
 
 
 class DimEntry(_Entry):
-    """`capacity_of` names the tensor for whose elements a caller-chosen dim makes room."""
+    """A dim with its bounds. `capacity_of` is set if the caller chooses the dim: the tensor that it makes room for."""
 
     name: str
     minimum: int
@@ -51,7 +52,8 @@ class DimEntry(_Entry):
 
 
 class MemoryEntry(_Entry):
-    """Bytes. `formula` is over dims; `at_bounds` its value at all upper bounds, None while one is unbounded."""
+    """Peak memory in bytes: `formula` over dims, and `at_bounds`, its value at all upper bounds, None if a dim has
+    none."""
 
     formula: str
     at_bounds: int | None = None
@@ -59,8 +61,8 @@ class MemoryEntry(_Entry):
 
 
 class FileEntry(_Entry):
-    """A file of the folder by its relative path. `gzip_bytes` is what a transfer with gzip takes, for files of
-    `MEASURED_BELOW` bytes and more estimated from samples."""
+    """A file of the folder by its relative path. `gzip_bytes` is its size after gzip, estimated from samples for files
+    of `MEASURED_BELOW` bytes and more."""
 
     name: str
     bytes: int
@@ -83,7 +85,8 @@ class SourceEntry(_Entry):
 
 
 class StatesEntry(_Entry):
-    """Tensors that keep their contents between runs, over `dims`, which the caller chooses. `formula`: their bytes."""
+    """The states: tensors that keep their contents between runs. Their shapes are over `dims`, which the caller
+    chooses; `formula` gives their total bytes."""
 
     tensors: tuple[PortEntry, ...]
     dims: tuple[DimEntry, ...]
@@ -91,8 +94,8 @@ class StatesEntry(_Entry):
 
 
 class FunctionEntry(_Entry):
-    """One function of several, with what `Manifest` says of a single one. `prefix` starts its public C symbols;
-    `states`: whether it works on those of the artifact."""
+    """One of several functions, with the fields that `Manifest` has for a single one. Its public C symbols start with
+    `prefix`; `states` says whether it uses the states of the artifact."""
 
     name: str
     prefix: str
@@ -106,11 +109,13 @@ class FunctionEntry(_Entry):
 
 
 class Manifest(_Entry):
-    """`prefix` starts every public C symbol; `cpu` is what native kernels were compiled for; `levels` are the CPUs, the
-    best first, where there are kernels for several; `fast_math`: whether elementwise functions have their shorter
-    forms; `inputs_as` and `outputs_as` are what ports are to the user, empty where each is a tensor; several
-    `functions` have the inputs, outputs and dims instead of the manifest, and that of one of them has their
-    `shared_prefix`; `times` are seconds a stage of the build."""
+    """The contents of `manifest.json`.
+
+    Every public C symbol starts with `prefix`. `cpu` is the CPU that native kernels were compiled for; if there are
+    kernels for several CPUs, `levels` lists them, the best first. `fast_math` says whether elementwise functions have
+    their shorter forms. `inputs_as` and `outputs_as` give the structure of the user's values; they are empty if each is
+    a tensor. If there are several `functions`, they hold the inputs, outputs and dims instead of the manifest; the
+    manifest of one of them has the `shared_prefix` of all. `times` gives the seconds of each stage of the build."""
 
     schema_version: int = SCHEMA_VERSION
     generator: str
@@ -136,7 +141,7 @@ class Manifest(_Entry):
 
     @property
     def machine(self) -> str:
-        """What the artifact is for, for people: the target, and how its kernels are compiled."""
+        """The target and how the kernels are compiled, as a text for people."""
         parts = (self.target, self.cpu, "fast math" if self.fast_math else None)
         return ", ".join(part for part in parts if part)
 
@@ -151,9 +156,9 @@ class Manifest(_Entry):
         return self.outputs_as or tuple(Structure(port.name, "tensor") for port in self.outputs)
 
     def function(self, name: str | None = None) -> Manifest:
-        """What the manifest of an artifact would be that had this function only; without a name, the only one.
+        """The manifest as if the artifact had only the function `name`; None stands for the only function.
 
-        Raises `UsageError` for a function that there is not, and where there are several, without a name.
+        Raises `UsageError` if there is no such function, or if `name` is None and there are several.
         """
         names = ", ".join(entry.name for entry in self.functions)
         if name is None and self.functions:
@@ -184,7 +189,7 @@ def generator_version() -> str:
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of an artifact folder.
 
-    Raises `ArtifactError` when the folder holds none, or one that is damaged or of another schema version.
+    Raises `ArtifactError` if the manifest is missing, damaged, or of another schema version.
     """
     path = folder / MANIFEST
     try:
@@ -204,7 +209,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def printable(name: str) -> str:
-    """The name of a file as text: bytes that are no UTF-8 show as replacement characters."""
+    """The name of a file as text: bytes that are not UTF-8 become replacement characters."""
     return os.fsencode(name).decode("utf-8", "replace")
 
 
@@ -227,7 +232,7 @@ def _describe(folder: Path, name: str) -> FileEntry:
 
 
 def _gzip_bytes(file: BinaryIO, size: int) -> int:
-    """The size of a gzip file; for large data, of samples at even distances, in proportion."""
+    """The size of a file after gzip; for a large file estimated from evenly spaced samples."""
     if size < MEASURED_BELOW:
         file.seek(0)
         return len(gzip.compress(file.read(), compresslevel=9, mtime=0))
@@ -239,7 +244,7 @@ def _gzip_bytes(file: BinaryIO, size: int) -> int:
 
 
 def verify_files(folder: Path, manifest: Manifest) -> None:
-    """Raises `ArtifactError`, naming the file, unless every file is there and has its checksum."""
+    """Raise `ArtifactError`, naming the file, unless every file exists and has its checksum."""
     for entry in manifest.files:
         path = folder / entry.name
         try:

@@ -1,8 +1,8 @@
-"""What an artifact says of its program, for people and tools; not needed to run it.
+"""The description of an artifact's program, for people and tools. It is not needed to run the artifact.
 
 program.txt    dims, tensors with their places, steps in order
-plan.json      the memory plan and what each step costs, as formulas over dims; for several CPUs, those of the
-               best one, with plan_<cpu>.json for each of the others; of several functions, plan_<function>.json
+plan.json      the memory plan and the cost of each step, as formulas over dims. With several CPUs it is for the best
+               one, and each other has a plan_<cpu>.json; with several functions each has a plan_<function>.json
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Entry(BaseModel):
 
 
 class SlotEntry(_Entry):
-    """A stretch of the arena: `offset` and `size` are formulas for bytes; alive from step `first` to step `last`."""
+    """A part of the arena, alive from step `first` to step `last`. `offset` and `size` are formulas for bytes."""
 
     name: str
     offset: str
@@ -36,8 +36,8 @@ class SlotEntry(_Entry):
 
 
 class WorkEntry(_Entry):
-    """A step that computes or copies, by its number. `result`: what it writes; `flops` and `traffic`: operations, and
-    bytes read and written, as formulas over dims, None where only a run can tell.
+    """The cost of a step that computes or copies. `step` is its number, `result` the tensor that it writes. `flops`
+    (operations) and `traffic` (bytes read and written) are formulas over dims, None if known only during a run.
     """
 
     step: int
@@ -47,8 +47,8 @@ class WorkEntry(_Entry):
 
 
 class Plan(_Entry):
-    """A memory plan. `steps` names each step of the program, in the order that `first` and `last` of slots count;
-    `work` tells what those cost that take time.
+    """A memory plan. `steps` names each step of the program; `first` and `last` of slots are indices into it. `work`
+    gives the cost of the steps that take time.
     """
 
     name: str
@@ -79,27 +79,26 @@ class Bar:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """A plan at given dims: the slots that hold bytes, and the size of the arena."""
+    """A plan at given dims: the slots that are not empty, and `total`, the bytes of the arena."""
 
     bars: tuple[Bar, ...]
     total: int
 
 
 def read_listing(folder: Path) -> str:
-    """The program in an artifact folder as text. Raises `ArtifactError` when there is none."""
+    """The text of `program.txt` in an artifact folder. Raises `ArtifactError` if there is none."""
     return _read(folder / LISTING)
 
 
 def plan_file(function: str | None = None, level: str | None = None) -> str:
-    """The name of the plan of one function of several, with kernels for a CPU other than the best one."""
+    """The file name of a plan. `function` is one of several functions, `level` a CPU other than the best one."""
     return "_".join(filter(None, (Path(PLAN).stem, function, level))) + Path(PLAN).suffix
 
 
 def read_plan(folder: Path, level: str | None = None, function: str | None = None) -> Plan:
-    """The memory plan in an artifact folder: of the best kernels, or of those for the CPU `level`, one of the others;
-    of one `function` of several.
+    """The memory plan in an artifact folder. `level` is a CPU other than the best one, `function` one of several.
 
-    Raises `ArtifactError` when there is none, or a damaged one.
+    Raises `ArtifactError` if the plan is missing or damaged.
     """
     path = folder / plan_file(function, level)
     try:
@@ -116,7 +115,7 @@ def _read(path: Path) -> str:
 
 
 def at_sizes(plan: Plan, sizes: Mapping[str, int]) -> MemoryPlan:
-    """The memory plan where each dim has the size given by name."""
+    """The memory plan with the dims at these sizes, given by name."""
     bars = (
         Bar(slot.name, slot.first, slot.last, evaluate(slot.offset, sizes), evaluate(slot.size, sizes))
         for slot in plan.slots

@@ -1,7 +1,8 @@
-"""The profile of a run as a picture: three rows of boxes, as wide as the time that they take.
+"""The profile of a run as a picture: three rows of boxes, each as wide as the time that it stands for.
 
-Top to bottom: the run; its kernels, the most time first; the steps of each kernel in the order in which they run.
-Colour is the speed of a kernel's arithmetic: red for the fastest of this run, yellow for what only moves bytes.
+From top to bottom: the run; its kernels, the slowest first; the steps of each kernel in the order in which they run.
+Colour shows the speed of a kernel's arithmetic: red for the fastest kernel of the run, yellow for kernels that only
+move bytes.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ _WIDTH, _HEIGHT = 16.0, 4.2
 """Inches."""
 _POINTS = 8
 _CHARACTER = 0.62
-"""Width of a character, in sizes of its type."""
+"""Width of a character, relative to the font size."""
 _ROW = 0.94
 
 
 def draw(profile: Profile, title: str, path: Path) -> None:
-    """Draw `profile`; PNG or SVG by the suffix of `path`.
+    """Draw `profile` as PNG or SVG, by the suffix of `path`.
 
     Raises:
-        UsageError: the suffix is another, or `path` cannot be written.
+        UsageError: `path` has another suffix, or cannot be written.
     """
     if path.suffix.lower() not in FORMATS:
         raise UsageError(f"cannot draw '{path.name}': the name must end in {' or '.join(FORMATS)}")
@@ -81,7 +82,7 @@ def _speeds(work: Work) -> Sequence[str]:
 
 
 def _box(axes: Axes, left: float, bottom: float, width: float, text: str, colour: str) -> None:
-    """A box with as much of the text as fits."""
+    """Draw a box with as much of the text as fits."""
     from matplotlib.patches import Rectangle
 
     axes.add_patch(Rectangle((left, bottom), width, _ROW, facecolor=colour, edgecolor="white", linewidth=0.8))
@@ -93,7 +94,7 @@ def _box(axes: Axes, left: float, bottom: float, width: float, text: str, colour
 
 
 def _colour(speed: float) -> str:
-    """From yellow at 0 to red at 1."""
+    """A colour from yellow at speed 0 to red at 1."""
     green, blue = 235 - round(125 * speed), 150 - round(60 * speed)
     return f"#{250:02x}{green:02x}{blue:02x}"
 

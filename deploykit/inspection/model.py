@@ -1,5 +1,5 @@
-"""What a model file holds: operators and counts, inputs and outputs, symbolic dims, weights, what cannot be compiled,
-and what a run costs. A file that is no model is an error; a model that cannot be compiled is described all the same.
+"""Describes a model file: operators and counts, inputs and outputs, symbolic dims, weights, unsupported nodes, and the
+cost of a run. A file that is not a model is an error; a model that cannot be compiled is still described.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelReport:
-    """`operators`: how often each occurs, subgraphs and functions included, the most frequent first. `flops` and
-    `traffic` (bytes read and written, before fusion) are formulas over dims. For a model that cannot be compiled they
-    are None, `problems` says why, and inputs and outputs are as the file declares them.
+    """The description of a model file.
+
+    `operators` counts each operator, including subgraphs and functions, the most frequent first. `flops` and `traffic`
+    (bytes read and written, before fusion) are formulas over dims. If the model cannot be compiled, both are None,
+    `problems` says why, and inputs and outputs are as the file declares them.
     """
 
     name: str
@@ -60,7 +62,7 @@ def inspect_model(path: Path, dims: DimBounds | None = None) -> ModelReport:
 
     Raises:
         UsageError: the file cannot be read, or it has no such dim.
-        UnsupportedModelError: it is no model, or a damaged one.
+        UnsupportedModelError: the file is not a model, or is damaged.
     """
     source = read(path)
     tensors = [value.const_value for value in source.graph.initializers.values() if value.const_value is not None]

@@ -1,8 +1,8 @@
-"""The memory plan as a picture: arena offset over step, one bar a slot.
+"""The memory plan as a picture: arena offset over step, one bar per slot.
 
 A bar spans the steps during which its slot is alive and the bytes that it occupies. Neighbours differ in colour
-(M. Okabe and K. Ito's palette for colour-blind readers, lightened); a bar carries its name and size where they fit.
-The dashed line is the size of the arena, the dotted one the most bytes alive at one step, below which no plan can go.
+(M. Okabe and K. Ito's palette for colour-blind readers, lightened). A bar shows its name and size if they fit. The
+dashed line is the size of the arena. The dotted line is the most bytes alive at one step, a lower bound for any plan.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ _FORMATS = (".png", ".svg")
 _COLOURS = ("#8cc7ee", "#f2c063", "#7fcdb4", "#e8a8c8", "#f3e98a", "#8fb0d6", "#eaa27c", "#c9c9c9")
 _INK = "#333333"
 _CHARACTER, _LINE = 0.62, 1.3
-"""Width of a character and height of a line of text, in sizes of its type."""
+"""Width of a character and height of a line of text, relative to the font size."""
 _LONGEST_FORMULA = 70
 _NAMED_STEPS = 40
-"""Steps beyond which they are numbered only."""
+"""With more steps than this, the axis shows numbers instead of names."""
 
 
 def draw(plan: Plan, at: Mapping[str, int], path: Path | str) -> None:
-    """Draw the arena of `plan` where each dim has the value given by name; PNG or SVG by the suffix of `path`.
+    """Draw the arena of `plan` with the dims at the sizes `at`, as PNG or SVG by the suffix of `path`.
 
     Raises:
-        UsageError: the suffix is another, a dim has no value or one out of its bounds, `path` cannot be written.
+        UsageError: `path` has another suffix or cannot be written, or a dim has no value or one out of its bounds.
     """
     target = Path(path)
     if target.suffix.lower() not in _FORMATS:
         raise UsageError(f"cannot draw '{target.name}': the name must end in {' or '.join(_FORMATS)}")
     _require_values(plan, at)
     found = at_sizes(plan, at)
-    # Imported here, as by the functions below: slow, and only pictures need it.
+    # Imported here and in the functions below because it is slow, and only pictures need it.
     import matplotlib as mpl
 
     metadata = {"Date": None} if target.suffix.lower() == ".svg" else None
@@ -148,7 +148,7 @@ def _shortened(name: str, length: int) -> str:
 
 
 def _colouring(bars: Sequence[Bar]) -> list[str]:
-    """A colour for each bar, other than those of the bars that it touches, where there are enough."""
+    """A colour for each bar that differs from those of the bars it touches, if there are enough colours."""
     colours: dict[int, int] = {}
     for index, bar in enumerate(bars):
         taken = [colours[other] for other in colours if _touch(bar, bars[other])]
@@ -174,7 +174,9 @@ def _bar(axes: Axes, bar: Bar, colour: str) -> Rectangle:
 
 
 def _label(axes: Axes, bar: Bar, patch: Rectangle) -> None:
-    """Name and size in the bar: the largest type, along the bar or up, that fits; the name alone; or nothing."""
+    """Write name and size into the bar, horizontally or upright, in the largest font that fits.
+
+    If they do not fit, write only the name, or nothing."""
     box = patch.get_window_extent()
     point = axes.figure.dpi / 72
     short = _shortened(bar.name, 28)
@@ -191,7 +193,7 @@ def _label(axes: Axes, bar: Bar, patch: Rectangle) -> None:
 
 
 def _bytes(count: int) -> str:
-    """Three digits: `1234567` -> `1.23 MB`."""
+    """A size with three digits: `1234567` -> `1.23 MB`."""
     value, unit = float(f"{count:.3g}"), "B"
     for larger in ("kB", "MB", "GB", "TB"):
         if value < 1000:

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ArtifactReport:
-    """`manifest`: inputs, outputs, dims, files, peak memory. `plan`: the memory plan and what each step costs.
-    `listing`: the steps of the program as text."""
+    """The description of an artifact. `manifest`: inputs, outputs, dims, files, peak memory. `plan`: the memory plan
+    and the cost of each step. `listing`: the steps of the program as text."""
 
     manifest: Manifest
     plan: Plan
     listing: str
 
     def draw(self, path: str | Path, at: Mapping[str, int] | None = None) -> None:
-        """Draw the memory plan, arena offset over step, as PNG or SVG by the suffix of `path`. A dim has the size that
-        `at` gives it, else its maximum.
+        """Draw the memory plan, arena offset over step, as PNG or SVG by the suffix of `path`. Dims that `at` leaves
+        out have their maximum.
 
-        Raises `UsageError` for a dim without size, one out of its bounds, another suffix, and a file that cannot be
+        Raises `UsageError` if a dim has no size or is out of its bounds, or if `path` has another suffix or cannot be
         written.
         """
         sizes = dict(at or {})
@@ -43,13 +43,14 @@ class ArtifactReport:
 def inspect(path: str | Path, dims: DimBounds | None = None) -> ModelReport | ArtifactReport:
     """Describe a model file or an artifact folder.
 
-    Of a model: operators and counts, inputs, outputs and dims, weights, what cannot be compiled and why, and what a run
-    costs, with `dims` pinned or bounded as for a build. Of an artifact: what its manifest and its plan say.
+    For a model: operators and counts, inputs, outputs and dims, weights, which nodes cannot be compiled and why, and
+    the cost of a run, with `dims` pinned or bounded as for a build. For an artifact: the contents of its manifest and
+    plan.
 
     Raises:
         UsageError: the file cannot be read, there is no such dim, or `dims` is given for an artifact.
-        UnsupportedModelError: the file is no model, or a damaged one.
-        ArtifactError: the folder holds no artifact, or one that is damaged.
+        UnsupportedModelError: the file is not a model, or is damaged.
+        ArtifactError: the folder holds no artifact, or a damaged one.
     """
     what = Path(path)
     if what.is_dir():
