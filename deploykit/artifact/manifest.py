@@ -1,5 +1,4 @@
-"""`manifest.json`: what an artifact folder holds and how to call it. Except for `times` it is the same for equal
-inputs.
+"""`manifest.json`: what an artifact folder holds and how to call it. Equal builds give equal texts, except `times`.
 
 An extent is a number, a formula over dims as text, or the name of a size that is known only during a run.
 """

@@ -1,1 +1,1 @@
-"""Judging an artifact: against a reference, step by step, by its speed."""
+"""Checks of an artifact: its results against a reference, its speed, and the time of each step."""

@@ -1,8 +1,8 @@
 """How long a run takes, and how that compares with a peer on the same inputs.
 
-The sides take turns, so that all see the same state of the machine; medians are compared. A turn is several runs, and
-the first of them do not count: they pay for what the others left in the caches, and share the cores with threads of
-theirs that still wait for work, which ONNX Runtime's do for some 40 ms.
+The sides take turns, so that all see the same state of the machine; medians are compared. A turn is several runs. Its
+first runs do not count: their data is not in the caches, and they share the cores with threads of the other side that
+still wait for work. ONNX Runtime's threads do so for some 40 ms.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WARM_UP_RUNS = 2
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds a run: of `runs` runs the median, the fastest, and the 10 % and 90 % quantiles."""
+    """Seconds per run: the median, the fastest, and the 10 % and 90 % quantiles of `runs` runs."""
 
     name: str
     runs: int
@@ -40,7 +40,8 @@ class Timing:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """`sizes`: of the dims in these runs. `ratio`: our median over the peer's; below 1 we are faster."""
+    """The times of an artifact and of a peer. `sizes` are those of the dims in these runs. `ratio` is our median
+    divided by the peer's: below 1 we are faster."""
 
     ours: Timing
     peer: Timing | None = None
@@ -64,13 +65,14 @@ def bench(
     seconds: float = 3.0,
     profile: bool = False,
 ) -> Benchmark:
-    """Time the artifact in a folder for about `seconds`, in turn with a peer where one is named.
+    """Time the artifact in a folder for about `seconds`, in turn with a peer if `against` names one.
 
-    `at` gives sizes to run at by dim, else a dim has that of the arrays in `inputs`, else its minimum. `inputs` gives
-    values by name, arrays or texts as `deploykit.checks.sources` lists them; what it leaves out is random. `against` is
-    one of `deploykit.checks.reference.REFERENCES`, which runs `model`, by default the file that the artifact was built
-    from, when it is found in this folder or beside the artifact. `threads` are those of each side, `device` is that of
-    `deploykit.open`. With `profile` as many seconds more tell where the time goes.
+    `at` gives the sizes of dims by name; other dims have the sizes of the arrays in `inputs`, else their minimum.
+    `inputs` gives values by name, as arrays or as texts in the forms of `deploykit.checks.sources`; other inputs are
+    random. `against` is one of `deploykit.checks.reference.REFERENCES`. The peer runs `model`, by default the file that
+    the artifact was built from, if it is found in this folder or beside the artifact. `threads` is the number for each
+    side, `device` that of `deploykit.open`. With `profile` the artifact runs for as many seconds again, to find where
+    the time goes.
 
     Raises what `deploykit.open` and a run raise, and:
         UsageError: a dim, an input or the peer is unknown, or the model is not found.
@@ -90,7 +92,7 @@ def bench(
 
 
 def in_turn(sides: Mapping[str, Callable[[], object]], seconds: float) -> list[Timing]:
-    """Time the sides for about `seconds` in all, by turns."""
+    """Time the sides in turn, for about `seconds` in total."""
     for side in sides.values():
         for _ in range(_WARM_UP_RUNS):
             side()
@@ -103,7 +105,7 @@ def in_turn(sides: Mapping[str, Callable[[], object]], seconds: float) -> list[T
 
 
 def _turn(side: Callable[[], object]) -> list[float]:
-    """Seconds of each run of a turn that counts."""
+    """Run one turn; returns the seconds of each run that counts."""
     settled = time.perf_counter() + _SETTLE_SECONDS
     side()
     while time.perf_counter() < settled:

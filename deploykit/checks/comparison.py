@@ -1,8 +1,8 @@
 """How far one array is from another: absolute, relative and ULP error.
 
 An element is within tolerance when `|actual - expected| <= atol + rtol * |expected|`, both are NaN, or both are the
-same infinity; strings when they are the same. Relative and ULP errors are taken over elements whose expected magnitude
-is at least `atol`: near zero they say nothing. A ULP is the distance between neighbouring numbers of a dtype.
+same infinity. Strings must be equal. Relative and ULP errors are taken only over elements whose expected magnitude is
+at least `atol`, because they mean nothing near zero. A ULP is the distance between neighbouring numbers of a dtype.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from deploykit.structure import Structure
 
 STRING = "string"
 ABSENT = "absent"
-"""The dtypes in a `Difference` of strings, and of an optional that is absent."""
+"""The `dtype` of a `Difference` of strings, and of an absent optional."""
 
 SLACK = 12.0
-"""Roundings (see `Difference`) that an error may have which rounding explains. One rounding is what a change of each
-number in its last bit does, seen in a few samples; two right implementations also round a sum of hundreds of terms as
-many times, each in its own order. Of a model of a variance and a quantised one, at 60 inputs, the most was 9.6."""
+"""An error of at most this many roundings (see `Difference`) is explained by rounding.
+
+One rounding is the effect of changing each number in its last bit, seen in a few samples. Two correct implementations
+may differ by more: a sum of hundreds of terms is rounded hundreds of times, in a different order by each. The largest
+value measured was 9.6, with a model of a variance and a quantised model at 60 inputs."""
 
 _WIDE = {2: np.uint16, 4: np.uint32, 8: np.uint64}
 
@@ -35,7 +37,7 @@ class Tolerance:
 
 
 def tolerance_of(dtype: np.dtype[Any]) -> Tolerance:
-    """What two correct implementations of a model may differ by, for outputs of that dtype."""
+    """How far two correct implementations of a model may differ, for outputs of this dtype."""
     if _is_integer(dtype):
         return Tolerance(0.0, 0.0)
     if dtype.itemsize == 1:
@@ -47,12 +49,14 @@ def tolerance_of(dtype: np.dtype[Any]) -> Tolerance:
 
 @dataclass(frozen=True)
 class Difference:
-    """The errors of one output. `worst` is the index of the element furthest out of tolerance, None when all are
-    within; `problem` says why the arrays cannot be compared element by element, None when they can.
+    """The errors of one output.
 
-    `tolerances` is the largest error over what is allowed of it, or over 1 where nothing is; `mean_tolerances` the root
-    mean square of all. `roundings` is the error over what rounding does to the expected output (`checks.rounding`),
-    None where that is not known.
+    `worst` is the index of the element furthest out of tolerance, None if all are within. `problem` says why the arrays
+    cannot be compared element by element, None if they can.
+
+    `tolerances` is the largest error of an element divided by its tolerance (by 1 if that is 0), `mean_tolerances` the
+    root mean square of these ratios. `roundings` is the error divided by the effect of rounding on the expected output
+    (`checks.rounding`), None if that is not known.
     """
 
     name: str
@@ -74,7 +78,7 @@ class Difference:
 
     @property
     def undecided(self) -> bool:
-        """Whether it is out of tolerance by no more than rounding may do, so that neither of the two is wrong."""
+        """Whether the output is out of tolerance, but rounding may explain it, so that neither side need be wrong."""
         return not self.within and self.roundings is not None and self.roundings <= SLACK
 
     @property
@@ -82,10 +86,11 @@ class Difference:
         return not self.within and not self.undecided
 
     def in_roundings(self, spread: Difference) -> Difference:
-        """With its error over that of `spread`, which is how far rounding moves the expected output.
+        """This difference with `roundings` set: its error divided by `spread`, the effect of rounding on the output.
 
-        As a number, in tolerances or in the mean, whichever is most: else a large element that moves, one near zero or
-        a single one, would explain any error of the others.
+        The result is the largest of three ratios: of absolute errors, of `tolerances` and of `mean_tolerances`. With
+        only one of them, a single element that moves far (a large one, or one near zero) would excuse errors in all
+        others.
         """
         if not 0 < spread.absolute < math.inf:
             return self
@@ -100,7 +105,7 @@ class Difference:
 def compare_values(
     structure: Structure, actual: Any, expected: Any, tolerance: Tolerance | None = None
 ) -> Iterator[Difference]:
-    """The errors of an output that may be a sequence or absent, one for each array that it consists of."""
+    """The errors of an output that may be a sequence or absent: one difference for each of its arrays."""
     if (actual is None) != (expected is None):
         found, wanted = ("absent" if value is None else "present" for value in (actual, expected))
         yield Difference(structure.name, "", (), problem=f"it is {found}, expected {wanted}")
@@ -177,7 +182,7 @@ def _is_integer(dtype: np.dtype[Any]) -> bool:
 
 
 def _ulp(actual: np.ndarray, expected: np.ndarray, where: np.ndarray) -> int | None:
-    """The largest distance in representable numbers; None for integers."""
+    """The largest distance, counted in representable numbers; None for integers."""
     if _is_integer(expected.dtype) or expected.dtype.itemsize not in _WIDE:
         return None
     finite = where & np.isfinite(actual.astype(np.float64)) & np.isfinite(expected.astype(np.float64))

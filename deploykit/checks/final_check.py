@@ -1,7 +1,8 @@
-"""The last step of a build that is asked to check its work: run the artifact, compare it with ONNX Runtime.
+"""The optional last step of a build: run the artifact and compare it with ONNX Runtime.
 
-It runs once with every dim at its lower bound and once at its upper (`checks.verify.verify_ends`), or at sizes that are
-asked for, in the folder in which it was made, so that a folder with wrong results never stands where the user wants it.
+The artifact runs once with every dim at its lower bound and once at its upper (`checks.verify.verify_ends`), or at the
+sizes that the user gives. It runs in the temporary folder in which it was made, so that a folder with wrong results
+never appears at the user's output path.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
     import onnx
 
 _MAX_PROTO = 1 << 31
-"""Bytes from which a model does not fit into one file."""
+"""Bytes: models of this size and more do not fit into one file."""
 
 
 def require_checkable(model: str | Path | onnx.ModelProto | ImportedModel, target: Target) -> None:
-    """Find out before a build whether its result can be checked.
+    """Check before a build whether its result can be checked.
 
-    Raises `UsageError` for a model whose file is not known, and `ToolchainError` when ONNX Runtime is not installed or
-    this machine cannot run artifacts of the target.
+    Raises `UsageError` for an imported model, whose file is not known, and `ToolchainError` if ONNX Runtime is not
+    installed or this machine cannot run artifacts of the target.
     """
     if isinstance(model, ImportedModel):
         raise UsageError("an imported model cannot be checked: give `build` the file, or the onnx.ModelProto")
@@ -46,11 +47,12 @@ def check_artifact(
     at: Mapping[str, int | Sequence[int]] | None = None,
     inputs: Mapping[str, Input] | None = None,
 ) -> tuple[str, ...]:
-    """Compare the artifact in `folder` with ONNX Runtime, at both ends of the bounds of its dims or at the sizes `at`;
-    what could not be compared or judged.
+    """Compare the artifact in `folder` with ONNX Runtime, at both ends of the bounds of its dims or at the sizes `at`.
+
+    Returns notes on what could not be compared or judged.
 
     Raises:
-        MismatchError: an output differs by more than rounding does; says which, where, at which sizes.
+        MismatchError: an output differs by more than rounding; the message says which, where, and at which sizes.
         UsageError: ONNX Runtime refuses the model or the inputs, or no end of the bounds can be run.
     """
     from deploykit.checks.verify import mismatch, sizes_text, undecided, verify, verify_ends

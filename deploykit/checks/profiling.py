@@ -1,6 +1,7 @@
-"""Where the time of a run goes: each step's, and with the formulas of its plan how fast it computes and moves bytes.
+"""Where the time of a run goes: the time of each step, and how fast it computes and moves bytes.
 
-Steps are timed run by run, and of each step the fastest run counts: what else the machine does only slows it down.
+The speeds follow from the cost formulas of the plan. For each step the fastest of all runs counts, because other work
+on the machine can only slow it down.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _FEWEST_RUNS = 3
 
 @dataclass(frozen=True)
 class Work:
-    """Calls and seconds in a run. `flops`: operations, `traffic`: bytes read and written, in all calls; None where only
-    the run can tell.
+    """Calls and total seconds in one run. `flops` (operations) and `traffic` (bytes read and written) are totals over
+    all calls, None if they depend on data.
     """
 
     name: str
@@ -58,11 +59,11 @@ class Profile:
 
     @property
     def seconds(self) -> float:
-        """Of all steps."""
+        """Total seconds of all steps."""
         return sum(step.seconds for step in self.steps)
 
     def kernels(self) -> tuple[Work, ...]:
-        """The steps of each kernel together, the most time first."""
+        """The totals of each kernel over its steps, the slowest kernel first."""
         groups: dict[str, list[Step]] = {}
         for step in self.steps:
             groups.setdefault(step.name, []).append(step)
@@ -79,7 +80,7 @@ class Profile:
         return tuple(sorted(works, key=lambda work: -work.seconds))
 
     def share(self, work: Work) -> float:
-        """The part of the time of all steps that `work` takes."""
+        """The time of `work` as a fraction of the time of all steps."""
         return work.seconds / self.seconds if self.seconds else 0.0
 
 
@@ -91,9 +92,9 @@ def profile(
     threads: int = 1,
     seconds: float = 3.0,
 ) -> Profile:
-    """Run the artifact in `folder` for about `seconds` on inputs whose dims have these sizes.
+    """Profile the artifact in `folder` for about `seconds`, on inputs whose dims have the given sizes.
 
-    Raises what `deploykit.open` and a run raise, and `ToolchainError` without a C compiler.
+    Raises what `deploykit.open` and a run raise, and `ToolchainError` if there is no C compiler.
     """
     calls: list[np.ndarray] = []
     times: list[np.ndarray] = []
@@ -117,7 +118,7 @@ def _step(plan: Plan, entry: WorkEntry, calls: int, seconds: float, sizes: Mappi
 
 
 def _times(calls: int, formula: str | None, sizes: Mapping[str, int]) -> int | None:
-    """The value of a formula for all calls; None where it needs more than the sizes of the inputs."""
+    """The value of a formula times the number of calls; None if it needs more than the sizes of the inputs."""
     if formula is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What artifacts are compared with: other ways to run the same ONNX model.
+"""References that artifacts are compared with: other ways to run the same ONNX model.
 
 onnxruntime    ONNX Runtime, CPU
 onnx           the reference evaluator of the onnx package: slow, knows every operator and opset
@@ -16,11 +16,11 @@ from deploykit.artifact.manifest import Manifest, describe_source
 from deploykit.errors import ToolchainError, UnsupportedModelError, UsageError
 
 Runner: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any]]
-"""Inputs by name -> outputs by name: arrays, lists of arrays, or `None`, as a session takes and gives them."""
+"""Inputs by name -> outputs by name: arrays, lists of arrays, or `None`, as a session takes and returns them."""
 
 
 def load(model: str | Path, reference: str = "onnxruntime", threads: int = 1) -> Runner:
-    """The model as a function, run by `reference`, one of `REFERENCES`.
+    """The model as a function that `reference`, one of `REFERENCES`, runs.
 
     Raises:
         UsageError: there is no such file or reference.
@@ -36,10 +36,10 @@ def load(model: str | Path, reference: str = "onnxruntime", threads: int = 1) ->
 
 
 def model_of(artifact: Path, manifest: Manifest, model: str | Path | None = None) -> Path:
-    """The model file of an artifact: `model` where it is given, else the file of the same name and checksum in this
-    folder, or beside the artifact.
+    """The model file of an artifact: `model` if it is given, else the file that the artifact was built from.
 
-    Raises `UsageError` when there is none.
+    That file is found by name and checksum, in the working directory or beside the artifact. Raises `UsageError` if
+    there is none.
     """
     if model is not None:
         return Path(model)
@@ -80,7 +80,7 @@ def _onnxruntime(path: Path, threads: int) -> Runner:
 
 
 def _ort_value(onnxruntime: object, array: np.ndarray) -> object:
-    """An array as ONNX Runtime takes it: ml_dtypes need their ONNX type said."""
+    """An array as ONNX Runtime takes it; a dtype of ml_dtypes needs its ONNX type with it."""
     import onnx
 
     create = onnxruntime.OrtValue  # type: ignore[attr-defined]
@@ -101,7 +101,7 @@ def _onnx(path: Path, _threads: int) -> Runner:
 
     def run(given: Mapping[str, Any]) -> dict[str, Any]:
         found = evaluator.run(None, dict(given))
-        # The evaluator has the value of an optional, or None, in a list.
+        # The evaluator wraps the value of an optional, or None, in a list.
         values = [v[0] if boxed and isinstance(v, list) else v for boxed, v in zip(optional, found, strict=True)]
         return dict(zip(evaluator.output_names, values, strict=True))
 

@@ -1,12 +1,12 @@
-"""How far rounding moves what a model computes: the reference runs again on numbers that differ in their last bit.
+"""How far rounding moves the results of a model: the reference runs again on numbers that differ in their last bit.
 
-Some models amplify rounding. A variance computed as the mean of squares less the square of the mean keeps few digits
-where these are nearly equal; a number half-way between two steps of a quantised model is rounded to either. Two right
-implementations differ there, and neither can judge the other.
+Some models amplify rounding. A variance computed as the mean of squares minus the square of the mean keeps few digits
+if the two are nearly equal. A number half-way between two steps of a quantised model may be rounded to either. In such
+cases two correct implementations differ, and neither can judge the other.
 
-What is moved to a neighbouring float, up or down at random: the elements of float inputs and of float weights, and the
-scales by which integer weights are multiplied. Whole numbers stay, for a mask of ones or the lowest number of a dtype
-means exactly that, and so do constants of a few elements, which may be sizes or thresholds.
+The numbers that move to a neighbouring float, up or down at random, are the elements of float inputs and float weights,
+and the scales of integer weights. Whole numbers stay, because a mask of ones or the lowest number of a dtype means
+exactly that value. Constants of a few elements stay too, because they may be sizes or thresholds.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _Graph: TypeAlias = onnx.GraphProto | onnx.FunctionProto
 DRAWS = 3
 
 _LARGEST = 1 << 31
-"""Bytes of tensors up to which a model is read as a whole to be changed."""
+"""Bytes of weights: only models up to this size are read into memory to be changed."""
 
 _FEW = 8
-"""Elements that a constant of sizes may have: two for each axis of an image."""
+"""Constants of at most this many elements stay: sizes have up to two elements for each axis of an image."""
 
 _FLOATS = frozenset(map(np.dtype, (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)))
 
 _SCALED = {"DequantizeLinear": (0, 1), "QLinearConv": (3, 4), "QLinearMatMul": (3, 4)}
-"""Which input of an operator is a quantised weight, and which one its scale."""
+"""The positions of an operator's inputs for the quantised weight and for its scale."""
 
 
 def spreads(
@@ -52,10 +52,10 @@ def spreads(
     expected: Mapping[str, Any],
     outputs: Sequence[Structure],
 ) -> dict[str, Difference]:
-    """How far moved numbers move each array of `expected`, which is what `reference` gives for `inputs`: by name, the
-    largest errors of `DRAWS` runs.
+    """How far rounding moves each array of `expected`, by name: the largest errors of `DRAWS` runs on moved numbers.
 
-    Empty where that cannot be said: the model is too large, or a run fails or gives other shapes.
+    `expected` is the result of `reference` for `inputs`. The result is empty if the model is too large, or if a run
+    fails or gives other shapes.
     """
     found: dict[str, Difference] = {}
     try:
@@ -92,14 +92,14 @@ def _moved_model(path: Path, reference: str, generator: np.random.Generator) -> 
 
 
 def _moved_value(value: Any, generator: np.random.Generator) -> Any:
-    """Of an input: an array, a list of arrays, or None."""
+    """The value of one input (an array, a list of arrays, or None) with its floats moved."""
     if isinstance(value, list):
         return [_moved_value(item, generator) for item in value]
     return moved(value, generator) if isinstance(value, np.ndarray) else value
 
 
 def move_weights(model: onnx.ModelProto, generator: np.random.Generator) -> None:
-    """Move, in place, what the module says of constants, in all graphs and functions of a model."""
+    """Move the weights and scales in all graphs and functions of a model, in place, as the module docstring says."""
     graphs = [graph for outer in (model.graph, *model.functions) for graph in (outer, *nested(outer.node))]
     constants = [constant for graph in graphs for constant in _constants(graph)]
     weights = {name for name, tensor in constants if math.prod(tensor.dims) > _FEW}
@@ -116,7 +116,7 @@ def move_weights(model: onnx.ModelProto, generator: np.random.Generator) -> None
 
 
 def moved(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Each element of an array of floats, but whole numbers, replaced by one of its two neighbours."""
+    """Replace each element of a float array by one of its two neighbours, except whole and non-finite numbers."""
     if array.dtype not in _FLOATS:
         return array
     up = generator.integers(0, 2, array.shape, dtype=bool)

@@ -1,7 +1,7 @@
-"""All inputs of a model for one run, of the values that are given and of the sizes that its dims shall have.
+"""Makes all inputs of a model for one run from given values, random values and the sizes of dims.
 
-A dim has the size that is asked for, else that of the arrays which are given, else its minimum. Random strings have 8
-bytes each in the mean, or as many in all as the dim of their bytes (`words_utf8`) is given.
+A dim has the size that is asked for, else the size in the given arrays, else its minimum. Random strings have 8 bytes
+each on average; if their dim of bytes (such as `words_utf8`) is given, they have that many bytes in total.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _MEAN_BYTES = 8
 
 @dataclass(frozen=True)
 class _Part:
-    """A tensor that an input consists of, or a tensor of strings, whose bytes the port `utf8` has. `siblings`: the
-    tensors of the input; `listed`: it is a sequence of them."""
+    """One tensor of an input, which belongs to the input `owner`. A tensor of strings has its bytes in the port `utf8`.
+    `siblings` is the number of tensors of the input; `listed` says whether the input is a sequence."""
 
     owner: str
     port: PortEntry
@@ -50,7 +50,7 @@ def _parts(manifest: Manifest) -> Iterator[_Part]:
 
 
 def random_for_others(manifest: Manifest, sources: Mapping[str, Source], seed: int = 0) -> dict[str, Source]:
-    """Values of every input: what `sources` leaves out is random, each from a seed of its own."""
+    """A source for every input: those that `sources` leaves out are random, each with its own seed."""
     given = dict(sources)
     for offset, part in enumerate(_parts(manifest)):
         if part.owner not in sources:
@@ -61,14 +61,13 @@ def random_for_others(manifest: Manifest, sources: Mapping[str, Source], seed: i
 def sample_inputs(
     manifest: Manifest, sources: Mapping[str, Source], sizes: Mapping[str, int]
 ) -> tuple[dict[str, Any], dict[str, int]]:
-    """All inputs of a model by name, and the size of every symbolic dim that they have.
+    """All inputs of a model by name, and the sizes of all symbolic dims in them.
 
-    A source is for an input, or for one item of a sequence.
+    A source belongs to an input, or to one item of a sequence.
 
     Raises:
-        UsageError: an input has no source, a source or size has no input, a file cannot be read, or `sizes` is out of
-            a dim's bounds.
-        ShapeError: an element is no string where one is expected.
+        UsageError: an input has no source, a source or size has no input, or a file cannot be read.
+        ShapeError: a size is out of its dim's bounds, or an element is not a string where one is expected.
     """
     found = list(_parts(manifest))
     given = _source_of_each(manifest, found, sources)
@@ -88,7 +87,7 @@ def sample_inputs(
 
 
 def given_sizes(manifest: Manifest, sources: Mapping[str, Source]) -> dict[str, int]:
-    """The sizes of the dims that inputs have which are not random. Raises what `sample_inputs` raises."""
+    """The sizes of the dims of those inputs that are not random. Raises what `sample_inputs` raises."""
     found = list(_parts(manifest))
     dims: dict[str, int] = {}
     _given_arrays(found, _source_of_each(manifest, found, sources), dims)
@@ -96,7 +95,7 @@ def given_sizes(manifest: Manifest, sources: Mapping[str, Source]) -> dict[str, 
 
 
 def _given_arrays(found: list[_Part], given: Mapping[str, Source], dims: dict[str, int]) -> dict[str, np.ndarray]:
-    """Those that are not random, by name; dims that have no size yet take theirs."""
+    """The arrays that are not random, by name. Their sizes are added to `dims`, if not there yet."""
     arrays = {}
     for part in found:
         source = given[part.name]
@@ -107,12 +106,12 @@ def _given_arrays(found: list[_Part], given: Mapping[str, Source], dims: dict[st
 
 
 def text_dims(manifest: Manifest) -> frozenset[str]:
-    """The dims that are numbers of bytes of strings."""
+    """The dims that count the bytes of strings."""
     return frozenset(str(part.utf8.shape[0]) for part in _parts(manifest) if part.utf8)
 
 
 def _source_of_each(manifest: Manifest, found: list[_Part], sources: Mapping[str, Source]) -> dict[str, Source]:
-    """By the names of parts. Raises `UsageError` for a source of nothing, and a part without source."""
+    """The source of each part, by name. Raises `UsageError` for a source without input, or a part without source."""
     values = {structure.name: structure for structure in manifest.taken}
     known = dict.fromkeys((*values, *(part.name for part in found)))
     for name in sources:
@@ -142,7 +141,7 @@ def _how(part: _Part) -> str:
 
 
 def _share(part: _Part, source: Source, index: int) -> Source:
-    """What a part takes of a source that is for the whole input."""
+    """The source for one part, taken from a source for the whole input."""
     if isinstance(source, RandomSource):
         return replace(source, seed=source.seed + index)
     if isinstance(source, FileSource) and source.path.suffix == ".npz":
@@ -172,7 +171,7 @@ def _read(part: _Part, source: FileSource | TextSource | ArraySource) -> np.ndar
 
 
 def _take_sizes(part: _Part, array: np.ndarray, dims: dict[str, int]) -> None:
-    """Set the dims that an array has and that have no size yet."""
+    """Add the sizes of an array to `dims`, if not there yet."""
     taken = [(part.port, array.shape)]
     if part.utf8 is not None:
         _spans, data = taken_apart(Structure(part.name, "string"), array)

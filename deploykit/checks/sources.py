@@ -3,13 +3,13 @@
     x=photo.npy            the array in the file
     x=random:7             random numbers from seed 7: standard normal floats, integers 0 and 1
     ids=random:7:0..30522  random numbers in that range, both ends included for integers
-    words=cat,dog          strings, of a vector; words=["a,b", "c"], a JSON array, has them of any rank and with commas
-    words=words.json       strings in a file that holds a JSON array; or in a .npy file, of a NumPy dtype `str`
-    x=both.npz             a sequence: the arrays of the file that are called x_0, x_1, ... or arr_0, arr_1, ...
+    words=cat,dog          a vector of strings; a JSON array, words=["a,b", "c"], allows any rank, and commas in strings
+    words=words.json       strings in a file with a JSON array, or in a .npy file of NumPy dtype `str`
+    x=both.npz             a sequence: the arrays of the file with the names x_0, x_1, ... or arr_0, arr_1, ...
     x_1=photo.npy          one item of a sequence
 
-So they are written in the command line. In Python what stands behind `=` is a text, or in its place the value itself.
-Integers are 0 or 1 unless a range is given, because indices, masks and segment numbers all accept these.
+These are the forms of the command line. In Python the part after `=` is given as a text, or as the value itself.
+Random integers are 0 or 1 unless a range is given, because indices, masks and segment numbers all accept these.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ HOW = "write NAME=FILE.npy, NAME=random:SEED or NAME=random:SEED:LOW..HIGH"
 
 @dataclass(frozen=True)
 class RandomSource:
-    """Random numbers; `low` and `high` bound them where given."""
+    """Random numbers, between `low` and `high` if these are given."""
 
     seed: int = 0
     low: float | None = None
     high: float | None = None
 
     def array(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
-        """An array of that dtype and shape; the same arguments always give the same values."""
+        """An array of this dtype and shape; the same arguments always give the same values."""
         generator = np.random.default_rng(self.seed)
         if _is_float(dtype):
             if self.low is None or self.high is None:
@@ -54,20 +54,20 @@ class RandomSource:
         return np.asarray(generator.integers(low, high, shape, endpoint=True)).astype(dtype)
 
     def strings(self, shape: tuple[int, ...], size: int) -> np.ndarray:
-        """Strings of `size` bytes in all; the same arguments always give the same ones."""
+        """Strings with `size` bytes in total; the same arguments always give the same strings."""
         return random_strings(np.random.default_rng(self.seed), shape, size)
 
 
 @dataclass(frozen=True)
 class FileSource:
-    """The array in a `.npy` file, or that of a `.npz` file that has the first of the names `members` there is. Dtype
-    and shape are checked by the model that it is given to."""
+    """The array in a `.npy` file, or in a `.npz` file: there, the first of the names `members` that exists. The model
+    that takes the array checks dtype and shape."""
 
     path: Path
     members: tuple[str, ...] = ()
 
     def array(self, dtype: np.dtype[Any]) -> np.ndarray:
-        """Read the file. Raw bits (how NumPy saves bfloat16 and the like) are taken as `dtype`.
+        """Read the file. Raw bits, which is how NumPy saves bfloat16 and the like, are read as `dtype`.
 
         Raises:
             UsageError: the file cannot be read, or is not one array of numbers.
@@ -86,7 +86,7 @@ class FileSource:
         return np.asarray(array)
 
     def strings(self) -> np.ndarray:
-        """The file's strings. Raises `UsageError` like `array`, and for a .json file that is none."""
+        """The file's strings. Raises `UsageError` like `array`, and for a .json file without a JSON array."""
         if self.path.suffix == ".json":
             try:
                 return _from_json(self.path.read_text(encoding="utf-8"), str(self.path))
@@ -105,12 +105,12 @@ class FileSource:
 
 @dataclass(frozen=True)
 class TextSource:
-    """The strings of a vector, with commas between them, or a JSON array. For numbers it is the path of a file."""
+    """Strings as a text: a vector, with commas between its elements, or a JSON array. For numbers: a file's path."""
 
     text: str
 
     def strings(self, name: str, rank: int) -> np.ndarray:
-        """Raises `UsageError` where the text does not say which array it is."""
+        """The array of strings for input `name`. Raises `UsageError` if the text does not give one of this rank."""
         if self.text.startswith("["):
             return _from_json(self.text, f"the text of input '{name}'")
         if rank > 1:
@@ -120,19 +120,19 @@ class TextSource:
 
 @dataclass(frozen=True)
 class ArraySource:
-    """A value as a session takes it: an array or what makes one, for a sequence a list of them."""
+    """A value as a session takes it: an array or numbers for one; for a sequence, a list of these."""
 
     value: Any
 
     def array(self, dtype: np.dtype[Any]) -> np.ndarray:
-        """An array as it is; numbers and lists as one of `dtype`."""
+        """The value as an array: an array stays as it is, numbers and lists are converted to `dtype`."""
         return self.value if isinstance(self.value, np.ndarray) else np.asarray(self.value, dtype)
 
 
 Source: TypeAlias = RandomSource | FileSource | TextSource | ArraySource
 
 Input: TypeAlias = str | Path | ArrayLike | Sequence[ArrayLike] | Source
-"""What a caller gives for an input."""
+"""The values of an input as a caller gives them."""
 
 
 def _from_json(text: str, where: str) -> np.ndarray:
@@ -143,8 +143,8 @@ def _from_json(text: str, where: str) -> np.ndarray:
 
 
 def read_inputs(inputs: Mapping[str, Input]) -> dict[str, Source]:
-    """Texts as they stand behind `NAME=` in the command line, paths of files, and values. Raises `UsageError` when a
-    text is malformed."""
+    """The source of each input, by name, from what a caller gives: a text as after `NAME=` on the command line, the
+    path of a file, or a value. Raises `UsageError` if a text is malformed."""
     return {name: _read_input(name, given) for name, given in inputs.items()}
 
 
@@ -157,7 +157,7 @@ def _read_input(name: str, given: Input) -> Source:
 
 
 def _source(name: str, value: str) -> Source:
-    """Where the values of input `name` come from. Raises `UsageError` when `value` is malformed."""
+    """The source for the text `value` of input `name`. Raises `UsageError` if it is malformed."""
     match = _RANDOM.fullmatch(value)
     if match:
         low, high = match["low"], match["high"]
@@ -172,7 +172,9 @@ def _source(name: str, value: str) -> Source:
 
 
 def parse_sources(texts: Iterable[str]) -> dict[str, Source]:
-    """`["x=random:7"]` by input name. Raises `UsageError` when one is malformed or an input is given twice."""
+    """Parse texts like `x=random:7` into sources by input name.
+
+    Raises `UsageError` if a text is malformed or an input is given twice."""
     sources: dict[str, Source] = {}
     for text in texts:
         name, _, value = text.partition("=")

@@ -1,12 +1,13 @@
 """Does an artifact compute what its model says? Both run on the same inputs at several sizes of each symbolic dim.
 
-Sizes that are not asked for are those of the arrays that are given as inputs, for other dims the smallest, an odd one
-and a larger one within the bounds, for all dims together and crossed (one small, the next large); random strings have
-bytes as `checks.samples` says. Where the artifact's own shape checks refuse such sizes, the check is skipped and says
-why; sizes that were asked for must be accepted.
+The sizes of a dim are those that the caller asks for, else those of the arrays given as inputs, else three defaults
+within its bounds: the smallest, an odd one and a larger one. Dims are combined in two ways: all small or all large
+together, and crossed (one small, the next large). `checks.samples` says how many bytes random strings have. If the
+artifact's own shape checks refuse default sizes, the check is skipped and says why; sizes that were asked for must be
+accepted.
 
-Where an output is out of the tolerance of its dtype, `checks.rounding` tells how far rounding moves the reference.
-An error of that order is no mismatch: the output is undecided at these inputs.
+If an output is out of the tolerance of its dtype, `checks.rounding` measures how far rounding moves the reference.
+An error of that order is not a mismatch: the output is then undecided at these inputs.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ _ODD = 7
 _LARGE = 32
 
 END_BYTES = 1 << 30
-"""Memory that a run at the upper ends of the bounds may take in `verify_ends`."""
+"""Bytes of memory that a run at the upper ends of the bounds may take in `verify_ends`."""
 
 
 class ReferenceRefusal(UsageError):
-    """The reference does not take inputs that the artifact does."""
+    """The reference refuses inputs that the artifact accepts."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One run at one choice of sizes. `skipped` is why there was none."""
+    """One run at one choice of sizes. `skipped` says why there was no run, or is None."""
 
     sizes: Mapping[str, int]
     differences: tuple[Difference, ...] = ()
@@ -63,13 +64,13 @@ class Report:
 
     @property
     def wrong(self) -> bool:
-        """Whether an output is out of tolerance by more than rounding does."""
+        """Whether an output is out of tolerance by more than rounding explains."""
         return any(difference.wrong for check in self.checks for difference in check.differences)
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """What the checks of a report have in common. The tolerance is None for that of each output's dtype."""
+    """What the checks of a report have in common. Without a `tolerance`, that of each output's dtype applies."""
 
     session: Session
     model: Path
@@ -94,14 +95,14 @@ def verify(
 ) -> Report:
     """Run the artifact in a folder and a reference on the same inputs, and compare their outputs.
 
-    `model` is by default the file that the artifact was built from, when it is found in this folder or beside the
-    artifact. `at` gives sizes to run at by dim, `{"batch": (1, 3)}`; the dims it leaves out have those of the arrays in
-    `inputs`, else the smallest, an odd and a larger one. `inputs` gives values by name, arrays or texts as
-    `deploykit.checks.sources` lists them; what it leaves out is random from `seed`. The default tolerance is that of
-    each output's dtype; with one that is given no output is undecided. `threads` and `device` are those of
+    `model` is by default the file that the artifact was built from, if it is found in this folder or beside the
+    artifact. `at` gives sizes of dims by name, `{"batch": (1, 3)}`; other dims have the sizes of the arrays in
+    `inputs`, else a smallest, an odd and a larger one. `inputs` gives values by name, as arrays or as texts in the
+    forms of `deploykit.checks.sources`; other inputs are random from `seed`. The default tolerance is that of each
+    output's dtype; with a given `tolerance` no output is undecided. `threads` and `device` are those of
     `deploykit.open`. `on_check` is called after each check.
 
-    Nothing is raised for outputs that differ: `within` and `wrong` of the report say so.
+    Outputs that differ raise nothing: see `within` and `wrong` of the report.
 
     Raises:
         UsageError: a dim or input is unknown, no sizes are accepted, the reference refuses the inputs, or the model is
@@ -124,12 +125,12 @@ def verify(
 
 
 def verify_ends(artifact: Path, model: Path, inputs: Mapping[str, Input] | None = None) -> Report:
-    """Compare the artifact in a folder with ONNX Runtime once with every dim at its lower bound and once at its upper,
-    but for those of the arrays in `inputs`.
+    """Compare an artifact with ONNX Runtime twice: with every dim at its lower bound, and with every dim at its upper.
 
-    The upper end of a dim without upper bound is the largest of its default sizes. Where a run there takes more than
-    `END_BYTES`, the largest dims are halved until it does not. An end whose sizes do not go together, so that the
-    artifact or ONNX Runtime refuses them, is skipped. Raises what `verify` does, with `UsageError` when both ends are.
+    Dims of arrays in `inputs` have the sizes of these arrays. A dim without an upper bound has the largest of its
+    default sizes. While the upper run would take more than `END_BYTES`, the largest dim is halved. An end is skipped if
+    the artifact or ONNX Runtime refuses its sizes. Raises what `verify` raises, and `UsageError` if both ends are
+    skipped.
     """
     with open_artifact(artifact) as session:
         given = samples.random_for_others(session.manifest, read_inputs(inputs or {}))
@@ -157,7 +158,7 @@ def _end(trial: _Trial, sizes: Mapping[str, int]) -> Check:
 
 
 def mismatch(report: Report) -> str:
-    """What is wrong: each output with the sizes and the place where it differs most."""
+    """A message that lists each wrong output, with the sizes and the index where it differs most."""
     faults = [
         f"output '{difference.name}' at {sizes_text(check)}: {fault(difference)}"
         for check in report.checks
@@ -168,7 +169,7 @@ def mismatch(report: Report) -> str:
 
 
 def undecided(report: Report) -> Iterator[str]:
-    """What is out of tolerance and yet not wrong, and what would tell."""
+    """A note for each undecided output, with advice on how to get a decision."""
     for check in report.checks:
         for difference in check.differences:
             if difference.undecided:
@@ -180,7 +181,7 @@ def undecided(report: Report) -> Iterator[str]:
 
 
 def fault(difference: Difference) -> str:
-    """Why an output is out of tolerance."""
+    """A text that says why an output is out of tolerance."""
     if difference.problem:
         return difference.problem
     if difference.dtype == STRING:
@@ -224,7 +225,7 @@ def default_sizes(dim: DimEntry) -> tuple[int, ...]:
 def _choices(
     manifest: Manifest, at: Mapping[str, int | Sequence[int]], given: Mapping[str, int]
 ) -> list[tuple[dict[str, int], bool]]:
-    """Sizes for each check, and whether they were asked for. `given`: those of dims that given arrays have."""
+    """The sizes of each check, and whether the artifact must accept them. `given` are the sizes of given arrays."""
     dims = samples.symbolic_dims(manifest)
     unknown = sorted(set(at) - {dim.name for dim in dims})
     if unknown:

@@ -1,6 +1,6 @@
-"""The command line. One module per verb; `verb` says what they have in common.
+"""The command line. Each verb (`build`, `run`, ...) has a module; `verb` holds what they have in common.
 
-Nothing here imports the compiler before a verb needs it, so that `--help` answers at once.
+No module imports the compiler before a verb needs it, so that `--help` answers at once.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main() -> None:
             app()
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads, such as `head`, has enough
+    except BrokenPipeError:  # the reader of the output, such as `head`, closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
     except SystemExit as done:

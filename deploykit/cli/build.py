@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from deploykit.compiler.decisions import Explanation
 
 _WIDE = 110
-"""Columns from which a checksum is shown in full; `manifest.json` always has it."""
+"""From this many columns on, checksums are shown in full; `manifest.json` always has them."""
 
 
 class Stage(StrEnum):
@@ -55,24 +55,24 @@ def build(
         typer.Option(
             "--cpu",
             metavar="CPU",
-            help="What native kernels are compiled for: native (this machine), x86-64-v2, x86-64-v3, x86-64-v4, "
-            "armv8-a, armv8.2-a, with more features as in armv8.2-a+dotprod; portable puts kernels for all x86-64 "
-            "levels into one artifact.",
+            help="The CPU that native kernels are compiled for: native (this machine), x86-64-v2, x86-64-v3, "
+            "x86-64-v4, armv8-a or armv8.2-a; + adds features, as in armv8.2-a+dotprod. portable puts kernels for all "
+            "x86-64 levels into one artifact.",
         ),
     ] = "native",
     fuse: Annotated[
         bool,
         typer.Option(
             "--fuse/--no-fuse",
-            help="Compute operators together in one kernel, which is faster; without, each has kernels of its own, to "
-            "see what it computes and takes.",
+            help="Compute several operators in one kernel, which is faster. With --no-fuse each operator has its own "
+            "kernels, which shows what each computes and costs.",
         ),
     ] = True,
     fast_math: Annotated[
         bool,
         typer.Option(
             "--fast-math",
-            help="Take shorter forms of exp, tanh, sigmoid, erf, log, sin, cos and pow, with errors up to 4 units in "
+            help="Use shorter forms of exp, tanh, sigmoid, erf, log, sin, cos and pow, with errors of up to 4 units in "
             "the last place instead of 2.",
         ),
     ] = False,
@@ -80,8 +80,8 @@ def build(
         bool,
         typer.Option(
             "--index-checks/--no-index-checks",
-            help="Refuse runs with indices out of range, such as a token that is not in the vocabulary; without, the "
-            "nearest element is taken.",
+            help="Refuse runs with indices out of range, such as a token that is not in the vocabulary. With "
+            "--no-index-checks such an index takes the nearest element.",
         ),
     ] = True,
     seed_input: Annotated[
@@ -117,9 +117,9 @@ def build(
         bool,
         typer.Option(
             "--check",
-            help="Before the folder is put in its place, run it at both ends of the bounds of its dims, or at the "
-            "sizes of --at, and compare with ONNX Runtime; exit code 1, and no folder, when a result differs by more "
-            "than rounding does.",
+            help="Run the artifact at both ends of the bounds of its dims, or at the sizes of --at, and compare it "
+            "with ONNX Runtime before it is put at the output path. Exit code 1, and no folder, if a result differs by "
+            "more than rounding.",
         ),
     ] = False,
     at: SeveralSizes = None,
@@ -180,9 +180,9 @@ def build(
 
 
 class StageProgress:
-    """Names the stage that runs, and keeps a line for each that is done with the time it took.
+    """Shows the name of the running stage, and prints a line with the time of each finished one.
 
-    `begin` may be called by another thread: it takes locks for a moment only, and starts no thread.
+    Another thread may call `begin`: it takes locks for a moment only, and starts no thread.
     """
 
     def __enter__(self) -> Self:
@@ -223,7 +223,7 @@ def _show(artifact: Artifact) -> None:
 
 
 def files_table(manifest: Manifest, title: str) -> object:
-    """The files of an artifact with bytes, bytes after gzip, and sha256. An estimate has a `~`."""
+    """A table of an artifact's files with bytes, bytes after gzip, and sha256. An estimate is marked with `~`."""
     from deploykit.artifact.manifest import MEASURED_BELOW
 
     digits = 64 if results.width >= _WIDE else 12

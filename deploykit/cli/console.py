@@ -1,7 +1,7 @@
 """Where output goes and how numbers look.
 
 Results go to standard output, progress and messages to standard error, so that output can be piped. Text is printed
-as it is, brackets included: it holds names from the user's model.
+literally, including brackets, because it holds names from the user's model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 _PIPED_WIDTH = 160
-"""Columns of tables that go to a file or another program."""
+"""Width in columns of output that goes to a file or another program."""
 
 
 def _console(stream: TextIO, *, stderr: bool) -> Console:
@@ -29,18 +29,18 @@ def _console(stream: TextIO, *, stderr: bool) -> Console:
 
 
 for _name in ("stdout", "stderr"):
-    if getattr(sys, _name) is None:  # closed by who started the process
+    if getattr(sys, _name) is None:  # closed by the parent process
         setattr(sys, _name, Path(os.devnull).open("w"))  # noqa: SIM115  open until the process ends
 for _stream in (sys.stdout, sys.stderr):
     if isinstance(_stream, io.TextIOWrapper):
-        _stream.reconfigure(errors="backslashreplace")  # names of the user's may have what the terminal has not
+        _stream.reconfigure(errors="backslashreplace")  # the terminal may lack characters of the user's names
 
 results = _console(sys.stdout, stderr=False)
 messages = _console(sys.stderr, stderr=True)
 
 
 def print_json(value: Any) -> None:
-    """Print a JSON document, in the form that scripts read."""
+    """Print a value as a JSON document."""
     typer.echo(json.dumps(value, indent=2, default=str))
 
 
@@ -66,7 +66,7 @@ def bad(text: str) -> Text:
 
 
 def text_bytes(count: int) -> str:
-    """`1_234_567` -> `1.2 MB`; exact below 10 kB."""
+    """A number of bytes as text: `1_234_567` -> `1.2 MB`; exact below 10 kB."""
     if count < 10_000:
         return f"{count} B"
     size, unit = count / 1e3, "kB"
@@ -78,7 +78,7 @@ def text_bytes(count: int) -> str:
 
 
 def text_seconds(seconds: float) -> str:
-    """`0.0123` -> `12.3 ms`."""
+    """A time in seconds as text: `0.0123` -> `12.3 ms`."""
     if seconds < 1e-3:
         return f"{seconds * 1e6:.1f} us"
     if seconds < 1:

@@ -1,4 +1,4 @@
-"""`deploykit doctor`: which tools are here, and how to get the others."""
+"""`deploykit doctor`: which tools are installed, and how to install the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`deploykit build --explain`: tables of what passes and rules for kernels did, and why not."""
+"""`deploykit build --explain`: tables of what the passes and the kernel rules did, and why others did not apply."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def show(explanations: Sequence[Explanation]) -> None:
 
 
 def _graph(explanation: Explanation) -> Table:
-    """A row for each pass and what it did, or why not, with all those that it holds for."""
+    """A table with a row for each outcome of each pass, and the tensors and kernels with that outcome."""
     rows: dict[tuple[str, str, bool], list[str]] = {}
     for step in explanation.graph:
         done = isinstance(step.outcome, str)
@@ -42,13 +42,13 @@ def _graph(explanation: Explanation) -> Table:
 
 
 def _of_pass(name: str, rows: Mapping[tuple[str, str, bool], list[str]]) -> Iterable[tuple[str, list[str]]]:
-    """What a pass did, then what it did not."""
+    """The outcomes of one pass with their subjects: first what it did, then what it declined."""
     own = [(said, done, subjects) for (other, said, done), subjects in rows.items() if other == name]
     return [(said, subjects) for said, _, subjects in sorted(own, key=lambda row: not row[1])]
 
 
 def _kernels(explanation: Explanation) -> Table:
-    """A row for each stage of a kernel; kernels of which the same is to be said share one."""
+    """A table with a row for each stage of a kernel; kernels with the same rules and reasons share their rows."""
     rows: dict[tuple[str, tuple[tuple[object, ...], ...]], list[KernelDecision]] = {}
     for kernel in explanation.kernels:
         rows.setdefault((_device(kernel), tuple(map(_alike, kernel.choices))), []).append(kernel)
@@ -63,7 +63,7 @@ def _kernels(explanation: Explanation) -> Table:
 
 
 def _alike(choice: Choice) -> tuple[object, ...]:
-    """What is said of a choice but for the name of the stage."""
+    """Everything that the table shows of a choice except the name of the stage."""
     return choice.said, choice.reasons
 
 
@@ -74,7 +74,7 @@ def _device(kernel: KernelDecision) -> str:
 
 
 def _show_fallbacks(kernels: Sequence[KernelDecision]) -> None:
-    """Name the kernels that no rule took, as these are the slow ones."""
+    """Print the names of the kernels that no rule took, because these are slow."""
     slow = [kernel.name for kernel in kernels if kernel.fallback]
     if slow:
         results.print(doubtful("slow:"), f"no rule took {len(slow)} of {len(kernels)} kernels: {', '.join(slow)}")

@@ -1,4 +1,4 @@
-"""What a report of a defect of deploykit has to hold, written to a file for the user to attach."""
+"""Writes the file that a user attaches to a report of a defect of deploykit."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _PACKAGES = ("deploykit", "apache-tvm", "onnx", "onnx-ir", "numpy")
 
 
 def write_report(error: Exception) -> Path | None:
-    """A text with the versions, the command and the traceback, in the folder for temporary files; `None` where that
-    cannot be written."""
+    """Write the versions, the command and the traceback to a file in the folder for temporary files.
+
+    Returns its path, or `None` if it cannot be written."""
     try:
         handle, name = tempfile.mkstemp(prefix="deploykit-fault-", suffix=".txt")
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:

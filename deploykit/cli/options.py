@@ -1,4 +1,4 @@
-"""Options that several verbs share, spelled the same everywhere, and how their values are read."""
+"""The options that several verbs share, and the parsing of their values."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ Inputs = Annotated[
         "-i",
         metavar="NAME=SOURCE",
         help="Values of an input: [b]x=x.npy[/], [b]x=random:SEED[/] (normal floats, integers 0 and 1), "
-        "[b]ids=random:SEED:LOW..HIGH[/], or of strings [b]words=cat,dog[/]. May be repeated.",
+        "[b]ids=random:SEED:LOW..HIGH[/], or for strings [b]words=cat,dog[/]. May be repeated.",
         show_default=False,
     ),
 ]
 
 
 def read_dims(texts: Sequence[str]) -> dict[str, int | tuple[int, int | None]]:
-    """`["batch=1..64", "seq=128"]` or `["batch=1..64,seq=128"]` -> `{"batch": (1, 64), "seq": 128}`.
+    """Parse bounds: `["batch=1..64", "seq=128"]` or `["batch=1..64,seq=128"]` -> `{"batch": (1, 64), "seq": 128}`.
 
     Raises `UsageError` for anything else, and for a dim that is given twice."""
     from deploykit.compiler.dims import parse_dim
@@ -78,7 +78,7 @@ def read_dims(texts: Sequence[str]) -> dict[str, int | tuple[int, int | None]]:
 
 
 def read_sizes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """`["batch=1,3,64", "seq=2"]` or `["batch=1,3,64,seq=2"]` -> `{"batch": (1, 3, 64), "seq": (2,)}`.
+    """Parse sizes: `["batch=1,3,64", "seq=2"]` or `["batch=1,3,64,seq=2"]` -> `{"batch": (1, 3, 64), "seq": (2,)}`.
 
     Raises `UsageError` for anything else, and for a dim that is given twice."""
     sizes: dict[str, tuple[int, ...]] = {}
@@ -94,7 +94,7 @@ def read_sizes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def _parts(text: str) -> list[str]:
-    """`batch=1,3,seq=2` -> `batch=1,3` and `seq=2`: a comma in front of another name and its `=` ends a part."""
+    """Split `batch=1,3,seq=2` into `batch=1,3` and `seq=2`: a comma before another `NAME=` ends a part."""
     parts: list[str] = []
     for piece in text.split(","):
         if parts and "=" not in piece:
@@ -111,7 +111,7 @@ def _require_different(names: Sequence[str]) -> None:
 
 
 def read_size(texts: Sequence[str]) -> dict[str, int]:
-    """`["batch=3"]` -> `{"batch": 3}`. Raises `UsageError` for anything else, lists of sizes included."""
+    """Parse one size per dim: `["batch=3"]` -> `{"batch": 3}`. Raises `UsageError` for anything else."""
     sizes = read_sizes(texts)
     for name, values in sizes.items():
         if len(values) > 1:

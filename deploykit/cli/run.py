@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN = 4
-"""Strings of an output in the table."""
+"""How many strings of an output the table shows."""
 
 
 @verb
@@ -85,13 +85,13 @@ def run(
 
 
 def _line(strings: Sequence[str]) -> str:
-    """The first strings, quoted."""
+    """The first strings, quoted, in one line."""
     shown = [json.dumps(string, ensure_ascii=False) for string in strings[:_SHOWN]]
     return ", ".join(shown + ["..."] * (len(strings) > _SHOWN))
 
 
 def _summary(name: str, array: np.ndarray | None) -> dict[str, Any]:
-    """What can be said of an output in one line; of strings, all of them in order."""
+    """The summary of one output: its dtype, its shape, and statistics of its numbers or all of its strings."""
     import numpy as np
 
     if array is None:
@@ -114,7 +114,7 @@ def _summary(name: str, array: np.ndarray | None) -> dict[str, Any]:
 
 
 def _as_text(name: str, array: np.ndarray) -> np.ndarray:
-    """Strings as NumPy has them in files, where each ends before its last NUL characters."""
+    """Strings as NumPy stores them in files. Raises `UsageError` for strings that end in NUL, which NumPy drops."""
     text = array.astype(str)
     if (text.astype(object) != array).any():
         raise UsageError(f"output '{name}' has strings that end in NUL, which .npz files do not keep: use --json")
@@ -122,7 +122,7 @@ def _as_text(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _save(path: Path, arrays: Mapping[str, np.ndarray | None]) -> None:
-    """Write the file whole or not at all. Strings have NumPy's dtype `str`; what is absent is left out."""
+    """Write the file whole or not at all. Strings have NumPy's dtype `str`; absent outputs are left out."""
     import numpy as np
 
     if path.suffix != ".npz":

@@ -1,16 +1,16 @@
-"""What every verb has in common: `--debug`, and one exit code per kind of failure.
+"""What all verbs have in common: `--debug`, and one exit code per kind of failure.
 
     0    done
     1    results differ
-    2    wrong use: option, name, shape, path, artifact; no file or no memory where it is needed
+    2    wrong use: option, name, shape, path, artifact; or a file or memory is missing
     3    broken or unsupported model
     4    missing or failing tool
     70   a defect of deploykit (`EX_SOFTWARE` of sysexits.h)
     130  interrupted (Ctrl-C), 143 terminated
 
-An error is one message on standard error, never a traceback unless `--debug` asks for it; that of a defect of
-deploykit lies in a file, with what else a report needs (`fault`). A verb that is asked for
-`--json` prints the error as JSON on standard output as well.
+An error is one message on standard error, without a traceback unless `--debug` asks for it. For a defect of deploykit
+the traceback is in a file, together with what else a report needs (`fault`). With `--json` a verb also prints the error
+as JSON on standard output.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from deploykit.errors import DeploykitError, InternalError, UnsupportedModelErro
 from deploykit.parallel import busy
 
 _stopped_by: list[int] = []
-"""The signals that asked this process to stop. Libraries may turn the exception that follows into one of their own."""
+"""The signals that asked this process to stop. They are kept here because libraries may replace the exception."""
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", show_default=False)]
 
 
 def verb(function: Callable[..., None]) -> Callable[..., None]:
-    """The function as a command: adds `--debug`, turns exceptions into messages and exit codes, and lets help wrap the
-    paragraphs of the docstring.
+    """Make a command of a function: adds `--debug`, turns exceptions into messages and exit codes, and joins the lines
+    of each paragraph of the docstring, so that `--help` can wrap them.
     """
 
     @functools.wraps(function)
@@ -73,16 +73,17 @@ def verb(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def stop_on_signals() -> None:
-    """Leave through the same clean-up as an error on Ctrl-C and on SIGTERM."""
+    """Make Ctrl-C and SIGTERM end the process through the same clean-up as an error."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
 
 
 def leave(code: object) -> None:
-    """End the process at once where native code goes on that nobody waits for: it uses what an orderly end destroys.
-    Where a signal asks for the end, too: to destroy everything takes a while."""
+    """End the process at once after a signal, or while abandoned native code still runs; else return.
+
+    That native code uses what an orderly end destroys. After a signal, an orderly end would take too long."""
     if _stopped_by and not busy():
-        atexit._run_exitfuncs()  # noqa: SLF001  what an orderly end begins with
+        atexit._run_exitfuncs()  # noqa: SLF001  the first part of an orderly end
     if _stopped_by or busy():
         sys.stdout.flush()
         sys.stderr.flush()
@@ -100,7 +101,7 @@ def _stopped() -> typer.Exit:
 
 
 def _report(error: Exception, *, debug: bool, as_json: bool) -> int:
-    """Print the error; gives the exit code."""
+    """Print the error and return the exit code."""
     if debug:
         messages.print("".join(traceback.format_exception(error)))
     if not isinstance(error, (DeploykitError, OSError, MemoryError)):

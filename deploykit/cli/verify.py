@@ -60,14 +60,14 @@ def verify(
 ) -> None:
     """Run an artifact and a reference on the same inputs; print the largest errors of each output.
 
-    Without --at a dim has the size that the files given for inputs have, else the smallest, an odd one and a larger one
+    Without --at a dim has the size in the files given for inputs, else the smallest size, an odd one and a larger one
     within its bounds.
 
-    Exit code 1 when an output is out of tolerance: |actual - expected| > atol + rtol * |expected|. Relative and ULP
+    Exit code 1 if an output is out of tolerance: |actual - expected| > atol + rtol * |expected|. Relative and ULP
     errors are taken where the expected value is at least atol in magnitude.
 
-    Without --rtol and --atol an output is not judged where the model amplifies rounding: where the error is at most 12
-    times what a change of weights and inputs in their last bit does to the reference itself.
+    Some models amplify rounding. Without --rtol and --atol an output out of tolerance is not judged if its error is at
+    most 12 times the effect on the reference of changing weights and inputs in their last bit.
     """
     from deploykit.checks.comparison import Tolerance
     from deploykit.checks.sources import parse_sources

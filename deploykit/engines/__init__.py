@@ -1,8 +1,9 @@
-"""Ways to run an artifact on this machine, behind `Engine`: `in_process` for use, `profiled` for finding what is
-slow, `sanitized` for finding faults, `emulated` for artifacts of another kind of CPU. The last two are a `process` of
-their own.
+"""Ways to run an artifact on this machine, all with the interface `Engine`.
 
-An engine takes and gives arrays of storage dtypes, dense and aligned; `deploykit.session` converts.
+`in_process` is for use, `profiled` finds slow steps, `sanitized` finds faults, and `emulated` runs artifacts for
+another kind of CPU. The last two run in a `process` of their own. Artifacts for the web run under `web`.
+
+An engine takes and returns arrays of storage dtypes, dense and aligned; `deploykit.session` converts them.
 """
 
 from __future__ import annotations
@@ -18,28 +19,30 @@ from deploykit.errors import DataError, DeploykitError, ShapeError, UsageError
 
 
 class Engine(Protocol):
-    """A model that is ready to run. One run at a time; of several functions by its name."""
+    """A model that is ready to run, one run at a time. If it has several functions, `function` names the one to run."""
 
     def run(self, inputs: Sequence[np.ndarray], function: str | None = None) -> list[np.ndarray]:
-        """All outputs, as new arrays. Raises `ShapeError`, and `UsageError` when memory is short."""
+        """Run the model; returns all outputs, as new arrays. Raises `ShapeError`, and `UsageError` for lack of memory.
+        """
         ...
 
     def arena_bytes(self, dims: Sequence[int], function: str | None = None) -> int:
-        """Bytes of arena that a run with these dims needs; `dims` in the order of the manifest."""
+        """Bytes of arena that a run with these dims needs; `dims` are in the order of the manifest."""
         ...
 
     def reset(self, sizes: Mapping[str, int]) -> None:
-        """Make the states anew, all zeros, of these sizes by the names of their dims. Raises `UsageError` for a model
-        that has none, and for a size out of its bounds."""
+        """Create the states anew, all zeros; `sizes` gives their sizes by the names of dims.
+
+        Raises `UsageError` for a model without states, and for a size out of its bounds."""
         ...
 
     def close(self) -> None:
-        """Free what is not memory. The engine cannot be used afterwards."""
+        """Free resources other than memory. The engine cannot be used afterwards."""
         ...
 
 
 def failure(status: int, text: str) -> DeploykitError:
-    """The error that stands for a status other than `DK_OK`."""
+    """The exception for a C status other than `DK_OK`, with the message `text`."""
     if status == native.DK_ERROR_DATA:
         return DataError(text)
     if status in (native.DK_ERROR_SHAPE, native.DK_ERROR_DTYPE):
@@ -49,8 +52,8 @@ def failure(status: int, text: str) -> DeploykitError:
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """How to run an artifact here. `cpu`: which kernels of those for several CPUs, by default the best; `device`: of an
-    artifact for the web, `wasm`, which is the default, or `webgpu`."""
+    """How to run an artifact. `cpu` chooses among kernels for several CPUs, by default the best. `device` is for
+    artifacts for the web: `wasm`, the default, or `webgpu`."""
 
     threads: int = 1
     cpu: str | None = None

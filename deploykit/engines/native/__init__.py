@@ -1,1 +1,1 @@
-"""Running an artifact that is a library or C sources."""
+"""Runs an artifact that is a library or C sources."""

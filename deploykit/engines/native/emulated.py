@@ -1,6 +1,6 @@
-"""Running a model for another kind of CPU under QEMU's user mode emulation, in a process of its own.
+"""Runs a model for another kind of CPU under QEMU's user mode emulation, in a process of its own.
 
-The program is linked statically, so that it needs nothing of the other system but its compiler.
+The program is linked statically, so that it needs no libraries of the other system.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from deploykit.errors import ArtifactError, ToolchainError
 from deploykit.toolchain import find_cross_compiler
 
 MACHINES = {62: "x86_64", 183: "aarch64"}
-"""Machines by their number in ELF files."""
+"""Machine names by their number in ELF files."""
 
 _MACHINE_OFFSET = 18
 
 
 def machine_of(library: Path) -> str:
-    """The kind of CPU that a shared library is for, as `platform.machine` names it; this one for other formats.
+    """The kind of CPU that a shared library is for, named as in `platform.machine`.
 
-    Raises `ArtifactError` for an ELF file for a CPU that is not known.
+    For formats other than ELF it is that of this machine. Raises `ArtifactError` for an ELF file for an unknown CPU.
     """
     with library.open("rb") as file:
         header = file.read(_MACHINE_OFFSET + 2)
@@ -35,7 +35,7 @@ def machine_of(library: Path) -> str:
 
 
 def emulated(machine: str) -> Build:
-    """With a compiler and QEMU for `machine`. Raises `ToolchainError` when one is missing."""
+    """A build with a compiler for `machine`, started under QEMU. Raises `ToolchainError` if one of them is missing."""
     emulator = shutil.which(f"qemu-{machine}") or shutil.which(f"qemu-{machine}-static")
     if emulator is None:
         raise ToolchainError(

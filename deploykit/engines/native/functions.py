@@ -1,4 +1,4 @@
-"""The functions of a model, each with an engine of its own, over one block of states."""
+"""Runs the functions of a model, each with its own engine; all share one block of states."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class FunctionEngine(Protocol):
     """One function that is ready to run."""
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """All outputs, as new arrays."""
+        """Run the function; returns all outputs, as new arrays."""
         ...
 
     def arena_bytes(self, dims: Sequence[int]) -> int:
@@ -25,20 +25,22 @@ class FunctionEngine(Protocol):
         ...
 
     def new_state(self, sizes: Mapping[str, int]) -> np.ndarray:
-        """A block of states, zeros, of these sizes by the names of their dims."""
+        """A new block of states, all zeros; `sizes` gives their sizes by the names of dims."""
         ...
 
     def set_state(self, block: np.ndarray) -> None:
-        """Work on a block of states from now on."""
+        """Use this block of states from now on."""
         ...
 
     def close(self) -> None:
-        """Free what is not memory."""
+        """Free resources other than memory."""
         ...
 
 
 class Functions:
-    """Runs a function by its name; without one, the only function. `start` makes the engine of one."""
+    """The engine of a model with one or several functions. `start` makes the engine of one function from its manifest.
+
+    `function` names the function to run; None stands for the only one."""
 
     def __init__(self, manifest: Manifest, start: Callable[[Manifest], FunctionEngine]) -> None:
         names: list[str | None] = [*(entry.name for entry in manifest.functions)] or [None]

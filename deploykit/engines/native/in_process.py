@@ -1,4 +1,4 @@
-"""Running a model in this process: its library is loaded, its memory is NumPy's."""
+"""Runs a model in this process: loads its library, and gives it memory of NumPy arrays."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from deploykit.engines.native import library as native
 from deploykit.errors import ArtifactError, DeploykitError, UsageError
 
 _MOST_RUNS = 64
-"""A run is repeated after it has said which memory it lacks; each time names another one."""
+"""How often a run is repeated. A run that fails for lack of memory says which memory it needs, and is repeated."""
 
 _FIRST_GUESS = 4096
-"""Bytes given at first to an output whose size only the run can tell."""
+"""Bytes that an output gets at first if its size is known only during the run."""
 
 _BYTE = np.dtype(np.uint8)
 _ALIGNMENT = native.ALIGNMENT
@@ -31,13 +31,13 @@ _address_of = ctypes.addressof
 _byte_of: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
 
 _MOST_CALLS = 64
-"""Calls that are kept; beyond that, all are forgotten and those in use are made again."""
+"""How many calls are kept. When there are more, all are dropped, and those in use are made again."""
 
 
 @dataclass(frozen=True)
 class _Call:
-    """What a run with the same shapes of the inputs can use again: what the library is called with, its filled-in
-    tensors, and the shapes and dtypes of the outputs' arrays."""
+    """What later runs with the same input shapes can reuse: the arguments of the library's `run`, the tensors of the
+    inputs, and for each output its tensor, shape, dtype and name."""
 
     arguments: tuple[Any, ...]
     inputs: Sequence[Any]
@@ -45,12 +45,12 @@ class _Call:
 
 
 class InProcess:
-    """The model of the library at `path`; its weights are inside, or in `folder`.
+    """The model in the library at `path`; its weights are in the library or in `folder`.
 
-    Of kernels for several CPUs those for `cpu` run, or else the best that this CPU has instructions for.
+    If there are kernels for several CPUs, those for `cpu` run, by default the best ones that this CPU supports.
 
-    Raises `ArtifactError` when the library or the weights do not fit the manifest, and `UsageError` when it cannot
-    have `threads` threads or kernels for `cpu`, or has none for this CPU.
+    Raises `ArtifactError` if the library or the weights do not fit the manifest, and `UsageError` if `threads` threads
+    or kernels for `cpu` are not possible, or if there are no kernels for this CPU.
     """
 
     def __init__(self, path: Path, folder: Path, manifest: Manifest, threads: int, cpu: str | None = None) -> None:
@@ -62,7 +62,7 @@ class InProcess:
         self._state: np.ndarray | None = None
         chosen = {dim.name for dim in manifest.states.dims} if manifest.states is not None else set()
         self._bounded_by_caller = any(dim.capacity_of and dim.name not in chosen for dim in manifest.dims)
-        """Whether there are dims that the caller chooses and a run may have to raise."""
+        """Whether there are dims that the caller chooses and that must be raised when a run needs more."""
         if not _agree(self._library.descriptor, manifest, ctypes.sizeof(self._model)):
             raise ArtifactError(f"{path} is not the library that the manifest of '{manifest.name}' describes")
         self._arena: np.ndarray | None = None
@@ -78,7 +78,7 @@ class InProcess:
 
     @property
     def level(self) -> int:
-        """Which of the manifest's levels runs; 0 where there is one."""
+        """The index of the running level in the manifest's levels; 0 if there is only one."""
         return int(self._model.base.level)
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -87,9 +87,9 @@ class InProcess:
         return self._first(inputs, shapes) if call is None else self._again(call, inputs)
 
     def _first(self, inputs: Sequence[np.ndarray], shapes: tuple[tuple[int, ...], ...]) -> list[np.ndarray]:
-        """A run with shapes that are new, or that do not tell those of all outputs.
+        """Run with new input shapes, or with input shapes that do not determine those of all outputs.
 
-        What a run that fails has asked for is not asked for again by others.
+        If the run fails, the capacities that it raised are reset, so that they do not affect later runs.
         """
         room, dims = list(self._room), list(self._model.dims)
         try:
@@ -99,7 +99,7 @@ class InProcess:
             raise
 
     def _provided(self, inputs: Sequence[np.ndarray], shapes: tuple[tuple[int, ...], ...]) -> list[np.ndarray]:
-        """A run that is given the memory it asks for."""
+        """Run, and repeat with more memory as long as the run asks for it."""
         tensors = (native.CTensor * max(len(inputs), 1))()
         for tensor, array, code in zip(tensors, inputs, self._codes, strict=False):
             _fill(tensor, array, code)
@@ -118,7 +118,7 @@ class InProcess:
         raise UsageError(f"the model asks for more memory without end: {self._error()}")
 
     def _call(self, inputs: Sequence[np.ndarray], tensors: Any, outputs: Any, results: Sequence[np.ndarray]) -> _Call:
-        """What a run that went well leaves for others with the same shapes."""
+        """What a successful run leaves for later runs with the same shapes."""
         filled = [
             (tensor, result.shape, result.dtype, f"output '{port.name}'")
             for tensor, result, port in zip(outputs, results, self._manifest.outputs, strict=False)
@@ -146,7 +146,7 @@ class InProcess:
         return int(self._library.arena_bytes((ctypes.c_int64 * max(len(dims), 1))(*dims)))
 
     def new_state(self, sizes: Mapping[str, int]) -> np.ndarray:
-        """A block of states, zeros, of these sizes by the names of their dims."""
+        """A new block of states, all zeros; `sizes` gives their sizes by the names of dims."""
         dims = (ctypes.c_int64 * max(len(self._manifest.dims), 1))()
         for index, dim in enumerate(self._manifest.dims):
             dims[index] = sizes.get(dim.name, dim.minimum)
@@ -157,7 +157,7 @@ class InProcess:
         return block
 
     def set_state(self, block: np.ndarray) -> None:
-        """Work on a block of states from now on."""
+        """Use this block of states from now on."""
         self._state = block
         self._calls.clear()
         self._check(self._library.set_state(ctypes.byref(self._model), _address(block), block.nbytes))
@@ -169,7 +169,7 @@ class InProcess:
             self._pool = None
 
     def _init(self, folder: Path) -> object:
-        """Give the model its weights; what keeps them alive."""
+        """Initialise the model with its weights; returns the object that keeps the weights in memory."""
         size = self._manifest.peak_memory.weights
         address, owner = self._library.embedded_weights(), None
         if address is None:
@@ -199,7 +199,7 @@ class InProcess:
         self._check(self._library.set_arena(ctypes.byref(self._model), address, self._arena.nbytes))
 
     def _outputs(self, dims: Any) -> tuple[Any, list[np.ndarray], bool]:
-        """Tensors with memory, that memory, and whether `dims` tell all shapes."""
+        """The output tensors, the arrays that hold their memory, and whether `dims` determine all their shapes."""
         tensors = (native.CTensor * max(len(self._manifest.outputs), 1))()
         memory: list[np.ndarray] = []
         all_known = True
@@ -228,7 +228,7 @@ class InProcess:
         return results
 
     def _provide(self, status: int) -> None:
-        """After a run that lacked memory, note how much to give next time; after any other failure, raise."""
+        """If the run lacked memory, note how much to give next time; else raise its error."""
         need = self._model.base.need
         if status == native.DK_ERROR_CAPACITY and need.output >= 0:
             self._room[need.output] = need.bytes
@@ -246,7 +246,7 @@ class InProcess:
 
 
 def _agree(descriptor: native.CDescriptor, manifest: Manifest, model_bytes: int) -> bool:
-    """Whether a library is the one that the manifest describes, as far as memory safety depends on it."""
+    """Whether a library fits the manifest in everything that memory safety depends on."""
     found = (descriptor.input_count, descriptor.output_count, descriptor.dim_count, descriptor.model_bytes)
     return found == (len(manifest.inputs), len(manifest.outputs), len(manifest.dims), model_bytes)
 
@@ -260,7 +260,7 @@ def _fill(tensor: native.CTensor, array: np.ndarray, code: int) -> None:
 
 
 def _address(array: np.ndarray) -> int:
-    """Where the elements begin. NumPy's own answer takes several times as long, but knows read-only arrays."""
+    """The address of the first element. NumPy's own way is several times slower, but works for read-only arrays too."""
     try:
         return _address_of(_byte_of(array))
     except (TypeError, ValueError):
@@ -269,7 +269,7 @@ def _address(array: np.ndarray) -> int:
 
 
 def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> tuple[np.ndarray, int]:
-    """An array of uninitialised elements, and its address: a multiple of 64, even where there are no elements."""
+    """An uninitialised array, and its address, which is a multiple of 64 even for an empty array."""
     size = dtype.itemsize * math.prod(shape)
     try:
         raw = np.empty(size + _ALIGNMENT, _BYTE)
@@ -281,7 +281,7 @@ def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> tuple[
 
 
 def _map_weights(path: Path, size: int) -> tuple[object, int]:
-    """The weights file in memory, shared between sessions, and its address."""
+    """Map the weights file into memory, which sessions share; returns the array and its address."""
     if size == 0:
         return None, 0
     try:

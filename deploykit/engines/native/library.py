@@ -1,7 +1,6 @@
-"""A model's C interface through ctypes: the structs of `deploykit.h` and the functions of one shared library.
+"""A model's C interface through ctypes: the structs of `deploykit.h` and the functions of a shared library.
 
-A library is loaded under a name of its own each time, so that a rebuilt artifact at the same path is not mistaken
-for the one that is loaded already.
+Each load uses a new file name, so that a rebuilt artifact at the same path is not mistaken for the loaded one.
 """
 
 from __future__ import annotations
@@ -76,8 +75,8 @@ class CDescriptor(ctypes.Structure):
 
 
 def model_struct(dim_count: int, *, states: bool) -> type[ctypes.Structure]:
-    """The struct of a model with that many dims: a `dk_model`, then an int64 a dim, at least one, and for one that has
-    `states` their place."""
+    """The struct of a model: a `dk_model`, an int64 per dim (at least one), and with `states` their address and size.
+    """
     fields = [("base", CModel), ("dims", ctypes.c_int64 * max(dim_count, 1))]
     if states:
         fields += [("state", ctypes.c_void_p), ("state_bytes", ctypes.c_size_t)]
@@ -85,13 +84,14 @@ def model_struct(dim_count: int, *, states: bool) -> type[ctypes.Structure]:
 
 
 class Library:
-    """The functions of the model with `prefix` in a shared library. A library stays loaded.
+    """The C functions of the model with `prefix` in a shared library, which is never unloaded.
 
-    Raises `ArtifactError` when the file cannot be loaded or has another interface.
+    Raises `ArtifactError` if the file cannot be loaded or has another interface.
     """
 
     def __init__(self, path: Path, prefix: str, shared_prefix: str, *, states: bool) -> None:
-        """`shared_prefix` starts what all functions of the model have, `states`: whether this one works on some."""
+        """`shared_prefix` is the prefix of symbols that all functions of the model share; `states` says whether this
+        function uses states."""
         self._handle = _load(path)
         self._prefix, self._own = shared_prefix or prefix, prefix
         try:
@@ -118,19 +118,21 @@ class Library:
         )
 
     def embedded_weights(self) -> int | None:
-        """The address of the weights that are part of the library, if they are."""
+        """The address of the weights in the library; None if they are not part of it."""
         try:
             return ctypes.addressof(ctypes.c_char.in_dll(self._handle, f"{self._prefix}_weights"))
         except ValueError:
             return None
 
     def attach_profile(self, calls: ctypes.Array[ctypes.c_int64], nanoseconds: ctypes.Array[ctypes.c_int64]) -> None:
-        """Count and time the steps of all runs from now on, in arrays with an element for each step; for a library
-        that is compiled for profiling."""
+        """Count and time the steps of all runs from now on, in arrays with an element per step.
+
+        The library must be compiled for profiling."""
         self._handle.dk_profile_attach(calls, nanoseconds, ctypes.c_int32(len(calls)))
 
     def start_pool(self, threads: int) -> int:
-        """A pool of `threads` threads. Raises `UsageError` when the library has none, or there is no memory."""
+        """Start a pool of `threads` threads; returns its address. Raises `UsageError` if the library has no threads, or
+        if memory is short."""
         try:
             start = self._handle.dk_pool_start
         except AttributeError as error:
@@ -156,7 +158,7 @@ class Library:
 
 
 def _load(path: Path) -> ctypes.CDLL:
-    """Load through a link with a name that was never used: the loader recognises libraries by name."""
+    """Load a library through a link with a new name, because the loader recognises libraries by name."""
     with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
         link = Path(folder) / path.name
         link.symlink_to(path.resolve())

@@ -1,4 +1,4 @@
-"""A shared library ready to run: in this process, or under an emulator when it is for another kind of CPU."""
+"""Makes an engine for a shared library: in this process, or under an emulator if it is for another kind of CPU."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def load_library(
     scratch: Path,
     options: EngineOptions,
 ) -> Engine:
-    """The functions of `library`, which consists of `sources`; programs for an emulator are built in `scratch`.
+    """An engine for `library`, which was built from `sources`; programs for an emulator are built in `scratch`.
 
-    Raises `ToolchainError`, `ArtifactError`, and `UsageError` when it cannot have so many threads, kernels for the CPU,
-    or a device.
+    Raises `ToolchainError`, `ArtifactError`, and `UsageError` if the library does not support the threads, the CPU or
+    the device of `options`.
     """
     threads, cpu = options.threads, options.cpu
     if options.device is not None:

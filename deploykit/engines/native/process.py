@@ -1,5 +1,7 @@
-"""Running a model in a process of its own: a program made of the artifact's sources and `runner.c`, which takes the
-inputs from its standard input and writes the outputs to its standard output.
+"""Runs a model in a process of its own.
+
+The program is built from the artifact's sources and `runner.c`. It reads the inputs from its standard input and writes
+the outputs to its standard output.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from deploykit.toolchain import Compiler
 
 @dataclass(frozen=True)
 class Build:
-    """How the program is made and started: `options` for the compiler, `link` for linking besides, `launcher` the words
-    before its own name, `environment` what it gets besides ours."""
+    """How the program is built and started. `options` are for compiling and linking, `link` for linking only.
+    `launcher` is put before the program's name, and `environment` is added to this process's environment."""
 
     compiler: Compiler
     options: tuple[str, ...]
@@ -35,9 +37,9 @@ class Build:
 
 
 class Process:
-    """The model of `sources`, C files and objects of an artifact folder, built in `scratch`.
+    """The model made of `sources`, the C files and objects of an artifact folder; built in `scratch`.
 
-    Raises `ToolchainError` when it cannot be built.
+    Raises `ToolchainError` if it cannot be built.
     """
 
     def __init__(self, sources: Sequence[Path], folder: Path, manifest: Manifest, scratch: Path, build: Build) -> None:
@@ -66,22 +68,22 @@ class Process:
         return outputs
 
     def new_state(self, sizes: Mapping[str, int]) -> np.ndarray:
-        """A block of states, zeros, of these sizes by the names of their dims."""
+        """A new block of states, all zeros; `sizes` gives their sizes by the names of dims."""
         dims = [str(sizes.get(dim.name, dim.minimum)) for dim in self._manifest.dims]
         return np.frombuffer(self._call(["state", *dims], b""), np.uint8).copy()
 
     def set_state(self, block: np.ndarray) -> None:
-        """Work on a block of states from now on."""
+        """Use this block of states from now on."""
         self._state = block
 
     def arena_bytes(self, dims: Sequence[int]) -> int:
         return int(self._call(["arena", *map(str, dims)], b""))
 
     def close(self) -> None:
-        """The process of a run ends with it."""
+        """Do nothing: the process of a run ends with the run."""
 
     def _call(self, arguments: list[str], request: bytes) -> bytes:
-        """Raises `DeploykitError` with what the program says."""
+        """Start the program and return its output. Raises `DeploykitError` with its message if it fails."""
         call = [*self._command, *arguments]
         result = subprocess.run(call, input=request, capture_output=True, check=False, env=self._environment)
         if result.returncode != 0:

@@ -1,6 +1,6 @@
-"""Running a model in this process, its host code compiled anew so that each step is timed.
+"""Runs a model in this process, with its host code compiled again so that each step is timed.
 
-The kernels are those of the artifact. A step costs two readings of the clock, some 50 ns, more than otherwise.
+The kernels are those of the artifact. Timing a step takes two readings of the clock, some 50 ns in total.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from deploykit.toolchain import find_c_compiler
 
 
 class Profiled(InProcess):
-    """The model of `sources`, C files and objects of an artifact folder, built in `scratch`. The kernels are those that
-    `InProcess` takes; `plan` is that of their steps.
+    """The model made of `sources`, the C files and objects of an artifact folder; built in `scratch`.
 
-    Raises `ToolchainError`, and what `InProcess` raises.
+    It runs the same kernels as `InProcess` would; `plan` is the plan of their steps. Raises `ToolchainError`, and what
+    `InProcess` raises.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Profiled(InProcess):
         return super().run(inputs)
 
     def last_run(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of the last run, by step: calls, and seconds in all."""
+        """Two arrays for the last run, with an element per step: its calls and its total seconds."""
         return np.array(self._step_calls), np.array(self._step_nanoseconds) * 1e-9
 
 

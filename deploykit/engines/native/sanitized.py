@@ -1,5 +1,6 @@
-"""Running a model in a process of its own, instrumented to stop at the first read or write outside its memory and at
-undefined behaviour. Slow; objects without C source are linked as they are.
+"""Runs a model in a process of its own that stops at the first invalid memory access or undefined behaviour.
+
+It is slow. Objects without C source are linked as they are, without instrumentation.
 """
 
 from __future__ import annotations
@@ -13,5 +14,5 @@ _ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stackt
 
 
 def sanitized() -> Build:
-    """With this machine's compiler, which must have sanitizers. Raises `ToolchainError` when there is none."""
+    """A build with this machine's C compiler, which must have sanitizers. Raises `ToolchainError` if there is none."""
     return Build(find_c_compiler(), SANITIZERS, environment=_ENVIRONMENT)

@@ -1,1 +1,1 @@
-"""Running an artifact for the web: in node and in headless Chromium."""
+"""Runs an artifact for the web, in node or in headless Chromium."""

@@ -1,6 +1,6 @@
-"""Running an artifact for the web in headless Chromium, on WebGPU: one browser for all models of a process.
+"""Runs an artifact for the web in headless Chromium, on WebGPU: one browser for all models of a process.
 
-A page (`page.mjs`) asks a server of this process for work, and posts what comes of it. Messages are those of
+A page (`page.mjs`) requests jobs from a server in this process, and posts the replies. Messages have the form of
 `messages`; their headers name the artifact's folder by its path on the server.
 """
 
@@ -31,17 +31,17 @@ _PAGE = (
 )
 
 _POLL_SECONDS = 20
-"""After so long a request for work is answered with none."""
+"""After this time the server answers a request for a job with none."""
 
 _WATCH_SECONDS = 0.5
-"""How often a browser that works is looked after."""
+"""While waiting for a reply, how often to check that the browser still runs."""
 
 _MOST_SECONDS = 600
-"""Nothing takes a model so long."""
+"""The longest wait for a reply; no request takes a model this long."""
 
 
 class InBrowser:
-    """The model of an artifact folder, on WebGPU. Raises `ToolchainError` when there is no Chromium."""
+    """The model of an artifact folder, on WebGPU. Raises `ToolchainError` if there is no Chromium."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self._manifest = manifest
@@ -71,7 +71,7 @@ class InBrowser:
 
 
 class _Browser:
-    """A Chromium with the page."""
+    """A running Chromium that shows the page, and the server that it talks to."""
 
     def __init__(self) -> None:
         self._owner = os.getpid()
@@ -90,7 +90,7 @@ class _Browser:
         return os.getpid() == self._owner and self._process.poll() is None
 
     def add(self, folder: Path) -> str:
-        """Serve a folder; its path there."""
+        """Serve a folder; returns its path on the server."""
         path = f"/artifacts/{next(self._numbers)}/"
         self._folders[path] = folder.resolve()
         return path
@@ -99,7 +99,7 @@ class _Browser:
         del self._folders[path]
 
     def ask(self, job: bytes) -> Read:
-        """The reply to a message. Raises `DeploykitError` when there is none."""
+        """Send a message and return the reply. Raises `DeploykitError` if there is none."""
         with self._turn:
             self._jobs.put(job)
             for _ in range(int(_MOST_SECONDS / _WATCH_SECONDS)):
@@ -115,7 +115,7 @@ class _Browser:
         if os.getpid() == self._owner:
             self._open.close()
 
-    # For the server
+    # Called by the server
 
     def path_of(self, url: str) -> str | None:
         """The file behind a URL."""
@@ -167,7 +167,7 @@ _started: list[_Browser] = []
 
 
 def _browser() -> _Browser:
-    """The browser of this process; another one after it ended."""
+    """The browser of this process; a new one if there is none or it has ended."""
     if not _started or not _started[-1].lives:
         _started[:] = [_Browser()]
     return _started[-1]

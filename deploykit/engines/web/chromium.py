@@ -1,4 +1,4 @@
-"""Headless Chromium and a server on this machine for its pages."""
+"""Starts headless Chromium, and a local server for its pages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHROMIUM_OPTIONS = (
 )
 
 GPU_OPTIONS = ("--enable-unsafe-webgpu",)
-"""With these there is WebGPU, on a machine without a GPU in software."""
+"""These enable WebGPU; on a machine without a GPU it runs in software."""
 
 
 def find_chromium() -> str | None:
@@ -28,14 +28,14 @@ def find_chromium() -> str | None:
 
 @contextmanager
 def chromium(url: str, *, gpu: bool = False) -> Iterator[subprocess.Popen[bytes]]:
-    """A Chromium that shows a page. It ends with this process, however that ends.
+    """A Chromium that shows a page. It ends when this process ends, even if that is killed.
 
-    Raises `ToolchainError` when there is none.
+    Raises `ToolchainError` if Chromium is not installed.
     """
     found = find_chromium()
     if found is None:
         raise ToolchainError("no Chromium found: install one (Debian: `apt-get install chromium`)")
-    # Chromium quits when the pipe that it is to be controlled by is closed.
+    # With this option Chromium quits when its control pipe is closed.
     options = ("--remote-debugging-pipe", *CHROMIUM_OPTIONS, *(GPU_OPTIONS if gpu else ()))
     with tempfile.TemporaryDirectory(prefix="deploykit-", ignore_cleanup_errors=True) as profile:
         process = subprocess.Popen(
@@ -54,17 +54,17 @@ def chromium(url: str, *, gpu: bool = False) -> Iterator[subprocess.Popen[bytes]
 
 
 class FolderHandler(SimpleHTTPRequestHandler):
-    """Answers with the files of a folder, modules among them, and says nothing on the terminal."""
+    """Serves the files of a folder, JavaScript modules included, without logging to the terminal."""
 
     extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".mjs": "text/javascript"}  # noqa: RUF012
 
     def log_message(self, *_: Any) -> None:
-        """Not on the terminal."""
+        """Log nothing."""
 
 
 @contextmanager
 def served(handler: Callable[..., FolderHandler]) -> Iterator[str]:
-    """The address of a server on this machine whose requests `handler` answers."""
+    """Run a local server whose requests `handler` answers; yields its address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

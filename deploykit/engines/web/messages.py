@@ -1,6 +1,6 @@
-"""Requests to a model that runs in JavaScript, and the replies: what `jobs.mjs` understands.
+"""Requests to a model that runs in JavaScript, and its replies, in the format of `jobs.mjs`.
 
-A message is the length of a JSON header as 32 bits, little-endian, the header, then the data of its tensors.
+A message is the length of its header (32 bits, little-endian), the header as JSON, then the data of its tensors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from deploykit.errors import DataError, DeploykitError, ShapeError, UsageError
 _ERRORS: dict[str, type[DeploykitError]] = {"DataError": DataError, "ShapeError": ShapeError, "MemoryError": UsageError}
 
 Read = Callable[[int], bytes]
-"""Gives so many bytes of a reply."""
+"""Reads the given number of bytes of a reply."""
 
 
 def message(header: Mapping[str, Any], arrays: Sequence[np.ndarray] = ()) -> list[bytes]:
@@ -30,7 +30,7 @@ def message(header: Mapping[str, Any], arrays: Sequence[np.ndarray] = ()) -> lis
 
 
 def run_request(manifest: Manifest, inputs: Sequence[np.ndarray], function: str | None) -> dict[str, Any]:
-    """The header of a request for a run of the function that the manifest is of."""
+    """The header of a request to run a function; `manifest` is the manifest of that function."""
     pairs = zip(inputs, manifest.inputs, strict=True)
     return {
         "function": function,
@@ -39,12 +39,12 @@ def run_request(manifest: Manifest, inputs: Sequence[np.ndarray], function: str 
 
 
 def arena_request(manifest: Manifest, dims: Sequence[int], function: str | None) -> dict[str, Any]:
-    """The header of a request for the bytes of the arena."""
+    """The header of a request for the size of the arena in bytes."""
     return {"function": function, "dims": dict(zip([dim.name for dim in manifest.dims], dims, strict=True))}
 
 
 def read_header(read: Read) -> dict[str, Any]:
-    """The header of a reply. Raises what the model raised there."""
+    """Read the header of a reply. Raises the error that the model raised in JavaScript."""
     (length,) = struct.unpack("<I", read(4))
     reply: dict[str, Any] = json.loads(read(length))
     if "error" in reply:
@@ -53,7 +53,7 @@ def read_header(read: Read) -> dict[str, Any]:
 
 
 def read_outputs(manifest: Manifest, reply: Mapping[str, Any], read: Read) -> list[np.ndarray]:
-    """The outputs of a run behind the header of its reply."""
+    """Read the outputs of a run, which follow the header of its reply."""
     outputs = []
     for header, port in zip(reply["outputs"], manifest.outputs, strict=True):
         storage = logical_dtype(port.dtype).storage

@@ -1,4 +1,4 @@
-"""Running an artifact for the web in node: a process that stays for the session, spoken to by `runner.mjs`."""
+"""Runs an artifact for the web in node: `runner.mjs`, in a process that lives as long as the session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STOP_SECONDS = 5
 
 
 class Node:
-    """The model of an artifact folder, in node. Raises `ToolchainError` when there is no node."""
+    """The model of an artifact folder, in node. Raises `ToolchainError` if node is not installed."""
 
     def __init__(self, folder: Path, manifest: Manifest, threads: int) -> None:
         self._manifest = manifest
@@ -57,7 +57,7 @@ class Node:
                 self._process.wait()
 
     def _ask(self, header: dict[str, Any], arrays: Sequence[np.ndarray] = ()) -> dict[str, Any]:
-        """The header of the reply. Raises what the model raised there."""
+        """Send a request and return the header of the reply. Raises the error that the model raised in JavaScript."""
         assert self._process.stdin is not None
         try:
             for part in message(header, arrays):
@@ -75,7 +75,7 @@ class Node:
         return data
 
     def _fail(self) -> None:
-        """Raises `DeploykitError` with what node said."""
+        """Raise `DeploykitError` with the error output of node."""
         self._process.wait()
         self._words.seek(0)
         words = self._words.read().decode("utf-8", "replace").strip()
@@ -94,7 +94,7 @@ def find_node() -> str:
 
 @cache
 def node_options(node: str) -> list[str]:
-    """What node is to be asked for relaxed SIMD with, which browsers have without being asked."""
+    """The options that enable relaxed SIMD in this node, if it needs them; browsers need none."""
     option = "--experimental-wasm-relaxed-simd"
     known = subprocess.run([node, option, "--version"], capture_output=True, check=False)
     return [option] if known.returncode == 0 else []
