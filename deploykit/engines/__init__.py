@@ -22,8 +22,9 @@ class Engine(Protocol):
     """A model that is ready to run, one run at a time. If it has several functions, `function` names the one to run."""
 
     def run(self, inputs: Sequence[np.ndarray], function: str | None = None) -> list[np.ndarray]:
-        """Run the model; returns all outputs, as new arrays. Raises `ShapeError`, and `UsageError` for lack of memory.
-        """
+        """Run the model; returns all outputs, as new arrays.
+
+        Raises `ShapeError`, and `UsageError` if memory is short."""
         ...
 
     def arena_bytes(self, dims: Sequence[int], function: str | None = None) -> int:

@@ -1,1 +1,1 @@
-"""Importers: a model file -> `ImportedModel`. One package a format."""
+"""Importers: a model file -> `ImportedModel`. One package per format."""

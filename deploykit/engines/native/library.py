@@ -75,8 +75,7 @@ class CDescriptor(ctypes.Structure):
 
 
 def model_struct(dim_count: int, *, states: bool) -> type[ctypes.Structure]:
-    """The struct of a model: a `dk_model`, an int64 per dim (at least one), and with `states` their address and size.
-    """
+    """The struct of a model: a `dk_model`, then an int64 per dim, at least one, then the place of its `states`."""
     fields = [("base", CModel), ("dims", ctypes.c_int64 * max(dim_count, 1))]
     if states:
         fields += [("state", ctypes.c_void_p), ("state_bytes", ctypes.c_size_t)]

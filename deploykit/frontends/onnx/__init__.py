@@ -2,16 +2,13 @@
 
 reader.py      file or ModelProto -> checked onnx-ir model
 importer.py    model -> Relax, node by node
-value.py       what is known of a value while importing
-context.py     what operators build with
 registry.py    which function imports which operator
 folding.py     constants folded with ONNX's reference evaluator
-symbolic.py    shape arithmetic on expressions (symbolic_arrays.py, rational.py)
-integers.py    sizes and positions that may be expressions
-sizes.py       sizes that must fit together
-broadcast.py   multidirectional broadcasting, elementwise kernels
-imperative.py  kernels with control flow of their own
-ops/           the operators, one module a family
+symbolic.py    shape arithmetic on expressions (also symbolic_arrays.py)
+ranges.py      bounds of the integers that operators return
+attempts.py    imports that choose a branch of an If
+subgraph.py    graphs of nodes as Relax functions
+ops/           the operators, one module per family
 """
 
 from deploykit.frontends.onnx.importer import load_onnx

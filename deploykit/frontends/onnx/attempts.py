@@ -1,14 +1,14 @@
-"""Imports with a branch of an If taken, where the branches give results of ranks that have no form in common.
+"""Chooses a branch of an If whose branches give results of different ranks, by trying to import the model with each.
 
-Exporters write `squeeze` of an axis whose size they do not know as an If: where the size is 1 a Squeeze, else an
-Identity. Mostly only one of the two fits what follows, say a layer whose input has a certain rank. So where a condition
-over dims leaves an If undecided, the import is attempted with it taken for true and for false, one such If after the
-other. When a single way goes through, and gives the outputs the ranks that the model declares, it is what the model
-means: the conditions that it takes are required of every run.
+Exporters write `squeeze` of an axis of unknown size as an If: a Squeeze if the size is 1, else an Identity. Usually
+only one of the two fits what follows, such as a layer whose input must have a certain rank. If a condition over dims
+leaves an If undecided, the model is imported twice, with the condition taken as true and as false, and so on for the
+next such If. If exactly one combination can be imported, and gives the outputs the ranks that the model declares, it is
+what the model means. Every run is then required to fulfil the conditions taken.
 
-Where no way goes through, a branch may be one that no run can take: that of another sampling rate, where the number of
-samples is given. Then the import is attempted once more, and an If of which only one branch can be imported has that
-one; that no run picks the other is required.
+If no combination can be imported, one branch may be impossible in any run: for instance that of another sampling rate
+when the number of samples is given. The model is then imported once more, and an If with only one branch that can be
+imported gets that branch. Every run is then required not to choose the other one.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from deploykit.compiler.model import ImportedModel
 from deploykit.errors import UnsupportedModelError
 
 MOST = 32
-"""Imports of one model."""
+"""The most imports of one model."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """An import that failed; `undecided` are the Ifs that are all it failed for, by the names of their nodes;
-    `one_sided`: an If has one branch that can be imported, and one that cannot."""
+    """An import that failed. `undecided` names the nodes of undecided Ifs if these are its only problems, else it is
+    empty. `one_sided` says whether an If has one branch that can be imported, and one that cannot."""
 
     error: UnsupportedModelError
     undecided: tuple[str, ...] = ()
@@ -40,17 +40,17 @@ Result: TypeAlias = ImportedModel | Refused
 
 
 class Attempt(Protocol):
-    """An import that takes the conditions of some Ifs, by the names of their nodes, for true or false;
-    `may_give_up`: an If of which one branch cannot be imported has only the other."""
+    """Imports the model. `taken` gives the conditions of some Ifs, by the names of their nodes. With `may_give_up`, an
+    If with a branch that cannot be imported gets only the other branch."""
 
     def __call__(self, taken: Mapping[str, bool], *, may_give_up: bool) -> Result: ...
 
 
 def only_way(attempt: Attempt) -> ImportedModel:
-    """The model without any condition taken, else with those of the only way that goes through; else that without the
-    branches that cannot be imported.
+    """Import the model without conditions, else with the only combination of conditions that can be imported.
 
-    Raises `UnsupportedModelError` where there is none, or another one.
+    If there is none, branches that cannot be imported are left out. Raises `UnsupportedModelError` if that fails too,
+    or if several combinations can be imported.
     """
     first = attempt({}, may_give_up=False)
     found = _single(partial(attempt, may_give_up=False), first)
@@ -63,7 +63,7 @@ def only_way(attempt: Attempt) -> ImportedModel:
 
 
 def _single(attempt: Callable[[Mapping[str, bool]], Result], first: Result) -> ImportedModel | None:
-    """The only model that `attempt` gives, which gave `first` with nothing taken."""
+    """The model, if exactly one combination of conditions can be imported. `first` is the result without conditions."""
     left = iter(range(MOST))
 
     def ways(result: Result, taken: Mapping[str, bool]) -> Iterator[ImportedModel]:

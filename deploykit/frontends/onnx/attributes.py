@@ -1,4 +1,4 @@
-"""Attributes that several operators of ONNX share: of sliding windows (convolution, pooling), of classifiers."""
+"""Attributes that several ONNX operators share: those of sliding windows (convolution, pooling) and of classifiers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from deploykit.frontends.onnx.node import Node
 
 ML = "ai.onnx.ml"
-"""The domain of classical models."""
+"""The domain of classical machine-learning operators."""
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")
 SAME: Mapping[str, sliding.Same] = {"SAME_UPPER": "SAME_UPPER", "SAME_LOWER": "SAME_LOWER"}
@@ -36,7 +36,7 @@ def windows(
 
 
 def axis_attribute(node: Node, name: str, count: int, default: int) -> list[int]:
-    """An attribute with one integer an axis. Raises `Unsupported` when it has another length."""
+    """An attribute of `count` integers. Raises `Unsupported` if it has another length."""
     values = node.ints(name, [default] * count)
     if len(values) != count:
         raise Unsupported(f"'{name}' has {len(values)} entries, expected {count}")

@@ -1,13 +1,13 @@
-"""Loops that count: how often one goes round whose condition compares a counter with a number.
+"""Finds the number of iterations of a Loop whose condition compares a counter with a number.
 
 Exporters of Keras write a recurrent layer as a Loop without a trip count. Its body has
 
     next = Add(i, one)      goes_on = Less(next, n)
 
-where `i` is a state that begins with a known integer and becomes `next`, `one` is a constant, and `n` is known: a state
-that the body passes on unchanged, or a value from outside. When it has begun, such a loop goes round until `next`
-reaches `n`, and once at least. Casts may stand before the Less: up to `EXACT`, which is then required, they change no
-number.
+where `i` is a state that begins with a known integer and becomes `next`, `one` is the constant 1, and `n` is known: a
+state that the body passes on unchanged, or a value from outside. Once begun, such a loop runs until `next` reaches `n`,
+and at least once. The operands of Less may be cast to floats; the numbers are then required to be at most `EXACT`, so
+that the casts do not change them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def rounds(
     ctx: Context, body: ir.Graph, state: Sequence[Value], outside: Mapping[str, AnyValue | None]
 ) -> IntExpr | None:
-    """How often the body of a loop that has begun runs, as far as its own condition ends it."""
+    """How often the body of a loop runs, once begun, until its own condition ends it; None if that is not known."""
     test = _uncast(body.outputs[0]).producer()
     if test is None or test.domain or test.op_type not in ("Less", "Greater"):
         return None
@@ -61,7 +61,7 @@ def rounds(
 
 
 def _is_exact(ctx: Context, first: IntExpr, last: IntExpr) -> bool:
-    """Whether casts of the counter and its limit change no number; of a symbolic limit that is required."""
+    """Whether casts of the counter and its limit leave all numbers unchanged; for a symbolic limit, require it."""
     if not is_plain(first) or abs(first) > EXACT or (is_plain(last) and abs(last) > EXACT):
         return False
     ctx.require(less_equal(last, EXACT), f"it counts to {{}} by numbers that are exact up to {EXACT}", last)
@@ -77,7 +77,7 @@ def _unchanged(value: ir.Value) -> ir.Value:
 
 
 def _uncast(value: ir.Value) -> ir.Value:
-    """What a value was cast from, where nothing but casts to signed numbers of 32 bits or more lies between."""
+    """The value before a chain of casts to signed numbers of at least 32 bits; `value` itself if there is none."""
     value = _unchanged(value)
     node = value.producer()
     while node is not None and node.op_type == "Cast" and node.inputs[0] is not None:
@@ -103,7 +103,7 @@ def _constant(value: ir.Value, outside: Mapping[str, AnyValue | None]) -> int | 
 
 
 def _integer(ctx: Context, value: AnyValue | None) -> IntExpr | None:
-    """The only element of a tensor of integers, where it is known."""
+    """The only element of an integer tensor, if it is known; else None."""
     if not isinstance(value, Value) or value.dtype not in ("int32", "int64") or not value.is_known:
         return None
     elements = value.known_elements()

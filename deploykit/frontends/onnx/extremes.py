@@ -1,10 +1,10 @@
-"""What is refused before ONNX's own checks see a model, because these crash on it, take all memory, or let it pass.
+"""Refuses models on which ONNX's own checks crash, take all memory, or find nothing, before these checks run:
 
-* an axis that is outside of every tensor: `axis`, `axes` and the like have at most 32 bits;
-* `num_outputs` of Split that is not the number of its outputs;
-* `num_scan_inputs` of Scan that is not from 1 to the number of its inputs;
-* a flag, such as `keepdims`, that is neither 0 nor 1: what it would mean differs between runtimes;
-* an equation of Einsum that has `...` twice in a term;
+* an axis that does not fit into 32 bits, in `axis`, `axes` and the like;
+* a Split whose `num_outputs` is not the number of its outputs;
+* a Scan whose `num_scan_inputs` is not between 1 and the number of its inputs;
+* a flag, such as `keepdims`, that is neither 0 nor 1: its meaning would differ between runtimes;
+* an Einsum whose equation has `...` twice in a term;
 * a reference to an attribute of a function (`ref_attr_name`) outside of functions;
 * a graph without outputs, of the model or in a node.
 """
@@ -37,7 +37,7 @@ _FLAGS = frozenset(
 
 
 def refuse_extremes(model: onnx.ModelProto, label: str) -> None:
-    """Raises `UnsupportedModelError` that names the first node at fault."""
+    """Raise `UnsupportedModelError` for the first faulty node; the message names it."""
     _check_graph(model.graph, label, "the model")
     for function in model.functions:
         for node in function.node:

@@ -1,7 +1,7 @@
-"""Constant folding and function bodies, both taken from the onnx package.
+"""Constant folding and function bodies, both by means of the onnx package.
 
-A node whose inputs are all constant is evaluated at import by ONNX's reference implementation. Operators that have no
-lowering of their own are expanded through the function body that the operator's schema gives.
+A node whose inputs are all constant is evaluated during import by ONNX's reference implementation. An operator without
+an importer is expanded through the function body in its schema.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _NEVER = {
     "Dropout",
 }
 _OWN = {"DequantizeLinear"}
-"""Operators that fold constants themselves, because their results keep what they came from."""
+"""Operators that fold constants themselves, because their results keep a record of what they were computed from."""
 
 _MODEST = 1 << 22
 _SMALL = 64
-"""Elements of a constant whose values the inference of shapes is given."""
+"""Constants of at most this many elements are passed to shape inference with their values."""
 _HEAVY = {"Conv", "ConvTranspose", "MatMul", "Gemm"}
 _GROWING = {
     *("CenterCropPad", "ConstantOfShape", "Expand", "EyeLike", "OneHot", "Pad", "Range", "Resize", "Tile", "Upsample"),
@@ -50,7 +50,7 @@ _GROWING = {
 
 
 def fold(node: Node, inputs: Sequence[AnyValue | None]) -> tuple[AnyValue | None, ...] | None:
-    """The constant results of a node, or `None` when it must not be folded."""
+    """The constant results of a node, or `None` if it must not be folded."""
     if node.op_type in _NEVER | _OWN or any(a.type == ir.AttributeType.GRAPH for a in node.attributes.values()):
         return None
     if any(i is not None and not (isinstance(i, Value) and i.is_constant) for i in inputs):
@@ -83,9 +83,9 @@ def _fits(node: Node, inputs: Sequence[AnyValue | None]) -> bool:
 
 
 def inferred(node: Node, inputs: Sequence[AnyValue | None]) -> list[onnx.TypeProto]:
-    """Types of a node's results, by ONNX's inference of shapes; none where it cannot say anything.
+    """The types of a node's results by ONNX's shape inference; an empty list if it cannot tell.
 
-    Raises `onnx.shape_inference.InferenceError` for a node that makes no sense."""
+    Raises `onnx.shape_inference.InferenceError` for an invalid node."""
     schema = schema_of(node)
     if schema is None or not all(i is None or isinstance(i, Value) for i in inputs):
         return []
@@ -104,7 +104,7 @@ def inferred(node: Node, inputs: Sequence[AnyValue | None]) -> list[onnx.TypePro
         )
     except onnx.shape_inference.InferenceError:
         raise
-    except Exception:  # noqa: BLE001  the inference raises anything for what it does not expect
+    except Exception:  # noqa: BLE001  the inference may raise any exception
         return []
     return list(types.values())
 
@@ -133,7 +133,7 @@ def _constant_of_shape(node: Node, shape: np.ndarray | None) -> Value:
 
 
 def evaluate(node: Node, inputs: Sequence[AnyValue | None]) -> list[np.ndarray] | None:
-    """What the reference implementation makes of constant inputs, `None` where it fails."""
+    """The results of the reference implementation for constant inputs, or `None` if it fails."""
     names = [f"x{i}" if value is not None else "" for i, value in enumerate(inputs)]
     feeds = {n: v.array for n, v in zip(names, inputs, strict=True) if isinstance(v, Value)}
     outputs = [f"y{i}" for i, value in enumerate(node.outputs) if value.name]
@@ -151,12 +151,12 @@ def evaluate(node: Node, inputs: Sequence[AnyValue | None]) -> list[np.ndarray] 
     try:
         with np.errstate(all="ignore"):
             return list(ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports)).run(None, feeds))
-    except Exception:  # noqa: BLE001  the reference implementation raises anything; the operator is then compiled
+    except Exception:  # noqa: BLE001  it may raise any exception; the operator is then compiled
         return None
 
 
 def has_function_body(node: Node) -> bool:
-    """Whether the operator's schema defines it by other operators."""
+    """Whether the operator's schema defines it in terms of other operators."""
     schema = schema_of(node)
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 

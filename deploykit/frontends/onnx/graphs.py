@@ -1,4 +1,4 @@
-"""The graphs of a model: branches and bodies are attributes of nodes."""
+"""The graphs inside nodes: the branches of Ifs and the bodies of loops, which are attributes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def graphs_of(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
 
 
 def nested(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
-    """The graphs within nodes, at any depth; each before those in it."""
+    """The graphs inside nodes, at any depth; each graph comes before the graphs inside it."""
     for attribute in (attribute for node in nodes for attribute in node.attribute):
         for graph in graphs_of(attribute):
             yield graph

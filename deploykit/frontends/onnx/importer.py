@@ -1,8 +1,8 @@
 """ONNX graph -> Relax, node by node in order.
 
-A node is tried, in this order: folding (all inputs constant), shape arithmetic (all inputs known), the operator's own
-importer, the model's own function of that name, the ONNX function body of the operator. Whatever cannot be imported
-is collected, and the model is refused with the whole list.
+For each node these ways are tried in order: folding (if all inputs are constant), shape arithmetic (if all inputs are
+known), the operator's importer, the model's own function of that name, and the ONNX function body of the operator.
+Nodes that cannot be imported are collected, and the model is refused with the whole list.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def load_onnx(
 ) -> ImportedModel:
     """Import an ONNX model.
 
-    `dims` pins symbolic dims or gives their bounds. With `seed_input` the model has a further input of that name, an
-    int64 scalar that random numbers of operators without a seed depend on. Raises `UsageError` (no such file or dim)
+    `dims` pins symbolic dims or gives their bounds. With `seed_input` the model gets another input of that name: an
+    int64 scalar that seeds the random operators without a seed of their own. Raises `UsageError` (no such file or dim)
     and `UnsupportedModelError` with every problem found.
     """
     model = source if isinstance(source, ir.Model) else read(source)
@@ -84,13 +84,14 @@ def _imported(model: ir.Model, dims: DimBounds, name: str, seed_input: str | Non
 
 
 _UNKNOWN = ("?",)
-"""Names of dims by which exporters say that they know none (Paddle): two dims of that name may differ."""
+"""Dim names that stand for an unknown size (Paddle writes these): two dims with such a name may differ."""
 
 
 class GraphImporter:
-    """One import of one model. `taken`: what the conditions of some Ifs are taken to be, by the names of their nodes;
-    `undecided` are those that need that. `may_give_up`: whether an If may go without a branch that cannot be imported;
-    `one_sided`: whether there is one that would."""
+    """One import of one model.
+
+    `taken` fixes the conditions of some Ifs, by the names of their nodes; `undecided` collects the Ifs that need that.
+    With `may_give_up`, an If may lose a branch that cannot be imported; `one_sided` is set if there is such an If."""
 
     def __init__(
         self,
@@ -174,7 +175,7 @@ class GraphImporter:
     def _interface(
         self, context: Context, values: Mapping[str, AnyValue | None]
     ) -> tuple[tuple[Structure, ...], tuple[Port, ...]]:
-        """What values are to the user, and the ports that they stand in."""
+        """The structures of values as the user sees them, and their ports."""
         structures = tuple(structure_of(name, value) for name, value in values.items())
         names = [name for structure in structures for name in names_of(structure)]
         parts = [leaf for value in values.values() for leaf in leaves(context, value)]
@@ -191,7 +192,7 @@ class GraphImporter:
         return self._declared(value.name or "", value.type, value.shape)
 
     def _declared(self, name: str, type_: object, shape: ir.Shape | None, item: str = "") -> AnyValue:
-        """What stands for an input until its tensors are there; `item` is what the dims of an item's own end with."""
+        """A placeholder for an input, until its tensors exist. `item` is a suffix for the names of an item's dims."""
         match type_:
             case ir.TensorType() if shape is None:
                 raise UnsupportedModelError(f"input '{name}' has no declared rank. Add its shape to the model.")
@@ -222,7 +223,7 @@ class GraphImporter:
         return string_of(Value("int64", shape), Value("uint8", (size,)))
 
     def _pinned(self, name: str, what: str) -> int:
-        """A number that must be given like the size of a dim."""
+        """A number that the user must give, in the same way as the size of a dim."""
         count = self.bounds.get(name)
         if not isinstance(count, int) or count < 0:
             raise UsageError(f"input '{name.rpartition('_')[0]}' is {what}")
@@ -291,7 +292,7 @@ class GraphImporter:
             results = tuple(POISON for _ in node.outputs)
         except Unsupported as error:
             results = self._problem(node, str(error), error)
-        except Exception as error:  # noqa: BLE001  what is no fault of the model's is raised again
+        except Exception as error:  # noqa: BLE001  raised again unless the model is at fault
             results = self._problem(node, reason_for(error, node, inputs, _place(source)), error)
         if len(results) < len(node.outputs) and any(v.name for v in node.outputs[len(results) :]):
             results = self._problem(node, f"it has {len(node.outputs)} outputs, and the operator gives {len(results)}")
@@ -300,7 +301,7 @@ class GraphImporter:
                 scope[value.name] = result
 
     def _problem(self, node: Node, reason: str, cause: Exception | None = None) -> tuple[AnyValue | None, ...]:
-        """Note why a node cannot be imported; its outputs, and what depends on them, are then passed over."""
+        """Note why a node cannot be imported. Nodes that depend on its outputs are then skipped."""
         self.cause = self.cause or cause
         self.problems.append(Problem(node.op_type, node.name, node.opset, reason.strip().splitlines()[-1]))
         return tuple(POISON for _ in node.outputs)
@@ -345,7 +346,7 @@ class GraphImporter:
         return self._expand(context, node, inputs)
 
     def _expand(self, context: Context, node: Node, inputs: list[AnyValue | None]) -> tuple[AnyValue | None, ...]:
-        """Import a function operator through its body."""
+        """Import a node through the body of its function."""
         function = self.functions.get((node.domain, node.op_type)) or folding.function_body(node, inputs)
         if function is None:
             raise Unsupported("no lowering for this operator")
@@ -365,7 +366,7 @@ class GraphImporter:
     # Refusal
 
     def _check_known(self, graph: ir.Graph, seen: set[int]) -> None:
-        """Collect nodes that have neither an importer nor a function body, before any work is done."""
+        """Collect the nodes that have neither an importer nor a function body, before the import begins."""
         for source in graph:
             node = self._describe(source, self.opsets)
             found = (
@@ -386,7 +387,7 @@ class GraphImporter:
 
 
 def _place(source: ir.Node | _View) -> str:
-    """Where among the nodes of its graph a node stands."""
+    """The position of a node in its graph, as a text."""
     if isinstance(source, _View) or source.graph is None:
         return "in the body of a function"
     nodes = list(source.graph)
@@ -449,7 +450,7 @@ def _resolve(inner: ir.Node, function: ir.Function, node: Node) -> _View:
 
 @dataclass(frozen=True)
 class _View:
-    """A node of a function body as seen by one call: resolved attributes, the body's own value names."""
+    """A node of a function body for one call: with resolved attributes, and the body's own names of values."""
 
     op_type: str
     domain: str

@@ -1,7 +1,7 @@
-"""What is to be said of a node whose importer failed without giving a reason.
+"""Finds the reason for a node whose importer failed with an unexpected exception.
 
-ONNX's own inference of shapes is the judge. What it has against the node is the fault of the model; where it has
-nothing, that of deploykit.
+ONNX's own shape inference decides. If it rejects the node, the model is at fault, and its message is the reason. If it
+accepts the node, deploykit is at fault.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
 def reason_for(error: Exception, node: Node, inputs: Sequence[AnyValue | None], place: str) -> str:
-    """Why a node cannot be imported whose importer raised `error`; `place` is where it stands.
+    """Why a node cannot be imported, whose importer raised `error`. `place` is its position in the model.
 
-    Raises `InternalError` where nothing is wrong with the node, and again what was raised on purpose."""
+    Raises `InternalError` if nothing is wrong with the node. An error that deploykit raised on purpose is raised
+    again."""
     if isinstance(error, MemoryError):
         return f"it takes more memory than there is; {_given(node, inputs)}"
     if isinstance(error, OSError):
@@ -46,7 +47,7 @@ def reason_for(error: Exception, node: Node, inputs: Sequence[AnyValue | None], 
 
 
 def _inferred(node: Node, inputs: Sequence[AnyValue | None]) -> str | None:
-    """What ONNX's inference of shapes says against the node; of one with graphs it cannot tell."""
+    """The objection of ONNX's shape inference to the node; None if there is none, and for a node with graphs."""
     if any(attribute.type in _GRAPHS for attribute in node.attributes.values()):
         return None
     try:

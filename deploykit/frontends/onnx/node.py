@@ -1,4 +1,4 @@
-"""One ONNX node as operators see it: attributes by type, its name for messages, its opset."""
+"""An ONNX node as the importers of operators see it: typed attributes, a name for messages, and the opset."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def dtype_name(data_type: ir.DataType | int | None) -> str:
 
 
 def _text(attribute: str, value: bytes | str) -> str:
-    """Raises `Unsupported` for bytes that are no text."""
+    """The text of an attribute. Raises `Unsupported` for bytes that are not UTF-8."""
     try:
         return value.decode() if isinstance(value, bytes) else str(value)
     except UnicodeDecodeError as error:
@@ -60,7 +60,8 @@ def _text(attribute: str, value: bytes | str) -> str:
 class Node:
     """An ONNX node. `attributes` are resolved: references into a function's attributes are replaced.
 
-    What reads an attribute raises `Unsupported` when it is missing, and there is no default, or of another type."""
+    The methods that read an attribute raise `Unsupported` if it is missing and has no default, or if its type is wrong.
+    """
 
     op_type: str
     domain: str
@@ -78,13 +79,13 @@ class Node:
         return builtins.int(self._get(name, default, ir.AttributeType.INT))
 
     def axis(self, rank: builtins.int, default: builtins.int | None = None, name: str = "axis") -> builtins.int:
-        """An axis attribute of a tensor of `rank`, counted from the front. Raises `Unsupported` when out of range."""
+        """An axis attribute for a tensor of `rank`, counted from the front. Raises `Unsupported` if out of range."""
         return from_front(self.int(name, default), rank, name)
 
     def axes(
         self, rank: builtins.int, default: Iterable[builtins.int] | None = None, name: str = "axes"
     ) -> list[builtins.int]:
-        """An attribute of several axes, like `axis`; by default all."""
+        """An attribute of several axes, each like `axis`; by default all axes."""
         return [
             from_front(axis, rank, name) for axis in self.ints(name, list(range(rank) if default is None else default))
         ]
@@ -96,9 +97,9 @@ class Node:
         return _text(name, self._get(name, default, ir.AttributeType.STRING))
 
     def choice(self, name: str, choices: Collection[str], default: str | None = None) -> str:
-        """A string attribute that is one of `choices`, in any case.
+        """A string attribute that must be one of `choices`; upper and lower case are the same.
 
-        Raises `Unsupported` for another one."""
+        Raises `Unsupported` for another value."""
         given = self.string(name, default)
         chosen = {choice.lower(): choice for choice in choices}.get(given.lower())
         if chosen is None:
@@ -106,9 +107,9 @@ class Node:
         return chosen
 
     def numbered(self, name: str, choices: Sequence[Choice], default: builtins.int) -> Choice:
-        """What an integer attribute stands for.
+        """The element of `choices` whose index an integer attribute gives.
 
-        Raises `Unsupported` for a number beyond `choices`."""
+        Raises `Unsupported` for an index out of range."""
         number = self.int(name, default)
         if not 0 <= number < len(choices):
             raise Unsupported(f"{name} is {number}; it must be from 0 to {len(choices) - 1}")
@@ -138,16 +139,16 @@ class Node:
         return dtype_name(self.int(name))
 
     def float_dtype(self, name: str, default: str) -> str:
-        """One of a number that has fractions."""
+        """A data type attribute that must be a float dtype. Raises `Unsupported` for another one."""
         dtype = self.dtype(name, default)
         if not dtype.startswith(("float", "bfloat")):
             raise Unsupported(f"{name} is {dtype}; it must be a type of floats")
         return dtype
 
     def graph(self, name: str, inputs: builtins.int, outputs: builtins.int) -> ir.Graph:
-        """A graph that takes so many inputs and gives at least so many outputs.
+        """A graph attribute with exactly this many inputs and at least this many outputs.
 
-        Raises `Unsupported` for another one."""
+        Raises `Unsupported` for another graph."""
         graph: ir.Graph = self._get(name, None, ir.AttributeType.GRAPH)
         if len(graph.inputs) != inputs or len(graph.outputs) < outputs:
             found = f"{len(graph.inputs)} inputs and {len(graph.outputs)} outputs"
@@ -155,7 +156,7 @@ class Node:
         return graph
 
     def uses_output(self, index: builtins.int) -> bool:
-        """Whether output `index` is named, i.e. possibly read."""
+        """Whether output `index` has a name, so that it may be read."""
         return index < len(self.outputs) and bool(self.outputs[index].name)
 
     def _get(self, name: str, default: object, *types: ir.AttributeType) -> Any:

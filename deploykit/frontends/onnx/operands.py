@@ -1,7 +1,7 @@
-"""Whether the inputs of a node are such as its importer takes. The signature of the importer says which these are:
+"""Checks the inputs of a node against the signature of its importer, which says which inputs it takes:
 
-x: Value                  a tensor, which has to be there
-x: Value | None = None    one that may be absent, or left out at the end
+x: Value                  a required tensor
+x: Value | None = None    a tensor that may be absent, or left out at the end
 x: SequenceValue          a sequence; likewise OptionalValue, and AnyValue is any of the three
 *inputs: Value            any number of tensors
 """
@@ -27,12 +27,12 @@ _KINDS: dict[str, tuple[type, ...]] = {
 _WORDS = {Value: "a tensor", SequenceValue: "a sequence", OptionalValue: "an optional", type(None): "absent"}
 
 _BEFORE = 2
-"""Parameters of an importer before its operands: the context and the node."""
+"""How many parameters of an importer come before its operands: the context and the node."""
 
 
 @dataclass(frozen=True)
 class _Operand:
-    """`kinds`: what it may be; nothing where the signature does not say."""
+    """An input of an operator. `kinds` are the classes that it may have, empty if the signature does not say."""
 
     kinds: tuple[type, ...]
     required: bool
@@ -40,7 +40,7 @@ class _Operand:
 
 
 def require_operands(importer: Callable[..., Any], inputs: Sequence[AnyValue | None]) -> None:
-    """Raises `Unsupported` for too few or too many inputs, and for one of another kind than the importer takes."""
+    """Raise `Unsupported` for a wrong number of inputs, and for an input of a kind that the importer does not take."""
     operands = _operands(importer)
     least = sum(operand.required for operand in operands)
     most = len(inputs) if any(operand.repeated for operand in operands) else len(operands)

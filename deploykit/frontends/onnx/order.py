@@ -1,5 +1,7 @@
-"""The order of nodes. The specification wants each one behind what it reads. ONNX Runtime does not insist on it in the
-graph of a model, so that models are around whose nodes some tool has appended at the end."""
+"""Sorts the nodes of a model so that each comes after the nodes whose results it reads.
+
+The specification demands this order. ONNX Runtime does not in a model's main graph, so there are models in which a tool
+has appended nodes at the end."""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from deploykit.frontends.onnx.graphs import nested
 
 
 def in_order(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """`proto`, or a copy whose nodes come behind what they read and else as they stood. Nodes of a cycle come last."""
+    """`proto`, or a copy with sorted nodes, which otherwise keep their order. Nodes of a cycle come last."""
     order = _order(proto.graph.node)
     if order == list(range(len(order))):
         return proto
@@ -24,7 +26,7 @@ def in_order(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _order(nodes: Sequence[onnx.NodeProto]) -> list[int]:
-    """The places of `nodes` in the order in which they can run."""
+    """The indices of `nodes` in an order in which they can run."""
     writers = {name: at for at, node in enumerate(nodes) for name in node.output if name}
     readers: dict[int, list[int]] = {}
     missing = [0] * len(nodes)
@@ -45,7 +47,7 @@ def _order(nodes: Sequence[onnx.NodeProto]) -> list[int]:
 
 
 def _reads(node: onnx.NodeProto) -> Iterable[str]:
-    """Names that a node reads, or that a graph within it may: some of those are its own."""
+    """The names that a node or a graph inside it reads. These may include names that the inner graph defines itself."""
     yield from node.input
     for graph in nested([node]):
         yield from (name for inner in graph.node for name in inner.input)

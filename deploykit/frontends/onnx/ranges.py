@@ -1,5 +1,7 @@
-"""ONNX: between which numbers the integers lie that an operator of the standard domain gives
-(`compiler.operators.building.ranges`)."""
+"""The bounds of the integers that ONNX operators of the standard domain return, if they are known.
+
+The arithmetic of bounds is in `compiler.operators.building.ranges`.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 def with_ranges(
     ctx: Context, node: Node, inputs: Sequence[AnyValue | None], results: tuple[AnyValue | None, ...]
 ) -> tuple[AnyValue | None, ...]:
-    """`results` of a node with the ranges of their elements, where something is known of them."""
+    """The results of a node with the ranges of their integers, if these are known."""
     rule = None if node.domain else RULES.get(node.op_type)
     if rule is None or not any(isinstance(r, Value) and r.dtype in LIMITS for r in results):
         return results
@@ -70,7 +72,7 @@ def _cast(_node: Node, inputs: Sequence[Value | None]) -> Extremes:
 
 
 def _position(node: Node, inputs: Sequence[Value | None]) -> Extremes:
-    """ArgMax, ArgMin, TopK: positions on an axis of the data."""
+    """ArgMax, ArgMin, TopK: indices into an axis of the data."""
     assert inputs[0] is not None
     rank = inputs[0].rank
     axis = node.int("axis", -1 if node.op_type == "TopK" else 0)
@@ -87,7 +89,7 @@ def _where(_node: Node, inputs: Sequence[Value | None]) -> Extremes:
 
 
 def _clip(node: Node, inputs: Sequence[Value | None]) -> Extremes:
-    """The maximum wins when it is below the minimum."""
+    """Clip: the maximum wins if it is below the minimum."""
     if node.has("min") or node.has("max"):
         return UNKNOWN
     x, least, most = [*inputs, None, None][:3]
@@ -123,4 +125,4 @@ RULES: Mapping[str, Rule] = {
     "Mul": _of_operands(times),
     "Div": _of_operands(over),
 }
-"""By operator of the standard domain: the range of its integer results, of TopK that of its second one."""
+"""By operator of the standard domain: the range of its integer results; for TopK that of its second result."""

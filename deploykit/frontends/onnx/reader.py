@@ -1,8 +1,8 @@
 """Reading an ONNX model: file, bytes or `ModelProto` -> onnx-ir `Model`, with errors that name the file.
 
-Large weights stay in their files, which are memory-mapped, so that models of any size are read without copying.
-The opset must lie in `OPSETS`, or be an older one that the converter of the onnx package takes there; the graph must be
-free of cycles and every name must be defined.
+Large weights stay in their files, which are memory-mapped, so that models of any size are read without copying. The
+opset must be one of `OPSETS`, or an older one that the converter of the onnx package can convert. The graph must have
+no cycles, and every name must be defined.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from deploykit.frontends.onnx.weights import LARGE, Weights, parse, weight
 from deploykit.mapped import MappedFile, mapped
 
 OPSETS = range(6, 29)
-"""Opsets of the default domain that the importer knows."""
+"""The opsets of the default domain that the importer knows."""
 
 CONVERTED = 9
-"""What older ones are converted to: the first opset whose constants may be integers, as converted models have them."""
+"""Older opsets are converted to this one: the first that allows integer constants, which converted models contain."""
 
 FILES = "files"
-"""Where in `Model.meta` the `MappedFile`s are that the weights of a model lie in."""
+"""The key in `Model.meta` of the `MappedFile`s that hold the weights of a model."""
 
 LONGEST_REASON = 240
-"""Characters of a message of the ONNX checker that are shown."""
+"""How many characters of a message of the ONNX checker are shown."""
 
 
 def read(source: str | Path | bytes | onnx.ModelProto) -> ir.Model:
@@ -70,14 +70,14 @@ def read(source: str | Path | bytes | onnx.ModelProto) -> ir.Model:
 
 
 def _first(error: BaseException) -> BaseException:
-    """The error that others were raised from."""
+    """The original error of a chain of causes."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error
 
 
 def _parse(source: str | Path | bytes, label: str) -> tuple[onnx.ModelProto, Weights, MappedFile | None]:
-    """The model without its large weights, these by name, and the file that they lie in."""
+    """The model without its large weights, these weights by name, and the file that holds them, if there are any."""
     file = None
     if isinstance(source, bytes):
         data = memoryview(source)
@@ -101,7 +101,7 @@ def _parse(source: str | Path | bytes, label: str) -> tuple[onnx.ModelProto, Wei
 
 
 def _attach_external_data(model: ir.Model, path: Path) -> list[MappedFile]:
-    """Have weights in other files be what lies there; the files."""
+    """Map the weights that are in other files into memory; returns these files."""
     for name, outside in _external(model):
         outside.base_dir = path.parent
         _check_external(outside, name, path)
@@ -127,7 +127,7 @@ def _refuse_external_data(model: ir.Model) -> None:
 
 
 def _external(model: ir.Model) -> Iterator[tuple[str, ir.ExternalTensor]]:
-    """What lies in files, of initializers and attributes, in the graph, those within it and in functions."""
+    """The initializers and attributes that are in other files, with their names, in all graphs and functions."""
     for graph in model.graphs():
         for value in graph.initializers.values():
             if isinstance(value.const_value, ir.ExternalTensor):
@@ -140,7 +140,7 @@ def _external(model: ir.Model) -> Iterator[tuple[str, ir.ExternalTensor]]:
 
 
 def _check_external(tensor: ir.ExternalTensor, name: str, path: Path) -> tuple[int, int]:
-    """Where the tensor begins and ends in its file."""
+    """Check the file of an external tensor; returns the first and the last byte offset (exclusive) of the tensor."""
     file = Path(tensor.path)
     if path.parent.resolve() not in file.resolve().parents:
         raise UnsupportedModelError(f"{path}: weight '{name}' refers to {file}, outside the model's folder.")
@@ -168,7 +168,7 @@ def _refuse_maps(proto: onnx.ModelProto, label: str) -> None:
 
 
 def _of_known_opset(proto: onnx.ModelProto, label: str) -> onnx.ModelProto:
-    """The model, converted where its opset is older than those that the importer knows."""
+    """The model, converted if its opset is older than those of the importer. Raises `UnsupportedModelError`."""
     for entry in proto.opset_import:
         if normalise_domain(entry.domain) != "" or entry.version in OPSETS:
             continue
@@ -188,7 +188,7 @@ def _older(proto: onnx.ModelProto) -> bool:
 def _converted(proto: onnx.ModelProto, label: str, version: int) -> onnx.ModelProto:
     try:
         return onnx.version_converter.convert_version(proto, CONVERTED)
-    except Exception as error:  # the converter raises anything for what it does not expect
+    except Exception as error:  # the converter may raise any exception
         reason = " ".join(str(error).split())[:LONGEST_REASON]
         raise UnsupportedModelError(
             f"{label} uses opset {version}, which cannot be converted to {CONVERTED}: {reason}. "
@@ -197,8 +197,10 @@ def _converted(proto: onnx.ModelProto, label: str, version: int) -> onnx.ModelPr
 
 
 def _without_weights(proto: onnx.ModelProto, known: Collection[str], label: str, *, in_file: bool) -> onnx.ModelProto:
-    """A copy in which large initializers, whose values no check of the graph needs, are inputs. They are checked, but
-    for those that are `known` to be right; those in other files than the model's are later."""
+    """A copy in which large initializers are inputs, because no check of the graph needs their values.
+
+    The initializers themselves are checked here, except those that are `known` to be right, and those in other files,
+    which are checked later."""
     light = onnx.ModelProto()
     _check(partial(_copy, proto, light, "graph"), label)
     _check(partial(_copy, proto.graph, light.graph, "initializer"), label)
@@ -216,8 +218,7 @@ def _without_weights(proto: onnx.ModelProto, known: Collection[str], label: str,
 
 
 def _copy(source: Any, target: Any, but: str) -> None:
-    """Set the fields of a protobuf message, all `but` one, to what they are in `source`. Raises `UnicodeDecodeError`
-    for a text that is not UTF-8."""
+    """Copy the fields of a protobuf message except `but`. Raises `UnicodeDecodeError` for a text that is not UTF-8."""
     for field, value in source.ListFields():
         if field.name == but:
             continue
@@ -230,14 +231,16 @@ def _copy(source: Any, target: Any, but: str) -> None:
 
 
 def _check_form(proto: onnx.ModelProto, label: str) -> None:
-    """What the ONNX checker demands, but for shapes of outputs, which follow from the graph, and operators that it does
-    not know, which the importer lists all at once."""
+    """Run the ONNX checker.
+
+    Two of its demands are not made: shapes of outputs, which follow from the graph, and known operators, because the
+    importer lists all unknown ones together."""
     complete = _with_output_shapes(proto)
     _check(lambda: onnx.checker.check_model(complete), label)
 
 
 def _check(check: Callable[[], None], label: str) -> None:
-    """Raises `UnsupportedModelError` for what a check of onnx finds."""
+    """Run a check of the onnx package; raises `UnsupportedModelError` if it finds a fault."""
     try:
         check()
     except onnx.checker.ValidationError as error:
@@ -251,7 +254,7 @@ def _check(check: Callable[[], None], label: str) -> None:
 
 
 def _with_unknown_sizes(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """`proto`, or a copy without sizes below 0, which some exporters write for what is unknown."""
+    """`proto`, or a copy without negative sizes, which some exporters write for unknown sizes."""
 
     def negative(model: onnx.ModelProto) -> list[onnx.TensorShapeProto.Dimension]:
         values = (*model.graph.input, *model.graph.output, *model.graph.value_info)
@@ -283,18 +286,18 @@ def _with_output_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _check_types(proto: onnx.ModelProto, label: str) -> None:
-    """Operators get inputs of the dtypes that they are declared for."""
+    """Check that operators get inputs of the dtypes that they are declared for."""
     try:
         onnx.shape_inference.infer_shapes(proto, check_type=True)
     except onnx.shape_inference.InferenceError as error:
         reason = " ".join(str(error).removeprefix("[ShapeInferenceError]").split())[:LONGEST_REASON]
         raise UnsupportedModelError(f"{label} mixes dtypes: {reason}") from error
-    except (ValueError, RuntimeError, MemoryError):  # larger than a protobuf message may be
+    except (ValueError, RuntimeError, MemoryError):  # the model is larger than a protobuf message may be
         return
 
 
 def _check_order(graph: ir.Graph, outer: set[str], label: str) -> None:
-    """Every input of every node is defined earlier: no cycles, no dangling names."""
+    """Check that every input of every node is defined earlier: no cycles, no undefined names."""
     defined = outer | {v.name for v in graph.inputs if v.name} | set(graph.initializers)
     for node in graph:
         for value in node.inputs:

@@ -1,4 +1,4 @@
-"""Which function imports which ONNX operator from which opset on."""
+"""The table of importers: which function imports which ONNX operator, from which opset on."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _OPERATORS: dict[tuple[str, str], dict[int, Importer]] = {}
 
 
 class Spoiled(Unsupported):
-    """Raised where a part of the node could not be imported, for which the reason is listed already."""
+    """A part of the node could not be imported, and the reason is already listed."""
 
 
 def operator(*names: str, since: int = 1, domain: str = "") -> Callable[[Importer], Importer]:
     """Register `importer(ctx, node, *inputs)` for operators, from opset `since` until a later registration.
 
     Absent optional inputs arrive as `None` or are left out, so they need defaults. The result is a value, or a tuple
-    with one entry an output (`None` where an output is not computed).
+    with one entry per output (`None` for an output that is not computed).
     """
 
     def register(importer: Importer) -> Importer:
@@ -43,10 +43,10 @@ def find(domain: str, name: str, opset: int) -> Importer | None:
 
 
 def names(domain: str = "") -> tuple[str, ...]:
-    """All operators of a domain with a lowering of their own."""
+    """All operators of a domain that have an importer."""
     return tuple(sorted(name for key, name in _OPERATORS if key == domain))
 
 
 def normalise_domain(domain: str) -> str:
-    """`ai.onnx` is the long spelling of the default domain."""
+    """The domain with `ai.onnx`, the long name of the default domain, replaced by the empty one."""
     return "" if domain == "ai.onnx" else domain

@@ -1,7 +1,7 @@
-"""What ONNX's schemas say of operators, and whether the inputs of a node have the dtypes that its schema allows.
+"""The ONNX schemas of operators, and the check that the inputs of a node have dtypes that its schema allows.
 
-The reader has ONNX check that for a whole model, but for what is in graphs within nodes and in functions, and for
-operators that have no schema at their opset.
+The reader already lets ONNX check this for a model. That check skips graphs inside nodes, functions, and operators
+without a schema at their opset, so it is repeated here for every node.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ _OTHER_NAMES = {"float32": "float", "float64": "double"}
 
 @dataclass(frozen=True)
 class _Parameter:
-    """`dtypes` are those that a tensor may have, `variable` names the type that it shares with other operands."""
+    """An input in a schema. `dtypes` are those that a tensor may have; `variable` names the type that it shares with
+    other inputs."""
 
     dtypes: frozenset[str]
     variable: str | None
 
 
 def schema_of(node: Node) -> Any:
-    """The operator's schema at the node's opset, `None` when there is none. Its class carries no types."""
+    """The operator's schema at the node's opset, `None` if there is none. The class of schemas is untyped."""
     return _schema(node.op_type, node.opset, node.domain)
 
 
 def require_dtypes(node: Node, inputs: Sequence[AnyValue | None]) -> None:
-    """Raises `Unsupported` for a tensor of a dtype that its operator does not take, or not beside the others."""
+    """Raise `Unsupported` for a tensor of a dtype that the operator does not take, or that conflicts with others."""
     parameters = _parameters(node.op_type, node.opset, node.domain)
     chosen: dict[str, str] = {}
     for position, value in enumerate(inputs if parameters else ()):
@@ -60,7 +61,7 @@ def _schema(name: str, opset: int, domain: str) -> Any:
 
 @cache
 def _parameters(name: str, opset: int, domain: str) -> tuple[_Parameter, ...]:
-    """By the newest schema where there is none at the opset."""
+    """The inputs in the schema of an operator; if it has none at this opset, those of its newest schema."""
     schema = _schema(name, opset, domain)
     if schema is None and onnx.defs.has(name, domain):
         schema = onnx.defs.get_schema(name, domain)

@@ -1,4 +1,4 @@
-"""Subgraphs as Relax functions that take what they capture as parameters."""
+"""Imports subgraphs as Relax functions that get the values they capture as parameters."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 SEED = "seed"
-"""What the parameter for the model's seed is called."""
+"""The name of the parameter for the model's seed."""
 
 Finish: TypeAlias = "Callable[[Context, Sequence[AnyValue]], Sequence[AnyValue]]"
-"""Gives, inside a function, its results from those of the graph."""
+"""Computes, inside a function, its results from the results of the graph."""
 
 
 def as_they_are(ctx: Context, values: Sequence[AnyValue]) -> Sequence[AnyValue]:  # noqa: ARG001
@@ -35,8 +35,8 @@ def as_they_are(ctx: Context, values: Sequence[AnyValue]) -> Sequence[AnyValue]:
 
 @dataclass(frozen=True)
 class Subgraph:
-    """A function of the module. Its parameters are the explicit ones, then `captured` in order; it gives the leaves of
-    the `results`. `sizes` are the data dims that it sets."""
+    """A function of the module. Its parameters are the explicit ones, then `captured` in order. It returns the leaves
+    of the `results`. `sizes` are the data dims that it sets."""
 
     function: tvm_ir.GlobalVar
     captured: tuple[relax.Expr, ...]
@@ -45,7 +45,7 @@ class Subgraph:
 
     @property
     def tensors(self) -> list[Value]:
-        """The results, each a tensor. Raises `Unsupported` where one is not."""
+        """The results as tensors. Raises `Unsupported` if one is not a tensor of numbers."""
         for result in self.results:
             if not isinstance(result, Value) or result.text is not None:
                 kind = "strings" if isinstance(result, Value) else "a sequence or optional"
@@ -54,7 +54,7 @@ class Subgraph:
 
 
 def free_names(graph: ir.Graph) -> set[str]:
-    """Names that a graph and the graphs in it read from outside."""
+    """The names that a graph, including its inner graphs, reads from outside."""
     defined = {v.name for v in graph.inputs} | set(graph.initializers)
     free: set[str] = set()
     for node in graph:
@@ -80,9 +80,9 @@ def build(
 ) -> Subgraph:
     """Import `graph` as a function.
 
-    `parameters` describe the explicit parameters (only dtype and shape count). `arguments` gives, inside the function,
-    the values of the graph's inputs from them. `iteration` is the number of the iteration, in a loop. What is required
-    inside of it is checked when it runs, and not assumed outside.
+    `parameters` describe the explicit parameters by dtype and shape. `arguments` computes, inside the function, the
+    values of the graph's inputs from them. `iteration` is the iteration number if the function is the body of a loop.
+    Requirements inside the function are checked when it runs, and are not assumed outside.
     """
     assumed, known = ctx.shared.facts.mark(), len(ctx.shared.data_dims)
     outer = {n: leaves(ctx, scope[n]) for n in captured if scope[n] is not POISON}
@@ -123,7 +123,7 @@ def _parameter(ctx: Context, name: str, like: Value) -> Value:
 
 
 def _computed(value: Value) -> bool:
-    """Whether a value is a tensor of the function around, rather than known."""
+    """Whether a value is a tensor of the outer function, rather than known at import."""
     return value.var is not None or value.last is not None
 
 
@@ -139,7 +139,7 @@ def _result(output: ir.Value, scope: Mapping[str, AnyValue | None]) -> AnyValue:
 def unpacked(
     ctx: Context, call: relax.Call, dtypes: Sequence[str], shapes: Sequence[Sequence[IntExpr]]
 ) -> tuple[Value, ...]:
-    """Emit a call that gives tensors."""
+    """Emit a call that returns a tuple of tensors; returns these tensors."""
     result = ctx.builder.emit(call)
     return tuple(
         ctx.bind(relax.TupleGetItem(result, i), d, s) for i, (d, s) in enumerate(zip(dtypes, shapes, strict=True))

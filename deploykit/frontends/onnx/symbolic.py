@@ -1,11 +1,11 @@
 """Shape arithmetic: operators on tensors whose elements are integers or expressions over dims.
 
-`Shape` starts it; `Gather`, `Concat`, `Mul`, ... on its results stay expressions, so that a `Reshape` at the end of
-such a chain gets integer expressions and no tensor is ever computed. The functions of the tables work on numpy object
-arrays: `_POINTWISE` element by element, `ARRAYS` (see `symbolic_arrays`) on whole arrays, where numpy does the moving.
-A function gives `None` where the result is no such array: a kernel computes it then.
+A chain starts with `Shape`. The results of `Gather`, `Concat`, `Mul`, ... on it stay expressions, so that a `Reshape`
+at its end gets integer expressions and no tensor is ever computed. The functions in the tables work on NumPy object
+arrays: `_POINTWISE` element by element, `ARRAYS` (see `symbolic_arrays`) on whole arrays. A function returns `None` if
+its result cannot be expressed like that; a kernel then computes it.
 
-Sizes may become floats on the way (see `rational`): `_FLOATS` and the operators that only move elements take those too.
+Sizes may become floats on the way (see `rational`): `_FLOATS` and operators that only move elements accept those too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(ctx: Context, node: Node, inputs: Sequence[AnyValue | None]) -> tuple[AnyValue, ...] | None:
-    """The results of a node as known values, or `None` when it has to be computed by kernels."""
+    """The results of a node as known values, or `None` if kernels must compute them."""
     if node.domain or not _in_reach(inputs):
         return None
     arrays = [i.known_elements() if isinstance(i, Value) else None for i in inputs]
@@ -54,7 +54,7 @@ def evaluate(ctx: Context, node: Node, inputs: Sequence[AnyValue | None]) -> tup
 
 
 def _results(ctx: Context, node: Node, arrays: Sequence[Array | None], *, floats: bool) -> Any:
-    """One array, a list of one an output, or `None`."""
+    """One array, a list with an array per output, or `None`."""
     if node.op_type == "Cast":
         return _cast(ctx, node, arrays[0])
     if node.op_type in _ELEMENTWISE and not broadcast(*(a.shape for a in arrays if a is not None)):
@@ -70,7 +70,7 @@ def _results(ctx: Context, node: Node, arrays: Sequence[Array | None], *, floats
 
 
 def _in_reach(inputs: Sequence[AnyValue | None]) -> bool:
-    """Whether every input is known, a number or a boolean, and one of them holds expressions."""
+    """Whether all inputs are known numbers or booleans, and at least one of them holds expressions."""
     given = [i for i in inputs if i is not None]
     known_ones = [i for i in given if isinstance(i, Value) and i.is_known and (i.dtype in _INTEGERS or _is_float(i))]
     return len(known_ones) == len(given) and any(i.elements is not None for i in known_ones)
@@ -106,7 +106,7 @@ def _value(ctx: Context, result: Any, dtype: str) -> Value:
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    """ONNX integer division truncates. `None` where an expression is divided by zero."""
+    """ONNX integer division, which truncates. `None` if an expression is divided by zero."""
     if is_plain(a) and is_plain(b):
         return (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) if b else 0
     return None if is_plain(b) and not b else tirx.truncdiv(expr(a), expr(b))
@@ -134,11 +134,11 @@ _POINTWISE: Mapping[str, Callable[..., Any]] = {
 _VARIADIC: Mapping[str, Callable[[Any, Any], Any]] = {"Min": minimum, "Max": maximum}
 
 EXACT = 1 << 24
-"""Up to here every integer is a float32; a larger one is not rounded to less."""
+"""Up to this number every integer is exact in float32, and no larger integer is rounded to a smaller number."""
 
 
 def _less_of_floats(a: Any, b: Any) -> Any:
-    """A size as a float compared with a whole number: as integers, which gives the same."""
+    """A comparison of a size, cast to float, with a whole number, done on integers: the result is the same."""
     size, number = (a, b) if isinstance(a, ir.Expr) else (b, a)
     whole = not isinstance(number, ir.Expr) and float(number).is_integer() and abs(number) < EXACT
     if not whole or not isinstance(size, tirx.Cast) or not str(size.value.ty.dtype).startswith("int"):
@@ -182,7 +182,7 @@ def _cast(ctx: Context, node: Node, x: Array | None) -> Any:
 
 
 def _complete(result: Any) -> Any:
-    """The result, or `None` when an element of it is."""
+    """The result, or `None` if one of its elements is `None`."""
     return None if any(e is None for e in np.asarray(result, dtype=object).reshape(-1)) else result
 
 
@@ -198,7 +198,8 @@ def _number(element: Any, dtype: str) -> Any:
 
 
 def _integer(ctx: Context, element: Any) -> Any:
-    """An integer, or a float cut off; `None` for a float that is no fraction of sizes or may be negative."""
+    """An element as an integer; floats are truncated. `None` for a float that is not a ratio of sizes, or that may be
+    negative."""
     if _is_boolean(element):
         return select(element, 1, 0)
     if is_plain(element) or not _holds_floats(np.array([element], dtype=object)):

@@ -1,7 +1,8 @@
-"""Shape arithmetic on whole arrays: operators that move, reduce or place elements which may be expressions.
+"""Shape arithmetic on whole arrays: operators that move, reduce or place elements, which may be expressions.
 
-A function takes the node and an object array an input, and gives an array, a list of one an output, or `None` where
-positions or sizes are not plain, and where the arrays do not fit each other: the operator says why.
+A function takes the node and an object array per input. It returns an array, or a list with an array per output. It
+returns `None` if indices or sizes are expressions, or if the arrays do not fit each other; the importer of the operator
+then says why.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ MAXIMUM_ELEMENTS = 64
 
 
 def _plain(array: Array | None) -> list[int] | None:
-    """The elements as integers, or `None` when there is no array or one of them is an expression."""
+    """The elements as integers, or `None` if there is no array or an element is an expression."""
     if array is None or not all_plain(array.reshape(-1)):
         return None
     return [int(e) for e in array.reshape(-1)]
@@ -41,9 +42,9 @@ def broadcast(*shapes: tuple[int, ...]) -> bool:
 
 
 def _axes(node: Node, operand: Array | None, rank: int) -> tuple[int, ...] | None:
-    """Axes of a tensor of `rank`, counted from the front; `None` where none are given, or they are not plain.
+    """The axes of a tensor of `rank`, counted from the front; `None` if none are given, or one is an expression.
 
-    Raises `Unsupported` for one that is out of range."""
+    Raises `Unsupported` for an axis that is out of range."""
     axes = _plain(operand) if operand is not None else node.ints("axes") if node.has("axes") else None
     return None if axes is None else tuple(from_front(axis, rank) for axis in axes)
 
@@ -53,7 +54,7 @@ def _distinct(axes: Sequence[int]) -> bool:
 
 
 def _within(positions: Sequence[int], size: int) -> bool:
-    """Whether all are positions in an axis of `size`."""
+    """Whether all positions are valid for an axis of `size`."""
     return all(-size <= position < size for position in positions)
 
 

@@ -1,4 +1,4 @@
-"""The elements of a tensor in a model. onnx-ir looks at its data, which need not fit, only when they are read."""
+"""Reads the elements of a tensor in a model, and checks that its data fits: onnx-ir looks at the data only then."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ _DTYPES = frozenset(map(int, ir.DataType)) - {ir.DataType.UNDEFINED}
 _FIELDS = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
 _COMPLEX = (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128)
 _PACKED = 4
-"""Bits: numbers of so many or fewer share the entries of a field, as they do the bytes of raw data."""
+"""Bits: numbers of this width or less share the entries of a field, just as they share the bytes of raw data."""
 
 
 def elements(tensor: ir.TensorProtocol) -> np.ndarray:
-    """Raises `Unsupported` for a tensor that does not hold what it states, and `OSError` for a file."""
+    """The elements of a tensor. Raises `Unsupported` if its data does not fit its dtype and shape, and `OSError` if its
+    file cannot be read."""
     if isinstance(tensor, ir.serde.TensorProtoTensor):
         sound = _is_sound(tensor.raw)
     elif isinstance(tensor, ir.ExternalTensor):
@@ -34,7 +35,7 @@ def elements(tensor: ir.TensorProtocol) -> np.ndarray:
 
 
 def _is_sound(proto: onnx.TensorProto) -> bool:
-    """Whether there is one value field, that of the dtype, with as much as the shape needs."""
+    """Whether the tensor has exactly one value field: that of its dtype, with as many entries as the shape needs."""
     if (
         proto.data_type not in _DTYPES
         or proto.data_location == onnx.TensorProto.EXTERNAL

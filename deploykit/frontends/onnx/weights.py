@@ -1,7 +1,8 @@
-"""The large weights of an ONNX file, left where they lie: the rest is parsed, and each weight is a view of the file.
+"""Parses an ONNX file without its large weights: each of these becomes a view of the mapped file.
 
-A file is a protobuf message. Of its fields only those on the way to the bytes of an initializer are looked at, the rest
-is copied as it is; what is written in another way than serializers do is parsed whole.
+The file is a protobuf message. Only the fields that lead to the bytes of an initializer are decoded here; all others
+are copied to a message that protobuf parses. A file that is not written in the usual way of serializers is parsed
+whole.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ import onnx
 import onnx_ir as ir
 
 LARGE = 64 << 10
-"""Bytes: what an initializer of that size holds is no shape and no index that a check of the graph computes with."""
+"""Bytes: an initializer of this size holds no shapes or indices that a check of the graph needs."""
 
 Weight: TypeAlias = "ir.Tensor[np.ndarray]"
 Weights: TypeAlias = dict[str, Weight]
-"""By name."""
+"""Weights by name."""
 
 GRAPH, INITIALIZER, RAW_DATA = 7, 5, 9
-"""Fields of `ModelProto`, `GraphProto` and `TensorProto`."""
+"""Field numbers in `ModelProto`, `GraphProto` and `TensorProto`."""
 
 _DTYPES = frozenset(map(int, ir.DataType))
 
@@ -31,12 +32,12 @@ _FIXED = {_FIXED64: 8, _FIXED32: 4}
 
 
 class _Odd(Exception):
-    """A message that is not written as serializers do."""
+    """A message is not written in the usual way of serializers."""
 
 
 @dataclass(frozen=True)
 class _Field:
-    """Where a field begins, and the bytes of its value. `nested`: the value may be a message."""
+    """The offset of a field in the file, and those of its value. `nested` says whether the value may be a message."""
 
     number: int
     start: int
@@ -46,7 +47,7 @@ class _Field:
 
 
 def parse(data: memoryview) -> tuple[onnx.ModelProto, Weights]:
-    """The model without the bytes of its large weights, and these by name. Raises what protobuf does."""
+    """The model without the bytes of its large weights, and these weights by name. Raises what protobuf raises."""
     large: Weights = {}
     try:
         light: bytes | memoryview = _light_model(data, large)
@@ -58,7 +59,7 @@ def parse(data: memoryview) -> tuple[onnx.ModelProto, Weights]:
 
 
 def weight(name: str, data: memoryview, dtype: ir.DataType, shape: list[int]) -> Weight | None:
-    """A tensor whose elements are `data`; None where these are no whole number of bytes each, or too few or many."""
+    """A tensor with the elements `data`; None if elements are not whole bytes, or if `data` does not fit `shape`."""
     if dtype in (ir.DataType.UNDEFINED, ir.DataType.STRING) or dtype.bitwidth % 8:
         return None
     form = dtype.numpy().newbyteorder("<")
@@ -86,7 +87,7 @@ def _light_graph(data: memoryview, graph: _Field, large: Weights) -> bytes:
 
 
 def _light_tensor(data: memoryview, tensor: _Field, large: Weights) -> bytes | None:
-    """The tensor without its bytes, which are noted; None where it is left as it is."""
+    """The tensor without its bytes, which are added to `large`; None if the tensor is left as it is."""
     if tensor.end - tensor.begin < LARGE:
         return None
     fields = list(_fields(data, tensor.begin, tensor.end))
@@ -137,7 +138,7 @@ def _fields(data: memoryview, begin: int, end: int) -> Iterator[_Field]:
 
 
 def _number(data: memoryview, begin: int, end: int) -> tuple[int, int]:
-    """A number in base 128, the least digit first, and where it ends."""
+    """A number in base 128, the lowest digit first, and the offset of its end."""
     value = shift = 0
     while begin < end and shift < 64:
         digit = data[begin]
