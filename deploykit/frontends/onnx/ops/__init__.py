@@ -1,4 +1,4 @@
-"""The operators, one module a family. Importing a module registers its operators."""
+"""The importers of operators, one module per family. Importing a module registers its operators."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """ONNX: Relu, LeakyRelu, ThresholdedRelu, Elu, Selu, Celu, HardSigmoid, HardSwish, Softplus, Softsign, Mish, Swish,
-Gelu, PRelu, Shrink (`compiler.operators.activations`). `ACTIVATIONS` gives functions by their ONNX names, with ONNX's
-attributes and their defaults, for operators that are told one by name."""
+Gelu, PRelu, Shrink (`compiler.operators.activations`). `ACTIVATIONS` holds functions by their ONNX names, with ONNX's
+attributes and defaults, for operators that have an activation as an attribute."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from deploykit.frontends.onnx.registry import operator
 
 @dataclass(frozen=True)
 class Activation:
-    """`parameters` are the function's attributes after the operand, with their defaults."""
+    """An activation function. `parameters` are its attributes, the arguments after the operand, with their defaults."""
 
     function: Callable[..., ir.Expr]
     parameters: Mapping[str, float]
 
     def of(self, values: Mapping[str, float]) -> Callable[[ir.Expr], ir.Expr]:
-        """The function with the given attributes, defaults for the rest."""
+        """The function with the given attributes, and defaults for the others."""
         return partial(
             self.function, **{**self.parameters, **{n: v for n, v in values.items() if n in self.parameters}}
         )
@@ -78,7 +78,7 @@ def gelu(ctx: Context, node: Node, x: Value) -> Value:
 
 @operator("PRelu")
 def prelu(ctx: Context, node: Node, x: Value, slope: Value) -> Value:
-    """Before opset 7, a slope of one axis lies along the channels."""
+    """PRelu. Before opset 7, a slope of rank 1 has an element per channel."""
     if node.opset < 7 and slope.rank == 1 and x.rank > 1:
         slope = ctx.reshape(slope, (slope.shape[0], *([1] * (x.rank - 2))))
     return elementwise(ctx, "prelu", activations.prelu, x, slope)

@@ -9,7 +9,7 @@ from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
 _STAGES: tuple[Stage, ...] = ("scaled", "capped", "masked", "weights")
-"""By `qk_matmul_output_mode`."""
+"""The stage of the scores that each `qk_matmul_output_mode` returns."""
 
 
 @operator("Attention")

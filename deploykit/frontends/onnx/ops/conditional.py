@@ -1,13 +1,16 @@
-"""If.
+"""ONNX: If.
 
-A condition known at import picks its branch. So does one over dims that an attempt takes for true or false
-(`frontends.onnx.attempts`), which a run must then meet. Otherwise the branches become functions that the program
-runs in place (`deploykit.compiler.operators.building.control_flow`); where one of them cannot be imported, an attempt
-may demand that no run takes it. Their results must have a form in common:
+A condition that is known at import chooses its branch. So does a condition over dims if an attempt takes it as true or
+false (`frontends.onnx.attempts`); every run must then fulfil it. Otherwise the branches become functions that the
+program runs in place (`deploykit.compiler.operators.building.control_flow`). If one of them cannot be imported, an
+attempt may demand that no run takes it.
 
-    sizes that differ            a size that only the run knows
-    further axes of size 1       in front, in both cases
-    an optional that one has     a boolean value that says so, beside an item that is zeros where there is none
+The results of two branches get a common form where they differ:
+
+    in a size                    the size becomes one that is known only during a run
+    in axes of size 1 in front   both results have these axes
+    in whether an optional has   both have an item, zeros for the branch without one, and a boolean that says whether
+    an item                      the item is present
 """
 
 from __future__ import annotations
@@ -86,7 +89,7 @@ def if_operator(
 
 
 def _inlined(ctx: Context, graph: ir.Graph, importer: GraphImporter, scope: Scope) -> tuple[AnyValue | None, ...]:
-    """The results of a branch that every run takes."""
+    """Import a branch that every run takes, without a function of its own; returns its results."""
     local = dict(scope)
     importer.graph(ctx, graph, local)
     return tuple(local.get(v.name or "") for v in graph.outputs)
@@ -117,9 +120,9 @@ def _each_side(
 def _give_up(
     ctx: Context, node: Node, condition: Value, failed: Mapping[str, Sequence[Problem]], importer: GraphImporter
 ) -> None:
-    """Demand that no run takes the branch that cannot be imported, in place of its problems.
+    """Drop the problems of the branch that cannot be imported, and require that no run takes it.
 
-    Raises `Spoiled` where the import is not to give up any."""
+    Raises `Spoiled` if this import must not give up branches."""
     importer.one_sided = True
     if not importer.may_give_up:
         raise Spoiled
@@ -132,7 +135,7 @@ def _give_up(
 
 
 def _known_side(ctx: Context, node: Node, condition: Value, importer: GraphImporter) -> bool | None:
-    """What the condition is, where that is known, or taken to be so."""
+    """The value of the condition if it is known or taken as such by the attempt, else None."""
     if condition.array is not None:
         return bool(condition.array.reshape(-1)[0])
     side = importer.taken.get(node.name)
@@ -143,15 +146,15 @@ def _known_side(ctx: Context, node: Node, condition: Value, importer: GraphImpor
     text = to_text(meant)
     sizes = free_vars(meant)
     found = ", ".join(f"{var.name} = {{}}" for var in sizes)
-    ctx.require(meant, f"of its branches only one fits what follows, which needs {text}; found {found}", *sizes)
-    ctx.shared.notes.append(f"{node.name}: of its branches only one fits what follows, which needs {text}")
+    ctx.require(meant, f"only one of its branches fits what follows, and needs {text}; found {found}", *sizes)
+    ctx.shared.notes.append(f"{node.name}: only one of its branches fits what follows, and needs {text}")
     return side
 
 
 def _check_ranks(
     node: Node, condition: Value, results: Sequence[tuple[AnyValue, AnyValue]], importer: GraphImporter
 ) -> None:
-    """Leave an If undecided whose branches give results of different ranks, by a condition over dims."""
+    """Raise `Unsupported`, and note the If as undecided, if its branches give results of different ranks."""
     for a, b in results:
         if isinstance(a, Value) and isinstance(b, Value) and a.rank != b.rank:
             importer.undecided.append(node.name)
@@ -159,11 +162,11 @@ def _check_ranks(
             dims = " ".join(f"--dim {var.name}=N" for var in free_vars(holds) if var.name in importer.dims)
             hint = f"; say which, {dims}" if dims else ""
             reason = f"the branches give {_described(a)} and {_described(b)}, the first where {to_text(holds)}"
-            raise Unsupported(f"{reason}, and either fits what follows, or none{hint}")
+            raise Unsupported(f"{reason}, and both fit what follows, or neither{hint}")
 
 
 def _differ(a: AnyValue, b: AnyValue) -> bool:
-    """Whether results have to be brought to a common form."""
+    """Whether two results must be brought to a common form."""
     match a, b:
         case Value(), Value():
             return a.rank != b.rank and _units(a, b)
@@ -175,13 +178,13 @@ def _differ(a: AnyValue, b: AnyValue) -> bool:
 
 
 def _units(a: Value, b: Value) -> bool:
-    """Whether the tensor of higher rank has further axes of size 1 in front."""
+    """Whether the additional leading axes of the tensor of higher rank all have size 1."""
     longer = a.shape if a.rank > b.rank else b.shape
     return all(isinstance(n, int) and n == 1 for n in longer[: abs(a.rank - b.rank)])
 
 
 def _like(others: Sequence[AnyValue]) -> Finish:
-    """Brings the results of a branch to the form that they have in common with those of the other one."""
+    """A function that brings the results of a branch to the common form with `others`, those of the other branch."""
 
     def finish(ctx: Context, values: Sequence[AnyValue]) -> list[AnyValue]:
         return [_formed(ctx, value, other) for value, other in zip(values, others, strict=True)]
@@ -203,7 +206,7 @@ def _formed(ctx: Context, value: AnyValue, other: AnyValue) -> AnyValue:
 
 
 def _zeros(ctx: Context, like: Value | SequenceValue | None) -> Value | SequenceValue:
-    """What stands for an item that is not there."""
+    """Zeros in the form of `like`, in place of an absent item."""
 
     def zeros(leaf: Value) -> Value:
         if not all_plain(leaf.shape):

@@ -1,9 +1,9 @@
-"""Loop and Scan.
+"""ONNX: Loop and Scan.
 
 Bodies become functions that the program runs in place (`deploykit.compiler.operators.building.control_flow`). Inside a
-body the iteration number is an integer variable, and the condition that let the iteration start is true. State tensors
-must keep their shape. A loop whose condition only counts (`counting`) has a trip count. A loop that carries strings,
-sequences or optionals is written out, iteration by iteration.
+body the iteration number is an integer variable, and the loop condition is true. State tensors must keep their shape.
+A loop whose condition only counts (`counting`) gets a trip count. A loop that carries strings, sequences or optionals
+is unrolled.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def loop(
 def _counted(
     ctx: Context, graph: ir.Graph, condition: Value | None, state: Sequence[Value], scope: Scope
 ) -> IntExpr | None:
-    """How often a loop goes round that counts, where it is known whether it begins."""
+    """The number of iterations of a loop that counts, if it is known whether the loop begins; else None."""
     if condition is not None and not condition.is_known:
         return None
     found = rounds(ctx, graph, state, scope)
@@ -109,7 +109,7 @@ def _unrolled(
     importer: GraphImporter,
     scope: Scope,
 ) -> tuple[AnyValue | None, ...]:
-    """A loop that carries what is no tensor, as its iterations one after another: their number must be known."""
+    """Unroll a loop that carries strings, sequences or optionals; the number of its iterations must be known."""
     trips = None if trip_count is None else only_integer(ctx, trip_count)
     endless = condition is None or (condition.array is not None and bool(condition.array.reshape(-1)[0]))
     if not isinstance(trips, int) or not endless or trips > MOST_UNROLLED:
@@ -137,7 +137,7 @@ def _unrolled(
 
 
 def _declared(declared: ir.Value, value: Value) -> tuple[IntExpr, ...]:
-    """A state given as `[1]` where the body says scalar, or the reverse, takes the body's rank."""
+    """The shape of a state inside the body: a scalar instead of `[1]`, or the reverse, if the body declares it so."""
     rank = None if declared.shape is None else len(declared.shape)
     if rank == 0 and value.shape == (1,):
         return ()
@@ -147,8 +147,9 @@ def _declared(declared: ir.Value, value: Value) -> tuple[IntExpr, ...]:
 def _as_declared(
     ctx: Context, graph: ir.Graph, results: Sequence[AnyValue], before: Sequence[Value | None]
 ) -> list[AnyValue]:
-    """The results of a body, with the sizes that it declares as numbers; what cannot be proved of them is checked in
-    every iteration. Those of states, of which `before` has what an iteration begins with, are written alike."""
+    """The results of a body, with the sizes that it declares as numbers. Sizes that cannot be proved are checked in
+    every iteration. `before` holds the states at the beginning of an iteration; if the result for a state has the same
+    sizes, its shape is written in the same way."""
     return [
         _of_state(ctx, state, _of_declared_sizes(ctx, output, value)) if isinstance(value, Value) else value
         for output, value, state in itertools.zip_longest(graph.outputs, results, before)
@@ -190,7 +191,7 @@ def _loop(
     index: tirx.Var,
     drop: int,
 ) -> tuple[Value, ...]:
-    """Emit a loop. `drop` results at the front of the function are not wanted (a condition that is always true)."""
+    """Emit a loop. The first `drop` results of the function are left out (1 for a condition that is always true)."""
     ends, rows = results[: len(state)], results[len(state) :]
     for before, after in zip(state, ends, strict=True):
         if not _same_sizes(ctx, before, after) or before.dtype != after.dtype:
@@ -226,18 +227,18 @@ def _without_first(ctx: Context, body: Subgraph, drop: int) -> relax.GlobalVar:
 
 
 MOST_UNROLLED = 256
-"""Iterations of a loop that is written out."""
+"""The most iterations of a loop that is unrolled."""
 
 UNBATCHED = "deploykit.scan"
-"""A domain in which Scan means what it does from opset 9 on, whatever the opset."""
+"""A domain in which Scan has the meaning of opset 9 and later, at any opset."""
 
 
 @operator("Scan")
 def batched_scan(
     ctx: Context, node: Node, lengths: Value | None, *inputs: Value, importer: GraphImporter, scope: Scope
 ) -> tuple[Value, ...]:
-    """Scan of opset 8: states and inputs have a batch axis before all others. It is a Scan over the batch, whose body
-    is the Scan of one element of it."""
+    """Scan of opset 8: states and inputs have a leading batch axis. It becomes a Scan over the batch, whose body is the
+    Scan of one element of the batch."""
     if lengths is not None:
         raise Unsupported("sequence_lens: elements of a batch that end early; export with opset 9 or later")
     count = node.int("num_scan_inputs")

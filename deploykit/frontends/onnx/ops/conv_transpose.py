@@ -35,7 +35,7 @@ def conv_transpose_operator(ctx: Context, node: Node, x: Value, w: Value, bias: 
 
 
 def _sizes(node: Node, rank: int) -> list[int]:
-    """Those of the spatial axes; some write a batch and channels before them."""
+    """The output sizes of the spatial axes; some exporters write batch and channels before them."""
     sizes = node.ints("output_shape")[-rank:]
     if len(sizes) != rank:
         raise Unsupported(f"'output_shape' has {len(sizes)} sizes for {rank} spatial axes")

@@ -42,7 +42,7 @@ _UNARY: Mapping[str, Callable[[ir.Expr], ir.Expr]] = {
     "Not": tirx.Not,
     "BitwiseNot": tirx.bitwise_not,
 }
-"""`Round` takes ties to the even neighbour."""
+"""Functions by operator. `Round` rounds ties to the even neighbour."""
 
 
 @operator(*_UNARY)

@@ -1,6 +1,7 @@
 """ONNX: Binarizer, LabelEncoder, TfIdfVectorizer (`compiler.operators.classical.encoding`).
 
-The keys, values and default of LabelEncoder have an attribute for each dtype. A pool of strings is refused.
+LabelEncoder has a separate attribute per dtype for its keys, values and default. A TfIdfVectorizer with a pool of
+strings is refused.
 """
 
 from __future__ import annotations

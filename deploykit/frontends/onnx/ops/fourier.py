@@ -31,6 +31,6 @@ def _dft(ctx: Context, node: Node, x: Value, length: Value | None, axis: IntExpr
 def stft(
     ctx: Context, node: Node, signal: Value, step: Value, window: Value | None = None, length: Value | None = None
 ) -> Value:
-    if signal.rank == 2:  # not in the specification, but ONNX Runtime takes it for a real signal, and models have it
+    if signal.rank == 2:  # not in the specification, but models contain it and ONNX Runtime reads it as a real signal
         signal = ctx.reshape(signal, (*signal.shape, 1))
     return fourier.stft(ctx, signal, step, window, length, onesided=node.int("onesided", 1) == 1)

@@ -1,6 +1,6 @@
-"""ONNX: ImageDecoder, which is refused: an artifact holds no decoder of compressed images.
+"""ONNX: ImageDecoder, which is refused, because an artifact has no decoder for compressed images.
 
-Apps decode with what their platform has, and feed the pixels.
+Apps decode images with their platform's decoder, and feed the pixels.
 """
 
 from __future__ import annotations

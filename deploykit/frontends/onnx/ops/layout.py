@@ -1,5 +1,6 @@
-"""ONNX: Transpose, Reshape, Flatten, Shape, Size, Squeeze, Unsqueeze (`compiler.operators.layout`); and Constant, of
-which only what is no dense tensor of numbers comes here. Axes are attributes up to opset 12.
+"""ONNX: Transpose, Reshape, Flatten, Shape, Size, Squeeze, Unsqueeze (`compiler.operators.layout`), and Constant.
+
+Dense constants are folded before; others reach the importer here and are refused. Axes are attributes up to opset 12.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""ONNX: LinearRegressor, LinearClassifier (`compiler.operators.classical.linear`). Labels that are strings are
-refused."""
+"""ONNX: LinearRegressor, LinearClassifier (`compiler.operators.classical.linear`). String labels are refused."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ def linear_classifier(ctx: Context, node: Node, x: Value) -> tuple[Value, Value]
 
 
 def _parameters(node: Node) -> tuple[np.ndarray, np.ndarray | None]:
-    """Coefficients and intercepts."""
+    """The coefficients, and the intercepts or None."""
     coefficients = np.array(node.floats("coefficients"), np.float32)
     given = node.has("intercepts")
     return coefficients, np.array(node.floats("intercepts"), np.float32) if given else None

@@ -11,7 +11,7 @@ from deploykit.frontends.onnx.registry import operator
 
 
 def _trailing(node: Node, x: Value) -> range:
-    """All axes from attribute `axis` on."""
+    """The axes from the attribute `axis` to the last."""
     return range(node.axis(x.rank, default=-1), x.rank)
 
 
@@ -41,7 +41,7 @@ def instance_normalization(ctx: Context, node: Node, x: Value, scale: Value, shi
 
 @operator("GroupNormalization", since=18)
 def group_normalization(ctx: Context, node: Node, x: Value, scale: Value, shift: Value) -> Value:
-    """Before opset 21, scale and shift have an element a group."""
+    """GroupNormalization. Before opset 21, scale and shift have an element per group, else one per channel."""
     return normalization.group_normalization(
         ctx, x, scale, shift, groups=node.int("num_groups"), epsilon=_epsilon(node), by_group=node.opset < 21
     )

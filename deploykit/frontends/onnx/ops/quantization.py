@@ -1,6 +1,6 @@
 """ONNX: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear (`compiler.operators.quantized.quantization`).
 
-Constants that the operator does not dequantise at import are folded as those of other nodes.
+A DequantizeLinear of constants is folded here, except if the operator itself dequantises them at import.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def multinomial(ctx: Context, node: Node, x: Value) -> Value:
 
 
 def _seed(node: Node) -> float | None:
-    """The attribute of all operators that draw random numbers."""
+    """The `seed` attribute, which all random operators have; None if it is not given."""
     return node.float("seed") if node.has("seed") else None
 
 

@@ -1,5 +1,5 @@
-"""ONNX: RNN, GRU, LSTM (`compiler.operators.recurrent.layers`). Activations come as names, their parameters in
-lists."""
+"""ONNX: RNN, GRU, LSTM (`compiler.operators.recurrent.layers`). Attributes give activations by name, and lists of their
+parameters."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def lstm(
 
 
 def _form(node: Node, *defaults: str) -> Form:
-    """The attributes that all kinds of layers have; `defaults` are the activations of a direction."""
+    """The attributes that all three operators share; `defaults` are the default activations of one direction."""
     backwards = _DIRECTIONS[node.choice("direction", _DIRECTIONS, "forward")]
     return Form(
         backwards,
@@ -76,7 +76,8 @@ def _form(node: Node, *defaults: str) -> Form:
 
 
 def _activations(node: Node, defaults: tuple[str, ...], directions: int) -> tuple[tuple[Function, ...], ...]:
-    """The activations of each direction. Those that have an alpha or beta take theirs from the lists in turn."""
+    """The activations of each direction. Activations with an alpha or beta take the next one of the attribute's
+    list."""
     names = node.strings("activations", list(defaults) * directions)
     if len(names) != len(defaults) * directions:
         raise Unsupported(f"{len(names)} activations, expected {len(defaults) * directions}")

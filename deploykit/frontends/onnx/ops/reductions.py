@@ -1,7 +1,7 @@
 """ONNX: ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp,
 ReduceSumSquare, ArgMax, ArgMin (`compiler.operators.reductions`).
 
-Axes come as an attribute, or from opset 18 on (ReduceSum 13) as an operand. Without any all are reduced, or none with
+Axes are an attribute, or an operand from opset 18 on (ReduceSum: 13). Without axes all are reduced, or none with
 `noop_with_empty_axes`.
 """
 
@@ -40,7 +40,7 @@ def reduce_log_sum_exp(ctx: Context, node: Node, x: Value, axes: Value | None = 
 
 
 def _axes(ctx: Context, node: Node, operand: Value | None) -> Value | Sequence[int] | None:
-    """The axes of a reduction, `None` for all."""
+    """The axes of a reduction; `None` stands for all axes."""
     axes = node.ints("axes", []) if operand is None else operand
     count = ctx.length(axes) if isinstance(axes, Value) else len(axes)
     if count > 0:

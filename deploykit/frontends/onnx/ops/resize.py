@@ -1,7 +1,7 @@
 """ONNX: Upsample, Resize (`compiler.operators.images.resize`).
 
-The scales of an Upsample are an attribute up to opset 8. Up to opset 10 there is one way to read coordinates; from 11
-on an absent operand may be an empty one, and sizes may stand in the place of scales.
+The scales of Upsample are an attribute up to opset 8. Up to opset 10 all coordinates are asymmetric. From opset 11 on,
+sizes may be given instead of scales, and an empty operand counts as absent.
 """
 
 from __future__ import annotations

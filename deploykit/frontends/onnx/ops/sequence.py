@@ -2,7 +2,7 @@
 ConcatFromSequence, SplitToSequence, Optional, OptionalHasElement, OptionalGetElement
 (`compiler.operators.sequence`).
 
-SequenceMap is ONNX's alone: its body is imported once for each item.
+SequenceMap is defined here only: its body is imported once for each item.
 """
 
 from __future__ import annotations

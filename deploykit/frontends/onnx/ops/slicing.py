@@ -1,7 +1,7 @@
 """ONNX: Slice, Split, ReverseSequence (`compiler.operators.slicing`).
 
-The bounds of a Slice are attributes up to opset 9. A Split is told the sizes of its parts, or their number, which
-before opset 18 is that of the outputs and must divide the axis.
+The bounds of Slice are attributes up to opset 9. Split gets the sizes of its parts, or their number. Before opset 18
+that is the number of outputs, and it must divide the axis.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """ONNX: SVMRegressor, SVMClassifier (`compiler.operators.classical.support_vectors`).
 
-Classifiers of two classes, without support vectors or of probabilities are refused.
+Classifiers with two classes, without support vectors, or with probabilities are refused.
 """
 
 from __future__ import annotations

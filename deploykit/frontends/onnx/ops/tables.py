@@ -1,6 +1,6 @@
 """ONNX: Scaler, Normalizer, Imputer, OneHotEncoder, FeatureVectorizer (`compiler.operators.classical.tables`).
 
-What OneHotEncoder makes of strings, or by an error of a value that is no category, is refused.
+A OneHotEncoder of strings is refused, and so is one that must fail for a value that is not a category (zeros=0).
 """
 
 from __future__ import annotations

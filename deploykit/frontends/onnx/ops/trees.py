@@ -1,6 +1,6 @@
 """ONNX: TreeEnsemble, TreeEnsembleRegressor, TreeEnsembleClassifier (`compiler.operators.classical.trees`).
 
-TreeEnsemble spells a forest differently from the two operators that it replaced. Labels that are strings are refused.
+The attributes of TreeEnsemble differ from those of the two operators that it replaces. String labels are refused.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ def tree_ensemble_classifier(ctx: Context, node: Node, x: Value) -> tuple[Value,
 
 
 def _branches(places: Sequence[int], leaf: Sequence[int]) -> np.ndarray:
-    """Branches to nodes, or to leaves where `leaf` is not 0."""
+    """Encode branches: the index `n` of a node as `n`, and that of a leaf (where `leaf` is not 0) as `-1 - n`."""
     if min(places, default=0) < 0:
         raise Unsupported("a branch to a node or leaf below 0")
     return np.where(np.array(leaf) != 0, -1 - np.array(places), np.array(places))
 
 
 def _forest(node: Node, voters: str) -> Forest:
-    """The ensemble of an operator of before TreeEnsemble. `voters`: how the attributes of votes begin."""
+    """The forest of TreeEnsembleRegressor or -Classifier. `voters` is the prefix of the attributes for votes."""
     keys = list(zip(node.ints("nodes_treeids"), node.ints("nodes_nodeids"), strict=True))
     names = node.strings("nodes_modes")
     interior = {key: i for i, key in enumerate(k for k, name in zip(keys, names, strict=True) if name != "LEAF")}
@@ -107,7 +107,7 @@ def _forest(node: Node, voters: str) -> Forest:
 
 
 def _votes(node: Node, leaves: Mapping[tuple[int, int], int], voters: str) -> list[list[int]]:
-    """For each leaf the positions of its votes."""
+    """The indices of the votes of each leaf."""
     votes: list[list[int]] = [[] for _ in leaves]
     for i, key in enumerate(zip(node.ints(f"{voters}_treeids"), node.ints(f"{voters}_nodeids"), strict=True)):
         if key in leaves:
@@ -121,6 +121,6 @@ def _base(node: Node) -> np.ndarray | None:
 
 
 def _numbers(node: Node, name: str) -> np.ndarray:
-    """A float attribute, or its double form."""
+    """A float attribute, or its tensor form, which may be double."""
     given = f"{name}_as_tensor"
     return node.tensor(given) if node.has(given) else np.array(node.floats(name), np.float32)
