@@ -1,18 +1,18 @@
-"""The sources beside a model's own, as files: C and, for the web, JavaScript.
+"""The paths of the sources that artifacts contain beside a model's own: C and, for the web, JavaScript.
 
-* `include/deploykit.h`, `core/deploykit.c`: portable C99, no heap, no globals; every target has them.
+* `include/deploykit.h`, `core/deploykit.c`: portable C99, no heap, no globals; part of every artifact.
 * `include/states.h`, `core/states.c`: the memory of models with states.
-* `include/driver.h`, `core/driver.c`: the interface to GPUs, for models with kernels there.
-* `host/threads.{h,c}`: a thread pool for parallel loops, where there are POSIX threads.
-* `host/cpu.{h,c}`: what the CPU can do, for kernels that need a certain one.
+* `include/driver.h`, `core/driver.c`: the interface to GPUs, for models with GPU kernels.
+* `host/threads.{h,c}`: a thread pool for parallel loops, on systems with POSIX threads.
+* `host/cpu.{h,c}`: the features of the CPU, for kernels that need certain instructions.
 * `host/runner.c`: a program that runs a model under sanitizers; it does not ship.
-* `host/profile.c`: the clock of a model that is compiled for profiling; it does not ship.
-* `wasm/entry.c`: the exports of a WebAssembly module for each function; `wasm/module.c`: its others; `wasm/threads.c`:
-  its pool for parallel loops; `wasm/gpu.c`: a driver through imports; `wasm/libc.c` and `wasm/include`: what it needs
-  of the C library.
-* `js/*.mjs`: the modules that load and run such a module; `js/runner.mjs` runs one for Python in node, `js/page.mjs` in
-  a page, with `js/jobs.mjs`; these three do not ship. The figures of
-  `js/limits.d.mts` are those of the device that shaders are written for.
+* `host/profile.c`: the step timer of a model that is compiled for profiling; it does not ship.
+* `wasm/entry.c`: the exports of a WebAssembly module for each function; `wasm/module.c`: its other exports;
+  `wasm/threads.c`: its pool for parallel loops; `wasm/gpu.c`: a driver through imports; `wasm/libc.c` and
+  `wasm/include`: the parts of the C library that it needs.
+* `js/*.mjs`: the modules that load and run a WebAssembly module. Three of them do not ship: `js/runner.mjs` runs models
+  for Python in node, `js/page.mjs` in a page, both with `js/jobs.mjs`. The numbers in `js/limits.d.mts` are those of
+  the device that shaders are written for.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CORE = _ROOT / "core" / "deploykit.c"
 STATES = (INCLUDE / "states.h", _ROOT / "core" / "states.c")
 DRIVER = _ROOT / "core" / "driver.c"
 CHECKS = (CORE, STATES[1])
-"""Sources that run once a call, whatever the model does."""
+"""Sources that run once per call, whatever the model does."""
 THREADS_HEADER = _ROOT / "host" / "threads.h"
 THREADS = _ROOT / "host" / "threads.c"
 CPU_HEADER = _ROOT / "host" / "cpu.h"

@@ -57,7 +57,7 @@ void dk_add_text(dk_model* model, const char* text) {
     model->error[used + count] = '\0';
 }
 
-/* A text and a number behind it. */
+/* Append a text, then a number. */
 static void add_number(dk_model* model, const char* text, int64_t value) {
     char digits[24];
     size_t at = sizeof digits - 1;
@@ -82,7 +82,7 @@ static void start_error(dk_model* model) {
     model->need.extent = 0;
 }
 
-/* "input 'x' " */
+/* "input 'x'" */
 static void start_port_error(dk_model* model, const char* kind, const char* name) {
     start_error(model);
     dk_add_text(model, kind);
@@ -247,7 +247,7 @@ check_memory(dk_model* model, const char* kind, const char* name, const dk_tenso
     return DK_OK;
 }
 
-/* Dtype, rank, and memory of one input. */
+/* Check dtype, rank, extents and memory of one input. */
 static dk_status check_input(dk_model* model, const dk_port* port, const dk_tensor* tensor) {
     int64_t bytes;
     int32_t axis;
@@ -285,7 +285,7 @@ static dk_status check_input(dk_model* model, const dk_port* port, const dk_tens
     return check_memory(model, "input", port->name, tensor, bytes);
 }
 
-/* " but is 3 in input 'x' axis 0": where the dim was bound, the first axis that has it. */
+/* ", but is 3 in input 'x' axis 0": the first axis with the dim, which bound it. */
 static void add_first_use(dk_model* model, int32_t dim, int64_t value) {
     const dk_model_descriptor* descriptor = model->descriptor;
     int32_t input;
@@ -319,7 +319,7 @@ dk_status dk_check_axis(dk_model* model, const dk_tensor* inputs, int32_t input,
     return DK_ERROR_SHAPE;
 }
 
-/* Bind a dim at its first axis, with its bounds; compare at the others. */
+/* Bind a dim at its first axis and check its bounds; compare at the other axes. */
 static dk_status bind_axis(dk_model* model, int32_t input, int32_t axis, int64_t found, int64_t* value) {
     int32_t index = model->descriptor->inputs[input].shape[axis].dim;
     const dk_dim* dim = &model->descriptor->dims[index];
@@ -423,8 +423,8 @@ dk_status dk_check_data(dk_model* model, const char* what, int64_t value, int64_
     return DK_ERROR_DATA;
 }
 
-/* How far above `low` the elements first, first + step, ... lie at most; one below is farther above than any other. No
-   branch depends on an element, and four are looked at in one iteration. */
+/* The largest distance above `low` of the elements first, first + step, ...; an element below `low` wraps around to a
+   larger distance than any valid one. No branch depends on an element, and an iteration reads four. */
 
 static uint64_t farther(uint64_t a, uint64_t b) {
     return a > b ? a : b;
@@ -483,7 +483,7 @@ dk_status dk_check_indices(
     return DK_OK;
 }
 
-/* The least extent that gives `needed` bytes when `extent` gives `available` in proportion. */
+/* The smallest extent that gives `needed` bytes, if bytes are proportional and `extent` gives `available`. */
 static int64_t scaled_extent(int64_t extent, int64_t needed, int64_t available) {
     int64_t whole;
     if (extent <= 0 || available <= 0) {

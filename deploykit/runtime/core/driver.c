@@ -1,11 +1,11 @@
-/* Calls of a device's driver, checked. DK_MAX_SCALARS, the most sizes that a kernel takes, is defined by the command
-   that compiles this for a class of devices. */
+/* Checked calls of a device's driver. The compile command defines DK_MAX_SCALARS, the most sizes that a kernel takes on
+   this class of devices. */
 #include "driver.h"
 
 #include <stdint.h>
 #include <string.h>
 
-/* A tensor that is larger than what the device binds. */
+/* Report a tensor that is larger than the device can bind. */
 static dk_status fail_size(dk_model* model, const dk_slice* slice, int64_t most) {
     const dk_status status = dk_fail_capacity(model, slice->name, slice->bytes, most, -1, 0);
     dk_add_text(model, " that this GPU binds at once: use smaller inputs, or run without the GPU");

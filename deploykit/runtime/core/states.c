@@ -1,4 +1,4 @@
-/* Blocks of states: what they were made for, in front of them. */
+/* Blocks of states. A block begins with MADE and the dims that it was made for. */
 #include "states.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
 #include <cpuid.h>
 #include <stddef.h>
 
-/* The state that the operating system must keep for a feature's registers: bits of XCR0. */
+/* The register state that the operating system must save for a feature: bits of XCR0. */
 #define NONE 0u
 #define YMM 0x06u
 #define ZMM 0xe6u
@@ -55,7 +55,7 @@ uint64_t dk_cpu_features(void) {
     size_t index;
     __get_cpuid(1, &found[LEAF_1][EAX], &found[LEAF_1][EBX], &found[LEAF_1][ECX], &found[LEAF_1][EDX]);
     __get_cpuid_count(7, 0, &found[LEAF_7][EAX], &found[LEAF_7][EBX], &found[LEAF_7][ECX], &found[LEAF_7][EDX]);
-    if (found[LEAF_7][EAX] >= 1) { /* how many further leaves there are */
+    if (found[LEAF_7][EAX] >= 1) { /* EAX is the highest subleaf */
         unsigned* next = found[LEAF_7_1];
         __get_cpuid_count(7, 1, &next[EAX], &next[EBX], &next[ECX], &next[EDX]);
     }

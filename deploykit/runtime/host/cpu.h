@@ -1,4 +1,4 @@
-/* What the CPU that runs a program can do. */
+/* The features of the CPU that a program runs on. */
 #ifndef DEPLOYKIT_CPU_H
 #define DEPLOYKIT_CPU_H
 
@@ -47,7 +47,7 @@ extern "C" {
 #define DK_CPU_I8MM (UINT64_C(1) << 43)
 #define DK_CPU_BF16 (UINT64_C(1) << 44)
 
-/* What there is of the above, registers that the operating system keeps included. */
+/* The features above that this CPU has, and whose registers the operating system saves. */
 uint64_t dk_cpu_features(void);
 
 #ifdef __cplusplus

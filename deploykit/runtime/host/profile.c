@@ -12,7 +12,7 @@ static struct {
     int64_t* calls;
     int64_t* nanoseconds;
     int32_t count;
-    int32_t step; /* that runs now, or -1 */
+    int32_t step; /* the running step, or -1 */
     int64_t since;
 } profile = {NULL, NULL, 0, -1, 0};
 
@@ -22,7 +22,7 @@ static int64_t now(void) {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* Add to these arrays from now on; they have `count` elements each. */
+/* Count and time steps in these arrays of `count` elements from now on. */
 void dk_profile_attach(int64_t* calls, int64_t* nanoseconds, int32_t count) {
     profile.calls = calls;
     profile.nanoseconds = nanoseconds;

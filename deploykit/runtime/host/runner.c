@@ -1,14 +1,14 @@
-/* Runs a model once in a process of its own, for tests with sanitizers: every piece of memory is a heap block of
-   exactly the size that the model asks for, filled with bytes that make NaNs.
+/* Runs a model once in a process of its own. So that sanitizers find every fault, each piece of memory is a heap block
+   of exactly the size that the model asks for, filled with bytes that are NaNs as floats.
 
        runner run WEIGHTS < REQUEST > REPLY
        runner arena DIM...              prints the bytes of arena
-       runner state DIM... > STATE      a block of states, with -DDK_STATES
+       runner state DIM... > STATE      writes a new block of states (with -DDK_STATES)
 
-   Compiled with -DDK_PREFIX=<the prefix of the model's function> and -DDK_SHARED_PREFIX=<that of the model>; with
-   -DDK_WEIGHTS_C when the weights are part of the program (WEIGHTS is then ignored). A request holds, for each input,
-   `rank`, the extents and `bytes` as int64, then the data. A reply holds the status as int64; after DK_OK the same for
-   each output, else the error text. A block of states comes before the inputs, and after a run before the outputs. */
+   Compile with -DDK_PREFIX=<prefix of the model's function> and -DDK_SHARED_PREFIX=<prefix of the model>, and with
+   -DDK_WEIGHTS_C if the weights are part of the program (WEIGHTS is then ignored). A request holds for each input
+   `rank`, the extents and `bytes` as int64, then the data. A reply holds the status as int64; after DK_OK the outputs
+   follow in the same form, else the error text. A block of states comes before the inputs and before the outputs. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <stdio.h>
@@ -104,7 +104,7 @@ static dk_tensor inputs[MAX_PORTS];
 static dk_tensor outputs[MAX_PORTS];
 static int64_t room[MAX_PORTS];
 
-/* Memory for a run at the dims of the inputs. */
+/* Give the model memory for a run at the dims of the inputs. */
 static dk_status provide(void) {
     MODEL(_dims) dims;
     dk_status status = MODEL(_bind)(&model, inputs, &dims);

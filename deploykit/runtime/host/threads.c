@@ -1,8 +1,8 @@
 /* How a loop runs: the caller publishes it under a new number and takes part. A worker that sees a new number joins
    while the loop is open; all take pieces from one counter until none is left. The caller then closes the loop and
-   waits for those that joined, never for one that still sleeps. Workers wait by spinning a while, then sleep.
-   The workers serve one caller at a time. Another one that comes meanwhile, or a loop within a loop, runs on its own
-   thread: nobody ever waits for a turn. */
+   waits for the workers that joined, never for one that still sleeps. Workers spin for a while before they sleep.
+   The workers serve one caller at a time. The loop of another caller, or a loop inside a loop, runs on the thread that
+   calls it: nobody ever waits for a turn. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "threads.h"
@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* How long a thread waits before it sleeps: the pause between two runs of a loop that calls a model, and less than
-   waking up may take. The clock is read once in so many rounds of waiting. */
+/* How long a thread spins before it sleeps: longer than the pause between two runs in a row, and shorter than waking up
+   may take. The clock is read once every ROUNDS_PER_LOOK rounds. */
 #define SPIN_NANOSECONDS 100000
 #define ROUNDS_PER_LOOK 64
-/* Pieces per thread: more balance better, fewer cost less. */
+/* Pieces per thread: more of them balance better, fewer of them cost less. */
 #define PIECES_PER_THREAD 4
 
 struct dk_pool {
@@ -25,13 +25,13 @@ struct dk_pool {
     pthread_cond_t finished;
     int workers;
     int taken; /* atomic: whether a caller has the workers */
-    /* Under the lock, read ahead of it while spinning. */
+    /* Written under the lock; spinning threads read them without it. */
     unsigned number;
     unsigned joined;
     int open;
     int stopping;
     int sleeping;
-    /* The loop; written while closed. */
+    /* The loop; written while it is closed. */
     dk_range range;
     void* context;
     int64_t extent;
@@ -54,7 +54,7 @@ static int64_t nanoseconds(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Waits, not too long, until `word` is `wanted` or, when `other`, anything else. */
+/* Spin until `word` is `wanted` (with `other`, until it is anything else), but not longer than SPIN_NANOSECONDS. */
 static void spin(const unsigned* word, unsigned wanted, int other) {
     int64_t end = nanoseconds() + SPIN_NANOSECONDS;
     int round = 0;
@@ -78,7 +78,7 @@ static void take_pieces(dk_pool* pool) {
     }
 }
 
-/* Returns with the lock held, when there is a loop after `seen` or the pool stops. */
+/* Wait for a loop with another number than `seen`, or for the pool to stop. Returns with the lock held. */
 static void await_loop(dk_pool* pool, unsigned seen) {
     spin(&pool->number, seen, 1);
     pthread_mutex_lock(&pool->lock);

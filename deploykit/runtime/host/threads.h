@@ -5,8 +5,8 @@
        ...
        dk_pool_stop(pool);
 
-   Models on several threads may share a pool. Its workers help one of them at a time; the others run on their own
-   thread meanwhile. */
+   Models on several threads may share a pool. Its workers help one of them at a time; meanwhile the others run their
+   loops on their own thread. */
 #ifndef DEPLOYKIT_THREADS_H
 #define DEPLOYKIT_THREADS_H
 
@@ -18,11 +18,11 @@ extern "C" {
 
 typedef struct dk_pool dk_pool;
 
-/* A pool in which `threads` threads, the caller's among them, run each loop; NULL when there is no memory. Fewer
-   are started when the system gives no more. */
+/* Start a pool that runs each loop on `threads` threads, including the caller's; NULL if there is no memory. The pool
+   has fewer threads if the system does not give as many. */
 dk_pool* dk_pool_start(int threads);
 
-/* The threads that there are, the caller's among them. */
+/* The number of threads, including the caller's. */
 int dk_pool_threads(const dk_pool* pool);
 
 dk_executor* dk_pool_executor(dk_pool* pool);

@@ -1,4 +1,4 @@
-/* What every deployed model shares: tensors, status codes, and the description of a model.
+/* The interface that all models share: tensors, status codes, and the description of a model.
 
    A model is plain C99. It owns no memory: the caller passes the weights, one arena for all intermediate
    results, and the inputs and outputs of each run. Nothing here allocates, locks, or writes a global; one model
@@ -32,19 +32,19 @@ typedef enum dk_status {
     DK_ERROR_SHAPE = 1,    /* an input's rank or extent does not fit the model */
     DK_ERROR_DTYPE = 2,    /* an input has another dtype than the model */
     DK_ERROR_BUFFER = 3,   /* an input's or output's memory is missing, too small, or misaligned */
-    DK_ERROR_ARENA = 4,    /* the arena is misaligned, or too small: `need.bytes` tells its size */
-    DK_ERROR_CAPACITY = 5, /* more room is needed: `need` tells where and how much */
+    DK_ERROR_ARENA = 4,    /* the arena is misaligned, or too small: `need.bytes` is the size it needs */
+    DK_ERROR_CAPACITY = 5, /* more memory is needed: `need` says where and how much */
     DK_ERROR_WEIGHTS = 6,  /* the weights are missing, misaligned, or of another size */
     DK_ERROR_DATA = 7,     /* a value inside a tensor, used as a size or an index, is out of its range */
     DK_ERROR_USAGE = 8,    /* a call that makes no sense, such as an output that does not exist */
-    DK_ERROR_CPU = 9,      /* this CPU lacks instructions that the kernels consist of */
+    DK_ERROR_CPU = 9,      /* this CPU lacks instructions that the kernels use */
     DK_ERROR_DEVICE = 10,  /* the device that kernels run on failed or is lost */
     DK_PENDING = 11        /* no error: the device is at work; run again when it is done (driver.h) */
 } dk_status;
 
-/* Sub-byte types take one byte an element: the value sign- or zero-extended; float4 in the low four bits. An element of
-   DK_STRING is an int64_t, made by dk_string: where the UTF-8 bytes of a string lie in the next tensor of the
-   interface, which has the bytes of all strings of this one, without zeros between or behind them. */
+/* Sub-byte types take one byte per element: the value is sign- or zero-extended; float4 is in the low four bits. An
+   element of DK_STRING is an int64_t made by dk_string: the offset and the length of its UTF-8 bytes in the next tensor
+   of the interface. That tensor holds the bytes of all strings, without terminating zeros. */
 typedef enum dk_dtype {
     DK_FLOAT32 = 0,
     DK_FLOAT64 = 1,
@@ -84,8 +84,8 @@ static inline uint32_t dk_string_length(int64_t string) {
     return (uint32_t)((uint64_t)string >> 32);
 }
 
-/* A dense row-major tensor in the caller's memory; `bytes` is the room at `data`, at least what the shape needs.
-   `data` is aligned as one element is. */
+/* A dense row-major tensor in the caller's memory. `bytes` is the size of the memory at `data`, at least what the shape
+   needs. `data` is aligned for its elements. */
 typedef struct dk_tensor {
     void* data;
     size_t bytes;
@@ -94,7 +94,7 @@ typedef struct dk_tensor {
     int64_t shape[DK_MAX_RANK];
 } dk_tensor;
 
-/* Values of `dk_axis.dim` that are no index. */
+/* Values of `dk_axis.dim` that are not an index. */
 #define DK_AXIS_FIXED (-1)   /* the extent is `extent` */
 #define DK_AXIS_FORMULA (-2) /* the extent is the formula `text` over the dims */
 #define DK_AXIS_DATA (-3)    /* the extent depends on the contents of the inputs; `text` names it */
@@ -102,7 +102,7 @@ typedef struct dk_tensor {
 typedef struct dk_axis {
     int32_t dim; /* index into `dk_model_descriptor.dims`, or one of the above */
     int64_t extent;
-    const char* text; /* as a person reads it: `784`, `batch`, `2*seq + 1` */
+    const char* text; /* for people: `784`, `batch`, `2*seq + 1` */
 } dk_axis;
 
 typedef struct dk_port {
@@ -116,8 +116,8 @@ typedef struct dk_dim {
     const char* name;
     int64_t minimum;
     int64_t maximum;         /* -1: unbounded */
-    const char* capacity_of; /* not NULL: no input has this dim; the caller chooses how many elements of the
-                                named tensor there is room for */
+    const char* capacity_of; /* if not NULL, no input has this dim: the caller chooses it, as the number of elements
+                                that the named tensor has room for */
 } dk_dim;
 
 typedef struct dk_model_descriptor {
@@ -132,22 +132,22 @@ typedef struct dk_model_descriptor {
     size_t model_bytes; /* size of the model's own struct: a `dk_model`, then an int64_t for each dim */
 } dk_model_descriptor;
 
-/* Iterations `begin` up to, not including, `end` of a parallel loop. */
+/* Runs the iterations from `begin` up to, but not including, `end` of a parallel loop. */
 typedef void (*dk_range)(void* context, int64_t begin, int64_t end);
 
-/* Whoever runs parallel loops. `run` returns after the whole extent is done; pieces hold `grain` iterations or
-   more, save the last. */
+/* Runs parallel loops. `run` returns when all iterations are done; each piece but the last has at least `grain`
+   iterations. */
 typedef struct dk_executor {
     void (*run)(struct dk_executor* self, int64_t extent, int64_t grain, dk_range range, void* context);
 } dk_executor;
 
-/* What the kernels of a model are compiled for: the name of a CPU, and what it must have, DK_CPU_... of cpu.h. */
+/* What the kernels of a model are compiled for: the name of a CPU, and its required features, DK_CPU_... of cpu.h. */
 typedef struct dk_level {
     const char* cpu;
     uint64_t features;
 } dk_level;
 
-/* What was missing, after DK_ERROR_ARENA or DK_ERROR_CAPACITY. Provide it and run again. */
+/* The missing memory, after DK_ERROR_ARENA or DK_ERROR_CAPACITY. Provide it and run again. */
 typedef struct dk_need {
     int64_t bytes;  /* of the arena, or of the output */
     int32_t output; /* index of the output that is too small, or -1 */
@@ -162,25 +162,25 @@ typedef struct dk_model {
     unsigned char* arena;
     size_t arena_bytes;
     dk_executor* executor; /* NULL: parallel loops run on the caller's thread */
-    int32_t level;         /* which of the model's kernels run, where it has several: found by init, the best first; may
-                              be set to a greater number, up to that of the last */
+    int32_t level;         /* which kernels run, if the model has them for several CPUs, the best first: init chooses;
+                              may be set to a greater number, up to that of the last */
     dk_need need;
     char error[DK_ERROR_TEXT]; /* text of the last error, always terminated */
 } dk_model;
 
-/* Bytes that one element takes in memory. */
+/* The size of one element in bytes. */
 size_t dk_dtype_bytes(dk_dtype dtype);
 
-/* The name of a dtype, such as "float32"; "unknown" for a value that is none. */
+/* The name of a dtype, such as "float32"; "unknown" for any other value. */
 const char* dk_dtype_name(dk_dtype dtype);
 
-/* Give the model another arena (for example a larger one, after DK_ERROR_ARENA). Its contents need not be kept. */
+/* Give the model another arena (for example a larger one, after DK_ERROR_ARENA). Nothing need be copied to it. */
 dk_status dk_set_arena(dk_model* model, void* arena, size_t bytes);
 
 /* The rest is for generated code. */
 
-/* A number of bytes, INT64_MAX when it might overflow: nothing on the way to `exact` is further from 0 than `most`, a
-   number in floating point. */
+/* The number of bytes `exact`, or INT64_MAX if its computation might overflow. `most`, in floating point, bounds the
+   magnitude of `exact` and of all its intermediate results. */
 #define DK_SIZE(most, exact) ((most) < 4611686018427387904.0 ? (exact) : INT64_MAX)
 
 dk_status dk_init(
@@ -191,20 +191,20 @@ dk_status dk_init(
 /* Choose the first of `levels` that a CPU with `features` can run. */
 dk_status dk_choose_level(dk_model* model, const dk_level* levels, int32_t count, uint64_t features);
 
-/* Check that a call is about an initialised model of this kind, that there are inputs if it has some, and `result`, the
-   `what` of the call. */
+/* Check that `model` is initialised with this descriptor, and that `inputs` (unless the model has none) and `result`
+   are not NULL. `what` names the result in the error. */
 dk_status dk_check_call(
     dk_model* model, const dk_model_descriptor* descriptor, const dk_tensor* inputs, const void* result,
     const char* what
 );
 
-/* Whether there are dims, and all are within their bounds. */
+/* Whether `dims` is not NULL and all dims are within their bounds. */
 int dk_dims_within(const dk_model_descriptor* descriptor, const int64_t* dims);
 
-/* Check every input against the descriptor and put the dims found into `dims`; capacity dims are left as they are. */
+/* Check every input against the descriptor and store the dims found in `dims`; capacity dims stay as they are. */
 dk_status dk_bind(dk_model* model, const dk_tensor* inputs, int64_t* dims);
 
-/* Check an input's axis that is a formula. */
+/* Check an input's axis whose extent is a formula with the value `expected`. */
 dk_status dk_check_axis(dk_model* model, const dk_tensor* inputs, int32_t input, int32_t axis, int64_t expected);
 
 /* Check that the arena holds `bytes`. */
@@ -216,26 +216,26 @@ dk_status dk_check_output(dk_model* model, const dk_tensor* outputs, int32_t out
 /* Check a value read from the tensor `what`; a missing bound is INT64_MIN or INT64_MAX. */
 dk_status dk_check_data(dk_model* model, const char* what, int64_t value, int64_t minimum, int64_t maximum);
 
-/* Check `count` elements of an int32 or int64 tensor: element i lies within bounds[2 * j]..bounds[2 * j + 1], where j
-   is i % pairs. No bound is further from 0 than DK_MAX_EXTENT. */
+/* Check `count` elements of an int32 or int64 tensor: element i must be within bounds[2 * j]..bounds[2 * j + 1], where
+   j is i % pairs. The magnitude of bounds is at most DK_MAX_EXTENT. */
 dk_status dk_check_indices(
     dk_model* model, const char* what, const void* data, dk_dtype dtype, int64_t count, const int64_t* bounds,
     int32_t pairs
 );
 
-/* Report that `what` needs `needed` bytes where there are `available`; `dim` (-1: none) is the capacity dim that
-   gave them, now `extent`. */
+/* Report that `what` needs `needed` bytes and has `available`, which the capacity dim `dim` (-1: none) gave with its
+   value `extent`. */
 dk_status
 dk_fail_capacity(dk_model* model, const char* what, int64_t needed, int64_t available, int32_t dim, int64_t extent);
 
-/* Report DK_ERROR_SHAPE. Each `{}` of `message` stands for the next of `values`. */
+/* Report DK_ERROR_SHAPE. Each `{}` in `message` is replaced by the next of `values`. */
 dk_status dk_fail_shape(dk_model* model, const char* message, const int64_t* values);
 
-/* Add to the text of the error that was reported last. */
+/* Append to the text of the last error. */
 void dk_add_text(dk_model* model, const char* text);
 
-/* Before each step that computes or copies, by its number in plan.json, and with -1 behind the last: nothing, unless
-   the model is compiled with -DDK_PROFILE and linked with a profiler. */
+/* Stands before each step that computes or copies, with its number in plan.json, and after the last one with -1. It
+   does nothing unless the model is compiled with -DDK_PROFILE and linked with a profiler. */
 #ifdef DK_PROFILE
 void dk_profile_step(int32_t step);
 #define DK_STEP(number) dk_profile_step(number)
@@ -243,23 +243,23 @@ void dk_profile_step(int32_t step);
 #define DK_STEP(number) ((void)0)
 #endif
 
-/* memcpy that permits nothing to copy, and a target that is the source. */
+/* memcpy that also allows 0 bytes, and a target that equals the source. */
 void dk_copy(void* target, const void* source, int64_t bytes);
 
-/* What a thread should have to do at least to be worth waking: some microseconds of a CPU with vectors. */
+/* The least effort that is worth waking a thread for: some microseconds of a CPU with vectors. */
 #define DK_PIECE_EFFORT 262144.0
 
-/* Run a loop on the model's executor, or here when it has none or there is little to do. `effort` is an estimate of the
-   whole loop, in sixteenths of a cycle of a CPU with vectors; 0 when there is none. */
+/* Run a loop on the model's executor, or on this thread if there is none or the loop is short. `effort` estimates the
+   whole loop, in sixteenths of a cycle of a CPU with vectors; 0 if it is not known. */
 void dk_parallel_for(const dk_model* model, int64_t extent, double effort, dk_range range, void* context);
 
-/* Describe an output: its dtype and rank; the shape is filled by generated code. */
+/* Fill in the dtype and the rank of an output; generated code fills in the shape. */
 dk_status dk_describe_output(const dk_model_descriptor* descriptor, int32_t output, dk_tensor* tensor);
 
 /* Bytes that the shape of `tensor` needs; 0 while an extent is unknown (negative). */
 int64_t dk_tensor_bytes(const dk_tensor* tensor);
 
-/* Integer arithmetic of sizes. Division by 0 gives 0; `floor...` round down, the others towards 0. */
+/* Integer arithmetic on sizes. Division by 0 gives 0; `floor...` round down, the others towards 0. */
 
 static inline int64_t dk_min(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -285,7 +285,7 @@ static inline int64_t dk_floormod(int64_t a, int64_t b) {
     return a - dk_floordiv(a, b) * b;
 }
 
-/* Roughly the same in floating point. */
+/* Estimates of the same functions in floating point. */
 
 static inline double dk_estimate_min(double a, double b) {
     return a < b ? a : b;

@@ -1,9 +1,9 @@
-/* The exports of a module for one function of a model with its tensors, called with addresses and indices only.
-   Compiled with -DDK_PREFIX=<the function's prefix>, -DDK_HEADER=<its header>, -DDK_EXPORTS=<what its exports start
-   with>, -DDK_INPUTS and -DDK_OUTPUTS, how many there are; -DDK_GPU where kernels run on a GPU, whose driver is then
-   imported; -DDK_STATES where it has some.
+/* The exports of a WebAssembly module for one function of a model. Arguments and results are addresses and numbers.
+   Compile with -DDK_PREFIX=<the function's prefix>, -DDK_HEADER=<its header>, -DDK_EXPORTS=<prefix of its exports>,
+   -DDK_INPUTS=<number of inputs> and -DDK_OUTPUTS=<number of outputs>; with -DDK_GPU if kernels run on a GPU, whose
+   driver is then imported; with -DDK_STATES if the function has states.
 
-   JavaScript fills the inputs (`input`), asks for `bind` and `arena_bytes`, gives the arena and the outputs memory, and
+   JavaScript fills in the inputs (`input`), calls `bind` and `arena_bytes`, allocates the arena and the outputs, and
    calls `run`. Statuses are those of dk_status. */
 #include DK_HEADER
 #ifdef DK_GPU
@@ -22,14 +22,14 @@ static dk_tensor inputs[DK_INPUTS + 1];
 static dk_tensor outputs[DK_OUTPUTS + 1];
 
 #ifdef DK_GPU
-/* Begin a run from its first step, also where one before did not come to its end. `binding_bytes`: see dk_driver. */
+/* Begin the next run at its first step, even if the last run did not end. `binding_bytes`: see dk_driver. */
 EXPORT(void, restart)(double binding_bytes) {
     dk_web_driver.binding_bytes = (int64_t)binding_bytes;
     model.driver = &dk_web_driver;
     model.resume = 0;
 }
 
-/* What the host needs memory for beside the inputs and outputs: 1 the arena, 2 the weights. */
+/* What the host needs memory for besides inputs and outputs, as bits: 1 the arena, 2 the weights, 4 the states. */
 EXPORT(int32_t, host_memory)(void) {
     return DK_HOST_MEMORY;
 }
@@ -55,12 +55,12 @@ EXPORT(dk_tensor*, output)(int32_t index) {
     return &outputs[index];
 }
 
-/* The dims found by `bind`: an int64_t each, in the order of the manifest. */
+/* The dims that `bind` found: an int64_t each, in the order of the manifest. */
 EXPORT(int64_t*, dims)(void) {
     return (int64_t*)(void*)&dims;
 }
 
-/* Those that the model keeps between runs; the capacity dims among them may be set. */
+/* The dims that the model keeps between runs; the capacity dims among them may be set. */
 EXPORT(int64_t*, capacities)(void) {
     return (int64_t*)(void*)&model.dims;
 }
@@ -77,7 +77,7 @@ EXPORT(int32_t, set_arena)(void* arena, size_t bytes) {
     return dk_set_arena(&model.base, arena, bytes);
 }
 
-/* Fills dtype, rank, shape and bytes of an output; extents that only the run can tell are -1. */
+/* Fill in dtype, rank, shape and bytes of an output; extents that are known only during a run are -1. */
 EXPORT(int32_t, output_shape)(int32_t index) {
     return MODEL(_output_shape)(&dims, index, &outputs[index]);
 }
@@ -94,19 +94,19 @@ EXPORT(const char*, error)(void) {
     return MODEL(_last_error)(&model);
 }
 
-/* Run parallel loops on so many threads from now on. */
+/* Run parallel loops on this many threads from now on. */
 EXPORT(void, share)(int32_t threads, int32_t patient) {
     model.base.executor = dk_pool_share(threads, patient);
 }
 
 #ifdef DK_STATES
-/* Of a block of states with the sizes in `dims`. */
+/* The size of a block of states with the sizes in `dims`. */
 EXPORT(double, state_bytes)(void) {
     return (double)MODEL(_state_bytes)(&dims);
 }
 
 #ifdef DK_GPU
-/* Of these, what the host needs memory for. */
+/* The part of a block of states that the host needs memory for. */
 EXPORT(double, host_state_bytes)(void) {
     return DK_HOST_MEMORY & 4 ? (double)MODEL(_state_bytes)(&dims) : DK_STATE_HEADER;
 }

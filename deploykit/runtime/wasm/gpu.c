@@ -1,4 +1,4 @@
-/* The driver whose work JavaScript does (js/gpu.mjs), through imports. */
+/* A driver that calls JavaScript (js/gpu.mjs) through imports. */
 #include "gpu.h"
 
 #define IMPORT(name) __attribute__((import_module("gpu"), import_name(#name)))

@@ -1,10 +1,10 @@
-/* The part of the C library that a model may call, for WebAssembly without one: memory by the machine's own
-   instructions, functions of <math.h> by those of JavaScript, which are imports of the module where they are used. */
+/* The part of the C library that a model may call, for WebAssembly without one. Memory functions use WebAssembly's own
+   instructions; functions of <math.h> call those of JavaScript, which the module imports if it uses them. */
 #include <stddef.h>
 
 #define JAVASCRIPT(function) __attribute__((import_module("math"), import_name(#function)))
 
-/* Both widths of a function of one argument. */
+/* A function of one argument, for double and for float. */
 #define UNARY(name)                                                                                                    \
     JAVASCRIPT(name) double dk_js_##name(double x);                                                                    \
     double name(double x) {                                                                                            \

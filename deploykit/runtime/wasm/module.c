@@ -1,4 +1,4 @@
-/* What a module exports beside the functions of its model. Compiled with -DDK_STACK_BYTES, what a thread needs. */
+/* The exports of a module besides those for its functions. Compile with -DDK_STACK_BYTES=<size of a thread's stack>. */
 #include "deploykit.h"
 #include "threads.h"
 
@@ -8,7 +8,7 @@ static int32_t profiled;
 
 __attribute__((import_module("profile"), import_name("step"))) void dk_js_step(int32_t step);
 
-/* Say when steps of runs begin, or do not, from now on. */
+/* Report the beginning of steps to JavaScript from now on, or stop doing so. */
 EXPORT(profile) void dk_web_profile(int32_t on) {
     profiled = on;
 }
@@ -23,7 +23,7 @@ EXPORT(stack_bytes) int32_t dk_web_stack_bytes(void) {
     return DK_STACK_BYTES;
 }
 
-/* All that a worker calls. */
+/* The only function that a worker calls. */
 EXPORT(work) void dk_web_work(void* stack) {
     dk_pool_work(stack);
 }

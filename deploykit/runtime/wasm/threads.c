@@ -1,17 +1,17 @@
 /* How a loop runs: the caller publishes it under a new number and takes part. A worker that sees a new number joins
    while the loop is open; all take pieces from one counter until none is left. The caller then closes the loop and
-   waits for those that joined, never for one that still sleeps. Workers wait by spinning a while, then sleep. So does
-   the caller where it may: the main thread of a page may not.
-   A loop within a loop runs on the thread that meets it. */
+   waits for the workers that joined, never for one that still sleeps. Workers spin for a while before they sleep. So
+   does the caller if it may sleep, which the main thread of a page may not.
+   A loop inside a loop runs on the thread that calls it. */
 #include "threads.h"
 
-/* How often a thread looks for what it waits for before it sleeps: for some 100 microseconds, more than the pause
-   between two runs in a row. There is no clock that costs as little as looking. */
+/* How many rounds a thread spins before it sleeps: some 100 microseconds, longer than the pause between two runs in a
+   row. Rounds are counted because reading a clock costs more than a round. */
 #define ROUNDS 100000
-/* Pieces per thread: more balance better, fewer cost less. */
+/* Pieces per thread: more of them balance better, fewer of them cost less. */
 #define PIECES_PER_THREAD 4
 
-/* The parts of `state`: how many joined, whether the loop is open, and its number. */
+/* The bit fields of `state`: how many workers joined, whether the loop is open, and its number. */
 #define JOINED 0xffu
 #define OPEN 0x100u
 #define NUMBER 0x200u
@@ -24,24 +24,24 @@ __asm__(".globaltype __stack_pointer, i32\n");
 
 static struct {
     dk_executor executor;
-    int32_t threads; /* that share a loop, the caller's among them */
+    int32_t threads; /* that share a loop, including the caller's */
     int patient;     /* whether the caller may sleep */
     /* Atomic. */
     uint32_t state;
     int32_t taken; /* whether a loop runs */
     int32_t sleeping;
     int32_t waiting; /* whether the caller sleeps until `left` changes */
-    int32_t left;    /* changes when the last one leaves a closed loop */
+    int32_t left;    /* changes when the last worker leaves a closed loop */
     int32_t failures;
     int64_t next;
-    /* The loop; written while closed. */
+    /* The loop; written while it is closed. */
     dk_range range;
     void* context;
     int64_t extent;
     int64_t piece;
 } pool;
 
-/* Returns when the word is not `value`, or later, or on `wake`. */
+/* Sleep while the word is `value`, until `wake` is called; may also return early. */
 static void sleep(void* word, int32_t value) {
     __builtin_wasm_memory_atomic_wait32(word, value, -1);
 }

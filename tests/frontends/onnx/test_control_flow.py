@@ -62,7 +62,7 @@ def test_of_branches_of_other_rank_that_is_taken_which_fits_what_follows(more: b
     w = numbers(3, 2, seed=1)
     runs = [{"x": numbers(n, 3, 1), "w": w} for n in (1, 4)]
     check(model, *runs, expected=[[run["x"][:, :, 0] @ w] for run in runs])
-    assert any("only one fits what follows" in note for note in deploykit.load(model).notes)
+    assert any("only one of its branches fits what follows" in note for note in deploykit.load(model).notes)
     with pytest.raises(deploykit.ShapeError, match=r"h: only one of its branches fits.*found m = 2"):
         check(model, {"x": numbers(4, 3, 2), "w": w}, expected=[[]])
     with pytest.raises(deploykit.UnsupportedModelError):

@@ -1,4 +1,4 @@
-/* The driver of a GPU that JavaScript has. */
+/* The driver of the GPU that JavaScript uses. */
 #ifndef DEPLOYKIT_WASM_GPU_H
 #define DEPLOYKIT_WASM_GPU_H
 

@@ -1,4 +1,4 @@
-/* What the runtime needs of <string.h> where there is no C library; libc.c has it. */
+/* The part of <string.h> that the runtime needs, for WebAssembly without a C library; defined in libc.c. */
 #ifndef DEPLOYKIT_STRING_H
 #define DEPLOYKIT_STRING_H
 

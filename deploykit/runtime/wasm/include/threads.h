@@ -1,21 +1,21 @@
-/* The pool of a WebAssembly module: workers, which JavaScript starts, each with an instance on the same memory and a
-   stack of its own. There is one pool in a memory. */
+/* The thread pool of a WebAssembly module. JavaScript starts the workers; each has an instance of the module with its
+   own stack, and all share one memory. A memory has one pool. */
 #ifndef DEPLOYKIT_THREADS_H
 #define DEPLOYKIT_THREADS_H
 
 #include "deploykit.h"
 
-/* Who runs parallel loops on `threads` threads, at most 256, the caller's among them; NULL for one. `patient` tells
-   whether the caller may sleep. */
+/* The executor that runs parallel loops on `threads` threads, at most 256, including the caller's; NULL for one thread.
+   `patient` says whether the caller may sleep. */
 dk_executor* dk_pool_share(int32_t threads, int patient);
 
-/* Take part in loops for ever, on the stack that ends at `stack`, a multiple of 16. */
+/* Take part in loops for ever, on the stack whose end is `stack`, a multiple of 16. */
 _Noreturn void dk_pool_work(void* stack);
 
-/* Leave the loop in the middle of which this worker failed. */
+/* Leave the loop in which this worker failed. */
 void dk_pool_abandon(void);
 
-/* How many workers failed since this was asked. */
+/* The number of workers that failed since the last call. */
 int32_t dk_pool_failures(void);
 
 #endif
