@@ -1,5 +1,5 @@
-// Whether a GPU is faster than WebAssembly: both run with the same inputs. The page is kept waiting by nothing that takes
-// longer than its own runs do, and remembers what was found.
+// Finds out whether a GPU is faster than WebAssembly: both run with the same inputs. Nothing here keeps the page
+// waiting for longer than one of its own runs. The result is remembered.
 
 import { findAdapter } from './device.mjs';
 import { nextTask } from './tasks.mjs';
@@ -11,19 +11,19 @@ import { shapesOf } from './trial.mjs';
 /** @typedef {import('./trial.mjs').Trial} Trial */
 /** @typedef {import('./trial.mjs').Turn} Turn */
 
-/** For so many milliseconds runs of the GPU begin, after a first one. */
+/** Runs on the GPU are started for this many milliseconds, after a first one that does not count. */
 const ENOUGH = 100;
-/** So many runs are enough, of which the fastest counts: others may have waited for the page. */
+/** This many runs are enough. The fastest one counts, because others may have waited for the page. */
 const RUNS = 3;
-/** Before that, engines may take so many times as long: they compile again what is hot. */
+/** The first runs on WebAssembly may take up to this many times as long, because engines recompile hot code. */
 const COLD = 2;
 /**
- * The page's own runs are waited for where runs take longer, in milliseconds, unless it gave a sample: pages should have no
- * longer tasks.
+ * Milliseconds: a page should have no longer tasks. If runs take longer, only the page's own runs are measured, unless
+ * it gave a sample.
  */
 const LONG_TASK = 50;
 
-/** What tells an adapter from others. */
+/** A text that identifies the adapter; empty if there is none. */
 async function nameOfAdapter() {
   const adapter = await findAdapter().catch(() => null);
   const { vendor, architecture, device, description } = adapter?.info ?? {};
@@ -31,7 +31,7 @@ async function nameOfAdapter() {
 }
 
 /**
- * Whether the adapter is this one.
+ * Whether the adapter has this name.
  * @param {string} name
  */
 export async function isAdapter(name) {
@@ -39,6 +39,7 @@ export async function isAdapter(name) {
 }
 
 /**
+ * Try the model on the GPU, unless the result is known; the outcome has the module if the GPU is faster.
  * @param {() => Promise<ModelModule>} open the model on the GPU
  * @param {Memory} memory
  * @param {Trial} trial
@@ -74,7 +75,7 @@ export async function prove(open, memory, trial, turn) {
 }
 
 /**
- * Milliseconds of a run on the GPU, the least of several.
+ * Milliseconds of the fastest of several runs on the GPU.
  * @param {ModelModule} gpu
  * @param {Trial} trial
  */
@@ -93,8 +94,8 @@ async function timed(gpu, { sample = [], stop: { signal } }) {
 }
 
 /**
- * Whether so many milliseconds are less than WebAssembly takes, once that is sure.
- * @param {number} onGpu
+ * Whether WebAssembly takes longer than the GPU, as soon as enough runs are measured to be sure.
+ * @param {number} onGpu milliseconds of a run
  * @param {Trial} trial
  * @param {Turn} turn
  */

@@ -1,4 +1,4 @@
-// What `auto` chose, kept where pages can keep it: for one build of a model, by the GPU that was tried.
+// Remembers in Cache Storage what `auto` chose: for one build of a model, and for the GPU that was tried.
 
 import { openCache } from './files.mjs';
 
@@ -9,7 +9,7 @@ export class Memory {
   #key;
 
   /**
-   * @param {boolean} kept whether anything is kept
+   * @param {boolean} kept whether anything is remembered
    * @param {import('./model.mjs').Manifest} manifest
    * @param {URL} home where the manifest is
    * @param {unknown} given what else may change the choice

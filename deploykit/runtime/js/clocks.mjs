@@ -1,5 +1,5 @@
-// Clocks for the steps of runs: of the host, which does a step while it is told of it, and of GPUs, which are told of all
-// steps before they do the first one.
+// Clocks for the steps of runs. The host carries out a step as soon as it begins; a GPU is given all steps before it
+// begins with the first one.
 
 /** @typedef {import('./gpu.mjs').GpuDriver} GpuDriver */
 /** @typedef {(step: number, ms: number) => void} Add */
@@ -8,21 +8,21 @@
 /** The most queries of a set. */
 const QUERIES = 4096;
 
-/** A step ends where the next one begins. */
+/** Times steps on the host: a step ends when the next one begins. */
 export class HostClock {
   /** @type {Kind} */
   kind = 'host';
   step = -1;
   since = 0;
-  /** Whether the current step is done elsewhere. */
+  /** Whether the GPU carries out the current step. */
   remote = false;
 
-  /** @param {Add} add is told of times */
+  /** @param {Add} add gets the time of each step */
   constructor(add) {
     this.add = add;
   }
 
-  /** @param {number} step -1 behind the last one */
+  /** @param {number} step -1 after the last one */
   begin(step) {
     const now = performance.now();
     if (this.step >= 0 && !this.remote) {
@@ -34,7 +34,7 @@ export class HostClock {
   }
 }
 
-/** Each step is a pass, and the GPU notes when it begins and ends. */
+/** Times steps by timestamps: each step is a pass, and the GPU notes when it begins and ends. */
 class TimestampClock extends HostClock {
   /** @type {Kind} */
   kind = 'timestamps';
@@ -65,7 +65,7 @@ class TimestampClock extends HostClock {
     this.#driver.endPass();
   }
 
-  /** How the next pass begins. */
+  /** The descriptor of the next pass. */
   pass() {
     this.remote = true;
     const first = 2 * this.#steps.length;
@@ -77,12 +77,12 @@ class TimestampClock extends HostClock {
     return { timestampWrites: { querySet: this.#queries, ...writes } };
   }
 
-  /** Whether an action is left for later. */
+  /** Whether an action is deferred. */
   defer() {
     return false;
   }
 
-  /** Read the times of what is recorded. */
+  /** Submit the recorded commands and read their times. */
   async settle() {
     const { device } = this.#driver;
     const bytes = 16 * this.#steps.length;
@@ -103,7 +103,7 @@ class TimestampClock extends HostClock {
   }
 }
 
-/** The host waits for each dispatch: its time contains that of a submission. */
+/** Times steps by waiting for each dispatch; a step's time includes that of a submission. */
 class WaitClock extends HostClock {
   /** @type {Kind} */
   kind = 'waits';

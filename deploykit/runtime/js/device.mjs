@@ -1,20 +1,20 @@
-// GPUs of this engine: the device to compute on, and the shaders it compiles.
+// Opens a GPU device of this engine, and compiles shaders for it.
 
 import { UnsupportedError } from './errors.mjs';
 
 /**
- * What a device has where its adapter does.
+ * The features that a device gets if its adapter has them.
  * @type {GPUFeatureName[]}
  */
 const WANTED = ['timestamp-query', 'shader-f16', 'subgroups'];
 
-/** The fastest GPU that there is. */
+/** The adapter of the fastest GPU, or null if there is none. */
 export async function findAdapter() {
   return (await globalThis.navigator?.gpu?.requestAdapter({ powerPreference: 'high-performance' })) ?? null;
 }
 
 /**
- * A device with the most that its adapter gives.
+ * A device with the highest buffer limits of its adapter.
  * @returns {Promise<GPUDevice>}
  * @throws {UnsupportedError}
  */
@@ -36,7 +36,7 @@ export async function openDevice() {
 }
 
 /**
- * A compiled shader. Its bindings follow from its text.
+ * Compile a shader. Its bindings are derived from its text.
  * @param {GPUDevice} device
  * @param {string} code
  * @throws {UnsupportedError}

@@ -1,5 +1,5 @@
-// Element types by name: the code in the C interface, and the typed array that holds their elements in memory.
-// Formats that JavaScript has no array for are raw bits: float16 and bfloat16 in 16 of them, the others in 8.
+// Dtypes by name: their codes in the C interface, and the typed arrays that hold their elements in memory. Formats
+// without a typed array in JavaScript are held as raw bits: float16 and bfloat16 in 16 bits, the others in 8.
 
 import { DeploykitError } from './errors.mjs';
 

@@ -1,6 +1,6 @@
-// What can go wrong, as classes. Every message names the user's thing and what to do next.
+// The classes of errors. Every message names what is wrong and what to do next.
 
-/** Anything that deploykit reports. */
+/** The base of all errors that deploykit reports. */
 export class DeploykitError extends Error {
   /** @param {string} message @param {ErrorOptions} [options] */
   constructor(message, options) {
@@ -17,7 +17,7 @@ export class DataError extends ShapeError {}
 
 /** The model needs more memory than there is. */
 export class MemoryError extends DeploykitError {
-  /** @param {string} message @param {number} bytes what was asked for @param {ErrorOptions} [options] */
+  /** @param {string} message @param {number} bytes that were asked for @param {ErrorOptions} [options] */
   constructor(message, bytes, options) {
     super(message, options);
     this.bytes = bytes;
@@ -27,7 +27,7 @@ export class MemoryError extends DeploykitError {
 /** A file is not what the manifest says: truncated, changed, or of another build. */
 export class IntegrityError extends DeploykitError {}
 
-/** A file cannot be fetched. `status` is that of HTTP, 0 when there was no answer. */
+/** A file cannot be fetched. `status` is the HTTP status, 0 if there was no answer. */
 export class NetworkError extends DeploykitError {
   /** @param {string} message @param {number} status @param {ErrorOptions} [options] */
   constructor(message, status, options) {
@@ -37,7 +37,7 @@ export class NetworkError extends DeploykitError {
 }
 
 /**
- * A module of the package that is loaded when it is needed.
+ * A module of the package that is loaded on demand.
  * @template T
  * @param {Promise<T>} loading
  * @throws {NetworkError}
@@ -51,11 +51,11 @@ export function partOf(loading) {
 /** This engine lacks what the artifact needs, such as SIMD in WebAssembly. */
 export class UnsupportedError extends DeploykitError {}
 
-/** A worker failed in the middle of a run. The model goes on without it. */
+/** A worker failed during a run. The model can go on without it. */
 export class WorkerError extends DeploykitError {}
 
-/** The GPU is gone, or failed: the model cannot go on, but can be loaded again. */
+/** The GPU was lost or failed: the model cannot go on, but can be loaded again. */
 export class DeviceLostError extends DeploykitError {}
 
-/** A call that makes no sense, such as a run of a model that is disposed of. */
+/** A wrong call, such as a run of a model after `dispose`. */
 export class UsageError extends DeploykitError {}

@@ -1,5 +1,5 @@
-// Files of an artifact: fetched with progress, resumed after a dropped connection, checked by sha256, and then kept in a
-// cache, which pages trust to give back what it was given.
+// Fetches files of an artifact: with progress, resumed after a lost connection, and checked by sha256. Checked files
+// are kept in a cache; files from the cache are not checked again.
 
 import { DeploykitError, IntegrityError, NetworkError } from './errors.mjs';
 
@@ -8,17 +8,17 @@ import { DeploykitError, IntegrityError, NetworkError } from './errors.mjs';
 /**
  * @typedef {object} Transfer
  * @property {AbortSignal} [signal]
- * @property {(bytes: number) => void} onBytes so many more bytes have come; fewer than none when they come again
- * @property {boolean} cache keep files in Cache Storage, and take them from there
+ * @property {(bytes: number) => void} onBytes gets the number of new bytes; negative when bytes are fetched again
+ * @property {boolean} cache whether to keep files in Cache Storage and take them from there
  */
 
 const ATTEMPTS = 4;
 const PAUSE = 250;
-/** A connection from which nothing has come for so long, in milliseconds, is lost. */
+/** A connection without data for this many milliseconds counts as lost. */
 const SILENCE = 30_000;
 
 /**
- * The file at `url`, whole and as the manifest describes it.
+ * Fetch the file at `url`; it is complete and fits the manifest.
  * @param {URL} url
  * @param {FileEntry} entry
  * @param {Transfer} transfer
@@ -40,13 +40,13 @@ export async function fetchFile(url, entry, transfer) {
   if (!(await isIntact(bytes, entry))) {
     throw new IntegrityError(`${url} is not the file that was built (its sha256 differs): upload the artifact again`);
   }
-  // Nobody waits for it, and a full cache is no reason to fail.
+  // Not awaited; a full cache is no reason to fail.
   kept?.put(key, new Response(bytes)).catch(() => {});
   return bytes;
 }
 
 /**
- * A JSON file of the folder.
+ * Fetch and parse a JSON file.
  * @param {URL} url
  * @param {AbortSignal} [signal]
  * @returns {Promise<any>}
@@ -66,7 +66,7 @@ export async function fetchJson(url, signal) {
 }
 
 /**
- * A file over HTTP; after a lost connection the rest of it.
+ * Fetch a file over HTTP; after a lost connection, fetch only the rest.
  * @param {URL} url
  * @param {FileEntry} entry
  * @param {Transfer} transfer
@@ -92,7 +92,7 @@ async function download(url, entry, transfer) {
 }
 
 /**
- * Whether it is worth to try again: after a lost connection, a server in trouble, or a file that ended early.
+ * Whether another attempt may succeed: after a lost connection, a server error, or a file that ended early.
  * @param {unknown} error
  */
 function mayPass(error) {
@@ -109,7 +109,7 @@ function mayPass(error) {
 async function receive(url, bytes, progress, transfer) {
   const response = await request(url, progress.at ? { Range: `bytes=${progress.at}-` } : {}, transfer.signal);
   if (response.status !== 206 && progress.at) {
-    // A server without ranges sends all of it again.
+    // A server that ignores ranges sends the whole file again.
     transfer.onBytes(-progress.at);
     progress.at = 0;
   }
@@ -139,7 +139,7 @@ async function receive(url, bytes, progress, transfer) {
 }
 
 /**
- * The answer of a server that has what it is asked for.
+ * The response of a server, if it is a success.
  * @param {URL} url
  * @param {Record<string, string>} headers
  * @param {AbortSignal} [signal]
@@ -160,7 +160,7 @@ async function request(url, headers, signal) {
 }
 
 /**
- * What a server says, unless it says nothing for too long.
+ * The result of `answer`, unless it takes longer than `SILENCE`.
  * @template T
  * @param {Promise<T>} answer
  * @returns {Promise<T>}
@@ -194,7 +194,7 @@ async function readLocal(url, entry, transfer) {
 }
 
 /**
- * A file of this machine, in node.
+ * Read a local file, in node.
  * @param {URL} url
  * @returns {Promise<Uint8Array<ArrayBuffer>>}
  */
@@ -208,8 +208,8 @@ async function readFile(url) {
 }
 
 /**
- * Whether bytes have the checksum of the manifest. Pages that are not secure contexts have no way to tell; there only
- * the number of bytes is checked.
+ * Whether bytes have the checksum of the manifest. Pages that are not secure contexts cannot compute it; they check
+ * only the number of bytes.
  * @param {Uint8Array<ArrayBuffer>} bytes
  * @param {FileEntry} entry
  */
@@ -221,7 +221,7 @@ async function isIntact(bytes, entry) {
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('') === entry.sha256;
 }
 
-/** Where files are kept, or null where pages have no such place. */
+/** The cache for files, or null if there is none. */
 export async function openCache() {
   try {
     return (await globalThis.caches?.open('deploykit')) ?? null;

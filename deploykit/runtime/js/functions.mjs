@@ -1,4 +1,4 @@
-// `load` for models of several functions, and with states: each function is a model, and all share a module.
+// `load` for models with several functions or with states: each function is a `Model`, and all share one module.
 
 import { UsageError } from './errors.mjs';
 import { fetchJson } from './files.mjs';
@@ -16,7 +16,7 @@ import { MANIFEST, opener } from './opening.mjs';
 
 /** @type {readonly (keyof import('./model.mjs').LoadOptions)[]} */
 const OPTIONS = ['device', 'onProgress', 'signal', 'threads', 'cache', 'folder'];
-/** The function of a model that has no more. */
+/** The name of a function that is the only one. */
 const ONLY = 'main';
 /** The number of the buffer of states. */
 const STATES = 2;
@@ -43,7 +43,7 @@ export async function load(locate, options) {
 }
 
 /**
- * Another function of an open module, whose exports start with its name; those of the first one do not.
+ * Another function of an open module. Its exports start with its name; those of the first function have no prefix.
  * @param {ModelModule} module
  * @param {Entry} entry
  * @returns {ModelModule}
@@ -57,11 +57,11 @@ function beside(module, { name, inputs, outputs, dims }) {
   }
   const own = { exports, inputs, outputs, dimCount: dims.length, room: outputs.map(() => 0) };
   const other = Object.assign(Object.create(Object.getPrototypeOf(module)), module, own);
-  // What a GPU does before that is done.
+  // Not the override for a GPU, whose work is already done.
   return /** @type {ModelModule} */ (ModelModule.prototype.open.call(other));
 }
 
-/** A loaded model of functions. Runs wait for each other, those of different functions too. */
+/** A loaded model with several functions or states. All runs wait for each other, also those of different functions. */
 export class FunctionsModel {
   #parts;
   #end;
@@ -95,7 +95,7 @@ export class FunctionsModel {
   }
 
   /**
-   * Make the states zeros, of these sizes; others are the least.
+   * Make the states zeros. `sizes` gives their sizes by the names of dims; other dims have their least size.
    * @param {Sizes} [sizes]
    * @throws {ShapeError | MemoryError | UsageError}
    */
@@ -103,7 +103,7 @@ export class FunctionsModel {
     return this.#turn(() => this.#reset(sizes));
   }
 
-  /** Give the memory back. The model cannot be used afterwards. */
+  /** Release the memory. The model cannot be used afterwards. */
   dispose() {
     Object.values(this.functions).forEach((model) => model.dispose());
   }

@@ -1,4 +1,4 @@
-// A model's WebAssembly module whose kernels run on a GPU: the steps, and what a GPU cannot do, are in the module.
+// A model's WebAssembly module whose kernels run on a GPU. It holds the steps, and the kernels that a GPU cannot run.
 
 import { openDevice } from './device.mjs';
 import { DeviceLostError, MemoryError } from './errors.mjs';
@@ -8,18 +8,18 @@ import { ModelModule, MOST_RUNS, OK } from './module.mjs';
 /** @typedef {import('./module.mjs').Tensor} Tensor */
 /** @typedef {import('./module.mjs').Port} Port */
 
-/** What comes before each shader. */
+/** The line before each shader. */
 const SHADER = /^\/\/ shader .*\n/m;
-/** What comes before a part of a shader that is for some devices, or for all again. */
+/** The line before a section of a shader: `if` for some devices only, or `always`. */
 const SECTION = /^\/\/ (?:if (!?)(\S+)|always)\n/m;
-/** What must come first in a shader. */
+/** The directives that must come first in a shader. */
 const DIRECTIVE = /^(?:enable|diagnostic).*\n/gm;
 
 /**
- * The shaders of a model.
- * @param {string} text what shaders.wgsl holds
- * @param {ReadonlySet<string>} features those of the device
- * @param {number} bindable the most bytes that it binds at once
+ * The shaders of a model, without the sections for other devices.
+ * @param {string} text of shaders.wgsl
+ * @param {ReadonlySet<string>} features of the device
+ * @param {number} bindable the most bytes that the device binds at once
  */
 export function shadersOf(text, features, bindable) {
   const sources = text.split(SHADER).slice(1);
@@ -35,7 +35,7 @@ export function shadersOf(text, features, bindable) {
   });
 }
 
-/** Buffers by number; 1 are the weights, 2 the states. */
+/** Numbers of buffers; 1 is for the weights, 2 for the states. */
 const ARENA = 0;
 const PORTS = 3;
 
@@ -51,24 +51,24 @@ export class GpuModule extends ModelModule {
    * @param {WebAssembly.Memory} memory
    * @param {import('./model.mjs').Manifest} manifest
    * @param {GpuDriver} driver
-   * @param {Promise<void>} compiled when its shaders are there
+   * @param {Promise<void>} compiled resolves when the shaders are compiled
    */
   constructor(exports, memory, { inputs, outputs, dims }, driver, compiled) {
     super(exports, memory, inputs, outputs, dims.length);
     /** @override */
     this.driver = driver;
     this.#compiled = compiled;
-    /** What the host needs memory for. */
+    /** What the host needs memory for: HOST_ARENA, HOST_WEIGHTS. */
     this.onHost = 0;
     driver.memory = memory;
   }
 
   /**
-   * A module with a device, whose shaders are compiled until it is opened.
+   * A module with a device. Its shaders are compiled in the meantime; `open` waits for them.
    * @param {import('./model.mjs').Manifest} manifest
    * @param {Promise<Uint8Array<ArrayBuffer>>} code
    * @param {Promise<Uint8Array<ArrayBuffer>>} shaders
-   * @param {(by: { compiled?: number, shaders?: number }) => void} advance told of shaders
+   * @param {(by: { compiled?: number, shaders?: number }) => void} advance called with numbers of shaders
    * @throws {UnsupportedError}
    */
   static async make(manifest, code, shaders, advance) {
@@ -78,7 +78,7 @@ export class GpuModule extends ModelModule {
       advance({ shaders: sources.length });
       return driver.compile(sources, () => advance({ compiled: 1 }));
     });
-    // It is waited for when all else is there.
+    // `open` handles a failure.
     compiled.catch(() => {});
     try {
       const more = { gpu: driver.imports() };
@@ -94,7 +94,7 @@ export class GpuModule extends ModelModule {
   /** @override */
   async open() {
     await this.#compiled;
-    // What the GPU could not do so far is known then.
+    // Throws if a command has failed so far.
     await this.driver.settle();
     return super.open();
   }
@@ -150,7 +150,7 @@ export class GpuModule extends ModelModule {
   }
 
   /**
-   * The arena and a buffer for each input and output lie on the GPU; the host has an arena where it takes part.
+   * The GPU has the arena and a buffer for each input and output; the host has an arena too if it computes something.
    * @override
    * @param {number} top
    */

@@ -1,5 +1,5 @@
-// The WebGPU driver of the runtime's device interface (driver.h): buffers, shaders, and what the steps of a model ask
-// for. Commands are recorded and submitted together; the host waits only where it reads.
+// The WebGPU driver of the runtime's device interface (driver.h): buffers, shaders, and the calls of a model's steps.
+// Commands are recorded and submitted together; the host waits only when it reads results.
 
 import { pipelineOf } from './device.mjs';
 import { DeviceLostError, MemoryError } from './errors.mjs';
@@ -11,16 +11,16 @@ import { OK } from './module.mjs';
 export const FAILED = 10;
 export const PENDING = 11;
 
-/** The buffer that is several where a GPU gives none so large: -1, -2 and so on. */
+/** The number of the weights' buffer. The weights may take several buffers, which have the numbers -1, -2, ... */
 const WEIGHTS = 1;
-/** Blocks written before a submission. */
+/** The most blocks of scalars in one submission. */
 const MOST_BLOCKS = 1024;
-/** Bind groups that are kept: each size of the inputs has some of its own. */
+/** The most bind groups that are kept; each size of the inputs needs its own. */
 const MOST_KEPT = 4096;
 const SLICE_BYTES = 24;
 /** Bytes of the largest element of an array: a vector. */
 const MOST_ELEMENT = 16;
-/** What shaders for teams call. */
+/** The prefix of functions that only shaders for teams of invocations call. */
 const TEAM = 'team_';
 /** The largest subgroup there may be. */
 const MOST_LANES = 128;
@@ -41,20 +41,21 @@ export class GpuDriver {
   constructor(device) {
     this.device = device;
     const { maxBufferSize, maxStorageBufferBindingSize } = device.limits;
-    /** The most bytes that it binds at once. */
+    /** The most bytes that the device binds at once. */
     this.bindable = Math.min(maxBufferSize, maxStorageBufferBindingSize);
     /** @type {Error | null} */
     this.lost = null;
     /** @type {GPUComputePipeline[]} */
     this.pipelines = [];
     /**
-     * Invocations of those that are asked for which a workgroup has, by shader: where a team has a subgroup, several.
+     * How many of the invocations that a step asks for a workgroup runs, by shader. In shaders for teams, a team is one
+     * such invocation, and a workgroup has one team, or one per subgroup.
      * @type {number[]}
      */
     this.strides = [];
     /** @type {Map<number, GPUBuffer>} */
     this.buffers = new Map();
-    /** Where in the weights each of their buffers begins. */
+    /** The offsets in the weights at which their buffers begin. */
     this.starts = [0];
     /** @type {Map<string, GPUBindGroup>} */
     this.groups = new Map();
@@ -62,7 +63,7 @@ export class GpuDriver {
     this.blockCount = 0;
     this.uniforms = this.makeBuffer(MOST_BLOCKS * BLOCK, GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST, 'scalars');
     /**
-     * What tensors without elements are bound to, by the number of the operand.
+     * Buffers that empty tensors are bound to, by the index of the operand.
      * @type {GPUBuffer[]}
      */
     this.nothing = [];
@@ -77,7 +78,7 @@ export class GpuDriver {
     this.staging = null;
     this.done = true;
     /**
-     * Times what is done, while somebody wants to know.
+     * Times the steps during a profile.
      * @type {import('./clocks.mjs').GpuClock | null}
      */
     this.clock = null;
@@ -96,7 +97,7 @@ export class GpuDriver {
   /**
    * Compile the shaders.
    * @param {readonly string[]} sources
-   * @param {() => void} [onCompiled] called for each
+   * @param {() => void} [onCompiled] called after each shader
    */
   async compile(sources, onCompiled) {
     const { features, adapterInfo } = this.device;
@@ -125,7 +126,7 @@ export class GpuDriver {
   }
 
   /**
-   * A buffer of at least `bytes` with a number; the one before is given back.
+   * Make sure that the buffer with this number has at least `bytes`; a smaller one is replaced.
    * @param {number} number
    * @param {number} bytes
    * @param {string} label
@@ -137,7 +138,7 @@ export class GpuDriver {
       return before;
     }
     before?.destroy();
-    // There may be no other one.
+    // In case no new one can be made.
     this.buffers.delete(number);
     this.groups.clear();
     const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
@@ -147,7 +148,7 @@ export class GpuDriver {
   }
 
   /**
-   * A buffer of zeros.
+   * Replace the buffer with this number by one of zeros.
    * @param {number} number
    * @param {number} bytes
    * @param {string} label
@@ -160,10 +161,10 @@ export class GpuDriver {
   }
 
   /**
-   * As few buffers for the weights as the GPU can make, no tensor in two of them unless none is large enough; how many
-   * bytes there are.
+   * Make as few buffers for the weights as possible; returns the bytes of all weights. A tensor is in one buffer,
+   * unless it is larger than a buffer can be.
    * @param {readonly import('./module.mjs').Piece[]} pieces
-   * @param {number} part bytes of a tensor that are in one buffer even then
+   * @param {number} part a tensor is divided only at multiples of this many bytes
    */
   provideWeights(pieces, part) {
     const most = this.device.limits.maxBufferSize;
@@ -194,7 +195,7 @@ export class GpuDriver {
   }
 
   /**
-   * Where a slice really lies.
+   * The buffer and offset of a slice; slices of the weights are placed in one of their buffers.
    * @param {Slice} slice
    * @returns {Slice}
    */
@@ -265,7 +266,7 @@ export class GpuDriver {
     };
   }
 
-  /** Begin a run: nothing of one before is left. */
+  /** Begin a run; drop what is left of the last one. */
   restart() {
     this.endPass();
     this.encoder = null;
@@ -282,7 +283,7 @@ export class GpuDriver {
   }
 
   /**
-   * A `dk_slice`.
+   * Read a `dk_slice`.
    * @param {number} address
    * @returns {Slice}
    */
@@ -319,7 +320,7 @@ export class GpuDriver {
   }
 
   /**
-   * The bind group of a dispatch; the same one when the same comes again.
+   * The bind group of a dispatch; equal dispatches share one.
    * @param {number} kernel
    * @param {GPUComputePipeline} pipeline
    * @param {readonly Slice[]} places
@@ -332,7 +333,7 @@ export class GpuDriver {
     }
     const entries = places.map(({ buffer, offset, bytes }, index) => {
       if (bytes === 0) {
-        // Its place may be the end of a buffer, or that of another tensor, where nothing can be bound.
+        // The offset of an empty tensor may be the end of a buffer, which cannot be bound, or overlap another tensor.
         this.nothing[index] ??= this.makeBuffer(BLOCK, GPUBufferUsage.STORAGE, 'nothing');
         return { binding: index + 1, resource: { buffer: this.nothing[index] } };
       }
@@ -414,7 +415,7 @@ export class GpuDriver {
     this.pass = null;
   }
 
-  /** Hand over what is recorded. */
+  /** Submit the recorded commands. */
   submit() {
     if (!this.encoder) {
       return;
@@ -426,7 +427,7 @@ export class GpuDriver {
     this.blockCount = 0;
   }
 
-  /** Wait for the device, and put what was asked for into the host's memory. */
+  /** Wait for the device, and copy downloads to the host's memory. */
   async settle() {
     await this.clock?.settle();
     this.submit();
@@ -457,7 +458,7 @@ export class GpuDriver {
     this.raise();
   }
 
-  /** Throw what went wrong since the last time. */
+  /** Throw the error that occurred since the last call, if any. */
   raise() {
     if (this.lost) {
       throw this.lost;
@@ -487,7 +488,7 @@ export class GpuDriver {
     return this.staging;
   }
 
-  /** Give everything back. */
+  /** Release the device and all its buffers. */
   destroy() {
     this.device.destroy();
   }

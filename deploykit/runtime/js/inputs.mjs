@@ -1,5 +1,5 @@
-// The inputs of a call, checked: their names, dtypes, ranks and numbers of elements. The module checks their extents.
-// Also arrays for outputs: their names and dtypes, and the names of options.
+// Checks the arguments of calls: names, dtypes, ranks and numbers of elements of inputs (the module checks their
+// extents), names and dtypes of arrays for outputs, and names of options.
 
 import { dtypeOf } from './dtypes.mjs';
 import { ShapeError, UsageError } from './errors.mjs';
@@ -36,7 +36,7 @@ export function arraysOf(ports, outputs) {
 }
 
 /**
- * What is given, none of it under an unknown name. Who gives nothing at all is told what is missing.
+ * Check that `given` has no unknown names. Nothing given becomes an empty object, so that missing names are reported.
  * @template T
  * @param {readonly { name: string }[]} known
  * @param {Record<string, T> | null | undefined} given
@@ -54,7 +54,7 @@ function byName(known, given, what) {
 }
 
 /**
- * The options of a call, none of them unknown.
+ * Check that the options of a call have no unknown names.
  * @template {object} T
  * @param {T | null | undefined} options
  * @param {readonly (keyof T & string)[]} known
@@ -73,7 +73,7 @@ export function checkOptions(options, known, call) {
 }
 
 /**
- * How many letters change to make one word of the other.
+ * The edit distance of two words.
  * @param {string} from
  * @param {string} to
  */
@@ -90,7 +90,7 @@ function editsOf(from, to) {
 }
 
 /**
- * A member of an object that it has itself: what all objects inherit, such as `constructor`, is nothing that was given.
+ * A member that an object has itself, unlike `constructor`, which all objects inherit.
  * @template T
  * @param {Record<string, T>} object
  * @param {string} name
@@ -112,7 +112,7 @@ export function valuesOf(dims, given) {
 }
 
 /**
- * An input after checks of dtype, rank and number of elements.
+ * One input as a tensor, after checks of dtype and number of elements.
  * @param {Port} port
  * @param {Input | undefined} input
  * @returns {Tensor}
@@ -123,7 +123,7 @@ function tensorOf(port, input) {
     throw new ShapeError(`input '${port.name}' is missing: pass ${array.name} of shape ${textOf(port)}`);
   }
   const elements = elementsOf(port, ArrayBuffer.isView(input) ? input : (input.data ?? input), 'input');
-  // What is no list at all is an empty one.
+  // Anything that is not a list counts as an empty one.
   const shape = ArrayBuffer.isView(input) ? shapeOf(port, elements.length) : Array.from(Object(input.shape));
   const whole = shape.every((extent) => Number.isInteger(extent) && extent >= 0);
   if (!whole || shape.reduce((product, extent) => product * extent, 1) !== elements.length) {
@@ -134,7 +134,7 @@ function tensorOf(port, input) {
 }
 
 /**
- * Data of the port's dtype.
+ * Check that data has the port's dtype.
  * @param {Port} port
  * @param {unknown} data
  * @param {string} what
@@ -149,7 +149,7 @@ function elementsOf({ name, dtype }, data, what) {
 }
 
 /**
- * The shape of so many elements, where at most one extent is not known.
+ * The shape of an array with `length` elements; at most one extent of the port may be open.
  * @param {Port} port
  * @param {number} length
  */

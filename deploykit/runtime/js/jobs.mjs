@@ -1,6 +1,7 @@
-// What Python asks of a model, for the runners in node and in a page. A message is the length of a JSON header as 32
-// bits, little-endian, the header, then the data of its tensors. Requests hold tensors for a run, dims whose arena is
-// asked for, or sizes of new states; replies hold tensors, a number, or an error with its class. It does not ship.
+// Answers Python's requests to a model, for the runners in node and in a page. A message is the length of its header
+// (32 bits, little-endian), the header as JSON, then the data of its tensors. A request holds tensors for a run, dims
+// whose arena is asked for, or sizes of new states; a reply holds tensors, a number, or an error with its class. It
+// does not ship.
 
 import { DTYPES } from './dtypes.mjs';
 
@@ -11,10 +12,10 @@ import { DTYPES } from './dtypes.mjs';
 /** @typedef {{ outputs?: Tensor[] } & Record<string, unknown>} Reply */
 
 /**
- * Do what a request asks for.
+ * Carry out a request.
  * @param {import('./model.mjs').Model | import('./functions.mjs').FunctionsModel} loaded
  * @param {Request} request
- * @param {readonly Uint8Array[]} data of its tensors
+ * @param {readonly Uint8Array[]} data of the request's tensors
  * @returns {Promise<Reply>}
  */
 export async function perform(loaded, { function: name, inputs = [], dims, reset }, data) {
@@ -37,7 +38,7 @@ export async function perform(loaded, { function: name, inputs = [], dims, reset
 }
 
 /**
- * The reply after an error.
+ * The reply for an error.
  * @param {unknown} error
  * @returns {Reply}
  */

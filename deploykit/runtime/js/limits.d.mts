@@ -1,9 +1,9 @@
-// Limits of the devices that shaders are written for. The package of a model has a limits.mjs with their values, which
-// are those of deploykit/compiler/devices/gpu.py.
+// Limits of the devices that shaders are written for. A package has a limits.mjs with their values, which come from
+// deploykit/compiler/devices/gpu.py.
 
-/** Invocations of a workgroup. */
+/** Invocations per workgroup. */
 export const WORKGROUP: number;
-/** Workgroups along one axis of a grid. */
+/** The most workgroups along one axis of a grid. */
 export const MOST_GROUPS: number;
-/** Bytes from one block of scalars, or tensor, to the next. */
+/** Bytes: blocks of scalars, and tensors, begin at multiples of this. */
 export const BLOCK: number;

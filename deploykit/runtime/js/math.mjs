@@ -1,13 +1,13 @@
-// Functions of C's <math.h> that kernels may call, imports of a module: in float64, as C defines them.
+// The functions of C's <math.h> that modules import for their kernels, in float64.
 
 /** @param {number} x @param {number} y */
 function pow(x, y) {
-  // C: 1 to any power and -1 to an infinite one are 1.
+  // Unlike JavaScript, C defines 1 to any power, and -1 to an infinite power, as 1.
   return x === 1 || (x === -1 && Math.abs(y) === Infinity) ? 1 : Math.pow(x, y);
 }
 
 /**
- * The error function: its series near 0, else the continued fraction of its complement, from the back.
+ * The error function: its series near 0, else the continued fraction of its complement, evaluated from the last term.
  * (Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.6 and 7.1.14.)
  * @param {number} x
  */
@@ -33,7 +33,7 @@ function erf(x) {
   return Math.sign(x) * (1 - scale / fraction);
 }
 
-/** JavaScript's functions, which are C's but for these. */
+/** JavaScript's `Math`, with the functions that it lacks or defines differently. */
 export const MATH = Object.assign(Object.create(Math), {
   erf,
   exp2: (/** @type {number} */ x) => Math.pow(2, x),

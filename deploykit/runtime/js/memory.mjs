@@ -1,4 +1,4 @@
-// The memory of a module, which it imports: shared between threads, or of one thread.
+// Makes the memory that a module imports: shared between threads, or for one thread.
 
 import { DTYPES } from './dtypes.mjs';
 import { IntegrityError, MemoryError } from './errors.mjs';
@@ -6,20 +6,20 @@ import { IntegrityError, MemoryError } from './errors.mjs';
 /** @typedef {Pick<import('./model.mjs').Manifest, 'inputs' | 'outputs' | 'dims' | 'peak_memory'>} Needs */
 
 export const PAGE = 65536;
-/** Addresses have 32 bits, and so have sizes. */
+/** The largest memory: addresses and sizes have 32 bits. */
 export const MOST_BYTES = 2 ** 32 - PAGE;
 
 export const ALIGNMENT = 64;
 const MOST_PAGES = MOST_BYTES / PAGE;
-/** Pages: room for the stacks of as many workers as there may be. Unused, they take addresses only. */
+/** Pages for the stacks of workers, enough for the most there may be. Unused pages take only addresses. */
 const STACKS = 512;
 const BOUNDED = 1;
-/** The import in a module: names with their lengths, the kind, and the flags of a shared memory with a maximum. */
+/** A module's memory import: names with their lengths, the kind, and the flags of a shared memory with a maximum. */
 const IMPORT = Array.from('\x03env\x06memory\x02\x03', (byte) => byte.charCodeAt(0));
 
 /**
- * Memory for a module, and the module's code for such a memory.
- * @param {Uint8Array<ArrayBuffer>} code imports a shared memory first of all
+ * A memory for a module, and the module's code, changed to import that kind of memory.
+ * @param {Uint8Array<ArrayBuffer>} code whose first import is a shared memory
  * @param {boolean} shared
  * @param {Needs} needs
  * @returns {{ memory: WebAssembly.Memory, code: Uint8Array<ArrayBuffer> }}
@@ -38,7 +38,7 @@ export function memoryFor(code, shared, needs) {
 }
 
 /**
- * Bytes that the largest run needs besides the weights; infinite when only the run can tell.
+ * Bytes that the largest run needs besides the weights; infinite if that is known only during a run.
  * @param {Needs} needs
  */
 function boundOf({ inputs, outputs, dims, peak_memory: { at_bounds: arena } }) {
@@ -51,7 +51,7 @@ function boundOf({ inputs, outputs, dims, peak_memory: { at_bounds: arena } }) {
 }
 
 /**
- * A shared memory takes addresses for its maximum at once: where there are not as many, half of them, and so on.
+ * A shared memory. It takes addresses for its maximum at once, so if there are too few, the maximum is halved.
  * @param {number} initial pages, as are the others
  * @param {number} most
  * @param {number} least
@@ -71,7 +71,7 @@ function sharedMemory(initial, most, least) {
 }
 
 /**
- * Where the flags of the imported memory stand, and with how many pages it begins.
+ * The offset of the imported memory's flags in the code, and its initial number of pages.
  * @param {Uint8Array} code
  */
 function memoryImport(code) {

@@ -34,20 +34,20 @@ export * from './errors.mjs';
 
 /**
  * @typedef {object} LoadOptions
- * @property {'auto' | Device} [device] `auto`, the default, becomes the faster one of those that there are
+ * @property {'auto' | Device} [device] `auto`, the default, chooses the faster one
  * @property {Record<string, Input>} [sample] inputs that `auto` measures with; by default those of the first run
  * @property {(progress: Progress) => void} [onProgress]
- * @property {AbortSignal} [signal] ends the loading
- * @property {number} [threads] for parallel loops, where a page is cross-origin isolated; by default up to 4
- * @property {boolean} [cache] keep files, and what `auto` chose, in Cache Storage, where there is one; by default true
+ * @property {AbortSignal} [signal] aborts loading
+ * @property {number} [threads] for parallel loops, if the page is cross-origin isolated; by default up to 4
+ * @property {boolean} [cache] keep files, and what `auto` chose, in Cache Storage, if there is one; by default true
  * @property {string | URL} [folder] where the package is served, which `locate` knows
  */
 
 /** @typedef {{ loaded: number, total: number, compiled: number, shaders: number }} Progress bytes, then shaders */
-/** @typedef {{ device: Device, module: ModelModule, reason: string }} Choice a device, and why it is this one */
-/** @typedef {(name: string) => URL} Locate where a file of the artifact is */
+/** @typedef {{ device: Device, module: ModelModule, reason: string }} Choice a device, and why it was chosen */
+/** @typedef {(name: string) => URL} Locate gives the address of a file of the artifact */
 /**
- * Opens the model on a device. What `other` holds of the weights is not fetched.
+ * Opens the model on a device. Weights that `other` holds are copied, not fetched.
  * @typedef {(device: Device, other?: ModelModule) => Promise<ModelModule>} Open
  */
 
@@ -92,7 +92,7 @@ export async function load(locate, options) {
     }
     return await chosen(open, manifest, locate, given, plan);
   } catch (error) {
-    // What else is on its way is not waited for.
+    // Ends other transfers.
     stop.abort(error);
     throw error;
   } finally {
@@ -101,8 +101,8 @@ export async function load(locate, options) {
 }
 
 /**
- * The model on WebAssembly, with a trial of WebGPU where there may be one; at once on WebGPU where it was the faster one
- * before, and where WebAssembly has no room for the model.
+ * Load the model on WebAssembly, with a trial of WebGPU if the engine has it. The model is loaded on WebGPU at once if
+ * that was found to be faster before, or if the model does not fit into WebAssembly's memory.
  * @param {Open} open
  * @param {Manifest} manifest
  * @param {Locate} locate
@@ -178,12 +178,12 @@ export class Model {
    * @param {Trial} [trial] of a GPU that may be faster
    */
   constructor(manifest, { device, module, reason }, readPlan, trial) {
-    /** What the model runs on. */
+    /** The device that the model runs on. */
     this.device = device;
-    /** Why it runs there: what was measured, what was missing, or what failed. */
+    /** Why the model runs there: measured times, a missing feature, or a failure. */
     this.deviceReason = reason;
     /**
-     * What the model stays on: known when a GPU has been tried, if one is.
+     * The device that the model stays on, known after the trial of a GPU, if there is one.
      * @type {Promise<Device>}
      */
     this.chosen = new Promise((resolve) => {
@@ -204,17 +204,17 @@ export class Model {
     }
   }
 
-  /** On how many threads parallel loops run: one where threads cannot share memory. */
+  /** The number of threads that run parallel loops: one if threads cannot share memory. */
   get threads() {
     return 1 + (this.#module?.pool?.size ?? 0);
   }
 
   /**
-   * Run the model. An input is a typed array where its shape follows from its length, else `{ data, shape }`; it may be
-   * changed as soon as this returns.
+   * Run the model. An input is a typed array if its shape follows from its length, else `{ data, shape }`. Inputs may
+   * be changed as soon as this returns.
    * @param {Record<string, Input>} inputs by name
    * @param {{ signal?: AbortSignal, outputs?: Record<string, Elements | undefined> }} [options] `signal` ends the wait
-   *   for earlier calls; `outputs` are arrays to put outputs into, as long as these are, which saves making new ones
+   *   for earlier calls; `outputs` are arrays of the outputs' lengths that get the results, instead of new arrays
    * @returns {Promise<Record<string, Tensor>>} the outputs by name
    * @throws {ShapeError | MemoryError | WorkerError | UsageError}
    */
@@ -237,7 +237,7 @@ export class Model {
   }
 
   /**
-   * Time the steps of runs: again and again with these inputs, for about so many seconds.
+   * Time the steps of a run: repeat it with these inputs for about `seconds`.
    * @param {Record<string, Input>} inputs by name
    * @param {{ seconds?: number, signal?: AbortSignal }} [options]
    * @returns {Promise<import('./profile.mjs').Profile>}
@@ -253,7 +253,7 @@ export class Model {
   }
 
   /**
-   * Bytes that a run with these dims needs: of weights, of the arena for intermediate results, and of both.
+   * Bytes that a run with these dims needs: for the weights, for the arena of intermediate results, and in total.
    * @param {Record<string, number>} [dims]
    * @throws {ShapeError | UsageError}
    */
@@ -262,7 +262,7 @@ export class Model {
     return { weights: this.weightBytes, arena, total: this.weightBytes + arena };
   }
 
-  /** Give the memory back. The model cannot be used afterwards. */
+  /** Release the memory. The model cannot be used afterwards. */
   dispose() {
     this.#trial?.stop.abort();
     this.#module?.end();
@@ -271,7 +271,7 @@ export class Model {
   }
 
   /**
-   * Find out whether a GPU is faster, and run there from then on.
+   * Find out whether a GPU is faster; if so, run there from then on.
    * @param {Trial} trial
    */
   async #try(trial) {
@@ -299,7 +299,7 @@ export class Model {
   }
 
   /**
-   * Check the inputs, and work on them in turn.
+   * Check the inputs, and call `work` with them when all earlier work is done.
    * @template T
    * @param {Record<string, Input>} inputs
    * @param {AbortSignal | undefined} signal
@@ -314,7 +314,7 @@ export class Model {
   }
 
   /**
-   * Work on the module: at once, or when all earlier work is done.
+   * Call `work` with the module: at once, or when all earlier work is done.
    * @template T
    * @param {AbortSignal | undefined} signal
    * @param {(module: ModelModule) => T | Promise<T>} work
@@ -326,13 +326,13 @@ export class Model {
       this.#unfinished += 1;
       try {
         if (earlier) {
-          // The page has its turn between two runs, and so has the one who aborts.
+          // Between two runs the page can do its own work, and abort.
           await earlier.then(nextTask);
         }
         signal?.throwIfAborted();
         return await work(this.#open());
       } catch (error) {
-        // A GPU fails when it is disposed of in the middle of a run.
+        // If the model was disposed of during the run, a GPU fails: report the call of `dispose` instead.
         this.#open();
         throw error;
       } finally {

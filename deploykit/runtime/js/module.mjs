@@ -1,6 +1,6 @@
 // A model's WebAssembly module with its memory: weights first, then inputs, outputs and the arena of the current run.
 //
-// Addresses are those of `dk_tensor` and `dk_need` of deploykit.h where pointers have 32 bits.
+// Offsets in structs are those of `dk_tensor` and `dk_need` in deploykit.h, with pointers of 32 bits.
 
 import { dtypeOf } from './dtypes.mjs';
 import { DataError, DeploykitError, MemoryError, partOf, ShapeError, UnsupportedError, WorkerError } from './errors.mjs';
@@ -11,7 +11,7 @@ import { ALIGNMENT, MOST_BYTES, memoryFor, PAGE } from './memory.mjs';
 /** @typedef {{ dtype: string, shape: readonly number[], data: Elements }} Tensor */
 /** @typedef {readonly (Elements | undefined)[]} Arrays */
 /** @typedef {{ name: string, dtype: string, shape: readonly (number | string)[] }} Port */
-/** @typedef {{ bytes: number, goesOn: boolean }} Piece of the weights: whether it goes on with a tensor of the last one */
+/** @typedef {{ bytes: number, goesOn: boolean }} Piece of weights; `goesOn`: continues the last piece's tensor */
 
 /**
  * @typedef {object} Exports
@@ -28,10 +28,10 @@ import { ALIGNMENT, MOST_BYTES, memoryFor, PAGE } from './memory.mjs';
  * @property {(index: number) => number} output_shape
  * @property {() => number} run
  * @property {(on: number) => void} profile
- * @property {(bindable: number) => void} restart where kernels run on a GPU, as are the next two
+ * @property {(bindable: number) => void} restart only if kernels run on a GPU, as the next two
  * @property {() => number} host_memory
  * @property {() => number} part_bytes
- * @property {() => number} state_bytes where the function has states, as are the next three
+ * @property {() => number} state_bytes only if the function has states, as the next three
  * @property {() => number} [host_state_bytes]
  * @property {(state: number, bytes: number) => number} reset_state
  * @property {(state: number, bytes: number) => number} set_state
@@ -46,9 +46,9 @@ export const OK = 0;
 const CAPACITY = 5;
 const OF_INPUTS = [1, 2];
 const DATA = 7;
-/** A run is repeated after it has said which memory it lacks; each time names another one. */
+/** How often a run is repeated. A run that fails for lack of memory says which memory it needs, and is repeated. */
 export const MOST_RUNS = 64;
-/** Bytes given at first to an output whose size only the run can tell. */
+/** Bytes that an output gets at first if its size is known only during the run. */
 const FIRST_GUESS = 4096;
 
 /** Whether this engine has the instructions of a feature: `simd` or `relaxed`. */
@@ -58,7 +58,7 @@ export const FEATURES = {
 };
 
 /**
- * Whether a function of this code, giving a vector, is valid.
+ * Whether a function with this code, which returns a vector, is valid.
  * @param {number[]} code
  */
 function validates(code) {
@@ -72,7 +72,7 @@ export class ModelModule {
    * @param {WebAssembly.Memory} memory
    * @param {readonly Port[]} inputs
    * @param {readonly Port[]} outputs
-   * @param {number} dims how many there are
+   * @param {number} dims the number of dims
    */
   constructor(exports, memory, inputs, outputs, dims) {
     this.exports = exports;
@@ -80,7 +80,7 @@ export class ModelModule {
     /** @type {import('./pool.mjs').Pool | null} */
     this.pool = null;
     /**
-     * Of a GPU, where kernels run on one.
+     * The driver of the GPU, if kernels run on one.
      * @type {import('./gpu.mjs').GpuDriver | null}
      */
     this.driver = null;
@@ -91,7 +91,7 @@ export class ModelModule {
     this.top = align(Number(exports.__heap_base.value));
     this.weights = this.top;
     this.weightBytes = 0;
-    /** Called when a step of a profiled run begins, with -1 behind the last one. */
+    /** Called when a step of a profiled run begins, and with -1 after the last one. */
     this.onStep = (/** @type {number} */ _step) => {};
   }
 
@@ -99,7 +99,7 @@ export class ModelModule {
    * @param {Uint8Array<ArrayBuffer>} code
    * @param {import('./model.mjs').Manifest} manifest
    * @param {number} threads
-   * @param {URL} [script] what workers run, where it is not beside this module
+   * @param {URL} [script] of workers, if it is not beside this module
    */
   static async compile(code, manifest, threads, script) {
     const { inputs, outputs, dims } = manifest;
@@ -114,7 +114,7 @@ export class ModelModule {
    * @param {Uint8Array<ArrayBuffer>} code
    * @param {import('./model.mjs').Manifest} manifest
    * @param {number} threads
-   * @param {WebAssembly.Imports} more beside what every module imports
+   * @param {WebAssembly.Imports} more imports, besides those of every module
    * @param {(exports: any, memory: WebAssembly.Memory) => M} make
    * @param {URL} [script]
    */
@@ -140,7 +140,7 @@ export class ModelModule {
   }
 
   /**
-   * What workers are told, each of which has a stack of its own.
+   * The tasks of the workers; each has its own stack.
    * @param {WebAssembly.Module} module
    * @param {number} workers
    */
@@ -154,7 +154,7 @@ export class ModelModule {
   }
 
   /**
-   * Take memory for the weights, and as much for runs.
+   * Reserve memory for the weights and for the arena.
    * @param {readonly Piece[]} pieces of the weights
    * @param {number} arena bytes that every run needs
    */
@@ -174,7 +174,7 @@ export class ModelModule {
   }
 
   /**
-   * Part of the weights.
+   * A part of the weights.
    * @param {number} offset
    * @param {number} bytes
    */
@@ -183,7 +183,7 @@ export class ModelModule {
   }
 
   /**
-   * Open the model, whose weights are all there.
+   * Open the model, after all weights are placed.
    * @returns {this | Promise<this>}
    */
   open() {
@@ -201,7 +201,7 @@ export class ModelModule {
 
   /**
    * @param {readonly Tensor[]} tensors the inputs in order
-   * @param {Arrays} [arrays] that take the outputs, in order
+   * @param {Arrays} [arrays] that get the outputs, in order
    * @returns {Promise<Tensor[]>} the outputs in order
    */
   async run(tensors, arrays) {
@@ -214,13 +214,13 @@ export class ModelModule {
     }
   }
 
-  /** What runs have asked for so far. */
+  /** The capacities and the room for outputs that runs have asked for so far. */
   demands() {
     return { capacities: this.capacities().slice(), room: [...this.room] };
   }
 
   /**
-   * What a run asked for in vain is not asked for again by others.
+   * Go back to earlier demands after a run that failed, so that they do not affect later runs.
    * @param {{ capacities: BigInt64Array, room: number[] }} demands
    */
   restore({ capacities, room }) {
@@ -229,7 +229,7 @@ export class ModelModule {
   }
 
   /**
-   * A run that is given the memory it asks for.
+   * Run, and repeat with more memory as long as the run asks for it.
    * @param {readonly Tensor[]} tensors
    * @param {Arrays} [arrays]
    * @returns {Tensor[] | Promise<Tensor[]>}
@@ -246,13 +246,13 @@ export class ModelModule {
     throw new MemoryError('the model asks for more memory without end', 0);
   }
 
-  /** The status of a run. */
+  /** Run once; returns the status. */
   execute() {
     let status;
     try {
       status = this.exports.run();
     } catch (cause) {
-      // The workers may be in the middle of a loop that nobody will close.
+      // The workers may be in a loop that is never closed now.
       this.end();
       this.exports.share(1, 0);
       throw cause;
@@ -264,7 +264,7 @@ export class ModelModule {
   }
 
   /**
-   * Put the inputs into memory, and lay out the outputs and the arena behind them; the outputs' addresses.
+   * Put the inputs into memory, and lay out the outputs and the arena after them; returns the outputs' addresses.
    * @param {readonly Tensor[]} tensors
    */
   begin(tensors) {
@@ -283,7 +283,7 @@ export class ModelModule {
     return results;
   }
 
-  /** Bytes of arena that the host needs for the inputs that are bound. */
+  /** Bytes of arena that the host needs for the bound inputs. */
   hostArena() {
     return this.exports.arena_bytes();
   }
@@ -306,7 +306,7 @@ export class ModelModule {
   }
 
   /**
-   * Memory behind `top` for the outputs and the arena of a run whose inputs are bound; the outputs' addresses.
+   * Lay out the outputs and the arena after `top`, for bound inputs; returns the outputs' addresses.
    * @param {number} top
    */
   layOut(top) {
@@ -330,7 +330,7 @@ export class ModelModule {
   }
 
   /**
-   * Note what a run lacked, for the next one; after any other failure, throw.
+   * If a run lacked memory, note how much to give the next one; else throw its error.
    * @param {number} status
    */
   provide(status) {
@@ -363,7 +363,7 @@ export class ModelModule {
   }
 
   /**
-   * Copies of the outputs, in these arrays or in new ones. Nothing is copied where one of the arrays does not fit.
+   * Copy the outputs into these arrays, or into new ones. If one of the arrays does not fit, nothing is copied.
    * @param {readonly number[]} addresses
    * @param {Arrays} [arrays]
    * @returns {Tensor[]}
@@ -446,7 +446,7 @@ export class ModelModule {
 }
 
 /**
- * Refuse what no memory of WebAssembly can hold.
+ * Throw if no memory of WebAssembly can hold this many bytes.
  * @param {number} bytes
  * @param {string} what
  * @param {string} advice

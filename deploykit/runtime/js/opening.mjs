@@ -1,4 +1,4 @@
-// Opens a model on a device: what is fetched for it, where that goes, and who is told.
+// Opens a model on a device: fetches its files, puts the weights into memory, and reports progress.
 
 import { IntegrityError, partOf, UnsupportedError } from './errors.mjs';
 import { fetchFile } from './files.mjs';
@@ -16,7 +16,7 @@ import { threadCount } from './threads.mjs';
 
 export const MANIFEST = 'manifest.json';
 const WEIGHTS = 'weights/';
-/** Weights that are laid out for one kind of device only. */
+/** Prefixes of weights that are laid out for one kind of device only. */
 const OF_WASM = 'weights/wasm-';
 const OF_GPU = 'weights/gpu-';
 const GPU_MODULE = 'model-gpu.wasm';
@@ -28,8 +28,8 @@ export function hasKernels({ files }) {
 }
 
 /**
- * What opens the model on a device. Two that are opened at the same time share what they fetch. Progress is told as it
- * grows: it reaches the end once.
+ * A function that opens the model on a device. Calls at the same time share transfers. `onProgress` is called only when
+ * progress grows, so that it reaches the end once.
  * @param {Locate} locate
  * @param {Manifest} manifest
  * @param {AbortSignal} signal
@@ -111,7 +111,7 @@ function shardsOf({ files }, device) {
 }
 
 /**
- * Where in memory files are that lie one behind the other.
+ * The offsets of files that are placed one after another in memory.
  * @param {readonly FileEntry[]} shards
  */
 function placesOf(shards) {
@@ -120,7 +120,7 @@ function placesOf(shards) {
 }
 
 /**
- * A module with memory for the weights, and for a run with the least dims: before the weights are there.
+ * Give a module memory for the weights, and for a run with the least dims, before the weights are fetched.
  * @param {ModelModule} module
  * @param {Manifest} manifest
  * @param {readonly FileEntry[]} shards the files of the weights
@@ -149,16 +149,16 @@ async function makeForGpu(manifest, code, shaders, advance) {
 }
 
 /**
- * The module with its workers, or without them where they cannot be had and nobody asked for them.
+ * The module with its workers. If workers cannot be started, and `threads` is not given, it has none.
  * @param {Manifest} manifest
  * @param {Promise<Uint8Array<ArrayBuffer>>} code
  * @param {number} [threads]
- * @param {URL} [script] what workers run, where it is not beside the modules
+ * @param {URL} [script] of workers, if it is not beside the modules
  */
 async function makeForCpu(manifest, code, threads, script) {
   const count = await threadCount(threads);
   if (count > 1) {
-    // It is there when the code is; whether it cannot be loaded is found out then.
+    // Loaded while the code is fetched; a failure is reported when the pool is used.
     import('./pool.mjs').catch(() => {});
   }
   const binary = await code;
@@ -173,7 +173,7 @@ async function makeForCpu(manifest, code, threads, script) {
 }
 
 /**
- * The names of the steps, for profiles.
+ * Fetch the plan, which has the names of the steps, for profiles.
  * @param {Locate} locate
  * @param {Manifest} manifest
  * @param {Device} device

@@ -1,5 +1,6 @@
-// Runs artifacts on WebGPU in a page for a Python process that serves it: asks for work (`/job`), posts what came of it
-// (`/reply`). Headers name the folder of the artifact, or ask for its model to be closed. It does not ship.
+// Runs artifacts on WebGPU in a page, for the Python process that serves the page: it fetches jobs from `/job` and
+// posts replies to `/reply`. The header of a job names the artifact's folder, and may ask to close its model. It does
+// not ship.
 
 import { failure, packed, perform } from './jobs.mjs';
 

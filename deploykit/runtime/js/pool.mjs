@@ -1,4 +1,4 @@
-// The workers of a model. They share its memory and take part in its parallel loops.
+// The workers of a model, which share its memory and take part in its parallel loops.
 
 import { UnsupportedError } from './errors.mjs';
 import { isNode } from './threads.mjs';
@@ -12,10 +12,10 @@ export class Pool {
   #threads = new Set();
 
   /**
-   * A worker for each task; all have begun.
+   * Start a worker for each task, and wait until all are ready.
    * @param {readonly Task[]} tasks
-   * @param {URL} [script] what they run, where it is not beside this module
-   * @throws {UnsupportedError} when one cannot be started
+   * @param {URL} [script] of workers, if it is not beside this module
+   * @throws {UnsupportedError} if one cannot be started
    */
   static async start(tasks, script) {
     const pool = new Pool();
@@ -29,7 +29,7 @@ export class Pool {
     return pool;
   }
 
-  /** How many workers there are; one that failed is none. */
+  /** The number of workers, without those that failed. */
   get size() {
     return this.#threads.size;
   }
@@ -72,7 +72,7 @@ export class Pool {
       };
       thread.postMessage(task);
     });
-    // A program in node ends in spite of its workers.
+    // Workers do not keep a program in node from ending.
     thread.unref?.();
   }
 }
@@ -96,8 +96,9 @@ async function spawn(listen, script) {
 }
 
 /**
- * A worker of this page, also where the package comes from another origin, from where a page takes only modules.
- * Bundlers replace both expressions, the first one also by a `data:` URL.
+ * A new worker of this page. If the package comes from another origin, from which a page can import modules but not
+ * start workers, the worker imports the script. Bundlers replace both URL expressions, the first one also by a `data:`
+ * URL.
  * @param {URL} [script]
  */
 function newWorker(script) {

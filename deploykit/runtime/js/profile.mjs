@@ -1,4 +1,4 @@
-// Where the time of a run goes: its steps, timed run by run.
+// Times the steps of runs, to show where the time of a run goes.
 
 import { clockOf, HostClock } from './clocks.mjs';
 
@@ -6,11 +6,11 @@ import { clockOf, HostClock } from './clocks.mjs';
 /** @typedef {import('./module.mjs').Tensor} Tensor */
 /** @typedef {{ steps: string[], work: { step: number, result: string }[] }} Plan */
 /** @typedef {import('./clocks.mjs').Kind} Clock */
-/** @typedef {{ runs: number, ms: number, clock: Clock, steps: Step[] }} Profile calls and ms are the mean of all runs */
+/** @typedef {{ runs: number, ms: number, clock: Clock, steps: Step[] }} Profile calls and ms are means over all runs */
 /** @typedef {{ step: number, name: string, result: string, calls: number, ms: number }} Step */
 
 /**
- * Run again and again, for about so many seconds after a first time that does not count.
+ * Repeat a run for about `seconds`, after a first run that does not count.
  * @param {ModelModule} module
  * @param {readonly Tensor[]} tensors
  * @param {Plan} plan

@@ -31,7 +31,7 @@ function send(reply) {
 }
 
 /**
- * So many bytes from standard input; none where it ends.
+ * Read `length` bytes from standard input; an empty buffer at its end.
  * @param {number} length
  */
 function receive(length) {

@@ -1,6 +1,6 @@
-// Turns of the engine: what takes long lets others have theirs.
+// Splits long work into tasks, so that the engine can do other work in between.
 
-/** The end of all that the engine has to do before. Timers would wait for seconds in a tab in the background. */
+/** Wait until the engine has done all earlier tasks. A timer would wait for seconds in a background tab. */
 export function nextTask() {
   return new Promise((/** @type {(value?: undefined) => void} */ resolve) => {
     const { port1, port2 } = new MessageChannel();
@@ -13,7 +13,7 @@ export function nextTask() {
 }
 
 /**
- * Work on one thing after the other, between which others have their turn.
+ * Work on one thing after another, each in a task of its own.
  * @template T
  * @param {readonly T[]} things
  * @param {(thing: T) => Promise<void>} work

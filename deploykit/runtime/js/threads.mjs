@@ -1,13 +1,13 @@
-// On how many threads a model runs. Those beside the first one are workers (pool.mjs), loaded where there are any.
+// The number of threads of a model. All but the first are workers (pool.mjs, which is loaded only if there are any).
 
-/** A page has other things to do than one model. */
+/** The default at most, because a page has other things to do than one model. */
 const USUAL = 4;
-/** So far a module counts. */
+/** The most workers that a module can count. */
 const MOST_THREADS = 256;
 
 /**
- * How many threads a model runs on.
- * @param {number} [wanted] by default a few, as far as there are processors
+ * The number of threads that a model runs on.
+ * @param {number} [wanted] by default up to 4, and not more than there are processors
  */
 export async function threadCount(wanted) {
   const node = isNode();

@@ -1,15 +1,15 @@
-// The trial of a GPU behind a model that runs on WebAssembly: with the inputs of its first run, or with a sample.
+// The trial of a GPU while a model runs on WebAssembly, with the inputs of its first run or with a sample.
 
 import { nextTask } from './tasks.mjs';
 
 /** @typedef {import('./module.mjs').ModelModule} ModelModule */
 /** @typedef {import('./module.mjs').Tensor} Tensor */
-/** @typedef {<T>(work: (module: ModelModule) => T | Promise<T>) => Promise<T>} Turn work on the model between its runs */
-/** @typedef {{ reason?: string, module?: ModelModule }} Outcome a module where it is to replace that of the model */
+/** @typedef {<T>(work: (module: ModelModule) => T | Promise<T>) => Promise<T>} Turn calls `work` between runs */
+/** @typedef {{ reason?: string, module?: ModelModule }} Outcome `module` is to replace that of the model, if given */
 
 export class Trial {
   /**
-   * Milliseconds of runs with inputs of the sample's shapes on WebAssembly.
+   * Milliseconds of the runs on WebAssembly with inputs of the sample's shapes.
    * @type {number[]}
    */
   times = [];
@@ -24,7 +24,7 @@ export class Trial {
    */
   constructor(sample, signal, decide) {
     this.sample = sample;
-    /** Whether runs of the page's own are not needed. */
+    /** Whether the sample was given, so that no runs of the page are needed. */
     this.given = Boolean(sample);
     this.decide = decide;
     const { stop } = this;
@@ -32,7 +32,7 @@ export class Trial {
   }
 
   /**
-   * A run on WebAssembly, timed.
+   * Run on WebAssembly and note the time.
    * @param {ModelModule} module
    * @param {readonly Tensor[]} tensors
    * @param {import('./module.mjs').Arrays} [arrays]
@@ -59,7 +59,7 @@ export class Trial {
     try {
       return await this.decide(this, turn);
     } catch (error) {
-      // What is ended says nothing about the GPU.
+      // An aborted trial says nothing about the GPU.
       return this.stop.signal.aborted ? {} : { reason: failed(error) };
     } finally {
       this.stop.abort();

@@ -2,7 +2,7 @@
 
 import { MATH } from './math.mjs';
 
-/** @typedef {{ module: WebAssembly.Module, memory: WebAssembly.Memory, stack: number }} Task `stack`: where it ends */
+/** @typedef {{ module: WebAssembly.Module, memory: WebAssembly.Memory, stack: number }} Task `stack`: address of its end */
 /** @typedef {{ ready?: true, failed?: string }} Message */
 
 /**
@@ -24,11 +24,11 @@ function work({ module, memory, stack }, tell) {
   }
 }
 
-// A page's messages come before anything that is awaited here.
+// In a page the listener must be added at once: a message may come before anything that is awaited here.
 if (typeof addEventListener === 'function') {
   addEventListener('message', ({ data }) => work(data, (message) => postMessage(message)), { once: true });
 } else {
-  // Bundlers make classic scripts of workers, which have no `await` outside of functions.
+  // Bundlers turn workers into classic scripts, which do not allow `await` outside of functions.
   import('worker_threads').then(({ parentPort: port }) => {
     port?.once('message', (task) => work(task, (message) => port.postMessage(message)));
   });
