@@ -1,1 +1,1 @@
-"""What artifacts are made for: a folder a target. `base` says what a target is."""
+"""The targets that artifacts are built for, one folder per target. `base` defines what a target is."""

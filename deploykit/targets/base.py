@@ -1,8 +1,8 @@
-"""What a target is, and which there are.
+"""The interface of a target, and the list of registered targets.
 
-A target turns a `Program` into the files that one platform's developers expect. It registers itself as an entry
-point of the group `deploykit.targets`, in this package and in others alike. Modules of targets import the compiler
-only when they compile, so that artifacts can be listed and run without it.
+A target turns `Program`s into the files that the developers of one platform expect. It is registered as an entry point
+of the group `deploykit.targets`, in this package or in another one. Modules of targets import the compiler only when
+they compile, so that artifacts can be listed and run without it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ GROUP = "deploykit.targets"
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether artifacts of a target can be built and run on this machine. `detail`: with what, or what is missing."""
+    """Whether artifacts of a target can be built and run on this machine. `detail` names the tools, found or
+    missing."""
 
     build: bool
     run: bool
@@ -37,10 +38,12 @@ class Availability:
 
 @dataclass(frozen=True)
 class PackageOptions:
-    """`cpu`: what native kernels are compiled for, `native` for this machine. `version`: the version of deploykit that
-    generated files name. `source`: the model file, where there is one. `fast_math`: kernels have the shorter forms of
-    elementwise functions. Before the complete folder is put in its place, which an exception prevents,
-    `require_unchanged` is called, and `check` with the folder; its result are notes."""
+    """The options of a build that targets and the packaging use.
+
+    `cpu` is the CPU that native kernels are compiled for, `native` for this machine. With `fast_math`, kernels use
+    shorter forms of elementwise functions. `source` is the model file, if there is one. `version` is the version of
+    deploykit named in generated files. Before the complete folder is put in its place, `require_unchanged` is called,
+    then `check` with the folder, which returns notes; an exception of either prevents the folder."""
 
     cpu: str = "native"
     fast_math: bool = False
@@ -51,47 +54,47 @@ class PackageOptions:
 
 
 class Target(Protocol):
-    """One platform. `name` is what the user types, `description` one line; `native`: kernels are machine code for one
-    kind of CPU."""
+    """One platform. `name` is what the user types, `description` is one line."""
 
     name: str
     description: str
 
     def check(self) -> Availability:
-        """What this machine can do with the target."""
+        """Whether this machine can build and run artifacts of the target."""
         ...
 
     def variants(self, cpu: str) -> Sequence[Variant]:
-        """What a model is compiled for when the user asks for `cpu`, the best first: a program for each, of one
-        interface, is in the artifact. Raises `UsageError` for an unknown CPU."""
+        """The variants of a model when the user asks for `cpu`, the best first.
+
+        The artifact holds a program for each variant, all with one interface. Raises `UsageError` for an unknown CPU.
+        """
         ...
 
     def emit(self, programs: Sequence[Program], options: PackageOptions) -> dict[str, bytes]:
-        """Sources and objects by file name, of a program for each variant.
+        """Generate sources and objects, by file name, from the programs of all variants.
 
-        Raises `UsageError` when the model does not fit the target.
+        Raises `UsageError` if the model does not fit the target.
         """
         ...
 
     def package(
         self, programs: Sequence[Program], emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
-        """Write the artifact's files into `folder`, which is empty; their names, in the order to show them.
+        """Write the artifact's files into the empty `folder`; returns their names, in the order to show them.
 
         Raises `ToolchainError`.
         """
         ...
 
     def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:
-        """The model of an artifact folder, ready to run; what has to be built for that, is in `scratch`.
+        """Make an engine for an artifact folder; files that must be built for that are put into `scratch`.
 
-        Raises `ToolchainError`, and `UsageError` when it cannot have so many threads, kernels for the CPU,
-        or the device.
+        Raises `ToolchainError`, and `UsageError` if the artifact does not support the threads, the CPU or the device.
         """
         ...
 
     def sources(self, folder: Path) -> list[Path]:
-        """The C files and objects of an artifact folder that make up the model. Raises `UsageError` for none."""
+        """The C files and objects in an artifact folder that make up the model. Raises `UsageError` if it has none."""
         ...
 
 
@@ -106,7 +109,7 @@ def targets() -> dict[str, Target]:
 
 
 def find_target(name: str) -> Target:
-    """Raises `UsageError`, with the names there are, for an unknown one."""
+    """The target called `name`. Raises `UsageError`, with the known names, for an unknown one."""
     entries = _entries(tuple(sys.path))
     if name not in entries:
         raise UsageError(f"there is no target '{name}'; there are {', '.join(sorted(entries)) or 'none'}")
@@ -116,5 +119,5 @@ def find_target(name: str) -> Target:
 
 @cache
 def _entries(path: tuple[str, ...]) -> dict[str, EntryPoint]:  # noqa: ARG001
-    """What packages on `path`, which is that of this process, register."""
+    """The targets that packages on `path` register; `path` is `sys.path`, so that a changed one is read again."""
     return {entry.name: entry for entry in entry_points(group=GROUP)}

@@ -1,4 +1,4 @@
-"""Text files of artifacts, from the folder `templates` of a target's package; what these share is in `shared`."""
+"""Renders text files of artifacts from the folder `templates` of a target; templates share parts in `shared`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jinja2
 
 
 def render(package: str, name: str, values: Mapping[str, Any]) -> str:
-    """The file `name` from `templates/<name>.j2` of the target in `package`."""
+    """The text of the file `name`, from `templates/<name>.j2` of the target in `package`."""
     return _environment(package).get_template(f"{name}.j2").render(values)
 
 

@@ -1,10 +1,10 @@
-"""Plain C99 for a microcontroller or any other machine: no heap, no threads, memory known when it is compiled.
+"""Plain C99 for a microcontroller or any other machine: no heap, no threads, memory sizes known at compile time.
 
-model.h model.c     the interface and the host code of the model; deploykit.h deploykit.c what models share
+model.h model.c     the interface and the host code of the model; deploykit.h deploykit.c are the same for all models
 kernels.c           the kernels
 weights.h weights.c the constants, as const data that can stay in flash
 states.h states.c   for a model with states
-main.c              an example: static memory, made-up inputs, prints what comes out
+main.c              an example with static memory and made-up inputs, which prints the outputs
 Makefile CMakeLists.txt
 """
 
@@ -103,7 +103,7 @@ def _library(sources: Sequence[Path], scratch: Path) -> Path:
 
 
 def _require_bounds(program: Program) -> None:
-    """Static memory needs an upper bound of every dim."""
+    """Raise `UsageError` if a dim has no upper bound, which static memory needs."""
     dims = dict.fromkeys(dim for function in program.functions for dim in function.dims)
     unbounded = [dim.name for dim in dims if dim.maximum is None and dim.capacity_of is None]
     if unbounded:

@@ -1,10 +1,10 @@
 """A shared library for this machine: native kernels through LLVM, host code in C, a thread pool.
 
-lib<name>.so    everything below but the weights, linked
+lib<name>.so    the library: everything below, linked, except the weights
 weights.bin     the constants; the caller loads or maps the file and passes its address
 model.h         the interface of the model, deploykit.h the types, threads.h the pool
-model.c part_*.c deploykit.c threads.c cpu.c kernels.o    what the library was linked from, to link it into a program
-                instead; part_*.c are there when it holds kernels for several CPUs
+model.c part_*.c deploykit.c threads.c cpu.c kernels.o    the sources and objects of the library, to link them into a
+                program instead; part_*.c exist if there are kernels for several CPUs
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ COPIED = (runtime.HEADER, runtime.CORE, runtime.THREADS_HEADER, runtime.THREADS,
 """Sources that all models share."""
 
 PUBLIC = ("init", "bind", "run", "arena_bytes", "output_shape", "last_error", "descriptor")
-"""What the library exports of each function, after its prefix."""
+"""The symbols that the library exports for each function, without the function's prefix."""
 
 OF_STATES = ("state_bytes", "reset_state", "set_state")
-"""The same of a function of a model with states."""
+"""The further symbols of a function with states."""
 
 
 class HostTarget:
@@ -114,7 +114,7 @@ class HostTarget:
 
 
 def _compiler(cpu: Cpu) -> Compiler:
-    """A compiler for the machine that has such a CPU."""
+    """A compiler for machines with this CPU."""
     machine = cpu.triple.partition("-")[0]
     return find_c_compiler() if machine == platform.machine() else find_cross_compiler(machine)
 
@@ -122,8 +122,8 @@ def _compiler(cpu: Cpu) -> Compiler:
 def _link(
     compiler: Compiler, folder: Path, prefix: str, public: Iterable[str], sources: Sequence[str], shared: Iterable[Path]
 ) -> None:
-    """Link the library from the kernels and `sources` in `folder` and the sources `shared` by all models; it exports
-    the `public` interface and no more."""
+    """Link the library from the kernels and `sources` in `folder`, and from the sources `shared` by all models. It
+    exports only the symbols `public` and those of `shared`."""
     options = ("-O2", "-fPIC", "-pthread")
     with tempfile.TemporaryDirectory(prefix="deploykit-") as scratch:
         exports = Path(scratch) / "exports.map"

@@ -1,11 +1,11 @@
 """A folder for web pages and node: the model as WebAssembly with vectors, and the JavaScript that loads it.
 
 index.mjs index.d.mts package.json   the package: `load`, with the types of this model; index.d.ts points to them
-model.wasm model-relaxed.wasm        kernels, host code and the C runtime; the second where an engine has relaxed SIMD
-model-gpu.wasm shaders.wgsl          the same for GPUs: kernels as shaders, and in the module what these cannot do
+model.wasm model-relaxed.wasm        kernels, host code and the C runtime; the second for engines with relaxed SIMD
+model-gpu.wasm shaders.wgsl          the same for GPUs: kernels as shaders; the module has the kernels that cannot be
 weights/                             the constants, in pieces of at most 16 MiB
-runtime/                             the modules that index.mjs consists of
-demo.html README.md                  a page to try the model on, and how to use it
+runtime/                             the modules that index.mjs imports
+demo.html README.md                  a page to try the model, and instructions
 """
 
 from __future__ import annotations
@@ -61,11 +61,12 @@ ARRAYS = {
     "uint8": "Uint8Array",
     "bool": "Uint8Array",
 }
-"""The typed array in JavaScript for elements as they are stored."""
+"""The JavaScript typed arrays, by storage dtype."""
 
 
 class WebTarget:
-    """`modules`: those to make; what loads another one finds none. Raises `UsageError` for one that there is not."""
+    """The target for web pages and node. `modules` are the WebAssembly modules to build; a package cannot be loaded on
+    a device whose module is missing. Raises `UsageError` for an unknown module."""
 
     name = "webgpu"
     description = "a package for web pages and node: WebAssembly and WebGPU shaders, loaded by plain JavaScript"
@@ -154,7 +155,7 @@ class WebTarget:
 
 
 def _objects(program: Program, name: str, cpu: Cpu, *, fast_math: bool) -> dict[str, bytes]:
-    """The kernels for a module `name`, as files."""
+    """The kernels of the module `name`, as object files."""
     from deploykit.compiler.codegen.host.scope import prefix_of
     from deploykit.compiler.codegen.native.objects import emit_objects
 
@@ -166,7 +167,7 @@ def _objects(program: Program, name: str, cpu: Cpu, *, fast_math: bool) -> dict[
 def _link(
     functions: Sequence[Mapping[str, Any]], modules: Sequence[str], emitted: Mapping[str, bytes], folder: Path
 ) -> list[str]:
-    """Link the modules and write the shaders; the names of the files. `functions` are their views."""
+    """Link the modules and write the shaders; returns the names of the files. `functions` are views for templates."""
     several = len(functions) > 1
     entries: list[dict[str, str | int]] = [
         {
@@ -200,7 +201,7 @@ def _link(
 
 
 def _write_weights(parts: Sequence[Program], folder: Path) -> list[str]:
-    """Write the constants in pieces: those for WebAssembly, those of both, those for a GPU; their names, in order."""
+    """Write the constants in pieces, for WebAssembly, for both devices, and for a GPU; returns the files' names."""
     from deploykit.compiler.codegen.weights.blob import weights_of
 
     needed = [{id(constant.data) for constant in part.constants} for part in parts]
@@ -218,7 +219,7 @@ def _write_weights(parts: Sequence[Program], folder: Path) -> list[str]:
 
 
 def _typed(port: Mapping[str, Any]) -> dict[str, str]:
-    """How TypeScript sees a port: its array, and its shape as a tuple."""
+    """The TypeScript types of a port: its array, and its shape as a tuple."""
     dtype = port["type"].partition("[")[0]
     extents = [str(axis["extent"]) if axis["dim"] == "DK_AXIS_FIXED" else "number" for axis in port["axes"]]
     return {"dtype": dtype, "array": ARRAYS[logical_dtype(dtype).storage.name], "shape": f"[{', '.join(extents)}]"}

@@ -24,4 +24,4 @@ WASM_RELAXED = replace(
     features=(*_FEATURES, "+relaxed-simd"),
     choices=VectorChoices("llvm.wasm.pmin", "llvm.wasm.pmax", "llvm.wasm.bitselect"),
 )
-"""With those operations, too, whose last bits an engine may choose: fused multiply-add above all."""
+"""With relaxed SIMD: operations whose last bits are up to the engine, above all fused multiply-add."""

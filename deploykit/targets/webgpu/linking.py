@@ -1,7 +1,7 @@
-"""Linking a model's WebAssembly module: kernels, host code, the C runtime, and what these need of the C library.
+"""Links a model's WebAssembly module: kernels, host code, the C runtime, and the parts of the C library that they need.
 
-The module imports its memory, which threads share. With one byte of it changed, it takes one that belongs to a single
-thread (`js/memory.mjs`): atomic operations are valid on both.
+The module imports its memory, which threads share. JavaScript can change one byte of the module (`js/memory.mjs`) so
+that it imports a memory of a single thread; atomic operations are valid on both kinds.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from deploykit.compiler.devices.gpu import WEBGPU
 from deploykit.toolchain import compiled, find_wasm_compiler
 
 STACK_BYTES = 128 << 10
-"""Of each thread: kernels keep no more than their variant's limit there."""
+"""The stack of each thread, in bytes. Kernels use no more of it than the limit of their variant."""
 
 MOST_BYTES = (4 << 30) - (64 << 10)
-"""Of memory: addresses have 32 bits, and sizes too."""
+"""The largest memory, in bytes: addresses and sizes have 32 bits."""
 
 _COMPILER_OPTIONS = (
     *("-O2", "-g0", "-msimd128", "-mbulk-memory", "-matomics", "-DDK_PROFILE"),
-    "-fno-builtin",  # no calls of functions that libc.c consists of
+    "-fno-builtin",  # otherwise libc.c would call the functions that it defines
     f"-DDK_STACK_BYTES={STACK_BYTES}",
     f"-DDK_MAX_SCALARS={WEBGPU.scalars}",
     *(f"-I{path}" for path in (runtime.INCLUDE, runtime.WASM_INCLUDE)),
@@ -41,13 +41,13 @@ _SHARED_SOURCES = (
     runtime.WASM_GPU,
     runtime.WASM_LIBC,
 )
-"""They know nothing of the model, and are compiled once."""
+"""These sources do not depend on the model, and are compiled once per process."""
 
 
 def link(folder: Path, objects: Iterable[Path], output: Path, entries: Iterable[Mapping[str, str | int]]) -> None:
     """Link `objects` and the C files of `folder`; `entries` are the macros of `entry.c` for each function.
 
-    Raises `ToolchainError` with the linker's words.
+    Raises `ToolchainError` with the linker's message.
     """
     compiler = find_wasm_compiler()
     inputs = [*sorted(folder.glob("*.c")), *objects]

@@ -1,8 +1,8 @@
-"""The JavaScript of a package: the runtime's modules, those that are always loaded together joined into one.
+"""Makes the JavaScript of a package: modules of the runtime that are always loaded together are joined into one.
 
-A page waits for one file in the place of a chain of imports, and fewer bytes cross the network. A worker has all it
-needs in its own file. Names and order stay as they are written; comments and white space go. The limits of the device
-that its shaders are written for are a module of their own, `limits.mjs`, which is written here.
+So a page waits for one file instead of a chain of imports, and fewer bytes cross the network. A worker has all it needs
+in its own file. Names and order stay as in the sources; comments and white space are removed. The limits of the device
+that shaders are written for are in a generated module, `limits.mjs`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _JOINED = {
     "profile": ("clocks", "profile"),
     "worker": ("math", "worker"),
 }
-"""Modules by the one that they become part of, what is imported before what imports it. Others import what is part of
-several from the first of these."""
+"""The parts of each joined module, each part after the parts that it imports. If a part belongs to several modules,
+other modules import it from the first of these."""
 
 _HOME = {part: name for name, parts in reversed(_JOINED.items()) for part in parts}
 _IMPORT = re.compile(r"^import \{ ([^}]*) \} from '\./([\w-]+)\.mjs';\n", re.MULTILINE)
@@ -34,13 +34,13 @@ _DYNAMIC = re.compile(r"\bimport\('\./([\w-]+)\.mjs'\)")
 
 
 def limits() -> str:
-    """`limits.mjs`; what it exports is in `limits.d.mts`."""
+    """The text of `limits.mjs`; its exports are declared in `limits.d.mts`."""
     values = {"WORKGROUP": WEBGPU.workgroup, "MOST_GROUPS": WEBGPU.groups, "BLOCK": WEBGPU.alignment}
     return f"export const {', '.join(f'{name} = {value}' for name, value in values.items())};\n"
 
 
 def scripts(*, functions: bool = False) -> dict[str, str]:
-    """The modules that ship, by the names of their files; `functions`: whether there are several, or states."""
+    """The texts of the modules that ship, by file name. `functions`: the model has several functions or states."""
     shipped = [path for path in runtime.JS_MODULES if functions or path.stem != "functions"]
     sources = {path.stem: path.read_text(encoding="utf-8") for path in shipped} | {"limits": limits()}
     alone = {name: (name,) for name in sources if name not in _HOME}

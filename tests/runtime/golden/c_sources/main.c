@@ -5,7 +5,7 @@
 #include "model.h"
 #include "weights.h"
 
-/* All memory that the model takes, known when it is compiled. */
+/* All memory that the model needs; its size is known at compile time. */
 static DK_ALIGNED unsigned char arena[MLP_ARENA_BYTES + 1];
 static DK_ALIGNED unsigned char input_0[MLP_INPUT_X_BYTES + 1];
 static DK_ALIGNED unsigned char output_0[MLP_OUTPUT_Y_BYTES + 1];
@@ -27,7 +27,7 @@ static uint32_t next_random(void) {
     return seed >> 8;
 }
 
-/* Numbers between -1 and 1; integers and booleans 0 or 1. */
+/* Fill a tensor with floats between -1 and 1, or with integers or booleans 0 and 1. */
 static void fill(dk_tensor* tensor) {
     size_t count = (size_t)dk_tensor_bytes(tensor) / dk_dtype_bytes(tensor->dtype);
     size_t index;
@@ -75,7 +75,7 @@ static void fill(dk_tensor* tensor) {
     }
 }
 
-/* The shape, the first elements (floats as numbers, others as bytes), and a checksum of all bytes (FNV-1a). */
+/* Print the shape, the first elements (floats as numbers, others as bytes), and a checksum of all bytes (FNV-1a). */
 static void print(const char* name, const dk_tensor* tensor) {
     const unsigned char* bytes = tensor->data;
     size_t size = (size_t)dk_tensor_bytes(tensor);

@@ -8,7 +8,7 @@ export {
   WorkerError,
 } from './runtime/model.mjs';
 
-// One expression a file: so bundlers know what to copy.
+// One expression per file, so that bundlers know what to copy.
 /** @type {Record<string, URL>} */
 const FILES = {
   'manifest.json': new URL('./manifest.json', import.meta.url),
