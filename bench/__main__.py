@@ -1,16 +1,16 @@
-"""`make bench`: models of `bench.cases` next to their peers, as one table.
+"""`make bench`: times the models of `bench.cases` next to their peers, as one table.
 
     python -m bench [--quick] [--filter NAME] [--threads N] [--seconds S] [--peers NAME] [--no-static] [--no-memory]
                     [--output DIR]
 
-A line is a model at one choice of sizes and threads: median times with deploykit and each peer of `bench.peers` that is
-installed, measured by turns, after their results were compared. `ratio` is the peer's time over ours: above 1 we are
-faster; `best` is the ratio to the fastest of the peers whose results are right, and which one that is. `dynamic /
-static` is our time over that of an artifact that is built for exactly these sizes. Each model also has the growth of
-peak resident memory of each side in a process of its own, the time of the build and the bytes of the artifact. DIR
-(default `build/bench`) receives the table as `report.md`, `report.json` and `report.png`.
+A line is a model at one choice of sizes and threads. It has the median times of deploykit and of each installed peer of
+`bench.peers`, measured in turn after their results were compared. `ratio` is the peer's time divided by ours: above 1
+we are faster. `best` is the ratio to the fastest peer with correct results, and the name of that peer. `dynamic/static`
+is our time divided by that of an artifact built for exactly these sizes. Each model also has the growth of peak
+resident memory of each side in a process of its own, the time of the build, and the size of the artifact. DIR (default
+`build/bench`) receives the table as `report.md`, `report.json` and `report.png`.
 
-Exit code 1 when results differ from those of ONNX Runtime.
+Exit code 1 if results differ from those of ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from deploykit.checks.benchmark import Timing
 from deploykit.cli.console import messages, results, table, text_seconds
 
 QUICK = ("mlp", "encoder")
-"""The models of `--quick`, each at one choice of sizes."""
+"""The models of `--quick`; each runs at one choice of sizes."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def main() -> int:
 
 
 def measure(case: Case, plan: Plan) -> tuple[Model, list[Row]]:
-    """All rows of a model."""
+    """Measure one model; returns its rows."""
     folder = plan.folder / case.name
     folder.mkdir(exist_ok=True)
     path = _model_file(case, folder)
@@ -113,7 +113,7 @@ def _memory(job: Job, peers: Sequence[str]) -> dict[str, int]:
 
 
 def _model_file(case: Case, folder: Path) -> Path:
-    """The model as a file; what a peer made from an older one is removed."""
+    """The file of the model. If the model has changed, the file that IREE compiled from the old one is removed."""
     path, data = folder / f"{case.name}.onnx", case.make().SerializeToString(deterministic=True)
     if not path.exists() or path.read_bytes() != data:
         path.with_suffix(".vmfb").unlink(missing_ok=True)
@@ -122,7 +122,7 @@ def _model_file(case: Case, folder: Path) -> Path:
 
 
 def _build(model: Path, dims: Mapping[str, Any], output: Path) -> float:
-    """Seconds of `deploykit build`, the start of Python included."""
+    """Run `deploykit build`; returns its seconds, including the start of Python."""
     ranges = [
         f"{name}={size[0]}..{size[1]}" if isinstance(size, tuple) else f"{name}={size}" for name, size in dims.items()
     ]
@@ -135,7 +135,7 @@ def _build(model: Path, dims: Mapping[str, Any], output: Path) -> float:
 
 
 def _static(case: Case, model: Path, folder: Path) -> tuple[str, ...]:
-    """An artifact for each of the sizes."""
+    """Build an artifact for each choice of sizes; returns their folders."""
     made = []
     for index, sizes in enumerate(case.sizes):
         messages.print(f"{case.name}: build for exact sizes {index + 1}/{len(case.sizes)}")
@@ -145,7 +145,7 @@ def _static(case: Case, model: Path, folder: Path) -> tuple[str, ...]:
 
 
 def _run(job: Job) -> Iterator[Any]:
-    """The results of a job, as they come."""
+    """Run a job in a process of its own; yields its results as they arrive."""
     call = [sys.executable, "-m", "bench.worker"]
     with subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None

@@ -1,4 +1,4 @@
-"""A page in headless Chromium: served from a folder, it posts its result as JSON to `/result`."""
+"""Runs a page in headless Chromium: the page is served from a folder, and posts its result as JSON."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from deploykit.engines.web.chromium import CHROMIUM_OPTIONS, FolderHandler, chro
 __all__ = ["CHROMIUM_OPTIONS", "ISOLATED", "FolderHandler", "find_chromium", "in_chromium", "served"]
 
 ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
-"""Headers with which a page may share memory between threads."""
+"""Headers that allow a page to share memory between threads."""
 
 
 def in_chromium(
     folder: Path, page: str, *, seconds: float = 120, headers: Mapping[str, str] | None = None, gpu: bool = False
 ) -> Any:
-    """What `page`, relative to `folder`, posts; with `gpu`, it has WebGPU, on a machine without one in software.
+    """Run `page`, a path relative to `folder`, and return what it posts.
 
-    Raises `TimeoutError` when it posts nothing for so long, and `ToolchainError` without Chromium.
+    With `gpu` the page has WebGPU, in software on a machine without a GPU. Raises `TimeoutError` if the page posts
+    nothing within `seconds`, and `ToolchainError` if there is no Chromium.
     """
     posted: Queue[Any] = Queue()
 

@@ -1,4 +1,4 @@
-"""What is measured: models, the bounds of their dims, and the sizes at which they run."""
+"""The cases of benchmarks: models, the bounds of their dims, and the sizes at which they run."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Case:
-    """A model and what to try with it. `dims`: bounds of the symbolic dims of the artifact; `sizes`: of runs;
-    `sources`: of the inputs that are not normal floats or integers 0 and 1.
+    """A model and how to run it. `dims` are the bounds of the artifact's symbolic dims, `sizes` the sizes of the runs.
+    `sources` are for the inputs that are not normal floats or integers 0 and 1.
     """
 
     name: str
@@ -64,7 +64,7 @@ GENERATED = (
     ),
     _generated("vit", _BATCH, _sizes("batch", (1,), (4,)), tolerance=Tolerance(1e-3, 1e-4)),
     _generated("mobilenet", _BATCH, _sizes("batch", (1,), (4,)), tolerance=Tolerance(1e-3, 1e-4)),
-    # A value next to the border between two integers may round either way, here as in any other implementation.
+    # A value close to the border between two integers may round either way, in any implementation.
     _generated("mobilenet_int8", _BATCH, _sizes("batch", (1,), (4,)), tolerance=Tolerance(0, 0.2)),
     _generated(
         "unet",
@@ -80,11 +80,11 @@ GENERATED = (
 """Models of `bench.models`, with symbolic dims."""
 
 LIGHT = tuple(Case(name, partial(light.with_random_weights, name)) for name in light.names())
-"""The topologies in the onnx package with random weights; their dims are fixed."""
+"""The models in the onnx package with random weights; their dims are fixed."""
 
 CASES: Mapping[str, Case] = {case.name: case for case in (*LIGHT, *GENERATED)}
 
 
 def named(texts: Sequence[str] | None) -> list[Case]:
-    """The cases whose name contains one of `texts`; all where there are none."""
+    """The cases whose name contains one of `texts`; all cases if there are no texts."""
     return [case for case in CASES.values() if not texts or any(text in case.name for text in texts)]

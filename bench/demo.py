@@ -2,15 +2,15 @@
 
     python -m bench.demo [--target TARGET] [--output DIR] [--markdown] [MODEL ...]
 
-* `squeezenet`, `resnet50` and others: the topologies in the onnx package, whose weights are constants, with its inputs,
-  against its stored outputs;
-* `squeezenet-random` and others: the same with random weights, against ONNX Runtime;
-* `encoder`, `minilm`, `gpt2` and others: models of `bench.models` with symbolic dims, against ONNX Runtime at several
-  sizes.
+* `squeezenet`, `resnet50` and others: models in the onnx package, whose weights are constants of one value, compared
+  with the outputs that the package stores for its inputs;
+* `squeezenet-random` and others: the same models with random weights, compared with ONNX Runtime;
+* `encoder`, `minilm`, `gpt2` and others: models of `bench.models` with symbolic dims, compared with ONNX Runtime at
+  several sizes.
 
-`host` runs native kernels, `embedded` plain C through this machine's C compiler, `webgpu` WebAssembly in node, whose
-times include the way there and back. A target that this machine cannot build and run is left out. Times are medians on
-one thread, with ONNX Runtime timed in turn. Exit code 1 when a result is out of tolerance.
+`host` runs native kernels, `embedded` plain C through this machine's C compiler, and `webgpu` WebAssembly in node,
+whose times include the transfer of inputs and outputs. Targets that this machine cannot build and run are left out.
+Times are medians on one thread, with ONNX Runtime timed in turn. Exit code 1 if a result is out of tolerance.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from deploykit.targets.base import find_target
 
 TARGETS = ("host", "embedded", "webgpu")
 SHOWN = ("squeezenet", "squeezenet-random", "resnet50", "encoder")
-"""Models that are tried when none is named."""
+"""The default models."""
 
 
 Check = Callable[[Path, Path], list[Difference]]
-"""Of an artifact with its model file."""
+"""Compares the outputs of an artifact (first path) with those of its model file (second path)."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model file and what to try with it. `sizes`: of its dims, for timing."""
+    """A model file and how to check and time it. `sizes` are those of its dims for timing."""
 
     name: str
     model: Path
@@ -85,7 +85,7 @@ def stored_outputs(artifact: Path, model: Path) -> list[Difference]:
 
 
 def several_sizes(case: Measured) -> Check:
-    """Compare with ONNX Runtime at several sizes of each dim."""
+    """A check that compares with ONNX Runtime at several sizes of each dim."""
 
     def check(artifact: Path, model: Path) -> list[Difference]:
         report = verify(artifact, model, inputs=case.sources, tolerance=case.tolerance)
@@ -95,7 +95,7 @@ def several_sizes(case: Measured) -> Check:
 
 
 def cases(folder: Path) -> dict[str, Case]:
-    """Every case by name; models that are made on the spot lie in `folder`."""
+    """Every case by name; generated models are in `folder`."""
     stored = [Case(name, light.path_of(name), stored_outputs) for name in light.names()]
     random = [Case(f"{case.name}-random", folder / f"{case.name}-random.onnx", several_sizes(case)) for case in LIGHT]
     generated = [
@@ -106,7 +106,7 @@ def cases(folder: Path) -> dict[str, Case]:
 
 
 def write_model(case: Case) -> None:
-    """Write the model file of a case, unless it lies in the onnx package."""
+    """Write the model file of a case, unless it is in the onnx package."""
     topology = case.name.removesuffix("-random")
     if case.name in MODELS:
         onnx.save(MODELS[case.name](), case.model)
@@ -115,7 +115,7 @@ def write_model(case: Case) -> None:
 
 
 def try_out(case: Case, target: str, folder: Path) -> Row:
-    """Build a case for a target, run it, compare and time it."""
+    """Build a case for a target, check it and time it."""
     start = time.perf_counter()
     artifact = deploykit.build(case.model, target=target, dims=case.dims, output=folder / case.name / target)
     assert artifact is not None
@@ -148,7 +148,7 @@ def cells(row: Row) -> list[str]:
 
 
 def usable(names: Iterable[str]) -> Iterator[str]:
-    """The targets that this machine can build and run; says which are left out, and why."""
+    """The targets that this machine can build and run; prints which ones are left out, and why."""
     for name in names:
         found = find_target(name).check()
         if found.build and found.run:

@@ -1,10 +1,10 @@
-"""Single kernels against ONNX Runtime, on one thread, in one run.
+"""Times single kernels in turn with ONNX Runtime, on one thread.
 
     python -m bench.kernels [--seconds S] [NAME ...]
 
-Each line is a model of one operator with constant weights and a symbolic batch (the rows of a product), built for
-`host` and run through `deploykit.Session`, in turn with ONNX Runtime. `ratio` is ONNX Runtime's median time over ours:
-above 1 we are faster. NAME selects lines whose name contains it.
+Each line is a model of one operator with constant weights and a symbolic batch (for products: rows), built for `host`
+and run through `deploykit.Session`. `ratio` is ONNX Runtime's median time divided by ours: above 1 we are faster. NAME
+selects the lines whose name contains it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Case:
         return " ".join([self.operator.lower(), *sizes, *extra])
 
     def operations(self, result: Sequence[int]) -> int:
-        """Multiplications and additions for a result of this shape; elements where there are none."""
+        """Multiplications and additions for a result of this shape; without weights, the number of its elements."""
         count = int(np.prod(result))
         if self.weight is None:
             return count
@@ -87,7 +87,7 @@ def model_of(case: Case) -> onnx.ModelProto:
 
 
 def measure(case: Case, seconds: float) -> tuple[str, ...]:
-    """A row of the table."""
+    """Measure one case; returns a row of the table."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.onnx"
         onnx.save(model_of(case), path)

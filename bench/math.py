@@ -1,11 +1,11 @@
-"""The error of elementwise functions and their time next to NumPy's, on one thread.
+"""Measures the errors of elementwise functions, and their times next to NumPy's, on one thread.
 
     python -m bench.math [--cpu CPU] [NAME ...]
 
 Each function of `FUNCTIONS` is built as a kernel for the CPU and compared with double precision on bit patterns spread
-over all of float32, special numbers included. The error is in units of the last place of the exact result; the time is
-that of a call on 65,536 numbers between -4 and 4 (for `log` and `pow` between 0 and 8). Next to the precise functions
-are those of builds with fast math, whose error is that where they promise one (`covered`).
+over all of float32, including special numbers. The error is in units of the last place of the exact result. The time is
+per element, for a call on 65,536 numbers between -4 and 4 (for `log` and `pow` between 0 and 8). Next to the precise
+functions are those of builds with fast math; their error counts only where they promise one (`covered`).
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from deploykit.compiler.variant import native
 SIZE = 65_536
 ROUNDS = 30
 STEP = 9_973
-"""Every how many of all bit patterns are tried."""
+"""Distance between the bit patterns that are tried."""
 SMALLEST = 2.0**-125
-"""From where on functions hold with fast math."""
+"""The smallest magnitude for which functions with fast math promise an error."""
 
 
 @dataclass(frozen=True)
 class Function:
-    """`exact` computes in float64, `peer` is what is timed; `lowest` is where the timed numbers begin.
-    With fast math, operands above `largest` in magnitude have no result."""
+    """A function to measure. `exact` computes it in float64, and `peer` is timed next to it. `lowest` is the lower
+    bound of the timed numbers. With fast math, nothing is promised for operands above `largest` in magnitude."""
 
     exact: Callable[..., np.ndarray]
     peer: Callable[..., np.ndarray] | None
@@ -68,7 +68,7 @@ FUNCTIONS = {
 
 
 def kernel(name: str, operands: int, cpu: Cpu, folder: Path, *, fast: bool) -> Callable[..., None]:
-    """The compiled function: takes its operands and the result, of one length."""
+    """Compile a function; the result takes the operands and the output as arrays of one length."""
     n = tirx.Var("n", "int64")
     inputs = [te.placeholder((n,), "float32", name=f"x{i}") for i in range(operands)]
     result = te.compute((n,), lambda i: getattr(tirx, name)(*(x(i) for x in inputs)), name="y")
@@ -89,7 +89,7 @@ def kernel(name: str, operands: int, cpu: Cpu, folder: Path, *, fast: bool) -> C
 
 
 def arguments(operands: int) -> list[np.ndarray]:
-    """Bit patterns spread over all of float32; for two operands, those of moderate size mixed."""
+    """Operands with bit patterns spread over all of float32; a second operand has numbers of moderate size."""
     spread = np.arange(0, 2**32, STEP, dtype="uint64").astype("uint32").view("float32")
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 2.0, 0.5], "float32")
     first = np.concatenate([spread, special])
@@ -102,7 +102,7 @@ def arguments(operands: int) -> list[np.ndarray]:
 
 
 def covered(function: Function, operands: Sequence[np.ndarray], exact: np.ndarray) -> np.ndarray:
-    """Where a function promises a result with fast math: not for subnormal numbers, and not for ones too large."""
+    """Where a function promises its error with fast math: not for subnormal numbers, nor for too large ones."""
     inside: np.ndarray = ~((np.abs(exact) < SMALLEST) & (exact != 0))
     for x in operands:
         size = np.abs(x)
@@ -111,8 +111,7 @@ def covered(function: Function, operands: Sequence[np.ndarray], exact: np.ndarra
 
 
 def distance(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """How far results are from exact ones, in units of the last place; infinitely far where a NaN, an infinity or
-    the sign of a zero differs."""
+    """The errors of results, in units of the last place; infinite if a NaN, an infinity or a zero's sign differs."""
     with np.errstate(all="ignore"):
         expected = exact.astype("float32")
         apart = np.abs(got.astype("float64") - exact) / np.spacing(np.abs(expected)).astype("float64")
@@ -126,7 +125,7 @@ def distance(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
 
 
 def error(call: Callable[..., None], function: Function, *, fast: bool) -> tuple[float, str]:
-    """The largest error and where it is."""
+    """The largest error, and the operands where it occurs."""
     operands = arguments(function.operands)
     got = np.empty_like(operands[0])
     call(*operands, got)
@@ -139,7 +138,7 @@ def error(call: Callable[..., None], function: Function, *, fast: bool) -> tuple
 
 
 def nanoseconds(run: Callable[[], object]) -> float:
-    """Of one element, of the fastest run."""
+    """Nanoseconds per element in the fastest run."""
     times = []
     for _ in range(ROUNDS):
         start = time.perf_counter()
@@ -149,7 +148,7 @@ def nanoseconds(run: Callable[[], object]) -> float:
 
 
 def measure(name: str, cpu: Cpu, folder: Path) -> tuple[str, ...]:
-    """A row of the table."""
+    """Measure one function; returns a row of the table."""
     function = FUNCTIONS[name]
     rng = np.random.default_rng(1)
     operands = [

@@ -1,4 +1,4 @@
-/* The limits of this CPU, on one thread: fused multiply-adds that do not wait for each other, and memory traffic. */
+/* Loops that measure the limits of a thread of this CPU: independent fused multiply-adds, and memory traffic. */
 #include <stdint.h>
 
 #if defined(__AVX512F__)
@@ -14,13 +14,13 @@ typedef float vector __attribute__((vector_size(VECTOR_BYTES)));
 #define LANES ((int64_t)(VECTOR_BYTES / sizeof(float)))
 #define EACH(apply)                                                                                                    \
     apply(0) apply(1) apply(2) apply(3) apply(4) apply(5) apply(6) apply(7) apply(8) apply(9) apply(10) apply(11)
-#define CHAINS 12 /* more than the latency times the units of any core, and no more than 16 registers hold */
+#define CHAINS 12 /* at least latency times number of units of any core, and few enough for 16 registers */
 
 int64_t peak_flops_per_round(void) {
     return 2 * CHAINS * LANES;
 }
 
-/* The result depends on all that is computed. */
+/* The result depends on the whole computation, so that no part of it can be optimised away. */
 float peak_fma(int64_t rounds, float factor, float summand) {
     vector sum = {0};
     const vector by = sum + factor;

@@ -1,7 +1,7 @@
-"""The limits of this CPU as measured: floating-point operations and bytes a second, by the kernels in `peak.c`.
+"""Measures the limits of this CPU with the loops in `peak.c`: floating-point operations and bytes per second.
 
-Each is the best of many attempts, short enough that some run undisturbed on a busy machine. Memory is read piece by
-piece from arrays that are several times as large as the caches.
+Each limit is the best of many attempts, which are so short that some run undisturbed on a busy machine. Memory is read
+piece by piece from arrays several times as large as the caches.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _OPTIONS = ("-O3", "-march=native", "-ffp-contract=fast", "-fPIC")
 _ATTEMPTS = 400
 _ROUNDS = 200_000
 _FLOATS, _PIECE = 64 << 20, 1 << 20
-"""Of each array, and of a piece of it."""
+"""The number of floats in each array, and in a piece of it."""
 
 
 @dataclass(frozen=True)
 class Peak:
-    """Operations a second (a fused multiply-add is two), and bytes a second that a loop reads from memory, and that a
-    triad reads and writes.
+    """The limits on `threads` threads, per second: `flops` operations (a fused multiply-add is two), `read` bytes that
+    a loop reads from memory, and `triad` bytes that a triad reads and writes.
     """
 
     threads: int
@@ -39,17 +39,17 @@ class Peak:
     triad: float
 
     def seconds(self, flops: float, traffic: float) -> float:
-        """What so many operations and bytes take at least, when the bytes come from memory."""
+        """The least time of this many operations and bytes, if the bytes come from memory."""
         return max(flops / self.flops, traffic / self.read)
 
 
 def measure(threads: int = 1) -> Peak:
-    """Takes a few seconds. Raises `ToolchainError` when there is no C compiler."""
+    """Measure the limits, in a few seconds. Raises `ToolchainError` if there is no C compiler."""
     library = _library()
     with ThreadPoolExecutor(threads) as pool:
 
         def best(work: Callable[[int, int], object]) -> float:
-            """The least seconds in which all threads do the work once."""
+            """The least seconds in which all threads did the work once."""
             found = []
             for attempt in range(_ATTEMPTS):
                 start = time.perf_counter()
@@ -65,7 +65,7 @@ def measure(threads: int = 1) -> Peak:
         count = ctypes.c_int64(_PIECE)
 
         def place(array: np.ndarray, thread: int, attempt: int) -> ctypes.c_void_p:
-            """Pieces take turns, so that each has left the caches when it comes again."""
+            """The address of the next piece. Pieces take turns, so that each has left the caches when it is reused."""
             return ctypes.c_void_p(array[(attempt * threads + thread) % pieces * _PIECE :].ctypes.data)
 
         read = best(lambda *at: library.peak_read(place(arrays[0], *at), count))

@@ -1,7 +1,7 @@
-"""What a benchmark found, as JSON, as one table for people, and as a picture.
+"""The report of a benchmark: as JSON, as a table for people, and as a picture.
 
-`ratio` is always the peer's median time over ours: above 1 we are faster. `best` is the ratio to the fastest peer of a
-row, where there are several.
+`ratio` is always the peer's median time divided by ours: above 1 we are faster. `best` is the ratio to the fastest peer
+of a row, if there are several.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PACKAGES = ("deploykit", "onnxruntime", "openvino", "torch", "iree-base-compile
 
 @dataclass(frozen=True)
 class Row:
-    """One model at one choice of sizes and threads. `times` by side; `wrong`: sides whose results differ from ours."""
+    """One model at one choice of sizes and threads. `times` are by side; sides in `wrong` have other results than we."""
 
     model: str
     sizes: Mapping[str, int]
@@ -33,11 +33,11 @@ class Row:
     wrong: Sequence[str] = ()
 
     def ratio(self, side: str) -> float | None:
-        """The side's time over ours."""
+        """The side's time divided by ours."""
         return self.times[side].median / self.times[OURS].median if side in self.times else None
 
     def best(self) -> str | None:
-        """The fastest of the peers whose results are right."""
+        """The fastest of the peers with correct results."""
         peers = [side for side in PEERS if side in self.times and side not in self.wrong]
         return min(peers, key=lambda side: self.times[side].median, default=None)
 
@@ -48,8 +48,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Model:
-    """What does not depend on sizes. `memory`: by side, growth of the peak of resident memory in a process that runs
-    the model at all sizes on one thread; `skipped`: why a peer did not take part.
+    """The facts about a model that do not depend on sizes. `memory` gives, by side, the growth of peak resident memory
+    in a process that runs the model at all sizes on one thread. `skipped` says why a peer did not take part.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Report:
 
     @property
     def wrong(self) -> tuple[Row, ...]:
-        """Rows where ONNX Runtime has other results."""
+        """The rows in which ONNX Runtime has other results than ours."""
         return tuple(row for row in self.rows if "onnxruntime" in row.wrong)
 
     def document(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Report:
         }
 
     def summary(self) -> list[str]:
-        """Sentences over all rows."""
+        """Sentences that summarise all rows."""
         lines = []
         for threads in sorted({row.threads for row in self.rows}):
             rows = [row for row in self.rows if row.threads == threads]
@@ -111,7 +111,7 @@ class Report:
         return lines
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Columns, those aligned to the right with `>` before the name, and rows of text."""
+        """The columns and the rows of text. Columns that are aligned to the right have `>` before their name."""
         sides = self._sides()
         columns = ["model", *(f">{name}" for name in ("sizes", "threads", "deploykit", "dynamic/static"))]
         columns += [name for side in sides for name in (f">{PEERS[side].short}", ">ratio")]

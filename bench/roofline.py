@@ -1,11 +1,12 @@
-"""The kernels of a model against the limits of this CPU, as a table and a picture for each choice of sizes.
+"""Compares the kernels of a model with the limits of this CPU, as a table and a picture for each choice of sizes.
 
     python -m bench.roofline [--threads N] [--seconds S] [--output DIR] [MODEL ...]
 
-MODEL is a name in `bench.cases` (by default some of each kind). A kernel's place is its operations a byte and its
-operations a second; no kernel that takes its bytes from memory lies above the roof (Williams, Waterman and Patterson,
-2009), which `bench.peak` measures. `of roof` is the time that the roof allows over the time that was taken: above 100 %
-where bytes come from caches. DIR (default `build/bench`) receives `roofline-<model>-<sizes>.png` and `roofline.json`.
+MODEL is a name in `bench.cases` (by default some of each kind). A kernel is placed by its operations per byte and its
+operations per second. No kernel that takes its bytes from memory can be above the roof (Williams, Waterman and
+Patterson, 2009), which `bench.peak` measures. `of roof` is the time that the roof allows divided by the measured time;
+it is above 100 % if bytes come from caches. DIR (default `build/bench`) receives `roofline-<model>-<sizes>.png` and
+`roofline.json`.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from deploykit.checks.profiling import Profile, Work, profile
 from deploykit.cli.console import messages, results, table, text_seconds
 
 SHOWN = ("minilm", "gpt2", "resnet50", "mobilenet")
-"""Models that are shown when none is named."""
+"""The default models."""
 _NAMED = 10
-"""Kernels that have their name in the picture."""
+"""How many kernels have their name in the picture."""
 
 
 def main() -> None:
@@ -66,14 +67,14 @@ def main() -> None:
 
 
 def of_roof(work: Work, peak: Peak) -> float | None:
-    """The time that the roof allows over that taken."""
+    """The time that the roof allows, divided by the measured time; None if operations or bytes are not known."""
     if work.flops is None or work.traffic is None or not work.seconds:
         return None
     return peak.seconds(work.flops, work.traffic) / work.seconds
 
 
 def draw(found: Profile, peak: Peak, title: str, path: Path) -> None:
-    """A PNG: kernels as discs, their areas by time, below the roof."""
+    """Draw a PNG: kernels as discs below the roof, with areas by time."""
     from matplotlib.figure import Figure
 
     works = [work for work in found.kernels() if work.flops and work.traffic and work.seconds]

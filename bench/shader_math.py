@@ -1,10 +1,10 @@
-"""The error of functions on WebGPU, in headless Chromium.
+"""Measures the errors of functions on WebGPU, in headless Chromium.
 
     python -m bench.shader_math [NAME ...]
 
-Each operator of `FUNCTIONS` is compared with double precision on bit patterns spread over all of float32, special
-numbers included, and densely around 0; errors are in units of the last place. Numbers below 2^-126, which shaders may
-count as 0, do not count: neither as operands nor as results.
+Each operator of `FUNCTIONS` is compared with double precision on bit patterns spread over all of float32, including
+special numbers, and on many numbers around 0. Errors are in units of the last place. Numbers below 2^-126 are ignored,
+as operands and as results, because shaders may treat them as 0.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from deploykit.cli.console import results, table
 
 SMALLEST = 2.0**-126
 AROUND = 1e5
-"""How far from 0 on numbers are dense."""
+"""The largest magnitude of the additional numbers around 0."""
 COUNT = 200_000
 
 Array = np.ndarray
@@ -35,7 +35,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Function:
-    """`exact` computes in float64; `ulp` is the error that is promised, rounded up."""
+    """A function to measure. `exact` computes it in float64; `ulp` is the promised error, rounded up."""
 
     exact: Callable[..., Array]
     ulp: float
@@ -71,11 +71,11 @@ FUNCTIONS = {
     "Div": Function(np.divide, 2.5, operands=2),
     "Mod": Function(np.fmod, 0.0, operands=2, attributes={"fmod": 1}),
 }
-"""By the name of an operator."""
+"""Functions by the name of their operator."""
 
 
 def model_of(names: Sequence[str], dtype: int = TensorProto.FLOAT) -> onnx.ModelProto:
-    """One output for each operator, of the inputs `x` and `y`."""
+    """A model with one output per operator, computed from the inputs `x` and `y`."""
     nodes = [
         helper.make_node(name, ["x", "y"][: FUNCTIONS[name].operands], [name], **FUNCTIONS[name].attributes)
         for name in names
@@ -87,7 +87,7 @@ def model_of(names: Sequence[str], dtype: int = TensorProto.FLOAT) -> onnx.Model
 
 
 def operands() -> list[Array]:
-    """Of `model_of`: those of `bench.math`, and numbers around 0."""
+    """The inputs of `model_of`: the operands of `bench.math`, and numbers around 0."""
     rng = np.random.default_rng(2)
     near = rng.uniform(-1, 1, COUNT) * AROUND ** rng.uniform(-1, 1, COUNT)
     powers = rng.uniform(-8, 8, COUNT)
@@ -96,7 +96,7 @@ def operands() -> list[Array]:
 
 
 def errors(name: str, given: Sequence[Array], got: Array) -> Array:
-    """Of each element, in units of the last place; infinite where a special number is another one."""
+    """The error of each element, in units of the last place; infinite if a special number differs."""
     function = FUNCTIONS[name]
     taken = given[: function.operands]
     with np.errstate(all="ignore"):
@@ -108,7 +108,7 @@ def errors(name: str, given: Sequence[Array], got: Array) -> Array:
 
 
 def measure(names: Sequence[str]) -> list[tuple[str, ...]]:
-    """Rows of the table."""
+    """Measure operators; returns the rows of the table."""
     given = operands()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "functions"

@@ -1,16 +1,16 @@
-"""`make bench-web`: web packages next to onnxruntime-web, in one page of headless Chromium, as a table.
+"""`make bench-web`: times web packages next to onnxruntime-web, in a page of headless Chromium, as a table.
 
     python -m bench.web [--part PART] [--filter NAME] [--device D] [--threads N] [--seconds S] [--output DIR]
 
-Part `speed`: both sides run by turns of many runs: on WebAssembly with one thread each, then with two, then on WebGPU,
-which a machine without a GPU has in software. `ratio` is onnxruntime-web's median time over ours: above 1 we are
-faster; `code` is what a page transfers besides the weights, with gzip.
+Part `speed`: the sides take turns of many runs: on WebAssembly with one thread each, then with two, then on WebGPU (in
+software on a machine without a GPU). `ratio` is onnxruntime-web's median time divided by ours: above 1 we are faster.
+`code` is the number of bytes that a page transfers besides the weights, with gzip.
 
-Part `first`: time from navigation to the first result, of each side in a Chromium of its own that has nothing in its
-caches, then once more in the same one; the medians of several, on one thread.
+Part `first`: the time from navigation to the first result, on one thread. Each side has its own Chromium, first with
+empty caches, then once more with full ones. The times are medians of several browsers.
 
 Needs chromium, and npm for onnxruntime-web. DIR (default `build/bench-web`) receives packages, models and
-`report.json`. Exit code 1 when results differ.
+`report.json`. Exit code 1 if results differ.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ FIRST = ("squeezenet",)
 """Models whose first result is timed."""
 SIDES = ("ours", "peer")
 BROWSERS = 3
-"""For each of the times to a first result."""
+"""How many browsers measure each time to a first result."""
 CACHED = {"Cache-Control": "max-age=3600"}
 TOLERANCE = 1e-3
-"""Largest difference of an element, relative to one more than its magnitude, for models that allow no larger one."""
+"""The largest allowed difference of an element, relative to 1 plus its magnitude; a model may allow a larger one."""
 
 
 def main() -> int:
@@ -112,7 +112,7 @@ def _install_peer(folder: Path) -> None:
 
 
 def _job(case: Case, folder: Path) -> dict[str, Any]:
-    """Build a case's package, and say what the page runs."""
+    """Build the package of a case; returns the job for the page."""
     messages.print(f"{case.name}: build")
     model = case.make()
     (folder / f"{case.name}.onnx").write_bytes(model.SerializeToString(deterministic=True))
@@ -130,7 +130,7 @@ def _job(case: Case, folder: Path) -> dict[str, Any]:
 
 
 def _inputs(case: Case, manifest: Manifest, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Shapes and ranges of the inputs; the page fills them."""
+    """The shapes and ranges of the inputs, which the page fills."""
     found = []
     for name, array in inputs_of(case, manifest, sizes).items():
         source = case.sources.get(name)
@@ -144,7 +144,7 @@ def _label(sizes: Mapping[str, int]) -> str:
 
 
 def _code_bytes(folder: Path, place: str) -> int:
-    """Bytes with gzip of what a page loads besides the weights."""
+    """Bytes, with gzip, of the files that a page loads besides the weights."""
     manifest = read_manifest(folder)
     code = ("model-gpu.wasm", "shaders.wgsl") if place == "webgpu" else ("model-relaxed.wasm",)
     loaded = ("index.mjs", *code)
@@ -174,7 +174,7 @@ def _show(models: Sequence[Mapping[str, Any]], folder: Path) -> int:
 
 
 def _once(model: Mapping[str, Any], folder: Path, index: int) -> tuple[str, str, str]:
-    """What belongs to a model rather than to a row: the times to load, and the code; on the first row."""
+    """The cells that are the same for all rows of a model, shown on its first row: times to load, and size of code."""
     if index:
         return "", "", ""
     return (

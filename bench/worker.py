@@ -1,8 +1,7 @@
-"""One measurement in a process of its own: a job as JSON on standard input, a line of JSON a result on standard output.
+"""Measures one job in a process of its own: reads it as JSON from standard input, and prints a line of JSON per result.
 
-Timing and peak memory are separate jobs. A timing job runs all sides by turns at each size, after their results were
-compared; a memory job has one side, and tells by how much the peak of resident memory grew over what the process had
-when the side's modules were loaded.
+Timing and peak memory are separate jobs. A timing job runs all sides in turn at each size, after comparing their
+results. A memory job has one side. It reports the growth of peak resident memory since the side's modules were loaded.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from deploykit.checks.samples import sample_inputs
 from deploykit.checks.sources import RandomSource
 
 OURS, STATIC = "deploykit", "static"
-"""The artifact with symbolic dims, and the one built for exactly these sizes."""
+"""The names of two sides: the artifact with symbolic dims, and the artifacts built for exact sizes."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """`kind` is `time` or `memory`. `peers` are names in `bench.peers`, or for memory perhaps `OURS`; `static` holds an
-    artifact for each size of the case, or is empty.
+    """One measurement. `kind` is `time` or `memory`. `peers` are names in `bench.peers`; for `memory` there is one,
+    which may be `OURS`. `static` holds an artifact for each choice of sizes of the case, or is empty.
     """
 
     kind: str
@@ -50,7 +49,7 @@ class Job:
 def main() -> None:
     job = Job(**json.load(sys.stdin))
     measure = {"time": _time, "memory": _memory}[job.kind]
-    # Libraries print to standard output as well.
+    # The prefix is needed because libraries may also print to standard output.
     measure(job, lambda result: print(f"result {json.dumps(result)}", flush=True))
 
 
@@ -87,7 +86,7 @@ def _call(side: Runner, inputs: Mapping[str, np.ndarray]) -> Callable[[], object
 
 
 def _agree(case: Case, sides: Mapping[str, Runner], inputs: Mapping[str, np.ndarray]) -> dict[str, bool | None]:
-    """Whether the others have the results of our artifact, within the tolerance of the case; None where they fail."""
+    """Whether each side has the results of our artifact, within the tolerance of the case; None for sides that fail."""
     ours = sides[OURS](inputs)
     agreed: dict[str, bool | None] = {}
     for name, side in sides.items():
@@ -106,7 +105,7 @@ def _memory(job: Job, report: Callable[[Any], None]) -> None:
     if side != OURS:
         PEERS[side].missing()
     inputs = [inputs_of(case, manifest, case.sizes[index]) for index in job.sizes]
-    Path("/proc/self/clear_refs").write_text("5")  # VmHWM starts again from here
+    Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM
     before = _resident("VmRSS")
     run = (
         deploykit.open(job.artifact, threads=job.threads).run
@@ -119,7 +118,7 @@ def _memory(job: Job, report: Callable[[Any], None]) -> None:
 
 
 def _resident(field: str) -> int:
-    """Bytes of this process: `VmRSS` now, `VmHWM` at most so far."""
+    """Resident memory of this process in bytes: `VmRSS` is the current size, `VmHWM` the peak."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) * 1024

@@ -3,8 +3,8 @@
 #
 #   tools/prepare.sh DIR        DIR: the environment's folder, usually .venv
 #
-# Needs Python 3.11 or newer ($PYTHON, default python3). On Debian the module that creates environments is a package
-# of its own; it is installed when missing and permitted, otherwise the command to run is printed.
+# Needs Python 3.11 or newer ($PYTHON, default python3). On Debian the module that creates environments is in a separate
+# package. If it is missing, the script installs it, or prints the command to run if it may not.
 set -euo pipefail
 
 venv=${1:?usage: tools/prepare.sh DIR}

@@ -1,8 +1,8 @@
-"""Small models with seeded weights and symbolic dims, made on the spot: nothing is downloaded.
+"""Small generated models with seeded weights and symbolic dims; nothing is downloaded.
 
     python -m bench.models NAME FILE.onnx
 
-`MODELS` lists them. Each function gives the same model on every machine; `mobilenet_int8` needs ONNX Runtime.
+`MODELS` lists them. Each function makes the same model on every machine; `mobilenet_int8` needs ONNX Runtime.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Keyword spotting with depthwise separable convolutions (Zhang et al., 2017, DS-CNN small): features[batch, 1, 49, 10]
--> probabilities[batch, 12]. The features are 10 coefficients of each of 49 frames of a second of speech.
+-> probabilities[batch, 12]. The features are 10 coefficients for each of the 49 frames in a second of speech.
 """
 
 from __future__ import annotations

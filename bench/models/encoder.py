@@ -1,6 +1,6 @@
 """One transformer encoder layer with an embedding: ids[batch, seq] -> sentence[batch, 64].
 
-Both dims are symbolic; ids lie in 0..999. The sentence vector is the mean over the sequence.
+Both dims are symbolic; ids are in 0..999. The sentence vector is the mean over the sequence.
 """
 
 from __future__ import annotations

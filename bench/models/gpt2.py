@@ -1,10 +1,11 @@
-"""A decoder of the shape of GPT-2 small (Radford et al., 2019) that continues from stored keys and values.
+"""A decoder like GPT-2 small (Radford et al., 2019), which continues from stored keys and values.
 
     input_ids[batch, seq], past_key_0[batch, 12, past, 64], past_value_0, past_key_1, ...
     -> logits[batch, seq, words], present_key_0[batch, 12, past + seq, 64], present_value_0, ...
 
-`past = 0` reads a prompt, `seq = 1` generates a token. GPT-2 has 12 layers and 50,257 words; both are cut here to keep
-the file small (28 MB a layer): the time of a token is proportional to the weights that it reads, far above any cache.
+`past = 0` reads a prompt, `seq = 1` generates a token. GPT-2 has 12 layers and 50,257 words; both numbers are reduced
+here to keep the file small (28 MB per layer). The time of a token is proportional to the weights that it reads, which
+are still far larger than any cache.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def gpt2(layers: int = LAYERS) -> onnx.ModelProto:
 
 
 def _positions(graph: Graph, ids: str, past_key: str) -> tuple[str, str]:
-    """The places of the new words [seq], and what they may look at: 0 or the least float, [seq, past + seq]."""
+    """The positions of the new words, [seq], and their attention mask, 0 or the lowest float, [seq, past + seq]."""
     new = graph.node("Gather", graph.node("Shape", ids), graph.constant(np.array(1)))
     past = graph.node("Gather", graph.node("Shape", past_key), graph.constant(np.array(2)))
     total = graph.node("Add", past, new)

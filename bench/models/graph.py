@@ -1,4 +1,4 @@
-"""A graph under construction: nodes and seeded weights in order, one call each."""
+"""A builder for ONNX models: each call adds a node or a seeded weight."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Graph:
         self.outputs.append(helper.make_tensor_value_info(value, dtype, shape))
 
     def node(self, operator: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
-        """Adds a node; gives the name of its one output."""
+        """Add a node; returns the name of its only output."""
         name = f"{operator.lower()}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, list(inputs), [output or name], name=name, **attributes))
         return output or name
 
     def split(self, value: str, parts: int, extent: int, axis: int) -> list[str]:
-        """`parts` pieces of that extent along an axis."""
+        """Split a value along an axis into `parts` pieces of this extent."""
         sizes = self.constant(np.array([extent] * parts, np.int64))
         names = [f"split_{len(self.nodes)}_{part}" for part in range(parts)]
         self.nodes.append(helper.make_node("Split", [value, sizes], names, name=f"split_{len(self.nodes)}", axis=axis))
@@ -50,8 +50,9 @@ class Graph:
         return name
 
     def weight(self, *shape: int, fan_in: int | None = None, gain: float = 1) -> str:
-        """Normal numbers scaled so that a layer of that fan-in, by default that of the shape, gives `gain` times the
-        variance of what it is given.
+        """A weight of normal numbers, scaled so that a layer multiplies the variance of its input by `gain`.
+
+        `fan_in` is the number of inputs of an output of the layer, by default that of the shape.
         """
         if fan_in is None:
             fan_in = int(np.prod(shape[1:])) if len(shape) == 4 else shape[0]

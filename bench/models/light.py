@@ -1,4 +1,4 @@
-"""The topologies in the onnx package: real networks whose large weights are stored as constants of one value."""
+"""The models in the onnx package: real networks whose large weights are replaced by constants of one value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
 def names() -> tuple[str, ...]:
-    """`alexnet` and so on, as in the file names."""
+    """The names of the models, such as `alexnet`, as in the file names."""
     return tuple(path.stem.removeprefix("light_") for path in sorted(FOLDER.glob("*.onnx")))
 
 
@@ -22,9 +22,9 @@ def path_of(name: str) -> Path:
 
 
 def with_random_weights(name: str, seed: int = 0) -> onnx.ModelProto:
-    """The topology with seeded weights in the place of its constants, scaled so that values keep their size.
+    """The model with seeded weights instead of its constants, scaled so that values keep their magnitude.
 
-    Weights are no inputs: ONNX Runtime folds and packs only what no caller can replace.
+    Weights are not inputs, because ONNX Runtime folds and packs only weights that a caller cannot replace.
     """
     model = onnx.load(path_of(name))
     graph = model.graph

@@ -1,6 +1,6 @@
 """A tagger of words: two bidirectional LSTM layers, ids[batch, seq] -> tags[batch, seq, 17].
 
-128 wide in each direction; ids lie in 0..9999.
+Each direction is 128 wide; ids are in 0..9999.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def lstm() -> onnx.ModelProto:
 
 
 def _layer(graph: Graph, value: str, width: int) -> str:
-    """[seq, batch, width] -> [seq, batch, 2 * HIDDEN]."""
+    """One bidirectional layer: [seq, batch, width] -> [seq, batch, 2 * HIDDEN]."""
     weights = [graph.weight(2, 4 * HIDDEN, size, fan_in=size) for size in (width, HIDDEN)]
     bias = graph.weight(2, 8 * HIDDEN, fan_in=HIDDEN)
     both = graph.node("LSTM", value, *weights, bias, hidden_size=HIDDEN, direction="bidirectional")

@@ -1,7 +1,7 @@
-"""A sentence encoder of the shape of MiniLM-L6 (Wang et al., 2020): input_ids, attention_mask, token_type_ids
+"""A sentence encoder like MiniLM-L6 (Wang et al., 2020): input_ids, attention_mask, token_type_ids
 [batch, seq] -> last_hidden_state[batch, seq, 384].
 
-Six layers, 12 heads, at most 512 tokens. The vocabulary is cut to 4,096 words: what a run takes does not depend on it.
+Six layers, 12 heads, at most 512 tokens. The vocabulary is reduced to 4,096 words, on which the time does not depend.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _embedded(graph: Graph, ids: str, kinds: str) -> str:
 
 
 def _mask(graph: Graph, present: str) -> str:
-    """0 where a word is present, else the least float: [batch, 1, 1, seq]."""
+    """The attention mask, [batch, 1, 1, seq]: 0 where a word is present, else the lowest float."""
     unsqueezed = graph.node("Unsqueeze", present, integers(graph, 1, 2))
     absent = graph.node("Sub", number(graph, 1), graph.node("Cast", unsqueezed, to=TensorProto.FLOAT))
     return graph.node("Mul", absent, number(graph, float(np.finfo(np.float32).min)))

@@ -1,4 +1,4 @@
-"""An image classifier of the shape of MobileNetV2 (Sandler et al., 2018):
+"""An image classifier like MobileNetV2 (Sandler et al., 2018):
 image[batch, 3, 224, 224] -> scores[batch, 1000].
 
 Inverted residuals: 1x1 expansion, 3x3 depthwise, 1x1 projection. Batch normalisation is folded, as exporters do.
@@ -15,7 +15,7 @@ from bench.models.transformer import number
 
 SIDE, CLASSES, FEATURES = 224, 1000, 1280
 STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
-"""Of each stage: expansion, channels, blocks, stride of the first block."""
+"""For each stage: expansion, channels, blocks, stride of the first block."""
 
 
 def mobilenet() -> onnx.ModelProto:
@@ -44,7 +44,7 @@ def _block(graph: Graph, value: str, channels: int, wider: int, expansion: int, 
 def _conv(
     graph: Graph, value: str, channels: int, wider: int, kernel: int, stride: int = 1, group: int = 1, gain: float = 2
 ) -> str:
-    """`gain`: of the variance, 2 where half of it is cut off behind."""
+    """A convolution. `gain` is that of the variance: 2 if an activation cuts half of it off."""
     weight, bias = graph.weight(wider, channels // group, kernel, kernel, gain=gain), graph.weight(wider)
     attributes: dict[str, Any] = {
         "strides": [stride] * 2,

@@ -1,12 +1,14 @@
-"""A float model in the form that quantisation tools write (QDQ): each tensor between operators goes through
-QuantizeLinear and DequantizeLinear, and each constant weight lies in the file as integers behind DequantizeLinear.
+"""Quantises a float model to the form that quantisation tools write (QDQ, Jacob et al., 2018).
 
-* Activations: uint8 with one scale and zero point, from the range that ONNX Runtime sees on random inputs. Between a
-  product and the Relu or Clip that alone uses it there is no pair: the quantisation behind clips as well.
-* Weights: int8, symmetric, a scale for each output channel, 7 bits of range: sums of two products then fit in the 16
-  bits that processors without dot products of bytes have for them. Biases: int32 with the product of both scales.
+Each tensor between operators goes through QuantizeLinear and DequantizeLinear, and each constant weight is stored as
+integers, with a DequantizeLinear after it.
 
-The operators in `OPERATORS` are quantised; their inputs are float32. All others stay as they are. (Jacob et al., 2018.)
+* Activations: uint8 with one scale and zero point, from the range that ONNX Runtime computes for random inputs. There
+  is no pair between a product and a Relu or Clip that is its only user, because the pair after that clips as well.
+* Weights: int8, symmetric, with a scale per output channel and 7 bits of range. Sums of two products then fit into the
+  16 bits that processors without byte dot products have for them. Biases: int32 with the product of both scales.
+
+Only the operators in `OPERATORS` are quantised; their inputs are float32.
 """
 
 from __future__ import annotations
@@ -24,18 +26,18 @@ OPERATORS = {
     "Gemm": 1,
     **dict.fromkeys(("Add", "Clip", "Flatten", "GlobalAveragePool", "MaxPool", "Relu")),
 }
-"""And the axis of the output channels in the weight, where the operator has one."""
+"""The quantised operators, with the axis of the output channels in the weight, if there is one."""
 _LARGEST_WEIGHT = 63
 _CLIPPING = ("Clip", "Relu")
 
 
 def quantize(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> onnx.ModelProto:
-    """The model with the same interface in QDQ form, calibrated on `inputs`."""
+    """The model in QDQ form with the same inputs and outputs, calibrated on `inputs`."""
     return _Quantizer(model, _ranges(model, inputs)).model()
 
 
 def _ranges(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> dict[str, tuple[float, float]]:
-    """Least and greatest element of each tensor, to three digits, zero included."""
+    """The smallest and the largest element of each tensor, rounded to three digits; the range includes zero."""
     import onnxruntime
 
     traced = onnx.ModelProto()
@@ -96,7 +98,7 @@ class _Quantizer:
         self._nodes.append(copy)
 
     def _activation(self, name: str) -> None:
-        """Behind `name`: quantise and back; whoever uses it takes the result."""
+        """Add a pair of QuantizeLinear and DequantizeLinear after the tensor `name`; its users get the result."""
         low, high = self._ranges[name]
         scale = np.float32((high - low) / 255 or 1)
         self._constants[f"{name}_scale"] = np.asarray(scale)
@@ -108,7 +110,7 @@ class _Quantizer:
         self._scales[name] = scale
 
     def _weight(self, node: onnx.NodeProto, index: int, axis: int) -> str:
-        """The weight (input 1) or bias (input 2) of a product as integers; gives the name of the floats."""
+        """Store the weight (input 1) or bias (input 2) of a product as integers; returns the name of the floats."""
         weight = self._weights[node.input[1]]
         others = tuple(other for other in range(weight.ndim) if other != axis)
         scale = (np.maximum(np.abs(weight).max(axis=others), 1e-8) / _LARGEST_WEIGHT).astype(np.float32)

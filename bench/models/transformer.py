@@ -1,5 +1,5 @@
-"""Parts of transformers, in the form in which PyTorch's exporter writes them: attention, feed-forward and normalisation
-as single operators. Values are [batch, seq, width] unless said otherwise.
+"""Parts of transformers in the form of PyTorch's exporter: attention, feed-forward and normalisation as single
+operators. Values are [batch, seq, width] unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from bench.models.graph import Graph
 
 QUERIES, KEYS = (0, 2, 1, 3), (0, 2, 3, 1)
-"""[batch, seq, heads, head] -> [batch, heads, seq, head], and [batch, heads, head, seq]."""
+"""Permutations of [batch, seq, heads, head] to [batch, heads, seq, head], and to [batch, heads, head, seq]."""
 
 
 def integers(graph: Graph, *values: int) -> str:
@@ -41,7 +41,7 @@ def gelu(graph: Graph, value: str) -> str:
 
 
 def gelu_tanh(graph: Graph, value: str) -> str:
-    """`x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))`, the form that GPT-2 has."""
+    """`x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))`, the form in GPT-2."""
     cubed = graph.node("Mul", graph.node("Pow", value, number(graph, 3)), number(graph, 0.044715))
     inner = graph.node("Mul", graph.node("Add", value, cubed), number(graph, np.sqrt(2 / np.pi)))
     outer = graph.node("Add", graph.node("Tanh", inner), number(graph, 1))

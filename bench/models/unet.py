@@ -1,5 +1,5 @@
-"""Segmentation of images of any size (Ronneberger et al., 2015): image[batch, 3, height, width] ->
-mask[batch, 1, height, width]. Four levels, 16 channels at the first; height and width are multiples of 16.
+"""A U-Net for the segmentation of images of any size (Ronneberger et al., 2015): image[batch, 3, height, width] ->
+mask[batch, 1, height, width]. It has four levels, with 16 channels at the first; height and width are multiples of 16.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def unet() -> onnx.ModelProto:
 
 
 def _pair(graph: Graph, value: str, channels: int, wider: int) -> str:
-    """Two 3x3 convolutions."""
+    """Two 3x3 convolutions, each with Relu."""
     for inputs in (channels, wider):
         weight, bias = graph.weight(wider, inputs, 3, 3, gain=2), graph.weight(wider)
         value = graph.node("Relu", graph.node("Conv", value, weight, bias, pads=[1, 1, 1, 1]))

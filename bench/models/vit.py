@@ -1,4 +1,4 @@
-"""An image classifier of the shape of ViT-Ti/16 (Touvron et al., 2021):
+"""An image classifier like ViT-Ti/16 (Touvron et al., 2021):
 image[batch, 3, 224, 224] -> scores[batch, 1000].
 
 Twelve layers, 192 wide, 3 heads; queries, keys and values come from one product.
@@ -31,7 +31,7 @@ def vit() -> onnx.ModelProto:
 
 
 def _embedded(graph: Graph, image: str) -> str:
-    """A token for each patch behind a learned one, with places added: [batch, 197, 192]."""
+    """A learned token, then a token per patch, with positions added: [batch, 197, 192]."""
     weight, bias = graph.weight(WIDTH, 3, PATCH, PATCH), graph.weight(WIDTH)
     patches = graph.node("Conv", image, weight, bias, strides=[PATCH, PATCH])
     flat = graph.node("Transpose", graph.node("Reshape", patches, integers(graph, 0, WIDTH, -1)), perm=[0, 2, 1])

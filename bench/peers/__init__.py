@@ -1,11 +1,11 @@
-"""What deploykit is measured against, on the same ONNX file and the same inputs.
+"""The peers that deploykit is compared with, on the same ONNX file and the same inputs.
 
 onnxruntime    ONNX Runtime, CPU, all optimisations
-openvino       OpenVINO, CPU, floats of 32 bits (`bench.peers.openvino`)
+openvino       OpenVINO, CPU, 32-bit floats (`bench.peers.openvino`)
 pytorch        PyTorch in eager mode: the graph operator by operator (`bench.peers.pytorch`)
 iree           IREE, llvm-cpu for this machine (`bench.peers.iree`)
 
-A peer is optional: it takes part when its modules can be imported (`pip install -e '.[bench]'`).
+A peer is optional: it takes part if its modules can be imported (`pip install -e '.[bench]'`).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from deploykit.checks import reference
 from deploykit.checks.reference import Runner
 
 Bounds = Mapping[str, tuple[int, int]]
-"""The least and the largest value of symbolic dims."""
+"""The smallest and the largest size of symbolic dims, by name."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """`load(model file, threads, bounds)` gives a function from inputs to outputs, by name; it raises what the peer
-    raises when it cannot run the model. Arrays that the function returns may be overwritten by its next run. Not every
-    peer can make use of `bounds`. `short`: its name over a column.
+    """One peer. `load(model file, threads, bounds)` returns a function from inputs to outputs, by name, or raises what
+    the peer raises if it cannot run the model. The next run may overwrite the arrays that the function returns. Not
+    every peer uses `bounds`. `short` is its name as the title of a column.
     """
 
     title: str
@@ -35,7 +35,7 @@ class Peer:
     load: Callable[[Path, int, Bounds], Runner]
 
     def missing(self) -> str | None:
-        """Why the peer does not take part here."""
+        """Why the peer does not take part, or None."""
         for module in self.modules:
             try:
                 importlib.import_module(module)

@@ -1,6 +1,6 @@
-"""IREE: the ONNX file imported and compiled by its own tools for this machine's CPU, dims as they are in the file.
+"""IREE: its own tools import and compile the ONNX file for this machine's CPU, with the dims of the file.
 
-What is compiled lies beside the model file and is used again.
+The compiled file is put beside the model file and reused.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from deploykit.errors import UnsupportedModelError
 
 _LONGEST_SECONDS = 300
 _OPSET = 17
-"""What the importer wants at least."""
+"""The least opset that the importer accepts."""
 
 
 def load(model: Path, threads: int) -> Runner:
-    """Raises `UnsupportedModelError`, with the tools' words, when IREE cannot compile the model."""
+    """Load a model. Raises `UnsupportedModelError`, with the tools' message, if IREE cannot compile it."""
     import iree.runtime as rt
 
     compiled = model.with_suffix(".vmfb")

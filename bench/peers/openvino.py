@@ -1,8 +1,8 @@
-"""OpenVINO on the CPU: the ONNX file as it is, its symbolic dims within the bounds that our artifact is built for.
+"""OpenVINO on the CPU: the ONNX file as it is, with its symbolic dims bounded as in our artifact.
 
-One stream has all threads, as the other sides have, and floats stay floats of 32 bits: by default OpenVINO computes in
-16 bits where the CPU can, which is another result. Inputs are read where they lie, and results are views that the next
-run overwrites: the fastest way in and out that it has.
+One stream gets all threads, as with the other sides. Floats stay 32-bit: by default OpenVINO computes in 16 bits if the
+CPU can, which gives other results. Inputs are read in place, and results are views that the next run overwrites, which
+is OpenVINO's fastest way to pass data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from deploykit.errors import UnsupportedModelError
 
 
 def settings(threads: int) -> dict[str, Any]:
-    """What the CPU device is asked for. Cores of two hardware threads count twice, as they do for the other sides."""
+    """The settings of the CPU device. A core with two hardware threads counts twice, as with the other sides."""
     return {
         "INFERENCE_NUM_THREADS": threads,
         "NUM_STREAMS": 1,
@@ -32,7 +32,7 @@ def settings(threads: int) -> dict[str, Any]:
 
 
 def load(model: Path, threads: int, bounds: Bounds) -> Runner:
-    """Raises `UnsupportedModelError` where it would run on other than `threads` threads, and what OpenVINO raises."""
+    """Load a model. Raises what OpenVINO raises, and `UnsupportedModelError` if it would not run on `threads`."""
     import openvino
 
     core = openvino.Core()
@@ -57,7 +57,7 @@ def load(model: Path, threads: int, bounds: Bounds) -> Runner:
 
 
 def _bounded(openvino: Any, graph: onnx.GraphProto, network: Any, bounds: Bounds) -> dict[str, Any]:
-    """Shapes of the inputs that have a dim in `bounds`, by name."""
+    """The bounded shapes of the inputs that have a dim in `bounds`, by name."""
     shapes = {}
     for value in graph.input:
         dims = [dim.dim_param for dim in value.type.tensor_type.shape.dim]

@@ -1,7 +1,7 @@
-"""PyTorch in eager mode: each node of an ONNX graph is one or a few calls of torch, in the order of the file.
+"""PyTorch in eager mode: each node of an ONNX graph becomes one or a few calls of torch, in the order of the file.
 
-This is what a model written in PyTorch does without a compiler. Values are freed after their last use. The operators
-are those of the measured models, with the attributes that occur there.
+A model written in PyTorch runs like this without a compiler. Values are freed after their last use. Only the operators
+and attributes of the measured models are supported.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Operator = Callable[..., Any]
 
 
 def load(model: Path, threads: int) -> Runner:
-    """Raises `UnsupportedModelError` for an operator that is not in `OPERATORS`."""
+    """Load a model. Raises `UnsupportedModelError` for an operator that is not in `OPERATORS`."""
     torch.set_num_threads(threads)
     graph = onnx.load(model).graph
     unknown = sorted({node.op_type for node in graph.node} - OPERATORS.keys())
@@ -59,7 +59,7 @@ def load(model: Path, threads: int) -> Runner:
 
 
 def _last_uses(graph: onnx.GraphProto, kept: set[str]) -> list[list[str]]:
-    """For each node the values that nobody needs after it."""
+    """For each node, the values that are not needed after it."""
     seen = set(kept) | {""}
     result: list[list[str]] = []
     for node in reversed(graph.node):
@@ -75,7 +75,7 @@ def _sides(attributes: Attributes, rank: int) -> tuple[list[int], list[int]]:
 
 
 def _padded(x: Tensor, attributes: Attributes, value: float = 0.0) -> tuple[Tensor, list[int]]:
-    """`x` with what torch cannot pad by itself, and the padding that is left for it to do."""
+    """Pad `x` if its sides differ, which torch's operators cannot; returns it, and the padding left to the operator."""
     before, after = _sides(attributes, x.dim() - 2)
     if before == after:
         return x, before
@@ -102,7 +102,7 @@ def _max_pool(attributes: Attributes, x: Tensor) -> Tensor:
 
 
 def _average_pool(attributes: Attributes, x: Tensor) -> Tensor:
-    """The mean leaves padding out; where only one side has some, sums and counts are pooled apart."""
+    """The mean without padding. If the sides are padded differently, values and counts are pooled separately."""
     kernel, strides = attributes["kernel_shape"], attributes.get("strides")
     before, after = _sides(attributes, 2)
     if before == after:
@@ -171,7 +171,7 @@ def _squeeze(_: Attributes, x: Tensor, axes: Tensor) -> Tensor:
 
 
 def _softmax(attributes: Attributes, x: Tensor) -> Tensor:
-    """Over one axis; in old opsets, where none is named, over all axes from 1 on."""
+    """Softmax over one axis; without `axis`, as in old opsets, over all axes from 1 on."""
     if "axis" in attributes or x.dim() == 2:
         return torch.softmax(x, attributes.get("axis", -1))
     return torch.softmax(x.flatten(1), 1).reshape(x.shape)

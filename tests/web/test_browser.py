@@ -94,7 +94,7 @@ def test_what_ends_in_the_middle_of_a_run(package: Path, end: str, message: str)
 def test_the_demo_opened_as_a_file_says_what_to_do(package: Path) -> None:
     with chromium() as page:
         page.open((package / "demo.html").as_uri())
-        assert page.evaluate("state.textContent").startswith("Browsers do not load modules from files. Serve this folder")
+        assert page.evaluate("state.textContent").startswith("Browsers do not load modules from files. Serve")
 
 
 def used_demo(folder: Path, page: str) -> dict[str, Any]:
