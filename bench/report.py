@@ -24,7 +24,8 @@ _PACKAGES = ("deploykit", "onnxruntime", "openvino", "torch", "iree-base-compile
 
 @dataclass(frozen=True)
 class Row:
-    """One model at one choice of sizes and threads. `times` are by side; sides in `wrong` have other results than we."""
+    """One model at one choice of sizes and threads. `times` are by side; results of sides in `wrong` differ from
+    ours."""
 
     model: str
     sizes: Mapping[str, int]

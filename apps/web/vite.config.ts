@@ -5,7 +5,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { defineConfig, type Plugin } from 'vite';
 
-/** Pages may share memory between threads, and get exact clocks, where a server sends these. */
+/** With these headers, pages may share memory between threads and get exact clocks. */
 const headers = { 'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp' };
 
 const WORKER = 'worker.js';
@@ -24,7 +24,7 @@ export default defineConfig({
   plugins: [release()],
 });
 
-/** Writes the names of the files, and a checksum of them, in front of the service worker. */
+/** Writes the names of the files, and their checksum, before the code of the service worker. */
 function release(): Plugin {
   return {
     name: 'release',

@@ -1,11 +1,12 @@
-"""Drawings of digits as people make them with a finger or a mouse, and the picture that the model gets of one.
+"""Makes drawings of digits like those of a finger or a mouse, and the pictures of them that the model gets.
 
-A drawing is a list of strokes, a stroke an array of points [n, 2] (x to the right, y downwards). `draw` makes one up:
-a template of `templates.py`, its points displaced, smoothed, slanted, turned, stretched, bent, and shaken by the hand.
+A drawing is a list of strokes; a stroke is an array of points [n, 2] (x to the right, y downwards). `draw` makes a
+random drawing from a template of `templates.py`: its points are displaced, smoothed, slanted, turned, stretched, bent,
+and shaken.
 
-`rasterise` is the same computation as in `src/raster.ts`: the longer side of the drawing becomes `INK` pixels, its
-centre of mass, by the length of lines, the centre of a picture of `SIZE` by `SIZE`; a pixel is inked as far as a pen
-of the given width covers it.
+`rasterise` is the same computation as in `src/raster.ts`. The longer side of the drawing becomes `INK` pixels. Its
+centre of mass, weighted by the length of lines, becomes the centre of a picture of `SIZE` by `SIZE` pixels. The ink of
+a pixel is the part of it that a pen of the given width covers.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ INK = 20.0
 PEN = 2.4
 """Width of the pen in the app, in pixels of the picture."""
 SMALLEST = 0.15
-"""A drawing with a side below this part of the pad is not enlarged any further."""
+"""A drawing whose longer side is below this fraction of the pad is enlarged as if it were that long."""
 
 
 def rasterise(drawing: Drawing, pen: float = PEN) -> Array:
-    """The picture of a drawing on a pad of 1 by 1: [SIZE, SIZE], from 0 (paper) to 1 (ink)."""
+    """The picture of a drawing on a pad of 1 by 1: an array [SIZE, SIZE] from 0 (paper) to 1 (ink)."""
     scale, centre = _fit(drawing)
     grid = np.arange(SIZE) + 0.5
     picture = np.zeros((SIZE, SIZE))
@@ -60,7 +61,7 @@ def _fit(drawing: Drawing) -> tuple[float, Points]:
 
 
 def draw(digit: int, random: np.random.Generator) -> Drawing:
-    """A drawing of the digit, another one each time."""
+    """A random drawing of a digit."""
     templates = TEMPLATES[digit]
     strokes = strokes_of(templates[random.integers(len(templates))])
     untidy = random.uniform(0.01, 0.05)
@@ -69,7 +70,7 @@ def draw(digit: int, random: np.random.Generator) -> Drawing:
 
 
 def _displaced(stroke: Points, amount: float, random: np.random.Generator) -> Points:
-    """Every point off a little; points written twice stay together, so that corners stay corners."""
+    """Move every point a little. Points that are written twice move together, so that corners stay corners."""
     moves = random.normal(0, amount, stroke.shape)
     for index in range(1, len(stroke)):
         if (stroke[index] == stroke[index - 1]).all():
@@ -78,7 +79,7 @@ def _displaced(stroke: Points, amount: float, random: np.random.Generator) -> Po
 
 
 def _curve(points: Points, pieces: int = 6) -> Points:
-    """The Catmull-Rom spline through points, so many pieces from one to the next."""
+    """The Catmull-Rom spline through points, with `pieces` pieces from each point to the next."""
     padded = np.concatenate([points[:1], points, points[-1:]])
     t = np.linspace(0, 1, pieces, endpoint=False)[:, None]
     parts = []
@@ -89,7 +90,7 @@ def _curve(points: Points, pieces: int = 6) -> Points:
 
 
 def _placed(drawing: Drawing, random: np.random.Generator) -> Drawing:
-    """Stretched, slanted and turned as a whole; second strokes miss their place a little."""
+    """Stretch, slant and turn the whole drawing; all strokes but the first are also moved a little."""
     turn, slant, width = random.normal(0, 0.1), random.normal(0.05, 0.18), random.uniform(0.45, 1.0)
     turned = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
     matrix = turned @ np.array([[width, -slant], [0, 1]])
@@ -98,14 +99,14 @@ def _placed(drawing: Drawing, random: np.random.Generator) -> Drawing:
 
 
 def _bent(drawing: Drawing, random: np.random.Generator) -> Drawing:
-    """Displaced by a slow wave along each axis."""
+    """Displace points by a slow wave along each axis."""
     wave, phase = random.normal(0, 2.2, (2, 2)), random.uniform(0, 2 * np.pi, 2)
     amount = random.uniform(0, 0.06)
     return [stroke + amount * np.sin(stroke @ wave.T * 2 + phase) for stroke in drawing]
 
 
 def _shaken(drawing: Drawing, random: np.random.Generator) -> Drawing:
-    """As an unsteady hand draws: noise that neighbouring points share."""
+    """Add the noise of an unsteady hand, which neighbouring points share."""
     amount = random.uniform(0, 0.012)
     kernel = np.ones(3) / 3
     result = []

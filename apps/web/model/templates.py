@@ -1,7 +1,7 @@
-"""How people write digits: for each, the ways to do it, as strokes through points.
+"""Templates of digits: the ways in which people write each digit, as strokes through points.
 
-A way is a text: strokes end in `;`, points `x y` in `,`, in hundredths of a box with y downwards. A stroke is a smooth
-curve through its points, with a corner where a point is written twice.
+A template is a text: strokes are separated by `;` and points `x y` by `,`. Coordinates are hundredths of a box, with y
+downwards. A stroke is a smooth curve through its points, with a corner at a point that is written twice.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ TEMPLATES: tuple[tuple[str, ...], ...] = (
         "50 0, 20 14, 22 42, 52 52, 80 38, 78 12, 50 0; 80 20, 76 62, 66 100",
     ),
 )
-"""By digit."""
+"""The templates of each digit."""
 
 
 def strokes_of(template: str) -> list[list[tuple[float, float]]]:

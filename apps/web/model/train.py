@@ -1,17 +1,17 @@
-"""Trains `digits.onnx`, the model of the sample web app, and says how often it is right on digits it has never seen.
+"""Trains `digits.onnx`, the model of the sample web app, and prints how often it is right on digits it has never seen.
 
     python -m apps.web.model.train [-o FILE]        needs torch and scikit-learn: pip install -e '.[digits]'
 
-Two sources of pictures, 28 by 28, dark ink as 1:
+There are two sources of pictures, 28 by 28 pixels, in which ink is 1:
 
-- drawings made up by `drawings.py`, drawn as the app does;
-- handwriting of 13 people, the 1,797 digits that come with scikit-learn, 8 by 8 pixels, enlarged, sharpened, and fitted
-  as drawings are. Neighbours are mostly by the same hand; the last 30 % are held out in one piece, so that few of them
-  are by people whom training has seen.
+- random drawings of `drawings.py`, rasterised as in the app;
+- handwriting of 13 people: the 1,797 digits that come with scikit-learn, 8 by 8 pixels, enlarged, sharpened, and fitted
+  in the same way as drawings. Neighbouring digits are mostly by the same person. The last 30 % are held out as one
+  block, so that few of them are by people in the training set.
 
-While training, every picture is turned, slanted, scaled, moved and bent anew each time (Simard et al., "Best practices
-for convolutional neural networks applied to visual document analysis", 2003). Everything is seeded: the same versions
-on the same kind of machine give the same file.
+During training, every picture is turned, slanted, scaled, moved and bent at random each time (Simard et al., "Best
+practices for convolutional neural networks applied to visual document analysis", 2003). Everything is seeded: the same
+versions on the same kind of machine give the same file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DRAWINGS = 30_000
 CHECKED_DRAWINGS = 5_000
 HELD_OUT = 0.3
 REPEATS = 8
-"""How often an epoch shows each piece of handwriting."""
+"""How often an epoch uses each piece of handwriting."""
 SMOOTHING = 0.02
 
 Pictures = tuple[Tensor, Tensor]
@@ -70,7 +70,7 @@ def drawings(count: int, seed: int) -> Pictures:
 
 
 def handwriting() -> tuple[Pictures, Pictures]:
-    """The digits that come with scikit-learn: those to train with, and those held out."""
+    """The digits that come with scikit-learn: those for training, and those held out."""
     x, y = load_digits(return_X_y=True)
     pictures = fitted(torch.from_numpy(x.reshape(-1, 1, 8, 8) / 16).float())
     digits = torch.from_numpy(y)
@@ -79,7 +79,7 @@ def handwriting() -> tuple[Pictures, Pictures]:
 
 
 def fitted(small: Tensor) -> Tensor:
-    """Pictures of 8 by 8 as the app would draw them: with sharp lines, INK pixels long, around the centre of mass."""
+    """Convert pictures of 8 by 8 pixels to the app's form: sharp lines, INK pixels long, around the centre of mass."""
     side = 64
     sharp = torch.sigmoid(14 * (F.interpolate(small, (side, side), mode="bicubic") - 0.45))
     at = torch.linspace(-1 + 1 / side, 1 - 1 / side, side)
@@ -104,7 +104,7 @@ def _extent(line: Tensor) -> Tensor:
 
 
 def distorted(x: Tensor) -> Tensor:
-    """Turned, slanted, scaled, moved and bent, each picture in its own way."""
+    """Turn, slant, scale, move and bend each picture at random."""
     n = len(x)
     angle, slant = torch.randn(n) * 0.12, torch.randn(n) * 0.12
     scale = torch.exp(torch.randn(n, 2) * 0.1)
@@ -143,7 +143,7 @@ def train(x: Tensor, y: Tensor) -> nn.Sequential:
 
 
 def exported(network: nn.Sequential) -> onnx.ModelProto:
-    """The network with softmax, from picture [batch, 1, SIZE, SIZE] to probability [batch, 10], any number at once."""
+    """The network with a softmax: picture[batch, 1, SIZE, SIZE] -> probability[batch, 10], with a symbolic batch."""
     graph = Graph("digits")
     value = graph.input("picture", ("batch", 1, SIZE, SIZE))
     for layer in network:

@@ -1,11 +1,11 @@
-// The service worker: keeps every file of one release of the app, the model's package among them, and answers from
-// there, so that the app works without a network after its first visit. A new release is fetched in the background and
-// takes over when no page of the old one is open.
+// The service worker: keeps all files of one release of the app, including the model's package, in a cache and serves
+// them from there, so that the app works without a network after its first visit. A new release is fetched in the
+// background and takes over when no page of the old one is open.
 
 export {};
 
 declare const self: ServiceWorkerGlobalScope & {
-  /** Written in front of this file by the build: a checksum, and the files relative to this one. */
+  /** The build writes this before the code of this file: a checksum, and paths relative to this file. */
   readonly RELEASE: { readonly version: string; readonly files: readonly string[] };
 };
 

@@ -1,4 +1,4 @@
-// The model: loaded from the package that deploykit built into digits/, run on one picture at a time.
+// Loads the model from the package that deploykit built into digits/, and runs it on one picture at a time.
 
 import { load, type LoadOptions, type Model } from '../digits/index.mjs';
 import { SIZE } from './raster';
@@ -11,7 +11,7 @@ export interface Reading {
 
 export class Classifier {
   readonly #model: Model;
-  /** Milliseconds until the first run was done. */
+  /** Milliseconds from the start of loading to the end of the first run. */
   readonly loading: number;
 
   private constructor(model: Model, loading: number) {
@@ -21,7 +21,7 @@ export class Classifier {
 
   /**
    * Load the model for a device: `auto`, or one that the package knows. Rejects with the package's errors.
-   * So small a model is no work for several threads.
+   * The model is too small for several threads.
    */
   static async load(device: string, signal: AbortSignal, onProgress: (part: number) => void): Promise<Classifier> {
     const start = performance.now();
@@ -36,17 +36,17 @@ export class Classifier {
     return new Classifier(model, performance.now() - start);
   }
 
-  /** What the model runs on. */
+  /** The device that the model runs on. */
   get device(): string {
     return this.#model.device;
   }
 
-  /** Why it runs there. */
+  /** Why the model runs there. */
   get reason(): string {
     return this.#model.deviceReason;
   }
 
-  /** When it is known what the model stays on. */
+  /** Resolves when the device is final. */
   get chosen(): Promise<unknown> {
     return this.#model.chosen;
   }

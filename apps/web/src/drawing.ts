@@ -1,4 +1,4 @@
-// A drawing: strokes on a pad of 1 by 1, x to the right, y downwards. Says `change` with every point.
+// A drawing: strokes on a pad of 1 by 1, x to the right, y downwards. Every change dispatches the event `change`.
 
 export interface Point {
   readonly x: number;
@@ -7,7 +7,7 @@ export interface Point {
 
 export type Stroke = readonly Point[];
 
-/** Points nearer than this to the last one are left out. */
+/** Points closer to the last one than this are left out. */
 const NEAR = 0.004;
 
 export class Drawing extends EventTarget {
@@ -27,7 +27,7 @@ export class Drawing extends EventTarget {
     this.#changed();
   }
 
-  /** Move the pen that is down. */
+  /** Move the pen while it is down. */
   extend(to: Point): void {
     const stroke = this.#strokes.at(-1);
     const last = stroke?.at(-1);

@@ -1,4 +1,4 @@
-// A drawing of each digit, for those who would rather watch: paths in a box of 100 by 100.
+// An example drawing of each digit, as paths in a box of 100 by 100.
 
 import type { Drawing, Point } from './drawing';
 
@@ -18,7 +18,7 @@ const PATHS: readonly (readonly string[])[] = [
 const POINTS = 40;
 const MILLISECONDS = 700;
 
-/** Draw a digit, slowly where the reader likes motion. Ends early when `signal` says so. */
+/** Draw a digit: slowly, or at once for users who prefer reduced motion. Ends early when `signal` is aborted. */
 export async function drawExample(digit: number, drawing: Drawing, signal: AbortSignal): Promise<void> {
   const strokes = (PATHS[digit] ?? []).map(pointsOf);
   const pause = matchMedia('(prefers-reduced-motion: reduce)').matches ? 0 : MILLISECONDS / POINTS / strokes.length;

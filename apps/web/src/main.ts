@@ -1,4 +1,4 @@
-// The page: what is drawn is read at once, on the device that was chosen.
+// The page: the model reads the drawing at every change, on the chosen device.
 
 import './style.css';
 import { Classifier, type Reading } from './classifier';
@@ -9,9 +9,9 @@ import { rasterise } from './raster';
 import { Result, sentence } from './result';
 
 const NAMES: Readonly<Record<string, string>> = { auto: 'Auto', webgpu: 'WebGPU', wasm: 'WebAssembly' };
-/** A screen reader is told the digit when nothing has changed for so long, in milliseconds. */
+/** A screen reader announces the digit when nothing has changed for this many milliseconds. */
 const QUIET = 600;
-/** Times of so many runs are shown as their median. */
+/** The time shown is the median of this many runs. */
 const RUNS = 31;
 
 const drawing = new Drawing();
@@ -51,7 +51,7 @@ if (import.meta.env.PROD && 'serviceWorker' in navigator) {
   void keepOffline();
 }
 
-/** Keep the app for visits without a network. */
+/** Keep the app's files for visits without a network. */
 async function keepOffline(): Promise<void> {
   try {
     await navigator.serviceWorker.register('worker.js');
@@ -69,7 +69,7 @@ function edit(change: () => void): void {
   change();
 }
 
-/** Load the model for a device. Where that fails, say why and go on with what there is. */
+/** Load the model for a device. If that fails, show why and keep the current model. */
 async function choose(device: string): Promise<void> {
   choice.abort();
   const { signal } = (choice = new AbortController());
@@ -89,7 +89,7 @@ async function choose(device: string): Promise<void> {
   }
 }
 
-/** Read with the model on this device from now on. */
+/** Load the model for a device and use it from now on. */
 async function load(device: string, signal: AbortSignal): Promise<void> {
   progress.hidden = false;
   try {
@@ -109,7 +109,7 @@ async function load(device: string, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** A run has failed, as when a device is lost: go on with WebAssembly, which is everywhere. */
+/** After a failed run, for instance because the device is lost, go on with WebAssembly, which every browser has. */
 function recover(failed: Classifier, error: unknown): void {
   const on = nameOf(failed.device);
   classifier = null;
@@ -125,7 +125,7 @@ function report(what: string, error: unknown): void {
   problem.hidden = false;
 }
 
-/** The model is on another device, or it is known why it stays. */
+/** Called when the device is final: show it, and why it was chosen. */
 function changeDevice(on: Classifier): void {
   if (classifier === on) {
     times = [];
@@ -142,7 +142,7 @@ function showDevice({ device, reason, loading, memory }: Classifier): void {
   show('weights', kilobytes(memory.weights));
 }
 
-/** Read the drawing as it is; while a reading is under way, once more after it. */
+/** Read the drawing. If a reading is under way, the drawing is read once more after it. */
 function refresh(): Promise<void> {
   stale = true;
   bars.ariaBusy = 'true';
@@ -151,7 +151,8 @@ function refresh(): Promise<void> {
 }
 
 async function readAll(): Promise<void> {
-  // Changes that come together are read together; nothing comes between the end of the loop and that of the function.
+  // Waits so that simultaneous changes are read together. No change can come between the end of the loop and the
+  // return.
   await null;
   while (stale) {
     stale = false;
@@ -185,7 +186,7 @@ function showTime({ milliseconds: time }: Reading): void {
   show('time', milliseconds(sorted[Math.floor(sorted.length / 2)] ?? time));
 }
 
-/** Tell those who do not see the page. */
+/** Announce a text to screen readers. */
 function say(text: string): void {
   status.textContent = text;
 }

@@ -1,11 +1,11 @@
 // The pad: draws a Drawing on a canvas and changes it by finger, mouse, pen or keys.
 //
 // Keys, while the pad has the focus: arrows move the pen, two at once diagonally, with Shift in small steps; Space puts
-// it down or lifts it; Backspace takes back a stroke, Escape clears. `say` gets what a screen reader should say.
+// it down or lifts it; Backspace takes back a stroke, Escape clears. `say` gets texts for screen readers.
 
 import { type Drawing, inside, type Point, type Stroke } from './drawing';
 
-/** Of the line on the screen, as a part of the pad. */
+/** Width of the line on the screen, as a fraction of the pad. */
 const PEN = 0.055;
 const STEP = 0.05;
 const SMALL_STEP = 0.01;
@@ -67,7 +67,7 @@ export class Pad {
     }
   }
 
-  /** Where on the pad. */
+  /** The position of an event on the pad. */
   #at(event: PointerEvent): Point {
     const box = this.#canvas.getBoundingClientRect();
     return { x: (event.clientX - box.left) / box.width, y: (event.clientY - box.top) / box.height };
@@ -142,7 +142,7 @@ export class Pad {
     }
   }
 
-  /** A ring where the pen is; filled while it is down. */
+  /** Draw a ring at the pen, filled while the pen is down. */
   #paintPen(context: CanvasRenderingContext2D, colour: string): void {
     context.beginPath();
     context.arc(this.#pen.x, this.#pen.y, PEN * 0.7, 0, 2 * Math.PI);

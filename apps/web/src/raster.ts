@@ -1,17 +1,17 @@
-// The picture that the model gets of a drawing: the same computation as `rasterise` in model/drawings.py.
+// Makes the picture of a drawing that the model gets: the same computation as `rasterise` in model/drawings.py.
 //
-// The longer side of the drawing becomes INK pixels, its centre of mass, by the length of lines, the centre of a picture
-// of SIZE by SIZE; a pixel is inked as far as the pen covers it.
+// The longer side of the drawing becomes INK pixels. Its centre of mass, weighted by the length of lines, becomes the
+// centre of a picture of SIZE by SIZE pixels. The ink of a pixel is the part of it that the pen covers.
 
 import type { Point, Stroke } from './drawing';
 
 export const SIZE = 28;
 const INK = 20;
 const PEN = 2.4;
-/** A drawing with a side below this part of the pad is not enlarged any further. */
+/** A drawing whose longer side is below this fraction of the pad is enlarged as if it were that long. */
 const SMALLEST = 0.15;
 
-/** From 0 (paper) to 1 (ink), row by row. There must be a stroke. */
+/** The picture, row by row, from 0 (paper) to 1 (ink). There must be a stroke. */
 export function rasterise(strokes: readonly Stroke[]): Float32Array {
   const scale = INK / Math.max(longerSide(strokes), SMALLEST);
   const centre = centreOfMass(strokes);
@@ -50,7 +50,7 @@ function centreOfMass(strokes: readonly Stroke[]): Point {
   return { x: x / total, y: y / total };
 }
 
-/** The lines of a stroke; that of a dot has no length. */
+/** The lines of a stroke; a dot is a line without length. */
 function segments(stroke: Stroke): [Point, Point][] {
   const [first] = stroke;
   if (first && stroke.length === 1) {
@@ -59,7 +59,7 @@ function segments(stroke: Stroke): [Point, Point][] {
   return stroke.slice(1).map((point, index) => [stroke[index] as Point, point]);
 }
 
-/** Ink a line from a to b, in pixels. */
+/** Ink a line from a to b, in pixel coordinates. */
 function ink(picture: Float32Array, a: Point, b: Point): void {
   const reach = PEN / 2 + 0.5;
   const [dx, dy] = [b.x - a.x, b.y - a.y];

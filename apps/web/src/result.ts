@@ -1,4 +1,4 @@
-// What the model reads: the digit, a bar for each class, the picture that it got.
+// Shows what the model reads: the digit, a bar for each class, and the picture that it got.
 
 import { SIZE } from './raster';
 
@@ -36,7 +36,7 @@ export class Result {
     this.#paint(new Float32Array(SIZE * SIZE));
   }
 
-  /** The picture in the colour of ink. */
+  /** Draw the picture in the colour of ink. */
   #paint(picture: Float32Array): void {
     const context = this.#picture.getContext('2d');
     context?.clearRect(0, 0, SIZE, SIZE);
@@ -50,7 +50,7 @@ export class Result {
   }
 }
 
-/** What a screen reader says. */
+/** The sentence for screen readers. */
 export function sentence(probabilities: Float32Array): string {
   const best = bestOf(probabilities);
   return `This looks like ${best}, ${percent.format(probabilities[best] ?? 0)} sure.`;
