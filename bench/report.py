@@ -24,8 +24,7 @@ _PACKAGES = ("deploykit", "onnxruntime", "openvino", "torch", "iree-base-compile
 
 @dataclass(frozen=True)
 class Row:
-    """One model at one choice of sizes and threads. `times` are by side; results of sides in `wrong` differ from
-    ours."""
+    """One model at one choice of sizes and threads. `times` are by side; `wrong` are sides that differ from ours."""
 
     model: str
     sizes: Mapping[str, int]

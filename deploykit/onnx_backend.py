@@ -56,7 +56,7 @@ class PreparedModel(BackendRep):
 
 
 def _describe(name: str, type_: onnx.TypeProto, data: Any, dims: dict[str, Any], item: str = "") -> None:
-    """Add to `dims` what the data of one input fixes, with the bounds of its sizes; set the rank of a type without."""
+    """Add to `dims` the lengths and the bounds of sizes of one input's data; give its type a rank if it has none."""
     if type_.HasField("optional_type"):
         dims[f"{name}_present"] = int(data is not None)
         if data is not None:

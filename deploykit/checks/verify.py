@@ -175,8 +175,8 @@ def undecided(report: Report) -> Iterator[str]:
             if difference.undecided:
                 yield (
                     f"output '{difference.name}' at {sizes_text(check)} differs from {report.reference} by "
-                    f"{difference.absolute:.3g}, {difference.roundings:.1f} times what a change of weights and inputs "
-                    "in their last bit does there: not judged; give typical values with --input"
+                    f"{difference.absolute:.3g}, {difference.roundings:.1f} times the effect of changing weights and "
+                    "inputs in their last bit: not judged; give typical values with --input"
                 )
 
 

@@ -248,7 +248,7 @@ def memory_lines(manifest: Manifest) -> Sequence[str]:
     memory = manifest.peak_memory
     bounds = ", ".join(f"{dim.name}={dim.maximum}" for dim in manifest.dims if dim.maximum is not None)
     unbounded = [dim.name for dim in manifest.dims if dim.maximum is None]
-    least = "the least capacities, from which a run that needs more goes on"
+    least = "the least capacities, which a run that needs more raises"
     lines = [f"Memory  {memory.formula} bytes of arena for intermediate results"]
     if memory.at_bounds is not None and manifest.dims:
         lines.append(f"        {memory.at_bounds:,} bytes ({text_bytes(memory.at_bounds)}) at {bounds or least}")

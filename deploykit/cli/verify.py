@@ -135,7 +135,7 @@ def _cells(difference: Difference) -> tuple[str | Text, ...]:
     from deploykit.checks.verify import fault
 
     if difference.undecided:
-        verdict = doubtful(f"not judged: {difference.roundings:.1f} times what rounding does")
+        verdict = doubtful(f"not judged: {difference.roundings:.1f} times the effect of rounding")
     else:
         verdict = good("within tolerance") if difference.within else bad(fault(difference))
     numbers = (f"{difference.absolute:.3g}", f"{difference.relative:.3g}")

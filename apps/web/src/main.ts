@@ -151,8 +151,7 @@ function refresh(): Promise<void> {
 }
 
 async function readAll(): Promise<void> {
-  // Waits so that simultaneous changes are read together. No change can come between the end of the loop and the
-  // return.
+  // Waits so that simultaneous changes are read together. No change can come between the loop's end and the return.
   await null;
   while (stale) {
     stale = false;

@@ -428,7 +428,11 @@ export class ModelModule {
     }
   }
 
-  /** @param {number} status @param {number} [needed] bytes that there is no room for */
+  /**
+   * Throw the error of a status other than OK.
+   * @param {number} status
+   * @param {number} [needed] bytes that were missing
+   */
   check(status, needed = 0) {
     if (status === OK) {
       return;
