@@ -1,6 +1,6 @@
 """A page of headless Chromium, driven through the DevTools protocol over a pair of pipes.
 
-Messages are JSON, each ended by a zero byte (`--remote-debugging-pipe`; https://chromedevtools.github.io/devtools-protocol).
+Messages are JSON, each with a zero byte at its end (`--remote-debugging-pipe`; https://chromedevtools.github.io/devtools-protocol).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from PIL import Image
 from bench.browser import CHROMIUM_OPTIONS, find_chromium
 
 PATIENCE = 60.0
-"""Seconds to wait for what a page should do, and for any answer of the browser."""
+"""Seconds to wait for a condition in the page, and for any answer of the browser."""
 
 KEYS = {" ": ("Space", 32), "Escape": ("Escape", 27), "Backspace": ("Backspace", 8), "Tab": ("Tab", 9)}
 KEYS |= {name: (name, 37 + at) for at, name in enumerate(("ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown"))}
-"""By name: code, and number."""
+"""The code and the number of a key, by its name."""
 
 
 class Page:
-    """One tab. `events` are the messages that came unasked."""
+    """One tab. `events` are the messages that are not the answer to a command."""
 
     def __init__(self, commands: io.RawIOBase, answers: io.FileIO) -> None:
         self.events: list[dict[str, Any]] = []
@@ -89,7 +89,7 @@ class Page:
         return found["result"].get("value")
 
     def wait(self, condition: str) -> Any:
-        """The value of an expression once it is true, which may be in a page that is being loaded."""
+        """The value of an expression once it is true. The page may still be loading."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             try:
@@ -102,7 +102,7 @@ class Page:
         raise TimeoutError(f"not within {PATIENCE:.0f} s: {condition}")
 
     def errors(self) -> list[str]:
-        """Exceptions that no one caught, and what was written to the console as an error."""
+        """Uncaught exceptions, and the errors on the console."""
         thrown = [e["params"]["exceptionDetails"] for e in self.events if e.get("method") == "Runtime.exceptionThrown"]
         calls = [e["params"] for e in self.events if e.get("method") == "Runtime.consoleAPICalled"]
         return [str(each) for each in (*thrown, *(call["args"] for call in calls if call["type"] == "error"))]
@@ -118,7 +118,7 @@ class Page:
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=buttons, clickCount=1)
 
     def touch(self, points: Sequence[tuple[float, float]]) -> None:
-        """The same with a finger."""
+        """As `mouse`, with a finger."""
         for index, (x, y) in enumerate(points):
             kind = "touchMove" if index else "touchStart"
             self.call("Input.dispatchTouchEvent", type=kind, touchPoints=[{"x": x, "y": y}])
@@ -134,7 +134,7 @@ class Page:
             self.call("Input.dispatchKeyEvent", type="keyUp", **common)
 
     def resize(self, width: int, height: int, *, phone: bool = False, dark: bool = False) -> None:
-        """The size of the window; `phone` has a finger for a mouse."""
+        """Set the size of the window in pixels. A `phone` has a touch screen and no mouse."""
         size = {"width": width, "height": height, "deviceScaleFactor": 2 if phone else 1, "mobile": phone}
         self.call("Emulation.setDeviceMetricsOverride", **size)
         self.call("Emulation.setTouchEmulationEnabled", enabled=phone)
@@ -155,7 +155,7 @@ def chromium(*options: str) -> Iterator[Page]:
     to_browser, commands = os.pipe()
     answers, from_browser = os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        # The shell puts the pipes where Chromium expects them.
+        # The shell assigns the pipes to the file descriptors that Chromium expects.
         script = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
         call = [program, *CHROMIUM_OPTIONS, *options, "--remote-debugging-pipe", f"--user-data-dir={profile}"]
         process = subprocess.Popen(

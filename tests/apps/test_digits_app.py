@@ -1,4 +1,4 @@
-"""The sample web app in Chromium: drawn in by mouse, finger and keys; offline; on a phone; for those who do not see."""
+"""The sample web app in Chromium: drawing by mouse, finger and keys; offline; on a phone; with a screen reader."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STROKES = {
     ],
     9: ["68 26, 50 12, 32 26, 42 46, 66 36, 68 26, 66 60, 60 90", "66 16, 40 14, 32 36, 52 46, 68 20, 66 62, 40 90"],
 }
-"""Drawings by digit: strokes in a box of 100 by 100, which the model's training does not know."""
+"""Drawings by digit: strokes in a box of 100 by 100. The model was not trained on them."""
 
 CONTRAST = """(() => {
   const rgba = (text) => text.match(/[\\d.]+/g).map(Number);
@@ -63,7 +63,7 @@ def strokes(text: str) -> Drawing:
 
 
 def finely(stroke: np.ndarray) -> np.ndarray:
-    """With points between those of the stroke, as a hand that moves makes them."""
+    """The stroke with more points in between, as a moving hand makes them."""
     at = np.linspace(0, len(stroke) - 1, 4 * (len(stroke) - 1) + 1)
     return np.stack([np.interp(at, np.arange(len(stroke)), stroke[:, axis]) for axis in (0, 1)], 1)
 
@@ -80,7 +80,7 @@ def clear(page: Page) -> None:
 
 
 def shown(page: Page) -> str:
-    """What the app reads, once it has read all that is drawn."""
+    """The text that the app shows once it has read the whole drawing."""
     page.wait("bars.ariaBusy === 'false'")
     return str(page.evaluate("digit.textContent"))
 
@@ -134,7 +134,7 @@ def test_the_model_gets_the_picture_that_it_was_trained_on(page: Page) -> None:
         for stroke in drawing:
             page.mouse(on_screen(page, stroke))
         assert shown(page) != "?"
-        # A screen has pixels, so that points are off by half of one.
+        # Points on a screen are whole pixels, which moves them by up to half a pixel.
         np.testing.assert_allclose(seen(page), rasterise(drawing), atol=0.12)
 
 
@@ -267,7 +267,7 @@ VALUES = """[...document.querySelectorAll('.value')].map((value) => {
   const { width, height, right } = value.getBoundingClientRect();
   return width >= value.scrollWidth && height > 8 && right <= innerWidth && value.textContent.endsWith('%');
 })"""
-"""Whether percentages are seen whole."""
+"""Whether each percentage is visible as a whole."""
 
 
 @pytest.mark.parametrize("width", [320, 390, 600, 703, 704, 1200])

@@ -1,4 +1,4 @@
-"""The model of the sample web app: what it is given, and how often it is right."""
+"""The model of the sample web app: its input, and how often it is right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The models that are measured: each compiles, and agrees with ONNX Runtime at the sizes at which it is measured."""
+"""The models of the benchmark: each compiles, and agrees with ONNX Runtime at all measured sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of `python -m bench`: what it computes from times, and that the whole of it runs."""
+"""The table of `python -m bench`: the figures that it computes from times, and one run of the whole command."""
 
 from __future__ import annotations
 

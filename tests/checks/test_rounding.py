@@ -1,4 +1,4 @@
-"""Models that amplify rounding: neither the artifact nor the reference is wrong there, and defects still are."""
+"""Models that amplify rounding: differences that rounding explains are not judged, and defects still are."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ g (float[n, 256] x) => (float[n, 256] y) {
   y = MatMul(x, w)
 }"""
 
-# The scales are powers of two, so that many products lie half-way between two steps of y.
+# The scales are powers of two, so many products are exactly half-way between two steps of y.
 QUANTISED = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[n, 64] x) => (float[n, 32] y)
 <float xs = {0.03125}, float ws = {0.0078125}, float ys = {0.0625}, int8 z = {0}> {
@@ -77,7 +77,7 @@ def dense() -> np.ndarray:
 
 
 def verified(folder: Path, proto: onnx.ModelProto, built: onnx.ModelProto | None = None) -> Report:
-    """Of an artifact of `built` against `proto`."""
+    """The report of `verify` for an artifact of `built`, by default of `proto`, against `proto`."""
     onnx.save(proto, folder / "model.onnx")
     deploykit.build(built or proto, output=folder / "dist")
     return verify(folder / "dist", folder / "model.onnx")
@@ -154,7 +154,7 @@ def test_whole_numbers_stay() -> None:
 
 
 def test_which_constants_move() -> None:
-    """Weights and the scales of integer weights, in branches as well; no mask, and nothing of a few elements."""
+    """Weights and the scales of integer weights move, also in branches. Masks and constants of a few elements stay."""
     before, after = (dict(_tensors(proto.graph)) for proto in (parser.parse_model(BRANCHES), moved_weights(BRANCHES)))
     assert {name for name in before if (before[name] != after[name]).any()} == {"scale", "inner"}
     for name, array in before.items():

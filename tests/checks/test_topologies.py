@@ -1,4 +1,5 @@
-"""Whole networks with random weights against ONNX Runtime: the constants of the stored models hide most mistakes."""
+"""Whole networks with random weights against ONNX Runtime. The stored models have constant weights, which hide most
+errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`deploykit build`: what it writes, what it prints, and what it leaves behind when it fails."""
+"""`deploykit build`: the files that it writes, the text that it prints, and that a failed build leaves no files."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_build_stops_after_a_stage_and_dumps_it(deploykit, model: Path, tmp_pa
 
 
 def test_each_stage_is_announced_once(model: Path, tmp_path: Path) -> None:
-    """Whatever the number of programs in the artifact."""
+    """This holds for any number of programs in the artifact."""
     announced: list[str] = []
     build(model, cpu="portable", output=tmp_path / "dist", on_stage=announced.append)
     assert tuple(announced) == STAGES

@@ -1,4 +1,4 @@
-"""`deploykit build --check`: an artifact is let go of only when it computes what ONNX Runtime does."""
+"""`deploykit build --check`: an artifact is written only if it computes the same as ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Faulty(HostTarget):
 
 @pytest.fixture
 def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of a target that is registered by a package of somebody else and breaks what it packages."""
+    """The name of a target that another package registers and whose artifacts are wrong."""
     site = tmp_path / "site"
     metadata = site / "faulty_targets-1.0.dist-info"
     metadata.mkdir(parents=True)
@@ -46,7 +46,7 @@ def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """y[batch, seq, 4] = rows of a table of eight."""
+    """A model file. The model looks up rows of a table with 8 rows: y[batch, seq, 4]."""
     rows = np.arange(32, dtype=np.float32).reshape(8, 4)
     graph = helper.make_graph(
         [helper.make_node("Gather", ["rows", "ids"], ["y"], name="look")],
@@ -118,7 +118,7 @@ def test_values_without_a_check_are_wrong_use(deploykit, table: Path, tmp_path: 
 
 
 def test_an_end_that_cannot_be_run_is_a_note(deploykit, tmp_path: Path) -> None:
-    """The sum of two dims is a dim of its own in the file: its upper bound is not that of the sum."""
+    """Input `c` has size `a + b`, but its dim has its own name and bounds in the file: the upper bounds do not fit."""
     graph = helper.make_graph(
         [
             helper.make_node("Concat", ["a", "b"], ["ab"], axis=0),
@@ -150,7 +150,7 @@ g (float[n, 256] x) => (float[n, 1] y) {
 
 
 def test_what_rounding_decides_is_a_note(deploykit, tmp_path: Path) -> None:
-    """The mean of squares less the square of the mean: of numbers around 1000 it has one digit, of others six."""
+    """Mean of squares minus square of the mean: one right digit for numbers around 1000, six for numbers around 0."""
     path, place = tmp_path / "variance.onnx", tmp_path / "dist"
     onnx.save(onnx.parser.parse_model(VARIANCE), path)
     arguments = ("build", path, "-o", place, "--dim", "n=1..64", "--check", "--input")

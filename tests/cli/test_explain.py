@@ -1,4 +1,4 @@
-"""`deploykit build --explain`: which passes and rules took what, and why the others did not."""
+"""`deploykit build --explain`: which passes and rules applied, and why the others did not."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rules(variant: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def steps(variant: dict[str, Any], name: str) -> dict[str, dict[str, str]]:
-    """What became of each subject of a pass."""
+    """The decisions of a pass, by subject."""
     return {step["subject"]: step for step in variant["graph"] if step["pass"] == name}
 
 
@@ -54,7 +54,7 @@ def test_rules_and_passes_of_a_conv_net(deploykit, cnn: Path) -> None:
 
 
 def test_a_table_for_each_variant(deploykit, cnn: Path) -> None:
-    """With the GPU's kernels that no rule takes named below."""
+    """Below the tables, the kernels on the GPU that no rule took are listed."""
     result = deploykit("build", cnn, "--target", "webgpu", "--explain", "--stop-after", "kernels")
     assert result.code == 0, result.err
     for words in ("wasm-simd128: passes over the graph", "wasm-simd128: kernels", "webgpu: kernels", "join_matmuls"):

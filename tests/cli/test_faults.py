@@ -1,4 +1,4 @@
-"""A defect of deploykit is told from a fault of the model: by its exit code, its message, and a file for a report."""
+"""A defect of deploykit differs from a fault of the model: in its exit code, its message, and a file for a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files whose names are no text, and terminals that have ASCII only."""
+"""File names that are not valid text, and terminals that only have ASCII."""
 
 from __future__ import annotations
 

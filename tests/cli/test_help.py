@@ -1,4 +1,4 @@
-"""Help names every verb and every legal value, and matches what the verbs accept."""
+"""The help names every command and every legal value, and matches what the commands accept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VERBS = ("build", "run", "verify", "bench", "inspect", "targets", "doctor")
 
 
 def words(text: str) -> str:
-    """Help text without frames and line breaks."""
+    """The help text without frames and line breaks."""
     return " ".join(text.replace("│", " ").split())
 
 

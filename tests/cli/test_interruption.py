@@ -1,4 +1,4 @@
-"""Signals while native code runs: who waits for it stops waiting, its programs end, and nothing is left behind."""
+"""Signals while native code runs: the process stops waiting for it, its child programs end, and no files remain."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from onnx import TensorProto, helper
 from deploykit.cli.build import StageProgress
 
 SECONDS = 15.0
-"""For what takes a moment on a machine with nothing else to do. What runs natively takes a multiple of it."""
+"""Time limit for the reaction to a signal, which is immediate on an idle machine. The native code runs much longer."""
 
 CPU_SECONDS = 0.3
-"""For what follows a signal while no native code runs."""
+"""Limit of processor time after a signal while no native code runs."""
 
 NATIVE = """
 import ctypes, os, signal, threading, time
@@ -81,7 +81,7 @@ def test_results_and_errors_are_those_of_the_function() -> None:
 
 
 def waves(folder: Path) -> list[str | Path]:
-    """The command that builds a model whose machine code takes long to make."""
+    """A command that builds a model whose machine code takes long to generate."""
     operators = ["Sin", "Cos"] * 150
     names = ["x", *(f"v{k}" for k in range(len(operators) - 1)), "y"]
     nodes = [helper.make_node(op, [a], [b]) for op, a, b in zip(operators, names, names[1:], strict=False)]
@@ -114,7 +114,7 @@ def test_a_build_stops_while_machine_code_is_made(number: signal.Signals, tmp_pa
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux")
 def test_a_build_that_is_interrupted_computes_no_more(tmp_path: Path) -> None:
-    """Nor does it take everything apart that it has made: seconds of a processor, which no other load changes."""
+    """Nor does it free its objects one by one. Processor time is measured, which other load does not change."""
     with subprocess.Popen(waves(tmp_path), stderr=subprocess.PIPE, text=True) as build:
         until(build, "import")
         fields = Path(f"/proc/{build.pid}/stat").read_text().rpartition(")")[2].split()
@@ -128,7 +128,7 @@ def test_a_build_that_is_interrupted_computes_no_more(tmp_path: Path) -> None:
 
 
 def test_the_progress_of_a_build_starts_no_thread() -> None:
-    """A thread that waits for another one to start does not get the exception that ends it."""
+    """A thread that waits for another one to start cannot receive the exception that should end it."""
     with StageProgress() as progress:
         before = threading.enumerate()
         progress.begin("import")

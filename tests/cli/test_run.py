@@ -121,7 +121,8 @@ def test_bench_profiles(deploykit, artifact: Path, tmp_path: Path) -> None:
     call = ("bench", artifact, "--seconds", "0.05", "--at", "batch=4", "--profile")
     found = deploykit(*call, "--json").document["profile"]
     (kernel,), (step,) = found["kernels"], found["steps"]
-    # A row: 8 products and sums for each of 4 columns, the bias and Relu; 8 + 4 floats, and at least the weights.
+    # Operations per row: 8 products and sums for each of 4 columns, the bias, and Relu. Traffic: 8 + 4 floats per row,
+    # and at least the weights.
     assert kernel["flops"] == step["flops"] == 4 * (2 * 8 * 4 + 4 + 4)
     assert kernel["traffic"] == step["traffic"] >= 4 * (4 * 12 + 8 * 4 + 4)
     assert kernel["share"] == 1

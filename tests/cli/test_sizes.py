@@ -1,4 +1,4 @@
-"""Sizes that a build states: measured where that is quick, else estimated and said so."""
+"""Sizes that a build prints: measured if that is quick, else estimated and marked as estimates."""
 
 from __future__ import annotations
 

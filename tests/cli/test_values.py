@@ -41,7 +41,7 @@ DIMS = {
 
 @pytest.fixture(scope="module")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The models, each beside its artifact for this machine."""
+    """A folder with each model and its artifact for this machine."""
     folder = tmp_path_factory.mktemp("values")
     for name, text in MODELS.items():
         onnx.save(parse(text, 21), folder / f"{name}.onnx")
@@ -142,7 +142,7 @@ def test_values_that_do_not_fit_are_exit_code_2(
     assert message in " ".join(result.err.split())
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "upper"])  # ONNX Runtime needs a locale for it
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "upper"])  # ONNX Runtime needs a locale to run it
 def test_every_value_is_verified(deploykit, artifacts: Path, name: str) -> None:
     result = deploykit("verify", artifacts / name, "--json")
     assert result.code == 0, result.err

@@ -1,7 +1,7 @@
 """Random chains of elementwise operators: they build fast for every target, and their results are right.
 
-The reference computes each operator in float64 and rounds to float32. It does so several times with each inexact result
-changed by what float32 arithmetic may err: how far the outputs of these spread is how far a result may be off.
+The reference computes each operator in float64 and rounds to float32. It runs several times, with each inexact result
+changed within the error of float32 arithmetic. The spread of its outputs gives the tolerance.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LENGTH = 12
 SECONDS = 3.0
-"""User CPU time of a build, its compilers' included."""
+"""Limit of the user CPU time of a build, with that of the compilers that it starts."""
 SAMPLES = 12
 CHAINS = 40
 SPECIAL = (0.7, 0.0, -0.0, 1.0, -1.0, 2.5, np.inf, -np.inf, np.nan)
@@ -36,7 +36,7 @@ PLATFORMS = {
     "embedded": ("embedded", "native"),
     "webgpu": ("webgpu", "native"),
 }
-"""Target and CPU."""
+"""Target and CPU, by name of a platform."""
 
 EXACT = ("Abs", "Neg", "Sign", "Floor", "Ceil", "Round", "Relu", "ThresholdedRelu", "Identity", "IsNaN", "IsInf")
 ROUNDED = (
@@ -44,7 +44,7 @@ ROUNDED = (
     *("Asinh", "Acosh", "Atanh", "Tanh", "LeakyRelu", "HardSwish", "Softsign", "Mish", "Shrink"),
 )
 ABSOLUTE = ("Elu", "Selu", "Celu", "Gelu", "Sigmoid", "HardSigmoid", "Softplus")
-"""Their error is small beside 1, not beside the result."""
+"""Operators whose error is small compared with 1, not with the result."""
 BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min")
 COMPARISONS = ("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal")
 SMALL = 1e-6
@@ -52,12 +52,12 @@ SMALL = 1e-6
 
 @dataclass(frozen=True)
 class Chain:
-    """A model from `x` to `y`, with every result a possible operand of what comes later."""
+    """A model from `x` to `y`. Each result may be an operand of any later node."""
 
     model: onnx.ModelProto
 
     def __call__(self, x: np.ndarray, noise: np.random.Generator | None = None) -> np.ndarray:
-        """The outputs; with `noise`, each inexact result is off by as much as it may be."""
+        """The output. With `noise`, each inexact result has a random error within what is allowed."""
         values: dict[str, np.ndarray] = {"x": x} | {
             t.name: onnx.numpy_helper.to_array(t) for t in self.model.graph.initializer
         }
@@ -105,7 +105,7 @@ def chain(seed: int) -> Chain:
 
 
 def _step(node: onnx.NodeProto, operands: list[np.ndarray], noise: np.random.Generator | None) -> np.ndarray:
-    """The result of a node, rounded."""
+    """The result of a node, rounded to float32, with an error if there is `noise`."""
     if node.op_type == "Cast":
         return _cast(node.attribute[0].i, operands[0], noise)
     wide = [v.astype(np.float64) if v.dtype == np.float32 else v for v in operands]
@@ -128,13 +128,14 @@ def _step(node: onnx.NodeProto, operands: list[np.ndarray], noise: np.random.Gen
         if node.op_type in ABSOLUTE:
             size = size + 1
         elif node.op_type in ("Add", "Sub"):
-            size = size + sum(np.abs(operand) for operand in wide)  # CPUs add to products that are not rounded yet
+            size = size + sum(np.abs(operand) for operand in wide)  # with FMA, the product is not rounded
         result = result + off * size
     return np.asarray(result, np.float32)
 
 
 def _cast(dtype: int, x: np.ndarray, noise: np.random.Generator | None) -> np.ndarray:
-    """A cast; to integers, it saturates, NaN gives 0. What is beside the middle of two halves may become either."""
+    """A cast. To int32, it saturates, and NaN becomes 0. To float16, with `noise`, a number near the middle between two
+    neighbours may become either."""
     if dtype == TensorProto.INT32:
         return np.nan_to_num(np.clip(x.astype(np.float64), -(2**31), 2**31 - 1), nan=0).astype(np.int32)
     off = 0 if noise is None or dtype != TensorProto.FLOAT16 else noise.uniform(-(2.0**-11), 2.0**-11, x.shape)
@@ -161,13 +162,13 @@ def cpu_seconds() -> float:
 
 @pytest.fixture(scope="module", params=PLATFORMS)
 def platform(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """One build goes ahead: it loads the compiler, and fills the caches of C compilers."""
+    """The name of a platform, after a first build that loads the compiler and fills the caches of C compilers."""
     build(chain(0), request.param, tmp_path_factory.mktemp("first"))
     return str(request.param)
 
 
 def build(made: Chain, platform: str, folder: Path) -> float:
-    """The CPU time that it took."""
+    """Build the model; returns the CPU seconds that the build took."""
     target, cpu = PLATFORMS[platform]
     before = cpu_seconds()
     deploykit.build(made.model, target, {"n": (1, 99)}, folder, cpu=cpu)
@@ -188,7 +189,7 @@ def test_random_chains_build_fast_and_are_right(platform: str, seed: int, tmp_pa
 
 
 def test_a_function_of_a_function_builds_fast(platform: str, tmp_path: Path) -> None:
-    """Mish, as exporters spell it, and worse."""
+    """Mish, in the form that exporters write, and longer chains."""
     for operators in (
         ("Softplus", "Tanh"),
         ("Softplus", "Tanh") * 3,
@@ -212,7 +213,7 @@ NAN_KEPT = {
 
 @pytest.mark.parametrize("text", NAN_KEPT.values(), ids=NAN_KEPT)
 def test_nan_stays_nan(platform: str, text: str, tmp_path: Path) -> None:
-    """Where kernels have choices between scalars, of which code generators make vectors too."""
+    """Also in kernels with selections between scalars, which code generators may vectorise."""
     target, cpu = PLATFORMS[platform]
     model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20]> m (float[n] x) => (float[n] y) {text}')
     deploykit.build(model, target=target, dims={"n": (1, 64)}, cpu=cpu, output=tmp_path / "built")

@@ -1,4 +1,4 @@
-"""How long parts of a build take, as calls of Python functions, does not grow faster than the model."""
+"""The time of parts of a build, counted as calls of Python functions, does not grow faster than the model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def calls(work: Callable[[], object]) -> int:
 
 
 def host_code(dims: int) -> int:
-    """Calls to print the host code of a model with so many dims, each of one input."""
+    """The number of calls to print the host code of a model with this many dims, one per input."""
     inputs = ", ".join(f"float[n{i}, 3] x{i}" for i in range(dims))
     outputs = ", ".join(f"float[n{i}, 3] y{i}" for i in range(dims))
     nodes = "\n".join(f"y{i} = Relu (x{i})" for i in range(dims))

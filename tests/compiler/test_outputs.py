@@ -1,6 +1,6 @@
-"""Any tensors of a model may be outputs besides: a cache needs the keys, a feature extractor what its layers give.
+"""Any tensors of a model may be further outputs: a cache needs the keys, a feature extractor the results of layers.
 
-Passes that make one kernel of several operators must leave what is needed outside.
+Passes that fuse operators into one kernel must keep such tensors.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SHARED = """<ir_version: 10, opset_import: ["" : 21]> shared (float[b, s, 24] x)
     s2 = MatMul(q2, k)  p2 = Softmax<axis = -1>(s2)  o2 = MatMul(p2, v)  t2 = Transpose<perm = [0, 2, 1, 3]>(o2)
     sum = Add(t1, t2)  y = Reshape(sum, whole)
 }"""
-"""Two attentions over the same keys and values, the queries of one being the result of the other."""
+"""Two attentions over the same keys and values. The result of the first one is the query of the second."""
 
 BRANCHES = """<ir_version: 10, opset_import: ["" : 21]> branches (float[b, 8, h, w] x) => (float[b, 16] y) {
     low = Constant<value_float = -0.5>()  spatial = Constant<value_ints = [2, 3]>()
@@ -66,7 +66,7 @@ AT = {
 HALF = 0.5
 
 SUBSETS = 4
-"""Random choices of intermediates for each model, besides all of them."""
+"""Number of random choices of intermediate results for each model, in addition to all of them together."""
 
 
 def intermediates(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
@@ -77,7 +77,7 @@ def intermediates(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
 
 
 def with_outputs(model: onnx.ModelProto, names: Collection[str], *, own: bool) -> onnx.ModelProto:
-    """The model with further outputs; without its `own`, these are all."""
+    """The model with these further outputs; unless `own`, without its own outputs."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     if not own:
@@ -114,7 +114,7 @@ def test_random_intermediates(name: str, choice: int, tmp_path: Path) -> None:
 
 
 def compare(name: str, names: Collection[str], folder: Path, *, own: bool = True) -> None:
-    """The model with further outputs against ONNX Runtime."""
+    """Compare the model with these further outputs with ONNX Runtime."""
     path = folder / "model.onnx"
     onnx.save(with_outputs(TESTED[name](), names, own=own), path)
     deploykit.build(path, output=folder / "dist")

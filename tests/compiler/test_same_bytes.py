@@ -1,4 +1,4 @@
-"""Two builds of a model are the same to the byte, whatever the order in which a process hashes and lays out memory."""
+"""Builds of a model are identical byte for byte, although hash values and addresses differ between processes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 PROCESSES = 3
-"""Each lays out its memory by chance."""
+"""Number of processes that build. Their memory addresses differ randomly."""
 
 
 def model() -> onnx.ModelProto:
-    """Convolutions after which three extents are expressions in dims, and products whose sizes are such extents."""
+    """A model of convolutions, after which three extents are expressions in dims, and a product with these extents."""
     random = np.random.default_rng(0)
 
     def weight(name: str, *shape: int) -> onnx.TensorProto:
@@ -41,7 +41,7 @@ def model() -> onnx.ModelProto:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The files of an artifact, without how long the build took."""
+    """The files of an artifact, without the times of the build."""
     files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     manifest = json.loads(files["manifest.json"])
     assert manifest.pop("times")

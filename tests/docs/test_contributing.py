@@ -1,4 +1,4 @@
-"""The walk-throughs in CONTRIBUTING.md work: an operator, a schedule and a target are added as it says."""
+"""The instructions in CONTRIBUTING.md work: they add an operator, a schedule and a target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""README and the pages of the targets tell the truth: their commands and programs run as they stand."""
+"""README and the pages of the targets are right: their commands and programs run unchanged."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "targets").glob("*.md"))
 README = ROOT / "README.md"
 NOT_RUN = ("deploykit build model.onnx", "make demo")
-"""What stands for the reader's own model, and what this test would not come back from."""
+"""Commands that are not run: one stands for the reader's own model, the other takes too long."""
 SOURCES = {"c": "app.c", "js": "app.mjs", "html": "app.html"}
-"""Where the commands of a page find its programs."""
+"""The files in which the commands of a page expect its programs, by language."""
 HEADINGS = ["Prerequisites", "Build", "Integrate", "Run", "Limits"]
 
 
@@ -32,7 +32,7 @@ def test_every_target_has_a_page() -> None:
 
 
 def compiler_commands(folder: Path) -> Path:
-    """`cc` and `ar` for machines that have none, from the Python package ziglang."""
+    """A folder with `cc` and `ar` from the Python package ziglang, for machines that have none."""
     folder.mkdir()
     for name in ("cc", "ar"):
         (folder / name).write_text(f'#!/bin/sh\nexec {sys.executable} -m ziglang {name} "$@"\n')

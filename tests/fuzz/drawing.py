@@ -1,8 +1,9 @@
-"""`Draw`: a graph that grows node by node, every node evaluated at several sizes of the symbolic dims as it is added.
+"""`Draw`: a graph that grows node by node.
 
-A node is tried by ONNX's reference implementation, floats as float64, at every sample. It stays when it can be computed
-at all of them and its results are tame: not empty, finite, not large. So a graph is valid by construction, and its
-float64 results are at hand. What a node would be given is drawn by `proposals`.
+ONNX's reference implementation computes each new node at every sample (choice of sizes of the symbolic dims), with
+floats as float64. The node is kept if this succeeds and its results are tame: not empty, finite and not large. So a
+graph is valid by construction, and its float64 results are known. `proposals` draws the operators and operands of
+nodes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 Sizes = tuple[int, ...]
-"""One number a sample."""
+"""One number per sample."""
 
 DTYPES = {
     TensorProto.FLOAT: np.float64,
@@ -28,7 +29,7 @@ DTYPES = {
     TensorProto.INT32: np.int32,
     TensorProto.BOOL: np.bool_,
 }
-"""How a dtype of the model is evaluated."""
+"""The NumPy dtype in which a dtype of the model is evaluated."""
 
 LARGEST_VALUE = 1e4
 LARGEST_TENSOR = 60_000
@@ -43,7 +44,7 @@ SAMPLES: tuple[dict[str, int], ...] = (
 
 
 class Reject(Exception):
-    """What was drawn cannot be, or is not worth, a node."""
+    """The drawn node is not possible, or not useful."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,7 @@ class Value:
         return tuple(a.shape[axis] for a in self.arrays)
 
     def fixed(self, axis: int) -> int | None:
-        """The size of an axis that is the same at every sample."""
+        """The size of an axis if it is the same at every sample, else `None`."""
         sizes = set(self.sizes(axis))
         return sizes.pop() if len(sizes) == 1 else None
 
@@ -79,7 +80,7 @@ class Value:
 
     @property
     def largest(self) -> int:
-        """Elements at the sample where it has the most."""
+        """The largest number of elements at any sample."""
         return max(a.size for a in self.arrays)
 
     @property
@@ -93,7 +94,7 @@ class Value:
 
 @dataclass
 class Draw:
-    """A graph under construction. `random` decides everything that is not said."""
+    """A graph under construction. `random` makes all choices that a call leaves open."""
 
     random: random.Random
     opset: int
@@ -104,10 +105,10 @@ class Draw:
     pool: list[Value] = field(default_factory=list)
     count: int = 0
 
-    # What a proposal draws from
+    # Choices for a proposal
 
     def pick(self, suits: Callable[[Value], bool] = lambda _: True) -> Value:
-        """A value of the graph, more often one of the latest."""
+        """A random value of the graph, more often one of the latest."""
         found = [v for v in self.pool if suits(v)]
         if not found:
             raise Reject
@@ -118,7 +119,7 @@ class Draw:
         return self.pick(lambda v: v.is_float and v.rank in ranks)
 
     def axis(self, value: Value) -> int:
-        """An axis of a value, counted from either end."""
+        """A random axis of a value, counted from either end."""
         if not value.rank:
             raise Reject
         return self.random.randrange(-value.rank, value.rank)
@@ -126,7 +127,7 @@ class Draw:
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
 
-    # What it adds
+    # Additions to the graph
 
     def name(self, hint: str) -> str:
         self.count += 1
@@ -148,7 +149,7 @@ class Draw:
         return value
 
     def constant(self, array: np.ndarray | Sequence[int] | int, dtype: int = TensorProto.INT64) -> Value:
-        """A weight of the model, which is not drawn again. Floats are those that float32 has."""
+        """A weight of the model, which `pick` never returns. Floats are rounded to float32."""
         stored = np.asarray(array).astype(helper.tensor_dtype_to_np_dtype(dtype))
         name = self.name("w")
         self.weights[name] = numpy_helper.from_array(stored, name)
@@ -160,7 +161,7 @@ class Draw:
         return self.constant(np.asarray(generator.standard_normal(shape) * scale), TensorProto.FLOAT)
 
     def emit(self, operator: str, inputs: Sequence[Value | None], count: int = 1, **attributes: Any) -> list[Value]:
-        """Add a node. Raises `Reject` when it cannot be computed or its results are not tame."""
+        """Add a node and return its outputs. Raises `Reject` if it cannot be computed or its results are not tame."""
         names = [v.name if v is not None else "" for v in inputs]
         outputs = [self.name("y") for _ in range(count)]
         node = helper.make_node(operator, names, outputs, **attributes)
@@ -179,11 +180,11 @@ class Draw:
         return values
 
     def one(self, operator: str, *inputs: Value | None, **attributes: Any) -> Value:
-        """Add a node of one output."""
+        """Add a node with one output."""
         return self.emit(operator, inputs, **attributes)[0]
 
     def attempt(self, proposal: Callable[[Draw], object]) -> bool:
-        """Let a proposal add its nodes, all or none."""
+        """Add either all nodes of a proposal, or none of them; returns whether it succeeded."""
         before = (len(self.nodes), len(self.pool), set(self.weights), set(self.inputs))
         try:
             proposal(self)

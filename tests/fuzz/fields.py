@@ -1,16 +1,17 @@
 """Models with edited fields: `python -m tests.fuzz.fields --seed S --loads N --builds M`.
 
-The models of the ONNX backend suite, which are of every operator, get one to four changes (`mutations`) and are loaded;
-of `--builds` more, those that load are built, run and compared with ONNX Runtime, else with ONNX's reference
-implementation. What is allowed is a `DeploykitError` that says what is wrong with the model, or the right result.
+Models of the ONNX backend suite, which covers every operator, get one to four changes (`mutations`). `--loads` of them
+are only loaded. `--builds` more are loaded, built, run, and compared with ONNX Runtime or, where that fails, with
+ONNX's reference implementation. Each must give the right result, or a `DeploykitError` that says what is wrong with the
+model.
 
     loaded      the model was read and not built
     right       its results are those of a reference
     refused     a `DeploykitError`
-    blamed      one that shows an exception of Python or TVM to the user
+    blamed      a `DeploykitError` that shows an exception of Python or TVM to the user
     wrong, fault, died, unjudged     as in `judge`
 
-Failing models are saved under build/fuzz. The exit code is 1 when there are any.
+Failing models are saved under build/fuzz. The exit code is 1 if there are any.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ PROGRESS = 500
 CHARACTERS = 300
 LOAD, BUILD = Limits(seconds=20, bytes=6 << 30), Limits(seconds=60, bytes=6 << 30)
 EMBEDDED = 10
-"""One in so many builds is C under sanitizers."""
+"""One in this many builds is for the embedded target, and runs under sanitizers."""
 SYMBOLIC = (1, 3)
-"""Sizes that symbolic dims are run at."""
+"""The sizes of symbolic dims in runs."""
 LARGEST_INPUT = 1 << 20
 
 UNKIND = re.compile(
@@ -50,7 +51,7 @@ UNKIND = re.compile(
     r"|Check failed|is false|Traceback|object at 0x|NoneType|tirx?\.|relax\.|tvm|\bT\.\w|internal",
     re.IGNORECASE,
 )
-"""What no user should read."""
+"""Texts that no message to a user should contain."""
 
 
 FAILURES = ("wrong", "fault", "died", "blamed")
@@ -58,7 +59,8 @@ FAILURES = ("wrong", "fault", "died", "blamed")
 
 @dataclass(frozen=True)
 class Edited:
-    """The case whose model a seed chooses, its model changed, what was changed, and the inputs that the case stores."""
+    """A test case for a seed: the `name` of the chosen case of the suite, its changed model, a text for each change,
+    and the stored inputs of the case."""
 
     seed: int
     name: str
@@ -69,8 +71,8 @@ class Edited:
 
 
 def edited(seed: int, build: bool) -> Edited:
-    """What to load, or to `build` and run besides, for a seed. A case that is no known failure any more changes only
-    the seeds that would choose it."""
+    """The model of a seed, to be loaded and, if `build`, also built and run. When a case is removed from the known
+    failures, only seeds that choose it change."""
     chooser = random.Random(seed)
     names = sorted(cases())
     name = chooser.choice(names)
@@ -99,7 +101,7 @@ def outcome(given: Edited, say: Say) -> Outcome:
         return Outcome("fault", f"load: {error}")
     except deploykit.DeploykitError as error:
         return Outcome("blamed" if UNKIND.search(_own(str(error))) else "refused", str(error))
-    except Exception as error:  # noqa: BLE001  whatever else a load raises is what is looked for
+    except Exception as error:  # noqa: BLE001  any other exception is a defect
         return Outcome("fault", f"load: {type(error).__name__}: {error}")
     if not given.build:
         return Outcome("loaded")
@@ -110,7 +112,7 @@ def outcome(given: Edited, say: Say) -> Outcome:
 
 
 def _own(message: str) -> str:
-    """A message without what it quotes of the model."""
+    """A message without its quotations from the model."""
     return re.sub(r"'[^']*'", "''", message)
 
 
@@ -129,7 +131,7 @@ def judged(model: onnx.ModelProto, runs: list[Feeds], way: Way, say: Say) -> Out
 
 
 def _runs(model: onnx.ModelProto, stored: Feeds, seed: int) -> Iterator[dict[str, np.ndarray]]:
-    """Inputs at each size of the symbolic dims: those of the case where they fit, else random ones."""
+    """Inputs for each size of the symbolic dims: those of the case if they fit, else random ones."""
     weights = {t.name for t in model.graph.initializer}
     inputs = [v for v in model.graph.input if v.name not in weights]
     symbolic = any(d.dim_param or not d.dim_value for v in inputs for d in v.type.tensor_type.shape.dim)
@@ -160,14 +162,14 @@ def _size(dim: onnx.TensorShapeProto.Dimension, size: int) -> int:
 
 
 def settled(answer: Outcome | Died) -> Outcome:
-    """A process that died is a fault, unless a reference was at work."""
+    """The outcome of an answer. A process that died is a failure, unless it was computing the reference."""
     if isinstance(answer, Outcome):
         return answer
     return Outcome("unjudged" if answer.phase == "reference" else "died", f"{answer.phase}: {answer.reason}")
 
 
 def save(given: Edited, found: Outcome) -> Path:
-    """Write the model and what happened."""
+    """Write the model and its outcome to files; returns their path without suffix."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"fields-{given.seed}"
     path.with_suffix(".onnx").write_bytes(given.model.SerializeToString())

@@ -1,7 +1,7 @@
-"""Random valid graphs: `generate(seed)` gives a model with symbolic dims, inputs at several sizes and what it computes.
+"""Random valid graphs: `generate(seed)` returns a model with symbolic dims, inputs at several sizes, and its outputs.
 
-The graph grows by proposals (`proposals/`), reads weights, inputs of shared dims and its own results, and gives several
-outputs: all that nothing reads, and some of the values on the way.
+The graph grows by proposals (`proposals/`). Nodes read weights, inputs that share dims, and earlier results. The
+outputs are all results that no node reads, and some intermediate results.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.fuzz.proposals import elementwise, layout, products, reductions
 
 OPSETS = (17, 18, 21)
 LONGEST = 22
-"""Proposals that a graph is made of at most."""
+"""The largest number of proposals in a graph."""
 
 PROPOSALS: Mapping[Callable[[Draw], object], int] = (
     elementwise.PROPOSALS | layout.PROPOSALS | reductions.PROPOSALS | products.PROPOSALS
@@ -44,7 +44,7 @@ SHAPES: tuple[tuple[str | int, ...], ...] = (
 
 @dataclass(frozen=True)
 class Case:
-    """A model, inputs for it at every sample, and its outputs there in float64."""
+    """A model, its inputs at every sample, and the expected outputs in float64."""
 
     model: onnx.ModelProto
     feeds: tuple[dict[str, np.ndarray], ...]
@@ -52,7 +52,7 @@ class Case:
 
 
 def generate(seed: int) -> Case:
-    """The graph of a seed: the same one each time."""
+    """The graph of a seed. The same seed always gives the same graph."""
     chooser = random.Random(seed)
     draw = Draw(chooser, chooser.choice(OPSETS))
     for _ in range(chooser.randint(1, 3)):
@@ -73,7 +73,7 @@ def generate(seed: int) -> Case:
 
 
 def _outputs(draw: Draw) -> list[Value]:
-    """What no node reads, and some of what nodes do."""
+    """The results that no node reads, and some of those that nodes read."""
     read = {name for node in draw.nodes for name in node.input}
     computed = [v for v in draw.pool if v.name not in draw.inputs]
     kept = [v for v in computed if v.name not in read]
@@ -82,7 +82,7 @@ def _outputs(draw: Draw) -> list[Value]:
 
 
 def case_of(draw: Draw, outputs: Sequence[Value]) -> Case:
-    """The part of a graph that gives these outputs."""
+    """The part of a graph that computes these outputs."""
     nodes = needed(draw.nodes, [v.name for v in outputs])
     read = {name for node in nodes for name in node.input} | {v.name for v in outputs}
     inputs = {name: found for name, found in draw.inputs.items() if name in read}
@@ -106,7 +106,7 @@ def case_of(draw: Draw, outputs: Sequence[Value]) -> Case:
 
 
 def stored(value: Value, sample: int) -> np.ndarray:
-    """A value as the model's dtype has it."""
+    """A value at a sample in the dtype of the model."""
     return value.arrays[sample].astype(helper.tensor_dtype_to_np_dtype(value.dtype))
 
 

@@ -1,8 +1,9 @@
 """Random valid graphs against ONNX Runtime: `python -m tests.fuzz.graphs --seed S --count N`.
 
-Each seed is a graph with symbolic dims (`generate`), built once and run at four sizes. Most are built for this
-machine, one in `EMBEDDED` as C that runs under sanitizers. What fails is made smaller, once a message, and saved under
-build/fuzz, as a model, its inputs and a text. The exit code is 1 when something failed.
+Each seed gives a graph with symbolic dims (`generate`), which is built once and run at four sizes. Most graphs are
+built for this machine; one in `EMBEDDED` is built as C and runs under sanitizers. A failing graph is made smaller,
+unless another one failed with the same message. It is saved under build/fuzz as a model, its inputs and a text. The
+exit code is 1 if a graph failed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def way_of(seed: int) -> Way:
 
 
 def outcome(given: tuple[Case | int, Way], say: Say) -> Outcome:
-    """Of a case, or of the graph of a seed."""
+    """The outcome of a case, or of the graph of a seed."""
     case, way = given
     say("generate")
     if isinstance(case, int):
@@ -47,7 +48,8 @@ def outcome(given: tuple[Case | int, Way], say: Say) -> Outcome:
 
 
 def settled(answer: Outcome | Died) -> Outcome:
-    """A process that died is a fault, unless a reference was at work."""
+    """The outcome of an answer. A process that died is a failure, unless it was computing the graph or the
+    reference."""
     if isinstance(answer, Outcome):
         return answer
     kind = "unjudged" if answer.phase in ("reference", "generate") else "died"
@@ -55,18 +57,19 @@ def settled(answer: Outcome | Died) -> Outcome:
 
 
 def isolated(case: Case, way: Way) -> Outcome:
-    """The outcome of a case in a process of its own."""
+    """The outcome of a case that is run in a separate process."""
     ((_, answer),) = run([(case, way)], outcome, LIMITS)
     return settled(answer)
 
 
 def signature(found: Outcome) -> str:
-    """What outcomes of one defect share, as far as their texts tell."""
+    """A text that is probably the same for all outcomes of one defect."""
     return found.kind if found.kind in ("wrong", "died") else f"{found.kind} {found.detail[:40]}"
 
 
 def smaller(case: Case, way: Way, found: Outcome) -> tuple[Case, Way]:
-    """A smaller case that fails alike, and how it is built: without sanitizers, where it fails without them."""
+    """A smaller case that fails in the same way, and how it is built: without sanitizers if it also fails without
+    them."""
 
     def fails(case: Case, way: Way) -> bool:
         again = isolated(case, way) if found.kind == "died" else outcome((case, way), lambda _: None)
@@ -78,7 +81,7 @@ def smaller(case: Case, way: Way, found: Outcome) -> tuple[Case, Way]:
 
 
 def save(seed: int, case: Case, way: Way, found: Outcome) -> Path:
-    """Write the model, its inputs and what happened."""
+    """Write the model, its inputs and its outcome to files; returns their path without suffix."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"graph-{seed}"
     onnx.save(case.model, path.with_suffix(".onnx"))

@@ -1,15 +1,16 @@
-"""What becomes of a model: built, run at several sizes, compared.
+"""The outcome of a model that is built, run at several sizes, and compared.
 
     right       results at every size are those of the references
     wrong       they are not
     refused     a `DeploykitError` when building
     no run      one when running
     fault       an `InternalError` or any other exception; `died` is for those that end the process
-    unjudged    the references cannot tell: none runs the model, or they differ from each other
+    unjudged    there is no usable reference: none runs the model, or they differ from each other
 
-The references are ONNX Runtime and what was computed in float64; without the latter, and where ONNX Runtime does not
-agree, ONNX's reference implementation. A float result is right when it is near one of them, by the size of the largest
-element, by the coarsest floats in the model and by how far the two are apart.
+The references are the results of ONNX Runtime and the expected results in float64. If there are no expected results and
+the result differs from ONNX Runtime, ONNX's reference implementation provides them. A float result is right if it is
+near one of the references. The tolerance depends on the largest element, on the coarsest float dtype in the model, and
+on the distance between the two references.
 """
 
 from __future__ import annotations
@@ -34,24 +35,24 @@ Feeds = Mapping[str, np.ndarray]
 Results = Mapping[str, np.ndarray]
 
 RTOL, SCALED, ATOL = 1e-4, 2e-5, 2e-5
-"""Of an element; of the largest element; absolute."""
+"""Tolerances relative to an element, relative to the largest element, and absolute."""
 ROUNDINGS = 4
-"""Of the coarsest floats in the model: one result may have gone through so many."""
+"""How often a result may have been rounded to the coarsest float dtype in the model."""
 APART = 20
-"""Times the distance between the references."""
+"""The tolerance, as a multiple of the distance between the references."""
 DISAGREE = 1e-3
-"""Of the largest element: references that far apart tell nothing."""
+"""Distance of the references, relative to the largest element, above which a result cannot be judged."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """How to build and run."""
+    """How to build and run a model."""
 
     target: str = "host"
     fuse: bool = True
     sanitize: bool = False
     largest: int | None = None
-    """Upper bound of every symbolic dim; the embedded target needs one."""
+    """The upper bound of every symbolic dim; the embedded target needs one."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def judge(
             return Outcome("fault", f"build: {error}")
         except deploykit.DeploykitError as error:
             return Outcome("refused", str(error))
-        except Exception as error:  # noqa: BLE001  whatever else a build raises is what is looked for
+        except Exception as error:  # noqa: BLE001  any other exception is a defect
             return Outcome("fault", f"build: {type(error).__name__}: {error}")
         say("run")
         try:
@@ -106,7 +107,7 @@ def compare(
     expected: Sequence[Results] | None,
     epsilon: float = 0.0,
 ) -> Outcome:
-    """`judged` is what a reference gives, or why it gives nothing."""
+    """Compare results with references. `judged` are the results of ONNX Runtime, or the reason why there are none."""
     if isinstance(judged, str) and expected is None:
         return Outcome("unjudged", judged)
     for position, got in enumerate(results):
@@ -121,7 +122,7 @@ def compare(
 
 
 def _compare_values(name: str, actual: Any, references: list[Any], epsilon: float) -> Outcome | None:
-    """Of tensors, sequences and optionals."""
+    """Compare tensors, sequences or optionals; `None` when right."""
     if isinstance(actual, list):
         if any(not isinstance(r, list) or len(r) != len(actual) for r in references):
             return Outcome("wrong", f"{name}: a sequence of {len(actual)} items")
@@ -137,7 +138,7 @@ def _compare_values(name: str, actual: Any, references: list[Any], epsilon: floa
 
 
 def _compare(name: str, actual: np.ndarray, references: list[np.ndarray], epsilon: float) -> Outcome | None:
-    """`None` when right."""
+    """Compare tensors; `None` when right."""
     shapes = {r.shape for r in references}
     if len(shapes) > 1:
         return Outcome("unjudged", f"{name}: the references give shapes {shapes}")
@@ -175,7 +176,8 @@ def _distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def by_onnxruntime(model: onnx.ModelProto, runs: Sequence[Feeds]) -> list[Results] | str:
-    """What ONNX Runtime gives, without its fusions, which crash on some graphs; or why it gives nothing."""
+    """The results of ONNX Runtime, or the reason why there are none. It runs without fusions, which crash on some
+    graphs."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
@@ -188,19 +190,19 @@ def by_onnxruntime(model: onnx.ModelProto, runs: Sequence[Feeds]) -> list[Result
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return [dict(zip(names, session.run(names, dict(feeds)), strict=True)) for feeds in runs]
-    except Exception as error:  # noqa: BLE001  its exceptions share no base of their own
+    except Exception as error:  # noqa: BLE001  its exceptions have no common base class
         return f"ONNX Runtime: {error}"
 
 
 def by_reference(model: onnx.ModelProto, runs: Sequence[Feeds]) -> list[Results] | str:
-    """What ONNX's reference implementation gives, or why it gives nothing."""
+    """The results of ONNX's reference implementation, or the reason why there are none."""
     names = [o.name for o in model.graph.output]
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             evaluator = ReferenceEvaluator(model)
             return [dict(zip(names, evaluator.run(None, dict(feeds)), strict=True)) for feeds in runs]
-    except Exception as error:  # noqa: BLE001  operators raise anything
+    except Exception as error:  # noqa: BLE001  its operators raise any exception
         return f"ONNX's reference implementation: {error}"
 
 
@@ -208,7 +210,8 @@ COARSE = {TensorProto.FLOAT16: 2.0**-10, TensorProto.BFLOAT16: 2.0**-7}
 
 
 def epsilon(model: onnx.ModelProto) -> float:
-    """From 1 to the next larger number of the coarsest floats that inputs, outputs, weights and casts have."""
+    """The distance from 1 to the next larger number, in the coarsest float dtype of inputs, outputs, weights and
+    casts."""
     types = [v.type.tensor_type.elem_type for v in (*model.graph.input, *model.graph.output)]
     types += [t.data_type for t in model.graph.initializer]
     types += [a.i for node in model.graph.node for a in node.attribute if a.name in ("to", "dtype")]
@@ -216,14 +219,14 @@ def epsilon(model: onnx.ModelProto) -> float:
 
 
 def symbols(model: onnx.ModelProto) -> list[str]:
-    """Names of the symbolic dims of the inputs."""
+    """The names of the symbolic dims of the inputs."""
     dims = (d for v in model.graph.input for d in v.type.tensor_type.shape.dim)
     return list(dict.fromkeys(d.dim_param for d in dims if d.dim_param))
 
 
 def text_of(model: onnx.ModelProto) -> str:
-    """For people; a model whose strings are broken has no text form of ONNX's."""
+    """A readable text of the model. ONNX's text form fails for models with invalid strings."""
     try:
         return str(onnx.printer.to_text(model))
-    except Exception:  # noqa: BLE001  the printer raises anything for a broken model
+    except Exception:  # noqa: BLE001  the printer raises any exception for an invalid model
         return str(model)

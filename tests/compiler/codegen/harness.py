@@ -1,7 +1,7 @@
-"""Builds kernels with both emitters and runs them on numpy arrays.
+"""Builds kernels with both emitters and runs them on NumPy arrays.
 
-`build` gives a shared library that is called in this process; `run_program` compiles a program around the C kernels,
-whose buffers have exactly the bytes they need, so that sanitizers see every access.
+`build` makes a shared library that is called in this process. `run_program` compiles the C kernels into a program whose
+buffers have exactly the bytes that they need, so that sanitizers see every access out of bounds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ COMPILERS = {"gcc": ("gcc",), "clang": (sys.executable, "-m", "ziglang", "cc")}
 
 
 def elementwise(body: Callable[..., object], dtypes: Sequence[str], *, lanes: int | None = None) -> tirx.PrimFunc:
-    """`y[i] = body(x0[i], x1[i], ...)` over a symbolic `n`; with `lanes`, over `n` vectors of that many lanes."""
+    """`y[i] = body(x0[i], x1[i], ...)` for `n` elements, with a symbolic `n`; with `lanes`, for `n` vectors of that
+    many lanes."""
     n = tirx.Var("n", "int64")
     size = n if lanes is None else n * lanes
     inputs = [te.placeholder((size,), dtype, name=f"x{i}") for i, dtype in enumerate(dtypes)]
@@ -51,7 +52,7 @@ def elementwise(body: Callable[..., object], dtypes: Sequence[str], *, lanes: in
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a kernel: arrays for its pointers, then its integers."""
+    """One call of a kernel: the arrays for its pointers, then its integers."""
 
     kernel: str
     arrays: tuple[np.ndarray, ...]
@@ -98,7 +99,7 @@ EMITTERS = {"c": build_c, "native": build_native}
 
 
 def build(functions: Mapping[str, tirx.PrimFunc], emitter: str, folder: Path, *, stack_limit: int = 1024) -> Library:
-    """Lower every function for the emitter and build one library of all."""
+    """Lower every function for the emitter and build one library with all of them."""
     lowered = {
         name: lower(func, name, vectorize=emitter == "native", stack_limit=stack_limit)
         for name, func in functions.items()
@@ -110,7 +111,7 @@ def build(functions: Mapping[str, tirx.PrimFunc], emitter: str, folder: Path, *,
 def run_program(
     functions: Mapping[str, tirx.PrimFunc], calls: Sequence[Call], folder: Path, *flags: str
 ) -> list[list[np.ndarray]]:
-    """Make the calls in a C program of their own; gives the arrays of each call as they are afterwards."""
+    """Make the calls in a separate C program. Returns the arrays of each call after it."""
     kernels = [lower(func, name, vectorize=False).kernel for name, func in functions.items()]
     source, program, data = folder / "program.c", folder / "program", folder / "data"
     source.write_text(emit_c(kernels, PREFIX) + _main(calls))

@@ -1,4 +1,4 @@
-"""Operators and casts on every dtype against numpy, for both emitters, with values at the ends of each range."""
+"""Operators and casts on every dtype against NumPy, for both emitters, with values at the ends of each range."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ Points: TypeAlias = "Sequence[tuple[int, int]]"
 
 
 def printed(texts: Sequence[str], form: str, points: Points, folder: Path) -> list[str]:
-    """What C prints, in that form, for expressions over `n` and `m`: at the first point each, then at the next."""
+    """The values of C expressions over `n` and `m`, printed in this format: all at one point, then at the next."""
     lines = [
         "#include <stdio.h>",
         '#include "deploykit.h"',
@@ -178,7 +178,7 @@ def test_host_expressions_mean_the_same_in_c(tmp_path: Path) -> None:
 
 
 def test_estimates_are_at_least_what_the_integers_give(tmp_path: Path) -> None:
-    """Remainders of constants are not negative whatever the variable is, so that integers would divide them plainly."""
+    """Includes remainders by constants. They are never negative, so integer code divides them without rounding down."""
     quarter = tirx.floordiv(tirx.floormod(N, 16), 4)
     padded = tirx.floordiv(N, 4) + tirx.floormod(quarter * 3, 4)
     expressions = [quarter, padded, tirx.floordiv(padded, 4) * M, tirx.max(padded, M) * 16, tirx.truncdiv(N + M, 3)]
@@ -188,7 +188,7 @@ def test_estimates_are_at_least_what_the_integers_give(tmp_path: Path) -> None:
 
 
 def test_magnitudes_in_floating_point_are_at_least_what_the_integers_give(tmp_path: Path) -> None:
-    """Save for the rounding, where integers would overflow as elsewhere."""
+    """This holds up to rounding, for sizes at which integers overflow as well."""
     random = Random(1)
     expressions = [host_expression(random, 4) for _ in range(300)]
     points = [(n, m) for n in (0, 1, 40, 1 << 40) for m in (-(1 << 40), -7, 3, (1 << 40) - 1)]

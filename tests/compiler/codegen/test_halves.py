@@ -1,4 +1,4 @@
-"""Conversions between half and double precision: exact, and rounded once, at every half and between every two."""
+"""Conversions between half and double precision at every half and between each two: exact, or rounded once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every intrinsic against numpy, for both emitters, as serial loops and vectorised, at several sizes."""
+"""Every intrinsic against NumPy, for both emitters, as serial loops and vectorised, at several sizes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ CASES = [
     (name, dtype)
     for name in [*UNARY, *BINARY]
     for dtype in DTYPES
-    if (name, dtype) != ("nextafter", "float16")  # half precision is computed in single, whose neighbours are others
+    if (name, dtype) != ("nextafter", "float16")  # float16 is computed in float32, which has other neighbours
 ]
 LANES = {"serial": None, "vector": 8}
 

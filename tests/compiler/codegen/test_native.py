@@ -1,4 +1,4 @@
-"""Native objects: which symbols they have, that they are position independent, that each CPU's code runs."""
+"""Native objects: they have the expected symbols, are position independent, and the code for each CPU runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FEATURE_FLAGS = {"x86-64-v2": "ssse3", "x86-64-v3": "avx2", "x86-64-v4": "avx512
 
 @pytest.fixture(scope="module")
 def kernels() -> list[Kernel]:
-    """Every intrinsic, serial and vectorised, and pairs that a compiler may merge into one call."""
+    """Every intrinsic, serial and vectorised, and pairs of calls that a compiler may merge into one."""
     functions = {
         f"{name}_{dtype}_{lanes}": elementwise(
             getattr(tirx, name), [dtype] * (1 + (name in test_intrinsics.BINARY)), lanes=lanes

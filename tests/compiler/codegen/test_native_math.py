@@ -1,5 +1,7 @@
-"""The polynomial float32 functions against double precision, over all of float32, on CPUs with and without FMA, and
-their shorter forms where those have a result."""
+"""The polynomial float32 functions against double precision, over all of float32, on CPUs with and without FMA.
+
+Their shorter forms (fast math) are tested where they promise a result.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,9 @@ ULPS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float]] = {
 
 FAST_ULPS = 4.0
 SMALLEST = 2.0**-125
-"""Shorter forms take what is smaller, and give it, as 0."""
+"""Shorter forms treat smaller operands and results as 0."""
 LARGE = 2.0**20
-"""From there on short sines and cosines are NaN."""
+"""From this magnitude on, shorter sines and cosines are NaN."""
 
 
 @pytest.fixture(scope="module", params=["x86-64-v2", "x86-64-v3"])
@@ -68,12 +70,12 @@ def built(cpu: str, folder: Path, *, fast: bool) -> Library:
     kernels.append(lower(elementwise(tirx.power, ["float32"] * 2, lanes=LANES), "pow").kernel)
     source, shared = folder / "kernels.o", folder / "kernels.so"
     source.write_bytes(emit_object(kernels, "test", CPUS[cpu], fast_math=fast))
-    subprocess.run(["gcc", "-shared", source, "-o", shared, "-Wl,-z,defs"], check=True)  # no library: no calls of it
+    subprocess.run(["gcc", "-shared", source, "-o", shared, "-Wl,-z,defs"], check=True)  # fails on calls of libm
     return Library(ctypes.CDLL(str(shared)), {})
 
 
 def arguments() -> np.ndarray:
-    """Bit patterns spread over all of float32, and more where the functions bend."""
+    """Bit patterns spread over all of float32, with more of them where the functions are not nearly linear."""
     spread = np.arange(0, 2**32, 77_777, dtype="uint32").view("float32")
     dense = np.linspace(-105, 95, 40_000, dtype="float32")
     bend = np.linspace(-4.5, 4.5, 40_000, dtype="float32")
@@ -139,7 +141,7 @@ def powers() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("fast", [False, True])
 def test_powers(library: Library, fast_library: Library, fast: bool) -> None:
-    """Every special operand, signs of zeros included; short forms where they have a result."""
+    """Every special operand, with the signs of zeros; shorter forms only where they promise a result."""
     x, y = powers()
     got = np.empty_like(x)
     (fast_library if fast else library).run("pow", [x, y, got], [len(x) // LANES])

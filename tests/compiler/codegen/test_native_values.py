@@ -1,4 +1,4 @@
-"""Named values that become memory: how long that takes, and that they are computed where they are needed only."""
+"""Named values that are stored in memory: compile time stays short, and values are computed only where needed."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SECONDS = 5.0
-"""Of CPU time, where a chain of a dozen would take minutes if time doubled with each."""
+"""Limit of CPU time. If each name doubled the time, a dozen names would take minutes."""
 FAR = 2**40
 
 
 def kernel(body: Callable[[Any, Any, Any], Any]) -> tirx.PrimFunc:
-    """`body(x, y, i)` for every i below n."""
+    """`body(x, y, i)` for every `i < n`."""
     n, i = Var("n", "int64"), Var("i", "int64")
     x, y = (tirx.decl_buffer((n,), "float32", name) for name in "xy")
     return tirx.PrimFunc([x, y], tirx.For(i, tirx.const(0, "int64"), n, tirx.ForKind.SERIAL, body(x, y, i)))
@@ -54,14 +54,14 @@ def chain(length: int) -> Callable[[Any, Any, Any], Any]:
 
 
 def guarded(x: Any, y: Any, i: Any) -> Any:
-    """Loads from far beyond the buffer in a branch that is never taken."""
+    """Has a load far outside of the buffer in a branch that is never taken."""
     far = named(load(x, i + tirx.Select(i < 0, tirx.const(0, "int64"), tirx.const(FAR, "int64"))), lambda v: v * v)
     near = named(load(x, i), lambda v: v * v + v)
     return store(y, tirx.if_then_else(i < 0, far, near), i)
 
 
 def twice(x: Any, y: Any, i: Any) -> Any:
-    """One expression with a name in two statements."""
+    """Has one named expression in two statements."""
     value = named(load(x, i) + tirx.const(1, "float32"), lambda v: v * v)
     return tirx.SeqStmt([store(y, value, i), store(x, value + load(y, i), i)])
 

@@ -1,4 +1,4 @@
-"""Loads through views: where there are any, and that results stay the same, also where memory is written."""
+"""Loads through views: where they are used, and that results stay the same, also for memory that is written."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ KEPT = 64
 
 @dataclass(frozen=True)
 class Loop:
-    """`body(x, y, kept, i)` for every `i < n`, and what the first `n` elements of `y` become; `views` of a body, and
-    whether the function reads what it writes through one."""
+    """`body(x, y, kept, i)` for every `i < n`, and the `expected` first `n` elements of `y`. `views`: how many a body
+    has. `shared`: the function reads through a view what it writes."""
 
     body: Callable[[Any, Any, Any, Any], Any]
     expected: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
@@ -47,12 +47,12 @@ def store(buffer: Any, value: Any, index: Any) -> Any:
 
 
 def over_itself(_x: Any, y: Any, _kept: Any, i: Any) -> Any:
-    """Reads what the turn before wrote."""
+    """Reads an element that the previous iteration wrote."""
     return store(y, load(y, i) + load(y, i + 1) * 0.5, i + 1)
 
 
 def through_scratch(x: Any, y: Any, kept: Any, i: Any) -> Any:
-    """Writes a scratch buffer and reads it at once by another name."""
+    """Writes a scratch buffer and immediately reads it by another name."""
     at = tirx.floormod(i, 8)
     again = tirx.decl_buffer((KEPT,), "float32", "again")
     parts = [store(kept, load(x, i * 4 + 8 * part) + part, at + 8 * part) for part in range(3)]
@@ -96,7 +96,7 @@ LOOPS = {
 
 
 def lowered(name: str) -> Any:
-    """The kernel of a loop, with `x` of `4 n + 16` elements and `y` of one more than `n`."""
+    """The kernel of a loop, with `4 n + 16` elements in `x` and `n + 1` in `y`."""
     n, i = tirx.Var("n", "int64"), tirx.Var("i", "int64")
     x = tirx.decl_buffer((n * 4 + 16,), "float32", "x")
     y = tirx.decl_buffer((n + 1,), "float32", "y")

@@ -1,4 +1,4 @@
-"""The dims algebra: what users write, exact values, normal forms, bounds, formulas."""
+"""The dims algebra: texts of users, exact values, normal forms, bounds, formulas."""
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -176,7 +176,7 @@ def test_upper_bounds_follow_data_dims_bounded_by_others():
 
 
 def test_upper_bounds_join_the_shares_of_a_whole():
-    """A tensor of `batch*seq` elements in a shape of three sizes that only a run knows."""
+    """A tensor of `batch*seq` elements has a shape of three sizes that are known only at run time."""
     rows, columns = tirx.Var("rows", "int64"), tirx.Var("columns", "int64")
     shares = {
         COUNT: (1, BATCH * SEQ),
@@ -294,7 +294,7 @@ def test_an_upper_bound_without_data_dims_is_never_exceeded(expr, values, data):
 @given(expressions(), st.fixed_dictionaries({var: st.integers(0, 1 << 40) for var in VARS}))
 @example(BATCH * SEQ, {**dict.fromkeys(VARS, 1), BATCH: 0})
 def test_a_magnitude_is_nowhere_exceeded(expr, values):
-    """Neither by the value nor by what it is computed from."""
+    """Neither by the value nor by any operand that it is computed from."""
     most = evaluate(magnitude(expr, (BATCH, SEQ)), values)
     assert all(abs(evaluate(part, values)) <= most for part in computed(expr))
 
@@ -308,7 +308,7 @@ def test_nothing_on_the_way_is_beyond_the_largest(expr, values):
 
 
 def computed(expr):
-    """All that is computed on the way to `expr`, and `expr` itself."""
+    """`expr` and all its subexpressions, without constants."""
     parts, waiting = [expr], [expr]
     while waiting:
         found = operands(waiting.pop())
@@ -318,7 +318,7 @@ def computed(expr):
 
 
 def test_a_limit_that_leads_to_the_end_does_not_count():
-    """As a Slice to the end leaves it: there is no reason to refuse 8 bytes."""
+    """A Slice to the end leaves such a limit, which must not make the size look too large."""
     size = tirx.min(BATCH * SEQ, tirx.IntImm("int64", 2**63 - 1)) * 8
     assert largest(size, {BATCH: (0, 3), SEQ: (0, 5)}) == 120
     assert evaluate(magnitude(size, VARS), {BATCH: 3, SEQ: 5}) == 120
@@ -328,7 +328,7 @@ def test_a_limit_that_leads_to_the_end_does_not_count():
 
 
 def test_the_largest_of_nested_quotients_stays_near_their_value():
-    """As sizes are that are rounded up to a multiple again and again."""
+    """Sizes that are rounded up to a multiple many times have this form."""
     size = BATCH
     for _ in range(40):
         size = tirx.floordiv(size + 31, 32) * 32 + 1

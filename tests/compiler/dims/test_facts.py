@@ -1,4 +1,4 @@
-"""What follows from ranges of dims and from conditions that a run has checked."""
+"""Conclusions from the ranges of dims and from conditions that a run has checked."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_assumptions_can_be_dropped():
 
 
 def test_proofs_about_large_expressions_end():
-    """Each step doubles the expression as a tree, and what TVM would need for it."""
+    """Each step doubles the expression as a tree, and so would double the time of TVM's analyzer."""
     facts, size = known(), COUNT
     for step in range(12):
         size = tirx.Select(equal(size, step + 2), BATCH, tirx.max(size, SEQ + step))

@@ -1,4 +1,4 @@
-"""Moves of elements: reshapes and slices that disappear into what reads them."""
+"""Moves of elements: reshapes and slices that become part of the kernels that read them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ JOINT = """(float[b, s, 72] x) => (float[b, s, 24] y) {
     p = MatMul(q, k)  w = Softmax<axis = -1>(p)  o = MatMul(w, v)
     t = Transpose<perm = [0, 2, 1, 3]>(o)  y = Reshape(t, whole)
 }"""
-"""Queries, keys and values from one tensor, as vision transformers have them."""
+"""Queries, keys and values from one tensor, as in vision transformers."""
 
 PAST = """(float[b, s, 72] x, float[b, 3, past, 8] old) => (float[b, 3, total, 8] y) {
     sizes = Constant<value_ints = [24, 24, 24]>()  split = Constant<value_ints = [0, 0, 3, 8]>()
     a, m, c = Split<axis = 2>(x, sizes)  r = Reshape(m, split)
     t = Transpose<perm = [0, 2, 1, 3]>(r)  y = Concat<axis = 2>(old, t)
 }"""
-"""Keys behind those of the past."""
+"""New keys, appended to those of earlier positions."""
 
 GROUPED = """(float[b, 6, s, 8] q, float[b, 2, t, 8] k0, float[b, 2, t, 8] v0) => (float[b, 6, s, 8] y) {
     two = Constant<value_ints = [2]>()  three = Constant<value_ints = [1, 1, 3, 1, 1]>()
@@ -39,7 +39,7 @@ GROUPED = """(float[b, 6, s, 8] q, float[b, 2, t, 8] k0, float[b, 2, t, 8] v0) =
     v1 = Unsqueeze(v0, two)  v2 = Expand(v1, three)  v = Reshape(v2, joint)
     p = MatMul(q, k)  w = Softmax<axis = -1>(p)  y = MatMul(w, v)
 }"""
-"""Three query heads for each key head, which is repeated for them."""
+"""Each key head is repeated for three query heads."""
 
 FORMS = {"joint": JOINT, "past": PAST, "grouped": GROUPED}
 EXPECTED = {"joint": ["attention"], "past": ["concat", "fused_moved_transpose"], "grouped": ["attention"]}
@@ -69,7 +69,7 @@ def test_values(form: str) -> None:
 
 @pytest.mark.parametrize("axes", ["0", "1"])
 def test_a_place_that_depends_on_a_size(axes: str) -> None:
-    """The last row, without its axis: the index is a size less one."""
+    """The last row, without its axis: its index is the size minus one."""
     text = (
         f"(float[n, m, 6] x) => (float[a, b] y) {{ i = Constant<value_int = -1>()  y = Gather<axis = {axes}>(x, i) }}"
     )
@@ -89,7 +89,7 @@ def test_values_in_c(tmp_path: Path) -> None:
 
 
 def test_a_place_may_depend_on_a_size() -> None:
-    """A row counted from the end, whose reshape drops an axis."""
+    """A row counted from the end; a reshape drops its axis."""
     text = """(float[batch, seq, 4] x) => (float[batch, 4] y, float[batch, 4] z)
     { a = Relu(x) one = Constant <value = int64 {1}> () last = Constant <value = int64 {-1}> ()
       b = Gather <axis = 1> (a, one) c = Gather <axis = 1> (a, last)

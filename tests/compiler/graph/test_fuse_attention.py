@@ -1,4 +1,4 @@
-"""Attention as graphs have it: one kernel without a matrix of scores, with the values of the unfused graph."""
+"""Attention in graphs becomes one kernel without a matrix of scores, with the values of the unfused graph."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FORMS = {
     "capped": "p_ = MatMul(Q, K)  r_ = Tanh(p_)  t_ = Mul(r_, c)  s_ = Add(t_, m2)",
     "chosen": "p_ = MatMul(Q, K)  s_ = Where(n, p_, least)",
 }
-"""From queries, transposed keys and masks to scores."""
+"""Graphs from queries, transposed keys and masks to scores."""
 
 MASKS = ", float[b, 1, 1, t] m1, float[s, t] m2, bool[s, t] n"
 
@@ -65,7 +65,7 @@ def feeds_of(size: int, batch: int, rows: int, keys: int) -> Feeds:
 
 
 def expected(form: str, feeds: Mapping[str, np.ndarray]) -> np.ndarray:
-    """In double precision."""
+    """The result in double precision."""
     q, k, v = (
         feeds[name].astype("float64").reshape(*feeds[name].shape[:2], HEADS, -1).transpose(0, 2, 1, 3) for name in "qkv"
     )
@@ -92,13 +92,13 @@ def compare(session: deploykit.Session, size: int, sizes: Sequence[tuple[int, in
 
 
 def names(model: onnx.ModelProto, device: Device) -> list[str]:
-    """The kernels of a model, without copies."""
+    """The names of a model's kernels, except copies."""
     module = kernels(graph(deploykit.load(model), device), device).module
     return [name.name_hint for name, func in module.functions.items() if isinstance(func, tirx.PrimFunc)]
 
 
 SIZES = [(1, 1, 1), (2, 3, 9), (1, 16, 16), (2, 37, 70), (1, 1, 130), (1, 70, 131)]
-"""Batch, query rows, keys: around the widths of vectors, tiles and blocks."""
+"""Numbers of batches, query rows and keys: around the widths of vectors, tiles and blocks."""
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_head_sizes(size: int, tmp_path: Path) -> None:
 
 
 def test_closed_keys(tmp_path: Path) -> None:
-    """Rows with some, with only late, and without open keys."""
+    """Masked keys: rows with every other key masked, with all but the last keys masked, and with all keys masked."""
     deploykit.build(model_of(8, "mask"), output=tmp_path / "d")
     with deploykit.open(tmp_path / "d") as session:
         for rows, closed in itertools.product((2, 40), (-np.inf, np.finfo("float32").min)):

@@ -29,17 +29,17 @@ FORMS = {
     "two_axes": """m = ReduceMean<axes = [1, 2]>(x) c = Sub(x, m) p = Mul(c, c) v = ReduceMean<axes = [1, 2]>(p)
         a = Add(v, e) d = Sqrt(a) y = Div(c, d)""",
 }
-"""From `x` to `y`."""
+"""Graphs from `x` to `y`."""
 
 APART = {
     "middle": "m = ReduceMean<axes = [1]>(x) c = Sub(x, m) p = Mul(c, c) v = ReduceMean<axes = [1]>(p) y = Div(c, v)",
     "next_row": """m = ReduceMean<axes = [-1]>(x) t = Transpose<perm = [1, 0, 2]>(m) y = Sub(t, x)""",
 }
-"""What does not run by rows."""
+"""Graphs that cannot run row by row."""
 
 
 def text_of(*forms: str, width: str = "n") -> str:
-    """A model with an output for each form."""
+    """A model with one output for each form."""
     body, outputs = CONSTANTS, []
     for form in forms:
         own = re.sub(r"\b([mcpvadnsrtl]|y)\b(?= =|[,)])", rf"\1_{form}", (FORMS | APART)[form])

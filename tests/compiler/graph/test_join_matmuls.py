@@ -1,4 +1,4 @@
-"""Products of one operand as one product."""
+"""Products that share an operand become one product."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def vector(name: str, *shape: int) -> str:
 
 
 def projections(addends: str) -> str:
-    """Attention over projections of one tensor; those named in `addends` have one."""
+    """Attention over projections of one tensor. The projections named in `addends` have an addend."""
     weights = [vector(f"w{p}", 20, WIDTH) for p in "qkv"] + [vector(f"a{p}", WIDTH) for p in addends]
     text = f"parts = Constant<value_ints = [0, 0, {HEADS}, {HEAD}]>()  whole = Constant<value_ints = [0, 0, -1]>() "
     for part, order in zip("qkv", ("0, 2, 1, 3", "0, 2, 3, 1", "0, 2, 1, 3"), strict=True):

@@ -1,4 +1,4 @@
-"""Fused kernels: what they make of dims that no tensor of theirs has, of tuples, and of dims with several names."""
+"""Fused kernels with dims that none of their tensors has, with tuples, and with dims of several names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention with grouped heads and in narrower floats: one kernel without a matrix of scores."""
+"""Attention with grouped heads and with narrower floats becomes one kernel without a matrix of scores."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from deploykit.pipeline import graph, kernels
 from tests.frontends.onnx.harness import numbers
 
 HEADS, SHARED, SIZE = 6, 3, 20
-"""Query heads, those for a key head, elements of a head."""
+"""Number of query heads, query heads per key head, and elements per head."""
 
 DTYPES = {
     TensorProto.FLOAT: (np.dtype("float32"), 2e-5),
     TensorProto.FLOAT16: (np.dtype("float16"), 4e-3),
     TensorProto.BFLOAT16: (np.dtype(ml_dtypes.bfloat16), 2e-2),
 }
-"""Stored types and the error that their rounding allows."""
+"""Stored dtypes, and the error that their rounding allows."""
 
 FORMS = {"plain": ("", 0), "causal": ("", 1), "open": ("n", 0), "added": ("m", 1)}
-"""Of the operator: its mask and whether it is causal."""
+"""The mask of the operator (`m`: added, `n`: boolean), and whether it is causal."""
 
 
 def operator_model(dtype: int) -> onnx.ModelProto:
-    """One output for each form."""
+    """A model with one output for each form."""
     width = HEADS * SIZE
     shapes = {"q": ["b", "s", width], "k": ["b", "t", width // SHARED], "v": ["b", "t", width // SHARED]}
     inputs = [helper.make_tensor_value_info(name, dtype, shape) for name, shape in shapes.items()]
@@ -58,7 +58,7 @@ def feeds_of(dtype: np.dtype, batch: int, rows: int, keys: int) -> dict[str, np.
 
 
 def expected(form: str, feeds: dict[str, np.ndarray]) -> np.ndarray:
-    """In double precision."""
+    """The result in double precision."""
     mask, causal = FORMS[form]
     q, k, v = (feeds[x].astype("float64").reshape(*feeds[x].shape[:2], -1, SIZE).transpose(0, 2, 1, 3) for x in "qkv")
     scores = q @ np.repeat(k, SHARED, 1).transpose(0, 1, 3, 2) * SIZE**-0.5
@@ -101,7 +101,7 @@ def test_the_operator(stored: int, tmp_path: Path) -> None:
 
 
 def test_keys_of_before(tmp_path: Path) -> None:
-    """The rows of scores are as long as what was there and what is new together."""
+    """With past keys, a row of scores is as long as past and new keys together."""
     dtype, error = DTYPES[TensorProto.FLOAT16]
     given = operator_model(TensorProto.FLOAT16).graph
     groups = HEADS // SHARED

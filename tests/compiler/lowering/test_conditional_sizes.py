@@ -1,4 +1,4 @@
-"""Sizes that a condition chooses: one variable for equal ones, the same kernel and the same values as without."""
+"""Sizes that a condition selects: equal ones become one variable, and kernel and values stay the same."""
 
 from __future__ import annotations
 

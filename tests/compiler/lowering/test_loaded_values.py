@@ -1,4 +1,4 @@
-"""A build of a model with large weights needs memory for little more than the artifact's own."""
+"""A build of a model with large weights needs little more memory than the weights of the artifact take."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ print(json.dumps(peak() - before))
 
 
 def model() -> onnx.ModelProto:
-    """A table of which rows are looked up, and products with as many weights each."""
+    """A lookup of rows of a table, and matrix products of large weights."""
     random = np.random.default_rng(0)
     weights = [numpy_helper.from_array(random.standard_normal((WORDS, WIDTH), dtype=np.float32), "table")]
     nodes = [helper.make_node("Gather", ["table", "ids"], ["x0"])]

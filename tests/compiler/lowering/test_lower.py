@@ -1,4 +1,4 @@
-"""Scheduled functions become kernels with the raw ABI, and both emitters run them right."""
+"""Scheduled functions become kernels over pointers and integers, and give right results with both emitters."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def row_argmax() -> tirx.PrimFunc:
 
 
 def normalised(*, parallel: bool) -> tirx.PrimFunc:
-    """exp(x) over its row sums: an intermediate of symbolic size."""
+    """exp(x) divided by its row sums, with an intermediate result of symbolic size."""
     x = matrix()
     k = te.reduce_axis((0, M), "k")
     e = te.compute((N, M), lambda i, j: tirx.exp(x[i, j]), name="e")
@@ -68,7 +68,7 @@ def normalised(*, parallel: bool) -> tirx.PrimFunc:
 
 
 def flattened_transpose() -> tirx.PrimFunc:
-    """Index arithmetic with divisions by a symbolic extent."""
+    """A transpose with divisions by a symbolic extent in its index arithmetic."""
     x = matrix(dtype="int32")
     return te.create_prim_func([x, te.compute((N * M,), lambda i: x[i % N, i // N], name="y")])
 
@@ -80,7 +80,7 @@ def gather() -> tirx.PrimFunc:
 
 
 def positions() -> tirx.PrimFunc:
-    """Where x is positive, and how many there are: statements with control flow of their own."""
+    """The positions at which x is positive, and their number: statements with their own control flow."""
     x = te.placeholder((N,), "float32", name="x")
 
     def body(source: tirx.Buffer, found: tirx.Buffer, count: tirx.Buffer) -> tirx.Stmt:
@@ -104,7 +104,7 @@ def positions() -> tirx.PrimFunc:
 
 
 def halving() -> tirx.PrimFunc:
-    """How often x[i] can be halved: a `while` over a cell on the stack."""
+    """How often x[i] can be halved: a `while` loop over a cell on the stack."""
     x = te.placeholder((N,), "int64", name="x")
 
     def body(source: tirx.Buffer, target: tirx.Buffer) -> tirx.Stmt:
@@ -129,7 +129,7 @@ def halving() -> tirx.PrimFunc:
 
 
 def shifted() -> tirx.PrimFunc:
-    """Integer params of two widths beside the shape variables."""
+    """A kernel with integer params of two widths, besides the shape variables."""
     x = te.placeholder((N,), "float32", name="x")
     start, scale = tirx.Var("start", "int64"), tirx.Var("scale", "int32")
     y = te.compute((N,), lambda i: x[(i + start) % N] * scale.astype("float32"), name="y")
@@ -185,7 +185,7 @@ def test_workspaces(library: Library, size: int) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_parallel_parts(library: Library, size: int) -> None:
-    """Each part computes its rows in its own stretch of the workspace, in any order."""
+    """Each part computes its rows in its own part of the workspace. Parts may run in any order."""
     lowered = library.lowered["normalised_parallel"]
     assert lowered.kernel.parallel_extent is not None
     assert lowered.kernel.parallel_extent.same_as(N)
@@ -265,7 +265,7 @@ def test_a_parallel_loop_beside_other_work_is_serial() -> None:
 
 
 def test_sizes_chosen_by_a_condition_are_computed_once() -> None:
-    """As many elements of the first row of `x` as an integer parameter says."""
+    """The result has as many elements of the first row of `x` as a condition on an integer param selects."""
     x, axis = matrix(), tirx.Var("axis", "int64")
     chosen = tirx.Select(axis < 1, M, N)
     y = te.compute((chosen,), lambda i: x[0, i], name="y")
@@ -305,7 +305,7 @@ def test_unknown_variables_are_refused() -> None:
 
 
 def test_no_access_outside_any_buffer(tmp_path: Path) -> None:
-    """At every size, with buffers of exactly the size that shapes and workspaces say."""
+    """At every size, with buffers that have exactly the sizes of the shapes and workspaces."""
     calls = []
     for size in SIZES:
         x, row, y = random(size, 3), random(size), np.zeros((size, 3), "float32")
@@ -326,7 +326,7 @@ def test_no_access_outside_any_buffer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["exp", "erf", "log1p"])
 def test_functions_of_whole_vectors_stay_whole(name: str) -> None:
-    """TVM takes a vector apart for a call that it does not know for vectors."""
+    """TVM splits a vector for a call that it does not know for vectors."""
     lowered = lower(elementwise(getattr(tirx, name), ["float32"], lanes=8), "k")
     calls = collect(lowered.kernel.func.body, ir.Call)
     assert {str(call.ty.dtype) for call in calls if call_name(call) == name} == {"float32x8"}

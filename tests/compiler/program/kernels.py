@@ -1,7 +1,7 @@
-"""Random kernels of several stages, as fusion leaves them: what each computes moves, broadcasts, gathers, reduces or
-combines elements of what is there before.
+"""Random kernels of several stages, like those after fusion.
 
-Numbers are small integers, so that sums are exact whatever their order is.
+Each stage moves, broadcasts, gathers, reduces or combines elements of earlier ones. Numbers are small integers, so that
+sums are exact in any order.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from tvm import te, tirx
 
 N, M = (tirx.Var(name, "int64") for name in "nm")
 EXTENTS: dict[str, Any] = {"n": N, "m": M, "3": 3, "1": 1, "nm": N * M, "3m": M * 3, "3n": N * 3}
-"""Extents by name; `3m` is that of an axis of `m` with one of 3 inside."""
+"""Extents by name. `3m` is an axis of extent `m` merged with an inner axis of extent 3."""
 
 MERGED = {"nm": ("n", "m"), "3m": ("m", "3"), "3n": ("n", "3")}
 
 ZERO = tirx.const(0, "float32")
 
 SIZES = [(1, 1), (1, 6), (5, 1), (3, 7), (9, 8), (2, 33)]
-"""Of n and m: 1, odd ones, around vectors and tiles."""
+"""Pairs of n and m: 1, odd sizes, and sizes around those of vectors and tiles."""
 
 INPUTS = ("n m", "n m", "m n", "n m 3", "n 1 m", "m", "1 m")
-"""Shapes that a kernel's inputs are drawn from."""
+"""The shapes from which a kernel's inputs are drawn."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Kernel:
-    """`shapes` are those of the params but for the first, which holds indices along `n`."""
+    """A kernel whose first param holds `n` indices below `n`. `shapes` are those of the other params."""
 
     func: tirx.PrimFunc
     shapes: tuple[tuple[str, ...], ...]
 
     def arguments(self, n: int, m: int, seed: int = 0) -> list[np.ndarray]:
-        """Values for every param, the result included."""
+        """Values for every param, including the result."""
         random = np.random.default_rng([seed, n, m])
         shapes = [[_size(extent, n, m) for extent in shape] for shape in self.shapes]
         arrays = [random.integers(-9, 9, shape).astype("float32") for shape in shapes]
@@ -61,7 +61,7 @@ def _size(extent: str, n: int, m: int) -> int:
 
 @st.composite
 def kernels(draw: st.DrawFn) -> Kernel:
-    """A kernel of up to 7 steps with one result."""
+    """A kernel of up to 7 stages with one result."""
     indices = te.placeholder((N,), "int64", name="indices")
     inputs = []
     for i in range(draw(st.integers(1, 3))):
@@ -83,7 +83,7 @@ def kernels(draw: st.DrawFn) -> Kernel:
 
 
 def _read_by(tensor: te.Tensor) -> set[te.Tensor]:
-    """The tensors that one is computed from."""
+    """The tensors from which this one is computed."""
     operands = set(tensor.op.input_tensors)
     return operands.union(*map(_read_by, operands))
 
@@ -98,7 +98,7 @@ def _mapped(draw: st.DrawFn, x: Tensor, pool: Sequence[Tensor], indices: te.Tens
 
 
 def _combined(draw: st.DrawFn, x: Tensor, pool: Sequence[Tensor], indices: te.Tensor) -> Tensor:  # noqa: ARG001
-    """Two tensors, the second one broadcast along axes that it lacks or has one element along."""
+    """Combines two tensors. The second one is broadcast along missing axes and axes of one element."""
     fits = [other for other in pool if _fits(other.shape, x.shape)]
     y = draw(st.sampled_from(fits))
     lead = len(x.shape) - len(y.shape)
@@ -129,7 +129,7 @@ def _permuted(draw: st.DrawFn, x: Tensor, pool: Sequence[Tensor], indices: te.Te
 
 
 def _moved(draw: st.DrawFn, x: Tensor, pool: Sequence[Tensor], indices: te.Tensor) -> Tensor | None:  # noqa: ARG001
-    """Elements of other places along one axis: the next, the last first, those that indices say, the next if any."""
+    """Reads other elements along one axis: the next one, in reverse order, by indices, or under a condition."""
     axis = draw(st.integers(0, len(x.shape) - 1))
     extent = EXTENTS[x.shape[axis]]
     kind = draw(st.sampled_from(("next", "reversed", "gathered", "guarded", "chosen")))
@@ -153,7 +153,7 @@ def _moved(draw: st.DrawFn, x: Tensor, pool: Sequence[Tensor], indices: te.Tenso
 
 
 def _merged(draw: st.DrawFn, x: Tensor, pool: Sequence[Tensor], indices: te.Tensor) -> Tensor | None:  # noqa: ARG001
-    """Two neighbouring axes as one."""
+    """Merges two neighbouring axes."""
     names = {pair: name for name, pair in MERGED.items()}
     axes = [axis for axis in range(len(x.shape) - 1) if x.shape[axis : axis + 2] in names]
     if not axes:
@@ -169,7 +169,7 @@ def _merged(draw: st.DrawFn, x: Tensor, pool: Sequence[Tensor], indices: te.Tens
 
 
 def _split(draw: st.DrawFn, x: Tensor, pool: Sequence[Tensor], indices: te.Tensor) -> Tensor | None:  # noqa: ARG001
-    """One axis as two."""
+    """Splits one axis into two."""
     axes = [axis for axis, extent in enumerate(x.shape) if extent in MERGED]
     if not axes:
         return None
@@ -184,7 +184,7 @@ def _split(draw: st.DrawFn, x: Tensor, pool: Sequence[Tensor], indices: te.Tenso
 
 
 def _unit(draw: st.DrawFn, x: Tensor, pool: Sequence[Tensor], indices: te.Tensor) -> Tensor | None:  # noqa: ARG001
-    """An axis of one element more."""
+    """Adds an axis of one element."""
     if len(x.shape) > 3:
         return None
     axis = draw(st.integers(0, len(x.shape)))
@@ -192,7 +192,7 @@ def _unit(draw: st.DrawFn, x: Tensor, pool: Sequence[Tensor], indices: te.Tensor
 
 
 def _reduced(draw: st.DrawFn, x: Tensor, pool: Sequence[Tensor], indices: te.Tensor) -> Tensor:  # noqa: ARG001
-    """Sums along an axis, which stays as one of one element."""
+    """Sums along an axis, which is kept with one element."""
     axis = draw(st.integers(0, len(x.shape) - 1))
     along = te.reduce_axis((0, EXTENTS[x.shape[axis]]), name="along")
 

@@ -1,4 +1,4 @@
-"""The arena planner: no overlap at any dims, never above the sum of sizes, near the best greedy order."""
+"""The arena planner: no overlap at any sizes of dims, never above the sum of sizes, near the best greedy order."""
 
 import time
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ BATCH, SEQ, DEPTH = (tirx.Var(name, "int64") for name in ("batch", "seq", "depth
 
 @dataclass
 class Layout:
-    """An arena at given dims, in bytes; sizes as requested, not rounded up."""
+    """An arena at given dims, in bytes. Sizes are as requested, not rounded up."""
 
     offsets: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -52,7 +52,8 @@ def dims(draw):
 
 @st.composite
 def sizes(draw):
-    """Bytes of a tensor as importers write them: products of extents, some of them quotients, sums or choices."""
+    """Bytes of a tensor, in the form that importers write: products of extents, some of which are quotients, sums or
+    selections."""
     extents = [
         st.sampled_from((BATCH, SEQ, DEPTH)),
         st.sampled_from((BATCH, SEQ)).map(lambda v: tirx.floordiv(v + 1, 2)),
@@ -77,7 +78,7 @@ def requests(draw):
 
 
 def greedy_heights(wanted, at):
-    """What placing in one order, each at the lowest free offset, reaches, for the usual orders."""
+    """The arena heights of greedy placement, each tensor at the lowest free offset, for several common orders."""
     blocks = [(max(aligned(evaluate(r.size, at)), 0), r) for r in wanted]
     for key in (
         lambda b: -b[0],
@@ -160,7 +161,7 @@ def test_nothing_to_plan_needs_no_memory():
 
 
 def transformer(layers):
-    """The tensors of a decoder with `layers` layers, 17 a layer, over batch and sequence length."""
+    """The tensors of a decoder with `layers` layers, 17 per layer, over batch and sequence length."""
     row = BATCH * SEQ
     wanted = []
     for layer in range(layers):

@@ -1,4 +1,4 @@
-"""Fronts: the maximum of what went in, short, and only raised where merging was asked for."""
+"""Fronts: each is the maximum of its entries, stays short, and is raised only when merging is requested."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What a build says of kernels that do not run on a GPU."""
+"""The notes of a build about kernels that do not run on a GPU."""
 
 from __future__ import annotations
 

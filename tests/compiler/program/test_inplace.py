@@ -1,5 +1,5 @@
-"""Models with no result over an operand's memory, with those that save memory, and with all that may be: the results of
-ONNX Runtime each time."""
+"""Results in the memory of an operand: never, where it saves memory, or wherever possible. Models agree with ONNX
+Runtime in all three cases."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MODELS: Mapping[str, str] = {
 }
 
 ONLY_TURNED = ("products", "parts")
-"""Models without a result that may lie over an operand: all are read elsewhere."""
+"""Models where no result may be in the memory of an operand, because operands are read at other places."""
 
 RUNS: Mapping[str, Sequence[Sequence[tuple[int, ...]]]] = {
     "products": [[(i, b, 8), (8, 4, 2), (4, 2), (j, b, 4, 2)] for i, b, j in ((1, 1, 1), (3, 2, 5), (9, 1, 4))],
@@ -49,7 +49,7 @@ RUNS: Mapping[str, Sequence[Sequence[tuple[int, ...]]]] = {
     "parts": [[(n, 4)] for n in (1, 3, 11)],
     "found": [[(n,)] for n in (1, 7, 40)],
 }
-"""Shapes of inputs that are no single numbers; `PLAIN` for other models."""
+"""Shapes of the inputs that are not scalars, for each run; `PLAIN` for other models."""
 
 PLAIN = [[(1, 1)], [(1, 5)], [(3, 1)], [(7, 9)]]
 

@@ -1,4 +1,4 @@
-"""Which inputs a kernel's result may be written over: by examples, and by running random kernels so."""
+"""The inputs in whose memory a kernel's result may be written: examples, and random kernels that run this way."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.compiler.schedules.harness import BOTH, Compiled, fenced
 
 
 def of(shapes: Sequence[tuple], build: Callable[..., te.Tensor], dtypes: Sequence[str] = ()) -> tuple[int, ...]:
-    """The inputs, of `shapes` and by default float32, that may be overwritten."""
+    """The positions of the inputs that may be overwritten. They have these shapes, and dtype float32 by default."""
     dtypes = [*dtypes, *["float32"] * (len(shapes) - len(dtypes))]
     inputs = [te.placeholder(s, d, name=f"x{i}") for i, (s, d) in enumerate(zip(shapes, dtypes, strict=True))]
     results = build(*inputs)
@@ -38,7 +38,7 @@ def test_operands_read_where_the_result_is_written() -> None:
 
 
 def test_not_what_an_intermediate_result_is_read_elsewhere_of() -> None:
-    """The input itself is read at the index of its block; the block after it turns that round."""
+    """The input is read at the index of its block, but the next block transposes it."""
     assert of([(N, N)], lambda a: transposed(twice(a))) == ()
     assert of([(N, N)], lambda a: twice(transposed(a))) == ()
     assert of([(N, N), (N, N)], lambda a, b: topi.add(transposed(twice(a)), b)) == (1,)
@@ -50,7 +50,7 @@ def test_turned_there_and_back() -> None:
 
 
 def test_an_input_of_another_shape_with_as_many_elements() -> None:
-    """What decides is the offset, not the index: a row of another length moves all rows after it."""
+    """The offset must match, not the index: if rows have another length, the offsets of later rows differ."""
     assert of([(3, 2)], lambda a: te.compute((2, 3), lambda i, j: tirx.if_then_else(j < 2, a(i, j), a(0, 0) * 0))) == ()
     assert of([(N, M)], lambda a: te.compute((N * M,), lambda i: a(i // M, i % M) + 1)) == (0,)
     assert of([(N * M,)], lambda a: te.compute((N, M), lambda i, j: a(i * M + j) + 1)) == (0,)
@@ -67,7 +67,7 @@ def test_part_of_an_input() -> None:
 
 
 def test_elements_at_places_that_tensors_hold() -> None:
-    """The indices are read where the result is written, the elements are not."""
+    """The indices are read at the offset of the result, the elements at other offsets."""
 
     def taken(a: te.Tensor, indices: te.Tensor) -> te.Tensor:
         return te.compute((N,), lambda i: a(indices(i)))
@@ -94,7 +94,7 @@ def test_elements_of_another_size() -> None:
 
 
 def over(kernel: Kernel, inputs: Sequence[int], device: Device) -> None:
-    """Run a kernel with its result in memory of its own, then over each of `inputs`: the same results."""
+    """Check that the result in the memory of each of `inputs` is the same as in separate memory."""
     compiled = Compiled(kernel.func.without_attr("tirx.noalias"), device)
     for n, m in SIZES:
         arguments = kernel.arguments(n, m)
@@ -108,7 +108,7 @@ def over(kernel: Kernel, inputs: Sequence[int], device: Device) -> None:
 
 
 def only_own(kernel: Kernel, inputs: Sequence[int]) -> None:
-    """An element of one of `inputs` changes no element of the result but the one with its offset."""
+    """Check that an element of one of `inputs` changes only the element of the result at the same offset."""
     compiled = Compiled(kernel.func, BOTH[1])
     for n, m in SIZES[:4]:
         before = [fenced(array) for array in kernel.arguments(n, m)]
@@ -123,7 +123,7 @@ def only_own(kernel: Kernel, inputs: Sequence[int]) -> None:
 
 
 random_kernels: Any = given(kernels())
-"""Decorates a test that takes one."""
+"""Decorator for a test that takes a random kernel."""
 
 
 @pytest.mark.parametrize("device", BOTH, ids=lambda device: device.name)

@@ -1,4 +1,4 @@
-"""The numeric packer: valid, no higher than any greedy order, and optimal on networks as they come."""
+"""The numeric packer: valid, no higher than any greedy order, and optimal on real networks."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The picture of a memory plan: what it shows, and what it refuses."""
+"""The picture of a memory plan: its contents, and what is refused."""
 
 import re
 import subprocess
@@ -21,7 +21,7 @@ WRITTEN = Tensor("y", "float32", (BATCH.var,), ArenaStorage(0))
 
 
 def planned(slots, name="mlp"):
-    """The plan of a chain: slot `i` is written by step `i` and read by the next."""
+    """The plan of a chain: step `i` writes slot `i`, and the next step reads it."""
     requests = [SlotRequest(f"hidden{i}", BATCH.var * size, i, i + 1) for i, size in enumerate(slots)]
     kernels = tuple(Kernel(f"matmul_{i}", None) for i in range(len(slots) + 1))
     steps = tuple(Launch(i, (0,), ()) for i in range(len(slots) + 1))
@@ -30,7 +30,7 @@ def planned(slots, name="mlp"):
 
 
 def words(path):
-    """All text of an SVG, which matplotlib states in comments beside the outlines of the letters."""
+    """All text of an SVG. matplotlib draws letters as outlines and writes the text into comments."""
     return "\n".join(re.findall(r"<!-- (.*?) -->", path.read_text(), re.DOTALL))
 
 

@@ -1,4 +1,4 @@
-"""Programs of one model for any number of devices."""
+"""Programs of one model for several devices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WEIGHTS = {"w": (48, 32), "v": (32, 40), "b": (40,)}
 
 
 def programs_for(count: int) -> tuple[Program, ...]:
-    """CPU levels, and so many GPUs of names of their own."""
+    """The programs of a portable build for CPUs, and for this many GPUs with different names."""
     model = seeded(TEXT, WEIGHTS)
     u = np.random.default_rng(1).standard_normal((32, 8))
     model.graph.initializer.append(numpy_helper.from_array(u, "u"))
@@ -58,7 +58,7 @@ def test_what_variants_share(count: int) -> None:
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_constants_stay_what_they_are(count: int) -> None:
-    """Each tensor on a constant finds the bytes that the program would have alone."""
+    """Each constant tensor has the bytes that it has in a program that is built alone."""
     for program in programs_for(count):
         own = [t for t in program.functions[0].tensors if isinstance(t.storage, ConstantStorage)]
         assert own

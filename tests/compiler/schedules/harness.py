@@ -1,7 +1,7 @@
-"""Runs scheduled kernels: lowered, compiled to an object or as C, called with arrays that end at unmapped memory.
+"""Runs scheduled kernels: lowers them, compiles them to an object or as C, and calls them.
 
-`run` takes a Relax module whose `main` is a sequence of kernels and operators that `legalize` knows, through the
-passes that fuse kernels, and computes its result.
+The arrays of a call end at a protected page, so that an access behind the end crashes. `run` takes a Relax module whose
+`main` consists of kernels and of operators that `legalize` knows, fuses its kernels, and computes its result.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def fenced(array: np.ndarray) -> np.ndarray:
-    """A copy of `array` whose last byte is the last one before a page that must not be touched."""
+    """A copy of `array` that ends directly before a protected page."""
     pages = -(-max(array.nbytes, 1) // mmap.PAGESIZE) + 1
     memory = mmap.mmap(-1, pages * mmap.PAGESIZE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
@@ -48,7 +48,7 @@ def fenced(array: np.ndarray) -> np.ndarray:
 
 
 class Compiled:
-    """A kernel as a callable; arrays and integers are passed in the order of its parameters. `rule` schedules it."""
+    """A compiled kernel. It takes arrays and integers in the order of its parameters. `rule` schedules it."""
 
     def __init__(
         self, func: tirx.PrimFunc, device: Device, rule: Callable[[tirx.PrimFunc, Device], tirx.PrimFunc] = schedule
@@ -68,7 +68,7 @@ class Compiled:
         return self._lowered.workspaces
 
     def bind(self, arguments: Sequence[Argument]) -> Callable[[], None]:
-        """A call of the kernel. Shapes give the values of symbolic dims."""
+        """A function that calls the kernel. The values of symbolic dims are taken from the shapes of the arrays."""
         arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
         values = self._dims(arguments)
         scratch = [np.empty(max(1, _size(w.shape, values)), w.dtype) for w in self._lowered.workspaces]
@@ -98,7 +98,7 @@ class Compiled:
 
 
 def evaluate(expression: Any, values: Mapping[Any, int]) -> int:
-    """An integer expression where variables have the given values."""
+    """The value of an integer expression for these values of its variables."""
     if isinstance(expression, int):
         return expression
 

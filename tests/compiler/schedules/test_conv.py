@@ -1,4 +1,4 @@
-"""Convolutions of one to three dims with every attribute, against a direct numpy evaluation."""
+"""Convolutions over one to three dims with every attribute, against a direct evaluation in NumPy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ devices = pytest.mark.parametrize("device", BOTH, ids=lambda device: device.name
 
 @dataclass(frozen=True)
 class Case:
-    """A convolution `[n, channels, *size] -> outputs` and the image sizes to try it at."""
+    """A convolution `[n, channels, *size] -> outputs`, and the image sizes at which it is tested."""
 
     channels: int
     outputs: int
@@ -69,7 +69,7 @@ CASES = {
 
 
 def direct(x: np.ndarray, weight: np.ndarray, case: Case) -> np.ndarray:
-    """The definition: a sum over channels and taps of shifted views of the padded data."""
+    """The definition of a convolution: a sum over channels and taps of shifted views of the padded data."""
     attributes, rank = case.attributes(), len(case.kernel)
     pads = attributes["padding"]
     padded = np.pad(x, ((0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True))).astype("float64")
@@ -171,7 +171,8 @@ def test_bias_activation_and_residual_are_part_of_the_kernel(device: Device, nam
 
 
 def scattered(x: np.ndarray, weight: np.ndarray, case: Case) -> np.ndarray:
-    """The definition of the transpose: every input element adds its kernel to the output, then the pads go."""
+    """The definition of a transposed convolution: each input element adds its kernel to the output, then pads are cut
+    off."""
     attributes, rank = case.attributes(), len(case.kernel)
     strides, pads, dilation = attributes["strides"], attributes["padding"], attributes["dilation"]
     full = [

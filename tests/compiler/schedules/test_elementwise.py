@@ -1,4 +1,4 @@
-"""Elementwise kernels: fused loops, strided and gathered reads, conditions taken out of loops, every remainder."""
+"""Elementwise kernels: fused loops, strided and gathered reads, conditions moved out of loops, all remainders."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_padding_is_cut_out_of_the_loops(device: Device) -> None:
 
 
 def choices(func: tirx.PrimFunc) -> list:
-    """Conditions that are decided for each element."""
+    """The conditions that are evaluated for each element."""
     return [call for call in collect(func.body, ir.Call) if call_name(call) == "if_then_else"]
 
 
@@ -142,7 +142,8 @@ def test_a_single_number(device: Device) -> None:
 
 @devices
 def test_a_result_may_lie_over_an_operand(device: Device) -> None:
-    """Elementwise kernels that read an operand only where they write are run so, also when they need a temporary."""
+    """An elementwise kernel that reads an operand only where it writes may have its result there, also with a
+    temporary."""
 
     def build(a: te.Tensor) -> te.Tensor:
         power = te.compute(a.shape, lambda *i: tirx.exp(a(*i)), name="power")

@@ -1,4 +1,4 @@
-"""Schedules for GPUs, at sizes with remainders: run on the CPU, where an invocation is an iteration of a loop."""
+"""Schedules for GPUs at sizes with remainders. They run on the CPU, with one loop iteration per invocation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.compiler.schedules.harness import VECTORS, Compiled, fenced
 
 N, M = (tirx.Var(name, "int64") for name in "nm")
 ROWS = [1, 3, 4, 9]
-"""Tiles have four rows."""
+"""Numbers of rows around those of a tile, which has four."""
 
 
 def kernel(
@@ -44,14 +44,14 @@ def divided(func: tirx.PrimFunc) -> Divided:
 
 
 def single(func: tirx.PrimFunc, _device: object = None) -> tirx.PrimFunc:
-    """The only part of a kernel, whose sizes follow from its tensors."""
+    """The only part of a kernel, without its size parameters: they follow from its tensors."""
     (part,) = divided(func).parts
     body = tvm_ffi.structural_map(part.func.body, (ir.Call, alone)) if part.team else part.func.body
     return tirx.PrimFunc([param for param in part.func.params if tirx.is_buffer_var(param)], body)
 
 
 def alone(call: ir.Call) -> object:
-    """What an operator of teams is in a team of one."""
+    """The meaning of an operator of teams in a team of one invocation."""
     name = str(getattr(call.op, "name", ""))
     if name in (LANE, SIZE):
         return tirx.const(int(name == SIZE), "int64")

@@ -1,4 +1,4 @@
-"""Integer products and convolutions against numpy: exact, at sizes that leave remainders everywhere."""
+"""Integer matrix products and convolutions against NumPy: exact, at sizes with remainders in every dim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interleaved results: repeated elements, depth to space, pairs from two operands, and every remainder."""
+"""Interleaved results: repeated elements, depth to space, pairs from two operands, and all remainders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Channels last from convolution to convolution: what is moved over, what stays, and that values are the same."""
+"""Channels last between convolutions: which kernels are converted, which stay, and that values are the same."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def reference(x: np.ndarray, case: Case) -> np.ndarray:
 
 
 def run(body: Any, x: np.ndarray) -> tuple[np.ndarray, set[str]]:
-    """The result on a machine with vectors, and the names of its kernels."""
+    """The result on a CPU with vectors, and the names of the kernels."""
     params = [("x", (N, x.shape[1], *SPATIAL[:2]), "float32")]
     model = Model(module(params, body), VECTORS)
     return model(x), set(model.kernels)
@@ -49,7 +49,7 @@ def highest(t: te.Tensor) -> te.Tensor:
 
 
 def shuffled(t: te.Tensor) -> te.Tensor:
-    """The two channel dims exchanged."""
+    """Exchanges two dims that the channels are split into."""
     n, a, b, *rest = t.shape
     return te.compute((n, b, a, *rest), lambda n, b, a, *at: t(n, a, b, *at), name="shuffled")
 

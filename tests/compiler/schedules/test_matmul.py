@@ -1,4 +1,4 @@
-"""Matrix products in every form that models have them, against numpy, at sizes that leave remainders everywhere."""
+"""Matrix products in all forms that models have, against NumPy, at sizes with remainders in every dim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Products that are cut for caches: chunks of the depth, copied rows, tiles of every height, epilogues of any kind."""
+"""Matrix products in blocks for caches: chunks of the depth, copied rows, tiles of every height, all kinds of
+epilogues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exponentials up to 1: their errors, and the ends of the range."""
+"""Exponentials up to 1: their errors, and both ends of the range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions over any axes, windows, and chains of them that share rows."""
+"""Reductions over any axes, over windows, and in chains over the same rows."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_other_element_types(dtype: str, device: Device) -> None:
 
 
 def window(a: te.Tensor, size: int, stride: int, pad: int, reduce: Callable[..., Any], nothing: float) -> te.Tensor:
-    """A pooling whose taps outside of the data count as `nothing`."""
+    """A pooling. Taps outside of the data have the value `nothing`."""
     taps = [te.reduce_axis((0, size), name=f"k{i}") for i in range(2)]
     extents = [(extent + 2 * pad - size) // stride + 1 for extent in a.shape[2:]]
 
@@ -143,7 +143,7 @@ def test_normalisation_over_rows(device: Device) -> None:
 
 @devices
 def test_a_result_that_two_rows_of_another_stage_need_is_complete(device: Device) -> None:
-    """The second stage reads rows that the first writes later: they must not share a loop."""
+    """The second stage reads rows that the first stage writes later, so the stages must not share a loop."""
 
     def mirrored(a: te.Tensor) -> te.Tensor:
         total = topi.sum(a, axis=1)

@@ -1,4 +1,4 @@
-"""Sums of imperative kernels: divided into as many loops as the registers of a device ask for, with the same values."""
+"""Sums of imperative kernels: divided into as many loops as the registers of a device require, with the same values."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def independent(code: Code, x: Array, sums: list[Array], k: tirx.Var) -> None:
 
 
 def chained(code: Code, x: Array, sums: list[Array], k: tirx.Var) -> None:
-    """Each sum takes in the one before."""
+    """Each sum also reads the previous one."""
     for number, own in enumerate(sums):
         with code.lanes(LANES) as lane:
             own[lane] = own[lane] + sums[number - 1][lane] * x[lane, k]
 
 
 def twice(code: Code, x: Array, sums: list[Array], k: tirx.Var) -> None:
-    """One sum is added to by two statements, whose order is that of rounding."""
+    """Two statements add to one sum; their order decides how it is rounded."""
     independent(code, x, [*sums, sums[0]], k)
 
 

@@ -1,4 +1,4 @@
-"""Transposed reads: tiles, their remainders, several operands, and kernels that are left to other rules."""
+"""Transposed reads: tiles, remainders, several operands, and kernels that the rule declines."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_permutations(device: Device, dtype: str, axes: tuple[int, ...]) -> None
 
 
 def test_with_other_operands() -> None:
-    """Two turned operands, one of them twice, one that is straight and a broadcast row."""
+    """Two transposed operands, one of them read twice, an operand that is not transposed, and a broadcast row."""
 
     def build(a: te.Tensor, b: te.Tensor, c: te.Tensor, row: te.Tensor) -> te.Tensor:
         return te.compute((M, N), lambda i, j: a(j, i) * a(j, i) + b(j, i) * c(i, j) - row(j))

@@ -1,4 +1,4 @@
-"""Float arithmetic that a simplifier of real numbers would change: it stays infinite, rounded, or no number."""
+"""Float arithmetic that a simplifier for real numbers would change: infinities, rounding and NaN are kept."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ MODELS = (
     "a = Less(x, y) b = Greater(y, x) d = And(a, b) e = Not(d) z = Where(e, x, y)",
     "a = Less(x, y) b = Less(y, x) d = Or(a, b) e = Not(d) z = Where(e, x, y)",
 )
-"""What the simplifier meets only when operators are fused."""
+"""Models in which the simplifier meets such arithmetic only after operators are fused."""
 
 
 @pytest.fixture(scope="module", params=EMITTERS)

@@ -1,5 +1,7 @@
-"""Runs models for GPUs through wgpu: their shaders on an adapter with float16 and subgroups, as devices with or without
-them see them. What is no shader is refused."""
+"""Runs models for GPUs with wgpu, on an adapter with float16 and subgroups.
+
+The shaders can be those for devices with or without these features. Kernels that are not shaders are refused.
+"""
 
 from __future__ import annotations
 
@@ -35,17 +37,17 @@ from deploykit.targets.webgpu.variants import SHADERS
 from tests.compiler.schedules.harness import evaluate
 
 FEATURES = {F16: "shader-f16", SUBGROUPS: "subgroup"}
-"""Features and what wgpu calls them."""
+"""The names of features in wgpu."""
 
 SUBGROUP_DIRECTIVES = re.compile(r"^(?:enable subgroups|diagnostic).*\n", re.MULTILINE)
-"""wgpu has subgroups without them, and refuses them."""
+"""wgpu has subgroups without these directives, and refuses them."""
 
 VECTOR_BYTES = 16
 
 
 @cache
 def find_device() -> Any | None:
-    """A device of the first adapter that has the features, if there is one."""
+    """A device of the first adapter with these features; `None` if there is none."""
     try:
         import wgpu
     except ImportError:
@@ -57,7 +59,7 @@ def find_device() -> Any | None:
 
 
 def program_of(model: onnx.ModelProto, in_place: InPlace = InPlace.WHERE_FREE) -> tuple[Program, list[Shader]]:
-    """A model for a GPU, and its shaders."""
+    """A model compiled for a GPU, and its shaders."""
     program = compile_program(deploykit.load(model), replace(SHADERS, in_place=in_place), Observer(), {})
     assert program is not None
     return program, emit_shaders(program)
@@ -80,7 +82,7 @@ class Dispatcher:
         )
 
     def buffer(self, data: np.ndarray, usage: str = "STORAGE|COPY_SRC|COPY_DST") -> Any:
-        """A buffer of whole vectors."""
+        """A buffer with this data, padded to whole vectors."""
         contents = data.tobytes()
         room = -len(contents) % VECTOR_BYTES if contents else VECTOR_BYTES
         return self.device.create_buffer_with_data(data=contents + bytes(room), usage=usage)
@@ -90,7 +92,7 @@ class Dispatcher:
         return np.frombuffer(self.device.queue.read_buffer(buffer), dtype, count).reshape(shape)
 
     def run(self, kernel: Kernel, pipeline: Any, scalars: Sequence[int], buffers: Sequence[Any]) -> None:
-        """One dispatch of a kernel's shader, with a buffer for each group of its operands."""
+        """Dispatch a kernel's shader, with one buffer for each group of its operands."""
         params = [param for param in kernel.func.params if not isinstance(param.ty, ir.PointerType)]
         extent = 1 if kernel.parallel_extent is None else kernel.parallel_extent
         threads = evaluate(extent, dict(zip(params, scalars, strict=False))) * (WEBGPU.workgroup if kernel.team else 1)
@@ -113,7 +115,7 @@ class Dispatcher:
 
 
 class Shaders(Dispatcher):
-    """A model's shaders, compiled as for a device with these features."""
+    """A model's shaders in the variant for a device with these features."""
 
     def __init__(self, model: onnx.ModelProto, *features: str, in_place: InPlace = InPlace.WHERE_FREE) -> None:
         super().__init__()
@@ -153,7 +155,7 @@ class Shaders(Dispatcher):
         return results
 
     def _contents(self, tensor: Tensor, shape: Sequence[int], inputs: Sequence[np.ndarray]) -> np.ndarray:
-        """What a tensor holds before the run; ones where that must not matter."""
+        """The contents of a tensor before the run; ones for results, because their contents must not matter."""
         if isinstance(tensor.storage, InputStorage):
             return inputs[tensor.storage.index]
         if isinstance(tensor.storage, ConstantStorage):

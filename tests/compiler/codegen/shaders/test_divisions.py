@@ -19,7 +19,7 @@ pool (float[1, 1, h, w] x) => (float[1, 1, p, q] y) {{
 @pytest.mark.parametrize("pad", ["SAME_UPPER", "SAME_LOWER"])
 @pytest.mark.parametrize("stride", [1, 2, 3])
 def test_padding_that_depends_on_dims(pad: str, stride: int) -> None:
-    """Half of it, rounded down, is a quotient by -2 once it is simplified."""
+    """Half of the padding, rounded down, becomes a quotient by -2 when it is simplified."""
     model = parser.parse_model(TEXT.format(pad=pad, stride=stride))
     reference = InferenceSession(model.SerializeToString())
     shaders = Shaders(model)

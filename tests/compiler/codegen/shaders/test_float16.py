@@ -1,5 +1,7 @@
-"""float16 in shaders, on an adapter with the features `shader-f16` and `subgroups`: with either, with both, and as
-without. Against ONNX Runtime, at sizes of 1, odd ones and larger ones."""
+"""float16 in shaders against ONNX Runtime, at sizes of 1, odd and larger sizes.
+
+The adapter has the features `shader-f16` and `subgroups`; shaders for every combination of them run on it.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Case:
-    """A model, the shapes of its weights, and those of its inputs in each run. `tiled`: without the feature, too, no
-    element is stored by atomic operations."""
+    """A model, the shapes of its weights, and the shapes of its inputs in each run. `tiled`: no element is stored by
+    atomic operations, even without `shader-f16`."""
 
     text: str
     runs: Sequence[Sequence[Shape]]
@@ -92,7 +94,7 @@ with np.errstate(invalid="ignore", over="ignore"):
 NEIGHBOURS = [np.nextafter(BETWEEN, np.float32(limit)) for limit in (-np.inf, np.inf)]
 EXTREMES = np.array([65519.996, 65520, 3e38, -3e38, 1e-40, -0.0], np.float32)
 REAL = np.concatenate([FLOATS, BETWEEN, *NEIGHBOURS, np.resize(EXTREMES, 1 << 16)])
-"""Every half, what lies in the middle of two and just beside it."""
+"""float32 numbers: every half-precision number, the middle between each two neighbours, and the numbers next to it."""
 
 CONVERSIONS = {
     "to float": ("g (float16[n, m] x) => (float[n, m] z) { z = Cast<to=1>(x) }", HALVES.reshape(256, 256)),

@@ -1,4 +1,4 @@
-"""Shaders with their result over an operand: random kernels, and a model."""
+"""Shaders whose result is in the memory of an operand: random kernels, and a model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(find_device() is None, reason="needs wgpu and an
 
 
 class Part(Dispatcher):
-    """A kernel that is one shader. `shared` is the operand that its result lies over, if any."""
+    """A kernel that is one shader. `shared` is the operand whose memory holds the result, if any."""
 
     def __init__(self, part: LoweredPart, func: tirx.PrimFunc, shared: int | None) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ def test_random_kernels_over_their_operands(kernel: Kernel) -> None:
 
 
 def test_a_model_always_in_place() -> None:
-    """The sum is computed over a copy of an operand, its transpose is not."""
+    """The sum is computed in the memory of a copy of an operand; its transpose is not."""
     model = parse(
         "(float[a, b] x, float[b] v) => (float[b, a] y, float[a, b] z) {"
         " s = Add(x, v)  r = Relu(s)  y = Transpose(r)  t = Abs(x)  z = Sub(t, r) }"

@@ -1,5 +1,5 @@
-"""Functions in shaders against double precision: for numbers of every size, special ones included, on two drivers, and
-every float16. The errors are those that docs/performance.md states."""
+"""Functions in shaders against double precision, on two drivers: numbers of every magnitude, special numbers, and every
+float16. The allowed errors are those in docs/performance.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.seeded import seeded
 
 NAMES = list(FUNCTIONS)
 VECTORS = 40_000
-"""Elements of rows of vectors."""
+"""Number of elements that are computed as vectors."""
 
 Results = dict[str, np.ndarray]
 
@@ -78,7 +78,7 @@ def test_the_page_states_the_errors() -> None:
 @pytest.mark.skipif(find_device() is None, reason="needs wgpu and an adapter")
 @pytest.mark.parametrize("features", [[], [F16]])
 def test_every_float16(features: list[str]) -> None:
-    """Functions are computed in float32 and rounded once, so that results are next to the exact ones."""
+    """Functions are computed in float32 and rounded once, so each result is a float16 next to the exact one."""
     names = [name for name, function in FUNCTIONS.items() if function.operands == 1]
     x = np.arange(2**16, dtype=np.uint16).view(np.float16)
     found = Shaders(model_of(names, TensorProto.FLOAT16), *features)(x, x)
@@ -95,7 +95,7 @@ def test_every_float16(features: list[str]) -> None:
 
 @pytest.mark.skipif(find_device() is None, reason="needs wgpu and an adapter")
 def test_vectors_are_as_right_as_numbers() -> None:
-    """In tiles of products functions take vectors."""
+    """In the tiles of a matrix product, functions are applied to vectors."""
     text = (
         '<ir_version: 9, opset_import: ["": 20]> g (float[n, 32] x) => (float[n, 32] s, float[n, 32] c, float[n, 32] e)'
     )
@@ -111,7 +111,7 @@ def test_vectors_are_as_right_as_numbers() -> None:
 @pytest.mark.skipif(find_device() is None, reason="needs wgpu and an adapter")
 @pytest.mark.parametrize("length", [1, 7, 64, 4099])
 def test_rotary_positions(length: int) -> None:
-    """The products of positions with frequencies, as decoders take sines and cosines of them."""
+    """Sines and cosines of positions times frequencies, as in decoders."""
     nodes = [
         helper.make_node("Mul", ["position", "frequency"], ["angle"]),
         helper.make_node("Cos", ["angle"], ["c"]),

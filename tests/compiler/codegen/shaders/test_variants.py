@@ -1,4 +1,4 @@
-"""The variants of shaders: how they are packaged and chosen, and that a page computes with one."""
+"""Variants of shaders: how they are packaged and chosen, and that a page computes right results with one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of shaders, for people to read when it changes."""
+"""The text of shaders, as golden files that show each change."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ WEIGHTS = {"w": (24, 32), "c": (32,), "v": (32, 10)}
 
 
 def test_shaders(golden: Golden) -> None:
-    """Products, a bias with an activation, a softmax, over a symbolic batch; what is for some devices is marked."""
+    """Matrix products, a bias with an activation, and a softmax over a symbolic batch. Device-dependent parts are
+    marked."""
     _, shaders = program_of(seeded(MLP, WEIGHTS))
     golden("".join(f"// shader {number}\n{shader.packaged()}" for number, shader in enumerate(shaders)), "mlp.wgsl")
