@@ -1,4 +1,4 @@
-"""What `import deploykit` offers: functions that take paths, as the verbs of the command line do."""
+"""The names of `import deploykit`: functions that take paths, like the commands of the command line."""
 
 from __future__ import annotations
 

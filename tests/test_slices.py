@@ -1,4 +1,4 @@
-"""`pytest --slice`: which cases of sampled tests run."""
+"""`pytest --slice`: the cases of sampled tests that run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # ruff: noqa: E501, RUF001
-"""Words that names of a model may be, and that mean something where artifacts are written, compiled or used: keywords,
-macros, types and functions of C and C++, of the headers that programs include beside a model's, of the core; words of
-JavaScript and members of all its objects; words of Python; file names of systems; and texts that are no words.
+"""Names of a model that mean something where artifacts are written, compiled or used.
+
+These are keywords, macros, types and functions of C and C++, of common headers and of the core; keywords of JavaScript and
+members of all its objects; keywords of Python; reserved file names; and texts that are not words.
 """
 
 C = """auto break case char const continue default do double else enum extern float for goto if inline int long register
@@ -123,6 +124,6 @@ ODD = (
 
 
 def words() -> list[str]:
-    """All of them, each once."""
+    """All words, without repetition."""
     found = dict.fromkeys(f"{C} {CPP} {MACROS} {FUNCTIONS} {OWN} {JS} {PYTHON} {SYSTEM}".split())
     return list(dict.fromkeys((*found, *ODD)))

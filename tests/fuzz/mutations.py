@@ -1,7 +1,8 @@
-"""Changes of one field of a model: `mutate(model, random)` gives a changed copy and says what was changed.
+"""Changes of single fields of a model: `mutate(model, random, count)` returns a changed copy and a text for each
+change.
 
 A field is an attribute, a dim, a dtype, a name, an edge, an opset, a weight, a node or an output, of the graph or of a
-graph in it. New contents are extremes, near misses, what the model has elsewhere, and nothing.
+nested graph. New contents are extremes, near misses, contents of other fields, and nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper
 from deploykit.frontends.onnx.graphs import nested
 
 Mutation = Callable[[onnx.ModelProto, random.Random], str | None]
-"""Changes the model in place; `None` when it has nothing of the kind."""
+"""Changes the model in place and describes the change; `None` if the model has no such field."""
 
 INTEGERS = (0, 1, -1, 2, 3, -2, 7, 64, -64, 255, 1000, 2**31 - 1, 2**31, -(2**31), 2**33, 2**62, 2**63 - 1, -(2**63))
 FLOATS = (0.0, -1.0, 1e-45, 0.5, 1e30, float("inf"), float("-inf"), float("nan"))
@@ -39,14 +40,14 @@ TYPES = tuple(t for t in TensorProto.DataType.values() if t)
 
 
 def mutate(model: onnx.ModelProto, chooser: random.Random, count: int) -> tuple[onnx.ModelProto, list[str]]:
-    """A copy with `count` changes, and what they are."""
+    """A copy with up to `count` changes, and their descriptions."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     said: list[str] = []
     for _ in range(20 * count):
         try:
             change = chooser.choices(list(MUTATIONS), list(MUTATIONS.values()))[0](copy, chooser)
-        except Exception:  # noqa: BLE001  a field does not take the value, and earlier changes may have broken others
+        except Exception:  # noqa: BLE001  a field refuses the value, or an earlier change broke it
             continue
         if change is not None:
             said.append(change)
@@ -56,7 +57,7 @@ def mutate(model: onnx.ModelProto, chooser: random.Random, count: int) -> tuple[
 
 
 def graphs(graph: onnx.GraphProto) -> tuple[onnx.GraphProto, ...]:
-    """The graph and all in it."""
+    """The graph and all graphs nested in it."""
     return (graph, *nested(graph.node))
 
 
@@ -137,7 +138,7 @@ def attribute_gone(model: onnx.ModelProto, chooser: random.Random) -> str | None
 
 
 def attribute_added(model: onnx.ModelProto, chooser: random.Random) -> str | None:
-    """One that the operator has and the node does not."""
+    """Adds an attribute that the operator has and the node does not."""
     node = _node(model, chooser)
     if node is None or not onnx.defs.has(node.op_type, node.domain):
         return None
@@ -210,7 +211,7 @@ def dtype(model: onnx.ModelProto, chooser: random.Random) -> str | None:
 
 
 def all_dtypes(model: onnx.ModelProto, chooser: random.Random) -> str | None:
-    """One dtype becomes another everywhere."""
+    """Replaces a dtype everywhere."""
     values = [v.type.tensor_type for g in graphs(model.graph) for v in (*g.input, *g.output, *g.value_info)]
     types = [v.elem_type for v in values]
     if not types:
@@ -223,7 +224,7 @@ def all_dtypes(model: onnx.ModelProto, chooser: random.Random) -> str | None:
 
 
 def symbols(model: onnx.ModelProto, chooser: random.Random) -> str | None:
-    """A size becomes a symbol wherever inputs have it."""
+    """Replaces a size by a symbol in all inputs."""
     dims = [d for v in model.graph.input for d in v.type.tensor_type.shape.dim if d.dim_value > 1]
     if not dims:
         return None
@@ -274,7 +275,7 @@ def _change_tensor(tensor: TensorProto, chooser: random.Random) -> None:
 
 
 def input_as_weight(model: onnx.ModelProto, chooser: random.Random) -> str | None:
-    """An input gets contents in the model: small random numbers."""
+    """Adds a weight of small random numbers for an input."""
     inputs = [v for v in model.graph.input if all(0 < d.dim_value < 100 for d in v.type.tensor_type.shape.dim)]
     if not inputs:
         return None
@@ -292,7 +293,7 @@ def input_as_weight(model: onnx.ModelProto, chooser: random.Random) -> str | Non
 
 
 def name(model: onnx.ModelProto, chooser: random.Random) -> str | None:
-    """Somewhere or, where it stays a model, everywhere."""
+    """Replaces a name, everywhere in a graph or only in some places."""
     graph = _graph(model, chooser)
     old = chooser.choice(_names(graph))
     new = chooser.choice(NAMES) if chooser.random() < 0.7 else chooser.choice(_names(graph))

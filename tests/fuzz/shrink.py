@@ -1,7 +1,7 @@
-"""From a graph that fails to a small one that fails in the same way.
+"""Reduces a failing graph to a small one that fails in the same way.
 
-Tried again and again until nothing helps: one output only; an inner value as the output instead; a value as an input
-instead of computed; a node left out, where an operand of it has its result's shape.
+These changes are repeated until none helps: keep one output, or drop one; make an intermediate result the output; make
+a result an input; remove a node, and use an operand of the same shape as its result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Arrays = list[dict[str, np.ndarray]]
 
 
 def shrink(case: Case, fails: Callable[[Case], bool], attempts: int = 200) -> Case:
-    """The smallest case found for which `fails` holds, with `attempts` calls of it at most."""
+    """The smallest case that is found for which `fails` holds, with at most `attempts` calls of `fails`."""
     budget = attempts
     progress = True
     while progress and budget > 0:
@@ -59,7 +59,7 @@ def _alike(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _without(nodes: list[onnx.NodeProto], position: int, operand: str) -> list[onnx.NodeProto]:
-    """The node's first result is replaced by one of its operands."""
+    """The nodes without one, whose first result is replaced by one of its operands."""
     kept = []
     for node in (n for i, n in enumerate(nodes) if i != position):
         copy = onnx.NodeProto()
@@ -70,7 +70,7 @@ def _without(nodes: list[onnx.NodeProto], position: int, operand: str) -> list[o
 
 
 def _arrays(case: Case) -> Arrays:
-    """Every value at every sample, floats as float64."""
+    """All values at every sample, with floats as float64."""
     weights = {t.name: onnx.numpy_helper.to_array(t) for t in case.model.graph.initializer}
     result: Arrays = []
     for feeds in case.feeds:
@@ -91,7 +91,7 @@ def _narrow(array: np.ndarray) -> np.ndarray:
 
 
 def _rebuilt(case: Case, arrays: Arrays, nodes: list[onnx.NodeProto], outputs: list[str]) -> Case:
-    """The nodes that give the outputs; what they read and do not compute becomes an input."""
+    """A case of the nodes that compute these outputs. Values that they read and do not compute become inputs."""
     nodes = needed(nodes, outputs)
     computed = {name for node in nodes for name in node.output}
     weights = {t.name: t for t in case.model.graph.initializer}

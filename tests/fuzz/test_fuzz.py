@@ -1,4 +1,4 @@
-"""Slices of the fuzzers; `python -m tests.fuzz.graphs` and `python -m tests.fuzz.fields` run what is asked for."""
+"""Parts of the fuzzers. `python -m tests.fuzz.graphs` and `python -m tests.fuzz.fields` run any seeds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.fuzz.shrink import shrink
 from tests.fuzz.workers import Died, Limits, Say, run
 
 GRAPHS, LOADS, BUILDS = range(300, 480), range(30000, 40000), range(20000, 20750)
-"""Seeds that have been run: all is right or refused, but for `UNDEFINED`."""
+"""Seeds whose outcome is right or refused, except those of `UNDEFINED`."""
 UNDEFINED = {
     20264: "an infinity cast to int8",
     20642: "the reference implementation adds an axis to the scalars that a Loop collects",
@@ -27,7 +27,7 @@ UNDEFINED = {
 
 
 def chunks(seeds: range, size: int) -> pytest.MarkDecorator:
-    """As many seeds a case as are worth a process of their own."""
+    """Parametrise a test by ranges of `size` seeds."""
     parts = [seeds[at : at + size] for at in range(0, len(seeds), size)]
     return pytest.mark.parametrize("seeds", parts, ids=[f"{part[0]}-{part[-1]}" for part in parts])
 
@@ -75,7 +75,7 @@ def test_the_graph_of_a_seed_is_always_the_same() -> None:
 
 
 def test_a_failing_graph_is_made_small() -> None:
-    """What is looked for is a graph with a certain operator."""
+    """Here a graph counts as failing if it contains a certain operator."""
     case = next(c for c in map(generate, range(100)) if any(n.op_type == "Softmax" for n in c.model.graph.node[3:]))
 
     def fails(candidate: Case) -> bool:

@@ -1,8 +1,9 @@
-"""Cases one after the other in processes of their own, with limits of CPU time and memory.
+"""Runs cases in separate processes, with limits of CPU time and memory.
 
-A process takes case after case, because a compiler takes long to start; one that dies is replaced, and the case that it
-had is answered by `died`. The limit of time is on the CPU time of a case, so that a busy machine changes nothing; what
-waits without computing is ended after `PATIENCE` times as much. What a case starts is not counted with it.
+A process runs one case after the other, because the compiler takes long to start. If a process dies, it is replaced,
+and the answer of its case is `Died`. The time limit is on the CPU time of a case, so that a busy machine does not
+matter. A case that waits without computing is ended after `PATIENCE` times the limit. The CPU time of a case does not
+include that of processes that it starts.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ Got = TypeVar("Got")
 
 PATIENCE = 20
 RETIREMENT = 400
-"""Cases after which a process is replaced: what the compiler keeps adds up."""
+"""Number of cases after which a process is replaced, because the compiler accumulates memory."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one case: seconds of CPU time, bytes of address space of the process."""
+    """Limits of one case: seconds of CPU time, and bytes of address space of the process."""
 
     seconds: int = 60
     bytes: int = 8 << 30
@@ -35,14 +36,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Died:
-    """How the process of a case ended, and what the case had said last that it was doing."""
+    """How the process of a case ended, and the last phase that the case announced."""
 
     reason: str
     phase: str
 
 
 Say = Callable[[str], None]
-"""What a case calls to say what it is doing."""
+"""A function by which a case announces its phase."""
 
 
 class _Process(Generic[Given]):
@@ -72,7 +73,7 @@ class _Process(Generic[Given]):
 def run(
     cases: Iterable[Given], work: Callable[[Given, Say], Got], limits: Limits, jobs: int = 1
 ) -> Iterator[tuple[Given, Got | Died]]:
-    """Each case with what `work` makes of it, as they are done. `work` is called as `work(case, say)`."""
+    """Each case with the result of `work(case, say)`, in the order in which they finish."""
     waiting = iter(cases)
     idle: list[_Process[Given]] = []
     busy: list[_Process[Given]] = []
@@ -101,14 +102,14 @@ def run(
 
 
 def _ready(busy: list[_Process[Given]]) -> list[_Process[Given]]:
-    """Those that have said something, or have had all the time there is."""
+    """The processes that sent a message or reached their deadline."""
     first = min(p.deadline for p in busy)
     spoke = wait([p.pipe for p in busy], max(0.0, first - time.monotonic()))
     return [p for p in busy if p.pipe in spoke or p.deadline <= time.monotonic()]
 
 
 def _answer(process: _Process[Any]) -> Any:
-    """What a process gives, `None` when it has only said what it is doing."""
+    """The answer of a process; `None` if it only announced a phase."""
     if not process.pipe.poll():
         return Died("waits without end", process.phase)
     try:
@@ -147,7 +148,7 @@ def _serve(pipe: Connection, work: Callable[[Any, Say], Any], limits: Limits) ->
 
 @contextlib.contextmanager
 def any_memory() -> Iterator[None]:
-    """Without the limit of memory: programs under the address sanitizer reserve terabytes of addresses."""
+    """Lifts the memory limit: programs under the address sanitizer reserve terabytes of addresses."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
     try:

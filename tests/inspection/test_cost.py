@@ -1,4 +1,4 @@
-"""Costs of layers whose operation counts are known by hand."""
+"""Costs of layers whose numbers of operations can be counted by hand."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_what_a_condition_on_a_loop_guards_counts_as_often_as_it_holds() -> None
 
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 def test_recurrent_layers_cost_their_steps(direction: str) -> None:
-    """Of a first state of zeros no products are computed."""
+    """The first step computes no products of the state, which is zero."""
     hidden, directions = 16, 2 if direction == "bidirectional" else 1
     nodes = [helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=hidden, direction=direction)]
     weights = {name: np.ones((directions, 4 * hidden, hidden), np.float32) for name in "wr"}

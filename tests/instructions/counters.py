@@ -1,4 +1,4 @@
-"""Ways to count the instructions that a function of a program executes, with those of all that it calls."""
+"""Ways to count the instructions that a function executes, including the functions that it calls."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ RESULT = "instructions.txt"
 
 
 class Counter(Protocol):
-    """`cpu`: what models are built for."""
+    """`cpu`: the CPU for which models are built."""
 
     cpu: str
 
     def missing(self) -> str | None:
-        """Why this machine cannot count this way."""
+        """The reason why this machine cannot count in this way, or `None`."""
         ...
 
     def build(self, function: str, folder: Path) -> Build:
-        """How to run a program whose function is counted."""
+        """How to build and run a program in which this function is counted."""
         ...
 
     def read(self, folder: Path) -> int:
-        """Instructions of the run."""
+        """The number of instructions of the run."""
         ...
 
 
 class Callgrind:
-    """Under valgrind, which knows no AVX-512."""
+    """Counts under valgrind, which does not support AVX-512."""
 
     cpu = "x86-64-v3"
 
@@ -58,7 +58,7 @@ class Callgrind:
 
 
 class Emulator:
-    """Under QEMU with a plugin of ours."""
+    """Counts under QEMU, with the plugin `count.c`."""
 
     cpu = "armv8.2-a+dotprod"
 
@@ -83,13 +83,13 @@ class Emulator:
 def _plugin(folder: Path) -> Path:
     compiler = find_c_compiler()
     compiler.compile(PLUGIN, folder / "count.o", "-O2", "-fPIC")
-    compiler.link_shared([folder / "count.o"], folder / "count.so", "-Wl,-z,undefs")  # QEMU has the rest
+    compiler.link_shared([folder / "count.o"], folder / "count.so", "-Wl,-z,undefs")  # QEMU defines the other symbols
     return folder / "count.so"
 
 
 @cache
 def _plugins_work() -> bool:
-    """QEMU loads plugins before the program: with one that it refuses, it says no word of the program."""
+    """Whether QEMU accepts the plugin. It loads plugins first, so its message is about the plugin if it refuses it."""
     with TemporaryDirectory() as folder:
         command = ["qemu-aarch64", "-plugin", f"{_plugin(Path(folder))},function=none", f"{folder}/none"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

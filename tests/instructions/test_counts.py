@@ -1,8 +1,8 @@
-"""How many instructions kernels take: a slowdown shows without a clock.
+"""The number of instructions that kernels execute, which detects a slowdown without a clock.
 
-Each model is built for the CPU of each counter (`counters`) and runs once; what `<model>_run` executes is counted.
-`counts.json` holds what is expected, by CPU. More than `TOLERANCE` above fails; fewer are a warning:
-`pytest --update-golden` takes over the new counts.
+Each model is built for the CPU of each counter (`counters`) and runs once; the instructions of `<model>_run` are
+counted. `counts.json` has the expected counts by CPU. A count that is higher by more than `TOLERANCE` fails. One that
+is lower by more gives a warning. `pytest --update-golden` stores the new counts.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tests.seeded import seeded
 COUNTS = Path(__file__).with_name("counts.json")
 TOLERANCE = 0.03
 FAST_MATH = 0.75
-"""What short forms of functions may take of the instructions of precise ones."""
+"""The largest number of instructions of the shorter forms of functions, relative to the precise ones."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model as `(inputs) => (outputs) { nodes }`, the shapes of its weights, and those of the inputs to run with."""
+    """A model as `(inputs) => (outputs) { nodes }`, and the shapes of its inputs in the run and of its weights."""
 
     text: str
     inputs: dict[str, tuple[int, ...]]
@@ -123,7 +123,7 @@ def arrays_of(case: Case) -> dict[str, np.ndarray]:
 
 
 def count(name: str, case: Case, counter: Counter, folder: Path, *, fast_math: bool = False) -> int:
-    """Instructions of one run, whose results are checked."""
+    """The number of instructions of one run. Its results are checked."""
     model, arrays = model_of(name, case), arrays_of(case)
     deploykit.build(model, cpu=counter.cpu, fast_math=fast_math, output=folder / "dist")
     scratch = folder / "scratch"

@@ -1,7 +1,7 @@
-"""Imports run one way: a package knows those before it, none behind it, and no module needs one that needs it.
+"""Imports run one way: a package imports only packages in rows above it, and there are no circular imports.
 
-Imports within functions count like any other. Those for type checkers count between packages; of two modules of one
-package, each may be named in the other's annotations.
+Imports within functions count like others. Imports for type checkers count between packages; within a package, modules
+may import each other for annotations.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ LAYERS = (
     ("cli", "onnx_backend"),
     ("__init__", "__main__"),
 )
-"""Packages and modules of deploykit; one may import from those in the rows above its own, and from itself."""
+"""Packages and modules of deploykit. Each may import from rows above its own, and from itself."""
 
 LEVEL = {name: row for row, names in enumerate(LAYERS) for name in names}
 
 
 def modules() -> dict[str, Path]:
-    """By dotted name without `deploykit.`; the package itself is `__init__`."""
+    """The modules by dotted name without `deploykit.`; the package itself is `__init__`."""
     found = {}
     for path in sorted((ROOT / "deploykit").rglob("*.py")):
         parts = path.relative_to(ROOT / "deploykit").with_suffix("").parts
@@ -59,7 +59,7 @@ def part_of(module: str) -> str:
 
 
 def imported(path: Path, *, for_types: bool = True) -> Iterator[str]:
-    """The modules that a file imports, or whose names it imports; `for_types`: those for annotations too."""
+    """The modules that a file imports, or from which it imports names; with `for_types`, also those for annotations."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     if not for_types:
         tree.body = [
@@ -91,7 +91,7 @@ def test_no_import_runs_upward(part: str) -> None:
 
 
 def test_shader_languages_are_known_in_one_place() -> None:
-    """Whatever else deals with shaders does so through `ShaderLanguage`."""
+    """All other code uses shaders through `ShaderLanguage`."""
     shaders = "compiler.codegen.shaders"
     languages = [f"{shaders}.{path.name}" for path in (ROOT / "deploykit" / shaders.replace(".", "/")).iterdir()]
     languages = [language for language in languages if language in MODULES]

@@ -1,4 +1,4 @@
-// demo.html in a frame as narrow as a phone, for pages that use it; `report` is what they post.
+// demo.html in a frame as narrow as a phone, for pages that use it; they post `report`.
 
 export const report = { errors: [] };
 addEventListener('unhandledrejection', ({ reason }) => report.errors.push(String(reason)));

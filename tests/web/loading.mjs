@@ -1,5 +1,5 @@
 // `node loading.mjs PACKAGE BASE SCRIPT BEFORE`: evaluates BEFORE, loads the model at BASE with the modules of PACKAGE,
-// evaluates SCRIPT, an expression over `model`, and prints what came of it as JSON.
+// evaluates SCRIPT, an expression over `model`, and prints the outcome as JSON.
 
 import { pathToFileURL } from 'node:url';
 
@@ -31,7 +31,7 @@ try {
   report.known = error instanceof errors.DeploykitError;
 }
 try {
-  // Whatever went wrong, the next one loads and runs.
+  // After any error, the next model loads and runs.
   const next = await load((name) => pathToFileURL(`${folder}/${name}`));
   const x = { data: new Float32Array(60), shape: [1, 3, 1, 20] };
   report.alive = (await next.run({ x, shift: new BigInt64Array([21n]) })).moved.data[0] === 42n;

@@ -1,4 +1,4 @@
-"""`device: 'auto'`: WebAssembly first, then the faster device, remembered; and WebAssembly where a GPU fails."""
+"""`device: 'auto'`: WebAssembly first, then the faster device, which is remembered; WebAssembly if the GPU fails."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ LOST = "WebGPU failed: the GPU device is lost.*"
 
 @dataclass(frozen=True)
 class Choice:
-    """The device in the end and why, how many devices were opened, on what it began; how many runs of the page's on
-    WebAssembly the choice took, and how many more of its own."""
+    """The final device and the reason for it, the number of GPU devices that were opened, and the first device; the
+    number of the page's runs on WebAssembly until the choice, and of further runs that only measure."""
 
     device: str
     reason: str
@@ -75,7 +75,7 @@ def test_the_choice(found: dict[str, Any], what: str) -> None:
     expected, choice = CHOICES[what], found[what]
     assert (choice["device"], choice["devices"], choice["began"]) == (expected.device, expected.devices, expected.began)
     assert re.fullmatch(expected.reason, choice["reason"], re.DOTALL)
-    # Where several are needed, there are more while the GPU is prepared.
+    # If several runs are needed, the page makes more of them while the GPU is prepared.
     most = expected.runs if expected.runs <= 1 else 9
     assert expected.runs <= choice["runs"] <= most, "the page's runs"
     if expected.began == "wasm":

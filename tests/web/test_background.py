@@ -1,4 +1,4 @@
-"""A tab in the background: another one lies in front of it while it loads and runs."""
+"""A tab in the background, behind another one, loads and runs a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package in a page of Chromium: it loads, runs, refuses and goes on, and keeps its files."""
+"""The package in a page of Chromium: it loads, runs, continues after errors, and keeps its files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILES = {
     "wasm": ["/model-relaxed.wasm", "/weights/000.bin"],
     "webgpu": ["/model-gpu.wasm", "/shaders.wgsl", "/weights/000.bin"],
 }
-"""What a page keeps, by the device."""
+"""The files that a page keeps, by device."""
 
 
 @pytest.mark.parametrize("device", FILES)
@@ -98,7 +98,7 @@ def test_the_demo_opened_as_a_file_says_what_to_do(package: Path) -> None:
 
 
 def used_demo(folder: Path, page: str) -> dict[str, Any]:
-    """What a page reports that uses the package's demo."""
+    """The report of a page that uses the package's demo."""
     for name in ("frame.mjs", page):
         shutil.copyfile(Path(__file__).with_name(name), folder / name)
     return in_chromium(folder, page)

@@ -1,4 +1,4 @@
-"""Emscripten in the place of ziglang: the same model, the same results."""
+"""Emscripten instead of ziglang gives the same results."""
 
 from __future__ import annotations
 

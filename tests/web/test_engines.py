@@ -54,7 +54,7 @@ def test_elementwise_at_sizes_that_are_no_whole_vectors(tmp_path: Path, device: 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_sizes_that_depend_on_data_and_differ_between_devices(tmp_path: Path, device: str) -> None:
-    """On wasm the product needs a workspace, whose size is a capacity that shaders do without."""
+    """In WebAssembly the product needs a workspace with a capacity; as a shader it does not."""
     text = """<ir_version: 9, opset_import: ["": 20]>
     product (float[4, 1] x, int64[2] shape, float[m, 4] w) => (float[a, b] y) {
         e = Expand(x, shape)

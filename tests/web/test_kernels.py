@@ -1,4 +1,4 @@
-"""Kernels of integers in WebAssembly and on a GPU: exact at every size, and made of the instructions for them."""
+"""Integer kernels in WebAssembly and on a GPU: exact at every size, and compiled to integer instructions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def quantized(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def weights_of(model: onnx.ModelProto) -> list[np.ndarray]:
-    """As int32, those that `seeded` made."""
+    """The weights that `seeded` made, as int32."""
     arrays = map(onnx.numpy_helper.to_array, model.graph.initializer)
     return [array.astype(np.int32) for array in arrays if array.ndim > 1]
 

@@ -1,4 +1,4 @@
-"""Weights that are larger than what a GPU binds, than the buffers that it makes, or than its memory."""
+"""Weights that are larger than a GPU's bindings, its buffers, or its memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def model() -> onnx.ModelProto:
 
 @pytest.fixture(scope="module")
 def heavy(model: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tensors of more than one piece each."""
+    """A package whose weights have more than one piece each."""
     folder = tmp_path_factory.mktemp("limits") / "heavy"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("deploykit.targets.webgpu.SHARD_BYTES", 1 << 16)
@@ -82,13 +82,13 @@ spread (int64[batch, seq] ids) => (float[batch, seq, 3040] tied, float[batch, se
     tied = Cast<to = 1>(y)
     odd = Cast<to = 1>(z)
 }"""
-"""The table is read by rows and as panels of vectors, the other weight by elements."""
+"""The table is read by rows and, in panels, by vectors. The other weight is read by elements."""
 
 PART = 128 << 10
 
 
 class Small(WebTarget):
-    """Constants of more than `PART` bytes have several bindings."""
+    """A target whose shaders have several bindings for constants of more than `PART` bytes."""
 
     def variants(self, cpu: str) -> list[Variant]:  # noqa: ARG002 - as for its base
         assert SHADERS.gpu is not None
@@ -105,7 +105,7 @@ def test_constants_that_are_larger_than_a_binding(tmp_path: Path, dtype: type) -
     text = (tmp_path / "dist" / "shaders.wgsl").read_text()
     assert len(re.findall(r"^// if [0-9]+$", text, re.MULTILINE)) == 3
     shutil.copyfile(Path(__file__).with_name("spread.html"), tmp_path / "dist" / "spread.html")
-    # As little as the shaders are made for, in buffers that hold no constant; then enough for all.
+    # First the smallest bindings that the shaders support, with buffers too small for a constant; then large ones.
     found = in_chromium(tmp_path / "dist", f"spread.html?bound={PART},{1 << 26}&most={2 * PART},{1 << 26}", gpu=True)
     assert "error" not in found, found
     assert len(found["differences"]) == 2 * 2 * 3 * 2

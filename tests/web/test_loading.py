@@ -1,4 +1,4 @@
-"""Loading over HTTP: progress, and every fault with its typed error while the program goes on."""
+"""Loading over HTTP: progress, and a typed error for every fault, after which the program continues."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def missing(handler: SimpleHTTPRequestHandler, data: bytes) -> None:  # noqa: AR
 
 
 def slow(handler: SimpleHTTPRequestHandler, data: bytes) -> None:
-    """In twenty pieces."""
+    """Sends the data slowly, in twenty pieces."""
     handler.send_response(200)
     handler.send_header("Content-Length", str(len(data)))
     handler.end_headers()
@@ -53,7 +53,8 @@ def slow(handler: SimpleHTTPRequestHandler, data: bytes) -> None:
 
 
 class Silent:
-    """Answers the first half of a request, then says nothing for as long as the test takes; whole after `times`."""
+    """Answers `times` requests with the first half of the data and then stays silent until the test ends. Later
+    requests get all data."""
 
     def __init__(self, times: int) -> None:
         self.times = times
@@ -75,7 +76,7 @@ class Silent:
 
 
 class Dropping:
-    """Breaks the connection `times` times in the middle; knows ranges."""
+    """Closes the first `times` connections in the middle of the data. Supports range requests."""
 
     def __init__(self, times: int) -> None:
         self.times = times
@@ -239,7 +240,7 @@ FULL = "WebAssembly.Memory.prototype.grow = () => { throw new RangeError('full')
 
 
 def of_bytes(weights: int) -> Callable[[SimpleHTTPRequestHandler, bytes], None]:
-    """A manifest that speaks of more weights than there are."""
+    """Serves a manifest that states this number of bytes of weights."""
 
     def larger(handler: SimpleHTTPRequestHandler, data: bytes) -> None:
         manifest = json.loads(data)

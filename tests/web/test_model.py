@@ -1,4 +1,4 @@
-"""A loaded model: calls in turn, wrong calls, memory that does not suffice, and the time of its steps."""
+"""A loaded model: concurrent calls, wrong calls, insufficient memory, and the time of its steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOVED = "const moved = (result) => Array.from(result.moved.data, Number);"
 
 
 def value(package: Path, script: str, before: str = "") -> Any:
-    """What the function body `script` returns, given a loaded `model`."""
+    """The return value of the function body `script`, with a loaded `model`."""
     found = in_node(package, package.as_uri() + "/", f"{{ {FEED} {MOVED} {script} }}", before)
     assert "error" not in found, found
     return found["value"]

@@ -1,4 +1,4 @@
-"""Names that mean something in JavaScript, to its objects or in its strings, as those of inputs, outputs and dims."""
+"""Inputs, outputs and dims whose names are special in JavaScript, in its objects or in its strings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_run(package: Path) -> None:
 
 
 def test_what_objects_inherit_is_missing(package: Path) -> None:
-    """An input is what an object has itself."""
+    """Only own properties of an object are inputs."""
     script = """
       const error = await model.run({}).catch((thrown) => thrown);
       const refused = (() => { try { return model.memory({}); } catch (thrown) { return thrown; } })();

@@ -1,4 +1,4 @@
-"""The package of a model: what lies in it, and that it computes the same in node at every size."""
+"""The package of a model: its files, and right results in node at every size."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The programs of docs/targets/webgpu.md, each run in Chromium: in a page, in projects of Vite, webpack and esbuild, in
-a worker."""
+"""The programs of docs/targets/webgpu.md run in Chromium: in a page, in a worker, and in projects of Vite, webpack and
+esbuild."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ REPORTER = """<script>
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package that the page builds."""
+    """The package that the document builds."""
     folder = tmp_path_factory.mktemp("snippets") / "encoder"
     deploykit.build(MODELS["encoder"](), "webgpu", {"batch": (1, 16), "seq": (1, 128)}, folder)
     return folder
@@ -48,7 +48,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def project(encoder: Path, tmp_path: Path) -> Path:
-    """The page's programs, each where its name says, and the package."""
+    """A folder with the programs of the document in the files that it names, and the package."""
     shutil.copytree(encoder, tmp_path / "encoder")
     for name, text in SNIPPETS.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -57,7 +57,7 @@ def project(encoder: Path, tmp_path: Path) -> Path:
 
 
 def report(folder: Path, page: str, encoder: Path, *, isolated: bool = False) -> list[list[Any]]:
-    """What the page logs; the last line is checked. In an isolated page, loops run on several threads."""
+    """The lines that a page logs; the last one is checked. In an `isolated` page, loops run on several threads."""
     (folder / page).write_text(REPORTER + (folder / page).read_text())
     found = in_chromium(folder, page, headers=ISOLATED if isolated else None)
     assert "failed" not in found, found

@@ -1,4 +1,4 @@
-"""Shaders for teams, in Chromium, with subgroups and with workgroups: rows, attention and products of few rows."""
+"""Shaders for teams in Chromium, with subgroups and with workgroups: rows, attention, and products with few rows."""
 
 from __future__ import annotations
 

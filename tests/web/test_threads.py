@@ -1,4 +1,4 @@
-"""Threads: workers that share a model's memory, in node and in Chromium, and what happens where they cannot."""
+"""Threads: workers that share a model's memory in node and in Chromium, and what happens if they cannot."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FEEDS = """(n, h) => ({
 
 
 def run_in_node(package: Path, script: str, before: str = "") -> dict[str, Any]:
-    """What came of the body of a function over `model`, `load`, `base` and `feeds`."""
+    """The outcome of a function body that uses `model`, `load`, `base` and `feeds`."""
     setup = f"const base = '{package.as_uri()}/'; const {{ load }} = await import(`${{base}}index.mjs`); "
     setup += f"const feeds = {FEEDS};"
     return in_node(package, package.as_uri() + "/", f"(async () => {{ {setup} {script} }})()", before)
@@ -94,7 +94,7 @@ def test_a_worker_that_cannot_start(package: Path, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A package whose parallel loop calls a function of JavaScript, which workers lack."""
+    """A package whose parallel loop calls a JavaScript function that fails in workers."""
     text = '<ir_version: 9, opset_import: ["": 20]> far (float[n, 4096] x) => (float[n, 4096] y) { y = Acos(x) }'
     folder = tmp_path_factory.mktemp("far") / "far"
     deploykit.build(onnx.parser.parse_model(text), "webgpu", {"n": (1, 64)}, folder)

@@ -1,4 +1,4 @@
-"""Types: of the modules that ship, by their comments, and of a model, by the declarations that its package has."""
+"""Types: of the modules that ship, from their comments, and of a model, from the declarations in its package."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHECKED = {"allowJs": True, "checkJs": True, "skipLibCheck": True, "types": ["no
 
 
 def check(folder: Path) -> list[str]:
-    """What the compiler of TypeScript complains of, a line each."""
+    """The errors of the TypeScript compiler, one line each."""
     result = run_tool("tsc", "-p", ".", "--pretty", "false", folder=folder)
     return [line for line in result.stdout.splitlines() if "error TS" in line]
 
@@ -26,13 +26,13 @@ def test_the_modules_have_no_type_errors() -> None:
 
 @pytest.fixture
 def project(package: Path, tmp_path: Path) -> Path:
-    """A folder with the package in it, for programs that use it."""
+    """A folder with the package, for programs that use it."""
     shutil.copytree(package, tmp_path / "small")
     return tmp_path
 
 
 def complaints(project: Path, program: str, **options: object) -> list[str]:
-    """Of a program in TypeScript that lies beside the package."""
+    """The errors in a TypeScript program that is next to the package."""
     (project / "app.mts").write_text(program)
     settings = {"compilerOptions": {**OPTIONS, "types": [], **options}, "include": ["app.mts"]}
     (project / "tsconfig.json").write_text(json.dumps(settings))

@@ -1,5 +1,5 @@
-// `check(base)`: whether the package at `base` gives the same with one thread, two, and three. In a worker, it is asked
-// by a message.
+// `check(base)`: whether the package at `base` gives the same results with one, two and three threads. In a worker, it
+// is called by a message.
 
 export async function check(base) {
   const { load } = await import(`${base}/small/index.mjs`);

@@ -1,4 +1,5 @@
-"""Tools in JavaScript, as `package.json` at the root of the repository pins them and `make packages` installs them."""
+"""Tools in JavaScript, in the versions of `package.json` at the root of the repository; `make packages` installs
+them."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def run_tool(name: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a tool in `folder`, with the node that lies beside this Python where there is one.
+    """Run a tool in `folder`. The `node` next to this Python is preferred, if there is one.
 
-    Skips the test where the tool is not installed.
+    Skips the test if the tool is not installed.
     """
     tool = ROOT / "node_modules" / ".bin" / name
     if not tool.exists():

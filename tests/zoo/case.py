@@ -1,6 +1,6 @@
-"""What a case of the zoo is: an architecture with a tiny configuration, the inputs it takes, and at which sizes.
+"""A case of the zoo: an architecture with a tiny configuration, its inputs, and their sizes.
 
-Nothing here needs PyTorch, so that cases can be listed, and their exported files checked, without it.
+Nothing here needs PyTorch, so that cases can be listed and exported files be checked without it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 ROUNDS = 4
-"""Sizes of each dim at which a case is compared."""
+"""Number of sizes of each dim at which a case is compared."""
 
 TRACED = 4
-"""The round whose sizes the exporters see: none of those that are compared."""
+"""The round whose sizes the exporters see. It is not compared."""
 
 SIZES: Mapping[str, tuple[int, ...]] = {
     "batch": (1, 2, 3, 5, 2),
@@ -29,20 +29,20 @@ SIZES: Mapping[str, tuple[int, ...]] = {
     "frames": (16, 33, 40, 64, 24),
     "time": (24, 16, 40, 32, 20),
 }
-"""Sizes of a dim by its name, one a round. The last is that of the export."""
+"""The sizes of a dim by its name, one per round. The last one is for the export."""
 
 Form: TypeAlias = Literal["plain", "past", "static"]
 Size: TypeAlias = int | str
-"""A number, a name of `SIZES`, or a sum of such, as in `past+seq`."""
+"""A number, a name in `SIZES`, or a sum of these, as in `past+seq`."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """One input of a model. `kind` says what random values it has.
+    """One input of a model. `kind` is the kind of its random values:
 
     ids      integers from `low` to below `high`
-    mask     1, then 0 from a random place of each row on
-    normal   of the standard normal distribution
+    mask     1, then 0 from a random position of each row on
+    normal   standard normal distribution
     uniform  from 0 to 1
     bool     true or false
     arange   0, 1, 2 and so on, along the last axis
@@ -57,7 +57,7 @@ class Input:
 
     @property
     def dynamic(self) -> dict[int, str]:
-        """Names of the symbolic dims by axis."""
+        """The names of the symbolic dims, by axis."""
         return {axis: size.replace("+", "_plus_") for axis, size in enumerate(self.shape) if isinstance(size, str)}
 
     def sample(self, sizes: Mapping[str, int], rng: np.random.Generator) -> np.ndarray:
@@ -83,8 +83,8 @@ class Input:
 
 @dataclass(frozen=True)
 class Case:
-    """An architecture in one form. `model` names a class of transformers, `config` the values of its configuration that
-    differ from its defaults; `call` are arguments that are no tensors. `sizes` replaces some of `SIZES`."""
+    """An architecture in one form. `model` names a class of transformers. `config` has the values of its configuration
+    that differ from the defaults. `call` has the arguments that are not tensors. `sizes` replaces some of `SIZES`."""
 
     name: str
     family: str
@@ -95,14 +95,14 @@ class Case:
     call: Mapping[str, Any] = field(default_factory=dict)
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
-    """Which outputs of the model are kept; all without."""
+    """The outputs of the model that are kept; all if empty."""
 
     def at(self, number: int) -> dict[str, int]:
-        """The sizes of a round, by name of a dim."""
+        """The sizes of a round, by the name of a dim."""
         return {name: sizes[number] for name, sizes in {**SIZES, **self.sizes}.items()}
 
     def samples(self, number: int, inputs: tuple[Input, ...] = ()) -> dict[str, np.ndarray]:
-        """The values of `inputs`, by default those of the case, in a round."""
+        """The values of `inputs` in a round, by default of the case's inputs."""
         rng = np.random.default_rng(number)
         return {one.name: one.sample(self.at(number), rng) for one in inputs or self.inputs}
 

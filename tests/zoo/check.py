@@ -1,4 +1,4 @@
-"""Build exported models and compare what they compute: `python -m tests.zoo.check FOLDER TARGET NAME.EXPORTER ...`.
+"""Build exported models and compare their results: `python -m tests.zoo.check FOLDER TARGET NAME.EXPORTER ...`.
 
 Writes `TARGET.json` into the folder of the export. The `status` in it is
 
@@ -6,8 +6,8 @@ Writes `TARGET.json` into the folder of the export. The `status` in it is
     wrong      some output does not
     refused    the model, or a size that ONNX Runtime takes, is refused with an error for users
     crash      any other exception, a signal, or too much time or memory
-    unjudged   ONNX Runtime cannot run the model at some sizes, and what PyTorch computes there is something else
-    invalid    refused or not right, and ONNX Runtime runs it at none of the sizes: the exporter wrote no valid model
+    unjudged   ONNX Runtime cannot run the model at some sizes, and the results of PyTorch differ there
+    invalid    refused or not right, and ONNX Runtime runs it at none of the sizes: the exporter wrote an invalid model
 
 Targets are `host`, `embedded`, `wasm` and `webgpu`, which runs in Chromium.
 """
@@ -41,13 +41,13 @@ LIMITS = {
     "wasm": forked.Limits(420, None),
     "webgpu": forked.Limits(600, None),
 }
-"""By target, which are all there are. Engines of JavaScript reserve more memory than there is."""
+"""Limits for each target. JavaScript engines reserve more memory than there is, so web targets have no memory limit."""
 
 Arrays = Mapping[str, np.ndarray]
 
 
 def check(folder: Path, target: str, *, timed: bool = True) -> dict[str, Any]:
-    """How the export in `folder` fares on `target`."""
+    """The result of the export in `folder` on `target`."""
     import deploykit
     from deploykit.errors import DeploykitError
 
@@ -80,7 +80,7 @@ def check(folder: Path, target: str, *, timed: bool = True) -> dict[str, Any]:
 
 
 def _platform(target: str) -> tuple[Any, str | None]:
-    """What to build for, and the device to run on."""
+    """The target to build for, and the device to run on."""
     if target not in {"wasm", "webgpu"}:
         return target, None
     from deploykit import onnx_backend
@@ -129,7 +129,7 @@ def summary(verdicts: list[Verdict]) -> dict[str, Any]:
 
 
 def largest(rounds: Sequence[Arrays], expected: Sequence[Arrays | None]) -> Arrays:
-    """The round with the most elements of those that ONNX Runtime runs."""
+    """The round with the most elements among those that ONNX Runtime runs."""
     run = [inputs for inputs, results in zip(rounds, expected, strict=True) if results]
     return max(run, key=lambda arrays: sum(array.size for array in arrays.values()))
 
@@ -143,7 +143,7 @@ def part(data: Any, number: int, what: str) -> dict[str, np.ndarray]:
 def bounds(model: Path, rounds: Sequence[Arrays]) -> dict[str, tuple[int, int]]:
     """The smallest and largest size that each dim of the inputs has in the rounds.
 
-    The inputs are loaded without the graph: sizes of any extent can be formulas that take minutes."""
+    The inputs are loaded without the graph, because size formulas of some graphs take minutes without bounds."""
     import deploykit
 
     interface = onnx.load(model, load_external_data=False)
@@ -164,8 +164,9 @@ def bounds(model: Path, rounds: Sequence[Arrays]) -> dict[str, tuple[int, int]]:
 def _build(
     model: Path, target: Any, dims: Mapping[str, tuple[int, int]], place: Path, *, checked: bool = True
 ) -> str | None:
-    """Build with a check at the ends of the bounds, or without one where that finds a difference, which may lie within
-    the tolerance of the zoo, or cannot be made, as where sizes depend on each other; what the check found."""
+    """Build with a check at the ends of the bounds; returns the outcome of the check. If the check finds a difference,
+    which may be within the tolerance of the zoo, or is impossible because sizes depend on each other, build without
+    it."""
     import deploykit
     from deploykit.errors import MismatchError, UsageError
 
@@ -182,7 +183,7 @@ def _runtime(model: Path) -> Any:
 
     try:
         return reference.load(model)
-    except Exception as error:  # noqa: BLE001  whatever it raises, it is not the judge
+    except Exception as error:  # noqa: BLE001  any exception means that it cannot be a reference
         print("ONNX Runtime:", error)
         return None
 
@@ -197,7 +198,7 @@ def _try(runtime: Any, inputs: Arrays) -> Arrays | None:
 
 
 def _ratio(artifact: Path, model: Path, inputs: Arrays) -> float:
-    """Time of ONNX Runtime over ours."""
+    """The time of ONNX Runtime divided by the time of deploykit."""
     from deploykit.checks.benchmark import bench
 
     found = bench(artifact, inputs=inputs, against="onnxruntime", model=model, seconds=TIMED_SECONDS)
@@ -206,7 +207,7 @@ def _ratio(artifact: Path, model: Path, inputs: Arrays) -> float:
 
 
 def _cpu_seconds() -> float:
-    """Of this process and those that it waited for."""
+    """CPU seconds of this process and of child processes that it waited for."""
     return sum(
         usage.ru_utime + usage.ru_stime
         for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
@@ -229,7 +230,7 @@ def main() -> None:
 
 
 def run(folder: Path, target: str) -> dict[str, Any]:
-    """`check` in a process of its own, its result stored."""
+    """Run `check` in a separate process and store its result."""
     found = forked.run(partial(check, folder, target), folder / f"{target}.log", LIMITS[target])
     if "kind" in found:
         found["status"] = "crash"
@@ -239,7 +240,7 @@ def run(folder: Path, target: str) -> dict[str, Any]:
 
 
 def prepare() -> None:
-    """Import what every build needs."""
+    """Import the modules that every build needs."""
     import onnxruntime  # noqa: F401
 
 

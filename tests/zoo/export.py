@@ -2,9 +2,9 @@
 
 Each export gets a folder `NAME.EXPORTER` with
 
-    model.onnx     as the exporter wrote it
-    data.npz       of every round the inputs, and what PyTorch computes in float32 and in float64
-    export.json    how it went; an export that fails has nothing else
+    model.onnx     the file as the exporter wrote it
+    data.npz       for every round, the inputs and the results of PyTorch in float32 and in float64
+    export.json    the outcome; the only file of an export that failed
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LIMITS = forked.Limits(seconds=240, bytes=8 << 30)
 
 
 def export(case: Case, exporter: str, folder: Path) -> dict[str, Any]:
-    """Write the export of `case` to `folder`; how it went."""
+    """Write the export of `case` to `folder`; returns the outcome."""
     import torch
 
     from tests.zoo import modules
@@ -78,7 +78,7 @@ def export(case: Case, exporter: str, folder: Path) -> dict[str, Any]:
 def _double(
     case: Case, inputs: tuple[Input, ...], arrays: Mapping[int, Mapping[str, np.ndarray]]
 ) -> dict[int, dict[str, np.ndarray]]:
-    """The results in float64; empty for a model that insists on float32 somewhere."""
+    """The results in float64; empty for a model that only runs in float32."""
     import torch
 
     from tests.zoo import modules
@@ -156,7 +156,7 @@ def main() -> None:
 
 
 def _prepare() -> None:
-    """Import what every export needs, with one thread: threads do not survive a fork."""
+    """Import the modules that every export needs, and use one thread, because threads do not survive a fork."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     warnings.simplefilter("ignore")
     import onnxscript  # noqa: F401

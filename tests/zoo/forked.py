@@ -1,4 +1,4 @@
-"""Work in a process of its own with limits on time and memory, by fork, so that imports are paid once."""
+"""Runs work in a forked process with limits on time and memory, so that modules are imported only once."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Limits:
-    """`bytes`: of data, None for no limit."""
+    """Limits of a process. `bytes`: of data; `None` is no limit."""
 
     seconds: int = 300
     bytes: int | None = 6 << 30
 
 
 def run(work: Callable[[], dict[str, Any]], log: Path, limits: Limits) -> dict[str, Any]:
-    """What `work` returns, or `{"error": ..., "kind": ...}`; what it prints goes to `log`.
+    """The result of `work`, or `{"error": ..., "kind": ...}`. Its output goes to `log`.
 
-    Kinds of errors: the type of the exception, `Timeout`, or `Killed` by a signal.
+    Kinds of errors are the type of an exception, `Timeout`, and `Killed` (by a signal).
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     result = log.with_suffix(".result")
@@ -48,7 +48,8 @@ def run(work: Callable[[], dict[str, Any]], log: Path, limits: Limits) -> dict[s
 
 
 def _wait(child: int, seconds: float) -> str:
-    """How the child ended: `exit`, `timeout` or the name of a signal. What it started ends with it."""
+    """How the child process ended: `exit`, `timeout` or the name of a signal. Processes that it started are ended,
+    too."""
     deadline = time.monotonic() + seconds
     ended = 0
     while ended == 0 and time.monotonic() < deadline:
@@ -84,6 +85,6 @@ def _child(work: Callable[[], dict[str, Any]], log: Path, result: Path, limits: 
 
 
 def _place(error: BaseException) -> str:
-    """The innermost places of the trace."""
+    """The innermost lines of the traceback."""
     frames = traceback.extract_tb(error.__traceback__)[-4:]
     return " < ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in reversed(frames))

@@ -1,7 +1,8 @@
-"""Is an output right? Errors are the largest difference over the largest magnitude of the expected output.
+"""Decides whether an output is right. An error is the largest difference, divided by the largest expected magnitude.
 
-An output is right when it is within `TOLERANCE` of ONNX Runtime, or else of PyTorch in float64, or less than `SLACK`
-times as far from it as ONNX Runtime is: then ONNX Runtime is off, or the model amplifies rounding.
+An output is right if it is within `TOLERANCE` of ONNX Runtime, or of PyTorch in float64. It is also right if its error
+against PyTorch is less than `SLACK` times that of ONNX Runtime: then ONNX Runtime is inaccurate, or the model amplifies
+rounding.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ SLACK = 4.0
 
 @dataclass(frozen=True)
 class Verdict:
-    """`error`: against what decided, which is `judge`. `fault` says what is wrong, None for a right output."""
+    """`error` is the error against the reference `judge`, which decided. `fault` says what is wrong; `None` if
+    right."""
 
     output: str
     error: float
@@ -28,7 +30,8 @@ class Verdict:
 def verdict(
     name: str, actual: np.ndarray, runtime: np.ndarray | None, torch: np.ndarray | None, exact: np.ndarray | None
 ) -> Verdict:
-    """`runtime` is of ONNX Runtime, `torch` of PyTorch in float32, `exact` in float64; None where there is none."""
+    """Judge an output by the results of ONNX Runtime (`runtime`) and of PyTorch in float32 (`torch`) and float64
+    (`exact`). `None`: there is no such result."""
     truth = exact if exact is not None else torch
     if runtime is None and truth is None:
         return Verdict(name, 0.0, "nothing", fault="there is nothing to compare with")
@@ -53,7 +56,7 @@ def verdict(
 
 
 def distance(actual: np.ndarray, expected: np.ndarray) -> float:
-    """Infinite where shapes differ, or where only one is not finite."""
+    """The error of `actual`; infinite if shapes differ, or if an element is finite in only one of the arrays."""
     if actual.shape != expected.shape:
         return float("inf")
     if expected.size == 0:
@@ -65,7 +68,7 @@ def distance(actual: np.ndarray, expected: np.ndarray) -> float:
     if not np.isfinite(difference).all():
         return float("inf")
     finite = np.abs(e[np.isfinite(e)])
-    # Masks hold the lowest number of a dtype; the scale is that of the other values.
+    # Masks have the lowest number of a dtype; the other values give the scale.
     ordinary = finite[finite < 1e30]
     scale = float(ordinary.max(initial=0.0)) or 1.0
     return float(difference.max()) / max(scale, 1e-3)

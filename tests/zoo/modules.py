@@ -1,8 +1,8 @@
-"""A case as a PyTorch module: positional tensors in, a tuple of tensors out, as exporters want it.
+"""A case as a PyTorch module that takes positional tensors and returns a tuple of tensors, as exporters require.
 
-plain    the model's own inputs
-past     and the keys and values of earlier positions; out come those of all positions
-static   and keys and values of `CAPACITY` positions with the number of those that are filled
+plain    the inputs of the model
+past     also the keys and values of earlier positions; returns those of all positions
+static   also keys and values of `CAPACITY` positions, and the number of positions that are filled
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from transformers import cache_utils
 from tests.zoo.case import Case, Input
 
 CAPACITY = 40
-"""Positions of a static cache."""
+"""Number of positions of a static cache."""
 
 EXPERTS = "batched_mm"
-"""How mixtures of experts compute, of the ways that there are the one that exporters can write."""
+"""The implementation of mixtures of experts that exporters can export."""
 
 
 def make(case: Case, attention: str | None = None) -> nn.Module:
-    """The model of a case with seeded weights that are large enough for every part to matter."""
+    """The model of a case with seeded random weights, large enough that every part affects the result."""
     torch.manual_seed(0)
     kind = getattr(transformers, case.model)
     config = kind.config_class(**copy.deepcopy(dict(case.config)))
@@ -54,16 +54,16 @@ def make(case: Case, attention: str | None = None) -> nn.Module:
 
 
 def _rounded(values: torch.Tensor) -> torch.Tensor:
-    """Multiples of a power of two that is about a quarter of their spread: some forty different values, so that files
-    compress to an eighth."""
+    """The values, rounded to multiples of a power of two that is about a quarter of their standard deviation. About
+    forty different values remain, so that files compress to an eighth."""
     spread = float(values.std()) if values.numel() > 1 else 0.0
     step = 2.0 ** (math.floor(math.log2(spread)) - 2) if spread > 0 else 1.0
     return torch.round(values / step) * step if spread > 0 else values
 
 
 def caches(case: Case, model: nn.Module) -> tuple[Input, ...]:
-    """The inputs that hold the cache: their shapes are seen in what the model returns for sizes that no dim has by
-    chance."""
+    """The inputs of the cache. Their shapes are found from the outputs of the model for sizes that occur in no other
+    dim."""
     batch, past = 5, 11
     with torch.no_grad():
         ids = torch.full((batch, past), 7)
@@ -81,7 +81,7 @@ def caches(case: Case, model: nn.Module) -> tuple[Input, ...]:
 
 
 class Flat(nn.Module):
-    """The module that is exported. `output_names` are known once it has run."""
+    """The exported module. `output_names` are known after it has run."""
 
     def __init__(self, case: Case, model: nn.Module, inputs: tuple[Input, ...]) -> None:
         super().__init__()
@@ -150,6 +150,6 @@ def _tensors(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def tensors(arrays: Mapping[str, np.ndarray], kind: torch.dtype = torch.float32) -> tuple[torch.Tensor, ...]:
-    """Arrays as tensors; those of floats have the dtype `kind`."""
+    """Arrays as tensors. Float arrays get the dtype `kind`."""
     made = (torch.from_numpy(np.ascontiguousarray(array)).reshape(array.shape) for array in arrays.values())
     return tuple(tensor.to(kind) if tensor.is_floating_point() else tensor for tensor in made)

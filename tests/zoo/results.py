@@ -1,7 +1,7 @@
-"""What is known about every export: how it was made and how it fares on each target.
+"""The results of every export: how it was made, and its outcome on each target.
 
-Runs leave it in `build/zoo`. What the page needs of it is stored in `measured.json` as well, so that a run on another
-machine adds to what is known instead of starting again.
+Runs store them in `build/zoo`. The part that the page needs is also stored in `measured.json`, so that a run on another
+machine adds to the known results.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ EXCEPTIONS = Path(__file__).with_name("exceptions.txt")
 """Lines `NAME.EXPORTER TARGET: REASON`."""
 MEASURED = Path(__file__).with_name("measured.json")
 STORED = ("status", "error_max", "ratio", "build", "error")
-"""What is stored of a target's result."""
+"""The keys of a target's result that are stored in `measured.json`."""
 MESSAGE = 400
-"""Characters that are stored of an error."""
+"""The number of characters of an error that are stored."""
 
 GOOD = frozenset({"right", "invalid"})
-"""Statuses of `tests.zoo.check` that are no fault of the compiler."""
+"""Statuses of `tests.zoo.check` that are not faults of the compiler."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """One export. `export`: what `tests.zoo.export` says; `targets`: by name what `tests.zoo.check` does."""
+    """One export. `export`: the outcome of `tests.zoo.export`; `targets`: the results of `tests.zoo.check` by
+    target."""
 
     name: str
     export: Mapping[str, Any]
@@ -46,7 +47,8 @@ class Result:
 
 
 def read(folder: Path = FOLDER, measured: Path = MEASURED) -> dict[str, Result]:
-    """By `NAME.EXPORTER`, sorted: what the runs in `folder` found, and for the rest what is stored."""
+    """The results by `NAME.EXPORTER`, sorted: those of the runs in `folder`, and stored results for the other
+    exports."""
     found = {name: Result(name, **known) for name, known in json.loads(measured.read_text()).items()}
     for file in folder.glob("*/export.json"):
         name = file.parent.name
@@ -58,7 +60,7 @@ def read(folder: Path = FOLDER, measured: Path = MEASURED) -> dict[str, Result]:
 
 
 def store(results: Mapping[str, Result], measured: Path = MEASURED) -> None:
-    """Write what `read` is to find where no run has left anything: a line an export."""
+    """Write the results for later calls of `read`, one line per export."""
     lines = [f"{json.dumps(name)}: {json.dumps(_stored(result))}" for name, result in results.items()]
     measured.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -73,7 +75,7 @@ def _stored(result: Result) -> dict[str, Any]:
 
 
 def _short(value: Any) -> Any:
-    """A message without where the project lies on a machine, and no longer than `MESSAGE`."""
+    """A message without the path of the project, and with at most `MESSAGE` characters."""
     return re.sub(r"/\S*/(?=build/zoo/)", "", value)[:MESSAGE] if isinstance(value, str) else value
 
 
@@ -85,7 +87,7 @@ def exceptions() -> dict[str, str]:
 
 
 def failed(results: Mapping[str, Result]) -> dict[str, str]:
-    """What went wrong by `NAME.EXPORTER TARGET`."""
+    """The faults by `NAME.EXPORTER TARGET`."""
     return {
         f"{name} {target}": f"{found['status']}: {_first_line(found)}"
         for name, result in results.items()

@@ -1,9 +1,9 @@
 """The sample of the zoo in the repository: `python -m tests.zoo.sample NAME.EXPORTER ...` adds exports to it.
 
     NAME.EXPORTER.onnx.xz   the file as the exporter wrote it
-    NAME.EXPORTER.json      the inputs, the sizes of each round, and some elements of what PyTorch computes
+    NAME.EXPORTER.json      the inputs, the sizes of each round, and some elements of the results of PyTorch
 
-Inputs are made again from their seeds. With it, tests need neither PyTorch nor transformers.
+Inputs are recomputed from their seeds. With the sample, tests need neither PyTorch nor transformers.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tests.zoo.results import FOLDER
 
 SAMPLE = Path(__file__).with_name("sample")
 ELEMENTS = 16
-"""Of each output and round that many elements are kept, evenly spread."""
+"""Number of elements that are kept of each output in each round, evenly spread."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """`expected`: of each round by output the shape and the kept elements."""
+    """`expected`: for each round, the shape and the kept elements by output."""
 
     name: str
     model: bytes
@@ -56,13 +56,13 @@ def read(name: str) -> Sample:
 
 
 def elements(array: np.ndarray) -> np.ndarray:
-    """The elements of an output that are kept."""
+    """The kept elements of an output."""
     flat = array.reshape(-1)
     return flat[np.linspace(0, max(flat.size - 1, 0), ELEMENTS).astype(int)] if flat.size else flat
 
 
 def add(name: str, folder: Path = FOLDER) -> None:
-    """Take an export into the sample."""
+    """Add an export to the sample."""
     from tests.zoo.check import part
 
     case = CASES[name.rpartition(".")[0]]

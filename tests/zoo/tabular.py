@@ -1,7 +1,7 @@
-"""Models of tables: scikit-learn, XGBoost and LightGBM, fitted to seeded data and exported by their converters.
+"""Models of tabular data: scikit-learn, XGBoost and LightGBM, fitted to seeded data and exported by their converters.
 
-Exports lie beside those of `tests.zoo.export`, in the same form, and are judged by ONNX Runtime alone: the libraries
-compute in float64 what their converters write in float32.
+Exports are stored next to those of `tests.zoo.export` in the same form. They are compared only with ONNX Runtime,
+because the libraries compute in float64, and their converters write float32.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import onnx
 COLUMNS = 6
 ROWS = 120
 OPSETS = {"": 18, "ai.onnx.ml": 3}
-"""What the converter of scikit-learn can write for every estimator below."""
+"""Opsets that the converter of scikit-learn supports for every estimator below."""
 
 BATCHES = (1, 2, 7, 33)
-"""Rows of each round."""
+"""Number of rows in each round."""
 
 
 NAMES = (
@@ -63,11 +63,11 @@ NAMES = (
     "lightgbm-classifier",
     "lightgbm-regressor",
 )
-"""Every case."""
+"""The names of all cases."""
 
 
 def estimators() -> dict[str, Callable[[], Any]]:
-    """An unfitted estimator by the name of its case."""
+    """Constructors of unfitted estimators, by the name of the case."""
     import lightgbm
     import xgboost
     from sklearn import (
@@ -161,7 +161,7 @@ def estimators() -> dict[str, Callable[[], Any]]:
 
 
 def export(name: str, folder: Path) -> dict[str, Any]:
-    """Fit and export the case of that name; what was written."""
+    """Fit and export the case of this name; returns the outcome."""
     rng = np.random.default_rng(0)
     table = rng.standard_normal((ROWS, COLUMNS)).astype(np.float32)
     target = table[:, 0] + table[:, 1] * table[:, 2] + 0.1 * rng.standard_normal(ROWS)

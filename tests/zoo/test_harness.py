@@ -1,4 +1,4 @@
-"""The zoo's own parts: who decides what is right, work with limits, the list of cases, the page."""
+"""The parts of the zoo: the judge, work with limits, the list of cases, and the page."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_masks_begin_with_ones() -> None:
     [
         (ONES, ONES, False, "onnxruntime"),
         (ONES, None, False, "onnxruntime"),
-        (ONES, ONES * 2, False, "onnxruntime"),  # the exporter changed the model; the file says what is right
-        (ONES * 2, ONES, False, "pytorch"),  # ONNX Runtime is off
+        (ONES, ONES * 2, False, "onnxruntime"),  # the exporter changed the model; the file decides
+        (ONES * 2, ONES, False, "pytorch"),  # ONNX Runtime is wrong
         (None, ONES, False, "pytorch"),
         (ONES * 2, ONES * 3, True, "onnxruntime"),
         (ONES * 2, None, True, "onnxruntime"),
@@ -79,7 +79,8 @@ def test_who_decides(runtime: np.ndarray | None, exact: np.ndarray | None, fault
 
 
 def test_an_output_may_be_off_by_what_onnxruntime_is() -> None:
-    """Three times as far as ONNX Runtime from the truth, which is itself beyond the tolerance, is rounding."""
+    """An error of three times that of ONNX Runtime counts as rounding if ONNX Runtime is beyond the tolerance
+    itself."""
     assert verdict("y", ONES * (1 + 6e-4), ONES * (1 - 2e-4), None, ONES).fault is None
     assert verdict("y", ONES * (1 + 1e-2), ONES * (1 - 2e-4), None, ONES).fault is not None
 

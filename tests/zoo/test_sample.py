@@ -1,4 +1,4 @@
-"""Exported models that are kept in the repository: built once for this machine, right at four sizes of every dim."""
+"""The exported models in the repository: built once for this machine, they are right at four sizes of every dim."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_an_export_is_right_at_every_size(name: str, tmp_path: Path) -> None:
 
 
 def assert_near_pytorch(actual: np.ndarray, expected: np.ndarray, whole: np.ndarray, where: str) -> None:
-    """Within the tolerance of the scale of the whole output."""
+    """Check the elements within the tolerance, relative to the largest magnitude of the whole output."""
     scale = max(float(np.abs(whole[np.isfinite(whole)]).max(initial=0.0)), 1e-3)
     padded = (np.append(one.astype(np.float64), scale) for one in (actual, expected))
     assert distance(*padded) <= TOLERANCE, f"{where} is not what PyTorch computes"

@@ -1,4 +1,4 @@
-"""Elementwise nodes, with operands that broadcast: another value, a weight, a number, a part of the value itself."""
+"""Elementwise nodes, with operands that broadcast: another value, a weight, a scalar, or a part of the value itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SMOOTH = (
     *("Abs", "Asinh", "Atan", "Celu", "Cos", "Elu", "Erf", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Mish"),
     *("Neg", "Relu", "Selu", "Sigmoid", "Sin", "Softplus", "Softsign", "Tanh", "ThresholdedRelu"),
 )
-"""Functions that are fine wherever their operand is."""
+"""Functions that are defined for all operands and do not amplify errors."""
 
 BINARY = ["Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "Mean", "Sum"]
 
@@ -25,7 +25,7 @@ def unary(draw: Draw) -> None:
 
 
 def bounded(draw: Draw) -> None:
-    """Functions of part of the numbers, on values that stay well within it."""
+    """Functions that are defined on a range, on values that are well within it."""
     x = draw.floats()
     limits = {
         "Sqrt": (0.01, 1e4),
@@ -47,7 +47,7 @@ def bounded(draw: Draw) -> None:
 
 
 def partner(draw: Draw, x: Value) -> Value:
-    """What broadcasts with `x`, in one direction or both."""
+    """A value that broadcasts with `x`, in one direction or in both."""
     kind = draw.random.randrange(5)
     if kind == 0:
         return draw.weight()
@@ -64,7 +64,7 @@ def partner(draw: Draw, x: Value) -> Value:
 
 
 def reduced(draw: Draw, operator: str, x: Value, axes: list[int], keepdims: int) -> Value:
-    """A reduction, whose axes are an operand from opset 18 on, of `ReduceSum` from 13 on."""
+    """A reduction. Its axes are an operand for `ReduceSum` and from opset 18 on, else an attribute."""
     if draw.opset >= 18 or operator == "ReduceSum":
         return draw.one(operator, x, draw.constant(axes), keepdims=keepdims)
     return draw.one(operator, x, axes=axes, keepdims=keepdims)
@@ -110,12 +110,12 @@ def integer(draw: Draw) -> None:
 
 
 def _raw(draw: Draw) -> Value:
-    """An input of the model or an integer: rounding on the way cannot move it over a threshold."""
+    """An input of the model, or an integer: rounding cannot move it across a threshold."""
     return draw.pick(lambda v: v.name in draw.inputs or v.is_integer)
 
 
 def condition(draw: Draw) -> Value:
-    """A boolean value that does not hang on a rounding."""
+    """A boolean value that does not depend on rounding."""
     if draw.chance(0.3):
         return draw.pick(lambda v: v.dtype == TensorProto.BOOL)
     x = _raw(draw)

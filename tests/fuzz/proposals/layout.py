@@ -16,7 +16,7 @@ def transpose(draw: Draw) -> None:
 
 
 def merge(draw: Draw) -> None:
-    """Neighbouring axes become one, by 0 for those before and -1."""
+    """Merges two neighbouring axes by a reshape, with 0 for the axes before them and -1 for the merged one."""
     x = draw.pick(lambda v: v.rank >= 2)
     first = draw.random.randrange(x.rank - 1)
     after = [x.fixed(a) for a in range(first + 2, x.rank)]
@@ -27,7 +27,7 @@ def merge(draw: Draw) -> None:
 
 
 def split_axis(draw: Draw) -> None:
-    """An axis of a fixed size becomes two; with -1 for one symbolic axis at most."""
+    """Splits an axis of a fixed size into two, with -1 for at most one symbolic axis."""
     x = draw.pick(lambda v: v.rank >= 1 and any(_factors(v.fixed(a)) for a in v.fixed_axes()))
     axis = draw.random.choice([a for a in x.fixed_axes() if _factors(x.fixed(a))])
     factor = draw.random.choice(_factors(x.fixed(axis)))
@@ -46,7 +46,7 @@ def _factors(size: int | None) -> list[int]:
 
 
 def _shape_by_parts(draw: Draw, x: Value, axis: int, factor: int) -> Value:
-    """The shape computed in the graph: parts of `Shape` around the two factors."""
+    """The shape as it is computed in a graph: parts of `Shape` around the two factors."""
     shape = draw.one("Shape", x)
     parts = [draw.constant([factor, -1])]
     if axis:
@@ -57,7 +57,7 @@ def _shape_by_parts(draw: Draw, x: Value, axis: int, factor: int) -> Value:
 
 
 def reshape_like(draw: Draw) -> None:
-    """Two axes change places by a reshape, their sizes taken from `Shape`."""
+    """Exchanges the sizes of two axes by a reshape, with sizes from `Shape`."""
     x = draw.pick(lambda v: v.rank >= 2)
     a, b = sorted(draw.random.sample(range(x.rank), 2))
     order = list(range(x.rank))
@@ -77,7 +77,7 @@ def squeeze(draw: Draw) -> None:
 
 
 def slice_(draw: Draw) -> None:
-    """Parts of some axes, from either end, forwards and backwards."""
+    """Slices some axes, from either end, forwards and backwards."""
     x = draw.pick(lambda v: v.rank >= 1)
     axes = draw.random.sample(range(x.rank), draw.random.randint(1, min(2, x.rank)))
     starts, ends, steps = [], [], []
@@ -98,7 +98,7 @@ def slice_(draw: Draw) -> None:
 
 
 def slice_by_size(draw: Draw) -> None:
-    """An end that is computed from the size of another value: the first rows of a table of positions."""
+    """Slices the first rows of a table of positions, up to the size of another value."""
     x = draw.floats(range(1, 5))
     axis = draw.axis(x) % x.rank
     size = draw.one("Shape", x, start=axis, end=axis + 1)
@@ -117,7 +117,7 @@ def gather(draw: Draw) -> None:
 
 
 def embedding(draw: Draw) -> None:
-    """Rows of a table by indices that are computed."""
+    """Gathers rows of a table by computed indices."""
     indices = draw.pick(lambda v: v.is_integer and v.rank <= 3)
     bounded = draw.one("Mod", indices, draw.constant(11, indices.dtype))
     draw.one("Gather", draw.weight(11, draw.random.choice([1, 4, 6])), bounded)
@@ -132,7 +132,7 @@ def gather_elements(draw: Draw) -> None:
 
 
 def scatter_elements(draw: Draw) -> None:
-    """One row of `x` is replaced or added to."""
+    """Replaces one row of `x`, or adds to it."""
     x = draw.floats(range(1, 4))
     axis = draw.axis(x)
     row = draw.one("Slice", x, draw.constant([0]), draw.constant([1]), draw.constant([axis]))
@@ -182,7 +182,7 @@ def split(draw: Draw) -> None:
 
 
 def halve(draw: Draw) -> None:
-    """Two copies end to end, then in equal parts: an even symbolic size."""
+    """Concatenates two copies, which gives an even symbolic size, and splits them into equal parts."""
     x = draw.pick(lambda v: v.rank >= 1 and v.fixed(v.rank - 1) is None)
     twice = draw.one("Concat", x, x, axis=-1)
     if draw.opset >= 18:
@@ -203,7 +203,7 @@ def pad(draw: Draw) -> None:
 
 
 def expand(draw: Draw) -> None:
-    """To the shape of another value, or by a constant shape."""
+    """Expands to the shape of another value, or to a constant shape."""
     x = draw.pick(lambda v: v.rank <= 4)
     if draw.chance(0.5):
         other = draw.pick(lambda v: v.rank >= 1)
@@ -237,7 +237,7 @@ def one_hot(draw: Draw) -> None:
 
 
 def positions(draw: Draw) -> None:
-    """`Range` over a size, some steps further: the positions of a decoder."""
+    """A `Range` over a size, possibly with an offset: the positions of a decoder."""
     x = draw.pick(lambda v: v.rank >= 1)
     axis = draw.axis(x) % x.rank
     size = draw.one("Squeeze", draw.one("Shape", x, start=axis, end=axis + 1), draw.constant([0]))
@@ -250,7 +250,7 @@ def positions(draw: Draw) -> None:
 
 
 def size_as_number(draw: Draw) -> None:
-    """Elements times a size, as averages over a dim are written."""
+    """Divides elements by a size, as in averages over a dim."""
     x = draw.floats(range(1, 5))
     axis = draw.axis(x) % x.rank
     size = draw.one("Cast", draw.one("Shape", x, start=axis, end=axis + 1), to=TensorProto.FLOAT)
@@ -279,7 +279,7 @@ def reverse_sequence(draw: Draw) -> None:
 
 
 def rotate_half(draw: Draw) -> None:
-    """The second half of the last axis, negated, before the first: rotary positions."""
+    """Exchanges the halves of the last axis and negates the second one, as in rotary positions."""
     x = draw.floats(range(1, 5))
     size = x.fixed(x.rank - 1)
     if not size or size % 2:

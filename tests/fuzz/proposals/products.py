@@ -18,7 +18,7 @@ def matmul_weight(draw: Draw) -> None:
 
 
 def matmul(draw: Draw) -> None:
-    """Of two values of the graph; the second transposed where that makes them fit."""
+    """The product of a value with the transpose of a value that fits."""
     a = draw.floats(range(2, 5))
 
     def fits(v: Value) -> bool:
@@ -44,7 +44,7 @@ def gemm(draw: Draw) -> None:
 
 
 def einsum_weight(draw: Draw) -> None:
-    """One axis of a value against a weight, the result in any order of axes."""
+    """A sum of products over one axis of a value and a weight, with the axes of the result in any order."""
     x = draw.floats(range(1, 5))
     letters = "abcdef"[: x.rank]
     axis = draw.axis(x) % x.rank
@@ -60,7 +60,7 @@ def einsum_weight(draw: Draw) -> None:
 
 
 def einsum(draw: Draw) -> None:
-    """Two values that share axes of equal sizes; shared axes are summed or kept, others kept."""
+    """A product of two values that share axes of equal sizes. Shared axes are summed or kept, other axes are kept."""
     a, b = draw.floats(range(1, 5)), draw.floats(range(1, 5))
     first = "abcd"[: a.rank]
     second = ""
@@ -77,7 +77,7 @@ def einsum(draw: Draw) -> None:
 
 
 def attention(draw: Draw) -> None:
-    """softmax(q k') v of one value in heads."""
+    """softmax(q k') v with two heads, where q, k and v are projections of one value."""
     x = draw.floats(range(3, 4))
     size = x.fixed(2)
     if size is None or size % 2:
@@ -146,7 +146,7 @@ def pool(draw: Draw) -> None:
     kernel = window["kernel_shape"]
     assert isinstance(kernel, list)
     if "pads" in window:
-        window["pads"] = [k // 2 for k in kernel] * 2  # of others the reference implementation is wrong
+        window["pads"] = [k // 2 for k in kernel] * 2  # the reference implementation is wrong for other pads
     if draw.chance(0.5):
         draw.one("MaxPool", x, **window)
         return

@@ -1,4 +1,4 @@
-"""Nodes over whole axes: reductions, softmax, normalisation, sums along an axis, the largest of them."""
+"""Nodes over whole axes: reductions, softmax, normalisations, cumulative sums, and the largest elements."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def layer_norm(draw: Draw) -> None:
 
 
 def layer_norm_by_parts(draw: Draw) -> None:
-    """As exporters write it before opset 17."""
+    """A layer normalisation in the form that exporters write before opset 17."""
     x = draw.floats(range(1, 5))
     axis = [draw.axis(x)]
     centred = draw.one("Sub", x, reduced(draw, "ReduceMean", x, axis, keepdims=1))
@@ -78,7 +78,7 @@ def cumulative(draw: Draw) -> None:
 
 
 def top(draw: Draw) -> None:
-    """Values only: which of two equal ones comes first is open."""
+    """The largest or smallest values. Their indices are not used, because the order of equal values is undefined."""
     x = draw.floats(range(1, 5))
     axis = draw.axis(x)
     k = draw.constant([draw.random.randint(1, min(x.sizes(axis)))])
@@ -87,7 +87,7 @@ def top(draw: Draw) -> None:
 
 
 def argument(draw: Draw) -> None:
-    """Of an input, whose elements differ by more than rounding."""
+    """The index of an extreme element of an input of the model, whose elements differ by more than rounding."""
     x = draw.pick(lambda v: v.name in draw.inputs and v.is_float and v.rank >= 1)
     operator = draw.random.choice(["ArgMax", "ArgMin"])
     draw.one(operator, x, axis=draw.axis(x), keepdims=draw.random.randint(0, 1))

@@ -1,4 +1,4 @@
-"""The architectures of the zoo, by what they take."""
+"""The architectures of the zoo, by kind of input."""
 
 from __future__ import annotations
 

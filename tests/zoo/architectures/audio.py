@@ -1,4 +1,4 @@
-"""Models of sound: waves and spectrograms."""
+"""Models of audio: waveforms and spectrograms."""
 
 from __future__ import annotations
 

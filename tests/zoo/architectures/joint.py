@@ -1,4 +1,4 @@
-"""Models of images and text, or of other things together."""
+"""Models of images and text, and of other combinations of inputs."""
 
 from __future__ import annotations
 

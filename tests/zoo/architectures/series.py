@@ -1,4 +1,4 @@
-"""Models of time series, of states, and of other numbers."""
+"""Models of time series, of states, and of other numeric data."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ TYPES = Input("token_type_ids", ("batch", "seq"), "ids", 0, 2)
 
 
 UNSET = object()
-"""In a configuration: the entry of `TINY` that the architecture does not take."""
+"""A value in a configuration that removes an entry of `TINY`, because the architecture does not accept it."""
 
 
 def encoder(

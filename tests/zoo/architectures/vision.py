@@ -21,22 +21,22 @@ SQUARE = Input("pixel_values", ("batch", 3, 64, 64), "normal")
 
 
 def free(name: str, model: str, call: dict[str, Any] | None = None, **config: Any) -> Case:
-    """A transformer of images of any size."""
+    """A transformer for images of any size."""
     return Case(name, "vision", model, {**TINY, **config}, (PIXELS,), call=call or {})
 
 
 def convolutions(name: str, model: str, sizes: dict[str, tuple[int, ...]] | None = None, **config: Any) -> Case:
-    """Convolutions on images of any size."""
+    """A convolutional network for images of any size."""
     return Case(name, "vision", model, {"num_labels": 5, **config}, (PIXELS,), sizes=sizes or {})
 
 
 def staged(name: str, model: str, **config: Any) -> Case:
-    """A transformer with windows and stages, of images of any size."""
+    """A transformer with windows and stages, for images of any size."""
     return Case(name, "vision", model, config, (PIXELS,))
 
 
 def fixed(name: str, model: str, *more: Input, **config: Any) -> Case:
-    """A model of images of one size, in batches of any."""
+    """A model for images of one size, in batches of any size."""
     return Case(name, "vision", model, {**TINY, **config}, (SQUARE, *more))
 
 
