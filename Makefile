@@ -21,7 +21,7 @@ $(VENV)/ready: pyproject.toml requirements.lock tools/prepare.sh
 demo: setup ## Build real models for every target, run them, compare, and print a table
 	$(BIN)/python -m bench.demo
 
-bench: setup ## Time models next to ONNX Runtime, and OpenVINO, PyTorch and IREE where they are installed; see build/bench
+bench: setup ## Time models next to ONNX Runtime, and to OpenVINO, PyTorch and IREE if they are installed; see build/bench
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.roofline
 
@@ -42,7 +42,7 @@ apps/web/node_modules/.package-lock.json: apps/web/package.json apps/web/package
 	$(NPM_CI) --prefix apps/web
 
 SLICE ?= $(shell git rev-parse HEAD 2>/dev/null || echo all)
-test: setup ## Run the tests, of long suites a slice that the commit selects (SLICE=... for another one)
+test: setup ## Run the short tests, and the part of each long suite that the commit selects (SLICE=... for another part)
 	$(PYTEST) --slice $(SLICE)
 
 test-all: setup ## Run all tests, which takes hours

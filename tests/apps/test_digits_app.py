@@ -216,7 +216,7 @@ def test_texts_stand_out(page: Page, dark: bool) -> None:
     assert (np.asarray(page.screenshot())[:5, :5].mean() < 60) == dark
 
 
-def test_a_device_that_is_not_there_is_said_and_the_app_goes_on(page: Page) -> None:
+def test_the_app_reports_a_missing_device_and_continues(page: Page) -> None:
     page.evaluate("navigator.gpu && (GPU.prototype.requestAdapter = async () => null)")
     page.evaluate("document.querySelector('[value=webgpu]').click()")
     page.wait("!problem.hidden")
@@ -231,7 +231,7 @@ def test_a_device_that_is_not_there_is_said_and_the_app_goes_on(page: Page) -> N
     assert page.evaluate("digit.textContent") == "3"
 
 
-def test_a_run_that_fails_is_said_and_a_device_can_be_chosen_again(page: Page) -> None:
+def test_the_app_reports_a_failed_run_and_another_device_can_be_chosen(page: Page) -> None:
     page.evaluate("kept = ArrayBuffer.isView, ArrayBuffer.isView = () => { throw new Error('gone') }, 0")
     page.mouse(on_screen(page, strokes(STROKES[1][0])[0]))
     page.wait("!problem.hidden")
@@ -335,7 +335,7 @@ def test_it_works_without_a_network_after_the_first_visit(dist: Path) -> None:
         assert shown(page) == "8"
 
 
-def test_a_model_that_is_missing_is_said(dist: Path, tmp_path: Path) -> None:
+def test_a_missing_model_is_reported(dist: Path, tmp_path: Path) -> None:
     shutil.copytree(dist, tmp_path / "dist", ignore=shutil.ignore_patterns("*.bin"))
     with serving(tmp_path / "dist") as address, chromium() as page:
         page.resize(1200, 900)

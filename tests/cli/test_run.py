@@ -151,7 +151,7 @@ def test_the_model_is_found_beside_the_artifact(deploykit, model: Path, tmp_path
 
 
 @pytest.mark.parametrize("verb", [("run",), ("bench",), ("verify", "--model", "model.onnx")])
-def test_a_folder_that_is_no_artifact_is_exit_code_2(deploykit, tmp_path: Path, verb: tuple[str, ...]) -> None:
+def test_a_folder_that_is_not_an_artifact_is_exit_code_2(deploykit, tmp_path: Path, verb: tuple[str, ...]) -> None:
     result = deploykit(verb[0], tmp_path, *verb[1:])
     assert result.code == 2
     assert result.err.startswith("error:")

@@ -42,7 +42,7 @@ def compiler_commands(folder: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.stem)
-def test_what_a_page_says_works(page: Path, tmp_path: Path) -> None:
+def test_the_commands_and_programs_of_a_page_work(page: Path, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}:{compiler_commands(tmp_path / 'bin')}"
     environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}
     blocks = re.findall(r"^```(\w+)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)

@@ -127,7 +127,7 @@ def loop_or_die(case: str, say: Say) -> str:
     return case
 
 
-def test_what_takes_too_long_or_crashes_is_ended_and_the_rest_goes_on() -> None:
+def test_cases_that_take_too_long_or_crash_are_ended_and_others_continue() -> None:
     answers = dict(run(["a", "loop", "b", "die", "c"], loop_or_die, Limits(seconds=1, bytes=2 << 30)))
     assert answers["loop"] == Died("takes too long", "at work")
     assert answers["die"] == Died("SIGABRT", "at work")

@@ -116,7 +116,7 @@ def test_of_two_branches_the_larger_counts() -> None:
     assert evaluate(found.flops, {}) == 20
 
 
-def test_what_a_condition_on_a_loop_guards_counts_as_often_as_it_holds() -> None:
+def test_guarded_statements_count_as_often_as_their_condition_holds() -> None:
     n = tirx.Var("n", "int64")
     x = te.placeholder((n,), name="x")
 

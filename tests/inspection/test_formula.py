@@ -41,7 +41,7 @@ def test_other_text_is_refused(text: str) -> None:
         evaluate(text, {"n": 1})
 
 
-def test_names_that_are_no_plain_words_are_quoted() -> None:
+def test_names_that_are_not_plain_words_are_quoted() -> None:
     n, plain, other, one = (tirx.Var(name, "int64") for name in ("n", "past_length", "past length", "1"))
     assert dims.to_text(4 * n * plain + other + one + 1) == '4*n*past_length + "1" + "past length" + 1'
     assert evaluate('4*n + 1 + "n + 1"', {"n": 3, "n + 1": 100}) == 113

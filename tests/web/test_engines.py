@@ -41,7 +41,7 @@ def test_sessions_run_side_by_side_and_refuse(package: Path, model: onnx.ModelPr
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_elementwise_at_sizes_that_are_no_whole_vectors(tmp_path: Path, device: str) -> None:
+def test_elementwise_at_sizes_of_partial_vectors(tmp_path: Path, device: str) -> None:
     text = """<ir_version: 9, opset_import: ["": 20]>
     small (float[n, m] x) => (float[n, m] y) { t = Tanh(x) y = Add(t, x) }"""
     deploykit.build(onnx.parser.parse_model(text), "webgpu", output=tmp_path / "dist")

@@ -97,7 +97,7 @@ def test_arrays_that_do_not_take_the_outputs(package: Path, outputs: str, words:
     assert words in message
 
 
-def test_a_call_that_fails_does_not_disturb_those_behind_it(package: Path) -> None:
+def test_a_failed_call_does_not_affect_later_calls(package: Path) -> None:
     script = "const calls = [model.run(feed(1)), model.run(feed(9)), model.run({}), model.run(feed(2))];"
     script += "return (await Promise.allSettled(calls)).map((r) => r.reason?.name ?? moved(r.value));"
     assert value(package, script) == [[2], "ShapeError", "ShapeError", [4, 4]]

@@ -39,7 +39,7 @@ def test_run(package: Path) -> None:
         }
 
 
-def test_what_objects_inherit_is_missing(package: Path) -> None:
+def test_inherited_properties_are_not_inputs(package: Path) -> None:
     """Only own properties of an object are inputs."""
     script = """
       const error = await model.run({}).catch((thrown) => thrown);

@@ -79,7 +79,7 @@ def test_code_is_small_and_imports_nothing_that_is_not_used(package: Path) -> No
     assert [(entry["module"], entry["name"]) for entry in found] == [("env", "memory"), ("profile", "step")]
 
 
-def test_what_only_node_has_is_left_out_by_bundlers(package: Path) -> None:
+def test_bundlers_leave_out_code_for_node(package: Path) -> None:
     scripts = "".join(path.read_text() for path in (package / "runtime").iterdir())
     foreign = set(re.findall(r"import\('([^.'][^']*)'\)", scripts))
     assert {"fs/promises", "os", "worker_threads"} == foreign
@@ -137,6 +137,6 @@ def test_a_package_of_one_module(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("modules", [[], ["model", "relaxed"]])
-def test_modules_that_there_are_not(modules: list[str]) -> None:
+def test_unknown_modules(modules: list[str]) -> None:
     with pytest.raises(UsageError, match=r"are not one or more of model, model-relaxed, model-gpu"):
         WebTarget(modules)

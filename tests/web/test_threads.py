@@ -56,7 +56,7 @@ def test_many_runs_of_two_models_with_pauses(package: Path) -> None:
     assert run_in_node(package, script)["value"] == {"faults": [], "threads": [1, 2, 3]}
 
 
-def test_by_default_there_are_as_many_threads_as_processors_but_few(package: Path) -> None:
+def test_by_default_there_is_a_thread_per_processor_up_to_a_limit(package: Path) -> None:
     script = "return [model.threads, Math.min((await import('node:os')).cpus().length, 4)]"
     found = run_in_node(package, script)["value"]
     assert found[0] == found[1]

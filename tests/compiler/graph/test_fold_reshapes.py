@@ -68,7 +68,7 @@ def test_values(form: str) -> None:
 
 
 @pytest.mark.parametrize("axes", ["0", "1"])
-def test_a_place_that_depends_on_a_size(axes: str) -> None:
+def test_a_last_index_depends_on_a_size(axes: str) -> None:
     """The last row, without its axis: its index is the size minus one."""
     text = (
         f"(float[n, m, 6] x) => (float[a, b] y) {{ i = Constant<value_int = -1>()  y = Gather<axis = {axes}>(x, i) }}"
@@ -88,7 +88,7 @@ def test_values_in_c(tmp_path: Path) -> None:
             )
 
 
-def test_a_place_may_depend_on_a_size() -> None:
+def test_an_index_may_depend_on_a_size() -> None:
     """A row counted from the end; a reshape drops its axis."""
     text = """(float[batch, seq, 4] x) => (float[batch, 4] y, float[batch, 4] z)
     { a = Relu(x) one = Constant <value = int64 {1}> () last = Constant <value = int64 {-1}> ()

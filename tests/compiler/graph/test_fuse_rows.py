@@ -64,7 +64,7 @@ def test_kernels_that_stay_apart(form: str) -> None:
     assert kernels_of(text_of(form)) > 1
 
 
-def test_a_result_on_the_way_that_others_need_stays() -> None:
+def test_an_intermediate_result_that_others_need_stays() -> None:
     text = """(float[b, n] x) => (float[b, 1] m, float[b, n] z) {
         m = ReduceMean<axes = [-1]>(x) y = Sub(x, m) p = Mul(y, y) v = ReduceMean<axes = [-1]>(p) z = Div(y, v) }"""
     assert kernels_of(text) == 2

@@ -49,7 +49,7 @@ def texts(*sizes, most=8):
     return [polynomial_text(term.polynomial) for term in fronts.front(fronts.term(polynomial(s)) for s in sizes)]
 
 
-def test_what_is_nowhere_greater_goes():
+def test_entries_that_are_nowhere_greater_are_dropped():
     assert texts(N * 512, N * 1024) == ["1024*n"]
     assert texts(N * M, M) == ["m*n"]
     assert texts(tirx.floordiv(N + 63, 64) * 64, N + 63) == ["n + 63"]

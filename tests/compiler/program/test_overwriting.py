@@ -37,7 +37,7 @@ def test_operands_read_where_the_result_is_written() -> None:
     assert of([(N, M), (N, M), (M,)], lambda a, b, row: topi.add(twice(topi.add(a, row)), b)) == (0, 1)
 
 
-def test_not_what_an_intermediate_result_is_read_elsewhere_of() -> None:
+def test_inputs_whose_intermediate_results_are_read_elsewhere() -> None:
     """The input is read at the index of its block, but the next block transposes it."""
     assert of([(N, N)], lambda a: transposed(twice(a))) == ()
     assert of([(N, N)], lambda a: twice(transposed(a))) == ()
@@ -45,7 +45,7 @@ def test_not_what_an_intermediate_result_is_read_elsewhere_of() -> None:
     assert of([(N, N)], lambda a: topi.add(transposed(twice(a)), a)) == ()
 
 
-def test_turned_there_and_back() -> None:
+def test_transposed_there_and_back() -> None:
     assert of([(N, M)], lambda a: transposed(twice(transposed(a)))) == (0,)
 
 

@@ -234,7 +234,7 @@ def test_rows_whose_elements_others_need_are_no_work_of_a_team() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "words"), [("float64", "tensors of float64"), ("uint64", "tensors of uint64")])
-def test_dtypes_that_a_gpu_has_not_are_declined(dtype: str, words: str) -> None:
+def test_dtypes_that_a_gpu_lacks_are_declined(dtype: str, words: str) -> None:
     reason = divide(kernel([(N, M)], lambda x: topi.add(x, x), dtype), WEBGPU)
     assert isinstance(reason, Declined)
     assert words in reason.reason

@@ -87,7 +87,7 @@ def test_a_shuffle_of_channels_stays_in_place() -> None:
     assert conversions(kernels) == 2
 
 
-def test_what_exchanges_channels_and_places_gets_channels_first() -> None:
+def test_kernels_that_exchange_channels_and_space_get_channels_first() -> None:
     def body(bb: relax.BlockBuilder, x: Any) -> Any:
         y = bb.emit_te(lambda t: topi.transpose(t, (0, 2, 1, 3)), conv(bb, x, POINTWISE))
         return bb.emit_te(topi.nn.relu, y)

@@ -36,7 +36,7 @@ def test_a_sum_of_nothing_is_zero(device: Device) -> None:
 
 
 @devices
-def test_what_no_rule_takes_falls_to_plain_loops(device: Device) -> None:
+def test_stages_that_no_rule_takes_become_plain_loops(device: Device) -> None:
     distance = te.comm_reducer(lambda a, b: tirx.abs(a) + tirx.abs(b), lambda dtype: tirx.const(0, dtype))
 
     def distances(a: te.Tensor) -> te.Tensor:
