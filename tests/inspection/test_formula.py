@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import tirx
 
@@ -29,6 +29,7 @@ EXPRESSIONS = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(EXPRESSIONS, st.tuples(*[st.integers(0, 50)] * len(VARIABLES)))
 def test_a_formula_has_the_value_of_its_expression(expression, values: tuple[int, ...]) -> None:
     sizes = {variable.name: value for variable, value in zip(VARIABLES, values, strict=True)}
