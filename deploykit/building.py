@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 def load(
     source: str | Path | onnx.ModelProto, dims: DimBounds | None = None, *, seed_input: str | None = None
 ) -> ImportedModel:
-    """Import a model: a path of an ONNX file, or an `onnx.ModelProto`.
+    """Import a model, given as the path of an ONNX file or as an `onnx.ModelProto`.
 
-    `dims` pins symbolic dims (`{"seq": 128}`) or bounds them (`{"batch": (1, 64)}`). `seed_input` names a further
-    input, an int64 scalar, that random numbers depend on. Raises `UsageError` and `UnsupportedModelError`.
+    `dims` pins symbolic dims (`{"seq": 128}`) or bounds them (`{"batch": (1, 64)}`). `seed_input` adds an input of that
+    name: an int64 scalar that random numbers depend on. Raises `UsageError` and `UnsupportedModelError`.
     """
     from deploykit.frontends.onnx import load_onnx
 

@@ -33,7 +33,8 @@ class LogicalDtype:
 
     @property
     def extended(self) -> bool:
-        """Whether an element in memory is its value as an 8-bit integer, rather than the array's own bytes."""
+        """Whether elements are stored as 8-bit integers of the same value, instead of the bytes of the array's
+        dtype."""
         return self.name in ("int4", "uint4", "int2", "uint2")
 
 
@@ -55,7 +56,7 @@ DTYPES = {
     name: LogicalDtype(name, code, np.dtype(array or storage), np.dtype(storage))
     for code, (name, array, storage) in enumerate(_ROWS)
 }
-"""By name, in the order of `dk_dtype`."""
+"""All dtypes by name, in the order of `dk_dtype`."""
 
 
 def logical_dtype(name: str) -> LogicalDtype:

@@ -83,7 +83,7 @@ class Function:
         return {name: array for (name, _), array in zip(self._outputs, arrays, strict=True)}
 
     def peak_bytes(self, dims: Mapping[str, int]) -> int:
-        """Bytes of arena that a run with these dims needs, beside weights, states, inputs and outputs.
+        """Bytes of arena that a run with these dims needs, in addition to weights, states, inputs and outputs.
 
         Raises `UsageError` for a missing, unknown or out-of-bounds dim.
         """

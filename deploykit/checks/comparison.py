@@ -165,7 +165,7 @@ def compare(name: str, actual: np.ndarray, expected: np.ndarray, tolerance: Tole
 
 
 def _distance(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """`|actual - expected|` as float64; 0 where both are NaN or the same infinity, infinite where one is NaN."""
+    """`|actual - expected|` as float64: 0 if both are NaN or the same infinity, infinite if only one is NaN."""
     if _is_integer(expected.dtype):
         bits = np.dtype(np.uint64 if expected.dtype == np.uint64 else np.int64)
         a, e = actual.astype(bits), expected.astype(bits)
@@ -193,7 +193,7 @@ def _ulp(actual: np.ndarray, expected: np.ndarray, where: np.ndarray) -> int | N
 
 
 def _ordered(array: np.ndarray) -> np.ndarray:
-    """Floats as unsigned integers in the same order, neighbours one apart."""
+    """Floats as unsigned integers in the same order; neighbouring floats are one apart."""
     bits = array.view(_WIDE[array.dtype.itemsize])
     sign = bits.dtype.type(1) << bits.dtype.type(8 * bits.dtype.itemsize - 1)
     ordered: np.ndarray = np.where(bits & sign, ~bits + bits.dtype.type(1), bits | sign)

@@ -44,7 +44,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Step(Work):
-    """A launch of the kernel `name`, or a copy. `number` is that of the plan, `result` what it writes."""
+    """A launch of the kernel `name`, or a copy. `number` is its number in the plan, `result` the tensor it writes."""
 
     number: int
     result: str

@@ -211,7 +211,7 @@ def _random(part: _Part, source: RandomSource, dims: dict[str, int], bounds: Map
             dims.setdefault(size, _within(bounds[size], _MEAN_BYTES * math.prod(shape)))
             size = dims[size]
         return source.strings(shape, size)
-    except (MemoryError, ValueError) as error:  # NumPy has a largest dim
+    except (MemoryError, ValueError) as error:  # NumPy refuses too large dims with ValueError
         text = ", ".join(map(str, shape))
         raise UsageError(
             f"input '{part.name}': there is no memory for [{text}] elements: choose smaller dims"

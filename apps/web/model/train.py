@@ -96,7 +96,7 @@ def fitted(small: Tensor) -> Tensor:
 
 
 def _extent(line: Tensor) -> Tensor:
-    """From the first to the last pixel that is set, in each line."""
+    """The number of pixels from the first to the last inked one in each line."""
     places = torch.arange(line.shape[1])
     last = torch.where(line, places, -1).amax(1)
     first = torch.where(line, places, line.shape[1]).amin(1)

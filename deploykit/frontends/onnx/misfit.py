@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LONGEST_REASON = 240
 LONGEST_ATTRIBUTE = 64
-"""Characters of an attribute's value that are shown."""
+"""How many characters of an attribute's value are shown."""
 
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 

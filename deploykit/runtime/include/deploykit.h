@@ -36,7 +36,7 @@ typedef enum dk_status {
     DK_ERROR_CAPACITY = 5, /* more memory is needed: `need` says where and how much */
     DK_ERROR_WEIGHTS = 6,  /* the weights are missing, misaligned, or of another size */
     DK_ERROR_DATA = 7,     /* a value inside a tensor, used as a size or an index, is out of its range */
-    DK_ERROR_USAGE = 8,    /* a call that makes no sense, such as an output that does not exist */
+    DK_ERROR_USAGE = 8,    /* a wrong call, such as one about an output that does not exist */
     DK_ERROR_CPU = 9,      /* this CPU lacks instructions that the kernels use */
     DK_ERROR_DEVICE = 10,  /* the device that kernels run on failed or is lost */
     DK_PENDING = 11        /* no error: the device is at work; run again when it is done (driver.h) */

@@ -1,6 +1,6 @@
-"""ONNX: Relu, LeakyRelu, ThresholdedRelu, Elu, Selu, Celu, HardSigmoid, HardSwish, Softplus, Softsign, Mish, Swish,
-Gelu, PRelu, Shrink (`compiler.operators.activations`). `ACTIVATIONS` holds functions by their ONNX names, with ONNX's
-attributes and defaults, for operators that have an activation as an attribute."""
+"""Imports the ONNX operators Relu, LeakyRelu, ThresholdedRelu, Elu, Selu, Celu, HardSigmoid, HardSwish, Softplus,
+Softsign, Mish, Swish, Gelu, PRelu, Shrink (`compiler.operators.activations`). `ACTIVATIONS` holds functions by their
+ONNX names, with ONNX's attributes and defaults, for operators that have an activation as an attribute."""
 
 from __future__ import annotations
 

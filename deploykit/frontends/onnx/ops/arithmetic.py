@@ -1,6 +1,6 @@
-"""ONNX: Add, Sub, Mul, Div, And, Or, Xor, BitwiseAnd, BitwiseOr, BitwiseXor, Equal, Less, Greater, LessOrEqual,
-GreaterOrEqual, Sum, Mean, Max, Min, Mod, BitShift, Pow, Where (`compiler.operators.arithmetic`). Before opset 7 the
-second operand's shape was aligned with the first one's at `axis` (default: at the end)."""
+"""Imports the ONNX operators Add, Sub, Mul, Div, And, Or, Xor, BitwiseAnd, BitwiseOr, BitwiseXor, Equal, Less, Greater,
+LessOrEqual, GreaterOrEqual, Sum, Mean, Max, Min, Mod, BitShift, Pow, Where (`compiler.operators.arithmetic`). Before
+opset 7 the second operand's shape was aligned with the first one's at `axis` (default: at the end)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _VARIADIC: Mapping[str, Binary] = {
 
 
 def _aligned(ctx: Context, node: Node, a: Value, b: Value) -> Value:
-    """`b` with trailing axes of size 1 where `axis` (opset 6) asks for them."""
+    """`b` with trailing axes of size 1 if `axis` (opset 6) asks for them."""
     if node.opset >= 7 or not node.has("axis"):
         return b
     trailing = a.rank - node.axis(a.rank) - b.rank

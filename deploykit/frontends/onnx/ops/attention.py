@@ -1,4 +1,4 @@
-"""ONNX: Attention (`compiler.operators.attention`)."""
+"""Imports the ONNX operator Attention (`compiler.operators.attention`)."""
 
 from __future__ import annotations
 

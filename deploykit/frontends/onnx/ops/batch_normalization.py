@@ -1,4 +1,6 @@
-"""ONNX: BatchNormalization (`compiler.operators.batch_normalization`); training mode from opset 14 on."""
+"""Imports the ONNX operator BatchNormalization (`compiler.operators.batch_normalization`).
+
+Opset 14 and later have a training mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX: DepthToSpace, SpaceToDepth (`compiler.operators.blocks`)."""
+"""Imports the ONNX operators DepthToSpace, SpaceToDepth (`compiler.operators.blocks`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX: Cast, CastLike, BitCast (`compiler.operators.cast`)."""
+"""Imports the ONNX operators Cast, CastLike, BitCast (`compiler.operators.cast`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX: Col2Im (`compiler.operators.images.columns`)."""
+"""Imports the ONNX operator Col2Im (`compiler.operators.images.columns`)."""
 
 from __future__ import annotations
 

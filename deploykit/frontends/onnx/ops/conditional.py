@@ -1,4 +1,4 @@
-"""ONNX: If.
+"""Imports the ONNX operator If.
 
 A condition that is known at import chooses its branch. So does a condition over dims if an attempt takes it as true or
 false (`frontends.onnx.attempts`); every run must then fulfil it. Otherwise the branches become functions that the

@@ -1,4 +1,4 @@
-"""ONNX: Loop and Scan.
+"""Imports the ONNX operators Loop and Scan.
 
 Bodies become functions that the program runs in place (`deploykit.compiler.operators.building.control_flow`). Inside a
 body the iteration number is an integer variable, and the loop condition is true. State tensors must keep their shape.

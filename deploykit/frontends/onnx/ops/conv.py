@@ -1,4 +1,4 @@
-"""ONNX: Conv (`compiler.operators.conv`)."""
+"""Imports the ONNX operator Conv (`compiler.operators.conv`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX: ConvTranspose (`compiler.operators.conv_transpose`)."""
+"""Imports the ONNX operator ConvTranspose (`compiler.operators.conv_transpose`)."""
 
 from __future__ import annotations
 

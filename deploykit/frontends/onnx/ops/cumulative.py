@@ -1,4 +1,4 @@
-"""ONNX: CumSum, CumProd (`compiler.operators.cumulative`)."""
+"""Imports the ONNX operators CumSum, CumProd (`compiler.operators.cumulative`)."""
 
 from __future__ import annotations
 

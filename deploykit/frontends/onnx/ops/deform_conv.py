@@ -1,4 +1,4 @@
-"""ONNX: DeformConv (`compiler.operators.images.deform_conv`)."""
+"""Imports the ONNX operator DeformConv (`compiler.operators.images.deform_conv`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX: Det (`compiler.operators.determinant`)."""
+"""Imports the ONNX operator Det (`compiler.operators.determinant`)."""
 
 from __future__ import annotations
 

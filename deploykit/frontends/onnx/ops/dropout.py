@@ -1,4 +1,6 @@
-"""ONNX: Dropout (`compiler.operators.dropout`). Before opset 10 the mask has the dtype of the data."""
+"""Imports the ONNX operator Dropout (`compiler.operators.dropout`).
+
+Before opset 10 the mask has the dtype of the data."""
 
 from __future__ import annotations
 

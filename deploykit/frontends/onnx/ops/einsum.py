@@ -1,4 +1,4 @@
-"""ONNX: Einsum (`compiler.operators.einsum`)."""
+"""Imports the ONNX operator Einsum (`compiler.operators.einsum`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""ONNX: Abs, Neg, Sign, Exp, Log, Sqrt, Reciprocal, Floor, Ceil, Round, Erf, Sigmoid, trigonometric and hyperbolic
-functions, Not, BitwiseNot, IsNaN, IsInf, Clip, Identity (`compiler.operators.elementwise`)."""
+"""Imports the ONNX operators Abs, Neg, Sign, Exp, Log, Sqrt, Reciprocal, Floor, Ceil, Round, Erf, Sigmoid,
+trigonometric and hyperbolic functions, Not, BitwiseNot, IsNaN, IsInf, Clip, Identity
+(`compiler.operators.elementwise`)."""
 
 from __future__ import annotations
 

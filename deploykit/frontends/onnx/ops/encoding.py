@@ -1,4 +1,4 @@
-"""ONNX: Binarizer, LabelEncoder, TfIdfVectorizer (`compiler.operators.classical.encoding`).
+"""Imports the ONNX operators Binarizer, LabelEncoder, TfIdfVectorizer (`compiler.operators.classical.encoding`).
 
 LabelEncoder has a separate attribute per dtype for its keys, values and default. A TfIdfVectorizer with a pool of
 strings is refused.

@@ -1,4 +1,4 @@
-"""ONNX: ConstantOfShape, Range, EyeLike, Trilu (`compiler.operators.filling`)."""
+"""Imports the ONNX operators ConstantOfShape, Range, EyeLike, Trilu (`compiler.operators.filling`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""ONNX: DFT, STFT (`compiler.operators.signal.fourier`). The axis of a DFT is an attribute up to opset 19."""
+"""Imports the ONNX operators DFT, STFT (`compiler.operators.signal.fourier`).
+
+The axis of DFT is an attribute up to opset 19."""
 
 from __future__ import annotations
 

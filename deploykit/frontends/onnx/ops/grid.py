@@ -1,5 +1,5 @@
-"""ONNX: GridSample, AffineGrid (`compiler.operators.images.grid`). Before opset 20 the modes are called `bilinear` and
-`bicubic` instead of `linear` and `cubic`."""
+"""Imports the ONNX operators GridSample, AffineGrid (`compiler.operators.images.grid`). Before opset 20 the modes are
+called `bilinear` and `bicubic` instead of `linear` and `cubic`."""
 
 from __future__ import annotations
 

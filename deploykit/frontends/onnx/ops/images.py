@@ -1,4 +1,4 @@
-"""ONNX: ImageDecoder, which is refused, because an artifact has no decoder for compressed images.
+"""Refuses the ONNX operator ImageDecoder, because an artifact has no decoder for compressed images.
 
 Apps decode images with their platform's decoder, and feed the pixels.
 """

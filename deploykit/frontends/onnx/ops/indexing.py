@@ -1,4 +1,5 @@
-"""ONNX: Gather, GatherElements, GatherND, OneHot, ArrayFeatureExtractor (`compiler.operators.indexing`)."""
+"""Imports the ONNX operators Gather, GatherElements, GatherND, OneHot, ArrayFeatureExtractor
+(`compiler.operators.indexing`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX: Concat, Expand, Tile (`compiler.operators.joining`)."""
+"""Imports the ONNX operators Concat, Expand, Tile (`compiler.operators.joining`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""ONNX: Transpose, Reshape, Flatten, Shape, Size, Squeeze, Unsqueeze (`compiler.operators.layout`), and Constant.
+"""Imports the ONNX operators Transpose, Reshape, Flatten, Shape, Size, Squeeze, Unsqueeze
+(`compiler.operators.layout`), and Constant.
 
 Dense constants are folded before; others reach the importer here and are refused. Axes are attributes up to opset 12.
 """

@@ -1,4 +1,5 @@
-"""ONNX: LinearRegressor, LinearClassifier (`compiler.operators.classical.linear`). String labels are refused."""
+"""Imports the ONNX operators LinearRegressor, LinearClassifier (`compiler.operators.classical.linear`). String labels
+are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX: MatMul, Gemm (`compiler.operators.matmul`)."""
+"""Imports the ONNX operators MatMul, Gemm (`compiler.operators.matmul`)."""
 
 from __future__ import annotations
 

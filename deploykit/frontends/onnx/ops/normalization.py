@@ -1,5 +1,5 @@
-"""ONNX: LayerNormalization, RMSNormalization, InstanceNormalization, GroupNormalization, MeanVarianceNormalization,
-LpNormalization, LRN (`compiler.operators.normalization`)."""
+"""Imports the ONNX operators LayerNormalization, RMSNormalization, InstanceNormalization, GroupNormalization,
+MeanVarianceNormalization, LpNormalization, LRN (`compiler.operators.normalization`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX: Pad, CenterCropPad (`compiler.operators.padding`)."""
+"""Imports the ONNX operators Pad, CenterCropPad (`compiler.operators.padding`)."""
 
 from __future__ import annotations
 

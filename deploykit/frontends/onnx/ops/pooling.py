@@ -1,4 +1,5 @@
-"""ONNX: MaxPool, AveragePool, LpPool, GlobalMaxPool, GlobalAveragePool, GlobalLpPool (`compiler.operators.pooling`)."""
+"""Imports the ONNX operators MaxPool, AveragePool, LpPool, GlobalMaxPool, GlobalAveragePool, GlobalLpPool
+(`compiler.operators.pooling`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""ONNX: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear (`compiler.operators.quantized.quantization`).
+"""Imports the ONNX operators QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear
+(`compiler.operators.quantized.quantization`).
 
 A DequantizeLinear of constants is folded here, except if the operator itself dequantises them at import.
 """

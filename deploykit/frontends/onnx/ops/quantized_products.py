@@ -1,4 +1,5 @@
-"""ONNX: MatMulInteger, QLinearMatMul, ConvInteger, QLinearConv (`compiler.operators.quantized.products`)."""
+"""Imports the ONNX operators MatMulInteger, QLinearMatMul, ConvInteger, QLinearConv
+(`compiler.operators.quantized.products`)."""
 
 from __future__ import annotations
 

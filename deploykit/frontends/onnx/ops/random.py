@@ -1,4 +1,4 @@
-"""ONNX: RandomUniform, RandomNormal, RandomUniformLike, RandomNormalLike, Bernoulli, Multinomial
+"""Imports the ONNX operators RandomUniform, RandomNormal, RandomUniformLike, RandomNormalLike, Bernoulli, Multinomial
 (`compiler.operators.random.distributions`)."""
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""ONNX: TopK, Unique (`compiler.operators.ranking`). The k of a TopK is an attribute up to opset 9."""
+"""Imports the ONNX operators TopK, Unique (`compiler.operators.ranking`).
+
+The `k` of TopK is an attribute up to opset 9."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""ONNX: RNN, GRU, LSTM (`compiler.operators.recurrent.layers`). Attributes give activations by name, and lists of their
-parameters."""
+"""Imports the ONNX operators RNN, GRU, LSTM (`compiler.operators.recurrent.layers`). Attributes give activations by
+name, and lists of their parameters."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""ONNX: ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp,
-ReduceSumSquare, ArgMax, ArgMin (`compiler.operators.reductions`).
+"""Imports the ONNX operators ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2, ReduceLogSum,
+ReduceLogSumExp, ReduceSumSquare, ArgMax, ArgMin (`compiler.operators.reductions`).
 
 Axes are an attribute, or an operand from opset 18 on (ReduceSum: 13). Without axes all are reduced, or none with
 `noop_with_empty_axes`.

@@ -1,5 +1,5 @@
-"""ONNX: RoiAlign, MaxRoiPool (`compiler.operators.images.regions`). Before opset 16 RoiAlign has no shift by half a
-pixel."""
+"""Imports the ONNX operators RoiAlign, MaxRoiPool (`compiler.operators.images.regions`). Before opset 16 RoiAlign has
+no shift by half a pixel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX: Upsample, Resize (`compiler.operators.images.resize`).
+"""Imports the ONNX operators Upsample, Resize (`compiler.operators.images.resize`).
 
 The scales of Upsample are an attribute up to opset 8. Up to opset 10 all coordinates are asymmetric. From opset 11 on,
 sizes may be given instead of scales, and an empty operand counts as absent.

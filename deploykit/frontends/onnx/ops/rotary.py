@@ -1,4 +1,4 @@
-"""ONNX: RotaryEmbedding (`compiler.operators.rotary`)."""
+"""Imports the ONNX operator RotaryEmbedding (`compiler.operators.rotary`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""ONNX: Scatter, ScatterElements, ScatterND, TensorScatter, MaxUnpool (`compiler.operators.scatter`)."""
+"""Imports the ONNX operators Scatter, ScatterElements, ScatterND, TensorScatter, MaxUnpool
+(`compiler.operators.scatter`)."""
 
 from __future__ import annotations
 

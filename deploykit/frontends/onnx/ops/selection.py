@@ -1,4 +1,4 @@
-"""ONNX: NonZero, Compress (`compiler.operators.selection`)."""
+"""Imports the ONNX operators NonZero, Compress (`compiler.operators.selection`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""ONNX: SequenceConstruct, SequenceEmpty, SequenceAt, SequenceInsert, SequenceErase, SequenceLength,
-ConcatFromSequence, SplitToSequence, Optional, OptionalHasElement, OptionalGetElement
+"""Imports the ONNX operators SequenceConstruct, SequenceEmpty, SequenceAt, SequenceInsert, SequenceErase,
+SequenceLength, ConcatFromSequence, SplitToSequence, Optional, OptionalHasElement, OptionalGetElement
 (`compiler.operators.sequence`).
 
 SequenceMap is defined here only: its body is imported once for each item.

@@ -1,4 +1,5 @@
-"""ONNX: HannWindow, HammingWindow, BlackmanWindow, MelWeightMatrix (`compiler.operators.signal.tables`)."""
+"""Imports the ONNX operators HannWindow, HammingWindow, BlackmanWindow, MelWeightMatrix
+(`compiler.operators.signal.tables`)."""
 
 from __future__ import annotations
 

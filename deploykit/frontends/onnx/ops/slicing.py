@@ -1,4 +1,4 @@
-"""ONNX: Slice, Split, ReverseSequence (`compiler.operators.slicing`).
+"""Imports the ONNX operators Slice, Split, ReverseSequence (`compiler.operators.slicing`).
 
 The bounds of Slice are attributes up to opset 9. Split gets the sizes of its parts, or their number. Before opset 18
 that is the number of outputs, and it must divide the axis.

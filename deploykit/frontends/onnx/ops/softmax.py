@@ -1,5 +1,5 @@
-"""ONNX: Softmax, LogSoftmax, Hardmax (`compiler.operators.softmax`). Before opset 13 the input is read as a matrix:
-the axes before `axis` are its rows, the others its columns."""
+"""Imports the ONNX operators Softmax, LogSoftmax, Hardmax (`compiler.operators.softmax`). Before opset 13 the input is
+read as a matrix: the axes before `axis` are its rows, the others its columns."""
 
 from __future__ import annotations
 

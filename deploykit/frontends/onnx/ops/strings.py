@@ -1,5 +1,5 @@
-"""ONNX: Equal of strings, StringConcat, RegexFullMatch, StringSplit (`compiler.operators.text.operators`),
-StringNormalizer (`compiler.operators.text.normalizer`)."""
+"""Imports the ONNX operators on strings: Equal, StringConcat, RegexFullMatch, StringSplit
+(`compiler.operators.text.operators`), and StringNormalizer (`compiler.operators.text.normalizer`)."""
 
 from __future__ import annotations
 

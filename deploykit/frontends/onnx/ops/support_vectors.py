@@ -1,4 +1,4 @@
-"""ONNX: SVMRegressor, SVMClassifier (`compiler.operators.classical.support_vectors`).
+"""Imports the ONNX operators SVMRegressor, SVMClassifier (`compiler.operators.classical.support_vectors`).
 
 Classifiers with two classes, without support vectors, or with probabilities are refused.
 """

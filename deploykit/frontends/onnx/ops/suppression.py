@@ -1,4 +1,4 @@
-"""ONNX: NonMaxSuppression (`compiler.operators.images.suppression`)."""
+"""Imports the ONNX operator NonMaxSuppression (`compiler.operators.images.suppression`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""ONNX: Scaler, Normalizer, Imputer, OneHotEncoder, FeatureVectorizer (`compiler.operators.classical.tables`).
+"""Imports the ONNX operators Scaler, Normalizer, Imputer, OneHotEncoder, FeatureVectorizer
+(`compiler.operators.classical.tables`).
 
 A OneHotEncoder of strings is refused, and so is one that must fail for a value that is not a category (zeros=0).
 """

@@ -1,4 +1,4 @@
-"""ONNX: Adagrad, Adam, Momentum (`compiler.operators.training`)."""
+"""Imports the ONNX operators Adagrad, Adam, Momentum (`compiler.operators.training`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""ONNX: TreeEnsemble, TreeEnsembleRegressor, TreeEnsembleClassifier (`compiler.operators.classical.trees`).
+"""Imports the ONNX operators TreeEnsemble, TreeEnsembleRegressor, TreeEnsembleClassifier
+(`compiler.operators.classical.trees`).
 
 The attributes of TreeEnsemble differ from those of the two operators that it replaces. String labels are refused.
 """
