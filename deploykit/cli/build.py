@@ -89,7 +89,7 @@ def build(
         typer.Option(
             "--seed-input",
             metavar="NAME",
-            help="Add an int64 scalar input that random numbers depend on, where the model gives no seed.",
+            help="Add an int64 scalar input that random numbers depend on if the model gives no seed.",
             show_default=False,
         ),
     ] = None,
