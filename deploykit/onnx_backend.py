@@ -1,8 +1,7 @@
 """The standard ONNX backend interface (`onnx.backend.base`), so that the ONNX project's own suite runs unchanged.
 
 A prepared model builds its artifact in a temporary folder, which is removed together with the model. `TARGET` and `CPU`
-say what to build for. With `SANITIZE` the artifact runs in an instrumented process. `DEVICE` is what an artifact for
-the web runs on (see `deploykit.open`).
+say what to build for. `DEVICE`, `SANITIZE` and `THREADS` say how the artifact runs (see `deploykit.open`).
 """
 
 from __future__ import annotations
@@ -21,8 +20,9 @@ from deploykit.targets.base import Target
 
 TARGET: str | Target = "host"
 CPU = "native"
-SANITIZE = False
 DEVICE: str | None = None
+SANITIZE = False
+THREADS = 1
 
 
 class PreparedModel(BackendRep):
@@ -52,7 +52,12 @@ class PreparedModel(BackendRep):
         if all(value.type.HasField("tensor_type") for value in declared):
             dims = {name: bounds for name, bounds in dims.items() if bounds[0] == 0}
         deploykit.build(self._model, target=TARGET, cpu=CPU, dims=dims, output=f"{self._folder.name}/model")
-        return deploykit.open(f"{self._folder.name}/model", sanitize=SANITIZE, device=DEVICE)
+        return open_artifact(f"{self._folder.name}/model")
+
+
+def open_artifact(folder: str) -> Session:
+    """Open an artifact as prepared models are."""
+    return deploykit.open(folder, device=DEVICE, sanitize=SANITIZE, threads=THREADS)
 
 
 def _describe(name: str, type_: onnx.TypeProto, data: Any, dims: dict[str, Any], item: str = "") -> None:

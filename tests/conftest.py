@@ -3,8 +3,12 @@
 `golden`: pins generated text. `golden(text)` compares `text` with `golden/<test module>/<test name>.txt` beside the
 test; `pytest --update-golden` rewrites the file. A missing file fails.
 
+`runtime`: each of `tests.runtimes.RUNTIMES` in turn. `check`: compares a model's results with those of ONNX's reference
+on each of them.
+
 `@pytest.mark.sampled(part=n)`: with `pytest --slice NAME`, about one in n cases of the test runs; which ones follows
-from the name alone. `make test` gives the commit as the name. Without the option all run.
+from the name alone. `make test` gives the commit as the name. Without the option all run. On other runtimes than the
+host it is one in `n` times the runtime's cost. So it is of tests that take `check`, with an n of `ELSEWHERE`.
 """
 
 from __future__ import annotations
@@ -15,8 +19,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+from tests.frontends.onnx.harness import Check
+from tests.runtimes import HOST, RUNTIMES, Runtime
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+ELSEWHERE = 6
 
 
 class Golden(Protocol):
@@ -34,6 +43,11 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        runtime = _runtime(item)
+        reason = runtime and runtime.exceptions.get(_case(item, runtime))
+        if reason:
+            item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
     name = config.getoption("--slice")
     if name:
         chosen = [_is_in_slice(item, name) for item in items]
@@ -42,11 +56,45 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_in_slice(item: pytest.Item, name: str) -> bool:
-    marker = item.get_closest_marker("sampled")
-    if marker is None:
-        return True
+    part = _part(item)
     digest = hashlib.sha256(f"{name} {item.nodeid}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") % marker.kwargs["part"] == 0
+    return int.from_bytes(digest[:8], "big") % part == 0
+
+
+def _part(item: pytest.Item) -> int:
+    """A slice holds about one in so many cases like this one."""
+    marker, runtime = item.get_closest_marker("sampled"), _runtime(item) or HOST
+    part: int = marker.kwargs["part"] if marker else 1
+    if runtime is HOST:
+        return part
+    if marker:
+        return part * runtime.cost
+    return ELSEWHERE * runtime.cost if "check" in getattr(item, "fixturenames", ()) else 1
+
+
+def _runtime(item: pytest.Item) -> Runtime | None:
+    found = item.callspec.params.get("runtime") if hasattr(item, "callspec") else None
+    return found if isinstance(found, Runtime) else None
+
+
+def _case(item: pytest.Item, runtime: Runtime) -> str:
+    """The id of a test without the runtime."""
+    place = item.nodeid.partition("[")[0]
+    others = "-".join(part for part in item.callspec._idlist if part != runtime.name)  # type: ignore[attr-defined]
+    return f"{place}[{others}]" if others else place
+
+
+@pytest.fixture(params=[pytest.param(r, id=r.name, marks=[] if r is HOST else [pytest.mark.slow]) for r in RUNTIMES])
+def runtime(request: pytest.FixtureRequest) -> Runtime:
+    found: Runtime = request.param
+    if found.missing:
+        pytest.skip(found.missing)
+    return found
+
+
+@pytest.fixture
+def check(runtime: Runtime) -> Check:
+    return Check(runtime)
 
 
 @pytest.fixture

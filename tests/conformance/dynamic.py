@@ -67,7 +67,7 @@ def check(case: Case) -> int:
                 deploykit.build(variant.model, target=target, cpu=cpu, output=f"{folder}/model")
             except deploykit.UnsupportedModelError:
                 continue
-            session = deploykit.open(f"{folder}/model", device=onnx_backend.DEVICE)
+            session = onnx_backend.open_artifact(f"{folder}/model")
             _compare(case, list(session.run(given).values()), outputs)
             return 1 + sum(_agrees(case, variant, session, given, sizes) for sizes in _other_sizes(variant))
     raise NoVariant("no relaxation can be imported")

@@ -2,10 +2,8 @@
 
 Prints the failures with their reasons as they come, a table by kind, and what differs from the lists of known failures;
 the exit code is 1 when something does. `--dynamic` runs the dynamic variants of the cases that are expected to pass.
-`--target embedded` builds C and runs it under the address and undefined behaviour sanitizers, `--target webgpu` builds
-WebAssembly, without shaders, and runs it in node, or with `--device webgpu` shaders, which run in Chromium.
-`--in-place` computes no result over an operand's memory, or all that may be. `--write` rewrites the list of known
-failures from a whole run.
+`--runtime` is one of `tests.runtimes`. `--in-place` computes no result over an operand's memory, or all that may be.
+`--write` rewrites the list of known failures from a whole run on the host.
 """
 
 from __future__ import annotations
@@ -17,25 +15,16 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from pathlib import Path
 
-from deploykit import onnx_backend
 from deploykit.cli.console import messages, results
 from deploykit.compiler.program.inplace import InPlace
-from tests.conformance import dynamic, web
-from tests.conformance.suite import (
-    DEVICE_FAILURES,
-    DYNAMIC_FAILURES,
-    KNOWN_FAILURES,
-    cases,
-    device_failures,
-    dynamic_failures,
-    known_failures,
-)
-from tests.placing import placing
+from tests.conformance import dynamic
+from tests.conformance.suite import DYNAMIC_FAILURES, KNOWN_FAILURES, cases, dynamic_failures, known_failures
+from tests.runtimes import HOST, RUNTIMES
 
 LONGEST_REASON = 160
+
+SUITE = "tests/conformance/test_onnx_suite.py"
 
 NO_VARIANT = "no variant"
 """The outcome of a case that has none with symbolic dims; it does not count."""
@@ -72,25 +61,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pattern", nargs="?", default="")
     parser.add_argument("--dynamic", action="store_true")
-    parser.add_argument("--target", default="host")
-    parser.add_argument("--device", choices=tuple(DEVICE_FAILURES), default="wasm", help="of the target webgpu")
+    parser.add_argument("--runtime", choices=[runtime.name for runtime in RUNTIMES], default=HOST.name)
     parser.add_argument("--in-place", choices=[choice.value for choice in InPlace], default=InPlace.WHERE_FREE.value)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("-j", "--jobs", type=int, default=2)
     options = parser.parse_args()
     names = [n for n in cases() if re.search(options.pattern, n) and not (options.dynamic and n in known_failures())]
-    device = options.device if options.target == "webgpu" else None
-    onnx_backend.TARGET, onnx_backend.SANITIZE = options.target, options.target == "embedded"
-    with web.on(device) if device else nullcontext():
-        onnx_backend.TARGET = placing(onnx_backend.TARGET, InPlace(options.in_place))
+    runtime = next(runtime for runtime in RUNTIMES if runtime.name == options.runtime)
+    if runtime.missing:
+        parser.error(f"{runtime.name} {runtime.missing}")
+    if options.write and runtime is not HOST:
+        parser.error(f"what only {runtime.name} cannot do is written by hand, into tests/exceptions/{runtime.name}.txt")
+    with runtime.placing(InPlace(options.in_place)).as_backend():
         failures = _failures(names, dynamic_outcome if options.dynamic else outcome, options.jobs)
     _print_table(names, failures)
-    path, listed, elsewhere = _lists(device, dynamic=options.dynamic)
+    path, listed = (DYNAMIC_FAILURES, dynamic_failures()) if options.dynamic else (KNOWN_FAILURES, known_failures())
     if options.write:
-        own = {name: reason for name, reason in sorted(failures.items()) if name not in elsewhere}
-        path.write_text("".join(f"{name}: {listed.get(name, reason)}\n" for name, reason in own.items()))
+        path.write_text("".join(f"{name}: {listed.get(name, reason)}\n" for name, reason in sorted(failures.items())))
         return 0
-    expected = {name for name in names if name in listed or name in elsewhere}
+    test = f"{SUITE}::{'test_dynamic_variant' if options.dynamic else 'test_case'}"
+    expected = {name for name in names if name in listed or f"{test}[{name}]" in runtime.exceptions}
     for name in sorted(expected ^ set(failures)):
         print(f"{name} {'is a known failure and passes' if name in expected else 'is no known failure'}")
     return int(expected != set(failures))
@@ -119,16 +109,6 @@ def _print_table(names: list[str], failures: Mapping[str, str]) -> None:
     for kind, count in [*sorted(total.items()), ("all", len(names))]:
         bad = failed[kind] if kind != "all" else len(failures)
         print(f"{kind:18}{count - bad:8}{bad:8}{count:8}")
-
-
-def _lists(device: str | None, *, dynamic: bool) -> tuple[Path, Mapping[str, str], Mapping[str, str]]:
-    """The list of what is run, what stands on it, and what stands on the others that hold for it."""
-    base = known_failures() | dynamic_failures() if dynamic else known_failures()
-    if device:
-        return DEVICE_FAILURES[device], device_failures(device), base
-    if dynamic:
-        return DYNAMIC_FAILURES, dynamic_failures(), known_failures()
-    return KNOWN_FAILURES, known_failures(), {}
 
 
 if __name__ == "__main__":

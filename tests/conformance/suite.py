@@ -1,8 +1,8 @@
 """The ONNX project's backend suite as a list of cases, and what is known to fail of it.
 
-`known_failures.txt` holds a line a case, `name: reason`. A case that is not listed must pass; one that is listed must
-fail. `known_dynamic_failures.txt` are those whose dynamic variants fail besides, `known_wasm_failures.txt` and
-`known_webgpu_failures.txt` those that fail besides on a device of the web, in either form.
+`known_failures.txt` holds one line per case, `name: reason`. A case that is not listed must pass; one that is listed
+must fail. `known_dynamic_failures.txt` lists the cases whose dynamic variants fail. What fails on one runtime only
+stands among its exceptions; see `tests.runtimes`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
 
 KNOWN_FAILURES = Path(__file__).with_name("known_failures.txt")
 DYNAMIC_FAILURES = Path(__file__).with_name("known_dynamic_failures.txt")
-DEVICE_FAILURES = {name: Path(__file__).with_name(f"known_{name}_failures.txt") for name in ("wasm", "webgpu")}
 
 
 @dataclass(frozen=True)
@@ -69,12 +68,6 @@ def known_failures() -> dict[str, str]:
 def dynamic_failures() -> dict[str, str]:
     """Reason by name of a case whose dynamic variant fails, or that has none."""
     return _listed(DYNAMIC_FAILURES)
-
-
-@functools.cache
-def device_failures(device: str) -> dict[str, str]:
-    """Reason by name of a case that fails on a device of the web, `wasm` or `webgpu`, and passes on the host."""
-    return _listed(DEVICE_FAILURES[device])
 
 
 def _listed(path: Path) -> dict[str, str]:

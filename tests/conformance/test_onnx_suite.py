@@ -1,29 +1,32 @@
-"""The ONNX backend suite on every platform: what passes must go on passing, what fails must go on failing.
+"""The ONNX backend suite on every runtime: what passes must go on passing, what fails must go on failing.
 
 `make test` runs a part of it, another one for each commit.
 """
 
 from __future__ import annotations
 
-import contextlib
-import shutil
-
 import pytest
 
-from deploykit import onnx_backend
-from deploykit.engines.web.chromium import find_chromium
-from tests.conformance import dynamic, operators_page, web
-from tests.conformance.suite import DEVICE_FAILURES, cases, device_failures, dynamic_failures, known_failures
+from tests.conformance import dynamic, operators_page
+from tests.conformance.suite import cases, dynamic_failures, known_failures
+from tests.runtimes import HOST, Runtime
 
 SUPPORTED = sorted(n for n in set(cases()) - set(known_failures()) if cases()[n].kind != "real")
 
 
 @pytest.mark.slow
 @pytest.mark.sampled(part=6)
-@pytest.mark.parametrize("name", sorted(cases()))
-def test_case(name: str) -> None:
-    reason = known_failures().get(name)
-    if reason is None:
+@pytest.mark.parametrize("name", SUPPORTED)
+def test_case(name: str, runtime: Runtime) -> None:
+    with runtime.as_backend():
+        cases()[name].run()
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(part=6)
+@pytest.mark.parametrize("name", sorted(set(cases()) - set(SUPPORTED)))
+def test_case_that_is_refused_or_large(name: str) -> None:
+    if name not in known_failures():
         cases()[name].run()
         return
     with pytest.raises(Exception):  # noqa: B017, PT011  any failure is the expected one
@@ -31,21 +34,15 @@ def test_case(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=32)
-@pytest.mark.parametrize("name", SUPPORTED)
-def test_embedded_case_under_sanitizers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_backend, "TARGET", "embedded")
-    monkeypatch.setattr(onnx_backend, "SANITIZE", True)
-    cases()[name].run()
-
-
-@pytest.mark.slow
 @pytest.mark.sampled(part=30)
 @pytest.mark.parametrize("name", SUPPORTED)
-def test_dynamic_variant(name: str) -> None:
+def test_dynamic_variant(name: str, runtime: Runtime) -> None:
     reason = dynamic_failures().get(name)
+    if reason and runtime is not HOST:
+        pytest.skip(reason)
     try:
-        agreed = dynamic.check(cases()[name])
+        with runtime.as_backend():
+            agreed = dynamic.check(cases()[name])
     except dynamic.NoVariant as none:
         pytest.skip(str(none))
     except Exception:
@@ -56,46 +53,8 @@ def test_dynamic_variant(name: str) -> None:
     assert agreed >= 1
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("node"), reason="needs node")
-@pytest.mark.sampled(part=16)
-@pytest.mark.parametrize("name", SUPPORTED)
-def test_case_as_webassembly_in_node(name: str) -> None:
-    with web.on("wasm"), _failing_where(name in device_failures("wasm")):
-        cases()[name].run()
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
-@pytest.mark.sampled(part=32)
-@pytest.mark.parametrize("name", SUPPORTED)
-def test_case_as_shaders_in_chromium(name: str) -> None:
-    """With its dynamic variants."""
-    with web.on("webgpu"), _failing_where(name in device_failures("webgpu")):
-        cases()[name].run()
-        if name not in dynamic_failures():
-            with contextlib.suppress(dynamic.NoVariant):
-                dynamic.check(cases()[name])
-
-
-def _failing_where(known: bool) -> contextlib.AbstractContextManager[object]:
-    """What passes only when its body fails, where that is known of it."""
-    return pytest.raises(Exception) if known else contextlib.nullcontext()  # noqa: PT011
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="needs qemu-user")
-@pytest.mark.sampled(part=160)
-@pytest.mark.parametrize("name", SUPPORTED)
-def test_arm64_case_under_emulation(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_backend, "CPU", "armv8.2-a+dotprod")
-    cases()[name].run()
-
-
 def test_known_failures_are_cases() -> None:
     assert set(known_failures()) | set(dynamic_failures()) <= set(cases())
-    for device in DEVICE_FAILURES:
-        assert set(device_failures(device)) <= set(cases()) - set(known_failures())
 
 
 def test_operators_page_is_current() -> None:

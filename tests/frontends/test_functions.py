@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from operator import add, mul
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,24 +25,7 @@ from deploykit.errors import ShapeError, UnsupportedModelError, UsageError
 from deploykit.pipeline import compile_program
 from deploykit.targets.base import find_target
 from tests.frontends.running_mean import INNER, WIDTH, running_mean, weights
-from tests.placing import placing
-
-RUNTIMES = [
-    pytest.param("host", {}, id="host"),
-    pytest.param("embedded", {"sanitize": True}, id="embedded"),
-    pytest.param("webgpu", {}, id="wasm"),
-    pytest.param("webgpu", {"threads": 2}, id="threads"),
-    pytest.param("webgpu", {"device": "webgpu"}, id="webgpu"),
-]
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The running mean for each target."""
-    folders = {name: tmp_path_factory.mktemp("mean") / name for name in ("host", "embedded", "webgpu")}
-    for name, folder in folders.items():
-        deploykit.build(running_mean(weights()), name, output=folder)
-    return folders
+from tests.runtimes import Runtime
 
 
 def samples(streams: int, count: int, seed: int = 0) -> Iterator[np.ndarray]:
@@ -51,12 +33,10 @@ def samples(streams: int, count: int, seed: int = 0) -> Iterator[np.ndarray]:
     yield from (random.standard_normal((streams, WIDTH), dtype=np.float32) for _ in range(count))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("target", "options"), RUNTIMES)
-def test_a_running_mean(target: str, options: dict[str, Any], folders: dict[str, Path]) -> None:
+def test_a_running_mean(runtime: Runtime) -> None:
     """What `update` adds, `read` sees, in blocks of several sizes, one after the other."""
     weight = weights()
-    with deploykit.open(folders[target], **options) as session:
+    with runtime.session(running_mean(weight)) as session:
         assert list(session.functions) == ["project", "update", "read"]
         for streams in (1, 3, 9, 4):
             session.reset({"streams": streams})
@@ -72,10 +52,8 @@ def test_a_running_mean(target: str, options: dict[str, Any], folders: dict[str,
         np.testing.assert_allclose(projected, rows @ weight, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("target", "options"), RUNTIMES)
-def test_a_refused_run_leaves_states_alone(target: str, options: dict[str, Any], folders: dict[str, Path]) -> None:
-    with deploykit.open(folders[target], **options) as session:
+def test_a_refused_run_leaves_states_alone(runtime: Runtime) -> None:
+    with runtime.session(running_mean(weights())) as session:
         update = session.functions["update"]
         assert update(x=next(samples(1, 1)))["samples"] == 1, "states of the least sizes are there from the beginning"
         with pytest.raises(ShapeError, match="'streams'\\) is 2, but the states are made for 1"):
@@ -90,16 +68,18 @@ def test_a_refused_run_leaves_states_alone(target: str, options: dict[str, Any],
             session(x=next(samples(1, 1)))
 
 
-def test_the_artifact_says_what_there_is(folders: dict[str, Path]) -> None:
-    manifest = json.loads((folders["host"] / "manifest.json").read_text())
+def test_the_artifact_says_what_there_is(tmp_path: Path) -> None:
+    for target in ("host", "embedded"):
+        deploykit.build(running_mean(weights()), target, output=tmp_path / target)
+    manifest = json.loads((tmp_path / "host" / "manifest.json").read_text())
     assert [function["name"] for function in manifest["functions"]] == ["project", "update", "read"]
     assert manifest["states"]["formula"] == "64*ceil(5*streams/16) + 64"
     assert [(dim["name"], dim["maximum"]) for dim in manifest["states"]["dims"]] == [("streams", 9)]
     assert manifest["peak_memory"]["weights"] == weights().nbytes + 64 + 12, "the weight is there once, and a one"
-    listing = (folders["host"] / "program.txt").read_text()
+    listing = (tmp_path / "host" / "program.txt").read_text()
     assert "state  total: float32[streams, 5] @ state+0" in listing
     assert "= project(query)" in listing
-    assert 'mean_update.h"' in (folders["embedded"] / "model.h").read_text()
+    assert 'mean_update.h"' in (tmp_path / "embedded" / "model.h").read_text()
 
 
 def program_of(model: ImportedModel, target: str = "host", in_place: InPlace = InPlace.WHERE_FREE) -> Program:
@@ -144,12 +124,9 @@ def swapping() -> ImportedModel:
     return builder.model()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("in_place", [InPlace.WHERE_FREE, InPlace.NEVER])
-@pytest.mark.parametrize(("target", "options"), RUNTIMES[:3])
-def test_states_that_change_places(target: str, options: dict[str, Any], in_place: InPlace, tmp_path: Path) -> None:
-    deploykit.build(swapping(), placing(target, in_place), output=tmp_path / "dist")
-    with deploykit.open(tmp_path / "dist", **options) as session:
+def test_states_that_change_places(runtime: Runtime, in_place: InPlace) -> None:
+    with runtime.placing(in_place).session(swapping()) as session:
         session.reset({"n": 5})
         a, b = np.zeros(5, np.float32), np.zeros(5, np.float32)
         for number in range(4):

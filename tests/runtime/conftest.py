@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import onnx
 import pytest
 
-from deploykit.compiler.program.ir import Program
+from deploykit.compiler.program.ir import ALIGNMENT, Step
+from deploykit.compiler.program.variants import joined
 from deploykit.pipeline import write_artifact
 from deploykit.session import Session
-from deploykit.targets.base import PackageOptions, find_target
+from deploykit.targets.base import PackageOptions
+from tests.runtime.programs import Draft
+from tests.runtimes import Runtime
 from tests.seeded import seeded
 
 MODEL = """<ir_version: 9, opset_import: ["": 20]>
@@ -33,14 +35,6 @@ small (float[n, 3, h, 20] x) => (float[n, 10] y) {
 WEIGHTS = {"w1": (24, 3, 3, 3), "w2": (40, 24, 1, 1), "w3": (40, 70), "w4": (70, 10)}
 
 
-class Opener(Protocol):
-    """`run(program)` packages a program and opens it."""
-
-    target: str
-
-    def __call__(self, program: Program, **options: int) -> Session: ...
-
-
 @pytest.fixture(scope="session")
 def model() -> onnx.ModelProto:
     """A network of convolutions and products with symbolic batch and height."""
@@ -53,27 +47,29 @@ def strict_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CFLAGS", "-Wall -Wextra -Wpedantic -Werror")
 
 
-@pytest.fixture(params=["host", "sanitized"])
-def target(request: pytest.FixtureRequest) -> str:
-    """A target; `sanitized` is embedded in an instrumented process."""
-    return str(request.param)
-
-
-@pytest.fixture
-def run(target: str, tmp_path: Path) -> Iterator[Opener]:
-    """Sessions are closed after the test."""
-    with ExitStack() as sessions:
-        yield ProgramOpener(target, tmp_path, sessions)
-
-
 @dataclass(frozen=True)
-class ProgramOpener:
-    target: str
+class Opener:
+    """Packages the program of a draft for a runtime and opens it."""
+
+    runtime: Runtime
     folder: Path
     sessions: ExitStack
 
-    def __call__(self, program: Program, **options: int) -> Session:
-        folder = self.folder / program.name
-        sanitize = self.target == "sanitized"
-        write_artifact([program], find_target("embedded" if sanitize else self.target), folder, PackageOptions())
-        return self.sessions.enter_context(Session(folder, sanitize=sanitize, **options))
+    @property
+    def alignment(self) -> int:
+        """Bytes: of where buffers begin."""
+        gpus = [variant.gpu for variant in self.runtime.target().variants(self.runtime.cpu)]
+        return max(ALIGNMENT if gpu is None else gpu.alignment for gpu in gpus)
+
+    def __call__(self, draft: Draft, *steps: Step) -> Session:
+        target = self.runtime.target()
+        programs = joined([draft.program(*steps, gpu=v.gpu) for v in target.variants(self.runtime.cpu)])
+        write_artifact(programs, target, self.folder / draft.name, PackageOptions(cpu=self.runtime.cpu))
+        return self.sessions.enter_context(self.runtime.open(self.folder / draft.name))
+
+
+@pytest.fixture
+def run(runtime: Runtime, tmp_path: Path) -> Iterator[Opener]:
+    """Sessions are closed after the test."""
+    with ExitStack() as sessions:
+        yield Opener(runtime, tmp_path, sessions)

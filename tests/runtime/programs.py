@@ -1,4 +1,4 @@
-"""Programs built by hand, step by step, with small kernels."""
+"""Programs made by hand, step by step, with small kernels."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 from tvm import s_tir, te, tirx
 
+from deploykit.compiler.codegen.shaders.lowering import shaders
+from deploykit.compiler.devices.gpu import Gpu
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.lowering.kernel import Kernel
-from deploykit.compiler.lowering.lower import lower
+from deploykit.compiler.lowering.lower import LoweredParts, lower
 from deploykit.compiler.model import Dim, Port
+from deploykit.compiler.program.assembly import laid_out
 from deploykit.compiler.program.ir import (
     ALIGNMENT,
     Arena,
@@ -28,6 +31,7 @@ from deploykit.compiler.program.ir import (
     Storage,
     Tensor,
 )
+from deploykit.compiler.program.residence import with_transfers
 from deploykit.dtypes import logical_dtype
 
 
@@ -42,9 +46,8 @@ class Draft:
         self.outputs: list[Port] = []
         self.tensors: list[Tensor] = []
         self.constants: list[Constant] = []
-        self.kernels: list[Kernel] = []
-        self.slots: list[Slot] = []
-        self.arena_size: IntExpr = 0
+        self.kernels: list[tuple[tirx.PrimFunc, str]] = []
+        self.slots: list[tuple[str, IntExpr]] = []
 
     def dim(self, name: str, minimum: int = 1, maximum: int | None = 100, capacity_of: str | None = None) -> tirx.Var:
         var = tirx.Var(name, "int64")
@@ -60,14 +63,12 @@ class Draft:
         return self._tensor(name, dtype, shape, OutputStorage(len(self.outputs) - 1))
 
     def constant(self, name: str, data: np.ndarray) -> int:
-        end = self.constants[-1].offset + self.constants[-1].data.nbytes if self.constants else 0
-        self.constants.append(Constant(name, data, _aligned(end)))
+        self.constants.append(Constant(name, data, 0))
         return self._tensor(name, str(data.dtype), data.shape, ConstantStorage(len(self.constants) - 1))
 
     def scratch(self, name: str, dtype: str, shape: Sequence[IntExpr], size: IntExpr) -> int:
         """An arena tensor; `size` in bytes bounds its slot."""
-        self.slots.append(Slot(name, size, self.arena_size, 0, 0))
-        self.arena_size = self.arena_size + _aligned(size)
+        self.slots.append((name, size))
         return self._tensor(name, dtype, shape, ArenaStorage(len(self.slots) - 1))
 
     def view(self, name: str, dtype: str, shape: Sequence[IntExpr], of: int) -> int:
@@ -75,28 +76,41 @@ class Draft:
         return self._tensor(name, dtype, shape, self.tensors[of].storage)
 
     def kernel(self, func: tirx.PrimFunc, name: str) -> int:
-        self.kernels.append(lower(func, name, vectorize=False).kernel)
+        self.kernels.append((func, name))
         return len(self.kernels) - 1
 
-    def program(self, *steps: Step) -> Program:
+    def program(self, *steps: Step, gpu: Gpu | None = None) -> Program:
+        """For a CPU, or for a GPU with the kernels that it can run."""
+        alignment = ALIGNMENT if gpu is None else gpu.alignment
+        kernels = [lower(func, name, vectorize=False).kernel for func, name in self.kernels]
+        if gpu is not None:
+            kernels = [_shader(*kernel, gpu) or other for kernel, other in zip(self.kernels, kernels, strict=True)]
+        slots: list[Slot] = []
+        end: IntExpr = 0
+        for name, size in self.slots:
+            slots.append(Slot(name, size, end, 0, 0))
+            end = end + (size + (alignment - 1)) // alignment * alignment
         function = Function(
             name="main",
             dims=tuple(self.dims),
             inputs=tuple(self.inputs),
             outputs=tuple(self.outputs),
             tensors=tuple(self.tensors),
-            steps=steps,
-            arena=Arena(tuple(self.slots), self.arena_size),
+            steps=tuple(steps if gpu is None else with_transfers(steps, self.tensors, kernels)),
+            arena=Arena(tuple(slots), end),
         )
-        return Program(self.name, (function,), tuple(self.constants), tuple(self.kernels))
+        constants = tuple(laid_out(self.constants, alignment))
+        return Program(self.name, (function,), constants, tuple(kernels), alignment=alignment, gpu=gpu)
 
     def _tensor(self, name: str, dtype: str, shape: Sequence[IntExpr], storage: Storage) -> int:
         self.tensors.append(Tensor(name, str(logical_dtype(dtype).storage), tuple(shape), storage))
         return len(self.tensors) - 1
 
 
-def _aligned(size: Any) -> Any:
-    return (size + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
+def _shader(func: tirx.PrimFunc, name: str, gpu: Gpu) -> Kernel | None:
+    """The function as a single shader, if it can be one."""
+    found = shaders(func, name, gpu)
+    return found.parts[0].kernel.kernel if isinstance(found, LoweredParts) and len(found.parts) == 1 else None
 
 
 def elementwise(
@@ -122,8 +136,17 @@ def matmul(k: int, n: int) -> tirx.PrimFunc:
     return te.create_prim_func([x, w, h])
 
 
-def mlp(name: str = "mlp", maximum: int | None = 64) -> tuple[Program, Callable[[np.ndarray], np.ndarray]]:
+Reference = Callable[[np.ndarray], np.ndarray]
+
+
+def mlp(name: str = "mlp", maximum: int | None = 64) -> tuple[Program, Reference]:
     """`y = relu(x w + b) v` with a batch; the ReLU is a parallel loop. And the same in NumPy."""
+    draft, steps, reference = mlp_steps(name, maximum)
+    return draft.program(*steps), reference
+
+
+def mlp_steps(name: str = "mlp", maximum: int | None = 64) -> tuple[Draft, tuple[Step, ...], Reference]:
+    """The same as a draft and its steps."""
     draft, random = Draft(name), np.random.default_rng(7)
     w = random.standard_normal((8, 4), dtype=np.float32)
     v = random.standard_normal((4, 3), dtype=np.float32)
@@ -138,9 +161,9 @@ def mlp(name: str = "mlp", maximum: int | None = 64) -> tuple[Program, Callable[
         elementwise(lambda a: tirx.max(a, tirx.const(0.0, "float32")), "float32", parallel=True), "relu"
     )
     second = draft.kernel(matmul(4, 3), "matmul_4x3")
-    program = draft.program(
+    steps = (
         Launch(first, (x, weight, hidden), (batch,)),
         Launch(relu, (hidden, active), (batch * 4,)),
         Launch(second, (active, head, y), (batch,)),
     )
-    return program, lambda data: np.maximum(data @ w, 0) @ v
+    return draft, steps, lambda data: np.maximum(data @ w, 0) @ v

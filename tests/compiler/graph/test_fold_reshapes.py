@@ -11,7 +11,7 @@ from tvm import tirx
 import deploykit
 from deploykit.compiler.schedules import DEVICES
 from deploykit.pipeline import graph, kernels
-from tests.frontends.onnx.harness import Feeds, by_onnxruntime, check, numbers, parse
+from tests.frontends.onnx.harness import Check, Feeds, by_onnxruntime, numbers, parse
 
 JOINT = """(float[b, s, 72] x) => (float[b, s, 24] y) {
     five = Constant<value_ints = [0, 0, 3, 3, 8]>()  whole = Constant<value_ints = [0, 0, -1]>()
@@ -62,13 +62,13 @@ def test_moves_are_read_in_place(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_values(form: str) -> None:
+def test_values(check: Check, form: str) -> None:
     runs = [feeds_of(form, *sizes) for sizes in ((1, 1, 1), (2, 5, 3), (1, 37, 40))]
     check(FORMS[form], *runs, expected=by_onnxruntime(FORMS[form], *runs), rtol=2e-5)
 
 
 @pytest.mark.parametrize("axes", ["0", "1"])
-def test_a_last_index_depends_on_a_size(axes: str) -> None:
+def test_a_last_index_depends_on_a_size(check: Check, axes: str) -> None:
     """The last row, without its axis: its index is the size minus one."""
     text = (
         f"(float[n, m, 6] x) => (float[a, b] y) {{ i = Constant<value_int = -1>()  y = Gather<axis = {axes}>(x, i) }}"
@@ -88,7 +88,7 @@ def test_values_in_c(tmp_path: Path) -> None:
             )
 
 
-def test_an_index_may_depend_on_a_size() -> None:
+def test_an_index_may_depend_on_a_size(check: Check) -> None:
     """A row counted from the end; a reshape drops its axis."""
     text = """(float[batch, seq, 4] x) => (float[batch, 4] y, float[batch, 4] z)
     { a = Relu(x) one = Constant <value = int64 {1}> () last = Constant <value = int64 {-1}> ()
@@ -98,7 +98,7 @@ def test_an_index_may_depend_on_a_size() -> None:
     check(text, *runs, expected=by_onnxruntime(text, *runs))
 
 
-def test_a_reshape_that_needs_divisions_stays() -> None:
+def test_a_reshape_that_needs_divisions_stays(check: Check) -> None:
     text = """(float[b, 3, s, 8] x) => (float[b, s, 24] y) { n = Constant<value_ints = [0, 0, 24]>()
         t = Transpose<perm = [0, 2, 1, 3]>(x)  r = Reshape(t, n)  y = Relu(r) }"""
     module = graph(deploykit.load(parse(text)), DEVICES["x86-64-v3"])

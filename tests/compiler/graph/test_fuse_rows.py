@@ -11,7 +11,7 @@ from tvm import tirx
 import deploykit
 from deploykit.compiler.schedules import DEVICES
 from deploykit.pipeline import graph, kernels
-from tests.frontends.onnx.harness import check, numbers, parse
+from tests.frontends.onnx.harness import Check, numbers, parse
 
 CONSTANTS = "two = Constant<value_float = 2.0>() one = Constant<value_float = 1.0>() e = Constant<value_float = 1e-5>()"
 FORMS = {
@@ -64,7 +64,7 @@ def test_kernels_that_stay_apart(form: str) -> None:
     assert kernels_of(text_of(form)) > 1
 
 
-def test_an_intermediate_result_that_others_need_stays() -> None:
+def test_an_intermediate_result_that_others_need_stays(check: Check) -> None:
     text = """(float[b, n] x) => (float[b, 1] m, float[b, n] z) {
         m = ReduceMean<axes = [-1]>(x) y = Sub(x, m) p = Mul(y, y) v = ReduceMean<axes = [-1]>(p) z = Div(y, v) }"""
     assert kernels_of(text) == 2
@@ -75,11 +75,11 @@ def feeds_of(batch: int, rows: int, width: int) -> dict[str, np.ndarray]:
     return {"x": numbers(batch, rows, width), "w": numbers(width, seed=1), "z": numbers(width, seed=2)}
 
 
-def test_values_at_any_width() -> None:
+def test_values_at_any_width(check: Check) -> None:
     sizes = [(1, 1, 1), (2, 3, 7), (1, 5, 64), (3, 1, 129), (2, 2, 1000)]
     forms = [form for form in FORMS if form != "operator"]
     check(parse(text_of(*forms), 17), *(feeds_of(*size) for size in sizes), rtol=1e-4)
 
 
-def test_values_at_a_known_width() -> None:
+def test_values_at_a_known_width(check: Check) -> None:
     check(parse(text_of(*FORMS, width="77"), 17), feeds_of(1, 1, 77), feeds_of(2, 5, 77), rtol=1e-4)

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from tests.frontends.onnx.harness import check
+from tests.frontends.onnx.harness import Check
 
 DUPLICATES = np.array([2, 1, 1, 3, 4, 3], np.float32)
 
 
-def test_pieces_of_a_kernel_with_several_results() -> None:
+def test_pieces_of_a_kernel_with_several_results(check: Check) -> None:
     """Fusion joins taking one of several results with the slice after it, and puts both before the count that the slice
     needs."""
     check(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -11,7 +12,8 @@ import onnx.parser
 import onnxruntime
 from onnx.reference import ReferenceEvaluator
 
-import deploykit
+from deploykit.session import Session
+from tests.runtimes import Runtime
 
 Feeds = Mapping[str, np.ndarray]
 
@@ -23,25 +25,48 @@ def parse(text: str, opset: int = 21) -> onnx.ModelProto:
     return model
 
 
-def check(
-    model: onnx.ModelProto | str,
-    *runs: Feeds,
-    opset: int = 21,
-    expected: Sequence[Sequence[np.ndarray]] = (),
-    rtol: float = 1e-5,
-) -> None:
-    """Build the model once; compare every run with `expected`, else with the reference, dtypes and shapes included."""
-    if isinstance(model, str):
-        model = parse(model, opset)
-    with tempfile.TemporaryDirectory() as folder:
-        deploykit.build(model, output=f"{folder}/model")
-        session = deploykit.open(f"{folder}/model")
-        for position, feeds in enumerate(runs):
-            wanted = expected[position] if expected else ReferenceEvaluator(model).run(None, dict(feeds))
-            for (name, got), want in zip(session.run(feeds).items(), wanted, strict=True):
-                shapes = [x.shape for x in feeds.values()]
-                assert (got.dtype, got.shape) == (np.asarray(want).dtype, np.shape(want)), f"{name} of {shapes}"
-                np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol, err_msg=f"{name} of {shapes}")
+@dataclass(frozen=True)
+class Check:
+    """Build a model once for a runtime; compare every run with `expected`, else with the reference, dtypes and shapes
+    included."""
+
+    runtime: Runtime
+
+    def __call__(
+        self,
+        model: onnx.ModelProto | str,
+        *runs: Feeds,
+        opset: int = 21,
+        expected: Sequence[Sequence[np.ndarray]] = (),
+        rtol: float = 1e-5,
+    ) -> None:
+        if isinstance(model, str):
+            model = parse(model, opset)
+        with self.session(model, *runs) as session:
+            for position, feeds in enumerate(runs):
+                wanted = expected[position] if expected else ReferenceEvaluator(model).run(None, dict(feeds))
+                for (name, got), want in zip(session.run(feeds).items(), wanted, strict=True):
+                    shapes = [x.shape for x in feeds.values()]
+                    assert (got.dtype, got.shape) == (np.asarray(want).dtype, np.shape(want)), f"{name} of {shapes}"
+                    np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol, err_msg=f"{name} of {shapes}")
+
+    @contextlib.contextmanager
+    def session(self, model: onnx.ModelProto, *runs: Feeds) -> Iterator[Session]:
+        """The model, built for sizes as large as those of `runs` where dims need a bound."""
+        dims = _bounds(model, runs) if self.runtime.bounded else None
+        with self.runtime.session(model, dims=dims) as session:
+            yield session
+
+
+def _bounds(model: onnx.ModelProto, runs: Sequence[Feeds]) -> dict[str, tuple[int, int]]:
+    """Bounds of every dim that leave room around its sizes in `runs`."""
+    sizes: dict[str, list[int]] = {}
+    for value in model.graph.input:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if not dim.HasField("dim_value"):
+                name = dim.dim_param or f"{value.name}_dim{axis}"
+                sizes.setdefault(name, []).extend(np.shape(feeds[value.name])[axis] for feeds in runs)
+    return {name: (min(1, *found), 2 * max(found) + 2) for name, found in sizes.items() if found}
 
 
 def each(inputs: str, calls: Sequence[str], rank: int, dtype: str = "float") -> str:

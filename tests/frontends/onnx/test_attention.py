@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from onnx.reference import ReferenceEvaluator
 
 import deploykit
-from tests.frontends.onnx.harness import check, numbers, parse
+from tests.frontends.onnx.harness import Check, numbers, parse
 
 SIZES = [(1, 1, 1), (2, 5, 7), (1, 7, 3)]
 """Batch, queries, keys."""
@@ -24,19 +22,19 @@ def feeds(batch: int, queries: int, keys: int, kv_heads: int = 4, size: int = 8)
 
 
 @pytest.mark.parametrize("kv_heads", [4, 2, 1])
-def test_grouped_heads(kv_heads: int) -> None:
+def test_grouped_heads(check: Check, kv_heads: int) -> None:
     text = f"""(float[b,4,s,8] q, float[b,{kv_heads},t,8] k, float[b,{kv_heads},t,d] v) => (
         float[b,4,s,d] y, float[b,4,s,d] z) {{
         y = Attention(q, k, v)  z = Attention<is_causal = 1, softcap = 2.0, scale = 0.3>(q, k, v) }}"""
     check(text, *(feeds(*size, kv_heads) for size in SIZES), opset=24, rtol=1e-4)
 
 
-def test_everything_symbolic() -> None:
+def test_everything_symbolic(check: Check) -> None:
     text = "(float[b,h,s,d] q, float[b,g,t,d] k, float[b,g,t,e] v) => (float[b,h,s,e] y) { y = Attention(q, k, v) }"
     check(text, *(feeds(*SIZES[1], heads, size) for heads, size in ((4, 8), (2, 5), (1, 1))), opset=24, rtol=1e-4)
 
 
-def test_masks() -> None:
+def test_masks(check: Check) -> None:
     """Float and boolean, of any rank, shorter than the keys."""
     text = """(float[b,4,s,8] q, float[b,4,t,8] k, float[b,4,t,6] v, float[s,t] f, bool[s,u] m, bool[b,1,s,t] n)
         => (float[b,4,s,6] y0, float[b,4,s,6] y1, float[b,4,s,6] y2) {
@@ -52,16 +50,13 @@ def test_masks() -> None:
     check(text, *runs, opset=24, rtol=1e-4)
 
 
-@pytest.mark.parametrize("sanitize", [False, True])
-def test_a_mask_that_does_not_fit_is_refused(sanitize: bool, tmp_path: Path) -> None:
+def test_a_mask_that_does_not_fit_is_refused(check: Check) -> None:
     """A dim of its own may be 1 or the number of queries."""
     text = """(float[1,2,s,8] q, float[1,2,6,8] k, float[1,2,6,8] v, float[n,6] f) => (float[1,2,s,8] y) {
         y = Attention(q, k, v, f) }"""
     model = parse(text, 24)
-    target = "embedded" if sanitize else "host"
-    deploykit.build(model, target, {"s": (1, 4), "n": (1, 4)}, tmp_path / "model")
     given = {"q": numbers(1, 2, 3, 8), "k": numbers(1, 2, 6, 8), "v": numbers(1, 2, 6, 8)}
-    with deploykit.open(tmp_path / "model", sanitize=sanitize) as session:
+    with check.runtime.session(model, dims={"s": (1, 4), "n": (1, 4)}) as session:
         for rows in (1, 3):
             masked = {**given, "f": numbers(rows, 6)}
             (expected,) = ReferenceEvaluator(model).run(None, masked)
@@ -72,7 +67,7 @@ def test_a_mask_that_does_not_fit_is_refused(sanitize: bool, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("mode", [0, 1, 2, 3])
-def test_past_and_products(mode: int) -> None:
+def test_past_and_products(check: Check, mode: int) -> None:
     softcap = 1.5 if mode else 0.0
     text = f"""(float[b,4,s,8] q, float[b,4,t,8] k, float[b,4,t,6] v, float[b,4,p,8] pk, float[b,4,p,6] pv)
         => (float[b,4,s,6] y, float[b,4,u,8] nk, float[b,4,u,6] nv, float[b,4,s,u] w) {{
@@ -84,7 +79,7 @@ def test_past_and_products(mode: int) -> None:
     check(text, *runs, opset=24, rtol=1e-4)
 
 
-def test_valid_lengths_and_windows() -> None:
+def test_valid_lengths_and_windows(check: Check) -> None:
     text = """(float[b,4,s,8] q, float[b,4,t,8] k, float[b,4,t,6] v, int64[b] n)
         => (float[b,4,s,6] y, float[b,4,s,6] z) {
         y = Attention<is_causal = 1>(q, k, v, , , , n)
@@ -93,7 +88,7 @@ def test_valid_lengths_and_windows() -> None:
     check(text, *({**feeds(len(n), 3, 7), "n": n} for n in lengths), opset=25, rtol=1e-4)
 
 
-def test_three_dimensional_inputs() -> None:
+def test_three_dimensional_inputs(check: Check) -> None:
     text = """(float[b,s,32] q, float[b,t,16] k, float[b,t,12] v)
         => (float[b,s,24] y, float[b,2,t,8] nk, float[b,2,t,6] nv) {
         y, nk, nv = Attention<q_num_heads = 4, kv_num_heads = 2, is_causal = 1>(q, k, v) }"""
@@ -101,7 +96,7 @@ def test_three_dimensional_inputs() -> None:
     check(text, *runs, opset=24, rtol=1e-4)
 
 
-def test_a_query_without_open_keys_gets_zeros() -> None:
+def test_a_query_without_open_keys_gets_zeros(check: Check) -> None:
     text = """(float[b,4,s,8] q, float[b,4,t,8] k, float[b,4,t,6] v, bool[s,t] m) => (float[b,4,s,6] y) {
         y = Attention(q, k, v, m) }"""
     inputs = feeds(1, 2, 3)
@@ -118,7 +113,7 @@ def test_heads_that_do_not_divide_are_refused() -> None:
 
 @pytest.mark.parametrize("interleaved", [0, 1])
 @pytest.mark.parametrize("turned", [0, 4])
-def test_rotary_embedding(interleaved: int, turned: int) -> None:
+def test_rotary_embedding(check: Check, interleaved: int, turned: int) -> None:
     half = (turned or 8) // 2
     options = f"interleaved = {interleaved}, rotary_embedding_dim = {turned}"
     text = f"""(float[b,h,s,8] x, float[b,s,16] f, float[m,{half}] c, float[m,{half}] d, int64[b,s] p,

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 import deploykit
 from deploykit import ShapeError, UnsupportedModelError, UsageError
 from deploykit.frontends.onnx import load_onnx
-from tests.frontends.onnx.harness import by_onnxruntime, check, numbers, parse
+from tests.frontends.onnx.harness import Check, by_onnxruntime, numbers, parse
 
 TEXT = """(float[batch, 8] x, float[8, 4] w) => (float[batch, 4] y)
 { h = MatMul(x, w)  s = Shape(h)  r = Reshape(h, s)  y = Relu(r) }"""
@@ -122,7 +122,7 @@ def test_cyclic_graph() -> None:
         deploykit.load(graph_of(helper.make_node("Add", ["x", "z"], ["y"]), helper.make_node("Relu", ["y"], ["z"])))
 
 
-def test_nodes_in_any_order() -> None:
+def test_nodes_in_any_order(check: Check) -> None:
     """As tools leave them that append what they add; ONNX Runtime sorts them too."""
     text = """(float[n] x, bool c) => (float[m] z) {
         z = If(c) <then_branch = a () => (float[k] t) { t = Neg(y) u = Abs(x) }, else_branch = b () => (float[k] e) {
@@ -218,7 +218,7 @@ def test_session_inputs(session: deploykit.Session, shape: list[int], dtype: typ
         session.run({name: np.ones(shape, dtype)})
 
 
-def test_a_size_below_0_is_unknown() -> None:
+def test_a_size_below_0_is_unknown(check: Check) -> None:
     """Some exporters write -1 for what others leave out."""
     model = parse("(float[b, 4] x, float[c, d] w) => (float[e, f] y) { y = MatMul(x, w) }")
     for value in (*model.graph.input, *model.graph.output):

@@ -1,13 +1,11 @@
 """Broadcasting where sizes are known at run time only: against numbers, and against each other."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import deploykit
 from deploykit.compiler.dims import to_text
-from tests.frontends.onnx.harness import by_onnxruntime, check, each, numbers, parse
+from tests.frontends.onnx.harness import Check, by_onnxruntime, each, numbers, parse
 
 CALLS = (
     *(f"{name}(x, y)" for name in ("Add", "Sub", "Mul", "Div", "Max", "Min", "Mean", "Sum")),
@@ -35,7 +33,7 @@ SLOPES = [("n", "5"), ("n,4", "3,m"), ("n", "m"), ("a,b", "c,d"), ("n,1,m", "5,n
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=" ".join)
-def test_elementwise_operators_broadcast_sizes_of_a_run(layout: tuple[str, str]) -> None:
+def test_elementwise_operators_broadcast_sizes_of_a_run(check: Check, layout: tuple[str, str]) -> None:
     x, y = layout
     rank = max(len(x.split(",")), len(y.split(",")))
     inputs = f"float[{x}] x, float[{y}] y, bool[{x}] c, bool[{y}] d"
@@ -48,7 +46,7 @@ def test_elementwise_operators_broadcast_sizes_of_a_run(layout: tuple[str, str])
         check(model, *runs, expected=by_onnxruntime(model, *runs))
 
 
-def test_products_broadcast_sizes_of_a_run() -> None:
+def test_products_broadcast_sizes_of_a_run(check: Check) -> None:
     model = """(float[n,2,3] x, float[5,3,m] y, float[k,q] w, float[4,3] a, float[3,6] b) =>
         (float[r0,r1,r2] batched, float[r3,r4] whole, float[r5,r6,r7] by_label) {
         batched = MatMul(x, y)
@@ -68,7 +66,7 @@ def test_products_broadcast_sizes_of_a_run() -> None:
     check(model, *runs, expected=by_onnxruntime(model, *runs))
 
 
-def test_moves_take_sizes_of_a_run_that_must_be_a_number() -> None:
+def test_moves_take_sizes_of_a_run_that_must_be_a_number(check: Check) -> None:
     model = """(float[n,2] x, float[5,m] y, int64[1] size) => (float[a,b] wide, float[c,d] joined, float[e,2] grown) {
         five = Constant <value = int64[2] {5, 2}> ()
         wide = Expand(x, five)
@@ -84,7 +82,7 @@ def test_moves_take_sizes_of_a_run_that_must_be_a_number() -> None:
     check(model, *runs, expected=by_onnxruntime(model, *runs))
 
 
-def test_results_of_undecided_size_go_on() -> None:
+def test_results_of_undecided_size_go_on(check: Check) -> None:
     """Sizes that are chosen at run time meet each other, reductions, products and reshapes."""
     model = """(float[n,m] x, float[p,q] y, float[q,3] w) => (float[a,b] z, float[c] s, float[d,3] o, float[e] flat) {
         z = Add(x, y)
@@ -103,11 +101,10 @@ def test_results_of_undecided_size_go_on() -> None:
 
 
 @pytest.mark.parametrize("call", ["Add(x, y)", "Where(c, x, y)", "Mul(y, x)"])
-def test_sizes_that_do_not_broadcast_are_named(tmp_path: Path, call: str) -> None:
+def test_sizes_that_do_not_broadcast_are_named(check: Check, call: str) -> None:
     model = parse(f"(float[n] x, float[5] y, bool[1] c) => (float[m] z) {{ z = {call} }}")
-    deploykit.build(model, output=tmp_path / "model")
-    session = deploykit.open(tmp_path / "model")
-    with pytest.raises(deploykit.ShapeError, match=r"axis -1 has (3|5) elements in '[xy]', (3|5) in '[xy]'"):
+    wanted = r"axis -1 has (3|5) elements in '[xy]', (3|5) in '[xy]'"
+    with check.runtime.session(model) as session, pytest.raises(deploykit.ShapeError, match=wanted):
         session.run({"x": numbers(3), "y": numbers(5), "c": np.array([True])})
 
 
@@ -127,11 +124,10 @@ MASKED = """(float[batch, past] cache, float[batch, seq] x, float[batch, past_pl
 
 
 @pytest.mark.parametrize("least", [0, 1])
-def test_a_dim_that_must_be_a_sum_of_others_is_checked(tmp_path: Path, least: int) -> None:
+def test_a_dim_that_must_be_a_sum_of_others_is_checked(check: Check, least: int) -> None:
     """Exporters give the mask over past and present a dim of its own."""
     model = parse(MASKED)
-    deploykit.build(model, dims={"past": (least, 64)}, output=tmp_path / "model")
-    with deploykit.open(tmp_path / "model") as session:
+    with check.runtime.session(model, dims={"past": (least, 64)}) as session:
         for batch, past, seq in ((1, 1, 1), (2, 7, 1), (3, 2, 5), (1, least, 4)):
             run = {
                 "cache": numbers(batch, past),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.frontends.onnx.harness import check, parse
+from tests.frontends.onnx.harness import Check, parse
 
 CODES = {
     "float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10,
@@ -14,7 +14,7 @@ SOURCES = {"float": np.float32, "int32": np.int32, "uint8": np.uint8, "bool": np
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_to_every_dtype_and_back(source: str) -> None:
+def test_to_every_dtype_and_back(check: Check, source: str) -> None:
     names = [name for name in CODES if name != source]
     outputs = ", ".join(f"double[n, m] y{i}" for i in range(len(names)))
     nodes = "\n".join(
@@ -29,7 +29,7 @@ def test_to_every_dtype_and_back(source: str) -> None:
     check(model, *runs)
 
 
-def test_floats_beyond_an_integer_are_cut_off() -> None:
+def test_floats_beyond_an_integer_are_cut_off(check: Check) -> None:
     model = parse("(float[n] x) => (int32[n] a, int64[n] b) { a = Cast <to = 6> (x) b = Cast <to = 7> (x) }")
     x = np.array([3e9, -3e9, 1e30, -1e30, np.nan, -1.9], np.float32)
     low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -38,7 +38,7 @@ def test_floats_beyond_an_integer_are_cut_off() -> None:
     check(model, {"x": x}, expected=[[a, b]])
 
 
-def test_integers_keep_their_low_bits() -> None:
+def test_integers_keep_their_low_bits(check: Check) -> None:
     model = """(int64[n] x) => (int8[n] a, uint16[n] b, int32[n] c, uint32[n] d) {
         a = Cast <to = 3> (x)
         b = Cast <to = 4> (x)
@@ -48,7 +48,7 @@ def test_integers_keep_their_low_bits() -> None:
     check(model, {"x": np.array([200, -1, 2**40 + 5, -(2**33) - 7])})
 
 
-def test_bits_are_kept_by_bitcast() -> None:
+def test_bits_are_kept_by_bitcast(check: Check) -> None:
     model = """(float[n] x, uint8[n] u) => (int32[n] a, float[n] b, int8[n] c) {
         a = BitCast <to = 6> (x)
         b = BitCast <to = 1> (a)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 
 import deploykit
-from tests.frontends.onnx.harness import by_onnxruntime, check, numbers, parse
+from tests.frontends.onnx.harness import Check, by_onnxruntime, numbers, parse
 
 
 @pytest.mark.parametrize("n", [1, 4])
-def test_branches_read_different_tensors(n: int) -> None:
+def test_branches_read_different_tensors(check: Check, n: int) -> None:
     model = """(float[n] x, float[n] y, bool t) => (float[m] z) {
         z = If(t) <then_branch = yes () => (float[k] s) { s = Exp(y) },
                    else_branch = no () => (float[k] s) { s = Neg(x) }>
@@ -23,7 +21,7 @@ def test_branches_read_different_tensors(n: int) -> None:
     check(model, *feeds)
 
 
-def test_branches_of_other_rank_give_the_higher_one() -> None:
+def test_branches_of_other_rank_give_the_higher_one(check: Check) -> None:
     model = parse("""(float[n] x, bool t) => (float[m] y) {
         y = If(t) <then_branch = yes () => (float s) { s = ReduceSum<keepdims=0>(x) },
                    else_branch = no () => (float[1] s) { s = ReduceSum(x) }>
@@ -56,7 +54,7 @@ def squeezed(x: str = "x", h: str = "h", *, more: bool = False) -> str:
 
 
 @pytest.mark.parametrize("more", [False, True])
-def test_of_branches_of_other_rank_that_is_taken_which_fits_what_follows(more: bool) -> None:
+def test_of_branches_of_other_rank_that_is_taken_which_fits_what_follows(check: Check, more: bool) -> None:
     """A Gemm takes matrices only, so that the size is 1, which a run has to meet."""
     model = parse(f"""(float[n,3,m] x, float[3,2] w) => (float[n,2] y) {{ {squeezed(more=more)} y = Gemm(h, w) }}""")
     w = numbers(3, 2, seed=1)
@@ -80,14 +78,13 @@ RATES = """(float[n,m] x, int64 rate, float[6,2] v, float[4,2] w) => (float[n,2]
 
 
 @pytest.mark.parametrize("m", [4, 6])
-def test_a_branch_that_the_sizes_given_exclude_is_one_that_no_run_may_take(m: int, tmp_path: Path) -> None:
+def test_a_branch_that_the_sizes_given_exclude_is_one_that_no_run_may_take(check: Check, m: int) -> None:
     model = parse(RATES)
     weights = {"v": numbers(6, 2, seed=1), "w": numbers(4, 2, seed=2)}
     rate, other = (16000, 8000) if m == 6 else (8000, 16000)
     notes = deploykit.load(model, dims={"m": m}).notes
     assert all(any(f"{name}_branch' cannot be compiled" in note for note in notes) for name in ("then", "else"))
-    deploykit.build(model, "host", {"m": m}, tmp_path / "model")
-    with deploykit.open(tmp_path / "model") as session:
+    with check.runtime.session(model, dims={"m": m}) as session:
         for n in (1, 5):
             x = numbers(n, m)
             got = session.run({"x": x, "rate": np.array(rate), **weights})
@@ -98,11 +95,10 @@ def test_a_branch_that_the_sizes_given_exclude_is_one_that_no_run_may_take(m: in
             session.run({"x": numbers(2, m), "rate": np.array(other), **weights})
 
 
-def test_both_branches_are_left_where_the_sizes_are_open(tmp_path: Path) -> None:
+def test_both_branches_are_left_where_the_sizes_are_open(check: Check) -> None:
     model = parse(RATES)
     weights = {"v": numbers(6, 2, seed=1), "w": numbers(4, 2, seed=2)}
-    deploykit.build(model, output=tmp_path / "model")
-    with deploykit.open(tmp_path / "model") as session:
+    with check.runtime.session(model) as session:
         for m, rate, name in ((6, 16000, "v"), (4, 8000, "w")):
             x = numbers(3, m)
             got = session.run({"x": x, "rate": np.array(rate), **weights})
@@ -113,7 +109,7 @@ def test_both_branches_are_left_where_the_sizes_are_open(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("shape", "sizes", "other"), [("n,3", [1], 2), ("n,3,m", [2, 5], 1)])
 def test_of_branches_of_other_rank_that_is_taken_which_gives_the_outputs_their_ranks(
-    shape: str, sizes: list[int], other: int
+    check: Check, shape: str, sizes: list[int], other: int
 ) -> None:
     model = parse(f"(float[n,3,m] x) => (float[{shape}] y) {{ {squeezed()} y = Neg(h) }}")
     check(model, *({"x": numbers(2, 3, m)} for m in sizes))
@@ -132,7 +128,7 @@ def test_branches_of_other_rank_that_both_fit_are_refused() -> None:
     ]
 
 
-def test_branches_of_other_rank_inside_of_a_branch() -> None:
+def test_branches_of_other_rank_inside_of_a_branch(check: Check) -> None:
     """What one branch of the outer If requires does not hold for the other one; and what lies inside of a branch that
     cannot be imported is told once."""
     model = f"""(float[n,3,m] x, float[n,3,l] z, float[3,2] w, bool t) => (float[n,2] y) {{
@@ -154,7 +150,7 @@ def test_branches_of_other_rank_inside_of_a_branch() -> None:
     assert "is not computed" not in str(refused.value)
 
 
-def test_sizes_that_a_body_declares_are_checked() -> None:
+def test_sizes_that_a_body_declares_are_checked(check: Check) -> None:
     model = """(int64 trips, float[1] y, float[n] x) => (float[1] last, float[k,1] rows) {
         go = Constant<value=bool {1}>()
         last, rows = Loop(trips, go, y) <body = step (int64 i, bool c, float[1] before)
@@ -176,7 +172,7 @@ def test_sizes_that_a_body_declares_are_checked() -> None:
         check(model, {"trips": np.array(6), **feeds}, expected=[[]])
 
 
-def test_what_a_branch_requires_is_checked_where_it_is_taken() -> None:
+def test_what_a_branch_requires_is_checked_where_it_is_taken(check: Check) -> None:
     """And is not assumed outside: the Conv makes `n` 4 or more, the Slice has no element of a smaller one."""
     model = """(float[1,1,n] x, float[m] y, bool t) => (float[1,1,k] z, float[1,1,r] rest, float[1,1,r2] again) {
         w = Constant<value = float[1,1,4] {1, 1, 1, 1}>()
@@ -194,7 +190,7 @@ def test_what_a_branch_requires_is_checked_where_it_is_taken() -> None:
             check(model, {"x": numbers(1, 1, n), "y": numbers(m), "t": np.array(True)}, expected=[[]])
 
 
-def test_what_the_body_of_a_loop_requires_is_checked_where_it_runs() -> None:
+def test_what_the_body_of_a_loop_requires_is_checked_where_it_runs(check: Check) -> None:
     model = """(int64 trips, float[1,1,n] x, float[m] y) => (float[1,1,n] last, float[k,1,1,l] rows) {
         go = Constant<value=bool {1}>() w = Constant<value = float[1,1,4] {1, 1, 1, 1}>()
         last, rows = Loop(trips, go, x) <body = step (int64 i, bool c, float[1,1,n] before)
@@ -216,7 +212,7 @@ def test_what_the_body_of_a_loop_requires_is_checked_where_it_runs() -> None:
 
 @pytest.mark.parametrize("after", ["rows = Identity(kept)", "rows = Exp(kept)", "rows = ReduceMean(kept, one)"])
 @pytest.mark.parametrize("trips", ["", "trips"])
-def test_rows_of_a_loop_that_ends_by_its_condition(trips: str, after: str) -> None:
+def test_rows_of_a_loop_that_ends_by_its_condition(check: Check, trips: str, after: str) -> None:
     """How many there are is known behind the loop, whether they are an output or intermediate; more than in any run
     before, fewer, none."""
     model = f"""(float[n] x, float limit, int64 trips, bool go) => (float[n] last, float[k,m] rows) {{
@@ -246,7 +242,7 @@ def test_rows_of_a_loop_that_ends_by_its_condition(trips: str, after: str) -> No
 @pytest.mark.parametrize("begins", ["Less(nothing, until)", "Less(none, limit)", "Identity(yes)"])
 @pytest.mark.parametrize("goes_on", ["Less(a, b)", "Greater(b, a)", "Less(next, l)", "Less(next, limit)"])
 @pytest.mark.parametrize("after", ["Identity(l)", "Sub(l, one)"])
-def test_loops_that_count_have_a_known_number_of_rows(begins: str, goes_on: str, after: str) -> None:
+def test_loops_that_count_have_a_known_number_of_rows(check: Check, begins: str, goes_on: str, after: str) -> None:
     """As long as nothing changes what they count to."""
     model = parse(f"""(float[n,2] x) => (int32 last, float[k,2] rows) {{
         zero = Constant<value=int64 {{0}}>() one = Constant<value=int32 {{1}}>() none = Constant<value=int32 {{0}}>()
@@ -289,7 +285,7 @@ def test_rows_whose_sizes_the_body_of_a_loop_finds_are_refused() -> None:
         deploykit.load(model)
 
 
-def test_rows_of_a_loop_in_a_loop_that_both_end_by_their_conditions() -> None:
+def test_rows_of_a_loop_in_a_loop_that_both_end_by_their_conditions(check: Check) -> None:
     model = """(float[n] x, float limit) => (float[k,n] sums) {
         go = Constant<value=bool {1}>()
         last, sums = Loop("", go, x) <body = outer (int64 i, bool c, float[n] before)
@@ -313,7 +309,7 @@ def test_rows_of_a_loop_in_a_loop_that_both_end_by_their_conditions() -> None:
 
 @pytest.mark.parametrize(("batch", "steps"), [(1, 3), (4, 1), (3, 5)])
 @pytest.mark.parametrize("direction", [0, 1])
-def test_scan_over_a_batch(batch: int, steps: int, direction: int) -> None:
+def test_scan_over_a_batch(check: Check, batch: int, steps: int, direction: int) -> None:
     model = f"""(float[b,2] start, float[b,t,2] x) => (float[b2,2] end, float[b3,t3,2] sums) {{
         end, sums = Scan("", start, x) <num_scan_inputs = 1, directions = [{direction}],
             body = step (float[2] before, float[2] next) => (float[2] after, float[2] row) {{
@@ -327,7 +323,7 @@ def test_scan_over_a_batch(batch: int, steps: int, direction: int) -> None:
     check(model, feeds, opset=8, expected=[[sums[:, -1], sums]])
 
 
-def test_a_state_has_the_size_that_the_body_of_a_scan_declares() -> None:
+def test_a_state_has_the_size_that_the_body_of_a_scan_declares(check: Check) -> None:
     """Frames that overlap: what is kept of the one before is as long as the signal at first."""
     model = """(float[b,n] x, float[b,t,2] rows) => (float[b2,3] end, float[b3,t3,5] frames) {
         zero = Constant<value_ints = [0]>() three = Constant<value_ints = [3]>() one = Constant<value_ints = [1]>()
@@ -345,7 +341,7 @@ def test_a_state_has_the_size_that_the_body_of_a_scan_declares() -> None:
         check(model, {"x": numbers(1, 2), "rows": numbers(1, 4, 2)}, expected=[[]])
 
 
-def test_models_of_old_opsets_are_converted() -> None:
+def test_models_of_old_opsets_are_converted(check: Check) -> None:
     text = """<ir_version: 3, opset_import: ["" : 1]> old (float[2,3] x, float[3] b) => (float[6] y) {
         sum = Add<axis = 1, broadcast = 1>(x, b)
         kept = Dropout<is_test = 1>(sum)
@@ -357,7 +353,7 @@ def test_models_of_old_opsets_are_converted() -> None:
     check(model, feeds, expected=[[np.maximum(feeds["x"] + feeds["b"], 0).reshape(6)]])
 
 
-def test_scan_of_opset_8_agrees_with_onnxruntime() -> None:
+def test_scan_of_opset_8_agrees_with_onnxruntime(check: Check) -> None:
     assert onnxruntime.__version__
     model = """(float[b,2] start, float[b,t,2] x) => (float[b2,2] end) {
         end = Scan("", start, x) <num_scan_inputs = 1,

@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import deploykit
+from tests.frontends.onnx.harness import Check
 
 
 class Qdq:
@@ -123,24 +124,23 @@ INPUTS = {"matmul": ROWS, "attention": ROWS, "gemm": MATRICES, "gemm-transposed"
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_results_agree_within_one_unit(name: str, dtype: str, tmp_path: Path) -> None:
+def test_results_agree_within_one_unit(check: Check, name: str, dtype: str) -> None:
     shape, sizes = INPUTS.get(name, IMAGES)
     builder = Qdq(dtype)
     model = builder.model(GRAPHS[name](builder), shape, 2 if name.startswith("gemm") else 4)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     reference = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    deploykit.build(model, output=tmp_path / "model")
-    session = deploykit.open(tmp_path / "model")
-    for size in sizes:
-        x = np.random.default_rng(1).standard_normal(size, dtype=np.float32)
-        (expected,) = reference.run(None, {"x": x})
-        got = session(x=x)["y"]
-        assert got.dtype == expected.dtype
-        assert len(np.unique(expected)) > 3
-        difference = np.abs(got.astype(np.int32) - expected.astype(np.int32))
-        assert difference.max() <= 1, size
-        assert (difference > 0).mean() < 0.03, size
+    with check.session(model, *({"x": np.empty(size)} for size in sizes)) as session:
+        for size in sizes:
+            x = np.random.default_rng(1).standard_normal(size, dtype=np.float32)
+            (expected,) = reference.run(None, {"x": x})
+            got = session(x=x)["y"]
+            assert got.dtype == expected.dtype
+            assert len(np.unique(expected)) > 3
+            difference = np.abs(got.astype(np.int32) - expected.astype(np.int32))
+            assert difference.max() <= 1, size
+            assert (difference > 0).mean() < 0.03, size
 
 
 def test_weights_stay_8_bits_wide(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.einsum import parse
-from tests.frontends.onnx.harness import check, numbers
+from tests.frontends.onnx.harness import Check, numbers
 
 EQUATIONS = {
     "bid,bjd->bij": [("b", "i", "d"), ("b", "j", "d")],
@@ -27,7 +27,7 @@ EQUATIONS = {
 
 
 @pytest.mark.parametrize("equation", EQUATIONS)
-def test_equations(equation: str) -> None:
+def test_equations(check: Check, equation: str) -> None:
     shapes = EQUATIONS[equation]
     names = [f"x{i}" for i in range(len(shapes))]
     inputs = ", ".join(f"float[{','.join(shape)}] {name}" for shape, name in zip(shapes, names, strict=True))
@@ -56,13 +56,13 @@ def test_labels() -> None:
             parse(equation, ranks)
 
 
-def test_determinants() -> None:
+def test_determinants(check: Check) -> None:
     text = "(float[b,n,n] x) => (float[b] y) { y = Det(x) }"
     singular = np.float32([[[0, 1], [0, 2]], [[0, 1], [1, 0]]])
     check(text, {"x": numbers(3, 4, 4)}, {"x": numbers(1, 1, 1)}, {"x": singular}, rtol=1e-4)
 
 
-def test_columns_to_image() -> None:
+def test_columns_to_image(check: Check) -> None:
     text = """(float[n,c,m] x, int64[2] image, int64[2] block) => (float[p,q,r,s] y) {
         y = Col2Im<strides = [2, 1], pads = [1, 0, 1, 1], dilations = [1, 2]>(x, image, block) }"""
     check(

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import deploykit
 from deploykit import UnsupportedModelError
-from tests.frontends.onnx.harness import by_onnxruntime, check, numbers, parse
+from tests.frontends.onnx.harness import Check, by_onnxruntime, numbers, parse
 
 HUGE = 2**62
 
@@ -141,13 +141,13 @@ def test_missing_external_data(stored_as: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", [3, 8, 9, 30])
-def test_norms_of_great_order(order: int) -> None:
+def test_norms_of_great_order(check: Check, order: int) -> None:
     text = f"(float[n, 2, 5, 5] x) => (float[n, 2, a, b] y) {{ y = LpPool<kernel_shape = [2, 2], p = {order}>(x) }}"
     runs = [{"x": numbers(n, 2, 5, 5)} for n in (1, 3)]
     check(text, *runs, expected=by_onnxruntime(text, *runs), rtol=1e-4)
 
 
-def test_different_booleans() -> None:
+def test_different_booleans(check: Check) -> None:
     text = """(bool[n, m] x) => (bool[k] y, int64[k] first, int64[l] inverse, int64[k] counts) {
         y, first, inverse, counts = Unique(x) }"""
     runs = [{"x": numbers(n, m) > 0} for n, m in ((1, 1), (3, 5), (2, 8))]
@@ -158,7 +158,7 @@ PADS = """(float[n, 3, m, 5] x, int64[4] pads, int64[2] axes) => (float[a, b, c,
     nine = Constant<value_float = 9.0>()  y = Pad(x, pads, nine, axes) }"""
 
 
-def test_pads_and_axes_of_the_run() -> None:
+def test_pads_and_axes_of_the_run(check: Check) -> None:
     """In time that does not grow with the number of combinations."""
     axes = [[1, 3], [-1, 0], [2, -3], [0, 1]]
     runs = [
@@ -172,7 +172,7 @@ def test_pads_and_axes_of_the_run() -> None:
 
 @pytest.mark.parametrize("upper", [0, 1])
 @pytest.mark.parametrize("diagonal", [-(2**63), 2**63 - 1])
-def test_the_furthest_diagonals(diagonal: int, upper: int) -> None:
+def test_the_furthest_diagonals(check: Check, diagonal: int, upper: int) -> None:
     """All elements stay, or none."""
     model = node_model("Trilu", [["n", 4]], {"k": diagonal}, upper=upper)
     runs = [{"x0": numbers(n, 4)} for n in (1, 5)]
@@ -180,7 +180,7 @@ def test_the_furthest_diagonals(diagonal: int, upper: int) -> None:
     check(model, *runs, expected=[[run["x0"] * stay] for run in runs])
 
 
-def test_a_slice_to_the_end_of_a_product_of_dims() -> None:
+def test_a_slice_to_the_end_of_a_product_of_dims(check: Check) -> None:
     """The largest int64 is the end as exporters write it: no size on the way to a result."""
     text = """(float[n,m,k] x) => (float[a,b] y, float[c] z)
         <int64[2] s = {-2, 2}, int64[2] e = {9223372036854775807, 9223372036854775807}, int64[2] axes = {-1, 0},
@@ -190,7 +190,7 @@ def test_a_slice_to_the_end_of_a_product_of_dims() -> None:
     check(text, *({"x": numbers(*shape)} for shape in ((1, 2, 3), (3, 5, 4), (1, 3, 2))))
 
 
-def test_as_many_iterations_as_there_are_integers() -> None:
+def test_as_many_iterations_as_there_are_integers(check: Check) -> None:
     text = """(float[n] x) => (float[n] y) {
         most = Constant<value_int = 9223372036854775807>()  yes = Constant<value = bool {1}>()
         y = Loop<body = b (int64 i, bool before, float[n] v) => (bool after, float[n] w) {

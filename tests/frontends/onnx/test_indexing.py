@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import deploykit
-from tests.frontends.onnx.harness import check, numbers, parse
+from tests.frontends.onnx.harness import Check, numbers, parse
 
 
 def indices(*shape: int, limit: int, seed: int = 1) -> np.ndarray:
@@ -14,7 +14,7 @@ def indices(*shape: int, limit: int, seed: int = 1) -> np.ndarray:
     return np.random.default_rng(seed).integers(-limit, limit, shape)
 
 
-def test_gathers() -> None:
+def test_gathers(check: Check) -> None:
     text = """(float[a,b,3] x, int64[c] i, int64[a,d,3] k, int64[a,e,1] t)
         => (float[p,q,r] y, float[p2,q2,r2] first, float[s,u,v] z, float[w,o,m] n) {
         y = Gather<axis = 1>(x, i)
@@ -35,7 +35,7 @@ def test_gathers() -> None:
     )
 
 
-def test_one_hot() -> None:
+def test_one_hot(check: Check) -> None:
     """The depth may be known, a size, or computed by the run; an index out of range has no hot element."""
     check(
         """(int64[a,b] i, int64 depth, float[2] values, float[n] like) => (float[p,q,r] y, float[s,t,u] z) {
@@ -57,7 +57,7 @@ def test_one_hot() -> None:
 
 
 @pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
-def test_scatters(reduction: str) -> None:
+def test_scatters(check: Check, reduction: str) -> None:
     text = f"""(float[a,b] x, int64[c,b] i, float[c,b] u, int64[d,1] t, float[d,b] v) => (float[a,b] y, float[a,b] z) {{
         y = ScatterElements<axis = 0, reduction = "{reduction}">(x, i, u)
         z = ScatterND<reduction = "{reduction}">(x, t, v) }}"""
@@ -69,7 +69,7 @@ def test_scatters(reduction: str) -> None:
     check(text, *runs, opset=18)
 
 
-def test_repeated_indices_are_applied_in_order() -> None:
+def test_repeated_indices_are_applied_in_order(check: Check) -> None:
     text = """(float[a] x, int64[c] i, float[c] u) => (float[a] y, float[a] z) {
         y = ScatterElements(x, i, u)  z = ScatterElements<reduction = "add">(x, i, u) }"""
     x, u = np.arange(4, dtype=np.float32), np.array([1, 2, 3], np.float32)
@@ -80,14 +80,14 @@ def test_repeated_indices_are_applied_in_order() -> None:
     )
 
 
-def test_float16_sums_are_rounded_once_each() -> None:
+def test_float16_sums_are_rounded_once_each(check: Check) -> None:
     text = """(float16[a] x, int64[c] i, float16[c] u) => (float16[a] y) {
         y = ScatterElements<reduction = "add">(x, i, u) }"""
     check(text, {"x": numbers(4, dtype="float16"), "i": np.array([0, 3]), "u": numbers(2, dtype="float16")}, rtol=1e-3)
 
 
 @pytest.mark.parametrize("mode", ["linear", "circular"])
-def test_tensor_scatter(mode: str) -> None:
+def test_tensor_scatter(check: Check, mode: str) -> None:
     text = f"""(float[b,n,2] cache, float[b,k,2] rows, int64[b] at) => (float[b,n,2] y, float[b,n,2] z) {{
         y = TensorScatter<mode = "{mode}">(cache, rows, at)  z = TensorScatter<mode = "{mode}">(cache, rows) }}"""
     check(
@@ -98,15 +98,14 @@ def test_tensor_scatter(mode: str) -> None:
     )
 
 
-def test_updates_that_do_not_fit_are_refused(tmp_path: object) -> None:
+def test_updates_that_do_not_fit_are_refused(check: Check) -> None:
     text = "(float[a,b] x, int64[d,1] t, float[e,b] v) => (float[a,b] y) { y = ScatterND(x, t, v) }"
-    deploykit.build(parse(text), output=f"{tmp_path}/model")
-    session = deploykit.open(f"{tmp_path}/model")
-    with pytest.raises(deploykit.ShapeError, match="axis 0 of the updates"):
+    refused = pytest.raises(deploykit.ShapeError, match="axis 0 of the updates")
+    with check.runtime.session(parse(text)) as session, refused:
         session.run({"x": numbers(3, 2), "t": np.array([[1], [2]]), "v": numbers(1, 2)})
 
 
-def test_max_unpool() -> None:
+def test_max_unpool(check: Check) -> None:
     text = """(float[n,1,h,w] x, int64[n,1,h,w] i) => (float[a,b,c,d] y) {
         y = MaxUnpool<kernel_shape = [2, 2], strides = [2, 2]>(x, i) }"""
     runs = []
@@ -117,12 +116,11 @@ def test_max_unpool() -> None:
     check(text, *runs)
 
 
-def test_an_element_of_nothing_is_refused(tmp_path: object) -> None:
+def test_an_element_of_nothing_is_refused(check: Check) -> None:
     """Only the run knows that there is nothing to pick from."""
     text = """(float[n] x) => (int64[a,b] y) {
         places = NonZero(x)  first = Constant<value_ints = [0]>()  y = Gather<axis = 1>(places, first) }"""
-    deploykit.build(parse(text), output=f"{tmp_path}/model")
-    session = deploykit.open(f"{tmp_path}/model")
-    assert session.run({"x": np.float32([0, 3])})["y"].tolist() == [[1]]
-    with pytest.raises(deploykit.ShapeError, match="axis of 0"):
-        session.run({"x": np.float32([0, 0])})
+    with check.runtime.session(parse(text)) as session:
+        assert session.run({"x": np.float32([0, 3])})["y"].tolist() == [[1]]
+        with pytest.raises(deploykit.ShapeError, match="axis of 0"):
+            session.run({"x": np.float32([0, 0])})

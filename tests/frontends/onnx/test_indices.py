@@ -3,8 +3,6 @@ target; ranges that make a check unnecessary hold whatever the data."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +11,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import deploykit
-from deploykit.engines.web.chromium import find_chromium
-from tests.frontends.onnx.harness import by_onnxruntime, numbers, parse
+from tests.frontends.onnx.harness import Check, by_onnxruntime, numbers, parse
 
 OPERATORS = """(float[v,d] x, int64[a,b] gather, int64[e,d] elements, int64[f,2] tuples, int64[g,1] rows,
         int32[h] narrow, float[n,s,4] cache, float[n,t,4] update, int64[n] starts, float[q,2] angles, int64[n,s] places,
@@ -94,37 +91,12 @@ def model() -> onnx.ModelProto:
     return parse(text, opset=24)
 
 
-@pytest.fixture(scope="module")
-def build(model: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    built: dict[str, Path] = {}
-
-    def once(target: str) -> Path:
-        if target not in built:
-            built[target] = tmp_path_factory.mktemp(target) / "dist"
-            deploykit.build(model, target, dict.fromkeys("vdabefghnstqr", (1, 20)), built[target])
-        return built[target]
-
-    return once
+DIMS = dict.fromkeys("vdabefghnstqr", (1, 20))
 
 
-WAYS = [
-    ("host", {}),
-    ("embedded", {"sanitize": True}),
-    pytest.param("webgpu", {}, marks=pytest.mark.skipif(not shutil.which("node"), reason="needs node")),
-    pytest.param(
-        "webgpu",
-        {"device": "webgpu"},
-        marks=[pytest.mark.slow, pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")],
-    ),
-]
-
-
-@pytest.mark.parametrize(("target", "options"), WAYS)
-def test_runs_with_indices_out_of_range_are_refused(
-    target: str, options: dict[str, object], build: Callable[..., Path], model: onnx.ModelProto
-) -> None:
+def test_runs_with_indices_out_of_range_are_refused(check: Check, model: onnx.ModelProto) -> None:
     expected = ReferenceEvaluator(model).run(None, feeds())
-    with deploykit.open(build(target), **options) as session:  # type: ignore[arg-type]
+    with check.runtime.session(model, dims=DIMS) as session:
         for name, cases in BAD.items():
             for value, message in cases:
                 with pytest.raises(deploykit.DataError, match=f"must be .*found {value} at element ") as raised:
@@ -134,18 +106,14 @@ def test_runs_with_indices_out_of_range_are_refused(
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("target", "options"), WAYS)
-def test_regions_of_images_outside_of_the_batch_are_refused(
-    target: str, options: dict[str, object], tmp_path: Path
-) -> None:
+def test_regions_of_images_outside_of_the_batch_are_refused(check: Check) -> None:
     """Their numbers are floats, which are rounded towards 0."""
     text = (
         "(float[n,1,4,4] x, float[r,5] boxes) => (float[r,1,2,2] y) { y = MaxRoiPool<pooled_shape = [2, 2]>(x, boxes) }"
     )
     model = parse(text, opset=11)
-    deploykit.build(model, target, {"n": (1, 4), "r": (1, 4)}, tmp_path / "dist")
     given = {"x": numbers(2, 1, 4, 4), "boxes": np.array([[-0.9, 0, 0, 3, 3], [1.9, 1, 0, 3, 2]], np.float32)}
-    with deploykit.open(tmp_path / "dist", **options) as session:  # type: ignore[arg-type]
+    with check.runtime.session(model, dims={"n": (1, 4), "r": (1, 4)}) as session:
         np.testing.assert_array_equal(session.run(given)["y"], by_onnxruntime(model, given)[0][0])
         for bad, found in ((2, 2), (-1, -1), (-1e30, -1), (1e30, 2**40), (np.nan, -1)):
             given["boxes"][1, 0] = bad
@@ -154,8 +122,11 @@ def test_regions_of_images_outside_of_the_batch_are_refused(
                 session.run(given)
 
 
-def test_what_is_known_when_a_run_begins_is_checked_before_anything_is_written(build: Callable[..., Path]) -> None:
-    lines = (build("host") / "program.txt").read_text().split("\n\n")[-1].splitlines()
+def test_what_is_known_when_a_run_begins_is_checked_before_anything_is_written(
+    model: onnx.ModelProto, tmp_path: Path
+) -> None:
+    deploykit.build(model, dims=DIMS, output=tmp_path / "dist")
+    lines = (tmp_path / "dist" / "program.txt").read_text().split("\n\n")[-1].splitlines()
     kinds = ["check" if " in " in line else "step" for line in lines if not line.startswith("check ") or " in " in line]
     assert kinds.index("step") == len(BAD) - 1, "the checks of inputs; `late` is computed"
     assert kinds.count("check") == len(BAD)
@@ -187,14 +158,13 @@ def test_without_checks_the_nearest_element_is_taken(tmp_path: Path) -> None:
     assert "check" not in (tmp_path / "dist" / "program.txt").read_text()
 
 
-def test_indices_in_branches_are_checked_where_the_branch_is_taken(tmp_path: Path) -> None:
+def test_indices_in_branches_are_checked_where_the_branch_is_taken(check: Check) -> None:
     model = parse(
         """(float[v] x, int64[c] i, bool go) => (float[c] y) {
             y = If(go)<then_branch = t () => (float[c] a) { a = Gather(x, i) },
                        else_branch = e () => (float[c] b) { b = Cast<to = 1>(i) }> }"""
     )
-    deploykit.build(model, output=tmp_path / "dist")
-    with deploykit.open(tmp_path / "dist") as session:
+    with check.runtime.session(model) as session:
         given = {"x": numbers(3), "i": np.array([2, 3])}
         assert session.run(given | {"go": np.array(False)})["y"].tolist() == [2, 3]
         with pytest.raises(deploykit.DataError, match=r"'i' must be -3\.\.2, found 3"):

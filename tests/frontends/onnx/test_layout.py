@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import deploykit
-from tests.frontends.onnx.harness import check, numbers, parse
+from tests.frontends.onnx.harness import Check, numbers, parse
 
 
-def test_views_and_transposes() -> None:
+def test_views_and_transposes(check: Check) -> None:
     check(
         """(float[a,b,6] x) => (float[i] flat, float[j,k] rows, float[l,m,n] t, float[o,p,q,r] u, float[s,t] f) {
             all = Constant<value_ints = [-1]>()  flat = Reshape(x, all)
@@ -23,7 +23,7 @@ def test_views_and_transposes() -> None:
     )
 
 
-def test_runtime_shapes_and_axes() -> None:
+def test_runtime_shapes_and_axes(check: Check) -> None:
     text = """(float[a,b,1] x, int64[2] shape, int64[1] axis) => (float[i,j] y, float[k,l] s, float[m,n,o,p] u) {
         y = Reshape(x, shape)  s = Squeeze(x, axis)  u = Unsqueeze(x, axis) }"""
     x = numbers(4, 3, 1)
@@ -35,26 +35,25 @@ def test_runtime_shapes_and_axes() -> None:
     )
 
 
-def test_a_runtime_shape_that_does_not_fit_is_refused(tmp_path: object) -> None:
+def test_a_runtime_shape_that_does_not_fit_is_refused(check: Check) -> None:
     text = "(float[a,4] x, int64[2] shape) => (float[i,j] y) { y = Reshape(x, shape) }"
-    deploykit.build(parse(text), output=f"{tmp_path}/model")
-    session = deploykit.open(f"{tmp_path}/model")
-    with pytest.raises(deploykit.DeploykitError, match="8 elements"):
+    refused = pytest.raises(deploykit.DeploykitError, match="8 elements")
+    with check.runtime.session(parse(text)) as session, refused:
         session.run({"x": numbers(2, 4), "shape": np.array([3, 2])})
 
 
-def test_squeeze_without_axes(tmp_path: object) -> None:
+def test_squeeze_without_axes(check: Check) -> None:
     """The declared rank of the result says whether a symbolic size is 1; where it is not, it must not become 1."""
     check("(float[a,1] x) => (float y) { y = Squeeze(x) }", {"x": numbers(1, 1)})
     check("(float[a,1] x) => (float y) { y = Squeeze<axes: ints = []>(x) }", {"x": numbers(1, 1)}, opset=11)
     text = "(float[a,1,b] x) => (float[i,j] y) { y = Squeeze(x) }"
     check(text, {"x": numbers(2, 1, 3)}, {"x": numbers(5, 1, 2)})
-    deploykit.build(parse(text), output=f"{tmp_path}/model")
-    with pytest.raises(deploykit.ShapeError, match="rank of the result would change"):
-        deploykit.open(f"{tmp_path}/model").run({"x": numbers(2, 1, 1)})
+    refused = pytest.raises(deploykit.ShapeError, match="rank of the result would change")
+    with check.runtime.session(parse(text)) as session, refused:
+        session.run({"x": numbers(2, 1, 1)})
 
 
-def test_joining_and_repeating() -> None:
+def test_joining_and_repeating(check: Check) -> None:
     check(
         """(float[a,b] x, float[c,b] z) => (float[i,b] y, float[j,k] t, float[l,m,n] e, float[o,p] w) {
             y = Concat<axis = 0>(x, z, x)
@@ -66,7 +65,7 @@ def test_joining_and_repeating() -> None:
     )
 
 
-def test_runtime_repeats_and_expansion() -> None:
+def test_runtime_repeats_and_expansion(check: Check) -> None:
     check(
         """(float[a,1] x, int64[2] n) => (float[i,j] t, float[k,l] e, float[m,o] c) {
             t = Tile(x, n)  e = Expand(x, n)  c = ConstantOfShape<value = float[1] {2.5}>(n) }""",
@@ -75,7 +74,7 @@ def test_runtime_repeats_and_expansion() -> None:
     )
 
 
-def test_depth_and_space() -> None:
+def test_depth_and_space(check: Check) -> None:
     check(
         """(float[n,8,h,w] x, float[n,c,4,6] z)
             => (float[a,b,d,e] y, float[f,g,i,j] crd, float[k,l,m,o] s) {
@@ -86,7 +85,7 @@ def test_depth_and_space() -> None:
     )
 
 
-def test_filling() -> None:
+def test_filling(check: Check) -> None:
     check(
         """(float[a,b] x, int64 first, int64 end, int64 step, float f, float g, float h)
             => (int64[i] r, float[j] q, int32[k,l] e, float[m,n] u, float[o,p] lo) {
@@ -124,5 +123,5 @@ def test_sizes_that_may_be_0_do_not_double_with_each_reshape() -> None:
     assert len(str(model.outputs[0].shape[0])) < 10_000
 
 
-def test_many_reshapes_to_sizes_that_may_be_0() -> None:
+def test_many_reshapes_to_sizes_that_may_be_0(check: Check) -> None:
     check(halved(6), {"x0": numbers(64, 4)}, {"x0": numbers(192, 4)})

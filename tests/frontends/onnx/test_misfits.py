@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
 import deploykit
 from deploykit import ShapeError, UnsupportedModelError
-from tests.frontends.onnx.harness import check, numbers, parse
+from tests.frontends.onnx.harness import Check, numbers, parse
 
 INPUTS = (
     "float[n,3,4] x, float[n,c,4,4] image, float[4,2,3,3] w, bool[n,3] b, int64 k, int64[2] two, int64[2,1] column, "
@@ -93,11 +91,10 @@ def test_shape_arithmetic_that_does_not_fit_is_the_fault_of_the_model() -> None:
             deploykit.load(parse(text))
 
 
-def test_constant_parameters_of_symbolic_channels(tmp_path: Path) -> None:
+def test_constant_parameters_of_symbolic_channels(check: Check) -> None:
     """A run with as many channels as there are parameters is right, and another one is refused."""
     model = parse("(float[n, c, 2] x) => (float[n, c, 2] y) { y = BatchNormalization (x, p, p, p, p) }")
     model.graph.initializer.append(helper.make_tensor("p", TensorProto.FLOAT, [3], [1.0, 2.0, 3.0]))
     check(model, {"x": numbers(2, 3, 2)}, {"x": numbers(1, 3, 2)})
-    deploykit.build(model, output=tmp_path / "model")
-    with deploykit.open(tmp_path / "model") as session, pytest.raises(ShapeError, match="channels"):
+    with check.runtime.session(model) as session, pytest.raises(ShapeError, match="channels"):
         session.run({"x": np.zeros((2, 4, 2), np.float32)})

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from tests.frontends.onnx.harness import check, numbers
+from tests.frontends.onnx.harness import Check, numbers
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
-def test_granularities(dtype: str) -> None:
+def test_granularities(check: Check, dtype: str) -> None:
     model = f"""(float[n, m, 4] x, float s, {dtype} z, float[m] rows, {dtype}[m] row_zeros, float[n, m, 2] blocks) =>
         ({dtype}[n, m, 4] a, {dtype}[n, m, 4] b, {dtype}[n, m, 4] c, float[n, m, 4] d, float[n, m, 4] e) {{
         a = QuantizeLinear(x, s, z)
@@ -37,7 +37,7 @@ def _code(dtype: str) -> int:
 
 
 @pytest.mark.parametrize("code", [17, 18, 19, 20, 21, 22, 23, 25, 26])
-def test_narrow_dtypes_round_trip(code: int) -> None:
+def test_narrow_dtypes_round_trip(check: Check, code: int) -> None:
     model = f"""(float[n, m] x, float[m] s) => (float[n, m] y) {{
         q = QuantizeLinear <axis = 1, output_dtype = {code}> (x, s)
         y = DequantizeLinear <axis = 1> (q, s)
@@ -46,13 +46,13 @@ def test_narrow_dtypes_round_trip(code: int) -> None:
     check(model, *runs, opset=25)
 
 
-def test_range_of_the_data() -> None:
+def test_range_of_the_data(check: Check) -> None:
     model = "(float[n, m] x) => (uint8[n, m] y, float s, uint8 z) { y, s, z = DynamicQuantizeLinear(x) }"
     runs = [{"x": x} for x in (numbers(3, 5), numbers(1, 1) + 30, np.zeros((2, 2), np.float32), -(numbers(4, 2) ** 2))]
     check(model, *runs)
 
 
-def test_matrices() -> None:
+def test_matrices(check: Check) -> None:
     model = """(uint8[n, k] a, uint8[k, m] b, float sa, uint8 za, float[m] sb, uint8[m] zb, float sy, uint8 zy) =>
         (uint8[n, m] y, int32[n, m] exact, int32[n, m] plain) {
         y = QLinearMatMul(a, sa, za, b, sb, zb, sy, zy)
@@ -72,7 +72,7 @@ def test_matrices() -> None:
     check(model, *runs, expected=expected)
 
 
-def test_convolutions() -> None:
+def test_convolutions(check: Check) -> None:
     model = """(uint8[n, 2, h, h] x, int8[3, 2, 3, 3] w, int8[3] zw, float[3] sw, int32[3] bias) =>
         (int32[n, 3, h, h] exact, uint8[n, 3, h, h] y) {
         sx = Constant <value = float {0.05}> ()

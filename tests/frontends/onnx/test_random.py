@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import struct
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 import deploykit
-from tests.frontends.onnx.harness import parse
+from tests.frontends.onnx.harness import Check, parse
 
 MASK = 0xFFFFFFFF
 
@@ -123,11 +122,7 @@ def test_iterations_of_loops_draw_different_numbers() -> None:
     assert len(np.unique(got["rows"])) == 20
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("target", ["embedded", "webgpu"])
-def test_targets_draw_the_same_numbers(target: str) -> None:
-    if target == "webgpu" and not shutil.which("node"):
-        pytest.skip("needs node")
+def test_runtimes_draw_the_same_numbers(check: Check) -> None:
     text = """(float[n] x, float[r,c] p) => (float[a] u, double[b] v, int32[r,s] m) {
         u = RandomUniformLike(x)
         v = RandomNormalLike<dtype=11, seed=2.0>(x)
@@ -135,11 +130,8 @@ def test_targets_draw_the_same_numbers(target: str) -> None:
     }"""
     feed = {"x": np.zeros(9, np.float32), "p": np.log(np.array([[0.1, 0.2, 0.7]], np.float32))}
     (host,) = run(text, feed)
-    with tempfile.TemporaryDirectory() as folder:
-        dims = {"n": (1, 16), "r": (1, 4), "c": (1, 4)}
-        deploykit.build(parse(text), target=target, dims=dims, output=f"{folder}/model")
-        with deploykit.open(f"{folder}/model", sanitize=target == "embedded") as session:
-            other = session.run(feed)
+    with check.runtime.session(parse(text)) as session:
+        other = session.run(feed)
     np.testing.assert_array_equal(host["u"], other["u"])
     np.testing.assert_array_equal(host["m"], other["m"])
     np.testing.assert_allclose(host["v"], other["v"], rtol=1e-12)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from onnx import numpy_helper
 
 import deploykit
-from tests.frontends.onnx.harness import by_onnxruntime, check, parse
+from tests.frontends.onnx.harness import Check, by_onnxruntime, parse
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 SIZES = [(4, 2), (1, 1), (7, 3)]
@@ -34,7 +32,7 @@ def weights(*shape: int, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("operator", "direction", "options"), CASES)
-def test_all_operands(operator: str, direction: str, options: str) -> None:
+def test_all_operands(check: Check, operator: str, direction: str, options: str) -> None:
     """Biases, sequence lengths, first states and peepholes are all given."""
     gates, directions = GATES[operator], 2 if direction == "bidirectional" else 1
     lstm = operator == "LSTM"
@@ -66,7 +64,7 @@ def test_all_operands(operator: str, direction: str, options: str) -> None:
 
 
 @pytest.mark.parametrize("layout", [0, 1])
-def test_operands_of_other_sizes_are_refused(layout: int, tmp_path: Path) -> None:
+def test_operands_of_other_sizes_are_refused(check: Check, layout: int) -> None:
     """Each operand with sizes of its own: those that do not fit would be read beyond their end."""
     shapes = {"x": (5, 3, INPUTS), "bias": (1, 8 * HIDDEN), "l": (3,), "h": (1, 3, HIDDEN), "c": (1, 3, HIDDEN)}
     shapes |= {"r": (1, 4 * HIDDEN, HIDDEN), "w": (1, 4 * HIDDEN, INPUTS), "p": (1, 3 * HIDDEN)}
@@ -79,8 +77,8 @@ def test_operands_of_other_sizes_are_refused(layout: int, tmp_path: Path) -> Non
     )
     fixed = ", ".join(f"float[{','.join(map(str, shapes[n]))}] {n}" for n in "wr")
     call = f"LSTM<hidden_size={HIDDEN}, layout={layout}>(x, w, r, bias, l, h, c, p)"
-    deploykit.build(parse(f"({inputs}, {fixed}) => (float[a,b,m,n] y) {{ y = {call} }}"), output=tmp_path / "dist")
-    with deploykit.open(tmp_path / "dist") as session:
+    model = parse(f"({inputs}, {fixed}) => (float[a,b,m,n] y) {{ y = {call} }}")
+    with check.session(model, {n: np.empty(s) for n, s in shapes.items()}) as session:
 
         def run(shapes: dict[str, tuple[int, ...]]) -> None:
             session.run({n: np.ones(s, np.int32 if n == "l" else np.float32) for n, s in shapes.items()})
@@ -94,7 +92,7 @@ def test_operands_of_other_sizes_are_refused(layout: int, tmp_path: Path) -> Non
                     run(shapes | {name: tuple(shape)})
 
 
-def test_only_the_last_state() -> None:
+def test_only_the_last_state(check: Check) -> None:
     """The outputs of all steps are not computed when nothing reads them; lengths and states are optional."""
     text = f"""(float[t,b,{INPUTS}] x, float[1,{4 * HIDDEN},{INPUTS}] w, float[1,{4 * HIDDEN},{HIDDEN}] r)
         => (float[d,b,k] h) {{ _, h = LSTM<hidden_size={HIDDEN}>(x, w, r) }}"""
@@ -104,7 +102,7 @@ def test_only_the_last_state() -> None:
 
 
 @pytest.mark.parametrize("operator", GATES)
-def test_constant_weights_and_whole_runs_of_units(operator: str) -> None:
+def test_constant_weights_and_whole_runs_of_units(check: Check, operator: str) -> None:
     """Hidden sizes that fill runs of units, or not quite; batches of whole blocks and of what is left."""
     for hidden, linear in ((16, 0), (32, 0), (40, 0), (77, 1)):
         shape = GATES[operator] * hidden

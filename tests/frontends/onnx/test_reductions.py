@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from tests.frontends.onnx.harness import check, numbers
+from tests.frontends.onnx.harness import Check, numbers
 
 KINDS = ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSumExp", "SumSquare"]
 SIZES = [(1, 1, 1), (2, 5, 3), (4, 1, 17)]
 
 
-def test_known_axes() -> None:
+def test_known_axes(check: Check) -> None:
     axes = [("[1]", 1, "n, 1, k"), ("[0, 2]", 0, "m"), ("[-1]", 0, "n, m")]
     outputs = ", ".join(f"float[{shape}] y{kind}{i}" for kind in KINDS for i, (_, _, shape) in enumerate(axes))
     nodes = "\n".join(
@@ -23,7 +23,7 @@ def test_known_axes() -> None:
 
 
 @pytest.mark.parametrize(("keepdims", "shape"), [(1, "p, q, r"), (0, "p")])
-def test_axes_of_a_run(keepdims: int, shape: str) -> None:
+def test_axes_of_a_run(check: Check, keepdims: int, shape: str) -> None:
     outputs = ", ".join(f"float[{shape}] y{kind}" for kind in ("Sum", "Mean", "Max", "LogSumExp"))
     nodes = "\n".join(
         f"y{kind} = Reduce{kind} <keepdims = {keepdims}> (x, a)" for kind in ("Sum", "Mean", "Max", "LogSumExp")
@@ -33,7 +33,7 @@ def test_axes_of_a_run(keepdims: int, shape: str) -> None:
     check(model, *runs, rtol=1e-4)
 
 
-def test_without_axes() -> None:
+def test_without_axes(check: Check) -> None:
     model = """(float[n, m] x, int64[0] none) => (float[n, m] a, float b, float[1, 1] c) {
         a = ReduceSum <noop_with_empty_axes = 1> (x, none)
         b = ReduceMax <keepdims = 0> (x)
@@ -44,7 +44,7 @@ def test_without_axes() -> None:
     )
 
 
-def test_nothing_reduces_to_the_identity() -> None:
+def test_nothing_reduces_to_the_identity(check: Check) -> None:
     model = """(float[n, 0] x, bool[n, 0] c) => (float[n] a, float[n] b, float[n] d, float[n] e, bool[n] f) {
         axes = Constant <value_ints = [1]> ()
         a = ReduceSum <keepdims = 0> (x, axes)
@@ -58,7 +58,7 @@ def test_nothing_reduces_to_the_identity() -> None:
     check(model, {"x": np.zeros((3, 0), np.float32), "c": np.zeros((3, 0), bool)}, expected=[expected])
 
 
-def test_other_dtypes() -> None:
+def test_other_dtypes(check: Check) -> None:
     model = """(int32[n, m] i, float16[n, m] h, bool[n, m] b) =>
         (int32[n] a, int32[n] c, int32[n] d, float16[n] e, float16[n] f, bool[n] g) {
         axes = Constant <value_ints = [1]> ()
@@ -79,7 +79,7 @@ def test_other_dtypes() -> None:
 
 
 @pytest.mark.parametrize("last", [0, 1])
-def test_positions_of_extremes(last: int) -> None:
+def test_positions_of_extremes(check: Check, last: int) -> None:
     model = f"""(float[n, m] x) => (int64[1, m] a, int64[n] b) {{
         a = ArgMax <axis = 0, select_last_index = {last}> (x)
         b = ArgMin <axis = -1, keepdims = 0, select_last_index = {last}> (x)
@@ -89,7 +89,7 @@ def test_positions_of_extremes(last: int) -> None:
     check(model, {"x": draw}, {"x": draw[:1, :1]}, {"x": unknown})
 
 
-def test_running_totals_along_axes_of_a_run() -> None:
+def test_running_totals_along_axes_of_a_run(check: Check) -> None:
     model = """(float[n, m] x, int64 axis) => (float[n, m] a, float[n, m] b, float[n, m] c) {
         a = CumSum(x, axis)
         b = CumSum <exclusive = 1> (x, axis)
@@ -100,7 +100,7 @@ def test_running_totals_along_axes_of_a_run() -> None:
 
 
 @pytest.mark.parametrize(("opset", "axis"), [(11, 1), (13, 1), (13, -1)])
-def test_softmax_before_and_since_opset_13(opset: int, axis: int) -> None:
+def test_softmax_before_and_since_opset_13(check: Check, opset: int, axis: int) -> None:
     model = f"""(float[n, m, k] x) => (float[n, m, k] a, float[n, m, k] b, float[n, m, k] c) {{
         a = Softmax <axis = {axis}> (x)
         b = LogSoftmax <axis = {axis}> (x)

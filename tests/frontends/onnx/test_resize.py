@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import deploykit
-from tests.frontends.onnx.harness import check, numbers, parse
+from tests.frontends.onnx.harness import Check, numbers, parse
 
 MODES = ("nearest", "linear", "cubic")
 COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
 
 
 @pytest.mark.parametrize("coordinates", COORDINATES)
-def test_constant_scales(coordinates: str) -> None:
+def test_constant_scales(check: Check, coordinates: str) -> None:
     """Enlarged and reduced by factors that are no whole numbers."""
     nodes = " ".join(
         f"""{mode} = Resize<mode = "{mode}", coordinate_transformation_mode = "{coordinates}">(x, , scales)"""
@@ -25,7 +25,7 @@ def test_constant_scales(coordinates: str) -> None:
 
 
 @pytest.mark.parametrize("nearest", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
-def test_nearest_rules(nearest: str) -> None:
+def test_nearest_rules(check: Check, nearest: str) -> None:
     text = f"""(float[a,h] x) => (float[b,c] y, float[d,e] z) {{
         s = Constant<value_floats = [1.0, 2.0]>()
         y = Resize<coordinate_transformation_mode = "asymmetric", nearest_mode = "{nearest}">(x, , s)
@@ -33,7 +33,7 @@ def test_nearest_rules(nearest: str) -> None:
     check(text, {"x": numbers(2, 3)}, {"x": numbers(2, 10)}, {"x": numbers(2, 1)})
 
 
-def test_doubling_repeats_without_tables() -> None:
+def test_doubling_repeats_without_tables(check: Check) -> None:
     text = """(float[n,c,h,w] x) => (float[a,b,d,e] y, float[f,g,i,j] z) {
         s = Constant<value_floats = [1.0, 1.0, 2.0, 2.0]>()
         y = Resize<coordinate_transformation_mode = "asymmetric", nearest_mode = "floor">(x, , s)
@@ -43,7 +43,7 @@ def test_doubling_repeats_without_tables() -> None:
 
 
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
-def test_antialias(mode: str) -> None:
+def test_antialias(check: Check, mode: str) -> None:
     """The window's width depends on the factor: constant, a quotient of sizes, or of the run."""
     text = f"""(float[a,h] x, int64[2] n, float[2] s) => (float[b,c] y, float[d,e] z, float[f,g] v) {{
         k = Constant<value_floats = [1.0, 0.4]>()
@@ -58,7 +58,7 @@ def test_antialias(mode: str) -> None:
     )
 
 
-def test_runtime_scales_and_sizes() -> None:
+def test_runtime_scales_and_sizes(check: Check) -> None:
     text = """(float[a,h] x, float[2] s, int64[1] n) => (float[b,c] y, float[d,e] z) {
         y = Resize<mode = "linear">(x, , s)
         z = Resize<mode = "cubic", axes = [1], exclude_outside = 1, cubic_coeff_a = -0.5>(x, , , n) }"""
@@ -71,14 +71,14 @@ def test_runtime_scales_and_sizes() -> None:
 
 
 @pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
-def test_aspect_ratio_is_kept(policy: str) -> None:
+def test_aspect_ratio_is_kept(check: Check, policy: str) -> None:
     text = f"""(float[h,w] x, int64[2] n) => (float[a,b] y, float[c,d] z) {{
         y = Resize<keep_aspect_ratio_policy = "{policy}">(x, , , n)
         k = Constant<value_ints = [6, 6]>()  z = Resize<keep_aspect_ratio_policy = "{policy}">(x, , , k) }}"""
     check(text, {"x": numbers(2, 4), "n": np.array([7, 8])}, {"x": numbers(3, 3), "n": np.array([1, 5])})
 
 
-def test_crop_and_resize() -> None:
+def test_crop_and_resize(check: Check) -> None:
     text = """(float[h,w] x, float[4] roi) => (float[a,b] y, float[c,d] z) {
         n = Constant<value_ints = [3, 4]>()
         y = Resize<mode = "linear", coordinate_transformation_mode = "tf_crop_and_resize",
@@ -92,7 +92,7 @@ def test_crop_and_resize() -> None:
     )
 
 
-def test_integers_round_and_saturate() -> None:
+def test_integers_round_and_saturate(check: Check) -> None:
     x = np.array([[0, 255, 0, 255, 128]], np.uint8)
     text = (
         '(uint8[a,h] x) => (uint8[b,c] y) { n = Constant<value_ints = [1, 9]>() y = Resize<mode = "cubic">(x, , , n) }'
@@ -100,7 +100,7 @@ def test_integers_round_and_saturate() -> None:
     check(text, {"x": x}, {"x": x[:, :2].copy()}, rtol=1)
 
 
-def test_older_opsets() -> None:
+def test_older_opsets(check: Check) -> None:
     text = "(float[a,b,h,w] x, float[4] s) => (float[p,q,r,t] y) { y = Upsample(x, s) }"
     check(text, {"x": numbers(1, 1, 2, 3), "s": np.float32([1, 1, 2, 3])}, opset=9)
     text = """(float[a,b,h,w] x) => (float[p,q,r,t] y) {

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tests.frontends.onnx.harness import by_onnxruntime, check, each, numbers
+from tests.frontends.onnx.harness import Check, by_onnxruntime, each, numbers
 
 PADDINGS = ("zeros", "border", "reflection")
 
@@ -17,7 +17,7 @@ def grid(*shape: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
-def test_images(mode: str) -> None:
+def test_images(check: Check, mode: str) -> None:
     calls = [
         f'GridSample<mode="{mode}", padding_mode="{p}", align_corners={a}>(x, g)' for p, a in product(PADDINGS, (0, 1))
     ]
@@ -30,14 +30,14 @@ def test_images(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
-def test_volumes(mode: str) -> None:
+def test_volumes(check: Check, mode: str) -> None:
     calls = [f'GridSample<mode="{mode}", padding_mode="{padding}">(x, g)' for padding in PADDINGS]
     text = each("float[n,c,d,h,w] x, float[n,p,q,r,3] g", calls, 5)
     runs = [{"x": numbers(2, 3, 5, 4, 3), "g": grid(2, 2, 3, 4, 3)}]
     check(text, *runs, opset=20, expected=by_onnxruntime(text, *runs, opset=20), rtol=1e-3)
 
 
-def test_positions_that_are_no_numbers_read_nothing_outside() -> None:
+def test_positions_that_are_no_numbers_read_nothing_outside(check: Check) -> None:
     """Far positions take the border; the session runs with address checks of its own in the conformance suite."""
     calls = [f'GridSample<mode="bilinear", padding_mode="{padding}">(x, g)' for padding in ("zeros", "border")]
     text = each("float[n,c,h,w] x, float[n,p,q,2] g", calls, 4)
@@ -48,14 +48,14 @@ def test_positions_that_are_no_numbers_read_nothing_outside() -> None:
 
 
 @pytest.mark.parametrize("axes", [2, 3])
-def test_affine_grids(axes: int) -> None:
+def test_affine_grids(check: Check, axes: int) -> None:
     calls = [f"AffineGrid<align_corners={align}>(t, s)" for align in (0, 1)]
     text = each(f"float[n,{axes},{axes + 1}] t, int64[{axes + 2}] s", calls, axes + 2)
     runs = ({"t": numbers(n, axes, axes + 1), "s": np.array([n, 3, 5, 6, 2][: axes + 2])} for n in (1, 2))
     check(text, *runs, opset=20, rtol=1e-4)
 
 
-def test_aligned_regions() -> None:
+def test_aligned_regions(check: Check) -> None:
     calls = [
         f'RoiAlign<mode="{mode}", coordinate_transformation_mode="{coordinates}", sampling_ratio={ratio},'
         " output_height=3, output_width=2, spatial_scale=0.7>(x, r, i)"
@@ -71,7 +71,7 @@ def test_aligned_regions() -> None:
     check(text, *runs, opset=16, expected=by_onnxruntime(text, *runs, opset=16), rtol=1e-3)
 
 
-def test_pooled_regions() -> None:
+def test_pooled_regions(check: Check) -> None:
     text = each("float[n,c,h,w] x, float[r,5] r", ["MaxRoiPool<pooled_shape=[3,2], spatial_scale=0.6>(x, r)"], 4)
     draw = np.random.default_rng(2)
     boxes = np.sort(draw.integers(0, 12, (4, 2, 2)), axis=1).reshape(4, 4)
@@ -80,7 +80,7 @@ def test_pooled_regions() -> None:
     check(text, *runs, opset=11, expected=by_onnxruntime(text, *runs, opset=11))
 
 
-def test_broken_regions_end_and_read_nothing_outside() -> None:
+def test_broken_regions_end_and_read_nothing_outside(check: Check) -> None:
     text = each("float[n,c,h,w] x, float[r,4] r, int64[r] i", ["RoiAlign<sampling_ratio=2>(x, r, i)"], 4)
     boxes = np.array([[np.nan, 0, 1, 1], [1e30, 0, -1e30, np.inf]], np.float32)
     feeds = {"x": np.ones((1, 1, 3, 3), np.float32), "r": boxes, "i": np.array([0, 0])}

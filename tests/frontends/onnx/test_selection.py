@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.frontends.onnx.harness import check, numbers
+from tests.frontends.onnx.harness import Check, numbers
 
 
-def test_nonzero_and_compress() -> None:
+def test_nonzero_and_compress(check: Check) -> None:
     text = """(float[a,b] x, bool[c] keep) => (int64[2,n] places, float[p,q] rows, float[m] some) {
         places = NonZero(x)  rows = Compress<axis = 0>(x, keep)  some = Compress(x, keep) }"""
     x = numbers(3, 4)
@@ -21,7 +21,7 @@ def test_nonzero_and_compress() -> None:
     )
 
 
-def test_results_of_unknown_size_go_on() -> None:
+def test_results_of_unknown_size_go_on(check: Check) -> None:
     """A size found on the way is used by further operators, alone and in arithmetic."""
     check(
         """(float[a,b] x) => (float[n] y, int64[1] twice, float[m,k] z) {
@@ -34,7 +34,7 @@ def test_results_of_unknown_size_go_on() -> None:
 
 
 @pytest.mark.parametrize("largest", [0, 1])
-def test_top_k(largest: int) -> None:
+def test_top_k(check: Check, largest: int) -> None:
     """Few by insertion, many and runtime numbers by sorting; equal elements in order."""
     text = f"""(float[a,b,c] x, int64[1] k) => (float[i,j,l] y, int64[m,n,o] p, float[q,r,s] v, int64[t,u,w] z) {{
         two = Constant<value_ints = [2]>()
@@ -48,7 +48,7 @@ def test_top_k(largest: int) -> None:
     )
 
 
-def test_nan_is_the_greatest_number() -> None:
+def test_nan_is_the_greatest_number(check: Check) -> None:
     x = np.float32([1, np.nan, 3, -np.inf])
     check(
         """(float[a] x) => (float[2] y, int64[2] p, float[2] z, int64[2] q) {
@@ -59,7 +59,7 @@ def test_nan_is_the_greatest_number() -> None:
 
 
 @pytest.mark.parametrize("in_order", [0, 1])
-def test_unique(in_order: int) -> None:
+def test_unique(check: Check, in_order: int) -> None:
     text = f"""(int32[a,b] x)
         => (int32[n] y, int64[n] i, int64[m] back, int64[n] k, int32[p,q] rows, int32[r,s] columns) {{
         y, i, back, k = Unique<sorted = {in_order}>(x)
@@ -83,7 +83,7 @@ def unique(x: np.ndarray, *, in_order: bool) -> list[np.ndarray]:
     return [*results[0], results[1][0], results[2][0]]
 
 
-def test_suppression() -> None:
+def test_suppression(check: Check) -> None:
     """Numbers and thresholds of the run; boxes by corners in any order."""
     rng = np.random.default_rng(3)
     text = """(float[n,b,4] boxes, float[n,c,b] scores, int64[1] most, float[1] overlap, float[1] least)

@@ -12,7 +12,7 @@ from tvm import tirx
 from deploykit.compiler.dims import evaluate
 from deploykit.compiler.operators.building.context import Context, Shared
 from deploykit.compiler.operators.slicing import even_parts, piece_of
-from tests.frontends.onnx.harness import check, numbers
+from tests.frontends.onnx.harness import Check, numbers
 
 
 @settings(max_examples=60, deadline=None)
@@ -39,7 +39,7 @@ def test_even_parts_add_up(size: int, count: int) -> None:
     assert max(parts) == parts[0]
 
 
-def test_constant_slices() -> None:
+def test_constant_slices(check: Check) -> None:
     check(
         """(float[a,b,5] x) => (float[i,j,k] y, float[l,m,n] r, float[o,p,q] d) {
             s = Constant<value_ints = [1, -2]>()  e = Constant<value_ints = [9223372036854775807, 5]>()
@@ -52,7 +52,7 @@ def test_constant_slices() -> None:
     )
 
 
-def test_slice_attributes() -> None:
+def test_slice_attributes(check: Check) -> None:
     check(
         "(float[a,b] x) => (float[i,j] y) { y = Slice<starts = [1], ends = [-1], axes = [1]>(x) }",
         {"x": numbers(2, 5)},
@@ -60,7 +60,7 @@ def test_slice_attributes() -> None:
     )
 
 
-def test_runtime_slices() -> None:
+def test_runtime_slices(check: Check) -> None:
     text = """(float[a,b] x, int64[2] s, int64[2] e, int64[2] axes, int64[2] steps)
         => (float[i,j] y, float[k,l] z) {
         y = Slice(x, s, e, axes, steps)
@@ -81,7 +81,7 @@ def test_runtime_slices() -> None:
     )
 
 
-def test_splits() -> None:
+def test_splits(check: Check) -> None:
     check(
         """(float[a,7] x, int64[2] parts) => (float[i,3] p, float[j,4] q, float[k,7] r, float[l,7] s, float[m,n] t,
             float[o,p2] u, float[w,v] v) {
@@ -93,7 +93,7 @@ def test_splits() -> None:
     )
 
 
-def test_pads() -> None:
+def test_pads(check: Check) -> None:
     body = "".join(f'{mode} = Pad<mode = "{mode}">(x, amounts) ' for mode in ("reflect", "edge", "wrap"))
     outputs = ", ".join(f"float[{m}0,{m}1,{m}2] {m}" for m in ("constant", "reflect", "edge", "wrap", "crop"))
     check(
@@ -121,7 +121,7 @@ def _padded_result(*shape: int) -> list[np.ndarray]:
     ]
 
 
-def test_runtime_pads() -> None:
+def test_runtime_pads(check: Check) -> None:
     """Reflections may turn around more than once."""
     text = """(float[a,b] x, int64[4] p) => (float[i,j] c, float[k,l] r, float[m,n] w) {
         c = Pad(x, p)  r = Pad<mode = "reflect">(x, p)  w = Pad<mode = "wrap">(x, p) }"""
@@ -129,12 +129,12 @@ def test_runtime_pads() -> None:
     check(text, *({"x": numbers(*shape), "p": np.array(pads)} for shape, pads in runs))
 
 
-def test_center_crop_pad() -> None:
+def test_center_crop_pad(check: Check) -> None:
     text = "(float[a,b] x, int64[1] n) => (float[i,j] y) { y = CenterCropPad<axes = [1]>(x, n) }"
     check(text, *({"x": numbers(2, size), "n": np.array([to])} for size, to in itertools.product((4, 5), (1, 2, 7, 8))))
 
 
-def test_reverse_sequence() -> None:
+def test_reverse_sequence(check: Check) -> None:
     text = (
         "(float[t,b,2] x, int64[b] n) => (float[t,b,2] y) { y = ReverseSequence<time_axis = 0, batch_axis = 1>(x, n) }"
     )

@@ -18,15 +18,15 @@ from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.text.regular_expressions import Automaton, compiled
 from deploykit.engines.native import library as native
 from deploykit.strings import decode, encode
-from tests.frontends.onnx.harness import parse
+from tests.frontends.onnx.harness import Check, parse
 
 WORDS = ["", "a", "Straße", "日本語", "MONDAY", "naïve café", "x" * 300, "😀 e\u0301"]
 
 
-def run(text: str, *feeds: Mapping[str, Any], target: str = "host", **options: Any) -> list[dict[str, Any]]:
+def run(text: str, *feeds: Mapping[str, Any], **options: Any) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
-        deploykit.build(parse(text, 24), target=target, output=f"{folder}/model", **options)
-        with deploykit.open(f"{folder}/model", sanitize=target == "embedded") as session:
+        deploykit.build(parse(text, 24), output=f"{folder}/model", **options)
+        with deploykit.open(f"{folder}/model") as session:
             return [session.run(feed) for feed in feeds]
 
 
@@ -77,8 +77,7 @@ def moves(x: list[str], y: list[str], where: list[int], which: list[bool]) -> tu
     return feeds, expected
 
 
-@pytest.mark.parametrize("target", ["host", pytest.param("embedded", marks=pytest.mark.slow)])
-def test_operators_that_move_and_compare_strings(target: str) -> None:
+def test_operators_that_move_and_compare_strings(check: Check) -> None:
     cases = [
         moves(["b"], ["b"], [0], [False]),
         moves(
@@ -90,10 +89,11 @@ def test_operators_that_move_and_compare_strings(target: str) -> None:
         moves(["x" * 100, "b"], ["", "y" * 33], [1], [True, True]),
     ]
     dims = {"n": (1, 8), "k": (1, 8), "x_utf8": (0, 200), "y_utf8": (0, 200)}
-    results = run(MOVES, *(feeds for feeds, _ in cases), target=target, dims=dims)
-    for got, (_, expected) in zip(results, cases, strict=True):
-        for name, want in expected.items():
-            assert got[name].tolist() == want, name
+    with check.runtime.session(parse(MOVES, 24), dims=dims) as session:
+        for feeds, expected in cases:
+            got = session.run(feeds)
+            for name, want in expected.items():
+                assert got[name].tolist() == want, name
 
 
 def test_spans_outside_of_the_bytes_are_refused() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import deploykit
 from deploykit.compiler.dims import to_text
-from tests.frontends.onnx.harness import by_onnxruntime, check, numbers, parse
+from tests.frontends.onnx.harness import Check, by_onnxruntime, numbers, parse
 
 CHAINS = {
     "merge heads": (
@@ -55,7 +55,7 @@ def test_chains_are_views(name: str) -> None:
     assert [g.name_hint for g in model.module.functions] == ["main"]
 
 
-def test_expand_as_exported_by_pytorch() -> None:
+def test_expand_as_exported_by_pytorch(check: Check) -> None:
     """The sizes go through ConstantOfShape, Mul, Equal and Where, which replace each -1 by 1."""
     text = """(float[batch,1,4] x, float[n,seq] like) => (float[a,b,c] y) {
         s = Shape<start = 1>(like)  minus = Constant<value_ints = [-1]>()  four = Constant<value_ints = [4]>()
@@ -72,7 +72,7 @@ def test_expand_as_exported_by_pytorch() -> None:
     )
 
 
-def test_range_over_a_size() -> None:
+def test_range_over_a_size(check: Check) -> None:
     text = """(float[batch,seq] x) => (int64[a,b] y) {
         s = Shape(x)  one = Constant<value = int64 {1}>()  zero = Constant<value = int64 {0}>()
         n = Gather(s, one)  r = Range(zero, n, one)  y = Expand(r, s) }"""
@@ -82,7 +82,7 @@ def test_range_over_a_size() -> None:
     check(text, {"x": numbers(2, 5)}, {"x": numbers(1, 1)})
 
 
-def test_elements_as_a_tensor() -> None:
+def test_elements_as_a_tensor(check: Check) -> None:
     text = """(float[batch,seq] x) => (int64[4] y, bool[2] z) {
         s = Shape(x)  two = Constant<value_ints = [2]>()  d = Mul(s, two)  e = Div(d, two)
         y = Concat<axis = 0>(d, e)  z = Greater(s, two) }"""
@@ -119,7 +119,7 @@ OPERATORS = {
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_operators_on_sizes(name: str) -> None:
+def test_operators_on_sizes(check: Check, name: str) -> None:
     """Every operator of the tables, its result seen as a tensor."""
     rank = {"Expand": "[2,3]", "Transpose": "[1,3]", "ReduceProd": ""}.get(name, "[k]")
     body = f"s = Shape(x)  c = Constant<value_ints = [4, 3, 2]>()  {OPERATORS[name]}"
@@ -130,7 +130,7 @@ def test_operators_on_sizes(name: str) -> None:
     check(text, {"x": np.zeros((2, 5, 3), np.float32)}, {"x": np.zeros((7, 1, 3), np.float32)}, opset=18)
 
 
-def test_sizes_as_floats() -> None:
+def test_sizes_as_floats(check: Check) -> None:
     """Half the size through float arithmetic, and scales that are quotients of sizes: no dim is read at run time."""
     text = """(float[n,c,h,w] x, float[p,q] like) => (float[a,b,d,e] y, float[f,g,i,j] z) {
         two = Constant<value_ints = [2]>()  s = Shape<start = 2>(x)  f = Cast<to = 1>(s)
@@ -151,7 +151,7 @@ def test_sizes_as_floats() -> None:
     )
 
 
-def test_padding_to_whole_strides() -> None:
+def test_padding_to_whole_strides(check: Check) -> None:
     """What audio codecs pad with before a convolution of stride 2: a ceiling of floats is a size as well."""
     text = """(float[batch,4,samples] x) => (float[a,b,c] y) {
         s = Shape<start = 2>(x)  f = Cast<to = 1>(s)  two = Constant<value_floats = [2.0]>()
@@ -165,7 +165,7 @@ def test_padding_to_whole_strides() -> None:
     check(text, {"x": numbers(2, 4, 7)}, {"x": numbers(1, 4, 12)})
 
 
-def test_a_table_of_sizes_is_a_tensor() -> None:
+def test_a_table_of_sizes_is_a_tensor(check: Check) -> None:
     """Relative positions: no kernel chooses among hundreds of formulas, which takes minutes to compile."""
     text = """(float[seq,3] x) => (int64[18,a] y) {
         s = Shape<end = 1>(x)  first = Constant<value = int64 {-9}>()  last = Constant<value = int64 {9}>()
@@ -177,7 +177,7 @@ def test_a_table_of_sizes_is_a_tensor() -> None:
     check(text, {"x": numbers(7, 3)}, {"x": numbers(1, 3)})
 
 
-def test_a_folded_slice_of_a_constant_is_a_constant() -> None:
+def test_a_folded_slice_of_a_constant_is_a_constant(check: Check) -> None:
     """Its elements do not lie next to each other."""
     text = """(float[n,2] x) => (float[n,2] y) {
         table = Constant<value = float[2,3] {1, 2, 3, 4, 5, 6}>()  turned = Transpose(table)
@@ -188,7 +188,7 @@ def test_a_folded_slice_of_a_constant_is_a_constant() -> None:
     check(scaled, {"x": numbers(2, 2)})
 
 
-def test_a_slice_of_a_table_keeps_the_sequence_length() -> None:
+def test_a_slice_of_a_table_keeps_the_sequence_length(check: Check) -> None:
     """Position embeddings: `min(seq, 512)` rows are added to `seq` rows, again and again; the result has `seq`."""
     text = """(float[batch,seq,4] x, float[512,4] table) => (float[a,b,c] y, float[d,e,f] z) {
         s = Shape<start = 1, end = 2>(x)  zero = Constant<value_ints = [0]>()
@@ -201,7 +201,7 @@ def test_a_slice_of_a_table_keeps_the_sequence_length() -> None:
     assert not deploykit.load(parse(text), {"seq": (1, 512)}).requirements
 
 
-def test_outputs_without_shapes() -> None:
+def test_outputs_without_shapes(check: Check) -> None:
     model = parse("(float[n, 3] x) => (float[3, n] y) { y = Transpose(x) }")
     model.graph.output[0].type.tensor_type.ClearField("shape")
     check(model, *({"x": numbers(n, 3)} for n in (1, 5)))
@@ -231,7 +231,7 @@ FRAMES = """(float[batch, 1, samples] wave) => (float[batch, frames, parts, 2] y
 }"""
 
 
-def test_sizes_of_no_name_may_differ() -> None:
+def test_sizes_of_no_name_may_differ(check: Check) -> None:
     """Paddle names every unknown size alike."""
     model = parse("(float[n,m] x) => (float[k,l] y) { y = Transpose(x) }")
     for dim in model.graph.input[0].type.tensor_type.shape.dim:
@@ -239,7 +239,7 @@ def test_sizes_of_no_name_may_differ() -> None:
     check(model, {"x": numbers(2, 5)}, {"x": numbers(3, 3)})
 
 
-def test_a_length_computed_twice_is_one_length() -> None:
+def test_a_length_computed_twice_is_one_length(check: Check) -> None:
     """By the operator that makes frames of samples, and by the exporter, whose division rounds towards 0."""
     loaded = deploykit.load(parse(FRAMES), {"samples": (10, None)})
     assert [str(size) for size in loaded.outputs[0].shape[2:]] == ["2", "2"]

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from deploykit import load
 from deploykit.errors import UnsupportedModelError
-from tests.frontends.onnx.harness import by_onnxruntime, check, numbers
+from tests.frontends.onnx.harness import Check, by_onnxruntime, numbers
 
 ROWS = tuple({"x": numbers(n, 3, seed=n)} for n in (1, 5, 33))
 LABEL, FLOAT = TensorProto.INT64, TensorProto.FLOAT
@@ -27,7 +27,7 @@ def model(operator: str, outputs: list[int], inputs: int = FLOAT, **attributes: 
     return helper.make_model(helper.make_graph([node], "model", [x], ports), opset_imports=imports, ir_version=8)
 
 
-def agrees(made: onnx.ModelProto, *runs: dict[str, np.ndarray]) -> None:
+def agrees(check: Check, made: onnx.ModelProto, *runs: dict[str, np.ndarray]) -> None:
     check(made, *(runs or ROWS), expected=by_onnxruntime(made, *(runs or ROWS)))
 
 
@@ -61,26 +61,28 @@ THREE = [[0.5, 0.25, 0.25], [0.125, 0.75, 0.125], [0.25, 0.25, 0.5], [0.0, 0.625
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
 @pytest.mark.parametrize("votes", ONE.values(), ids=ONE)
 @pytest.mark.parametrize("base", [None, [0.125]])
-def test_trees_that_vote_for_one_of_two_classes(transform: str, votes: list[list[float]], base: Any) -> None:
+def test_trees_that_vote_for_one_of_two_classes(
+    check: Check, transform: str, votes: list[list[float]], base: Any
+) -> None:
     more = {"base_values": base} if base else {}
-    agrees(classifier((0,), votes, [10, 20], post_transform=transform, **more))
+    agrees(check, classifier((0,), votes, [10, 20], post_transform=transform, **more))
 
 
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
 @pytest.mark.parametrize("base", [None, [0.5, -0.25, 0.125]])
-def test_trees_that_vote_for_three_classes(transform: str, base: Any) -> None:
+def test_trees_that_vote_for_three_classes(check: Check, transform: str, base: Any) -> None:
     more = {"base_values": base} if base else {}
-    agrees(classifier((0, 1, 2), THREE, [7, 5, 6], post_transform=transform, **more))
+    agrees(check, classifier((0, 1, 2), THREE, [7, 5, 6], post_transform=transform, **more))
 
 
-def test_trees_that_vote_for_both_of_two_classes() -> None:
+def test_trees_that_vote_for_both_of_two_classes(check: Check) -> None:
     votes = [[0.75, 0.0], [0.25, 0.0], [0.5, 0.0], [0.25, 0.75]]
-    agrees(classifier((0, 1), votes, [0, 1]))
+    agrees(check, classifier((0, 1), votes, [0, 1]))
 
 
-def test_negative_votes_that_cover_every_class() -> None:
+def test_negative_votes_that_cover_every_class(check: Check) -> None:
     votes = [[-0.5, 0.25, -0.25], [0.125, -0.75, 0.125], [-0.25, -0.25, -0.5], [-1.0, -0.625, -0.375]]
-    agrees(classifier((0, 1, 2), votes, [0, 1, 2]))
+    agrees(check, classifier((0, 1, 2), votes, [0, 1, 2]))
 
 
 def test_what_onnxruntime_decides_by_missing_votes_is_refused() -> None:
@@ -91,8 +93,9 @@ def test_what_onnxruntime_decides_by_missing_votes_is_refused() -> None:
 
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
 @pytest.mark.parametrize("rows", [1, 3])
-def test_linear_classifiers(transform: str, rows: int) -> None:
+def test_linear_classifiers(check: Check, transform: str, rows: int) -> None:
     agrees(
+        check,
         model(
             "LinearClassifier",
             [LABEL, FLOAT],
@@ -100,14 +103,15 @@ def test_linear_classifiers(transform: str, rows: int) -> None:
             intercepts=numbers(rows, seed=3).tolist(),
             classlabels_ints=[4, 2, 9][: max(rows, 2)],
             post_transform=transform,
-        )
+        ),
     )
 
 
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
-def test_linear_regressors(transform: str) -> None:
+def test_linear_regressors(check: Check, transform: str) -> None:
     coefficients, intercepts = numbers(6, seed=2).tolist(), [0.5, -1.0]
     agrees(
+        check,
         model(
             "LinearRegressor",
             [FLOAT],
@@ -115,9 +119,9 @@ def test_linear_regressors(transform: str) -> None:
             intercepts=intercepts,
             targets=2,
             post_transform=transform,
-        )
+        ),
     )
-    agrees(model("LinearRegressor", [FLOAT], coefficients=coefficients[:3]))
+    agrees(check, model("LinearRegressor", [FLOAT], coefficients=coefficients[:3]))
 
 
 KERNELS = {"LINEAR": [0.0, 0.0, 0.0], "POLY": [0.25, 1.0, 2.0], "RBF": [0.125, 0.0, 0.0], "SIGMOID": [0.125, 0.5, 0.0]}
@@ -125,8 +129,9 @@ KERNELS = {"LINEAR": [0.0, 0.0, 0.0], "POLY": [0.25, 1.0, 2.0], "RBF": [0.125, 0
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("one_class", [0, 1])
-def test_support_vector_regressors(kernel: str, one_class: int) -> None:
+def test_support_vector_regressors(check: Check, kernel: str, one_class: int) -> None:
     agrees(
+        check,
         model(
             "SVMRegressor",
             [FLOAT],
@@ -137,12 +142,13 @@ def test_support_vector_regressors(kernel: str, one_class: int) -> None:
             rho=[0.25],
             n_supports=4,
             one_class=one_class,
-        )
+        ),
     )
 
 
-def test_support_vectors_of_a_linear_model() -> None:
+def test_support_vectors_of_a_linear_model(check: Check) -> None:
     agrees(
+        check,
         model(
             "SVMRegressor",
             [FLOAT],
@@ -151,14 +157,15 @@ def test_support_vectors_of_a_linear_model() -> None:
             coefficients=[0.5, -0.25, 1.0],
             rho=[0.25],
             n_supports=0,
-        )
+        ),
     )
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_support_vector_classifiers(kernel: str) -> None:
+def test_support_vector_classifiers(check: Check, kernel: str) -> None:
     """Four classes with 1, 2, 1 and 3 vectors."""
     agrees(
+        check,
         model(
             "SVMClassifier",
             [LABEL, FLOAT],
@@ -169,38 +176,40 @@ def test_support_vector_classifiers(kernel: str) -> None:
             rho=numbers(6, seed=6).tolist(),
             vectors_per_class=[1, 2, 1, 3],
             classlabels_ints=[3, 1, 2, 8],
-        )
+        ),
     )
 
 
 @pytest.mark.parametrize("inputs", ["float32", "int64"])
-def test_scalers(inputs: str) -> None:
+def test_scalers(check: Check, inputs: str) -> None:
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(inputs))
     runs = [{"x": numbers(n, 3, dtype=inputs)} for n in (1, 7)]
-    agrees(model("Scaler", [FLOAT], kind, offset=[1.0, -2.0, 0.5], scale=[2.0, 0.5, -1.0]), *runs)
-    agrees(model("Scaler", [FLOAT], kind, offset=[1.0], scale=[0.25]), *runs)
+    agrees(check, model("Scaler", [FLOAT], kind, offset=[1.0, -2.0, 0.5], scale=[2.0, 0.5, -1.0]), *runs)
+    agrees(check, model("Scaler", [FLOAT], kind, offset=[1.0], scale=[0.25]), *runs)
 
 
 @pytest.mark.parametrize("norm", ["MAX", "L1", "L2"])
-def test_normalizers(norm: str) -> None:
+def test_normalizers(check: Check, norm: str) -> None:
     special = {"x": np.float32([[0, 0, 0], [-1, -2, -4], [3, -4, 0], [-1, 0, -2]])}
-    agrees(model("Normalizer", [FLOAT], norm=norm), *ROWS, special)
+    agrees(check, model("Normalizer", [FLOAT], norm=norm), *ROWS, special)
 
 
-def test_imputers() -> None:
+def test_imputers(check: Check) -> None:
     x = np.float32([[np.nan, 1, 2], [3, np.nan, 1]])
     missing = float("nan")
-    agrees(model("Imputer", [FLOAT], imputed_value_floats=[7.0, 8.0, 9.0], replaced_value_float=missing), {"x": x})
-    agrees(model("Imputer", [FLOAT], imputed_value_floats=[7.0], replaced_value_float=1.0), {"x": x})
+    agrees(
+        check, model("Imputer", [FLOAT], imputed_value_floats=[7.0, 8.0, 9.0], replaced_value_float=missing), {"x": x}
+    )
+    agrees(check, model("Imputer", [FLOAT], imputed_value_floats=[7.0], replaced_value_float=1.0), {"x": x})
     whole = {"x": np.int64([[0, 1, 2], [3, 0, 1]])}
-    agrees(model("Imputer", [LABEL], LABEL, imputed_value_int64s=[5, 6, 7], replaced_value_int64=1), whole)
+    agrees(check, model("Imputer", [LABEL], LABEL, imputed_value_int64s=[5, 6, 7], replaced_value_int64=1), whole)
 
 
 @pytest.mark.parametrize("inputs", ["float32", "int64"])
-def test_one_hot_encoders(inputs: str) -> None:
+def test_one_hot_encoders(check: Check, inputs: str) -> None:
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(inputs))
     x = np.array([[1, 2, -3], [4, 1, 1], [0, 0, 2]], inputs)
-    agrees(model("OneHotEncoder", [FLOAT], kind, cats_int64s=[1, 2, -3], zeros=1), {"x": x}, {"x": x[:1]})
+    agrees(check, model("OneHotEncoder", [FLOAT], kind, cats_int64s=[1, 2, -3], zeros=1), {"x": x}, {"x": x[:1]})
 
 
 def test_labels_that_are_strings_are_refused() -> None:

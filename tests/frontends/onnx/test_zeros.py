@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.frontends.onnx.harness import by_onnxruntime, check, each
+from tests.frontends.onnx.harness import Check, by_onnxruntime, each
 
 X = np.array([-np.inf, np.inf, np.nan, -1, 0, 2], np.float32)
 
@@ -32,14 +32,14 @@ def text(dtype: str, zero: object, negative: object) -> str:
     ("dtype", "numpy", "fills"),
     [("float", "float32", (0.0, -0.0)), ("double", "float64", (0.0, -0.0)), ("float16", "float16", (0, -(1 << 15)))],
 )
-def test_elementwise(dtype: str, numpy: str, fills: tuple[float, float]) -> None:
+def test_elementwise(check: Check, dtype: str, numpy: str, fills: tuple[float, float]) -> None:
     """As ONNX Runtime has it in float32, of which it has all operators. Text has float16 by its bits."""
     expected = by_onnxruntime(text("float", 0.0, -0.0), {"x": X}, opset=24)
     feeds = {"x": X.astype(numpy)}
     check(text(dtype, *fills), feeds, opset=24, expected=[[y.astype(numpy) for y in expected[0]]])
 
 
-def test_products_of_matrices() -> None:
+def test_products_of_matrices(check: Check) -> None:
     """A `beta` of 0, though, leaves the addend out."""
     text = """(float[m,k] a, float[k,n] b, float[m,n] c) => (float[m,n] y, float[m,n] z) {
         y = Gemm<alpha = 0.0>(a, b, c)  z = Gemm<beta = 0.0>(c, b, a) }"""

@@ -1,0 +1,158 @@
+"""The runtimes that built models are tested on.
+
+A suite is a list of cases that knows no runtime: the operators, the ONNX project's suite and its dynamic variants,
+programs made step by step, models of several functions. A case takes the fixture `runtime`, builds with it and opens
+with it what it has built. An entry in `RUNTIMES` is all that a new target needs to get every case.
+
+What a runtime cannot do stands in `tests/exceptions/NAME.txt`, where there is anything, in lines `case: reason`. A
+case is the id of a test without the runtime, for instance
+`tests/conformance/test_onnx_suite.py::test_case[test_abs]`. A case that is listed must fail.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import deploykit
+from deploykit import onnx_backend, runtime
+from deploykit.compiler.model import ImportedModel
+from deploykit.engines.web.chromium import find_chromium
+from deploykit.engines.web.node import find_node, node_options
+from deploykit.targets.base import Target, find_target
+from deploykit.targets.webgpu import CPU_MODULES, GPU_MODULE, WebTarget
+from tests.placing import placing
+
+if TYPE_CHECKING:
+    import onnx
+
+    from deploykit.compiler.program.inplace import InPlace
+    from deploykit.session import Session
+
+Dims: TypeAlias = "Mapping[str, int | tuple[int, int]] | None"
+
+BOUND = 16
+
+EXCEPTIONS = Path(__file__).with_name("exceptions")
+
+
+@dataclass(frozen=True, eq=False)
+class Runtime:
+    """A target, and how its artifacts run. `target`, `cpu`: see `deploykit.build`; `device`, `sanitize`, `threads`: see
+    `deploykit.open`; `needs`: the program without which nothing runs here, and whether it is there; `cost`: about how
+    many times as long as on the host a case takes, so that slices of long suites hold fewer of them; `bounded`: whether
+    every dim needs an upper bound."""
+
+    name: str
+    target: Callable[[], Target]
+    needs: tuple[str, Callable[[], object]]
+    cost: int
+    cpu: str = "native"
+    device: str | None = None
+    sanitize: bool = False
+    threads: int = 1
+    bounded: bool = False
+
+    @property
+    def missing(self) -> str | None:
+        """Why nothing runs here; `None` when it does."""
+        name, find = self.needs
+        return None if find() else f"needs {name}"
+
+    def build(self, model: onnx.ModelProto | ImportedModel, folder: Path, dims: Dims = None, **options: Any) -> None:
+        """`options`: of `deploykit.build`. A dim that needs an upper bound and has none in `dims` gets `BOUND`."""
+        if self.bounded and not isinstance(model, ImportedModel):
+            shapes = (value.type.tensor_type.shape.dim for value in model.graph.input)
+            names = {dim.dim_param for shape in shapes for dim in shape if dim.dim_param}
+            dims = dict.fromkeys(sorted(names), (1, BOUND)) | dict(dims or {})
+        deploykit.build(model, self.target(), dims, folder, cpu=self.cpu, **options)
+
+    def open(self, folder: Path) -> Session:
+        return deploykit.open(folder, device=self.device, sanitize=self.sanitize, threads=self.threads)
+
+    @contextlib.contextmanager
+    def session(self, model: onnx.ModelProto | ImportedModel, **options: Any) -> Iterator[Session]:
+        """The model, built in a temporary folder."""
+        with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
+            self.build(model, Path(folder) / "model", **options)
+            with self.open(Path(folder) / "model") as session:
+                yield session
+
+    @contextlib.contextmanager
+    def as_backend(self) -> Iterator[None]:
+        """Let `deploykit.onnx_backend` build for this runtime and run on it."""
+        own = {
+            "TARGET": self.target(),
+            "CPU": self.cpu,
+            "DEVICE": self.device,
+            "SANITIZE": self.sanitize,
+            "THREADS": self.threads,
+        }
+        before = {name: getattr(onnx_backend, name) for name in own}
+        for name, value in own.items():
+            setattr(onnx_backend, name, value)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(onnx_backend, name, value)
+
+    def placing(self, in_place: InPlace) -> Runtime:
+        """The same with results over their operands' memory as `in_place` says."""
+        return replace(self, target=lambda: placing(self.target(), in_place))
+
+    @functools.cached_property
+    def exceptions(self) -> Mapping[str, str]:
+        """Reason by case that is known to fail."""
+        path = EXCEPTIONS / f"{self.name}.txt"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return dict(line.split(": ", 1) for line in lines)
+
+
+@functools.cache
+def _module_of_node() -> str:
+    """The name of the module that node loads."""
+    modules = runtime.JS_RUNNER.with_name("module.mjs").as_uri()
+    script = f"import('{modules}').then((module) => console.log(module.FEATURES.relaxed()))"
+    call = [find_node(), *node_options(find_node()), "-e", script]
+    relaxed = subprocess.run(call, capture_output=True, text=True, check=True).stdout.strip()
+    return CPU_MODULES[relaxed == "true"]
+
+
+def _web_in_node() -> Target:
+    """A package for the web with the one module that node loads: making all of them takes three times as long."""
+    return WebTarget([_module_of_node()])
+
+
+NODE = ("node", functools.partial(shutil.which, "node"))
+
+HOST = Runtime("host", functools.partial(find_target, "host"), ("nothing", lambda: True), 1)
+
+RUNTIMES = (
+    HOST,
+    Runtime(
+        "arm64",
+        functools.partial(find_target, "host"),
+        ("qemu-user", functools.partial(shutil.which, "qemu-aarch64")),
+        cost=25,
+        cpu="armv8.2-a+dotprod",
+    ),
+    Runtime(
+        "embedded",
+        functools.partial(find_target, "embedded"),
+        ("nothing", lambda: True),
+        cost=5,
+        sanitize=True,
+        bounded=True,
+    ),
+    Runtime("wasm", _web_in_node, NODE, cost=3),
+    Runtime("wasm-threads", _web_in_node, NODE, cost=25, threads=2),
+    Runtime("webgpu", lambda: WebTarget([GPU_MODULE]), ("Chromium", find_chromium), cost=5, device="webgpu"),
+)
