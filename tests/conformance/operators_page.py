@@ -1,6 +1,6 @@
-"""`docs/operators.md`: what is supported of every operator, from the suite's cases and the known failures.
+"""`docs/operators.md`: the support of every operator, from the suite's cases and the known failures.
 
-python -m tests.conformance.operators_page          rewrites the page
+`python -m tests.conformance.operators_page` rewrites the page.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
 
 _HEAD = """# Operators
 
-What is supported of each operator, generated from the ONNX backend suite by
-`python -m tests.conformance.operators_page` and checked against what passes. *Opsets*: versions of the operator
-that are imported. *Lowering*: `own`, or `function` when the operator is expanded through its ONNX function body.
-*Dtypes*: input types of the cases that pass. *Cases*: passed of all cases whose graph holds the operator.
-Every operator is available on the targets `host` and `embedded`.
+The support of each operator, as `python -m tests.conformance.operators_page` generates it from the ONNX backend suite. A
+test checks it against the cases that pass. Every operator is available on every target.
+
+- *Opsets*: the versions of the operator that can be imported.
+- *Lowering*: `own`, or `function` when the operator is expanded through its ONNX function body.
+- *Dtypes*: the input types of the cases that pass.
+- *Cases*: the cases that pass, of all whose graph contains the operator.
 
 """
 
