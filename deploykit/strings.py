@@ -31,7 +31,7 @@ def encode(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             total += len(data)
         flat[i] = places[data]
     if total >= _MOST:
-        raise ShapeError(f"strings of {total} bytes in one tensor; there may be {_MOST - 1}")
+        raise ShapeError(f"strings of {total} bytes in one tensor; at most {_MOST - 1} are possible")
     return spans, np.frombuffer(b"".join(parts), np.uint8)
 
 

@@ -164,7 +164,7 @@ def _source(name: str, value: str) -> Source:
         if low is not None and float(low) > float(high):
             raise UsageError(f"input '{name}': the range {low}..{high} is empty")
         if low is not None and not math.isfinite(float(high) - float(low)):
-            raise UsageError(f"input '{name}': the range {low}..{high} is wider than numbers are")
+            raise UsageError(f"input '{name}': the range {low}..{high} is wider than the largest number")
         return RandomSource(int(match["seed"]), float(low) if low else None, float(high) if high else None)
     if value.startswith("random"):
         raise UsageError(f"cannot read '{value}' of input '{name}': {HOW}")

@@ -255,7 +255,7 @@ def test_targets_are_registered() -> None:
 
 def test_embedded_needs_bounds(tmp_path: Path) -> None:
     program, _ = mlp(maximum=None)
-    with pytest.raises(UsageError, match=r"upper bound of every dim, batch has none: add --dim batch=1\.\.N"):
+    with pytest.raises(UsageError, match=r"upper bound for every dim; batch has none: add --dim batch=1\.\.N"):
         write_artifact([program], find_target("embedded"), tmp_path / "dist", PackageOptions())
     assert contents(tmp_path) == []
 

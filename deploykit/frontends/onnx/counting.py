@@ -64,7 +64,7 @@ def _is_exact(ctx: Context, first: IntExpr, last: IntExpr) -> bool:
     """Whether casts of the counter and its limit leave all numbers unchanged; for a symbolic limit, require it."""
     if not is_plain(first) or abs(first) > EXACT or (is_plain(last) and abs(last) > EXACT):
         return False
-    ctx.require(less_equal(last, EXACT), f"it counts to {{}} by numbers that are exact up to {EXACT}", last)
+    ctx.require(less_equal(last, EXACT), f"it counts to {{}} in floats, which are exact only up to {EXACT}", last)
     return True
 
 

@@ -162,8 +162,8 @@ def _refuse_maps(proto: onnx.ModelProto, label: str) -> None:
     for node in proto.graph.node:
         if node.op_type == "ZipMap":
             raise UnsupportedModelError(
-                f"{label}: ZipMap '{node.name or ', '.join(node.output)}' makes a map of each row, which no tensor "
-                "holds. Convert the classifier with the option zipmap=False, which gives the tensor of probabilities."
+                f"{label}: ZipMap '{node.name or ', '.join(node.output)}' makes a map per row, which a tensor cannot "
+                "hold. Convert the classifier with the option zipmap=False, which gives the tensor of probabilities."
             )
 
 

@@ -30,7 +30,7 @@ def elements(tensor: ir.TensorProtocol) -> np.ndarray:
         sound = True
     if not sound:
         shape = ", ".join(map(str, tensor.shape))
-        raise Unsupported(f"its data are not those of {_name(tensor)}[{shape}]")
+        raise Unsupported(f"its data does not fit {_name(tensor)}[{shape}]")
     return tensor.numpy()
 
 

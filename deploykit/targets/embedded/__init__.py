@@ -109,5 +109,5 @@ def _require_bounds(program: Program) -> None:
     if unbounded:
         asked = " ".join(f"--dim {name}=1..N" for name in unbounded)
         raise UsageError(
-            f"target embedded needs an upper bound of every dim, {', '.join(unbounded)} has none: add {asked}"
+            f"target embedded needs an upper bound for every dim; {', '.join(unbounded)} has none: add {asked}"
         )

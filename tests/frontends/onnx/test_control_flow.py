@@ -281,7 +281,7 @@ def test_rows_whose_sizes_the_body_of_a_loop_finds_are_refused() -> None:
             row = NonZero(x)
         }>
     }""")
-    with pytest.raises(deploykit.UnsupportedModelError, match="rows whose size its body finds"):
+    with pytest.raises(deploykit.UnsupportedModelError, match="rows whose sizes depend on data"):
         deploykit.load(model)
 
 

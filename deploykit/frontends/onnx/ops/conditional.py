@@ -68,7 +68,7 @@ def if_operator(
         ctx.shared.forget_since(before)
         if any(isinstance(a, Value) and _differ(a, b) for a, b in zip(then.results, otherwise.results, strict=True)):
             ctx.shared.notes.append(
-                f"{node.name}: its branches give results of different ranks; each has the higher one in both cases"
+                f"{node.name}: its branches give results of different ranks; both branches get the higher rank"
             )
         others = {"then": otherwise.results, "else": then.results}
         then, otherwise = (
@@ -210,7 +210,7 @@ def _zeros(ctx: Context, like: Value | SequenceValue | None) -> Value | Sequence
 
     def zeros(leaf: Value) -> Value:
         if not all_plain(leaf.shape):
-            raise Unsupported("an optional that one branch leaves empty, whose sizes are not known")
+            raise Unsupported("an optional that is empty in one branch, and whose sizes are not known")
         return ctx.zeros("absent", leaf.shape, leaf.dtype)
 
     found = with_leaves(like, iter([zeros(leaf) for leaf in leaves(ctx, like)]))

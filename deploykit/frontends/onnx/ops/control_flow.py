@@ -197,7 +197,7 @@ def _loop(
         if not _same_sizes(ctx, before, after) or before.dtype != after.dtype:
             raise Unsupported(f"a loop that changes a state from {before} to {after}")
     if any(var in body.sizes for row in rows for n in row.shape for var in free_vars(n)):
-        raise Unsupported("a loop that collects rows whose size its body finds, of which each may have another")
+        raise Unsupported("a loop that collects rows whose sizes depend on data, so that rows may differ in size")
     count = ctx.new_dim("iterations", 0, trips)
     done: IntExpr = count if condition is not None or trips is None else trips
     shapes = [v.shape for v in state] + [(done, *(ctx.simplify(maximum(n, 0)) for n in r.shape)) for r in rows]

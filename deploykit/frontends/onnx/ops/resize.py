@@ -63,7 +63,7 @@ def resize(
     roi = roi if method.coordinates == "tf_crop_and_resize" else None
     if scales is not None and not _is_empty(scales):
         if sizes is not None and not _is_empty(sizes):
-            raise Unsupported("both scales and sizes are given, and only one of them can hold")
+            raise Unsupported("both scales and sizes are given; only one of them is allowed")
         return resize_by(ctx, x, axes, scales, method, roi)
     if sizes is None:
         raise Unsupported("neither scales nor sizes are given")

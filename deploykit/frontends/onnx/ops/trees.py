@@ -31,7 +31,7 @@ def tree_ensemble(ctx: Context, node: Node, x: Value) -> Value:
     leaves = node.tensor("leaf_weights")
     if not x.dtype == logical_name(split.dtype) == logical_name(leaves.dtype):
         raise Unsupported(
-            f"rows of {x.dtype}, splits of {split.dtype} and weights of {leaves.dtype}; all must be alike"
+            f"rows of {x.dtype}, splits of {split.dtype} and weights of {leaves.dtype}; all must have one dtype"
         )
     members = node.tensor("membership_values") if node.has("membership_values") else split[:0]
     counts = np.diff(np.flatnonzero(np.isnan(members)), prepend=-1) - 1
