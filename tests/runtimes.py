@@ -131,9 +131,10 @@ def _web_in_node() -> Target:
     return WebTarget([_module_of_node()])
 
 
+NOTHING = ("nothing", lambda: True)
 NODE = ("node", functools.partial(shutil.which, "node"))
 
-HOST = Runtime("host", functools.partial(find_target, "host"), ("nothing", lambda: True), 1)
+HOST = Runtime("host", functools.partial(find_target, "host"), NOTHING, cost=1)
 
 RUNTIMES = (
     HOST,
@@ -147,7 +148,7 @@ RUNTIMES = (
     Runtime(
         "embedded",
         functools.partial(find_target, "embedded"),
-        ("nothing", lambda: True),
+        NOTHING,
         cost=5,
         sanitize=True,
         bounded=True,

@@ -23,8 +23,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
 
 _HEAD = """# Operators
 
-The support of each operator, as `python -m tests.conformance.operators_page` generates it from the ONNX backend suite. A
-test checks it against the cases that pass. Every operator is available on every target.
+The support of each operator. `python -m tests.conformance.operators_page` generates this page from the ONNX backend
+suite, and a test checks it against the cases that pass. Every operator is available on every target.
 
 - *Opsets*: the versions of the operator that can be imported.
 - *Lowering*: `own`, or `function` when the operator is expanded through its ONNX function body.
