@@ -87,7 +87,7 @@ def schedule_explained(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFu
     views = Views()
     statements: list[tirx.Stmt] = []
     choices: list[Choice] = []
-    gone: list[tirx.Stmt] = []
+    gone: list[tirx.Buffer] = []
     position = 0
     while position < len(nest.stages):
         stage = nest.stages[position]

@@ -21,12 +21,12 @@ from tvm import tirx
 from tvm.ir import TensorLoad, Var
 from tvm.ir.prim import expr as prim
 
+from deploykit.compiler.tir.rewriting import Node, replace_loads, substitute
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tvm.ir import Expr
-
-    from deploykit.compiler.tir.rewriting import Buffer
 
 _ORDERS = (prim.LT, prim.LE, prim.GT, prim.GE)
 
@@ -37,15 +37,16 @@ def inexact(function: Callable[..., Expr]) -> Callable[..., Expr]:
     def kept(*operands: Expr) -> Expr:
         names = [Var("v", operand.ty) for operand in operands]
         values = dict(zip(names, operands, strict=True))
-        return tvm_ffi.structural_map(keep_inexact(function(*names)), (Var, lambda var: values.get(var, var)))
+        return substitute(keep_inexact(function(*names)), values)
 
     return kept
 
 
-def keep_inexact(node: Any) -> Any:
+def keep_inexact(node: Node) -> Node:
     """A PrimFunc or an expression, with float arithmetic in forms that no simplification changes."""
     rules = [(prim.Sub, _difference), (prim.EQ, _equal), (prim.NE, _unequal), (prim.Not, _negation), (prim.Or, _either)]
-    return tvm_ffi.structural_map(node, rules)
+    kept: Node = tvm_ffi.structural_map(node, rules)
+    return kept
 
 
 def _is_float(value: Expr) -> bool:
@@ -82,10 +83,9 @@ def _same(a: Expr, b: Expr) -> bool:
 
 def _anywhere(value: Expr) -> Expr:
     def load(found: TensorLoad) -> Expr:
-        source: Buffer = found.source
-        return tirx.BufferLoad(source, [tirx.const(0, "int64") for _ in found.indices])
+        return tirx.BufferLoad(found.source, [tirx.const(0, "int64") for _ in found.indices])
 
-    return tvm_ffi.structural_map(value, (TensorLoad, load))
+    return replace_loads(value, load)
 
 
 def _equal(expr: prim.EQ) -> Expr:

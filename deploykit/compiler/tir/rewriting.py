@@ -8,11 +8,11 @@ from typing import Any, TypeAlias, TypeVar, overload
 import tvm_ffi
 from tvm import ir, tirx
 
-Expr: TypeAlias = Any
-"""An expression. TVM's own type for expressions declares no arithmetic."""
+Expr: TypeAlias = ir.Expr
+"""An expression of one value, or of a vector."""
 
-Buffer: TypeAlias = Any
-"""A variable that is a buffer. TVM adds its shape, dtype and other attributes at run time."""
+Buffer: TypeAlias = tirx.Buffer
+"""A variable that is a buffer."""
 
 Node = TypeVar("Node")
 
@@ -32,7 +32,7 @@ def collect(node: object, kinds: type | tuple[type, ...]) -> list[Any]:
     return found
 
 
-def call_name(call: Expr) -> str:
+def call_name(call: ir.Call) -> str:
     """The operator of a call without its dialect, such as `exp` or `if_then_else`; empty for a call of a function."""
     return str(getattr(call.op, "name", "")).rpartition(".")[2]
 
@@ -58,5 +58,5 @@ def sequence(statements: Sequence[tirx.Stmt]) -> tirx.Stmt:
     return tirx.SeqStmt(list(statements)) if statements else tirx.Evaluate(tirx.const(0, "int32"))
 
 
-def is_zero(value: Expr) -> bool:
+def is_zero(value: Expr | None) -> bool:
     return isinstance(value, tirx.IntImm) and int(value) == 0

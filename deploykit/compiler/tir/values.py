@@ -12,12 +12,12 @@ def const(value: int) -> Expr:
     return tirx.IntImm("int64", value)
 
 
-def consecutive(first: Expr, lanes: Expr) -> Expr:
+def consecutive(first: Expr, lanes: int) -> Expr:
     """A vector of `lanes` consecutive integers, starting with `first`."""
     return tirx.Ramp(first, const(1), lanes)
 
 
-def repeated(value: Expr, lanes: Expr) -> Expr:
+def repeated(value: Expr, lanes: int) -> Expr:
     """A vector with `value` in each of its `lanes`."""
     return tirx.Broadcast(value, lanes)
 

@@ -20,11 +20,9 @@ from typing import Any
 
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import Call, TensorLoad, Var
+from tvm.ir import Call, Expr, TensorLoad, Var
 from tvm.ir.prim import expr as prim
 from tvm.tirx import AllocBuffer, Bind, BufferStore, DeclBuffer, Evaluate, For, SeqStmt, Stmt
-
-Expr = Any
 
 Terms = frozenset[tuple[int, int]]
 """The variable part of an index: the numbers of its atoms, each with a factor."""

@@ -216,7 +216,7 @@ class _Emitter:
             return tirx.BufferStore(self.powers, value, [(key + i) * height + row])
 
         def risen(row: Expr) -> tirx.Stmt:
-            found = [self.powers[(key + i) * height + row] for i in range(tile.rows)]
+            found: list[Expr] = [self.powers[(key + i) * height + row] for i in range(tile.rows)]
             while len(found) > 1:
                 pairs = [tirx.max(a, b) for a, b in zip(found[::2], found[1::2], strict=False)]
                 found = pairs + found[len(pairs) * 2 :]

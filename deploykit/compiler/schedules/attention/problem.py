@@ -14,7 +14,7 @@ from deploykit.compiler.schedules.kernel.guards import assume, guards_of, interv
 from deploykit.compiler.schedules.kernel.loops import index_of
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.tir.rewriting import Expr, replace_loads, substitute
-from deploykit.compiler.tir.values import as_index, const, dtype_of
+from deploykit.compiler.tir.values import as_index, const
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,7 @@ class Problem:
         return self._at(self._product.b, self.scores, (*lead, None, key), place)
 
     def value(self, lead: Sequence[Expr], key: Expr, place: Expr) -> Expr:
-        source = self.weighted.combine
-        assert source is not None
-        return self._at(source.source.b, self.weighted, (*lead, None, place), key)
+        return self._at(self._weighting.b, self.weighted, (*lead, None, place), key)
 
     def score(self, lead: Sequence[Expr], row: Expr, key: Expr, product: Expr) -> Expr:
         """The score computed from the product of a query with a key."""
@@ -81,30 +79,26 @@ class Problem:
         if operand == "keys":
             value, vector, along = self._product.b, self.scores.reduce[0], self.keys
         else:
-            assert self.weighted.combine is not None
-            value, vector, along = self.weighted.combine.source.b, self.weighted.axes[-1], self.weighted.reduce[0]
+            value, vector, along = self._weighting.b, self.weighted.axes[-1], self.weighted.reduce[0]
         found = analyse([value], (vector, along))
         inner, outer = (all(access.contiguous(axis) for access in found) for axis in (0, 1))
         return inner, outer
 
     def plain(self, operand: str) -> bool:
         """Whether key or value elements are loaded without further computation."""
-        combine = self.weighted.combine
-        assert combine is not None
-        return isinstance(self._product.b if operand == "keys" else combine.source.b, ir.TensorLoad)
+        return isinstance((self._product if operand == "keys" else self._weighting).b, ir.TensorLoad)
 
     def visited(self, lead: Sequence[Expr], first: Expr, last: Expr) -> tuple[Expr, Expr]:
         """The range of keys that may be open for any of the query rows `first` to `last`: its start and its end."""
         start: Expr = const(0)
         stop = as_index(self.keys.extent)
-        closed = tirx.const(float("-inf"), dtype_of(self.scores.outputs[0]))
         final = self._scored.store.value
         for guard in guards_of(final, self.scores.axes):
             if last_axis(guard, self.scores.axes) < len(self.scores.axes) - 1:
                 continue
             failed = assume(final, guard, False)
             bounds = interval(guard, self.keys)
-            if bounds is None or not (isinstance(failed, tirx.FloatImm) and failed.value == closed.value):
+            if bounds is None or not (isinstance(failed, tirx.FloatImm) and failed.value == float("-inf")):
                 continue
             ends = [[substitute(b, _values(self.scores.axes[:-1], (*lead, r))) for r in (first, last)] for b in bounds]
             start, stop = tirx.max(start, tirx.min(*ends[0])), tirx.min(stop, tirx.max(*ends[1]))
@@ -113,8 +107,11 @@ class Problem:
 
     @cached_property
     def _product(self) -> tirx.Mul:
-        assert self.scores.combine is not None
-        return self.scores.combine.source
+        return _product_of(self.scores)
+
+    @cached_property
+    def _weighting(self) -> tirx.Mul:
+        return _product_of(self.weighted)
 
     @cached_property
     def _scored(self) -> Finish:
@@ -128,6 +125,13 @@ class Problem:
         """`value`, with the axes of `stage` and its reduced axis replaced by these expressions."""
         at = _values(stage.axes, axes) | _values(stage.reduce, [reduced])
         return substitute(self.views.value(value), at)
+
+
+def _product_of(stage: Stage) -> tirx.Mul:
+    """What `stage` sums up."""
+    assert stage.combine is not None
+    assert isinstance(stage.combine.source, tirx.Mul)
+    return stage.combine.source
 
 
 def _values(axes: Sequence[Axis], places: Sequence[Expr | None]) -> dict[ir.Var, Expr]:

@@ -334,6 +334,7 @@ def _weighted(
                 total = total + term if factor > 0 else total - term
             else:
                 total = total + term * tirx.const(factor, dtype_of(term))
+        assert total is not None, "no row of a transform's matrix is zero"
         return put(lane, total)
 
     return vectorized(lanes, element)

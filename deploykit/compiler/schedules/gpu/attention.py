@@ -49,7 +49,7 @@ def attention(stages: Sequence[Stage | Opaque], views: Views, gpu: Gpu) -> list[
     count = static(rows)
     if count is None:
         few, none = rows <= FEW, const(0)
-        extents = {True: tirx.Select(few, total, none), False: tirx.Select(few, none, total)}
+        extents: dict[bool, Expr] = {True: tirx.Select(few, total, none), False: tirx.Select(few, none, total)}
     else:
         extents = {count <= FEW: total}
 

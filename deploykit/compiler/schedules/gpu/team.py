@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from tvm import ir, sym, tirx
 
@@ -36,6 +37,8 @@ from deploykit.compiler.schedules.kernel.stages import Axis, Nest, Stage
 from deploykit.compiler.schedules.reduction.row_kernels import Rows, rows_of
 from deploykit.compiler.tir.rewriting import Expr, call_name, collect, is_zero, sequence, substitute
 from deploykit.compiler.tir.values import as_index, const, dtype_of
+
+Term = TypeVar("Term", Expr, tirx.BufferStore)
 
 LANE, SIZE = "tirx.team_lane", "tirx.team_size"
 """Operators without operands: the number of an invocation in its team, and the size of the team."""
@@ -180,9 +183,11 @@ def _in_vectors(stage: Stage, lanes: int) -> bool:
     if stage.store is None or (stage.reduce and not whole):
         return False
     axes = stage.reduce if whole else stage.axes
-    node = stage.store if stage.combine is None else substitute(stage.combine.source, without_units(stage.axes)[1])
+    node: Expr | tirx.BufferStore = stage.store
+    if stage.combine is not None:
+        node = substitute(stage.combine.source, without_units(stage.axes)[1])
     found = analyse([node], axes)
-    fixed = pinned([node.value if stage.combine is None else node], axes)
+    fixed = pinned([node.value if isinstance(node, tirx.BufferStore) else node], axes)
     fused = fuse(axes, found, fixed)
     if not fused:
         return True
@@ -200,6 +205,7 @@ def _stage(stage: Stage, views: Views, own: bool, lanes: int) -> tirx.Stmt:
     invocation stores it."""
     if _whole(stage):
         return _reduced(stage, views, own, lanes)
+    body: tirx.Stmt
     if stage.store is not None and not stage.reduce:
         axes, body = _fused(stage.axes, stage.store, [stage.store.value], views)
     else:
@@ -225,14 +231,14 @@ def _over(axes: Sequence[Axis], lanes: int, body: Callable[[dict[ir.Var, Expr], 
     return shared_out(vectors, lambda index: vectorized(lanes, lambda lane: at(index, lane)))
 
 
-def _fused(
-    axes: Sequence[Axis], node: Expr | tirx.BufferStore, values: Sequence[Expr], views: Views
-) -> tuple[tuple[Axis, ...], Expr]:
+def _fused(axes: Sequence[Axis], node: Term, values: Sequence[Expr], views: Views) -> tuple[tuple[Axis, ...], Term]:
     """The fewest loops that cover `axes`, and `node` in terms of them."""
     found = analyse([node], axes)
     fused = fuse(axes, found, pinned(values, axes))
-    flat = views.store(node) if isinstance(node, tirx.BufferStore) else views.value(node)
-    return tuple(one.axis for one in fused), substitute(flat, values_of(fused, axes))
+    loops, places = tuple(one.axis for one in fused), values_of(fused, axes)
+    if isinstance(node, tirx.BufferStore):
+        return loops, substitute(views.store(node), places)
+    return loops, substitute(views.value(node), places)
 
 
 def _reduced(stage: Stage, views: Views, own: bool, lanes: int) -> tirx.Stmt:

@@ -61,12 +61,13 @@ def integer_depthwise(stage: Stage, views: Views, device: Device) -> list[tirx.S
     return [_tasks(task, device)]
 
 
-def _inside(call: Expr) -> Expr:
+def _inside(call: ir.Call) -> Expr:
     return call.args[1] if call_name(call) == "if_then_else" else call
 
 
 def _spans(stage: Stage) -> tuple[tuple[Expr, Expr], ...]:
     assert stage.combine is not None
+    assert isinstance(stage.combine.source, tirx.Mul)
     data = next(load.source for load in collect(stage.combine.source.a, ir.TensorLoad) if len(load.indices) > 1)
     notes = [[int(n) for n in stage.annotations[name]] for name in (STRIDES, DILATION, BEFORE)]
     spans = []

@@ -93,6 +93,7 @@ def integer_matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt
     is_conv = stage.annotations[ANCHOR] == "integer_conv"
     (right,) = collect(combine.source.b, ir.TensorLoad)
     (left,) = collect(combine.source.a, ir.TensorLoad)
+    followed: list[Expr | tirx.BufferStore]
     followed = [finish.plain, combine.source.b] if is_conv else [finish.plain, combine.source]
     found = analyse(followed, axes)
     fused = fuse(axes, found, pinned(followed, axes), range(len(stage.axes) - 1))

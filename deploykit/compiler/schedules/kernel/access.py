@@ -110,7 +110,7 @@ def _strides(
             strides.append(None)
             continue
         if _depends(step, variables):
-            step = dims.simplify(step)
+            step = as_index(dims.simplify(step))
         strides.append(None if _depends(step, variables) else step)
     return tuple(strides)
 
@@ -119,7 +119,7 @@ def _depends(value: Expr, variables: Sequence[ir.Var]) -> bool:
     return not set(variables).isdisjoint(collect(value, ir.Var))
 
 
-def pinned(values: Sequence[Expr], axes: Sequence[Axis]) -> frozenset[int]:
+def pinned(values: Sequence[Expr | tirx.BufferStore], axes: Sequence[Axis]) -> frozenset[int]:
     """The positions of axes whose value is used outside of indices."""
     bare = [replace_loads(value, lambda load: tirx.const(0, dtype_of(load))) for value in values]
     used = {var for value in bare for var in collect(value, ir.Var)}

@@ -70,14 +70,14 @@ def _axes_at(load: ir.TensorLoad, stage: Stage, reader: Stage) -> dict[ir.Var, E
     assert stage.store is not None
     known = sym.Analyzer()
     sizes: dict[Expr, Expr] = {axis.var: axis.extent for axis in (*stage.axes, *reader.axes)}
-    bound: dict[Expr, Expr] = {}
+    bound: dict[ir.Var, Expr] = {}
     for own, index in zip(stage.store.indices, load.indices, strict=True):
         if is_zero(own) and is_zero(index):
             continue
         size = sizes.get(own, own + 1)
         if is_zero(index) and known.can_prove_equal(size, tirx.IntImm(dtype_of(size), 1)):
             continue
-        if index not in sizes or own not in sizes or index in bound:
+        if index not in sizes or own not in sizes or not isinstance(index, ir.Var) or index in bound:
             return None
         if not known.can_prove_equal(sizes[index], sizes[own]):
             return None

@@ -38,7 +38,7 @@ def _reads(guard: Expr, axes: Sequence[Axis]) -> bool:
 def assume(node: Node, guard: Expr, holds: bool) -> Node:
     """`node`, given that `guard` holds or, with `holds` false, fails."""
 
-    def rewrite(choice: Expr) -> Expr:
+    def rewrite(choice: ir.Call | tirx.Select) -> Expr:
         parts = _choice(choice)
         if parts is None:
             return choice
@@ -98,7 +98,7 @@ def last_axis(guard: Expr, axes: Sequence[Axis]) -> int:
     return max((position for position, axis in enumerate(axes) if axis.var in used), default=-1)
 
 
-def _choice(node: Expr) -> tuple[Expr, Expr, Expr] | None:
+def _choice(node: ir.Call | tirx.Select) -> tuple[Expr, Expr, Expr] | None:
     if isinstance(node, tirx.Select):
         return node.condition, node.true_value, node.false_value
     if call_name(node) == "if_then_else":

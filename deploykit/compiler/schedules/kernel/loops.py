@@ -167,7 +167,7 @@ def local(name: str, size: int, dtype: str) -> Buffer:
 
 def without_units(axes: Sequence[Axis]) -> tuple[tuple[Axis, ...], dict[ir.Var, Expr]]:
     """The axes whose extent is not 1, and the value 0 for the others."""
-    units = {axis.var: tirx.IntImm(dtype_of(axis.var), 0) for axis in axes if axis.static == 1}
+    units: dict[ir.Var, Expr] = {axis.var: tirx.IntImm(dtype_of(axis.var), 0) for axis in axes if axis.static == 1}
     return tuple(axis for axis in axes if axis.var not in units), units
 
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from tvm import ir, s_tir, sym, tirx
+from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, is_zero, substitute
@@ -97,10 +98,11 @@ class Stage:
         store = self.store
         if store is None or not self.reduce or not isinstance(self.init, tirx.BufferStore):
             return None
-        operator = _COMBINERS.get(type(store.value))
-        if operator is None:
+        value = store.value
+        operator = _COMBINERS.get(type(value))
+        if operator is None or not isinstance(value, prim.BinaryOpExpr):
             return None
-        for own, source in ((store.value.a, store.value.b), (store.value.b, store.value.a)):
+        for own, source in ((value.a, value.b), (value.b, value.a)):
             if isinstance(own, ir.TensorLoad) and own.source.same_as(store.buffer):
                 if any(load.source.same_as(store.buffer) for load in collect(source, ir.TensorLoad)):
                     return None

@@ -136,7 +136,7 @@ def gather(tile: Tile, sums: Buffer, parts: int) -> tirx.Stmt:
     """Add the partial sums of all parts to those of the first."""
 
     def add(_row: Expr, _column: Expr, at: Expr) -> tirx.Stmt:
-        values = [tirx.BufferLoad(sums, [at + part * tile.columns]) for part in range(parts)]
+        values: list[Expr] = [tirx.BufferLoad(sums, [at + part * tile.columns]) for part in range(parts)]
         while len(values) > 1:
             pairs = zip(values[::2], values[1::2], strict=False)
             values = [a + b for a, b in pairs] + values[len(values) // 2 * 2 :]

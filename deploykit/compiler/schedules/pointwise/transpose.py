@@ -101,7 +101,7 @@ def _across(fused: Sequence[Fused], found: Sequence[Access]) -> int | Declined:
 class _Operand:
     """A load that is contiguous along the rows, and the tile that receives its elements, transposed, row-major."""
 
-    load: ir.TensorLoad
+    load: Expr
     tile: Buffer
 
 
