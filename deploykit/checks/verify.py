@@ -40,7 +40,7 @@ class ReferenceRefusal(UsageError):
 
 
 @dataclass(frozen=True)
-class Check:
+class CheckedRun:
     """One run at one choice of sizes. `skipped` says why there was no run, or is None."""
 
     sizes: Mapping[str, int]
@@ -55,7 +55,7 @@ class Check:
 @dataclass(frozen=True)
 class Report:
     reference: str
-    checks: tuple[Check, ...]
+    checks: tuple[CheckedRun, ...]
 
     @property
     def within(self) -> bool:
@@ -91,7 +91,7 @@ def verify(
     reference: str = "onnxruntime",
     threads: int = 1,
     device: str | None = None,
-    on_check: Callable[[Check], None] = lambda _check: None,
+    on_check: Callable[[CheckedRun], None] = lambda _check: None,
 ) -> Report:
     """Run the artifact in a folder and a reference on the same inputs, and compare their outputs.
 
@@ -150,11 +150,11 @@ def verify_ends(artifact: Path, model: Path, inputs: Mapping[str, Input] | None 
     return Report(trial.reference, checks)
 
 
-def _end(trial: _Trial, sizes: Mapping[str, int]) -> Check:
+def _end(trial: _Trial, sizes: Mapping[str, int]) -> CheckedRun:
     try:
         return _check(trial, sizes, required=False)
     except ReferenceRefusal as error:
-        return Check(dict(sizes), skipped=str(error))
+        return CheckedRun(dict(sizes), skipped=str(error))
 
 
 def mismatch(report: Report) -> str:
@@ -192,7 +192,7 @@ def fault(difference: Difference) -> str:
     )
 
 
-def sizes_text(check: Check) -> str:
+def sizes_text(check: CheckedRun) -> str:
     return ", ".join(f"{name}={size}" for name, size in check.sizes.items()) or "fixed"
 
 
@@ -247,7 +247,7 @@ def _choices(
     return choices
 
 
-def _check(trial: _Trial, sizes: Mapping[str, int], *, required: bool) -> Check:
+def _check(trial: _Trial, sizes: Mapping[str, int], *, required: bool) -> CheckedRun:
     manifest = trial.session.manifest
     arrays, dims = samples.sample_inputs(manifest, trial.sources, sizes)
     try:
@@ -255,7 +255,7 @@ def _check(trial: _Trial, sizes: Mapping[str, int], *, required: bool) -> Check:
     except ShapeError as error:
         if required:
             raise
-        return Check(dims, skipped=str(error))
+        return CheckedRun(dims, skipped=str(error))
     try:
         expected = trial.run_reference(arrays)
     except Exception as error:  # each reference raises exceptions of its own
@@ -265,11 +265,13 @@ def _check(trial: _Trial, sizes: Mapping[str, int], *, required: bool) -> Check:
         for structure in manifest.given
         for difference in compare_values(structure, actual[structure.name], expected[structure.name], trial.tolerance)
     )
-    check = Check(dims, differences)
+    check = CheckedRun(dims, differences)
     return check if check.within or trial.tolerance is not None else _with_spreads(check, trial, arrays, expected)
 
 
-def _with_spreads(check: Check, trial: _Trial, inputs: Mapping[str, Any], expected: Mapping[str, Any]) -> Check:
+def _with_spreads(
+    check: CheckedRun, trial: _Trial, inputs: Mapping[str, Any], expected: Mapping[str, Any]
+) -> CheckedRun:
     from deploykit.checks.rounding import spreads
 
     found = spreads(trial.model, trial.reference, inputs, expected, trial.session.manifest.given)

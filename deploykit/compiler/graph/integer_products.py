@@ -15,8 +15,8 @@ from tvm import ir, relax
 from deploykit.compiler.constants import array_of, constant
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.anchors.integer import (
-    Packing,
     Padding,
+    PanelPacking,
     Taps,
     column_sums,
     integer_conv,
@@ -53,7 +53,7 @@ def _product(
     left: relax.Expr,
     right: relax.Expr,
     device: Device,
-    build: Callable[[Packing], Callable[..., object]],
+    build: Callable[[PanelPacking], Callable[..., object]],
 ) -> relax.Expr:
     """A kernel for the product of the left operand and panels of `right` `[..., K, N]`. If the instruction needs an
     offset on the left operand, a further kernel subtracts its contribution."""
@@ -74,17 +74,17 @@ def _product(
     return call_te(builder, without_offset, product, sums, packing.offset, name="without_offset")
 
 
-def _packing(device: Device, right: np.ndarray | None, left: str, columns: int | None) -> Packing:
+def _packing(device: Device, right: np.ndarray | None, left: str, columns: int | None) -> PanelPacking:
     """The packed layout for the best instruction that is exact. The vectors per panel leave the fewest columns
     empty."""
     if device.vector_bits == 0:
-        return Packing("", 1, 1)
+        return PanelPacking("", 1, 1)
     lanes = device.lanes(32)
     vectors = 2
     if columns is not None:
         vectors = min((2, 3, 1), key=lambda vectors: -(-columns // (lanes * vectors)) * vectors)
     dot = dot_for(device, right)
-    return Packing(dot.name, lanes * vectors, dot.group, dot.offset(left))
+    return PanelPacking(dot.name, lanes * vectors, dot.group, dot.offset(left))
 
 
 def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:

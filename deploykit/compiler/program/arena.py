@@ -33,7 +33,7 @@ from deploykit.compiler.dims.polynomial import ZERO, Polynomial, extremum, round
 from deploykit.compiler.model import Dim
 from deploykit.compiler.program.fronts import Fronts, Term
 from deploykit.compiler.program.ir import ALIGNMENT, Arena, Slot
-from deploykit.compiler.program.packing import Block, Packing, Problem, greedy_packings, packings
+from deploykit.compiler.program.packing import Block, Packing, PackingProblem, greedy_packings, packings
 
 UNBOUNDED = 1024
 """The value of a dim without a maximum while slots are packed."""
@@ -102,7 +102,8 @@ def _best_stack(requests: Sequence[SlotRequest], sizes: Sequence[Term]) -> _Stac
     the nearest to the bytes that are alive at the other points."""
     at_points = list(zip(*(size.values for size in sizes), strict=True))
     problems = [
-        Problem([Block(n, r.first, r.last) for n, r in zip(numbers, requests, strict=True)]) for numbers in at_points
+        PackingProblem([Block(n, r.first, r.last) for n, r in zip(numbers, requests, strict=True)])
+        for numbers in at_points
     ]
     if not problems:
         return _Stack((), (), ())
@@ -126,7 +127,7 @@ class _Stack:
     tops: tuple[int, ...]
 
 
-def _stack(problem: Problem, packing: Packing) -> _Stack:
+def _stack(problem: PackingProblem, packing: Packing) -> _Stack:
     """Which slot stands directly on which in a packing, without the pairs that follow from others."""
     order = sorted(range(len(problem.blocks)), key=lambda i: (packing.offsets[i], i))
     rank = {index: position for position, index in enumerate(order)}

@@ -37,7 +37,7 @@ class Packing:
     height: int
 
 
-class Problem:
+class PackingProblem:
     """Blocks to be packed. A block of size 0 is placed on top of all blocks that live at the same time, where it
     displaces none."""
 
@@ -125,7 +125,7 @@ class Problem:
         return tower
 
 
-def packings(problem: Problem) -> list[Packing]:
+def packings(problem: PackingProblem) -> list[Packing]:
     """The packings found, lowest first. No greedy order gives a lower packing than the first."""
     orders = list(problem.orders())
     found = greedy_packings(problem)
@@ -135,7 +135,7 @@ def packings(problem: Problem) -> list[Packing]:
     return _lowest_first(found)
 
 
-def greedy_packings(problem: Problem) -> list[Packing]:
+def greedy_packings(problem: PackingProblem) -> list[Packing]:
     """The packings of the greedy orders, lowest first."""
     return _lowest_first(problem.packed(order) for order in problem.orders())
 

@@ -20,7 +20,7 @@ from deploykit.errors import DeploykitError, ToolchainError
 _STOP_SECONDS = 5
 
 
-class Node:
+class InNode:
     """The model of an artifact folder, in node. Raises `ToolchainError` if node is not installed."""
 
     def __init__(self, folder: Path, manifest: Manifest, threads: int) -> None:

@@ -138,14 +138,14 @@ class WebTarget:
 
     def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:  # noqa: ARG002
         from deploykit.engines.web.browser import InBrowser
-        from deploykit.engines.web.node import Node
+        from deploykit.engines.web.node import InNode
 
         if options.cpu is not None:
             raise UsageError("an artifact for the web has no choice of kernels")
         if options.device not in DEVICES:
             raise UsageError(f"there is no device '{options.device}': there are {' and '.join(filter(None, DEVICES))}")
         if options.device != WEBGPU:
-            return Node(folder, manifest, options.threads)
+            return InNode(folder, manifest, options.threads)
         if options.threads > 1:
             raise UsageError("a model on a GPU has one thread")
         return InBrowser(folder, manifest)

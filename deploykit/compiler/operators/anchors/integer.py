@@ -28,7 +28,7 @@ STRIDES, DILATION, BEFORE = "deploykit.strides", "deploykit.dilation", "deployki
 
 
 @dataclass(frozen=True)
-class Packing:
+class PanelPacking:
     """How the right operand is packed for the instruction `dot`, and the `offset` that is added to the left operand."""
 
     dot: str
@@ -57,7 +57,7 @@ class Taps:
         return [i * s + t * d for i, t, s, d in zip(at, taps, self.strides, self.dilation, strict=True)]
 
 
-def integer_matmul(a: te.Tensor, panels: te.Tensor, columns: Any, packing: Packing) -> te.Tensor:
+def integer_matmul(a: te.Tensor, panels: te.Tensor, columns: Any, packing: PanelPacking) -> te.Tensor:
     """`(a + offset) @ b`, where `panels` is `packed(b)` and `b` has `columns` columns; `a` is of rank 2 or more."""
     lead_shape = list(panels.shape[:-4])
     batch = broadcast(list(a.shape[:-2]), lead_shape)
@@ -73,7 +73,7 @@ def integer_matmul(a: te.Tensor, panels: te.Tensor, columns: Any, packing: Packi
     return te.compute((*batch, a.shape[-2], columns), element, name="integer_matmul", attrs=attrs)
 
 
-def integer_conv(data: te.Tensor, panels: te.Tensor, columns: int, taps: Taps, packing: Packing) -> te.Tensor:
+def integer_conv(data: te.Tensor, panels: te.Tensor, columns: int, taps: Taps, packing: PanelPacking) -> te.Tensor:
     """The convolution `[N, *counts, columns]` of `data + offset` `[N, *spatial, C]` with `columns` outputs."""
     reduce = [te.reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(taps.kernel)]
     channel = te.reduce_axis((0, data.shape[-1]), name="c")
@@ -152,7 +152,7 @@ def padded(data: te.Tensor, zero: te.Tensor, padding: Padding) -> te.Tensor:
     return te.compute(shape, lambda *index: padding.read(data, zero, index), name="padded")
 
 
-def packed(b: te.Tensor, packing: Packing) -> te.Tensor:
+def packed(b: te.Tensor, packing: PanelPacking) -> te.Tensor:
     """The matrix `[..., K, N]`, packed into panels."""
     *lead, depth, columns = b.shape
     known = sym.Analyzer()
@@ -168,7 +168,7 @@ def packed(b: te.Tensor, packing: Packing) -> te.Tensor:
     return te.compute((*lead, panels, groups, packing.width, packing.group), element, name="packed")
 
 
-def packed_array(b: np.ndarray, packing: Packing) -> np.ndarray:
+def packed_array(b: np.ndarray, packing: PanelPacking) -> np.ndarray:
     """`packed` of a constant."""
     *lead, depth, columns = b.shape
     panels, groups = -(-columns // packing.width), -(-depth // packing.group)
@@ -204,7 +204,7 @@ def without_offset(product: te.Tensor, sums: te.Tensor, offset: int) -> te.Tenso
     return te.compute(product.shape, element, name="without_offset")
 
 
-def _place(packing: Packing, term: Any, column: Any) -> tuple[Any, ...]:
+def _place(packing: PanelPacking, term: Any, column: Any) -> tuple[Any, ...]:
     """The index in the panels of the right element for a term and a column."""
     width, group = packing.width, packing.group
     panel, lane = tirx.floordiv(column, width), tirx.floormod(column, width)
@@ -213,6 +213,6 @@ def _place(packing: Packing, term: Any, column: Any) -> tuple[Any, ...]:
     return panel, tirx.floordiv(term, group), lane, tirx.floormod(term, group)
 
 
-def _left(value: Any, packing: Packing) -> Any:
+def _left(value: Any, packing: PanelPacking) -> Any:
     wide = value.astype("int32")
     return wide + packing.offset if packing.offset else wide

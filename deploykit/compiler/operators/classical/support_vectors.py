@@ -34,7 +34,7 @@ KernelKind: TypeAlias = Literal["LINEAR", "POLY", "RBF", "SIGMOID"]
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelFunction:
     """The kernel function: how similar a row is to a support vector. Each number is for the kinds that use it."""
 
     kind: KernelKind
@@ -46,7 +46,7 @@ class Kernel:
 def svm_regressor(
     ctx: Context,
     x: Value,
-    kernel: Kernel,
+    kernel: KernelFunction,
     vectors: np.ndarray | None,
     coefficients: np.ndarray,
     rho: float,
@@ -74,7 +74,7 @@ def svm_regressor(
 def svm_classifier(
     ctx: Context,
     x: Value,
-    kernel: Kernel,
+    kernel: KernelFunction,
     vectors: np.ndarray,
     counts: Sequence[int],
     coefficients: np.ndarray,
@@ -95,7 +95,7 @@ def svm_classifier(
     return best_label(ctx, votes, list(labels)), transformed(ctx, scores, transform)
 
 
-def _similarities(ctx: Context, x: Value, vectors: np.ndarray, kernel: Kernel) -> Value:
+def _similarities(ctx: Context, x: Value, vectors: np.ndarray, kernel: KernelFunction) -> Value:
     """The similarity of each row to each support vector, `[n, vectors]`."""
     if x.rank != 2:
         raise Unsupported(f"an input of rank {x.rank}")

@@ -25,9 +25,9 @@ from tvm import tirx
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.anchors.attention import ROLE, ROLES
-from deploykit.compiler.schedules.attention.blocks import Blocks
-from deploykit.compiler.schedules.attention.problem import Problem
-from deploykit.compiler.schedules.attention.rows import Rows
+from deploykit.compiler.schedules.attention.blocks import AttentionBlocks
+from deploykit.compiler.schedules.attention.problem import AttentionProblem
+from deploykit.compiler.schedules.attention.rows import AttentionRows
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.loops import Code, loop, unravel
 from deploykit.compiler.schedules.kernel.stages import Opaque, Stage
@@ -47,7 +47,7 @@ def attention(stages: Sequence[Stage | Opaque], views: Views, device: Device) ->
     return problem if isinstance(problem, Declined) else [_tasks(problem, device)]
 
 
-def problem_of(stages: Sequence[Stage | Opaque], views: Views) -> Problem | Declined:
+def problem_of(stages: Sequence[Stage | Opaque], views: Views) -> AttentionProblem | Declined:
     """The attention that `stages` compute, or the reason why they are not attention."""
     named = [stage for stage in stages if isinstance(stage, Stage)]
     if tuple(stage.annotations.get(ROLE) for stage in named) != ROLES or len(named) != len(stages):
@@ -58,10 +58,10 @@ def problem_of(stages: Sequence[Stage | Opaque], views: Views) -> Problem | Decl
         return Declined(f"its heads are not of a constant size up to {WIDEST_HEAD}")
     if any(dtype_of(stage.outputs[0]) != "float32" for stage in (scores, total)):
         return Declined("its softmax is not in float32")
-    return Problem(scores, total, weighted, views)
+    return AttentionProblem(scores, total, weighted, views)
 
 
-def _tasks(problem: Problem, device: Device) -> tirx.Stmt:
+def _tasks(problem: AttentionProblem, device: Device) -> tirx.Stmt:
     """All units of work: the blocks of rows of every head."""
     lanes = device.lanes(32) if device.vector_bits else 4
     widest = max(problem.depth, problem.width)
@@ -79,10 +79,10 @@ def _tasks(problem: Problem, device: Device) -> tirx.Stmt:
         count = code.let("rows", tirx.min(const(height), rows - first))
         sizes = sorted({lanes, height})
         options: list[tuple[int, Callable[[], tirx.Stmt]]] = [
-            (few, lambda: Rows(problem, device, few).run(lead, first, count))
+            (few, lambda: AttentionRows(problem, device, few).run(lead, first, count))
         ]
         for size in sizes:
-            blocks = Blocks(problem, device, size)
+            blocks = AttentionBlocks(problem, device, size)
             options.append((size, lambda blocks=blocks: blocks.run(lead, first, count)))  # type: ignore[misc]
         code.add(_by_size(count, static(rows), height, options))
         return code.statement()

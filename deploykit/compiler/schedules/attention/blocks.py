@@ -19,7 +19,7 @@ from tvm import tirx
 
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.softmax_exp import power_of
-from deploykit.compiler.schedules.attention.problem import Problem
+from deploykit.compiler.schedules.attention.problem import AttentionProblem
 from deploykit.compiler.schedules.kernel.loops import Code, local, loop, main_and_tail, unrolled, vectorized
 from deploykit.compiler.schedules.matmul.tile import Tile, each_vector, step, zero
 from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence
@@ -38,7 +38,7 @@ LOCAL_ELEMENTS = 4096
 
 
 @dataclass(frozen=True)
-class Place:
+class BlockPlace:
     """A block of rows: the coordinates of its head, its first row, and the number of rows to store."""
 
     lead: Sequence[Expr]
@@ -47,10 +47,10 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class AttentionBlocks:
     """Attention for up to `height` rows at once."""
 
-    problem: Problem
+    problem: AttentionProblem
     device: Device
     height: int
 
@@ -79,13 +79,13 @@ class Blocks:
 
     def run(self, lead: Sequence[Expr], first: Expr, count: Expr) -> tirx.Stmt:
         """The statements for the whole block."""
-        return _Emitter(self, Place(lead, first, count)).statement()
+        return _Emitter(self, BlockPlace(lead, first, count)).statement()
 
 
 class _Emitter:
     """Emits the statements for one block."""
 
-    def __init__(self, blocks: Blocks, place: Place) -> None:
+    def __init__(self, blocks: AttentionBlocks, place: BlockPlace) -> None:
         self.blocks, self.place = blocks, place
         self.problem, self.tile = blocks.problem, blocks.tile
         height = blocks.height

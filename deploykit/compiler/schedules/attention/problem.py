@@ -18,7 +18,7 @@ from deploykit.compiler.tir.values import as_index, const
 
 
 @dataclass(frozen=True)
-class Problem:
+class AttentionProblem:
     """The stages `scores` and `weighted`, with the shares between them. An index consists of the lead coordinates (one
     head of one batch), a query row, a key, and a place in the head's vectors."""
 

@@ -15,7 +15,7 @@ from tvm import tirx
 
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.softmax_exp import power_of
-from deploykit.compiler.schedules.attention.problem import Problem
+from deploykit.compiler.schedules.attention.problem import AttentionProblem
 from deploykit.compiler.schedules.kernel.loops import Code, local, loop, main_and_tail, unrolled, vectorized
 from deploykit.compiler.schedules.reduction.accumulators import folded
 from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence
@@ -31,10 +31,10 @@ VECTORS = 8
 
 
 @dataclass(frozen=True)
-class Rows:
+class AttentionRows:
     """Attention for up to `most` rows."""
 
-    problem: Problem
+    problem: AttentionProblem
     device: Device
     most: int
 
@@ -46,7 +46,7 @@ class Rows:
 class _Emitter:
     """Emits the statements for the rows of one head."""
 
-    def __init__(self, rows: Rows, lead: Sequence[Expr], first: Expr, count: Expr) -> None:
+    def __init__(self, rows: AttentionRows, lead: Sequence[Expr], first: Expr, count: Expr) -> None:
         self.problem, self.lead, self.first, self.count = rows.problem, lead, first, count
         self.lanes = rows.device.lanes(32)
         most = rows.most

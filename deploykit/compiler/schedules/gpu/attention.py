@@ -17,7 +17,7 @@ from tvm import tirx
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.gpu import Gpu
 from deploykit.compiler.schedules.attention import problem_of
-from deploykit.compiler.schedules.attention.problem import Problem
+from deploykit.compiler.schedules.attention.problem import AttentionProblem
 from deploykit.compiler.schedules.gpu.team import Way, agreed, once, shared_out
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.loops import Code, local, loop, unravel, vectorized
@@ -69,7 +69,7 @@ def attention(stages: Sequence[Stage | Opaque], views: Views, gpu: Gpu) -> list[
 class _Row:
     """A row of a head, computed by an invocation or by a `team`, in vectors of `lanes` if they divide the head."""
 
-    problem: Problem
+    problem: AttentionProblem
     lead: Sequence[Expr]
     row: Expr
     team: bool

@@ -54,10 +54,10 @@ def svm_classifier(ctx: Context, node: Node, x: Value) -> tuple[Value, Value]:
     )
 
 
-def _kernel(node: Node) -> machines.Kernel:
+def _kernel(node: Node) -> machines.KernelFunction:
     kind = cast("machines.KernelKind", node.choice("kernel_type", _KINDS, "LINEAR"))
     gamma, offset, degree = node.floats("kernel_params", [0.0, 0.0, 0.0]) or [0.0, 0.0, 0.0]
-    return machines.Kernel(kind, gamma, offset, degree)
+    return machines.KernelFunction(kind, gamma, offset, degree)
 
 
 def _numbers(node: Node, name: str) -> np.ndarray:
