@@ -1,14 +1,15 @@
 """Fixtures that every test may use.
 
-`golden`: pins generated text. `golden(text)` compares `text` with `golden/<test module>/<test name>.txt` beside the
-test; `pytest --update-golden` rewrites the file. A missing file fails.
+`golden` pins generated text: `golden(text)` compares `text` with `golden/<test module>/<test name>.txt` beside the
+test. `pytest --update-golden` rewrites the file. A missing file is a failure.
 
-`runtime`: each of `tests.runtimes.RUNTIMES` in turn. `check`: compares a model's results with those of ONNX's reference
-on each of them.
+`runtime` is each of `tests.runtimes.RUNTIMES` in turn. `check` compares a model's results on each of them with those of
+ONNX's reference implementation.
 
-`@pytest.mark.sampled(part=n)`: with `pytest --slice NAME`, about one in n cases of the test runs; which ones follows
-from the name alone. `make test` gives the commit as the name. Without the option all run. On other runtimes than the
-host it is one in `n` times the runtime's cost. So it is of tests that take `check`, with an n of `ELSEWHERE`.
+`@pytest.mark.sampled(part=n)`: with `pytest --slice NAME`, about one in `n` cases of the test runs. The name alone
+selects the cases. `make test` gives the commit as the name. Without the option, all cases run. On runtimes other than
+the host, about one case in `n` times the runtime's cost runs. There, tests that take `check` are also sampled, with
+`ELSEWHERE` as `n`.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def _is_in_slice(item: pytest.Item, name: str) -> bool:
 
 
 def _part(item: pytest.Item) -> int:
-    """A slice holds about one in so many cases like this one."""
+    """A slice holds about one in this many cases like this one."""
     marker, runtime = item.get_closest_marker("sampled"), _runtime(item) or HOST
     part: int = marker.kwargs["part"] if marker else 1
     if runtime is HOST:
@@ -104,7 +105,7 @@ def golden(request: pytest.FixtureRequest) -> Golden:
     update = request.config.getoption("--update-golden")
 
     def compare(text: str, name: str | None = None) -> None:
-        """`name` is the golden file's name; by default that of the test."""
+        """`name` is the name of the golden file, by default that of the test."""
         path = folder / (name or default)
         if update:
             path.parent.mkdir(parents=True, exist_ok=True)

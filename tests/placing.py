@@ -1,4 +1,4 @@
-"""Targets whose results are placed in other ways than by default, to be compared with those."""
+"""Targets that place results in memory differently from the default, to compare the two."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deploykit.targets.base import Target, find_target
 
 
 def placing(target: str | Target, in_place: InPlace) -> Target:
-    """The target with results over their operands' memory as `in_place` says."""
+    """The target, which places results over their operands' memory as `in_place` says."""
     changed = copy.copy(find_target(target) if isinstance(target, str) else target)
     own = changed.variants
     changed.variants = lambda cpu: [replace(profile, in_place=in_place) for profile in own(cpu)]

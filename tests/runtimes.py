@@ -1,12 +1,12 @@
-"""The runtimes that built models are tested on.
+"""The runtimes on which built models are tested.
 
-A suite is a list of cases that knows no runtime: the operators, the ONNX project's suite and its dynamic variants,
-programs made step by step, models of several functions. A case takes the fixture `runtime`, builds with it and opens
-with it what it has built. An entry in `RUNTIMES` is all that a new target needs to get every case.
+A suite is a list of cases that does not depend on a runtime. The suites are the operators, the ONNX project's suite and
+its dynamic variants, programs made step by step, and models of several functions. A case takes the fixture `runtime`,
+builds with it, and opens the artifact with it. A new target needs only an entry in `RUNTIMES` to get every case.
 
-What a runtime cannot do stands in `tests/exceptions/NAME.txt`, where there is anything, in lines `case: reason`. A
-case is the id of a test without the runtime, for instance
-`tests/conformance/test_onnx_suite.py::test_case[test_abs]`. A case that is listed must fail.
+`tests/exceptions/NAME.txt` lists what a runtime cannot do, in lines `case: reason`. The file exists only if there is
+something to list. A case is the id of a test without the runtime, for instance
+`tests/conformance/test_onnx_suite.py::test_case[test_abs]`. A listed case must fail.
 """
 
 from __future__ import annotations
@@ -45,10 +45,13 @@ EXCEPTIONS = Path(__file__).with_name("exceptions")
 
 @dataclass(frozen=True, eq=False)
 class Runtime:
-    """A target, and how its artifacts run. `target`, `cpu`: see `deploykit.build`; `device`, `sanitize`, `threads`: see
-    `deploykit.open`; `needs`: the program without which nothing runs here, and whether it is there; `cost`: about how
-    many times as long as on the host a case takes, so that slices of long suites hold fewer of them; `bounded`: whether
-    every dim needs an upper bound."""
+    """A target, and how its artifacts run.
+
+    `target` and `cpu` are described in `deploykit.build`; `device`, `sanitize` and `threads` in `deploykit.open`.
+    `needs` is the program without which nothing runs here, and a function that finds it. `cost` is about how many times
+    longer a case takes than on the host, so that slices of long suites hold fewer cases. `bounded` says whether every
+    dim needs an upper bound.
+    """
 
     name: str
     target: Callable[[], Target]
@@ -62,12 +65,13 @@ class Runtime:
 
     @property
     def missing(self) -> str | None:
-        """Why nothing runs here; `None` when it does."""
+        """The reason why nothing runs here; `None` if the runtime works."""
         name, find = self.needs
         return None if find() else f"needs {name}"
 
     def build(self, model: onnx.ModelProto | ImportedModel, folder: Path, dims: Dims = None, **options: Any) -> None:
-        """`options`: of `deploykit.build`. A dim that needs an upper bound and has none in `dims` gets `BOUND`."""
+        """`options` are those of `deploykit.build`. A dim that needs an upper bound and has none in `dims` gets
+        `BOUND`."""
         if self.bounded and not isinstance(model, ImportedModel):
             shapes = (value.type.tensor_type.shape.dim for value in model.graph.input)
             names = {dim.dim_param for shape in shapes for dim in shape if dim.dim_param}
@@ -79,7 +83,7 @@ class Runtime:
 
     @contextlib.contextmanager
     def session(self, model: onnx.ModelProto | ImportedModel, **options: Any) -> Iterator[Session]:
-        """The model, built in a temporary folder."""
+        """A session of the model, which is built in a temporary folder."""
         with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
             self.build(model, Path(folder) / "model", **options)
             with self.open(Path(folder) / "model") as session:
@@ -105,12 +109,12 @@ class Runtime:
                 setattr(onnx_backend, name, value)
 
     def placing(self, in_place: InPlace) -> Runtime:
-        """The same with results over their operands' memory as `in_place` says."""
+        """This runtime, but with results placed over their operands' memory as `in_place` says."""
         return replace(self, target=lambda: placing(self.target(), in_place))
 
     @functools.cached_property
     def exceptions(self) -> Mapping[str, str]:
-        """Reason by case that is known to fail."""
+        """The reason for each case that is known to fail."""
         path = EXCEPTIONS / f"{self.name}.txt"
         lines = path.read_text().splitlines() if path.exists() else []
         return dict(line.split(": ", 1) for line in lines)
@@ -127,7 +131,7 @@ def _module_of_node() -> str:
 
 
 def _web_in_node() -> Target:
-    """A package for the web with the one module that node loads: making all of them takes three times as long."""
+    """A package for the web with only the module that node loads. Making all modules takes three times as long."""
     return WebTarget([_module_of_node()])
 
 

@@ -13,7 +13,7 @@ from onnx import numpy_helper
 
 def seeded(text: str, weights: Mapping[str, Sequence[int]], dtype: DTypeLike = np.float32) -> onnx.ModelProto:
     """The model of `text` with weights of these shapes. Float weights are normal numbers, scaled so that sums over all
-    dims but the first have the magnitude of one input; integer weights are from -99 to 98."""
+    dims except the first have the magnitude of one input. Integer weights are from -99 to 98."""
     model = onnx.parser.parse_model(text)
     random = np.random.default_rng(0)
     for name, shape in weights.items():

@@ -1,4 +1,4 @@
-"""`pytest --slice`: which cases of sampled tests run; and what runtimes are known not to do."""
+"""`pytest --slice` selects cases of sampled tests; known failures of runtimes must fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_always(): pass
 
 
 def pytest_of(folder: Path, suite: str, *options: str, conftest: str = "") -> str:
-    """What pytest prints of a suite beside the conftest of these tests, to which `conftest` is added."""
+    """The output of pytest for a suite beside the conftest of these tests, to which `conftest` is appended."""
     (folder / "test_suite.py").write_text(suite)
     (folder / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text() + conftest)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    sampled(part): see conftest.py\n    slow: the same\n")
@@ -33,7 +33,7 @@ def collected(folder: Path, *options: str) -> set[str]:
     return {line for line in pytest_of(folder, SUITE, "--collect-only", "-q", *options).splitlines() if "::" in line}
 
 
-def test_a_slice_is_a_part_that_its_name_alone_selects(tmp_path: Path) -> None:
+def test_the_name_alone_selects_the_cases_of_a_slice(tmp_path: Path) -> None:
     whole = collected(tmp_path)
     first, again, second = (collected(tmp_path, "--slice", name) for name in ("abc", "abc", "def"))
     assert len(whole) == 401
@@ -49,7 +49,7 @@ def test_the_header_says_how_to_run_a_slice_again(tmp_path: Path) -> None:
     assert "--slice abc" in pytest_of(tmp_path, "def test_nothing(): pass", "--slice", "abc")
 
 
-def test_what_a_runtime_is_known_not_to_do_must_fail(tmp_path: Path) -> None:
+def test_known_failures_of_a_runtime_must_fail(tmp_path: Path) -> None:
     suite = """
 import pytest
 

@@ -1,9 +1,10 @@
 """Dynamic variants of the suite's cases: the same model with its input dims relaxed to symbols.
 
-Equal sizes above 1 become one symbol. Three relaxations are tried, the widest first: every dim of every input (but not
-of short integer operands such as axes and shapes), every dim of the first input, its first dim. The first that can be
-imported is built once and run at several sizes: that of the case, compared with the stored outputs, and others,
-compared with ONNX's reference implementation where it accepts them.
+Equal sizes above 1 become one symbol. Three relaxations are tried, the widest first: every dim of every input (except
+short integer operands such as axes and shapes), every dim of the first input, and the first dim of the first input. The
+first relaxation that can be imported is built once and run at several sizes. At the sizes of the case, results are
+compared with the stored outputs. At other sizes, they are compared with ONNX's reference implementation where it
+accepts the sizes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SHORT_OPERAND = 1
 
 RTOL, ATOL = 1e-3, 1e-5
 UNITS = 2
-"""In the last place: what a result may be off that is rounded, as the reference is, on the way."""
+"""Units in the last place by which a result may be off if values in between are rounded, as in the reference."""
 
 
 class NoVariant(Exception):
@@ -43,7 +44,7 @@ class Variant:
 
 
 def check(case: Case) -> int:
-    """Build the widest variant that can be imported and run it; the number of size sets that agreed.
+    """Build the widest variant that can be imported and run it. Returns the number of size sets that agreed.
 
     Raises `NoVariant`, and whatever goes wrong in building, running and comparing.
     """
@@ -89,7 +90,7 @@ def _variants(model: onnx.ModelProto, given: Mapping[str, np.ndarray]) -> Iterat
 
 
 def _relax(model: onnx.ModelProto, given: Mapping[str, np.ndarray], axes: Mapping[Any, int]) -> Variant:
-    """`axes[n]`: how many leading axes of input `n` to relax."""
+    """`axes[n]` is the number of leading axes of input `n` to relax."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     sizes: dict[str, int] = {}
@@ -137,7 +138,7 @@ def _agrees(
 
 
 def _compare(case: Case, actual: list[Any], expected: list[Any]) -> None:
-    """At the tolerances of the case, or of the accuracy of what is returned where that is coarser."""
+    """Compare at the tolerances of the case, or at the accuracy of the results' dtypes where that is coarser."""
     given = [np.asarray(e) for e in expected]
     units = [np.finfo(e.dtype).eps for e in given if np.issubdtype(e.dtype, np.floating)]
     rtol = max([case.source.rtol, RTOL, *(UNITS * float(unit) for unit in units)])

@@ -1,7 +1,7 @@
 """Verify the networks in the onnx package on both devices of the web: `python -m tests.conformance.light [NAME ...]`.
 
-Each topology gets random weights, since constants of one value hide most mistakes, and is compared with ONNX Runtime.
-Prints a line for each network and device; the exit code is 1 when a result is out of tolerance.
+Each topology gets random weights, since constants of one value hide most mistakes. Its results are compared with those
+of ONNX Runtime. Prints one line for each network and device. The exit code is 1 if a result is out of tolerance.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Run cases of the ONNX backend suite and count: `python -m tests.conformance.report [PATTERN] [OPTIONS]`.
 
-Prints the failures with their reasons as they come, a table by kind, and what differs from the lists of known failures;
-the exit code is 1 when something does. `--dynamic` runs the dynamic variants of the cases that are expected to pass.
-`--runtime` is one of `tests.runtimes`. `--in-place` computes no result over an operand's memory, or all that may be.
-`--write` rewrites the list of known failures from a whole run on the host.
+Prints failures with their reasons as they occur, a table by kind, and the differences from the lists of known failures.
+The exit code is 1 if there are differences. `--dynamic` runs the dynamic variants of the cases that are expected to
+pass. `--runtime` is one of `tests.runtimes`. `--in-place` chooses how many results are computed over an operand's
+memory: none, or all that may be. `--write` rewrites the list of known failures from a whole run on the host.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ LONGEST_REASON = 160
 SUITE = "tests/conformance/test_onnx_suite.py"
 
 NO_VARIANT = "no variant"
-"""The outcome of a case that has none with symbolic dims; it does not count."""
+"""The outcome of a case that has no variant with symbolic dims. Such a case does not count."""
 
 PROGRESS = 50
-"""Cases between two lines that say how far the run is."""
+"""Number of cases between two lines about progress."""
 
 
 def outcome(name: str) -> tuple[str, str | None]:
-    """The case and why it fails, `None` when it passes."""
+    """The case and the reason why it fails, `None` if it passes."""
     return _outcome(name, cases()[name].run)
 
 
@@ -87,7 +87,7 @@ def main() -> int:
 
 
 def _failures(names: list[str], run: Callable[[str], tuple[str, str | None]], jobs: int) -> dict[str, str]:
-    """Reason by name of a case that fails. Takes those without a variant off `names`."""
+    """The reason for each case that fails. Removes cases without a variant from `names`."""
     failures: dict[str, str] = {}
     with multiprocessing.Pool(jobs, maxtasksperchild=200) as pool:
         count = len(names)

@@ -1,8 +1,8 @@
-"""The ONNX project's backend suite as a list of cases, and what is known to fail of it.
+"""The ONNX project's backend suite as a list of cases, and its known failures.
 
-`known_failures.txt` holds one line per case, `name: reason`. A case that is not listed must pass; one that is listed
-must fail. `known_dynamic_failures.txt` lists the cases whose dynamic variants fail. What fails on one runtime only
-stands among its exceptions; see `tests.runtimes`.
+`known_failures.txt` holds one line per case, `name: reason`. A case that is not listed must pass, and a listed one must
+fail. `known_dynamic_failures.txt` lists the cases whose dynamic variants fail. Cases that fail on only one runtime are
+listed among its exceptions; see `tests.runtimes`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Case:
 
     @property
     def model(self) -> onnx.ModelProto | None:
-        """The model, `None` when it does not lie in the onnx package."""
+        """The model; `None` if the onnx package does not contain it."""
         if self.source.model is not None:
             return self.source.model
         return onnx.load(f"{self.source.model_dir}/model.onnx") if self.source.model_dir else None
@@ -60,13 +60,13 @@ def cases() -> dict[str, Case]:
 
 @functools.cache
 def known_failures() -> dict[str, str]:
-    """Reason by name of a case."""
+    """The reason for each case that fails."""
     return _listed(KNOWN_FAILURES)
 
 
 @functools.cache
 def dynamic_failures() -> dict[str, str]:
-    """Reason by name of a case whose dynamic variant fails, or that has none."""
+    """The reason for each case whose dynamic variant fails, or that has none."""
     return _listed(DYNAMIC_FAILURES)
 
 

@@ -1,6 +1,6 @@
-"""The ONNX backend suite on every runtime: what passes must go on passing, what fails must go on failing.
+"""The ONNX backend suite on every runtime: cases that pass must keep passing, and known failures must keep failing.
 
-`make test` runs a part of it, another one for each commit.
+`make test` runs a part of the suite, another one for each commit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The cases of the device interface with the WebGPU driver, in Chromium."""
+"""The test cases of the device interface, run with the WebGPU driver in Chromium."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPTIONS = ("-O2", "-fno-builtin", "-Wl,--import-memory", "-Wl,--initial-memory=6
 
 
 @pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
-def test_the_driver_does_what_the_interface_says(tmp_path: Path) -> None:
+def test_the_driver_implements_the_interface(tmp_path: Path) -> None:
     headers = (f"-I{runtime.INCLUDE}", f"-I{runtime.WASM_INCLUDE}")
     sources = [HERE / "cases.c", runtime.WASM_GPU, runtime.WASM_LIBC]
     find_wasm_compiler().link_module(sources, tmp_path / "cases.wasm", *OPTIONS, *headers)

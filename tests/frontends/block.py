@@ -1,4 +1,4 @@
-"""A frontend without a file format: a transformer block of numpy arrays, said in the compiler's operators."""
+"""A frontend without a file format: a transformer block of numpy arrays, built from the compiler's operators."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNBOUNDED: DimBounds = {"batch": (1, None), "seq": (1, None)}
 
 
 def load_block(weights: Weights, heads: int, dims: DimBounds = UNBOUNDED) -> ImportedModel:
-    """`x`, `[batch, seq, width]`, to `y` of that shape."""
+    """The block as a model from `x`, of shape `[batch, seq, width]`, to `y` of the same shape."""
     builder = ModelBuilder("block")
     sizes = [bound if isinstance(bound, int) else builder.dim(name, *bound) for name, bound in dims.items()]
 
@@ -72,6 +72,6 @@ class Block:
         return layer_normalization(self.at(name), x, *affine, axes=[2], epsilon=1e-5, statistics_dtype="float32")[0]
 
     def at(self, name: str) -> Context:
-        """The builder, which calls what comes next by this name."""
+        """The context, which gives this name to the operators that follow."""
         self.ctx.site = Site(name=name)
         return self.ctx

@@ -1,4 +1,4 @@
-"""A model with states, which no ONNX file can state: running means of several streams, in a space of their own."""
+"""A model with states, which no ONNX file can express: running means of several streams, in a projected space."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ def weights(seed: int = 3) -> np.ndarray:
 
 
 def running_mean(weight: np.ndarray, maximum: int | None = 9) -> ImportedModel:
-    """`update(x)`, `[streams, WIDTH]`, adds a sample to each stream; `read(query)`, `[batch, WIDTH]`, compares with
-    the means. Both see `x @ weight` only, by the function `project`."""
+    """`update(x)`, with `x` of shape `[streams, WIDTH]`, adds a sample to each stream. `read(query)`, with `query` of
+    shape `[batch, WIDTH]`, compares with the means. Both use only `x @ weight`, which the function `project`
+    computes."""
     builder = ModelBuilder("mean")
     streams, batch, rows = builder.dim("streams", 1, maximum), builder.dim("batch", 1, 7), builder.dim("rows", 1, 9)
     builder.state("total", "float32", (streams, INNER))

@@ -34,7 +34,7 @@ def samples(streams: int, count: int, seed: int = 0) -> Iterator[np.ndarray]:
 
 
 def test_a_running_mean(runtime: Runtime) -> None:
-    """What `update` adds, `read` sees, in blocks of several sizes, one after the other."""
+    """`read` sees the samples that `update` adds, for several numbers of streams in turn."""
     weight = weights()
     with runtime.session(running_mean(weight)) as session:
         assert list(session.functions) == ["project", "update", "read"]
@@ -68,7 +68,7 @@ def test_a_refused_run_leaves_states_alone(runtime: Runtime) -> None:
             session(x=next(samples(1, 1)))
 
 
-def test_the_artifact_says_what_there_is(tmp_path: Path) -> None:
+def test_the_artifact_describes_functions_and_states(tmp_path: Path) -> None:
     for target in ("host", "embedded"):
         deploykit.build(running_mean(weights()), target, output=tmp_path / target)
     manifest = json.loads((tmp_path / "host" / "manifest.json").read_text())
@@ -101,14 +101,15 @@ def copies_to_states(program: Program, function: int) -> int:
     return sum(isinstance(tensors[step.target].storage, StateStorage) for step in steps)
 
 
-def test_a_new_value_is_computed_over_the_old_one_where_that_is_safe() -> None:
+def test_new_values_of_states_are_computed_in_place_where_that_is_safe() -> None:
     model = running_mean(weights())
     assert copies_to_states(program_of(model), 1) == 1, "the total is computed in place, the count is an output too"
     assert copies_to_states(program_of(model, in_place=InPlace.NEVER), 1) == 2
 
 
 def swapping() -> ImportedModel:
-    """`step(x, at)`: a becomes b, b becomes a + x; it gives twice the old b, at an index that is checked."""
+    """`step(x, at)`: `a` becomes `b`, and `b` becomes `a + x`. It returns twice the old `b` at an index that
+    is checked."""
     builder = ModelBuilder("swap")
     n = builder.dim("n", 1, 8)
     builder.state("a", "float32", (n,))
@@ -125,7 +126,7 @@ def swapping() -> ImportedModel:
 
 
 @pytest.mark.parametrize("in_place", [InPlace.WHERE_FREE, InPlace.NEVER])
-def test_states_that_change_places(runtime: Runtime, in_place: InPlace) -> None:
+def test_states_that_are_swapped(runtime: Runtime, in_place: InPlace) -> None:
     with runtime.placing(in_place).session(swapping()) as session:
         session.reset({"n": 5})
         a, b = np.zeros(5, np.float32), np.zeros(5, np.float32)
@@ -137,7 +138,7 @@ def test_states_that_change_places(runtime: Runtime, in_place: InPlace) -> None:
                 session(x=x, at=np.int64(5))
 
 
-def test_a_step_that_fails_comes_before_states_change() -> None:
+def test_steps_that_may_fail_come_before_states_change() -> None:
     steps = program_of(swapping()).functions[0].steps
     kinds = [type(step).__name__ for step in steps]
     assert max(i for i, kind in enumerate(kinds) if kind == "CheckIndices") < min(
@@ -145,7 +146,7 @@ def test_a_step_that_fails_comes_before_states_change() -> None:
     )
 
 
-def test_a_function_with_states_is_called_by_users_only() -> None:
+def test_only_users_call_functions_with_states() -> None:
     builder = ModelBuilder("inner")
     n = builder.dim("n", 1, 8)
     builder.state("a", "float32", (n,))
@@ -164,7 +165,7 @@ def test_a_function_with_states_is_called_by_users_only() -> None:
 
 
 def test_functions_share_their_weights(tmp_path: Path) -> None:
-    """Also where each of them has packed them for its own kernels."""
+    """Functions share weights even where each of them packs the weights for its own kernels."""
     weight = np.random.default_rng(2).standard_normal((32, 48), dtype=np.float32)
     builder = ModelBuilder("shared")
     n = builder.dim("n", 1, 8)

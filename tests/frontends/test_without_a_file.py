@@ -1,4 +1,4 @@
-"""Operators need no file format: a transformer block built from them compiles to what its ONNX model compiles to."""
+"""Operators need no file format: a transformer block built from them compiles to the same program as its ONNX model."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def model(weights: Weights) -> onnx.ModelProto:
 
 
 def compiled(imported: ImportedModel, target: str, folder: Path) -> dict[str, str]:
-    """What each stage gave, as text."""
+    """The text of each stage's result."""
     profile = find_target(target).variants("native")[0]
     compile_program(imported, profile, Observer(dump_dir=folder), capacities={})
     return {"import": imported.module.script()} | {path.stem: path.read_text() for path in sorted(folder.iterdir())}
@@ -75,10 +75,10 @@ def decided(stage: str) -> tuple[str, str]:
     ("target", "dims"),
     [("host", {}), ("host", {"seq": 16}), ("host", {"batch": 1, "seq": (1, 64)}), ("webgpu", {})],
 )
-def test_programs_are_those_of_onnx(
+def test_programs_equal_those_of_the_onnx_model(
     target: str, dims: DimBounds, weights: Weights, model: onnx.ModelProto, tmp_path: Path
 ) -> None:
-    """Down to every name, as values are called alike in both."""
+    """The programs are equal down to every name, because both name values alike."""
     ours = compiled(load_block(weights, HEADS, {**UNBOUNDED, **dims}), target, tmp_path / "operators")
     theirs = compiled(load_onnx(model, dims, "block"), target, tmp_path / "onnx")
     assert list(ours) == list(theirs) == ["import", *decided("1_graph"), *decided("2_kernels"), "3_program"]
@@ -87,7 +87,7 @@ def test_programs_are_those_of_onnx(
 
 
 def expected(weights: Weights, x: np.ndarray) -> np.ndarray:
-    """The block in float64."""
+    """The results of the block in float64."""
 
     def norm(name: str, v: np.ndarray) -> np.ndarray:
         spread = np.sqrt(v.var(-1, keepdims=True) + 1e-5)

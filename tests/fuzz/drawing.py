@@ -239,7 +239,7 @@ def _check_tame(value: Value) -> None:
 
 @contextlib.contextmanager
 def quiet() -> Any:
-    """Without the warnings of NumPy."""
+    """Suppress the warnings of NumPy."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

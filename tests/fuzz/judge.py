@@ -3,7 +3,7 @@
     right       results at every size are those of the references
     wrong       they are not
     refused     a `DeploykitError` when building
-    no run      one when running
+    no run      a `DeploykitError` when running
     fault       an `InternalError` or any other exception; `died` is for those that end the process
     unjudged    there is no usable reference: none runs the model, or they differ from each other
 

@@ -109,7 +109,7 @@ def test_results_of_coarse_floats_may_be_further_off() -> None:
     assert compare([{"y": right}], [{"y": far}], None, epsilon(model)).kind == "wrong"
 
 
-def test_what_onnxruntime_declines_is_held_to_the_reference_implementation() -> None:
+def test_the_reference_implementation_judges_what_onnxruntime_declines() -> None:
     model = parse("(float[n] x) => (double[n] y) { y = Abs(x) }")
     feeds = {"x": np.array([-1, 2], np.float32)}
     assert isinstance(by_onnxruntime(model, [feeds]), str)
@@ -127,7 +127,7 @@ def loop_or_die(case: str, say: Say) -> str:
     return case
 
 
-def test_cases_that_take_too_long_or_crash_are_ended_and_others_continue() -> None:
+def test_cases_that_hang_or_crash_do_not_stop_others() -> None:
     answers = dict(run(["a", "loop", "b", "die", "c"], loop_or_die, Limits(seconds=1, bytes=2 << 30)))
     assert answers["loop"] == Died("takes too long", "at work")
     assert answers["die"] == Died("SIGABRT", "at work")
@@ -142,5 +142,5 @@ def test_cases_that_take_too_long_or_crash_are_ended_and_others_continue() -> No
         ("Check failed: (false_ty == true_ty) is false", True),
     ],
 )
-def test_messages_of_python_are_found(message: str, kind: bool) -> None:
+def test_messages_of_python_are_recognised(message: str, kind: bool) -> None:
     assert bool(fields.UNKIND.search(fields._own(str(UnsupportedModelError(message))))) is kind

@@ -43,7 +43,7 @@ def model() -> onnx.ModelProto:
 
 @pytest.fixture(autouse=True)
 def strict_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No C that is compiled here may draw a warning."""
+    """C code that is compiled here must give no warnings."""
     monkeypatch.setenv("CFLAGS", "-Wall -Wextra -Wpedantic -Werror")
 
 
@@ -57,7 +57,7 @@ class Opener:
 
     @property
     def alignment(self) -> int:
-        """Bytes: of where buffers begin."""
+        """The alignment of buffers, in bytes."""
         gpus = [variant.gpu for variant in self.runtime.target().variants(self.runtime.cpu)]
         return max(ALIGNMENT if gpu is None else gpu.alignment for gpu in gpus)
 

@@ -36,8 +36,8 @@ from deploykit.dtypes import logical_dtype
 
 
 class Draft:
-    """A program of one function in the making. Tensors are named by index, as in `Function`; the arena's slots are
-    never reused."""
+    """A program of one function under construction. Tensors are named by index, as in `Function`. Slots of the arena
+    are never reused."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -80,7 +80,7 @@ class Draft:
         return len(self.kernels) - 1
 
     def program(self, *steps: Step, gpu: Gpu | None = None) -> Program:
-        """For a CPU, or for a GPU with the kernels that it can run."""
+        """The program for a CPU, or for a GPU with the kernels that it can run."""
         alignment = ALIGNMENT if gpu is None else gpu.alignment
         kernels = [lower(func, name, vectorize=False).kernel for func, name in self.kernels]
         if gpu is not None:
@@ -140,13 +140,13 @@ Reference = Callable[[np.ndarray], np.ndarray]
 
 
 def mlp(name: str = "mlp", maximum: int | None = 64) -> tuple[Program, Reference]:
-    """`y = relu(x w + b) v` with a batch; the ReLU is a parallel loop. And the same in NumPy."""
+    """`y = relu(x w + b) v` with a batch, and the same in NumPy. The ReLU is a parallel loop."""
     draft, steps, reference = mlp_steps(name, maximum)
     return draft.program(*steps), reference
 
 
 def mlp_steps(name: str = "mlp", maximum: int | None = 64) -> tuple[Draft, tuple[Step, ...], Reference]:
-    """The same as a draft and its steps."""
+    """The program of `mlp` as a draft and its steps, and the same in NumPy."""
     draft, random = Draft(name), np.random.default_rng(7)
     w = random.standard_normal((8, 4), dtype=np.float32)
     v = random.standard_normal((4, 3), dtype=np.float32)

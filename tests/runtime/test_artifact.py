@@ -1,4 +1,4 @@
-"""Artifact folders are written whole or not at all, and replace only their like."""
+"""Artifact folders are written completely or not at all, and replace only other artifact folders."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def contents(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def test_a_new_folder_and_its_replacement(tmp_path: Path) -> None:
+def test_an_artifact_is_written_and_replaced(tmp_path: Path) -> None:
     for text in ("first", "second"):
         with artifact_folder(tmp_path / "deep" / "er" / "dist") as folder:
             fill(folder, text)
@@ -68,7 +68,7 @@ def test_a_new_folder_and_its_replacement(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
-def test_nothing_is_left_of_a_build_that_stops(tmp_path: Path, error: type[BaseException]) -> None:
+def test_a_stopped_build_leaves_nothing(tmp_path: Path, error: type[BaseException]) -> None:
     with pytest.raises(error):
         stopped_build(tmp_path / "deep" / "dist", error)
     assert contents(tmp_path) == []
@@ -83,7 +83,7 @@ def test_a_failed_build_leaves_the_old_artifact(tmp_path: Path) -> None:
     assert contents(tmp_path) == ["dist", *(f"dist/{n}" for n in FILES)]
 
 
-def test_what_the_makefile_made_is_replaced_too(tmp_path: Path) -> None:
+def test_files_made_by_the_makefile_are_replaced_too(tmp_path: Path) -> None:
     with artifact_folder(tmp_path / "dist") as folder:
         fill(folder, "old")
     (tmp_path / "dist" / "build").mkdir()
@@ -93,7 +93,7 @@ def test_what_the_makefile_made_is_replaced_too(tmp_path: Path) -> None:
     assert contents(tmp_path / "dist") == [*FILES]
 
 
-def test_other_things_are_not_replaced(tmp_path: Path) -> None:
+def test_other_files_and_folders_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="file exists and is no folder"):
         check_output(tmp_path / "file")
@@ -113,7 +113,7 @@ def test_other_things_are_not_replaced(tmp_path: Path) -> None:
     assert contents(tmp_path / "dist") == [*FILES, "notes.txt"]
 
 
-def test_an_output_behind_a_link(tmp_path: Path) -> None:
+def test_an_output_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "place").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "place")
     with artifact_folder(tmp_path / "link") as folder:
@@ -122,21 +122,21 @@ def test_an_output_behind_a_link(tmp_path: Path) -> None:
     assert contents(tmp_path / "place") == [*FILES]
 
 
-def test_a_path_through_a_file(tmp_path: Path) -> None:
+def test_an_output_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match=r"cannot write .*dist"):
         check_output(tmp_path / "file" / "dist")
 
 
 @pytest.mark.skipif(as_root, reason="root may write everywhere")
-def test_a_read_only_folder(tmp_path: Path) -> None:
+def test_a_read_only_folder_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(UsageError, match="is not a folder that this user may write to"):
         check_output(tmp_path / "dist")
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
-def test_a_place_where_nobody_may_write() -> None:
+def test_an_output_where_nobody_may_write_is_refused() -> None:
     with pytest.raises(UsageError, match="cannot write /proc/dist"), artifact_folder(Path("/proc/dist")):
         pass
 
@@ -152,7 +152,7 @@ def test_errors_of_the_file_system(tmp_path: Path, number: int, message: str) ->
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system with room for some kilobytes."""
+    """A file system with room for a few kilobytes."""
     place = tmp_path / "disk"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "none", str(place)]
@@ -241,7 +241,7 @@ def test_manifest_with_unknown_fields(tmp_path: Path) -> None:
         read_manifest(tmp_path)
 
 
-def test_manifest_is_text_that_reads_back() -> None:
+def test_a_manifest_reads_back_from_its_text() -> None:
     manifest = Manifest.model_validate_json(manifest_of(Path()))
     assert Manifest.model_validate_json(manifest.to_json()) == manifest
 

@@ -1,4 +1,4 @@
-"""The C that ships: what it looks like, that strict compilers take it, what it links to, that models live together."""
+"""The C code that ships: its text, strict compilers, the symbols that it needs, and several models in one program."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_core(compiler: str, golden: Golden, tmp_path: Path) -> None:
 
 
 @compilers
-def test_calls_that_make_no_sense(compiler: str, tmp_path: Path) -> None:
+def test_invalid_calls_are_refused(compiler: str, tmp_path: Path) -> None:
     draft = Draft("model")
     n = draft.dim("n", 2, 8)
     x, weight = draft.input("x", "float32", (n,)), draft.constant("w", np.float32([1]))
@@ -115,7 +115,7 @@ def test_cmake_project(tmp_path: Path) -> None:
 @compilers
 def test_example_fills_every_dtype(compiler: str, tmp_path: Path) -> None:
     draft = Draft("all_dtypes")
-    numbers = [name for name in DTYPES if name != "string"]  # tests/cli/test_values.py has those of strings
+    numbers = [name for name in DTYPES if name != "string"]  # tests/cli/test_values.py tests strings
     copies = [Copy(draft.output(f"{n}_out", n, (3,)), draft.input(f"{n} in", n, (3,))) for n in numbers]
     folder = embedded(draft.program(*copies), tmp_path / "dist")
     sources = [folder / name for name in ("main.c", "model.c", "kernels.c", "weights.c", "deploykit.c")]
@@ -158,8 +158,8 @@ def test_two_models_in_one_program(compiler: str, tmp_path: Path) -> None:
 
 
 @compilers
-def test_data_dims_that_nothing_reads(compiler: str, tmp_path: Path) -> None:
-    """They take no code: neither the tensors that they come from, nor the dims that they are computed from."""
+def test_unread_data_dims_take_no_code(compiler: str, tmp_path: Path) -> None:
+    """No code is generated for them, nor for the tensors and the dims that they are computed from."""
     draft = Draft("unread")
     a, b, c, d, seen = (tirx.Var(name, "int64") for name in ("first", "second", "third", "fourth", "seen"))
     size = draft.dim("size")
@@ -170,7 +170,7 @@ def test_data_dims_that_nothing_reads(compiler: str, tmp_path: Path) -> None:
     subprocess.run([compiler, *STRICT, "-c", folder / "model.c", "-o", tmp_path / "model.o"], check=True)
 
 
-def test_headers_are_cpp(tmp_path: Path) -> None:
+def test_headers_compile_as_cpp(tmp_path: Path) -> None:
     folder = embedded(mlp()[0], tmp_path / "dist")
     (tmp_path / "app.cpp").write_text('#include "model.h"\n#include "weights.h"\n#include "threads.h"\nint main() {}\n')
     includes = [f"-I{folder}", f"-I{runtime.THREADS.parent}"]
@@ -236,7 +236,7 @@ def test_dtype_numbers_agree() -> None:
     assert {name: int(number) for name, number in enumerators} == {d.c_name: d.code for d in DTYPES.values()}
 
 
-def test_names_that_are_no_identifiers(tmp_path: Path) -> None:
+def test_names_that_are_not_identifiers(tmp_path: Path) -> None:
     draft = Draft('9 "lives"/* \\')
     n = draft.dim("for", 1, 4)
     first, second = draft.input("int", "float32", (n,)), draft.input("a.b\n*/??)", "float32", (n,))

@@ -1,4 +1,4 @@
-"""Artifacts for arm64: they run under an emulator here and compute the same."""
+"""Artifacts for arm64: they run under an emulator here and give the same results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_arm64_computes_the_same(model: onnx.ModelProto, cpu: str, tmp_path: Pat
             session(x=np.zeros((1, 4, 9, 20), np.float32))
 
 
-def test_what_an_emulator_cannot_do(model: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_of_the_emulator(model: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deploykit.build(model, cpu="armv8-a", output=tmp_path / "dist")
     with pytest.raises(UsageError, match="under an emulator it has one thread"):
         deploykit.open(tmp_path / "dist", threads=2)

@@ -1,4 +1,5 @@
-"""Artifacts with kernels for certain CPUs: each level computes the same, and a CPU that is too small is told so."""
+"""Artifacts with kernels for certain CPUs: all levels give the same results; CPUs that lack instructions are
+refused."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def runnable(cpu: str) -> bool:
 
 @pytest.fixture(scope="module")
 def build(model: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Artifact]:
-    """Builds the model for a CPU, each once."""
+    """Returns a function that builds the model for a CPU, once for each CPU."""
     made: dict[str, Artifact] = {}
 
     def build(cpu: str) -> Artifact:
@@ -53,7 +54,7 @@ def test_each_level_computes_the_same(
             np.testing.assert_allclose(session(x=x)["y"], reference.run(None, {"x": x})[0], rtol=1e-4, atol=1e-6)
 
 
-def test_the_manifest_names_the_levels_and_lesser_ones_share_weights(build: Callable[[str], Artifact]) -> None:
+def test_the_manifest_names_the_levels_and_lower_levels_share_weights(build: Callable[[str], Artifact]) -> None:
     portable, single = build("portable").manifest, build("x86-64-v4").manifest
     assert (portable.cpu, portable.levels) == ("portable", PORTABLE_LEVELS)
     assert (single.cpu, single.levels) == ("x86-64-v4", ())
@@ -61,7 +62,7 @@ def test_the_manifest_names_the_levels_and_lesser_ones_share_weights(build: Call
     assert {"part_x86_64_v2.c", "part_x86_64_v3.c", "part_x86_64_v4.c"} <= {file.name for file in portable.files}
 
 
-def test_a_level_that_is_not_there(build: Callable[[str], Artifact]) -> None:
+def test_a_missing_level_is_refused(build: Callable[[str], Artifact]) -> None:
     with pytest.raises(UsageError, match="has no kernels for armv8-a: it has x86-64-v4, x86-64-v3, x86-64-v2"):
         deploykit.open(build("portable").path, cpu="armv8-a")
     with pytest.raises(UsageError, match="it is for one CPU"):
@@ -83,7 +84,7 @@ def test_the_steps_of_each_level_are_timed(build: Callable[[str], Artifact], cpu
         assert (seconds[launched] > 0).all()
 
 
-def test_a_profile_of_several_levels_is_of_the_best(build: Callable[[str], Artifact]) -> None:
+def test_a_profile_is_of_the_best_level(build: Callable[[str], Artifact]) -> None:
     folder = build("portable").path
     found = profile(folder, {"x": np.ones((2, 3, 24, 20), np.float32)}, {"n": 2, "h": 24}, seconds=0)
     best = next(cpu for cpu in PORTABLE_LEVELS if runnable(cpu))
@@ -92,7 +93,7 @@ def test_a_profile_of_several_levels_is_of_the_best(build: Callable[[str], Artif
     assert all(kernel.flops_per_second for kernel in found.kernels() if "conv" in kernel.name)
 
 
-def test_sanitizers_accept_parts(build: Callable[[str], Artifact]) -> None:
+def test_sanitizers_accept_artifacts_with_levels(build: Callable[[str], Artifact]) -> None:
     x = np.ones((1, 3, 8, 20), np.float32)
     with (
         deploykit.open(build("portable").path) as session,
@@ -101,7 +102,7 @@ def test_sanitizers_accept_parts(build: Callable[[str], Artifact]) -> None:
         np.testing.assert_allclose(session(x=x)["y"], slow(x=x)["y"], rtol=1e-5)
 
 
-def test_a_cpu_that_is_too_small_is_told_so(build: Callable[[str], Artifact]) -> None:
+def test_a_cpu_that_lacks_instructions_is_refused(build: Callable[[str], Artifact]) -> None:
     missing = sorted(CHECKED[host_cpu().triple] - set(host_cpu().requires))
     if not missing:
         pytest.skip("this CPU has everything")
@@ -110,8 +111,9 @@ def test_a_cpu_that_is_too_small_is_told_so(build: Callable[[str], Artifact]) ->
         deploykit.open(build(f"{base}+{missing[0]}").path)
 
 
-def test_features_are_those_that_the_compiler_finds(tmp_path: Path) -> None:
-    """The host code looks at the CPU with its own eyes; LLVM is asked when a model is built for this machine."""
+def test_the_host_code_and_the_compiler_detect_the_same_features(tmp_path: Path) -> None:
+    """The host code itself detects the features of the CPU. LLVM detects them when a model is built for this
+    machine."""
     names = sorted(CHECKED[host_cpu().triple])
     macros = {name: f"DK_CPU_{re.sub('[^a-z0-9]', '_', name).upper()}" for name in names}
     lines = "".join(f'if (f & {macro}) puts("{name}");' for name, macro in macros.items())

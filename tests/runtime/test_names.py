@@ -1,5 +1,5 @@
-"""Any text may be the name of an input, an output, a dim or a model: the C that is written compiles without a warning,
-in C and included in C++, beside the usual headers, and computes the same as under plain names."""
+"""Any text may be the name of an input, an output, a dim or a model. The generated C code compiles without a warning,
+also when C++ includes it and together with the usual headers. It gives the same results as with plain names."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 
 
 DIMS = 75
-"""Dims of one program: the time to write one grows with their square."""
+"""Number of dims in one program. The time to write a program grows with the square of this number."""
 
 
 def parts(kind: str) -> list[list[str]]:
-    """All words, in as many lists as there are programs."""
+    """All words, split into one list per program."""
     step = DIMS if kind == "dims" else len(words())
     return [words()[first : first + step] for first in range(0, len(words()), step)]
 
 
 def named(title: str, kind: str, part: Sequence[str]) -> Program:
-    """A program whose inputs, outputs or dims are called by words; input `i` is copied to output `i`."""
+    """A program whose inputs, outputs or dims have words as names. Input `i` is copied to output `i`."""
     draft = Draft(title)
     steps = []
     for index, word in enumerate(part):
@@ -65,7 +65,7 @@ def written(program: Program, target: str, folder: Path) -> Artifact:
 
 
 def included(folder: Path) -> None:
-    """Compile a program that includes the model's header behind and in front of all others, as C and as C++."""
+    """Compile programs that include the model's header after all others and before them, as C and as C++."""
     for language, standard in STANDARDS:
         others = [f"#include <{name}{'.h' if language == 'c' else ''}>\n" for name in HEADERS[language].split()]
         for lines in ([*others, '#include "model.h"\n'], ['#include "model.h"\n', *others]):
@@ -82,7 +82,7 @@ def test_there_are_enough_words() -> None:
 @pytest.mark.parametrize(
     ("kind", "part"), [(kind, part) for kind in ("inputs", "outputs", "dims") for part in parts(kind)]
 )
-def test_every_word_names_a_port_or_a_dim(kind: str, part: list[str], tmp_path: Path) -> None:
+def test_every_word_can_name_a_port_or_a_dim(kind: str, part: list[str], tmp_path: Path) -> None:
     artifact = written(named("words", kind, part), "embedded", tmp_path / "dist")
     included(artifact.path)
     flags = f"CFLAGS=-std=c99 -O0 {' '.join(WARNINGS)} -Wno-trigraphs"
@@ -98,8 +98,8 @@ def test_every_word_names_a_port_or_a_dim(kind: str, part: list[str], tmp_path: 
 
 
 @pytest.mark.parametrize("word", words(), ids=ascii)
-def test_every_word_names_a_model(word: str) -> None:
-    """Several models, under any names, are in one program together with the core."""
+def test_every_word_can_name_a_model(word: str) -> None:
+    """Several models with any names can be in one program together with the core."""
     own = prefix(word)
     assert identifier(own) == own
     assert len(own) < 200
@@ -111,7 +111,7 @@ def test_every_word_names_a_model(word: str) -> None:
 @pytest.mark.parametrize(
     "word", ["dk", "DK_model", "m", "example", "deploykit", "int", "main", "test", "名前", "x" * 300]
 )
-def test_models_under_such_names_compile_and_run(word: str, tmp_path: Path) -> None:
+def test_models_with_unusual_names_compile_and_run(word: str, tmp_path: Path) -> None:
     draft = Draft(word)
     n = draft.dim("n", 1, 4)
     source = draft.input("x", "float32", (n,))
@@ -131,14 +131,14 @@ def test_constants_do_not_collide_with_each_other_or_their_sizes() -> None:
     assert not {f"{word}_BYTES" for word in found} & set(found)
 
 
-def test_names_of_a_scope_are_its_own() -> None:
+def test_names_of_a_scope_are_unique() -> None:
     names = Names(["taken"], "model_")
     wanted = ["x", "x", "X", "taken", "model_run", "size_t", "dk_init", "FLT_MAX", "é", "è", "9"]
     found = ["x", "x_2", "X", "taken_2", "nmodel_run", "size_t_2", "ndk_init", "nFLT_MAX", "v", "v_2", "v9"]
     assert [names.take(word) for word in wanted] == found
 
 
-def test_names_in_kernels_are_no_words_of_c() -> None:
+def test_names_in_kernels_are_not_words_of_c() -> None:
     scopes = Scopes()
     found = [scopes.fresh(word) for word in words()]
     assert len(set(found)) == len(found)
@@ -146,7 +146,7 @@ def test_names_in_kernels_are_no_words_of_c() -> None:
 
 
 def test_names_of_functions_and_parameters_of_python(tmp_path: Path) -> None:
-    """`main` is a function of the compiler, `self` a parameter of a session, `file` one of NumPy's archives."""
+    """`main` is a function of the compiler, `self` a parameter of a session, and `file` one of `np.savez`."""
     text = """(float[n] self, float[n] X, float[n] x) => (float[n] main, float[n] file) {
         main = Add(self, X)  file = Sub(X, x) }"""
     deploykit.build(parse(text), output=tmp_path / "dist")

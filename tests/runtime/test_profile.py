@@ -30,7 +30,7 @@ def test_every_step_of_a_run_is_timed(target: str, threads: int, tmp_path: Path)
             assert 0 < seconds.sum() < 1
 
 
-def test_steps_inside_of_branches_and_loops_have_the_numbers_of_the_plan(tmp_path: Path) -> None:
+def test_steps_in_branches_and_loops_have_the_numbers_of_the_plan(tmp_path: Path) -> None:
     draft = Draft("nested")
     i, count, trips = variable("i"), variable("count"), variable("trips")
     choice, limit = draft.input("choice", "bool", ()), draft.input("limit", "int64", ())

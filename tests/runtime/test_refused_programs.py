@@ -1,4 +1,4 @@
-"""Programs that the host code cannot be written for are faults of the compiler, and said to be."""
+"""Programs for which no host code can be written are faults of the compiler, and the errors say so."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_no_outputs() -> None:
         emit_host([Draft("empty").program()], "0")
 
 
-def test_a_dim_that_nobody_gives() -> None:
+def test_a_dim_that_no_input_determines() -> None:
     draft = Draft("lost")
     n = draft.dim("n")
     x, y = draft.input("x", "float32", (n + 1,)), draft.output("y", "float32", (n + 1,))
@@ -31,7 +31,7 @@ def test_ranks_above_the_limit() -> None:
         emit_host([draft.program(Copy(y, x))], "0")
 
 
-def test_data_dims_are_set_before_they_are_read() -> None:
+def test_data_dims_must_be_set_before_they_are_read() -> None:
     n, m, i = (tirx.Var(name, "int64") for name in "nmi")
     for steps in (
         (Reserve("y", n * 4, output=0), BindDim(n, 0)),

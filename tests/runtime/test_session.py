@@ -88,8 +88,8 @@ def test_results_are_independent(session: Session) -> None:
     np.testing.assert_array_equal(first, kept)
 
 
-def test_sizes_in_turn(session: Session) -> None:
-    """Each more than once, in between the others."""
+def test_alternating_sizes(session: Session) -> None:
+    """Each size runs more than once, with other sizes in between."""
     reference = mlp()[1]
     rows = np.random.default_rng(2).standard_normal((64, 8), dtype=np.float32)
     results = {(turn, count): session(x=rows[turn:][:count])["y"] for turn in range(3) for count in range(1, 62)}
@@ -172,7 +172,7 @@ def test_sessions_in_threads(mlp_folder: Path) -> None:
         assert max(pool.map(work, range(12))) < 1e-5
 
 
-def test_a_rebuilt_artifact_is_loaded_anew(tmp_path: Path) -> None:
+def test_a_rebuilt_artifact_is_loaded_again(tmp_path: Path) -> None:
     x_value, results = np.float32(3), []
     for factor in (2.0, 5.0):
         draft = Draft("same_name")
@@ -192,7 +192,7 @@ def test_threads(mlp_folder: Path, threads: int) -> None:
             np.testing.assert_allclose(session(x=x)["y"], reference(x), rtol=1e-5, atol=1e-6)
 
 
-def test_threads_must_exist(mlp_folder: Path, tmp_path: Path) -> None:
+def test_unsupported_numbers_of_threads_are_refused(mlp_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="threads must be at least 1, found 0"):
         deploykit.session.open(mlp_folder, threads=0)
     with pytest.raises(UsageError, match="this artifact runs on one thread"):
@@ -288,8 +288,8 @@ def test_sizes_that_overflow_are_refused(tmp_path: Path) -> None:
         lambda a, b: a * tirx.Select(tirx.floormod(b, 4) > 3, tirx.IntImm("int64", 1), b),
     ],
 )
-def test_sizes_that_overflow_on_the_way_are_refused(size: Callable[..., Any], tmp_path: Path) -> None:
-    """Where a term is taken away, and where the size itself is small."""
+def test_sizes_saturate_if_intermediate_values_overflow(size: Callable[..., Any], tmp_path: Path) -> None:
+    """An intermediate value may overflow although a term is subtracted later, or although the size itself is small."""
     draft = Draft("outer")
     a, b = draft.dim("a", 0, None), draft.dim("b", 0, None)
     x, y = draft.input("x", "float32", (a, b)), draft.output("y", "float32", (a, b))
@@ -311,7 +311,7 @@ def test_any_input_is_run_or_refused(session: Session, inputs: dict[str, np.ndar
         assert session.run(inputs)["y"].shape == (inputs["x"].shape[0], 3)
 
 
-def test_a_run_that_asks_for_too_much_leaves_the_session_usable(tmp_path: Path) -> None:
+def test_a_run_that_needs_too_much_memory_leaves_the_session_usable(tmp_path: Path) -> None:
     model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 20]>
         large (float[n] x, int64[2] s) => (float[a, b] y) { q = Relu(x) e = Expand(q, s) y = Transpose(e) }""")
     deploykit.build(model, dims={"n": (1, 100)}, output=tmp_path / "large")

@@ -102,7 +102,7 @@ def test_reserve_in_the_arena_grows_a_capacity_dim(run: Opener) -> None:
     assert session.peak_bytes({"room": 16}) == max(run.alignment, 16 * 8)
 
 
-def test_reserve_without_a_way_out_fails(run: Opener) -> None:
+def test_reserve_beyond_a_fixed_slot_fails(run: Opener) -> None:
     draft, n = Draft("bound"), variable("n")
     count, y = draft.input("count", "int64", ()), draft.output("y", "int64", ())
     copy = draft.kernel(elementwise(lambda a: a, "int64"), "take")
@@ -123,7 +123,7 @@ def test_copy(run: Opener) -> None:
 
 
 def test_copies_check_the_room_of_outputs(run: Opener) -> None:
-    """An output whose size only the run can tell is grown even when no step reserves it."""
+    """An output whose size is known only at run time grows even if no step reserves it."""
     draft, n = Draft("unreserved"), variable("n")
     count = draft.input("count", "int64", ())
     numbers = draft.constant("numbers", np.arange(3000))
@@ -150,7 +150,7 @@ def test_if(run: Opener) -> None:
 
 
 def loop_program(*, bounded: bool, conditional: bool) -> tuple[Draft, tuple[Step, ...]]:
-    """`x` is doubled up to `trips` times while it is below 100; `rows` records each value, `steps` counts."""
+    """`x` is doubled up to `trips` times while it is below 100. `rows` records each value, `count` is their number."""
     draft = Draft("loops")
     i, count, trips = variable("i"), variable("count"), variable("trips")
     limit, x = draft.input("limit", "int64", ()), draft.input("x", "int64", (2,))

@@ -1,4 +1,4 @@
-"""Which compiler is found, and what is said when there is none or it fails."""
+"""Which compiler is found, and the errors when there is none or it fails."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.runtime.programs import mlp
 GCC = shutil.which("gcc")
 
 
-def test_cc_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variable_cc_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", f"{GCC} -pipe")
     monkeypatch.setenv("CFLAGS", "-g1 -DX='a b'")
     compiler = toolchain.find_c_compiler()
@@ -41,7 +41,7 @@ def test_path_then_ziglang(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert toolchain.find_c_compiler().command == (str(tmp_path / "cc"),)
 
 
-def test_nothing_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_compiler_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda _: None)
@@ -68,7 +68,7 @@ def test_undefined_symbols_are_errors(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["host", "embedded"])
-def test_artifacts_by_ziglang(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, target: str) -> None:
+def test_ziglang_builds_artifacts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, target: str) -> None:
     monkeypatch.setenv("CC", f"{sys.executable} -m ziglang cc")
     program, reference = mlp()
     write_artifact([program], find_target(target), tmp_path / "dist", PackageOptions())
@@ -77,7 +77,7 @@ def test_artifacts_by_ziglang(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, t
         np.testing.assert_allclose(session(x=x)["y"], reference(x), rtol=1e-5)
 
 
-def test_the_library_exports_its_interface_only(tmp_path: Path) -> None:
+def test_the_library_exports_only_its_interface(tmp_path: Path) -> None:
     write_artifact([mlp()[0]], find_target("host"), tmp_path / "dist", PackageOptions())
     symbols = os.popen(f"nm -D --defined-only {tmp_path}/dist/libmlp.so").read().split()[2::3]
     assert {symbol for symbol in symbols if not symbol.startswith("dk_")} == {
@@ -88,7 +88,7 @@ def test_the_library_exports_its_interface_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("home", [None, "/proc/nothing"])
 def test_a_compiler_without_a_home_keeps_its_cache_elsewhere(home: str | None, tmp_path: Path) -> None:
-    """As in containers: neither HOME nor the folder of caches can be written."""
+    """In containers, for instance, neither HOME nor the cache folder may be writable."""
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("HOME", "XDG_", "ZIG_", "TMPDIR"))
     }
@@ -103,7 +103,7 @@ def test_a_compiler_without_a_home_keeps_its_cache_elsewhere(home: str | None, t
     assert "set ZIG_GLOBAL_CACHE_DIR to one" in found.stderr
 
 
-def test_a_compiler_that_fails_on_a_full_disk_is_not_to_blame(tmp_path: Path) -> None:
+def test_a_full_disk_is_not_blamed_on_the_compiler(tmp_path: Path) -> None:
     script = tmp_path / "cc"
     script.write_text("#!/bin/sh\necho 'error: unable to write: No space left on device' >&2\nexit 1\n")
     script.chmod(0o755)

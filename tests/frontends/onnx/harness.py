@@ -27,8 +27,8 @@ def parse(text: str, opset: int = 21) -> onnx.ModelProto:
 
 @dataclass(frozen=True)
 class Check:
-    """Build a model once for a runtime; compare every run with `expected`, else with the reference, dtypes and shapes
-    included."""
+    """Builds a model once for a runtime and compares every run with `expected` or, without it, with the reference
+    implementation. The comparison includes dtypes and shapes."""
 
     runtime: Runtime
 
@@ -52,14 +52,14 @@ class Check:
 
     @contextlib.contextmanager
     def session(self, model: onnx.ModelProto, *runs: Feeds) -> Iterator[Session]:
-        """The model, built for sizes as large as those of `runs` where dims need a bound."""
+        """A session of the model. If dims need a bound, the bounds cover the sizes of `runs`."""
         dims = _bounds(model, runs) if self.runtime.bounded else None
         with self.runtime.session(model, dims=dims) as session:
             yield session
 
 
 def _bounds(model: onnx.ModelProto, runs: Sequence[Feeds]) -> dict[str, tuple[int, int]]:
-    """Bounds of every dim that leave room around its sizes in `runs`."""
+    """Bounds of every dim, with room around its sizes in `runs`."""
     sizes: dict[str, list[int]] = {}
     for value in model.graph.input:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
@@ -77,7 +77,7 @@ def each(inputs: str, calls: Sequence[str], rank: int, dtype: str = "float") -> 
 
 
 def by_onnxruntime(model: onnx.ModelProto | str, *runs: Feeds, opset: int = 21) -> list[Sequence[np.ndarray]]:
-    """What ONNX Runtime gives, for `expected` of `check`: where the reference implementation is incomplete."""
+    """The results of ONNX Runtime, for `expected` of `check` where the reference implementation is incomplete."""
     if isinstance(model, str):
         model = parse(model, opset)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])

@@ -10,7 +10,7 @@ import deploykit
 from tests.frontends.onnx.harness import Check, numbers, parse
 
 SIZES = [(1, 1, 1), (2, 5, 7), (1, 7, 3)]
-"""Batch, queries, keys."""
+"""Batch size, number of queries, number of keys."""
 
 
 def feeds(batch: int, queries: int, keys: int, kv_heads: int = 4, size: int = 8) -> dict[str, np.ndarray]:
@@ -29,13 +29,13 @@ def test_grouped_heads(check: Check, kv_heads: int) -> None:
     check(text, *(feeds(*size, kv_heads) for size in SIZES), opset=24, rtol=1e-4)
 
 
-def test_everything_symbolic(check: Check) -> None:
+def test_all_dims_may_be_symbolic(check: Check) -> None:
     text = "(float[b,h,s,d] q, float[b,g,t,d] k, float[b,g,t,e] v) => (float[b,h,s,e] y) { y = Attention(q, k, v) }"
     check(text, *(feeds(*SIZES[1], heads, size) for heads, size in ((4, 8), (2, 5), (1, 1))), opset=24, rtol=1e-4)
 
 
 def test_masks(check: Check) -> None:
-    """Float and boolean, of any rank, shorter than the keys."""
+    """Masks are float or boolean, of any rank, and may be shorter than the keys."""
     text = """(float[b,4,s,8] q, float[b,4,t,8] k, float[b,4,t,6] v, float[s,t] f, bool[s,u] m, bool[b,1,s,t] n)
         => (float[b,4,s,6] y0, float[b,4,s,6] y1, float[b,4,s,6] y2) {
         y0 = Attention(q, k, v, f)  y1 = Attention<is_causal = 1>(q, k, v, m)  y2 = Attention(q, k, v, n) }"""
@@ -51,7 +51,7 @@ def test_masks(check: Check) -> None:
 
 
 def test_a_mask_that_does_not_fit_is_refused(check: Check) -> None:
-    """A dim of its own may be 1 or the number of queries."""
+    """The mask's own dim may be 1 or the number of queries."""
     text = """(float[1,2,s,8] q, float[1,2,6,8] k, float[1,2,6,8] v, float[n,6] f) => (float[1,2,s,8] y) {
         y = Attention(q, k, v, f) }"""
     model = parse(text, 24)
@@ -96,7 +96,7 @@ def test_three_dimensional_inputs(check: Check) -> None:
     check(text, *runs, opset=24, rtol=1e-4)
 
 
-def test_a_query_without_open_keys_gets_zeros(check: Check) -> None:
+def test_a_query_whose_keys_are_all_masked_gets_zeros(check: Check) -> None:
     text = """(float[b,4,s,8] q, float[b,4,t,8] k, float[b,4,t,6] v, bool[s,t] m) => (float[b,4,s,6] y) {
         y = Attention(q, k, v, m) }"""
     inputs = feeds(1, 2, 3)

@@ -1,4 +1,4 @@
-"""Broken and unsupported models give one clear error that names the user's thing; nothing else escapes."""
+"""Broken and unsupported models give one clear error that names the faulty part. No other exception escapes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def external(location: str) -> onnx.TensorProto:
 
 
 def constant_of(location: str) -> onnx.ModelProto:
-    """With external data in an attribute of a branch."""
+    """A model with external data in an attribute of a branch."""
     text = "(bool c, float[4] x) => (float[4] y) { y = If (c) <then_branch = t() => (float[4] a) { %s }, else_branch = "
     text += "e() => (float[4] b) { b = Identity(x) }> }"
     model = parse(text % "a = Constant <value = float[4] {0, 0, 0, 0}> ()")
@@ -123,7 +123,7 @@ def test_cyclic_graph() -> None:
 
 
 def test_nodes_in_any_order(check: Check) -> None:
-    """As tools leave them that append what they add; ONNX Runtime sorts them too."""
+    """Some tools append the nodes that they add. ONNX Runtime sorts such nodes too."""
     text = """(float[n] x, bool c) => (float[m] z) {
         z = If(c) <then_branch = a () => (float[k] t) { t = Neg(y) u = Abs(x) }, else_branch = b () => (float[k] e) {
             f = Exp(x)
@@ -157,7 +157,7 @@ def test_unknown_opset() -> None:
         deploykit.load(helper.make_model(graph_of().graph, opset_imports=[helper.make_opsetid("", 99)]))
 
 
-def test_sizes_that_contradict() -> None:
+def test_contradictory_sizes() -> None:
     with pytest.raises(UnsupportedModelError, match="3 and 4"):
         deploykit.load(parse("(float[2, 3] x, float[4, 5] w) => (float[2, 5] y) { y = MatMul(x, w) }"))
 
@@ -218,8 +218,8 @@ def test_session_inputs(session: deploykit.Session, shape: list[int], dtype: typ
         session.run({name: np.ones(shape, dtype)})
 
 
-def test_a_size_below_0_is_unknown(check: Check) -> None:
-    """Some exporters write -1 for what others leave out."""
+def test_a_negative_size_is_unknown(check: Check) -> None:
+    """Some exporters write -1 where others leave the size out."""
     model = parse("(float[b, 4] x, float[c, d] w) => (float[e, f] y) { y = MatMul(x, w) }")
     for value in (*model.graph.input, *model.graph.output):
         for dim in value.type.tensor_type.shape.dim:
@@ -318,7 +318,7 @@ def test_choices_may_be_written_in_any_case() -> None:
 @pytest.mark.parametrize(
     "call", ["Reshape(x, i)", "ReduceSum(x, i)", "Squeeze(x, i)", "Unsqueeze(x, i)", "Slice(x, i, i)"]
 )
-def test_more_axes_than_any_tensor_has_are_refused(call: str) -> None:
+def test_too_many_axes_are_refused(call: str) -> None:
     text = f"(float[n, 3] x, int64[1099511627776] i) => (float[a] y) {{ y = {call} }}"
     with pytest.raises(UnsupportedModelError, match="1099511627776 runtime integers"):
         deploykit.load(parse(text))
@@ -341,7 +341,7 @@ def test_axes_beyond_the_rank_are_refused(call: str) -> None:
         deploykit.load(parse(text))
 
 
-def test_a_result_of_two_nodes_beside_an_unknown_operator() -> None:
+def test_two_nodes_with_the_same_result_and_an_unknown_operator() -> None:
     with pytest.raises(UnsupportedModelError, match="a broken ONNX model: Output 'y' is redeclared"):
         deploykit.load(parse("(float[n] x) => (float[n] y) { y = Frobnicate(x) y = Abs(x) }"))
 

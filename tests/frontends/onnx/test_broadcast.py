@@ -1,4 +1,4 @@
-"""Broadcasting where sizes are known at run time only: against numbers, and against each other."""
+"""Broadcasting of sizes that are known only at run time, with numbers and with each other."""
 
 import numpy as np
 import pytest
@@ -26,14 +26,14 @@ LAYOUTS = {
     ("n,1,m", "5,n"): [((2, 1, 1), (5, 2)), ((1, 1, 3), (5, 1)), ((3, 1, 3), (5, 3))],
     ("n", "n"): [((1,), (1,)), ((6,), (6,))],
 }
-"""By the declared shapes of x and y, those of the runs."""
+"""The shapes of `x` and `y` in each run, for each pair of declared shapes."""
 
 SLOPES = [("n", "5"), ("n,4", "3,m"), ("n", "m"), ("a,b", "c,d"), ("n,1,m", "5,n")]
-"""Where y may be larger than x, so that it cannot be a slope."""
+"""Declared shapes with which `y` may be larger than `x`, so that it cannot be a slope."""
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=" ".join)
-def test_elementwise_operators_broadcast_sizes_of_a_run(check: Check, layout: tuple[str, str]) -> None:
+def test_elementwise_operators_broadcast_runtime_sizes(check: Check, layout: tuple[str, str]) -> None:
     x, y = layout
     rank = max(len(x.split(",")), len(y.split(",")))
     inputs = f"float[{x}] x, float[{y}] y, bool[{x}] c, bool[{y}] d"
@@ -46,7 +46,7 @@ def test_elementwise_operators_broadcast_sizes_of_a_run(check: Check, layout: tu
         check(model, *runs, expected=by_onnxruntime(model, *runs))
 
 
-def test_products_broadcast_sizes_of_a_run(check: Check) -> None:
+def test_products_broadcast_runtime_sizes(check: Check) -> None:
     model = """(float[n,2,3] x, float[5,3,m] y, float[k,q] w, float[4,3] a, float[3,6] b) =>
         (float[r0,r1,r2] batched, float[r3,r4] whole, float[r5,r6,r7] by_label) {
         batched = MatMul(x, y)
@@ -66,7 +66,7 @@ def test_products_broadcast_sizes_of_a_run(check: Check) -> None:
     check(model, *runs, expected=by_onnxruntime(model, *runs))
 
 
-def test_moves_take_sizes_of_a_run_that_must_be_a_number(check: Check) -> None:
+def test_expand_and_concat_take_runtime_sizes_that_must_be_a_number(check: Check) -> None:
     model = """(float[n,2] x, float[5,m] y, int64[1] size) => (float[a,b] wide, float[c,d] joined, float[e,2] grown) {
         five = Constant <value = int64[2] {5, 2}> ()
         wide = Expand(x, five)
@@ -82,8 +82,8 @@ def test_moves_take_sizes_of_a_run_that_must_be_a_number(check: Check) -> None:
     check(model, *runs, expected=by_onnxruntime(model, *runs))
 
 
-def test_results_of_undecided_size_go_on(check: Check) -> None:
-    """Sizes that are chosen at run time meet each other, reductions, products and reshapes."""
+def test_further_operators_take_results_of_undecided_size(check: Check) -> None:
+    """Elementwise operators, reductions, products and reshapes take sizes that are chosen at run time."""
     model = """(float[n,m] x, float[p,q] y, float[q,3] w) => (float[a,b] z, float[c] s, float[d,3] o, float[e] flat) {
         z = Add(x, y)
         zero = Constant <value = int64[1] {0}> ()
@@ -125,7 +125,7 @@ MASKED = """(float[batch, past] cache, float[batch, seq] x, float[batch, past_pl
 
 @pytest.mark.parametrize("least", [0, 1])
 def test_a_dim_that_must_be_a_sum_of_others_is_checked(check: Check, least: int) -> None:
-    """Exporters give the mask over past and present a dim of its own."""
+    """Exporters give the mask over past and present positions its own dim."""
     model = parse(MASKED)
     with check.runtime.session(model, dims={"past": (least, 64)}) as session:
         for batch, past, seq in ((1, 1, 1), (2, 7, 1), (3, 2, 5), (1, least, 4)):

@@ -1,4 +1,4 @@
-"""Casts with symbolic dims: every dtype to every other, through the dtypes that sessions cannot take as well."""
+"""Casts with symbolic dims: from every dtype to every other, including dtypes that sessions do not take."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def test_to_every_dtype_and_back(check: Check, source: str) -> None:
     check(model, *runs)
 
 
-def test_floats_beyond_an_integer_are_cut_off(check: Check) -> None:
+def test_floats_outside_the_range_of_an_integer_are_clamped(check: Check) -> None:
     model = parse("(float[n] x) => (int32[n] a, int64[n] b) { a = Cast <to = 6> (x) b = Cast <to = 7> (x) }")
     x = np.array([3e9, -3e9, 1e30, -1e30, np.nan, -1.9], np.float32)
     low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -48,7 +48,7 @@ def test_integers_keep_their_low_bits(check: Check) -> None:
     check(model, {"x": np.array([200, -1, 2**40 + 5, -(2**33) - 7])})
 
 
-def test_bits_are_kept_by_bitcast(check: Check) -> None:
+def test_bitcast_keeps_bits(check: Check) -> None:
     model = """(float[n] x, uint8[n] u) => (int32[n] a, float[n] b, int8[n] c) {
         a = BitCast <to = 6> (x)
         b = BitCast <to = 1> (a)

@@ -1,4 +1,4 @@
-"""If, Loop and Scan: branches that differ, bodies that declare sizes, batches of scans; models of old opsets."""
+"""If, Loop and Scan: branches that differ, bodies that declare sizes, scans over batches; models of old opsets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_branches_read_different_tensors(check: Check, n: int) -> None:
     check(model, *feeds)
 
 
-def test_branches_of_other_rank_give_the_higher_one(check: Check) -> None:
+def test_branches_of_different_ranks_give_the_higher_rank(check: Check) -> None:
     model = parse("""(float[n] x, bool t) => (float[m] y) {
         y = If(t) <then_branch = yes () => (float s) { s = ReduceSum<keepdims=0>(x) },
                    else_branch = no () => (float[1] s) { s = ReduceSum(x) }>
@@ -42,7 +42,7 @@ def test_branches_whose_ranks_cannot_agree_are_refused() -> None:
 
 
 def squeezed(x: str = "x", h: str = "h", *, more: bool = False) -> str:
-    """What exporters write for `h = squeeze(x, -1)` of an axis of unknown size; `more`: the branches change places."""
+    """What exporters write for `h = squeeze(x, -1)` of an axis of unknown size. `more` exchanges the branches."""
     test, taken = ("Greater", ("Identity(", "Squeeze(")) if more else ("Equal", ("Squeeze(", "Identity("))
     then, otherwise = (f"{{ s = {call}{x}{', last' if 'Sq' in call else ''}) }}" for call in taken)
     return f"""
@@ -54,8 +54,8 @@ def squeezed(x: str = "x", h: str = "h", *, more: bool = False) -> str:
 
 
 @pytest.mark.parametrize("more", [False, True])
-def test_of_branches_of_other_rank_that_is_taken_which_fits_what_follows(check: Check, more: bool) -> None:
-    """A Gemm takes matrices only, so that the size is 1, which a run has to meet."""
+def test_the_branch_whose_rank_fits_the_following_nodes_is_taken(check: Check, more: bool) -> None:
+    """A Gemm takes only matrices. So the size must be 1, and each run is checked for it."""
     model = parse(f"""(float[n,3,m] x, float[3,2] w) => (float[n,2] y) {{ {squeezed(more=more)} y = Gemm(h, w) }}""")
     w = numbers(3, 2, seed=1)
     runs = [{"x": numbers(n, 3, 1), "w": w} for n in (1, 4)]
@@ -74,11 +74,11 @@ RATES = """(float[n,m] x, int64 rate, float[6,2] v, float[4,2] w) => (float[n,2]
     is_low = Not(is_high)
     z = If(is_low) <then_branch = low () => (float[n,2] s) { p = MatMul(x, w) s = Neg(p) },
                     else_branch = up () => (float[n,2] s) { p = MatMul(x, v) s = Neg(p) }> }"""
-"""Two kinds of data, of 6 and of 4 columns, as a voice detector has for its sampling rates."""
+"""Two kinds of data, with 6 and with 4 columns, like those of a voice detector for its sampling rates."""
 
 
 @pytest.mark.parametrize("m", [4, 6])
-def test_a_branch_that_the_sizes_given_exclude_is_one_that_no_run_may_take(check: Check, m: int) -> None:
+def test_no_run_may_take_a_branch_that_the_given_sizes_rule_out(check: Check, m: int) -> None:
     model = parse(RATES)
     weights = {"v": numbers(6, 2, seed=1), "w": numbers(4, 2, seed=2)}
     rate, other = (16000, 8000) if m == 6 else (8000, 16000)
@@ -95,7 +95,7 @@ def test_a_branch_that_the_sizes_given_exclude_is_one_that_no_run_may_take(check
             session.run({"x": numbers(2, m), "rate": np.array(other), **weights})
 
 
-def test_both_branches_are_left_where_the_sizes_are_open(check: Check) -> None:
+def test_both_branches_remain_if_sizes_are_open(check: Check) -> None:
     model = parse(RATES)
     weights = {"v": numbers(6, 2, seed=1), "w": numbers(4, 2, seed=2)}
     with check.runtime.session(model) as session:
@@ -108,7 +108,7 @@ def test_both_branches_are_left_where_the_sizes_are_open(check: Check) -> None:
 
 
 @pytest.mark.parametrize(("shape", "sizes", "other"), [("n,3", [1], 2), ("n,3,m", [2, 5], 1)])
-def test_of_branches_of_other_rank_that_is_taken_which_gives_the_outputs_their_ranks(
+def test_the_branch_that_gives_outputs_their_ranks_is_taken(
     check: Check, shape: str, sizes: list[int], other: int
 ) -> None:
     model = parse(f"(float[n,3,m] x) => (float[{shape}] y) {{ {squeezed()} y = Neg(h) }}")
@@ -117,7 +117,7 @@ def test_of_branches_of_other_rank_that_is_taken_which_gives_the_outputs_their_r
         check(model, {"x": numbers(2, 3, other)}, expected=[[]])
 
 
-def test_branches_of_other_rank_that_both_fit_are_refused() -> None:
+def test_branches_of_different_ranks_that_both_fit_are_refused() -> None:
     model = parse(f"(float[n,3,m] x) => (float[k] y) {{ {squeezed()} y = Neg(h) }}")
     model.graph.output[0].type.tensor_type.ClearField("shape")
     with pytest.raises(deploykit.UnsupportedModelError, match=r"rank 2 and float32 of rank 3.*--dim m=N"):
@@ -128,9 +128,9 @@ def test_branches_of_other_rank_that_both_fit_are_refused() -> None:
     ]
 
 
-def test_branches_of_other_rank_inside_of_a_branch(check: Check) -> None:
-    """What one branch of the outer If requires does not hold for the other one; and what lies inside of a branch that
-    cannot be imported is told once."""
+def test_branches_of_different_ranks_inside_a_branch(check: Check) -> None:
+    """What one branch of the outer If requires does not hold for the other branch. If a branch cannot be imported,
+    what is inside it is reported once."""
     model = f"""(float[n,3,m] x, float[n,3,l] z, float[3,2] w, bool t) => (float[n,2] y) {{
         y = If(t) <then_branch = a () => (float[n,2] first) {{ {squeezed()} first = Gemm(h, w) }},
                    else_branch = b () => (float[n,2] second) {{ {squeezed("z", "g")} second = Gemm(g, w) }}>
@@ -172,8 +172,8 @@ def test_sizes_that_a_body_declares_are_checked(check: Check) -> None:
         check(model, {"trips": np.array(6), **feeds}, expected=[[]])
 
 
-def test_what_a_branch_requires_is_checked_where_it_is_taken(check: Check) -> None:
-    """And is not assumed outside: the Conv makes `n` 4 or more, the Slice has no element of a smaller one."""
+def test_requirements_of_a_branch_are_checked_where_it_is_taken(check: Check) -> None:
+    """They are not assumed outside the branch: the Conv needs an `n` of 4 or more, the Slice works for a smaller one."""
     model = """(float[1,1,n] x, float[m] y, bool t) => (float[1,1,k] z, float[1,1,r] rest, float[1,1,r2] again) {
         w = Constant<value = float[1,1,4] {1, 1, 1, 1}>()
         z = If(t) <then_branch = yes () => (float[1,1,k] s) { c = Conv(x, w) s = Add(c, y) },
@@ -190,7 +190,7 @@ def test_what_a_branch_requires_is_checked_where_it_is_taken(check: Check) -> No
             check(model, {"x": numbers(1, 1, n), "y": numbers(m), "t": np.array(True)}, expected=[[]])
 
 
-def test_what_the_body_of_a_loop_requires_is_checked_where_it_runs(check: Check) -> None:
+def test_requirements_of_a_loop_body_are_checked_where_it_runs(check: Check) -> None:
     model = """(int64 trips, float[1,1,n] x, float[m] y) => (float[1,1,n] last, float[k,1,1,l] rows) {
         go = Constant<value=bool {1}>() w = Constant<value = float[1,1,4] {1, 1, 1, 1}>()
         last, rows = Loop(trips, go, x) <body = step (int64 i, bool c, float[1,1,n] before)
@@ -213,8 +213,8 @@ def test_what_the_body_of_a_loop_requires_is_checked_where_it_runs(check: Check)
 @pytest.mark.parametrize("after", ["rows = Identity(kept)", "rows = Exp(kept)", "rows = ReduceMean(kept, one)"])
 @pytest.mark.parametrize("trips", ["", "trips"])
 def test_rows_of_a_loop_that_ends_by_its_condition(check: Check, trips: str, after: str) -> None:
-    """How many there are is known behind the loop, whether they are an output or intermediate; more than in any run
-    before, fewer, none."""
+    """The number of rows is known after the loop, whether they are an output or intermediate. It is larger than in any
+    earlier run, smaller, or 0."""
     model = f"""(float[n] x, float limit, int64 trips, bool go) => (float[n] last, float[k,m] rows) {{
         one = Constant<value_ints=[1]>()
         last, kept = Loop({trips or '""'}, go, x) <body = step (int64 i, bool c, float[n] before)
@@ -243,7 +243,7 @@ def test_rows_of_a_loop_that_ends_by_its_condition(check: Check, trips: str, aft
 @pytest.mark.parametrize("goes_on", ["Less(a, b)", "Greater(b, a)", "Less(next, l)", "Less(next, limit)"])
 @pytest.mark.parametrize("after", ["Identity(l)", "Sub(l, one)"])
 def test_loops_that_count_have_a_known_number_of_rows(check: Check, begins: str, goes_on: str, after: str) -> None:
-    """As long as nothing changes what they count to."""
+    """This holds as long as nothing changes the limit that they count to."""
     model = parse(f"""(float[n,2] x) => (int32 last, float[k,2] rows) {{
         zero = Constant<value=int64 {{0}}>() one = Constant<value=int32 {{1}}>() none = Constant<value=int32 {{0}}>()
         nothing = Constant<value=float {{0}}>() yes = Constant<value=bool {{1}}>()
@@ -274,7 +274,7 @@ def test_loops_that_count_have_a_known_number_of_rows(check: Check, begins: str,
     check(model, *feeds, expected=[[np.int32(k), -run["x"][:k]] for k, run in zip(counts, feeds, strict=True)])
 
 
-def test_rows_whose_sizes_the_body_of_a_loop_finds_are_refused() -> None:
+def test_loop_rows_whose_size_the_body_computes_are_refused() -> None:
     model = parse("""(float[n] x, int64 t, bool go) => (float[k,m] rows) {
         rows = Loop(t, go) <body = step (int64 i, bool c) => (bool d, int64[1,m] row) {
             d = Identity(c)
@@ -285,7 +285,7 @@ def test_rows_whose_sizes_the_body_of_a_loop_finds_are_refused() -> None:
         deploykit.load(model)
 
 
-def test_rows_of_a_loop_in_a_loop_that_both_end_by_their_conditions(check: Check) -> None:
+def test_rows_of_nested_loops_that_end_by_their_conditions(check: Check) -> None:
     model = """(float[n] x, float limit) => (float[k,n] sums) {
         go = Constant<value=bool {1}>()
         last, sums = Loop("", go, x) <body = outer (int64 i, bool c, float[n] before)
@@ -323,8 +323,8 @@ def test_scan_over_a_batch(check: Check, batch: int, steps: int, direction: int)
     check(model, feeds, opset=8, expected=[[sums[:, -1], sums]])
 
 
-def test_a_state_has_the_size_that_the_body_of_a_scan_declares(check: Check) -> None:
-    """Frames that overlap: what is kept of the one before is as long as the signal at first."""
+def test_a_scan_state_has_the_size_that_the_body_declares(check: Check) -> None:
+    """Frames overlap: a part of each is kept for the next one. At first, its size depends on that of the signal."""
     model = """(float[b,n] x, float[b,t,2] rows) => (float[b2,3] end, float[b3,t3,5] frames) {
         zero = Constant<value_ints = [0]>() three = Constant<value_ints = [3]>() one = Constant<value_ints = [1]>()
         start = Slice(x, zero, three, one)
@@ -363,7 +363,7 @@ def test_scan_of_opset_8_agrees_with_onnxruntime(check: Check) -> None:
     check(model, feeds, opset=8, expected=by_onnxruntime(model, feeds, opset=8))
 
 
-def test_maps_are_refused_with_the_next_step() -> None:
+def test_maps_are_refused_and_the_error_says_what_to_do() -> None:
     maps = onnx.helper.make_sequence_type_proto(
         onnx.helper.make_map_type_proto(
             onnx.TensorProto.INT64, onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])

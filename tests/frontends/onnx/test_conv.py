@@ -68,7 +68,7 @@ def test_transposed_groups_and_other_ranks(check: Check) -> None:
 
 
 def test_half_precision_is_summed_in_single(check: Check) -> None:
-    """4096 times 1 in float16 steps would stay at 2048."""
+    """With steps in float16, a sum of 4096 ones would stay at 2048."""
     text = each("float16[n,c,h] x, float16[1,c,1] w", ["Conv(x,w)"], 3, "float16")
     ones = {"x": np.ones((1, 4096, 2), np.float16), "w": np.ones((1, 4096, 1), np.float16)}
     check(text, ones, expected=[[np.full((1, 1, 2), 4096, np.float16)]])

@@ -1,4 +1,5 @@
-"""Graphs in QDQ form: integer products in between, equal to ONNX Runtime's floats within one unit of the result."""
+"""Graphs in QDQ form: their products are computed in integers, and their results are within one unit of ONNX Runtime's,
+which computes in floats."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tests.frontends.onnx.harness import Check
 
 
 class Qdq:
-    """A graph in the making, where every activation is quantised and dequantised again."""
+    """A graph under construction in which every activation is quantised and dequantised again."""
 
     def __init__(self, dtype: str) -> None:
         self.nodes: list[onnx.NodeProto] = []
@@ -56,7 +57,7 @@ class Qdq:
         return self.node("DequantizeLinear", self.constant(values), self.constant(np.float32(0.0005)))
 
     def model(self, y: str, shape: list[Any], rank: int = 4) -> onnx.ModelProto:
-        """From float `x` to the quantised `y` of some rank."""
+        """The model from float `x` to the quantised `y` of this rank."""
         element = TensorProto.UINT8 if self.dtype == "uint8" else TensorProto.INT8
         self.nodes.append(helper.make_node("Identity", [self.quantize(y, 0.0213)], ["y"]))
         graph = helper.make_graph(
@@ -152,7 +153,7 @@ def test_weights_stay_8_bits_wide(tmp_path: Path) -> None:
     assert size < 1.1 * (256 * 64 * 9 + 256 * 9)
 
 
-def test_what_was_quantised_the_same_way_is_not_touched() -> None:
+def test_values_are_not_quantised_twice_in_the_same_way() -> None:
     builder = Qdq("int8")
     y = builder.through(builder.node("Reshape", builder.through("x"), builder.constant(np.array([0, -1]))))
     y = builder.node("Transpose", y, perm=[1, 0])
@@ -161,7 +162,7 @@ def test_what_was_quantised_the_same_way_is_not_touched() -> None:
     assert sum(name.startswith("quantize") for name in names) == 2, names
 
 
-def test_heavy_functions_of_8_bit_integers_are_looked_up() -> None:
+def test_expensive_functions_of_8_bit_integers_are_looked_up() -> None:
     for function, looked_up in (("Tanh", True), ("Abs", False)):
         builder = Qdq("int8")
         y = builder.node(function, builder.through("x"))

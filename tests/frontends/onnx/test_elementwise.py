@@ -1,4 +1,4 @@
-"""Elementwise operators and activations with symbolic dims: one model a table, run at several sizes."""
+"""Elementwise operators and activations with symbolic dims: one model per table, run at several sizes."""
 
 import numpy as np
 import pytest
@@ -90,7 +90,7 @@ def test_remainders_of_floats(check: Check, fmod: int) -> None:
     check(parse(text, opset=28), {"x": x, "y": y}, expected=[[np.fmod(x, y) if fmod else np.mod(x, y)]])
 
 
-def test_operands_broadcast_whatever_the_sizes(check: Check) -> None:
+def test_operands_of_any_sizes_broadcast(check: Check) -> None:
     model = """(float[n, 1] x, float[m] y, bool[n, m] c, int64[1] k) =>
         (float[n, m] a, float[n, m] b, bool[n, m] d, float[n, m] e, float[n, m] f, float[n, m] g, float[n, 1] h) {
         a = Add(x, y)
@@ -136,7 +136,7 @@ def test_powers_of_constant_exponents(check: Check, exponent: float) -> None:
     check(model, {"x": np.array([0.5, 1, 2.5], np.float32)})
 
 
-def test_nan_stays(check: Check) -> None:
+def test_nan_is_kept(check: Check) -> None:
     model = """(float[n] x, float[n] y, float low, float high) =>
         (float[n] a, float[n] b, float[n] c, float[n] d, float[n] e) {
         a = Relu(x)

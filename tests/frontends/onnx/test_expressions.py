@@ -1,4 +1,4 @@
-"""Operators have int64 indices."""
+"""Operators use int64 indices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deploykit.frontends import onnx
 from deploykit.frontends.onnx import ops
 
 
-def test_operators_make_tensors_by_the_functions_for_int64_indices() -> None:
+def test_operators_make_tensors_with_the_functions_for_int64_indices() -> None:
     own = Path(expressions.__file__)
     folders = (own.parent, Path(onnx.__file__).parent, Path(ops.__file__).parent)
     sources = [path for folder in folders for path in folder.glob("*.py") if path != own]

@@ -1,4 +1,4 @@
-"""Extremes of a model's fields: each is refused with a reason that names the node, or works."""
+"""Extreme values in a model's fields: each works, or is refused with a reason that names the node."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def node_model(
     opset: int = 21,
     **attributes: Any,
 ) -> onnx.ModelProto:
-    """One node on float inputs of these shapes, then on weights."""
+    """A model of one node. Its operands are float inputs of these shapes, followed by weights."""
     names = [f"x{i}" for i in range(len(shapes))]
     stored = [numpy_helper.from_array(np.asarray(value), name) for name, value in (weights or {}).items()]
     results = [f"y{i}" for i in range(outputs)]
@@ -109,7 +109,7 @@ def test_no_outputs() -> None:
         deploykit.load(model)
 
 
-def test_a_reference_to_an_attribute_of_no_function() -> None:
+def test_a_reference_to_a_function_attribute_outside_a_function() -> None:
     model = parse("""(float[n] x, bool b) => (float[n] y) { y = If(b)<
         then_branch = t () => (float[n] a) { a = Elu<alpha = 2.0>(x) },
         else_branch = e () => (float[n] c) { c = Abs(x) }> }""")
@@ -141,13 +141,13 @@ def test_missing_external_data(stored_as: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", [3, 8, 9, 30])
-def test_norms_of_great_order(check: Check, order: int) -> None:
+def test_norms_of_high_order(check: Check, order: int) -> None:
     text = f"(float[n, 2, 5, 5] x) => (float[n, 2, a, b] y) {{ y = LpPool<kernel_shape = [2, 2], p = {order}>(x) }}"
     runs = [{"x": numbers(n, 2, 5, 5)} for n in (1, 3)]
     check(text, *runs, expected=by_onnxruntime(text, *runs), rtol=1e-4)
 
 
-def test_different_booleans(check: Check) -> None:
+def test_unique_booleans(check: Check) -> None:
     text = """(bool[n, m] x) => (bool[k] y, int64[k] first, int64[l] inverse, int64[k] counts) {
         y, first, inverse, counts = Unique(x) }"""
     runs = [{"x": numbers(n, m) > 0} for n, m in ((1, 1), (3, 5), (2, 8))]
@@ -158,8 +158,8 @@ PADS = """(float[n, 3, m, 5] x, int64[4] pads, int64[2] axes) => (float[a, b, c,
     nine = Constant<value_float = 9.0>()  y = Pad(x, pads, nine, axes) }"""
 
 
-def test_pads_and_axes_of_the_run(check: Check) -> None:
-    """In time that does not grow with the number of combinations."""
+def test_runtime_pads_and_axes(check: Check) -> None:
+    """The time does not grow with the number of combinations."""
     axes = [[1, 3], [-1, 0], [2, -3], [0, 1]]
     runs = [
         {"x": numbers(n, 3, m, 5), "pads": np.array([1, 0, 2, 3]), "axes": np.array(where)}
@@ -173,7 +173,7 @@ def test_pads_and_axes_of_the_run(check: Check) -> None:
 @pytest.mark.parametrize("upper", [0, 1])
 @pytest.mark.parametrize("diagonal", [-(2**63), 2**63 - 1])
 def test_the_furthest_diagonals(check: Check, diagonal: int, upper: int) -> None:
-    """All elements stay, or none."""
+    """All elements are kept, or none."""
     model = node_model("Trilu", [["n", 4]], {"k": diagonal}, upper=upper)
     runs = [{"x0": numbers(n, 4)} for n in (1, 5)]
     stay = (diagonal < 0) == bool(upper)
@@ -181,7 +181,7 @@ def test_the_furthest_diagonals(check: Check, diagonal: int, upper: int) -> None
 
 
 def test_a_slice_to_the_end_of_a_product_of_dims(check: Check) -> None:
-    """The largest int64 is the end as exporters write it: no size on the way to a result."""
+    """Exporters write the largest int64 for the end of an axis. It must not be treated as a size."""
     text = """(float[n,m,k] x) => (float[a,b] y, float[c] z)
         <int64[2] s = {-2, 2}, int64[2] e = {9223372036854775807, 9223372036854775807}, int64[2] axes = {-1, 0},
          int64[2] t = {1, 2}, int64[1] f = {0}, int64[1] g = {9223372036854775806}, int64[1] all = {-1}> {
@@ -190,7 +190,7 @@ def test_a_slice_to_the_end_of_a_product_of_dims(check: Check) -> None:
     check(text, *({"x": numbers(*shape)} for shape in ((1, 2, 3), (3, 5, 4), (1, 3, 2))))
 
 
-def test_as_many_iterations_as_there_are_integers(check: Check) -> None:
+def test_a_loop_with_the_largest_trip_count(check: Check) -> None:
     text = """(float[n] x) => (float[n] y) {
         most = Constant<value_int = 9223372036854775807>()  yes = Constant<value = bool {1}>()
         y = Loop<body = b (int64 i, bool before, float[n] v) => (bool after, float[n] w) {
@@ -199,6 +199,6 @@ def test_as_many_iterations_as_there_are_integers(check: Check) -> None:
 
 
 def test_a_fill_that_is_too_large_to_fold() -> None:
-    """It is the run that lacks memory."""
+    """Importing works. Only the run lacks memory."""
     model = parse("() => (float[n] y) { n = Constant<value_ints = [1099511627776]>()  y = ConstantOfShape(n) }")
     assert deploykit.load(model).outputs[0].shape == (2**40,)

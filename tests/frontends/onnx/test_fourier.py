@@ -18,7 +18,7 @@ def test_symbolic_lengths(check: Check, parts: int) -> None:
     check(text, *({"x": numbers(*shape, parts)} for shape in LENGTHS), opset=20, rtol=1e-4)
 
 
-def test_axis_and_length_of_the_run(check: Check) -> None:
+def test_runtime_axis_and_length(check: Check) -> None:
     text = """(float[b,n,m,1] x, int64 l, int64 a) => (float[c,d,e,f] y, float[g,h,i,j] z) {
         y = DFT(x, l, a)  z = DFT<onesided = 1>(x, , a) }"""
     values = [(4, 1), (9, -2), (3, 0)]
@@ -48,7 +48,7 @@ def test_short_time_transform(check: Check) -> None:
 
 
 def test_short_time_transform_of_a_signal_without_an_axis_of_parts(check: Check) -> None:
-    """ONNX Runtime takes it, and models have it."""
+    """ONNX Runtime accepts such a signal, and models contain it."""
     text = "(float[b,n] x, int64 s, float[w] f) => (float[b,c,d,2] y) { y = STFT(x, s, f) }"
     runs = [{"x": numbers(b, n), "s": np.array(5), "f": numbers(16)} for b, n in ((2, 40), (1, 16))]
     check(text, *runs, opset=17, expected=by_onnxruntime(text, *runs, opset=17), rtol=1e-4)

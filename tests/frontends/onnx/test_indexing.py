@@ -10,7 +10,7 @@ from tests.frontends.onnx.harness import Check, numbers, parse
 
 
 def indices(*shape: int, limit: int, seed: int = 1) -> np.ndarray:
-    """From `-limit` to `limit - 1`."""
+    """Random indices from `-limit` to `limit - 1`."""
     return np.random.default_rng(seed).integers(-limit, limit, shape)
 
 
@@ -36,7 +36,7 @@ def test_gathers(check: Check) -> None:
 
 
 def test_one_hot(check: Check) -> None:
-    """The depth may be known, a size, or computed by the run; an index out of range has no hot element."""
+    """The depth may be known, a size, or computed at run time. An index out of range has no hot element."""
     check(
         """(int64[a,b] i, int64 depth, float[2] values, float[n] like) => (float[p,q,r] y, float[s,t,u] z) {
             y = OneHot<axis = 1>(i, depth, values)
@@ -116,8 +116,8 @@ def test_max_unpool(check: Check) -> None:
     check(text, *runs)
 
 
-def test_an_element_of_nothing_is_refused(check: Check) -> None:
-    """Only the run knows that there is nothing to pick from."""
+def test_gathering_from_an_empty_axis_is_refused(check: Check) -> None:
+    """That there is nothing to pick from is known only at run time."""
     text = """(float[n] x) => (int64[a,b] y) {
         places = NonZero(x)  first = Constant<value_ints = [0]>()  y = Gather<axis = 1>(places, first) }"""
     with check.runtime.session(parse(text)) as session:

@@ -1,5 +1,5 @@
-"""Indices out of range: refused while a model is imported where they are constants, by the run elsewhere, on every
-target; ranges that make a check unnecessary hold whatever the data."""
+"""Indices out of range, on every target: constants are refused when a model is imported, other indices when it runs.
+Ranges that make a check unnecessary hold for any data."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ BAD = {
 
 
 def feeds() -> dict[str, np.ndarray]:
-    """In range, the ends of the ranges included."""
+    """Indices in range, including the ends of the ranges."""
     return {
         "x": numbers(5, 3),
         "gather": np.array([[0, 4], [-5, -1]]),
@@ -106,8 +106,8 @@ def test_runs_with_indices_out_of_range_are_refused(check: Check, model: onnx.Mo
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_regions_of_images_outside_of_the_batch_are_refused(check: Check) -> None:
-    """Their numbers are floats, which are rounded towards 0."""
+def test_regions_of_images_outside_the_batch_are_refused(check: Check) -> None:
+    """The indices of images are floats, which are rounded towards 0."""
     text = (
         "(float[n,1,4,4] x, float[r,5] boxes) => (float[r,1,2,2] y) { y = MaxRoiPool<pooled_shape = [2, 2]>(x, boxes) }"
     )
@@ -122,9 +122,7 @@ def test_regions_of_images_outside_of_the_batch_are_refused(check: Check) -> Non
                 session.run(given)
 
 
-def test_what_is_known_when_a_run_begins_is_checked_before_anything_is_written(
-    model: onnx.ModelProto, tmp_path: Path
-) -> None:
+def test_input_indices_are_checked_before_anything_is_written(model: onnx.ModelProto, tmp_path: Path) -> None:
     deploykit.build(model, dims=DIMS, output=tmp_path / "dist")
     lines = (tmp_path / "dist" / "program.txt").read_text().split("\n\n")[-1].splitlines()
     kinds = ["check" if " in " in line else "step" for line in lines if not line.startswith("check ") or " in " in line]
@@ -182,7 +180,7 @@ def test_indices_in_branches_are_checked_where_the_branch_is_taken(check: Check)
         "f = Flatten<axis=0>(x) r = Reshape(f, minus) p = NonZero(r) i = Reshape(p, minus) y = Gather(r, i)",
     ],
 )
-def test_indices_that_must_be_in_range_are_not_checked(nodes: str, tmp_path: Path) -> None:
+def test_indices_known_to_be_in_range_are_not_checked(nodes: str, tmp_path: Path) -> None:
     rank = 1 if "NonZero" in nodes else 3 if "Unsqueeze" in nodes else 2
     extents = ",".join(f"p{axis}" for axis in range(rank))
     constants = "".join(

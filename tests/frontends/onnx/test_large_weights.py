@@ -1,4 +1,4 @@
-"""Weights that are too large to go through the checks of the graph are checked by themselves."""
+"""Weights that are too large for the checks of the graph are checked separately."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def model(dtype: type[np.generic] = np.float32, ir_version: int = 8, *, as_input
 
 
 @pytest.mark.parametrize(("version", "as_input"), [(3, True), (8, True), (8, False)])
-def test_they_are_weights_all_the_same(version: int, as_input: bool) -> None:
+def test_large_weights_are_constants_even_if_listed_as_inputs(version: int, as_input: bool) -> None:
     read_model = read(model(ir_version=version, as_input=as_input))
     assert read_model.graph.initializers["w"].const_value is not None
 
@@ -43,7 +43,7 @@ def test_missing_bytes_are_found(in_file: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("in_file", [False, True])
-def test_their_dtype_is_checked(in_file: bool, tmp_path: Path) -> None:
+def test_dtypes_of_large_weights_are_checked(in_file: bool, tmp_path: Path) -> None:
     wrong = model(np.float64)
     with pytest.raises(UnsupportedModelError, match="dtypes"):
         read(saved(wrong, tmp_path) if in_file else wrong)
@@ -59,7 +59,7 @@ def saved(proto: onnx.ModelProto, folder: Path, *, external: bool = False) -> Pa
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "bool", "complex64"])
-def test_they_are_what_the_file_holds(dtype: str, tmp_path: Path) -> None:
+def test_large_weights_equal_the_content_of_the_file(dtype: str, tmp_path: Path) -> None:
     values = (np.arange(64 * COLUMNS) % 2039).reshape(64, COLUMNS).astype(dtype)
     proto = model()
     proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(values, "w"))
@@ -81,7 +81,7 @@ def test_forgetting_leaves_other_memory_alone() -> None:
 
 
 @pytest.mark.parametrize("external", [False, True])
-def test_a_file_that_changed_is_not_built_from(external: bool, tmp_path: Path) -> None:
+def test_a_build_from_a_changed_file_is_refused(external: bool, tmp_path: Path) -> None:
     path = saved(model(), tmp_path, external=external)
     loaded = deploykit.load(path, {"n": 4})
     (tmp_path / ("large.data" if external else "large.onnx")).write_bytes(b"something else")
@@ -90,7 +90,7 @@ def test_a_file_that_changed_is_not_built_from(external: bool, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("external", [False, True])
-def test_a_file_that_changes_meanwhile_leaves_no_artifact(external: bool, tmp_path: Path) -> None:
+def test_a_file_that_changes_during_the_build_leaves_no_artifact(external: bool, tmp_path: Path) -> None:
     path = saved(model(), tmp_path, external=external)
     file = tmp_path / ("large.data" if external else "large.onnx")
 
@@ -103,7 +103,7 @@ def test_a_file_that_changes_meanwhile_leaves_no_artifact(external: bool, tmp_pa
     assert not (tmp_path / "dist").exists()
 
 
-def test_a_file_that_is_gone_is_built_from(tmp_path: Path) -> None:
+def test_a_build_works_after_the_file_is_deleted(tmp_path: Path) -> None:
     path = saved(model(), tmp_path)
     loaded = deploykit.load(path, {"n": 4})
     path.unlink()

@@ -43,7 +43,7 @@ def test_a_runtime_shape_that_does_not_fit_is_refused(check: Check) -> None:
 
 
 def test_squeeze_without_axes(check: Check) -> None:
-    """The declared rank of the result says whether a symbolic size is 1; where it is not, it must not become 1."""
+    """The declared rank of the result says whether a symbolic size is 1. If it is not, no run may make it 1."""
     check("(float[a,1] x) => (float y) { y = Squeeze(x) }", {"x": numbers(1, 1)})
     check("(float[a,1] x) => (float y) { y = Squeeze<axes: ints = []>(x) }", {"x": numbers(1, 1)}, opset=11)
     text = "(float[a,1,b] x) => (float[i,j] y) { y = Squeeze(x) }"
@@ -107,7 +107,7 @@ def test_filling(check: Check) -> None:
 
 
 def halved(times: int) -> str:
-    """Reshapes to half the size of what comes before, which may be 0 as far as bounds say."""
+    """Repeatedly reshapes to half the previous size. According to the bounds, a size may be 0."""
     steps = "".join(
         f"""s{i} = Shape(x{i})  h{i} = Gather(s{i}, zero)  q{i} = Div(h{i}, two)
         c{i} = Constant<value_ints = [{8 << i}]>()  n{i} = Concat<axis = 0>(q{i}, c{i})  x{i + 1} = Reshape(x{i}, n{i})

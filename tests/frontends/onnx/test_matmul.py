@@ -1,4 +1,4 @@
-"""Matrix products over symbolic sizes against numpy's semantics as the reference implementation has them."""
+"""Matrix products over symbolic sizes, with the semantics of numpy, compared with the reference implementation."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def test_ranks(check: Check) -> None:
     check(text, *for_sizes, rtol=1e-4)
 
 
-def test_batches_whose_broadcast_only_a_run_knows(check: Check) -> None:
+def test_batches_that_broadcast_at_run_time(check: Check) -> None:
     text = "(float[b,s,4] x, float[c,4,n] w) => (float[d,s,n] y) { y = MatMul(x, w) }"
     pairs = ((2, 2), (1, 3), (3, 1))
     check(text, *({"x": numbers(b, 3, 4), "w": numbers(c, 4, 5)} for b, c in pairs), rtol=1e-4)
 
 
-def test_reshaped_product_of_such_batches(check: Check) -> None:
+def test_reshaped_product_of_batches_that_broadcast_at_run_time(check: Check) -> None:
     text = """(float[m, 3, 4] x, float[k, 4, 6] y) => (float[r, 2, 9] z)
     { p = MatMul(x, y)  t = Transpose <perm = [0, 2, 1]> (p)
       shape = Constant <value_ints = [-1, 2, 9]> ()  z = Reshape(t, shape) }"""

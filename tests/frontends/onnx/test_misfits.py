@@ -1,4 +1,4 @@
-"""Nodes whose operands or attributes do not fit their operator are refused by name, and are no defect of deploykit."""
+"""Nodes whose operands or attributes do not fit their operator are refused by name, not as a defect of deploykit."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_refused_by_name(call: str, words: str) -> None:
         "Scan <num_scan_inputs = 1, body = g (float a, float b) => (float r) { r = Add (a, b) }> (x)",
     ],
 )
-def test_graphs_with_other_inputs_are_refused(call: str) -> None:
+def test_subgraphs_with_wrong_inputs_or_outputs_are_refused(call: str) -> None:
     with pytest.raises(UnsupportedModelError, match=r"its graph '.*' has .* inputs and .* outputs; it must have"):
         deploykit.load(parse(f"(bool c, float s, int64 m, float[n] x) => (float y) {{ y = {call} }}"))
 
@@ -71,13 +71,13 @@ def test_dtypes_in_a_branch_are_checked() -> None:
         deploykit.load(parse(text))
 
 
-def test_more_inputs_than_an_operator_takes_before_it_has_a_schema() -> None:
-    """ONNX's checker knows no LessOrEqual before opset 12."""
+def test_a_missing_input_of_an_operator_without_a_schema() -> None:
+    """ONNX's checker does not know LessOrEqual before opset 12."""
     with pytest.raises(UnsupportedModelError, match=r"LessOrEqual .*: it has 1 input, and the operator takes 2"):
         deploykit.load(parse("(float[n] x) => (bool[n] y) { y = LessOrEqual (x) }", 9))
 
 
-def test_shape_arithmetic_that_does_not_fit_is_the_fault_of_the_model() -> None:
+def test_invalid_shape_arithmetic_is_a_fault_of_the_model() -> None:
     shape = "s = Shape (x) five = Constant <value_ints = [5]> () zero = Constant <value_ints = [0]> ()"
     for call in (
         "Gather (s, five)",
@@ -92,7 +92,7 @@ def test_shape_arithmetic_that_does_not_fit_is_the_fault_of_the_model() -> None:
 
 
 def test_constant_parameters_of_symbolic_channels(check: Check) -> None:
-    """A run with as many channels as there are parameters is right, and another one is refused."""
+    """A run with as many channels as parameters is right. Other numbers of channels are refused."""
     model = parse("(float[n, c, 2] x) => (float[n, c, 2] y) { y = BatchNormalization (x, p, p, p, p) }")
     model.graph.initializer.append(helper.make_tensor("p", TensorProto.FLOAT, [3], [1.0, 2.0, 3.0]))
     check(model, {"x": numbers(2, 3, 2)}, {"x": numbers(1, 3, 2)})

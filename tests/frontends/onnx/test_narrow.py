@@ -1,4 +1,4 @@
-"""Narrow numbers against ml_dtypes, over every code and every float16 plus the neighbourhood of each rounding tie."""
+"""Narrow numbers compared with ml_dtypes: every code, every float16, and the neighbourhood of each rounding tie."""
 
 from collections.abc import Callable
 
@@ -32,7 +32,7 @@ def codes(dtype: str) -> np.ndarray:
 
 
 def samples(dtype: str) -> np.ndarray:
-    """Every float16, and for each pair of neighbouring numbers of `dtype` their middle and what lies beside it."""
+    """Every float16. For each pair of neighbouring numbers of `dtype`, also their middle and the numbers beside it."""
     halves = np.arange(1 << 16).astype(np.uint16).view(np.float16).astype(np.float32)
     numbers = codes(dtype).view(numpy_dtype(dtype)).astype(np.float32)
     numbers = np.unique(np.abs(numbers[np.isfinite(numbers)]))
@@ -53,7 +53,7 @@ def test_decode_gives_the_value_of_every_code(dtype: str) -> None:
 
 
 def same_numbers(got: np.ndarray, expected: np.ndarray, dtype: str, values: np.ndarray) -> None:
-    """Bit for bit, except that any NaN equals any other."""
+    """Assert that they are equal bit for bit, except that any NaN equals any other."""
     nan = np.isnan(expected.astype(np.float32))
     assert np.isnan(got.view(numpy_dtype(dtype)).astype(np.float32))[nan].all()
     wrong = (got != expected.view(got.dtype)) & ~nan

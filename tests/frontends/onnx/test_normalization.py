@@ -7,7 +7,7 @@ from tests.frontends.onnx.harness import Check, numbers
 SIZES = [(1, 4, 1, 1), (2, 4, 3, 5), (3, 4, 7, 2)]
 
 
-def test_of_channels_and_groups(check: Check) -> None:
+def test_normalization_of_channels_and_groups(check: Check) -> None:
     model = """(float[n, 4, h, w] x, float[4] s, float[4] b) =>
         (float[n, 4, h, w] a, float[n, 4, h, w] c, float[n, 4, h, w] d, float[n, 4, h, w] e, float[n, 4, h, w] f) {
         a = InstanceNormalization(x, s, b)
@@ -47,7 +47,7 @@ def _channels(x: np.ndarray, s: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
     ]
 
 
-def test_of_the_last_axes(check: Check) -> None:
+def test_normalization_of_the_last_axes(check: Check) -> None:
     model = """(float[n, m, 6] x, float[6] s, float[6] b, float16[m, 6] h, float16[6] g) =>
         (float[n, m, 6] a, float[n, m, 1] mean, float[n, m, 1] deviation, float[n, m, 6] c, float16[m, 6] d,
          float[n, m, 6] e, float[n, m, 6] f) {

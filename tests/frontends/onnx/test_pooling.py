@@ -40,7 +40,7 @@ def test_maxima_of_other_dtypes(check: Check, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("operator", ["MaxPool", "AveragePool", "LpPool"])
-def test_no_window_is_larger_than_the_data(check: Check, operator: str) -> None:
+def test_windows_larger_than_the_data_are_refused(check: Check, operator: str) -> None:
     text = each("float[n,c,h,w] x", [f"{operator}<kernel_shape=[1,4], strides=[1,2]>(x)"], 4)
     for width in (1, 2, 3):
         with pytest.raises(deploykit.ShapeError, match=f"larger than spatial axis 1 of size {width}"):
@@ -48,7 +48,7 @@ def test_no_window_is_larger_than_the_data(check: Check, operator: str) -> None:
 
 
 @pytest.mark.parametrize("rank", [3, 4, 5])
-def test_global(check: Check, rank: int) -> None:
+def test_global_pooling(check: Check, rank: int) -> None:
     operators = ["GlobalMaxPool(x)", "GlobalAveragePool(x)", "GlobalLpPool<p=3>(x)", "GlobalLpPool<p=1>(x)"]
     text = each(f"float[{','.join('abcde'[:rank])}] x", operators, rank)
     compare(check, text, {"x": numbers(*(2, 3, 4, 2, 5)[:rank])}, {"x": numbers(*[1] * rank)})

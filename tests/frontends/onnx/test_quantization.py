@@ -1,4 +1,4 @@
-"""Quantisation with symbolic dims: granularities, and products of quantised tensors against numpy."""
+"""Quantisation with symbolic dims: granularities, and products of quantised tensors, compared with numpy."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_narrow_dtypes_round_trip(check: Check, code: int) -> None:
     check(model, *runs, opset=25)
 
 
-def test_range_of_the_data(check: Check) -> None:
+def test_dynamic_quantization_uses_the_range_of_the_data(check: Check) -> None:
     model = "(float[n, m] x) => (uint8[n, m] y, float s, uint8 z) { y, s, z = DynamicQuantizeLinear(x) }"
     runs = [{"x": x} for x in (numbers(3, 5), numbers(1, 1) + 30, np.zeros((2, 2), np.float32), -(numbers(4, 2) ** 2))]
     check(model, *runs)

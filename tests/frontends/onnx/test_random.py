@@ -33,14 +33,14 @@ def run(text: str, *feeds: Mapping[str, Any], opset: int = 21, **options: Any) -
             return [session.run(feed) for feed in feeds]
 
 
-def test_the_words_are_those_of_the_publication() -> None:
+def test_the_generator_gives_the_published_words() -> None:
     assert philox((0, 0, 0, 0), (0, 0)) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
     everything = philox((MASK,) * 4, (MASK, MASK))
     assert everything == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 7), (0, 4)])
-def test_uniform_numbers_are_of_the_generator(shape: tuple[int, int]) -> None:
+def test_uniform_numbers_come_from_the_generator(shape: tuple[int, int]) -> None:
     text = "(float[n,k] x) => (float[a,b] y, double[c,d] z) { y = RandomUniformLike<seed=3.5>(x)\n"
     text += "z = RandomUniformLike<seed=3.5, dtype=11>(x) }"
     (got,) = run(text, {"x": np.zeros(shape, np.float32)}, dims={"n": (0, None)})
@@ -84,7 +84,7 @@ def test_distributions() -> None:
         np.testing.assert_allclose(np.bincount(row, minlength=4) / 20000, share, atol=0.015)
 
 
-def test_operators_differ_and_runs_agree() -> None:
+def test_operators_draw_different_numbers_and_runs_the_same() -> None:
     text = "(float[n] x) => (float[a] y, float[b] z) { y = RandomUniformLike(x)\n z = RandomUniformLike(x) }"
     one, two = run(text, *[{"x": np.zeros(9, np.float32)}] * 2)
     assert not np.isin(one["y"], one["z"]).any()

@@ -1,4 +1,4 @@
-"""Ranges of integers against what the reference implementation computes from random elements within them."""
+"""Ranges of integers: they contain what the reference implementation computes from random elements within them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CASES = 400
 
 
 def operand(random: np.random.Generator, dtype: type, *, scalar: bool) -> tuple[Value, np.ndarray]:
-    """A constant, or a tensor of which one or both bounds, or none, are known."""
+    """A constant, or a tensor of which both bounds, one or none are known."""
     wide = random.random() < 0.2
     reach = np.iinfo(dtype).max if wide else 20
     least = 0 if random.random() < 0.5 else -reach
@@ -59,7 +59,7 @@ def inferred(op: str, values: list[Value], attributes: dict[str, object], result
 
 
 def assert_holds(op: str, values: list[Value], arrays: list[np.ndarray], attributes: dict[str, object]) -> bool:
-    """Whether anything is known of the result; what is, must hold."""
+    """Assert that what is known of the result holds. Returns whether anything is known."""
     (result,) = evaluated(op, arrays, attributes)
     found = inferred(op, values, attributes, result)
     where = f"{op}{attributes} of {[(v.extremes, v.array) for v in values]}: {found}, {result}"

@@ -11,7 +11,7 @@ from tests.frontends.onnx.harness import Check, by_onnxruntime, parse
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 SIZES = [(4, 2), (1, 1), (7, 3)]
-"""Length and batch."""
+"""Length and batch size."""
 HIDDEN, INPUTS = 5, 3
 
 CASES = [
@@ -65,7 +65,7 @@ def test_all_operands(check: Check, operator: str, direction: str, options: str)
 
 @pytest.mark.parametrize("layout", [0, 1])
 def test_operands_of_other_sizes_are_refused(check: Check, layout: int) -> None:
-    """Each operand with sizes of its own: those that do not fit would be read beyond their end."""
+    """Each operand has its own sizes. An operand whose sizes do not fit would be read beyond its end."""
     shapes = {"x": (5, 3, INPUTS), "bias": (1, 8 * HIDDEN), "l": (3,), "h": (1, 3, HIDDEN), "c": (1, 3, HIDDEN)}
     shapes |= {"r": (1, 4 * HIDDEN, HIDDEN), "w": (1, 4 * HIDDEN, INPUTS), "p": (1, 3 * HIDDEN)}
     if layout:
@@ -102,8 +102,8 @@ def test_only_the_last_state(check: Check) -> None:
 
 
 @pytest.mark.parametrize("operator", GATES)
-def test_constant_weights_and_whole_runs_of_units(check: Check, operator: str) -> None:
-    """Hidden sizes that fill runs of units, or not quite; batches of whole blocks and of what is left."""
+def test_constant_weights_with_various_hidden_sizes(check: Check, operator: str) -> None:
+    """Hidden sizes that fill whole runs of units, and others; batches of whole blocks, and others."""
     for hidden, linear in ((16, 0), (32, 0), (40, 0), (77, 1)):
         shape = GATES[operator] * hidden
         text = f"""(float[t,b,{INPUTS}] x) => (float[s,d,c,k] y, float[d1,b1,k1] h) {{

@@ -1,4 +1,4 @@
-"""Reductions with symbolic dims, and with axes that only a run knows."""
+"""Reductions with symbolic dims, and with axes that are known only at run time."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def test_known_axes(check: Check) -> None:
 
 
 @pytest.mark.parametrize(("keepdims", "shape"), [(1, "p, q, r"), (0, "p")])
-def test_axes_of_a_run(check: Check, keepdims: int, shape: str) -> None:
+def test_runtime_axes(check: Check, keepdims: int, shape: str) -> None:
     outputs = ", ".join(f"float[{shape}] y{kind}" for kind in ("Sum", "Mean", "Max", "LogSumExp"))
     nodes = "\n".join(
         f"y{kind} = Reduce{kind} <keepdims = {keepdims}> (x, a)" for kind in ("Sum", "Mean", "Max", "LogSumExp")
@@ -44,7 +44,7 @@ def test_without_axes(check: Check) -> None:
     )
 
 
-def test_nothing_reduces_to_the_identity(check: Check) -> None:
+def test_an_empty_axis_reduces_to_the_identity(check: Check) -> None:
     model = """(float[n, 0] x, bool[n, 0] c) => (float[n] a, float[n] b, float[n] d, float[n] e, bool[n] f) {
         axes = Constant <value_ints = [1]> ()
         a = ReduceSum <keepdims = 0> (x, axes)
@@ -89,7 +89,7 @@ def test_positions_of_extremes(check: Check, last: int) -> None:
     check(model, {"x": draw}, {"x": draw[:1, :1]}, {"x": unknown})
 
 
-def test_running_totals_along_axes_of_a_run(check: Check) -> None:
+def test_running_totals_along_runtime_axes(check: Check) -> None:
     model = """(float[n, m] x, int64 axis) => (float[n, m] a, float[n, m] b, float[n, m] c) {
         a = CumSum(x, axis)
         b = CumSum <exclusive = 1> (x, axis)

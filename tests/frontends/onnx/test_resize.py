@@ -1,4 +1,5 @@
-"""Resize over symbolic sizes: every mode and coordinate transformation, scales and sizes known when and where."""
+"""Resize over symbolic sizes: every mode and coordinate transformation; constant, symbolic and runtime scales and
+sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "alig
 
 @pytest.mark.parametrize("coordinates", COORDINATES)
 def test_constant_scales(check: Check, coordinates: str) -> None:
-    """Enlarged and reduced by factors that are no whole numbers."""
+    """The factors enlarge and reduce, and are not whole numbers."""
     nodes = " ".join(
         f"""{mode} = Resize<mode = "{mode}", coordinate_transformation_mode = "{coordinates}">(x, , scales)"""
         for mode in MODES
@@ -44,7 +45,7 @@ def test_doubling_repeats_without_tables(check: Check) -> None:
 
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_antialias(check: Check, mode: str) -> None:
-    """The window's width depends on the factor: constant, a quotient of sizes, or of the run."""
+    """The window's width depends on the factor, which is constant, a quotient of sizes, or known only at run time."""
     text = f"""(float[a,h] x, int64[2] n, float[2] s) => (float[b,c] y, float[d,e] z, float[f,g] v) {{
         k = Constant<value_floats = [1.0, 0.4]>()
         y = Resize<mode = "{mode}", antialias = 1, exclude_outside = 1>(x, , k)

@@ -37,8 +37,8 @@ def test_volumes(check: Check, mode: str) -> None:
     check(text, *runs, opset=20, expected=by_onnxruntime(text, *runs, opset=20), rtol=1e-3)
 
 
-def test_positions_that_are_no_numbers_read_nothing_outside(check: Check) -> None:
-    """Far positions take the border; the session runs with address checks of its own in the conformance suite."""
+def test_far_positions_read_nothing_outside(check: Check) -> None:
+    """Far positions take the border. In the conformance suite, a session has address checks of its own."""
     calls = [f'GridSample<mode="bilinear", padding_mode="{padding}">(x, g)' for padding in ("zeros", "border")]
     text = each("float[n,c,h,w] x, float[n,p,q,2] g", calls, 4)
     far = np.array([[[[1e30, 1e30], [-np.inf, -np.inf]]]], np.float32)
@@ -80,7 +80,7 @@ def test_pooled_regions(check: Check) -> None:
     check(text, *runs, opset=11, expected=by_onnxruntime(text, *runs, opset=11))
 
 
-def test_broken_regions_end_and_read_nothing_outside(check: Check) -> None:
+def test_invalid_regions_terminate_and_read_nothing_outside(check: Check) -> None:
     text = each("float[n,c,h,w] x, float[r,4] r, int64[r] i", ["RoiAlign<sampling_ratio=2>(x, r, i)"], 4)
     boxes = np.array([[np.nan, 0, 1, 1], [1e30, 0, -1e30, np.inf]], np.float32)
     feeds = {"x": np.ones((1, 1, 3, 3), np.float32), "r": boxes, "i": np.array([0, 0])}

@@ -1,4 +1,4 @@
-"""Operators whose result sizes only a run knows: selection, sorting, suppression."""
+"""Operators whose result sizes are known only at run time: selection, sorting, suppression."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def test_nonzero_and_compress(check: Check) -> None:
     )
 
 
-def test_results_of_unknown_size_go_on(check: Check) -> None:
-    """A size found on the way is used by further operators, alone and in arithmetic."""
+def test_further_operators_take_results_of_unknown_size(check: Check) -> None:
+    """Further operators use a size that is found at run time, alone and in arithmetic."""
     check(
         """(float[a,b] x) => (float[n] y, int64[1] twice, float[m,k] z) {
             places = NonZero(x)  t = Transpose(places)  v = GatherND(x, t)
@@ -35,7 +35,7 @@ def test_results_of_unknown_size_go_on(check: Check) -> None:
 
 @pytest.mark.parametrize("largest", [0, 1])
 def test_top_k(check: Check, largest: int) -> None:
-    """Few by insertion, many and runtime numbers by sorting; equal elements in order."""
+    """A small number is found by insertion, a large or runtime number by sorting. Equal elements stay in order."""
     text = f"""(float[a,b,c] x, int64[1] k) => (float[i,j,l] y, int64[m,n,o] p, float[q,r,s] v, int64[t,u,w] z) {{
         two = Constant<value_ints = [2]>()
         y, p = TopK<axis = 1, largest = {largest}>(x, two)
@@ -70,7 +70,7 @@ def test_unique(check: Check, in_order: int) -> None:
 
 
 def unique(x: np.ndarray, *, in_order: bool) -> list[np.ndarray]:
-    """By numpy, which always sorts."""
+    """The results of numpy, which always sorts."""
     results = []
     for axis in (None, 0, 1):
         values, first, back, counts = np.unique(
@@ -84,7 +84,7 @@ def unique(x: np.ndarray, *, in_order: bool) -> list[np.ndarray]:
 
 
 def test_suppression(check: Check) -> None:
-    """Numbers and thresholds of the run; boxes by corners in any order."""
+    """The number of boxes and the thresholds are known only at run time. Boxes are given by corners in any order."""
     rng = np.random.default_rng(3)
     text = """(float[n,b,4] boxes, float[n,c,b] scores, int64[1] most, float[1] overlap, float[1] least)
         => (int64[k,3] y, int64[m,3] z) {

@@ -17,8 +17,8 @@ from tests.frontends.onnx.harness import Check, numbers
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(-9, 9), st.integers(-9, 9), st.sampled_from([-3, -2, -1, 1, 2, 3]))
-def test_pieces_are_numpys(start: int, end: int, step: int) -> None:
-    """First element and size, as plain numbers and as expressions over the size of the axis."""
+def test_pieces_equal_those_of_numpy(start: int, end: int, step: int) -> None:
+    """The first element and the size, as plain numbers and as expressions over the size of the axis."""
     ctx = Context(Shared(), None)
     n = tirx.Var("n", "int64")
     ctx.shared.facts.bind(n, 1, 99)

@@ -34,7 +34,7 @@ def strings(*values: Any) -> np.ndarray:
     return np.array(values, object)
 
 
-def test_strings_lie_in_memory_as_utf_8() -> None:
+def test_strings_are_stored_as_utf_8() -> None:
     array = strings(*WORDS, "a").reshape(3, 3)
     spans, data = encode(array)
     assert spans.shape == (3, 3)
@@ -96,7 +96,7 @@ def test_operators_that_move_and_compare_strings(check: Check) -> None:
                 assert got[name].tolist() == want, name
 
 
-def test_spans_outside_of_the_bytes_are_refused() -> None:
+def test_spans_outside_the_bytes_are_refused() -> None:
     text = "(string[n] x) => (string[n] y) { y = Identity(x) }"
     with tempfile.TemporaryDirectory() as folder:
         deploykit.build(parse(text), output=f"{folder}/model")
@@ -169,7 +169,7 @@ def test_automata_agree_with_python(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(a", "a)", "[a", "*a", "a**", "(?=a)", r"\1", "[b-a]", r"\p{L}", "a{2000}", "\\"])
-def test_expressions_that_are_none_are_refused(pattern: str) -> None:
+def test_invalid_expressions_are_refused(pattern: str) -> None:
     with pytest.raises(Unsupported):
         compiled(pattern)
 
@@ -183,7 +183,7 @@ def test_match() -> None:
         assert got["y"].tolist() == [re.fullmatch("[^@]+@(a|日)+", w) is not None for w in given]
 
 
-def test_operators_that_know_no_strings_say_so() -> None:
+def test_operators_that_do_not_support_strings_say_so() -> None:
     with pytest.raises(deploykit.UnsupportedModelError, match="strings are not supported by this operator"):
         deploykit.load(parse("(string[n] x) => (int64[m,k] y) { y = NonZero(x) }"))
 

@@ -1,4 +1,4 @@
-"""Shape arithmetic stays expressions: no kernel computes it, and the shapes are the formulas one expects."""
+"""Arithmetic on shapes stays symbolic: no kernel computes it, and shapes are the expected formulas."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ OPERATORS = {
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators_on_sizes(check: Check, name: str) -> None:
-    """Every operator of the tables, its result seen as a tensor."""
+    """Every operator of the tables, with its result used as a tensor."""
     rank = {"Expand": "[2,3]", "Transpose": "[1,3]", "ReduceProd": ""}.get(name, "[k]")
     body = f"s = Shape(x)  c = Constant<value_ints = [4, 3, 2]>()  {OPERATORS[name]}"
     text = f"(float[a,b,3] x) => (int64{rank} y) {{ {body} }}"
@@ -131,7 +131,7 @@ def test_operators_on_sizes(check: Check, name: str) -> None:
 
 
 def test_sizes_as_floats(check: Check) -> None:
-    """Half the size through float arithmetic, and scales that are quotients of sizes: no dim is read at run time."""
+    """Half the size by float arithmetic, and scales that are quotients of sizes. No dim is read at run time."""
     text = """(float[n,c,h,w] x, float[p,q] like) => (float[a,b,d,e] y, float[f,g,i,j] z) {
         two = Constant<value_ints = [2]>()  s = Shape<start = 2>(x)  f = Cast<to = 1>(s)
         half = Constant<value_floats = [0.5]>()  m = Mul(f, half)  low = Floor(m)  n = Cast<to = 7>(low)
@@ -152,7 +152,7 @@ def test_sizes_as_floats(check: Check) -> None:
 
 
 def test_padding_to_whole_strides(check: Check) -> None:
-    """What audio codecs pad with before a convolution of stride 2: a ceiling of floats is a size as well."""
+    """Audio codecs compute this padding before a convolution of stride 2. A ceiling of floats is a size as well."""
     text = """(float[batch,4,samples] x) => (float[a,b,c] y) {
         s = Shape<start = 2>(x)  f = Cast<to = 1>(s)  two = Constant<value_floats = [2.0]>()
         ratio = Div(f, two)  steps = Ceil(ratio)  n = Cast<to = 7>(steps)
@@ -166,7 +166,8 @@ def test_padding_to_whole_strides(check: Check) -> None:
 
 
 def test_a_table_of_sizes_is_a_tensor(check: Check) -> None:
-    """Relative positions: no kernel chooses among hundreds of formulas, which takes minutes to compile."""
+    """Relative positions, for instance. A kernel that chooses among hundreds of formulas would take minutes to
+    compile."""
     text = """(float[seq,3] x) => (int64[18,a] y) {
         s = Shape<end = 1>(x)  first = Constant<value = int64 {-9}>()  last = Constant<value = int64 {9}>()
         one = Constant<value = int64 {1}>()  steps = Range(first, last, one)  places = Add(steps, s)
@@ -178,7 +179,7 @@ def test_a_table_of_sizes_is_a_tensor(check: Check) -> None:
 
 
 def test_a_folded_slice_of_a_constant_is_a_constant(check: Check) -> None:
-    """Its elements do not lie next to each other."""
+    """Its elements are not contiguous in the constant."""
     text = """(float[n,2] x) => (float[n,2] y) {
         table = Constant<value = float[2,3] {1, 2, 3, 4, 5, 6}>()  turned = Transpose(table)
         zero = Constant<value_ints = [0]>()  two = Constant<value_ints = [2]>()
@@ -189,7 +190,7 @@ def test_a_folded_slice_of_a_constant_is_a_constant(check: Check) -> None:
 
 
 def test_a_slice_of_a_table_keeps_the_sequence_length(check: Check) -> None:
-    """Position embeddings: `min(seq, 512)` rows are added to `seq` rows, again and again; the result has `seq`."""
+    """Position embeddings: `min(seq, 512)` rows are added to `seq` rows repeatedly. The result has `seq` rows."""
     text = """(float[batch,seq,4] x, float[512,4] table) => (float[a,b,c] y, float[d,e,f] z) {
         s = Shape<start = 1, end = 2>(x)  zero = Constant<value_ints = [0]>()
         rows = Slice(table, zero, s, zero)  y = Add(x, rows)  more = Slice(table, zero, s, zero)  z = Add(more, y) }"""
@@ -231,8 +232,8 @@ FRAMES = """(float[batch, 1, samples] wave) => (float[batch, frames, parts, 2] y
 }"""
 
 
-def test_sizes_of_no_name_may_differ(check: Check) -> None:
-    """Paddle names every unknown size alike."""
+def test_unnamed_sizes_may_differ(check: Check) -> None:
+    """Paddle gives all unknown sizes the same name."""
     model = parse("(float[n,m] x) => (float[k,l] y) { y = Transpose(x) }")
     for dim in model.graph.input[0].type.tensor_type.shape.dim:
         dim.dim_param = "?"
@@ -240,7 +241,7 @@ def test_sizes_of_no_name_may_differ(check: Check) -> None:
 
 
 def test_a_length_computed_twice_is_one_length(check: Check) -> None:
-    """By the operator that makes frames of samples, and by the exporter, whose division rounds towards 0."""
+    """The operator that makes frames of samples and the exporter both compute it. The exporter rounds towards 0."""
     loaded = deploykit.load(parse(FRAMES), {"samples": (10, None)})
     assert [str(size) for size in loaded.outputs[0].shape[2:]] == ["2", "2"]
     runs = [{"wave": numbers(batch, 1, samples)} for batch, samples in ((1, 10), (2, 14), (1, 15), (3, 101))]

@@ -1,5 +1,5 @@
-"""ai.onnx.ml: classifiers, linear models, support vectors and what prepares columns, next to ONNX Runtime, since ONNX
-leaves open what classifiers of two classes return."""
+"""ai.onnx.ml: classifiers, linear models, support vectors, and operators that prepare columns. Results are compared
+with ONNX Runtime, since ONNX does not define what classifiers of two classes return."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def agrees(check: Check, made: onnx.ModelProto, *runs: dict[str, np.ndarray]) ->
 
 
 def classifier(ids: tuple[int, ...], votes: list[list[float]], labels: list[int], **more: Any) -> onnx.ModelProto:
-    """A stump on the first column and one on the second; `votes` of its four leaves, one for each of `ids`."""
+    """A stump on the first column and one on the second. Each row of `votes` is for one of the four leaves, with one
+    vote for each of `ids`."""
     leaves = [(0, 1), (0, 2), (1, 1), (1, 2)]
     cast = [(leaf, i, w) for leaf, row in zip(leaves, votes, strict=True) for i, w in zip(ids, row, strict=True)]
     return model(
@@ -85,7 +86,7 @@ def test_negative_votes_that_cover_every_class(check: Check) -> None:
     agrees(check, classifier((0, 1, 2), votes, [0, 1, 2]))
 
 
-def test_what_onnxruntime_decides_by_missing_votes_is_refused() -> None:
+def test_classes_without_votes_are_refused() -> None:
     votes = [[-0.5, -0.25], [-0.125, -0.75], [-0.25, -0.5], [-1.0, -0.625]]
     with pytest.raises(UnsupportedModelError, match="leave classes out"):
         load(classifier((0, 1), votes, [0, 1, 2]))
@@ -212,7 +213,7 @@ def test_one_hot_encoders(check: Check, inputs: str) -> None:
     agrees(check, model("OneHotEncoder", [FLOAT], kind, cats_int64s=[1, 2, -3], zeros=1), {"x": x}, {"x": x[:1]})
 
 
-def test_labels_that_are_strings_are_refused() -> None:
+def test_string_labels_are_refused() -> None:
     made = model(
         "LinearClassifier", [TensorProto.STRING, FLOAT], coefficients=[1.0] * 9, classlabels_strings=["a", "b"]
     )

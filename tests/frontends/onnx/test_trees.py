@@ -23,7 +23,7 @@ def model(node: onnx.NodeProto, inputs: str, output: int, shape: list[str]) -> o
 
 @pytest.mark.parametrize("aggregate", ["SUM", "AVERAGE", "MIN", "MAX"])
 def test_regression_trees(check: Check, aggregate: str) -> None:
-    """A tree of depth 2, and one that is a stump, with two targets; ids of nodes in any order."""
+    """A tree of depth 2 and a stump, with two targets. The ids of nodes are in any order."""
     node = helper.make_node(
         "TreeEnsembleRegressor",
         ["x"],
@@ -100,7 +100,7 @@ def test_trees_that_share_leaves(check: Check) -> None:
         ({"post_transform": 5}, "post_transform is 5"),
     ],
 )
-def test_tables_that_are_no_trees_are_refused(changes: dict[str, object], words: str) -> None:
+def test_tables_that_are_not_trees_are_refused(changes: dict[str, object], words: str) -> None:
     with pytest.raises(UnsupportedModelError, match=words):
         deploykit.load(stumps(**changes))
 
@@ -111,7 +111,7 @@ def test_rows_that_lack_a_feature_are_refused(check: Check) -> None:
 
 
 def test_label_encoder(check: Check) -> None:
-    """The last of equal keys counts; NaN is a key."""
+    """Among equal keys, the last one counts. NaN is a key."""
     node = helper.make_node(
         "LabelEncoder",
         ["x"],

@@ -1,4 +1,4 @@
-"""Products with a 0 that is known when a model is built: of NaN and infinities they are NaN."""
+"""Products with a 0 that is known when a model is built. Its products with NaN and infinities are NaN."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ def text(dtype: str, zero: object, negative: object) -> str:
     [("float", "float32", (0.0, -0.0)), ("double", "float64", (0.0, -0.0)), ("float16", "float16", (0, -(1 << 15)))],
 )
 def test_elementwise(check: Check, dtype: str, numpy: str, fills: tuple[float, float]) -> None:
-    """As ONNX Runtime has it in float32, of which it has all operators. Text has float16 by its bits."""
+    """The expected results are those of ONNX Runtime in float32, the dtype for which it has all operators. ONNX's text
+    form writes a float16 as its bits."""
     expected = by_onnxruntime(text("float", 0.0, -0.0), {"x": X}, opset=24)
     feeds = {"x": X.astype(numpy)}
     check(text(dtype, *fills), feeds, opset=24, expected=[[y.astype(numpy) for y in expected[0]]])
 
 
 def test_products_of_matrices(check: Check) -> None:
-    """A `beta` of 0, though, leaves the addend out."""
+    """A `beta` of 0, however, leaves the addend out."""
     text = """(float[m,k] a, float[k,n] b, float[m,n] c) => (float[m,n] y, float[m,n] z) {
         y = Gemm<alpha = 0.0>(a, b, c)  z = Gemm<beta = 0.0>(c, b, a) }"""
     feeds = {"a": X[:, None], "b": np.ones((1, 1), np.float32), "c": np.full((6, 1), 3, np.float32)}
