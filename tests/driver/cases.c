@@ -12,7 +12,7 @@
 #define ADD 0
 #define FIRST DK_BUFFER_PORTS
 #define SECOND (DK_BUFFER_PORTS + 1)
-#define COUNT (65535 * 64 + 100) /* more than one axis of a grid of WebGPU takes */
+#define COUNT (65535 * 64 + 100) /* more than one axis of a WebGPU grid allows */
 #define BUFFER_BYTES (4 * COUNT + 4096)
 #define CHAIN 2500 /* dispatches: more than there are blocks of scalars in a driver's buffer */
 #define GUARD 0x55
@@ -37,7 +37,7 @@ static dk_status add(dk_driver* driver, dk_slice from, dk_slice to, int32_t by, 
     return driver->dispatch(driver, ADD, slices, 2, &by, 1, count);
 }
 
-/* Bytes that are no whole words come back; what is behind them in the host's memory stays. */
+/* A number of bytes that is not a whole number of words comes back. The host's memory behind them is unchanged. */
 static dk_status bytes_ask(dk_driver* driver) {
     const dk_slice place = at(FIRST, 256, 7);
     fill(4, 0x01020304);
@@ -57,7 +57,7 @@ static int32_t bytes_hold(void) {
     return found[7] == GUARD && found[8] == GUARD;
 }
 
-/* Host memory may change as soon as an upload returns, and work sees what was uploaded last before it. */
+/* Host memory may change as soon as an upload returns. Work sees the last upload before it. */
 static dk_status order_ask(dk_driver* driver) {
     const dk_slice place = at(FIRST, 0, 4), one = at(SECOND, 0, 4), two = at(SECOND, 256, 4);
     const dk_slice both = at(SECOND, 0, 260);
@@ -77,7 +77,7 @@ static int32_t order_holds(void) {
     return result[0] == 110 && result[64] == 111;
 }
 
-/* Copies between buffers, within one, and to a place behind the beginning of a tensor. */
+/* Copies between buffers, within a buffer, and to a place after the beginning of a tensor. */
 static dk_status copies_ask(dk_driver* driver) {
     const dk_slice source = at(FIRST, 0, 400), apart = at(FIRST, 1024, 400), target = at(SECOND, 256, 800);
     const dk_slice none = at(SECOND, 0, 0);
@@ -99,7 +99,7 @@ static int32_t copies_hold(void) {
     return 1;
 }
 
-/* More invocations than one axis of a grid takes, the last of them in a group that is not full. */
+/* More invocations than one axis of a grid allows. The last group is not full. */
 static dk_status large_ask(dk_driver* driver) {
     const dk_slice from = at(FIRST, 0, 4 * (int64_t)COUNT), to = at(SECOND, 256, 4 * (int64_t)COUNT);
     const dk_slice behind = at(SECOND, 256 + 4 * (int64_t)(COUNT - 1), 8);
@@ -121,7 +121,7 @@ static int32_t large_holds(void) {
     return result[COUNT] == GUARD;
 }
 
-/* Each dispatch reads what the one before wrote. */
+/* Each dispatch reads what the previous one wrote. */
 static dk_status chain_ask(dk_driver* driver) {
     const dk_slice ends[] = {at(FIRST, 0, 400), at(SECOND, 512, 400)};
     fill(100, 5);

@@ -1,4 +1,4 @@
-/* Runs a model for a GPU without a driver, then with one that does nothing. Prints what they give. */
+/* Runs a model for a GPU without a driver, then with one that does nothing. Prints the results. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What the portable core reports, for a model that is written out by hand. Prints each status and text. */
+/* What the portable core reports, for a model that is written by hand. Prints each status and text. */
 #include <stdio.h>
 #include <string.h>
 

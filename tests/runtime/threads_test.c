@@ -1,6 +1,6 @@
-/* Loops of many extents and grains on pools of several sizes: every iteration runs once, none before the loop begins or
-   after it ends. First one caller, then several that share the pool, then loops within loops. Returns 0 when all is
-   well. */
+/* Loops of many extents and grains on pools of several sizes: every iteration runs once, and none runs before the loop
+   begins or after it ends. First there is one caller, then several that share the pool, then loops within loops.
+   Returns 0 if there is no fault. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Calls that make no sense: each gives a status, never a crash. Prints them. */
+/* Invalid calls: each gives a status and never crashes. Prints the statuses. */
 #include <stdio.h>
 #include <string.h>
 

@@ -173,7 +173,7 @@ def test_sizes_that_a_body_declares_are_checked(check: Check) -> None:
 
 
 def test_requirements_of_a_branch_are_checked_where_it_is_taken(check: Check) -> None:
-    """They are not assumed outside the branch: the Conv needs an `n` of 4 or more, the Slice works for a smaller one."""
+    """They are not assumed outside the branch: the Conv needs an `n` of 4 or more, the Slice works for smaller ones."""
     model = """(float[1,1,n] x, float[m] y, bool t) => (float[1,1,k] z, float[1,1,r] rest, float[1,1,r2] again) {
         w = Constant<value = float[1,1,4] {1, 1, 1, 1}>()
         z = If(t) <then_branch = yes () => (float[1,1,k] s) { c = Conv(x, w) s = Add(c, y) },
