@@ -79,6 +79,7 @@ def build(
     that differs by more than rounding; nothing is left at `output` then.
     """
     from deploykit.checks.final_check import check_artifact, require_checkable
+    from deploykit.compiler.dims import checked_bounds
     from deploykit.compiler.observer import STAGES, Observer
     from deploykit.compiler.program.placement import CAPACITY
     from deploykit.pipeline import build_artifact
@@ -92,7 +93,7 @@ def build(
         if check:
             require_checkable(model, chosen)
     observer = Observer(on_stage, Path(dump_dir) if dump_dir else None, stop_after, on_explanation=on_explanation)
-    given = dict(dims or {})
+    given = checked_bounds(dims or {})
     capacities = {name: given.pop(name) for name in list(given) if name.startswith(CAPACITY)}
     compare = partial(check_artifact, model=model, at=check_at, inputs=check_inputs) if check else None
     options = PackageOptions(cpu=cpu, fast_math=fast_math, check=compare)

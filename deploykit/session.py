@@ -20,6 +20,7 @@ from deploykit.dtypes import LogicalDtype, from_storage, logical_dtype, to_stora
 from deploykit.engines import Engine, EngineOptions
 from deploykit.engines.native.functions import Functions
 from deploykit.errors import ShapeError, UsageError
+from deploykit.sizes import whole
 from deploykit.structure import put_together, taken_apart
 from deploykit.targets.base import find_target
 
@@ -248,6 +249,7 @@ def _value(dim: DimEntry, given: int | None) -> int:
     value = dim.minimum if given is None and dim.capacity_of is not None else given
     if value is None:
         raise UsageError(f"dim '{dim.name}' is missing")
+    value = whole(dim.name, value)
     if value < dim.minimum or (dim.maximum is not None and value > dim.maximum):
         upper = "" if dim.maximum is None else dim.maximum
         raise UsageError(f"dim '{dim.name}' must be in {dim.minimum}..{upper}, found {value}")

@@ -6,12 +6,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
 import deploykit
+from deploykit.errors import ShapeError, UsageError
 from tests.frontends.onnx.harness import parse
 
 MODEL = """
@@ -113,3 +115,42 @@ def test_inspect_describes_models_and_artifacts(artifact: Path, model: Path, tmp
     assert (tmp_path / "plan.svg").exists()
     with pytest.raises(deploykit.UsageError, match="were fixed when it was built"):
         deploykit.inspect(artifact, {"batch": 3})
+
+
+@pytest.mark.parametrize(
+    ("dims", "message"),
+    [
+        ({"n": "1..4"}, "dim 'n': a size is an integer, found '1..4'"),
+        ({"n": 1.5}, "dim 'n': a size is an integer, found 1.5"),
+        ({"n": (1, 2, 3)}, r"dim 'n': give a size or a pair of bounds, found \(1, 2, 3\)"),
+        ({"n": (4, 1)}, "dim 'n': the maximum 1 is below the minimum 4"),
+        ({"n": (-1, 4)}, "dim 'n': the minimum -1 is negative"),
+        ({"capacity_x": "many"}, "dim 'capacity_x': a size is an integer, found 'many'"),
+    ],
+)
+def test_bounds_that_make_no_sense_are_refused(dims: Any, message: str, tmp_path: Path) -> None:
+    model = parse("(float[n] x) => (float[n] y) { y = Abs(x) }")
+    with pytest.raises(UsageError, match=message):
+        deploykit.build(model, dims=dims, output=tmp_path / "dist")
+    assert not (tmp_path / "dist").exists()
+
+
+def test_sizes_that_are_no_integers_are_refused(artifact: Path) -> None:
+    at: Any
+    for at in ("1", 1.5, [1, None]):
+        with pytest.raises(UsageError, match="dim 'batch': a size is an integer"):
+            deploykit.verify(artifact, at={"batch": at})
+    with pytest.raises(UsageError, match="dim 'batch': a size is an integer"):
+        deploykit.bench(artifact, at={"batch": "1"})  # type: ignore[dict-item]
+    with deploykit.open(artifact) as session, pytest.raises(UsageError, match="a size is an integer"):
+        session.peak_bytes({"batch": "1"})  # type: ignore[dict-item]
+
+
+def test_values_that_are_no_arrays_are_refused(artifact: Path) -> None:
+    with pytest.raises(ShapeError, match="no array of float32"):
+        deploykit.verify(artifact, at={"batch": 2}, inputs={"x": object()})  # type: ignore[dict-item]
+
+
+def test_what_is_no_model_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"a model is the path of an ONNX file, .*; found dict"):
+        deploykit.load({})  # type: ignore[arg-type]

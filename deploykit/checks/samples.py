@@ -18,6 +18,7 @@ from deploykit.artifact.manifest import DimEntry, Manifest, PortEntry
 from deploykit.checks.sources import HOW, ArraySource, FileSource, RandomSource, Source, TextSource
 from deploykit.dtypes import logical_dtype
 from deploykit.errors import ShapeError, UsageError
+from deploykit.sizes import whole
 from deploykit.structure import Structure, assembled, parts, taken_apart
 
 _MEAN_BYTES = 8
@@ -160,7 +161,11 @@ def _share(part: _Part, source: Source, index: int) -> Source:
 
 def _read(part: _Part, source: FileSource | TextSource | ArraySource) -> np.ndarray:
     if isinstance(source, ArraySource):
-        return source.array(logical_dtype(part.port.dtype).array if part.utf8 is None else np.dtype(object))
+        dtype = logical_dtype(part.port.dtype).array if part.utf8 is None else np.dtype(object)
+        try:
+            return source.array(dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ShapeError(f"input '{part.name}': no array of {dtype}: {error}") from error
     if part.utf8 is None:
         file = FileSource(Path(source.text)) if isinstance(source, TextSource) else source
         return file.array(logical_dtype(part.port.dtype).array)
@@ -189,14 +194,15 @@ def symbolic_dims(manifest: Manifest) -> tuple[DimEntry, ...]:
 
 def _checked_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> dict[str, int]:
     known = {dim.name: dim for dim in symbolic_dims(manifest)}
-    for name, size in sizes.items():
+    whole_sizes = {name: whole(name, size) for name, size in sizes.items()}
+    for name, size in whole_sizes.items():
         if name not in known:
             raise UsageError(f"there is no symbolic dim '{name}'; the model has {', '.join(known) or 'none'}")
         dim = known[name]
         if size < dim.minimum or (dim.maximum is not None and size > dim.maximum):
             upper = "" if dim.maximum is None else dim.maximum
             raise ShapeError(f"dim '{name}' must be in {dim.minimum}..{upper}, found {size}")
-    return dict(sizes)
+    return whole_sizes
 
 
 def _random(part: _Part, source: RandomSource, dims: dict[str, int], bounds: Mapping[str, DimEntry]) -> np.ndarray:

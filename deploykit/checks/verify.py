@@ -27,6 +27,7 @@ from deploykit.dtypes import logical_dtype
 from deploykit.errors import ShapeError, UsageError
 from deploykit.session import Session
 from deploykit.session import open as open_artifact
+from deploykit.sizes import whole
 
 _ODD = 7
 _LARGE = 32
@@ -231,7 +232,7 @@ def _choices(
     if unknown:
         raise UsageError(f"there is no symbolic dim '{unknown[0]}'; the model has {_names(dims)}")
     texts = samples.text_dims(manifest) - at.keys()
-    asked = {name: (s,) if isinstance(s, int) else tuple(s) for name, s in (*given.items(), *at.items())}
+    asked = {name: _sizes_of(name, sizes) for name, sizes in (*given.items(), *at.items())}
     candidates = {dim.name: asked.get(dim.name) or default_sizes(dim) for dim in dims if dim.name not in texts}
     rounds = max((len(sizes) for sizes in candidates.values()), default=1)
     choices: list[tuple[dict[str, int], bool]] = []
@@ -245,6 +246,11 @@ def _choices(
             if choice not in [known for known, _ in choices]:
                 choices.append((choice, required))
     return choices
+
+
+def _sizes_of(name: str, given: int | Sequence[int]) -> tuple[int, ...]:
+    sizes = given if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
+    return tuple(whole(name, size) for size in sizes)
 
 
 def _check(trial: _Trial, sizes: Mapping[str, int], *, required: bool) -> CheckedRun:

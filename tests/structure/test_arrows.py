@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 LAYERS = (
     ("errors",),
-    ("dtypes", "strings", "parallel", "mapped", "runtime"),
+    ("dtypes", "sizes", "strings", "parallel", "mapped", "runtime"),
     ("structure",),
     ("artifact", "toolchain"),
     ("compiler.dims", "compiler.tir", "compiler.devices", "compiler.decisions"),

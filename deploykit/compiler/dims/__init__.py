@@ -15,12 +15,13 @@ from deploykit.compiler.dims.conversion import as_expr, simplify, substitute
 from deploykit.compiler.dims.elimination import symbolic_upper_bound
 from deploykit.compiler.dims.evaluate import evaluate, free_vars
 from deploykit.compiler.dims.magnitude import largest, magnitude
-from deploykit.compiler.dims.ranges import DimRange, parse_dim
+from deploykit.compiler.dims.ranges import DimRange, checked_bounds, parse_dim
 from deploykit.compiler.dims.text import to_text
 
 __all__ = [
     "DimRange",
     "as_expr",
+    "checked_bounds",
     "evaluate",
     "free_vars",
     "interval",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from deploykit.errors import UsageError
+from deploykit.sizes import whole
 
 LARGEST = 2**63 - 1
 """The largest int64."""
@@ -39,6 +42,26 @@ class DimRange:
         if self.minimum == self.maximum:
             return f"{self.name}={self.minimum}"
         return f"{self.name}={self.minimum}..{'' if self.maximum is None else self.maximum}"
+
+
+def checked_bounds(dims: Mapping[str, Any]) -> dict[str, int | tuple[int, int | None]]:
+    """The sizes and bounds of dims that a caller gives in Python: integers, or pairs whose second part may be None.
+
+    Raises:
+        UsageError: something else is given, or a range is empty, negative, or beyond int64.
+    """
+    return {name: _bound(name, given) for name, given in dims.items()}
+
+
+def _bound(name: str, given: Any) -> int | tuple[int, int | None]:
+    if not isinstance(given, tuple | list):
+        size = whole(name, given)
+        return DimRange(name, size, size).minimum
+    if len(given) != 2:
+        raise UsageError(f"dim '{name}': give a size or a pair of bounds, found {given!r}")
+    least, most = given
+    bounds = DimRange(name, whole(name, least), None if most is None else whole(name, most))
+    return bounds.minimum, bounds.maximum
 
 
 def parse_dim(text: str) -> DimRange:

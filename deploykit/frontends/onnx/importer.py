@@ -18,6 +18,7 @@ from tvm import ir as tvm_ir
 from tvm import relax, tirx
 
 from deploykit.artifact.manifest import printable
+from deploykit.compiler.dims import checked_bounds
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.model import Dim, DimBounds, ImportedModel, Port, Signature
@@ -68,7 +69,7 @@ def load_onnx(
     model = source if isinstance(source, ir.Model) else read(source)
     if name is None:
         name = printable(Path(source).stem) if isinstance(source, (str, Path)) else (model.graph.name or "model")
-    return _imported(model, dict(dims or {}), name, seed_input)
+    return _imported(model, checked_bounds(dims or {}), name, seed_input)
 
 
 def _imported(model: ir.Model, dims: DimBounds, name: str, seed_input: str | None) -> ImportedModel:

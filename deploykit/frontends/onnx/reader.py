@@ -41,6 +41,9 @@ LONGEST_REASON = 240
 
 def read(source: str | Path | bytes | onnx.ModelProto) -> ir.Model:
     """Read a model. Raises `UsageError` for a missing file and `UnsupportedModelError` for a broken one."""
+    if not isinstance(source, str | Path | bytes | onnx.ModelProto):
+        kind = type(source).__name__
+        raise UsageError(f"a model is the path of an ONNX file, its bytes, or an onnx.ModelProto; found {kind}")
     label = str(source) if isinstance(source, (str, Path)) else "the model"
     proto, large, file = (source, {}, None) if isinstance(source, onnx.ModelProto) else _parse(source, label)
     if not proto.HasField("graph") or not (proto.graph.node or proto.graph.output):
