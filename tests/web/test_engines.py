@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import deploykit
 from deploykit.cli import app
 from deploykit.engines.web.chromium import find_chromium
+from tests.frontends.onnx.harness import parse
 
 DEVICES = [
     "wasm",
@@ -50,6 +51,19 @@ def test_elementwise_at_sizes_of_partial_vectors(tmp_path: Path, device: str) ->
         x = np.random.default_rng(sum(size)).standard_normal(size).astype(np.float32)
         np.testing.assert_allclose(session(x=x)["y"], np.tanh(x) + x, rtol=1e-5, atol=1e-6)
     session.close()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_values_larger_than_a_pipe_holds(tmp_path: Path, threads: int) -> None:
+    """With worker threads, node's pipes are non-blocking: a write then fails while the pipe is full."""
+    model = parse("(float[n] x) => (float[n] y, float[n] z) { y = Neg(x)  z = Abs(x) }")
+    deploykit.build(model, "webgpu", output=tmp_path / "dist")
+    with deploykit.open(tmp_path / "dist", threads=threads) as session:
+        for seed in range(5):
+            x = np.random.default_rng(seed).standard_normal(300_000, dtype=np.float32)
+            found = session(x=x)
+            np.testing.assert_array_equal(found["y"], -x)
+            np.testing.assert_array_equal(found["z"], np.abs(x))
 
 
 @pytest.mark.parametrize("device", DEVICES)

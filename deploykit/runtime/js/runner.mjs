@@ -7,6 +7,7 @@ import { failure, packed, perform } from './jobs.mjs';
 
 const [folder, threads] = process.argv.slice(2);
 const { load } = await import(`${pathToFileURL(folder)}/index.mjs`);
+const pause = new Int32Array(new SharedArrayBuffer(4));
 /** @type {Parameters<typeof perform>[0] | undefined} */
 let model;
 
@@ -25,7 +26,7 @@ for (let length = receive(4); length.length; length = receive(4)) {
 function send(reply) {
   for (const bytes of packed(reply)) {
     for (let at = 0; at < bytes.length; ) {
-      at += writeSync(1, bytes, at);
+      at += whenReady(() => writeSync(1, bytes, at));
     }
   }
 }
@@ -37,13 +38,28 @@ function send(reply) {
 function receive(length) {
   const bytes = Buffer.alloc(length);
   for (let at = 0; at < length; ) {
-    const count = readSync(0, bytes, at, length - at, null);
+    const count = whenReady(() => readSync(0, bytes, at, length - at, null));
     if (count === 0) {
       return Buffer.alloc(0);
     }
     at += count;
   }
   return bytes;
+}
+
+/**
+ * What `act` returns once its pipe is ready. With worker threads, node makes the pipes of a process non-blocking.
+ * @param {() => number} act
+ */
+function whenReady(act) {
+  for (;;) {
+    try {
+      return act();
+    } catch (error) {
+      if (/** @type {NodeJS.ErrnoException} */ (error).code !== 'EAGAIN') throw error;
+      Atomics.wait(pause, 0, 0, 1);
+    }
+  }
 }
 
 /** @param {Buffer} bytes */
