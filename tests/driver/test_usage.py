@@ -9,10 +9,10 @@ from pathlib import Path
 from deploykit import runtime
 from deploykit.building import load
 from deploykit.compiler.codegen.host.source import emit_host
-from deploykit.compiler.devices.gpu import WEBGPU
 from deploykit.compiler.observer import Observer
 from deploykit.engines.native.sanitized import SANITIZERS
 from deploykit.pipeline import compile_program
+from deploykit.targets.webgpu.devices import WEBGPU
 from deploykit.targets.webgpu.variants import SHADERS
 from tests.frontends.onnx.harness import parse
 

@@ -90,25 +90,11 @@ ARM64 = Device(
 
 ARM64_DOTPROD = replace(ARM64, name="arm64-dotprod", dots=("sdot",), features=("dotprod",))
 
-WASM_SIMD128 = Device(
-    "wasm-simd128",
-    vector_bits=128,
-    vector_registers=16,
-    l1_bytes=32 << 10,
-    l2_bytes=256 << 10,
-    scratch_bytes=256 << 10,
-    parallel=True,
-    dots=("dot_i16x8",),
-    halves=False,
-    streams=4,
-)
-
 DEVICES = {
     device.name: device
     for device in (
         *(SCALAR_C, X86_64_V2, X86_64_V3, X86_64_V4, X86_64_V4_VNNI),
         *(ARM64, ARM64_DOTPROD),
-        WASM_SIMD128,
     )
 }
-"""All known device classes by name."""
+"""The device classes of native kernels and of portable C, by name. Targets may have others."""

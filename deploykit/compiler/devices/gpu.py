@@ -1,7 +1,4 @@
-"""What a shader may rely on. It is data, like `devices.cpu` for CPUs.
-
-A model's package gets its JavaScript and C constants from here, through `targets/webgpu/scripts.py` and `linking.py`.
-"""
+"""What a shader may rely on. It is data, like `devices.cpu` for CPUs; targets state the values of their GPUs."""
 
 from __future__ import annotations
 
@@ -32,22 +29,3 @@ class Gpu:
     alignment: int
     scalars: int
     stack_limit: int
-
-
-WEBGPU = Gpu(
-    "webgpu",
-    language="wgsl",
-    dtypes=frozenset(
-        ("float32", "float16", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
-    ),
-    vectors=("float32", "float16", "int32", "uint32", "int8", "uint8", "bool"),
-    lanes=4,
-    workgroup=64,
-    groups=65535,
-    bindings=8,
-    binding_bytes=128 << 20,
-    alignment=256,
-    scalars=62,
-    stack_limit=4096,
-)
-"""The minimum that every adapter supports: W3C, "WebGPU", section 3.6.2, default limits."""

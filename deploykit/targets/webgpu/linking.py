@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from deploykit import runtime
-from deploykit.compiler.devices.gpu import WEBGPU
+from deploykit.targets.webgpu.devices import WEBGPU
 from deploykit.toolchain import compiled, find_wasm_compiler
 
 STACK_BYTES = 128 << 10

@@ -13,7 +13,7 @@ from collections import defaultdict
 import rjsmin
 
 from deploykit import runtime
-from deploykit.compiler.devices.gpu import WEBGPU
+from deploykit.targets.webgpu.devices import WEBGPU
 
 _JOINED = {
     "model": (

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deploykit.compiler.devices.cpu import WASM_SIMD128
-from deploykit.compiler.devices.gpu import WEBGPU
 from deploykit.compiler.variant import Variant
+from deploykit.targets.webgpu.devices import WASM_SIMD128, WEBGPU
 
 WASM = Variant(WASM_SIMD128, vectorize=True, stack_limit=8 << 10)
 """Kernels through LLVM for WebAssembly. The same module runs on any CPU."""

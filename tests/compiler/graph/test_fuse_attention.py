@@ -14,6 +14,7 @@ from tvm import tirx
 import deploykit
 from deploykit.compiler.schedules import DEVICES, Device, explain
 from deploykit.pipeline import graph, kernels
+from deploykit.targets.webgpu.devices import WASM_SIMD128
 from tests.frontends.onnx.harness import numbers, parse
 
 HEADS = 3
@@ -169,7 +170,7 @@ def test_weights_that_are_used_stay_apart() -> None:
     assert not any("attention" in name for name in names(parse(text), DEVICES["x86-64-v3"]))
 
 
-@pytest.mark.parametrize("device", DEVICES.values(), ids=lambda device: device.name)
+@pytest.mark.parametrize("device", [*DEVICES.values(), WASM_SIMD128], ids=lambda device: device.name)
 def test_the_rule_takes_it(device: Device) -> None:
     module = graph(deploykit.load(model_of(32, "mask")), device)
     (kernel,) = [f for name, f in module.functions.items() if name.name_hint.startswith("attention")]

@@ -21,8 +21,9 @@ from deploykit.compiler.lowering.lower import LoweredParts
 from deploykit.compiler.operators.anchors.channels_last import conv_last, depthwise_last, pack_panels_array
 from deploykit.compiler.operators.anchors.conv import ConvShape
 from deploykit.compiler.operators.anchors.matmul import matmul, pack_array, packed_matmul
-from deploykit.compiler.schedules.gpu import WEBGPU, Divided, divide
+from deploykit.compiler.schedules.gpu import Divided, divide
 from deploykit.compiler.schedules.gpu.team import AGREED, LANE, SIZE
+from deploykit.targets.webgpu.devices import WEBGPU
 from tests.compiler.schedules.harness import VECTORS, Compiled, fenced
 
 N, M = (tirx.Var(name, "int64") for name in "nm")

@@ -9,8 +9,9 @@ import pytest
 from tvm import te, tirx
 
 from deploykit.compiler.operators.building.imperative import Array, Code, imperative
-from deploykit.compiler.schedules import DEVICES, schedule
+from deploykit.compiler.schedules import DEVICES, Device, schedule
 from deploykit.compiler.tir.rewriting import collect
+from deploykit.targets.webgpu.devices import WASM_SIMD128
 from tests.compiler.schedules.harness import VECTORS, Compiled, fenced
 
 N = tirx.Var("n", "int64")
@@ -63,10 +64,18 @@ def steps(func: tirx.PrimFunc) -> list[tirx.For]:
 
 @pytest.mark.parametrize(
     ("device", "expected"),
-    [("x86-64-v4", 1), ("x86-64-v3", 2), ("arm64", 2), ("wasm-simd128", 4), ("x86-64-v2", 4), ("scalar-c", 1)],
+    [
+        (DEVICES["x86-64-v4"], 1),
+        (DEVICES["x86-64-v3"], 2),
+        (DEVICES["arm64"], 2),
+        (WASM_SIMD128, 4),
+        (DEVICES["x86-64-v2"], 4),
+        (DEVICES["scalar-c"], 1),
+    ],
+    ids=lambda value: getattr(value, "name", str(value)),
 )
-def test_a_loop_has_as_many_sums_as_there_are_registers_for(device: str, expected: int) -> None:
-    assert len(steps(schedule(products(12, independent), DEVICES[device]))) == expected
+def test_a_loop_has_as_many_sums_as_there_are_registers_for(device: Device, expected: int) -> None:
+    assert len(steps(schedule(products(12, independent), device))) == expected
 
 
 @pytest.mark.parametrize("body", [chained, twice])

@@ -5,7 +5,7 @@ each other, so a kernel with several stages becomes several shaders, with its te
 exception is stages over the same rows: a team computes each row from beginning to end.
 """
 
-from deploykit.compiler.devices.gpu import WEBGPU, Gpu
+from deploykit.compiler.devices.gpu import Gpu
 from deploykit.compiler.schedules.gpu.divide import Divided, Part, divide
 
-__all__ = ["WEBGPU", "Divided", "Gpu", "Part", "divide"]
+__all__ = ["Divided", "Gpu", "Part", "divide"]

@@ -18,7 +18,6 @@ from tvm import ir
 import deploykit
 from deploykit.compiler.codegen.shaders.bindings import emit_shaders, shaders_of, sharing_of
 from deploykit.compiler.codegen.shaders.sections import F16, SUBGROUPS, Shader
-from deploykit.compiler.devices.gpu import WEBGPU
 from deploykit.compiler.lowering.kernel import Kernel
 from deploykit.compiler.observer import Observer
 from deploykit.compiler.program.inplace import InPlace
@@ -33,6 +32,7 @@ from deploykit.compiler.program.ir import (
     Transfer,
 )
 from deploykit.pipeline import compile_program
+from deploykit.targets.webgpu.devices import WEBGPU
 from deploykit.targets.webgpu.variants import SHADERS
 from tests.compiler.schedules.harness import evaluate
 

@@ -17,7 +17,7 @@ from deploykit.compiler.lowering.lower import LoweredPart, LoweredParts
 from deploykit.compiler.program.inplace import InPlace
 from deploykit.compiler.program.ir import Copy
 from deploykit.compiler.program.overwriting import overwritable_inputs, overwritable_operands
-from deploykit.compiler.schedules.gpu import WEBGPU
+from deploykit.targets.webgpu.devices import WEBGPU
 from tests.compiler.codegen.shaders.harness import Dispatcher, Shaders, find_device
 from tests.compiler.program.kernels import SIZES, Kernel, kernels
 from tests.frontends.onnx.harness import parse
