@@ -43,8 +43,9 @@ class Variant:
     symbols: Mapping[str, tuple[str | int, ...]]
 
 
-def check(case: Case) -> int:
+def check(case: Case, *, bounded: bool) -> int:
     """Build the widest variant that can be imported and run it. Returns the number of size sets that agreed.
+    With `bounded` the dims get upper bounds that allow all size sets.
 
     Raises `NoVariant`, and whatever goes wrong in building, running and comparing.
     """
@@ -65,7 +66,8 @@ def check(case: Case) -> int:
         with tempfile.TemporaryDirectory() as folder:
             try:
                 target, cpu = onnx_backend.TARGET, onnx_backend.CPU
-                deploykit.build(variant.model, target=target, cpu=cpu, output=f"{folder}/model")
+                dims = {symbol: (1, 2 * size + 1) for symbol, size in variant.sizes.items()} if bounded else None
+                deploykit.build(variant.model, target, dims, f"{folder}/model", cpu=cpu)
             except deploykit.UnsupportedModelError:
                 continue
             session = onnx_backend.open_artifact(f"{folder}/model")

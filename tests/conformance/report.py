@@ -15,6 +15,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from deploykit.cli.console import messages, results
 from deploykit.compiler.program.inplace import InPlace
@@ -38,9 +39,9 @@ def outcome(name: str) -> tuple[str, str | None]:
     return _outcome(name, cases()[name].run)
 
 
-def dynamic_outcome(name: str) -> tuple[str, str | None]:
+def dynamic_outcome(name: str, *, bounded: bool) -> tuple[str, str | None]:
     """The same for the case's dynamic variant."""
-    return _outcome(name, lambda: dynamic.check(cases()[name]))
+    return _outcome(name, lambda: dynamic.check(cases()[name], bounded=bounded))
 
 
 def _outcome(name: str, run: Callable[[], object]) -> tuple[str, str | None]:
@@ -73,7 +74,8 @@ def main() -> int:
     if options.write and runtime is not HOST:
         parser.error(f"what only {runtime.name} cannot do is written by hand, into tests/exceptions/{runtime.name}.txt")
     with runtime.placing(InPlace(options.in_place)).as_backend():
-        failures = _failures(names, dynamic_outcome if options.dynamic else outcome, options.jobs)
+        run = partial(dynamic_outcome, bounded=runtime.bounded) if options.dynamic else outcome
+        failures = _failures(names, run, options.jobs)
     _print_table(names, failures)
     path, listed = (DYNAMIC_FAILURES, dynamic_failures()) if options.dynamic else (KNOWN_FAILURES, known_failures())
     if options.write:

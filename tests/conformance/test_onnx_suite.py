@@ -15,7 +15,7 @@ SUPPORTED = sorted(n for n in set(cases()) - set(known_failures()) if cases()[n]
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=6)
+@pytest.mark.sampled(part=10)
 @pytest.mark.parametrize("name", SUPPORTED)
 def test_case(name: str, runtime: Runtime) -> None:
     with runtime.as_backend():
@@ -34,7 +34,7 @@ def test_case_that_is_refused_or_large(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=30)
+@pytest.mark.sampled(part=45)
 @pytest.mark.parametrize("name", SUPPORTED)
 def test_dynamic_variant(name: str, runtime: Runtime) -> None:
     reason = dynamic_failures().get(name)
@@ -42,7 +42,7 @@ def test_dynamic_variant(name: str, runtime: Runtime) -> None:
         pytest.skip(reason)
     try:
         with runtime.as_backend():
-            agreed = dynamic.check(cases()[name])
+            agreed = dynamic.check(cases()[name], bounded=runtime.bounded)
     except dynamic.NoVariant as none:
         pytest.skip(str(none))
     except Exception:
