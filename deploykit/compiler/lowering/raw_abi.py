@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Node = TypeVar("Node")
 
+_DIVISIONS = (tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod)
+
 
 @dataclass(frozen=True)
 class ParallelLoop:
@@ -159,8 +161,21 @@ def drop_unread(body: Stmt) -> Stmt:
 
 
 def _workspace(buffer: Var, elements: Expr) -> Var:
-    size = tvm.sym.Analyzer().simplify(elements)
+    size = tvm.sym.Analyzer().simplify(_defined(elements))
     return tirx.decl_buffer((size,), str(buffer.ty.dtype), buffer.name)
+
+
+def _defined(size: Expr) -> Expr:
+    """`size` without divisions by zero. It is computed even if the code that allocates the buffer does not run, for
+    instance a loop over no panels, whose body takes for granted that there is one."""
+
+    def by_one_at_least(node: Any) -> Any:
+        divisor = node.b
+        return node if isinstance(divisor, tirx.IntImm) else type(node)(node.a, tirx.max(divisor, one))
+
+    one = tirx.const(1, "int64")
+    defined: Expr = tvm_ffi.structural_map(size, (_DIVISIONS, by_one_at_least))
+    return defined
 
 
 def _elements(buffer: Var, binds: Sequence[Bind]) -> Expr:

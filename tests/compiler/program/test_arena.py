@@ -8,10 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import tirx
 
+import deploykit
 from deploykit.compiler.dims import evaluate, to_text
 from deploykit.compiler.model import Dim
+from deploykit.compiler.observer import Observer
 from deploykit.compiler.program.arena import SlotRequest, plan
 from deploykit.compiler.program.ir import ALIGNMENT
+from deploykit.pipeline import compile_program
+from deploykit.targets.webgpu.variants import WASM
+from tests.frontends.onnx.harness import parse
 
 BATCH, SEQ, DEPTH = (tirx.Var(name, "int64") for name in ("batch", "seq", "depth"))
 
@@ -200,3 +205,14 @@ def test_a_large_model_is_planned_in_seconds_and_stays_readable(longest):
     assert len(to_text(arena.size)) < 500
     at = {"batch": 4, "seq": 128}
     assert layout(arena, at).total <= 1.1 * min(greedy_heights(transformer(24), at))
+
+
+def test_workspaces_of_a_product_without_columns_have_a_size():
+    """Within the loop over its panels there is one; the size of the workspaces is also computed where there is none."""
+    text = """(float[b,n,2] x, int64 l) => (float[b,c,d] y, float[b,e,f] z) {
+        y = DFT<inverse = 1, onesided = 1>(x)  z = DFT<inverse = 1, onesided = 1>(x, l) }"""
+    program = compile_program(deploykit.load(parse(text, 20)), WASM, Observer(), {})
+    (function,) = program.functions
+    assert any("workspace" in slot.name for slot in function.arena.slots)
+    sizes = [evaluate(function.arena.size, {dim.var: size for dim in function.dims}) for size in (1, 2, 50)]
+    assert sizes == sorted(sizes)
