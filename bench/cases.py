@@ -62,6 +62,7 @@ GENERATED = (
         {"input_ids": RandomSource(0, 0, 8191)},
         Tolerance(1e-3, 1e-4),
     ),
+    _generated("cora", _TEXT, _sizes("batch seq", (8, 43), (8, 366)), tolerance=Tolerance(1e-3, 1e-4)),
     _generated("vit", _BATCH, _sizes("batch", (1,), (4,)), tolerance=Tolerance(1e-3, 1e-4)),
     _generated("mobilenet", _BATCH, _sizes("batch", (1,), (4,)), tolerance=Tolerance(1e-3, 1e-4)),
     # A value close to the border between two integers may round either way, in any implementation.

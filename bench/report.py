@@ -72,7 +72,7 @@ class Report:
     def document(self) -> dict[str, Any]:
         return {
             "machine": {"processor": processor(), "system": platform.platform()},
-            "versions": _versions(),
+            "versions": versions(),
             "summary": self.summary(),
             "models": [asdict(model) for model in self.models],
             "rows": [
@@ -140,7 +140,7 @@ class Report:
 
     def markdown(self) -> str:
         columns, rows = self.table()
-        lines = [f"{processor()}, {', '.join(f'{k} {v}' for k, v in _versions().items())}", ""]
+        lines = [f"{processor()}, {', '.join(f'{k} {v}' for k, v in versions().items())}", ""]
         lines.append(f"| {' | '.join(column.removeprefix('>') for column in columns)} |")
         lines.append(f"|{'|'.join('---:' if column.startswith('>') else '---' for column in columns)}|")
         lines += [f"| {' | '.join(cells)} |" for cells in rows]
@@ -152,25 +152,34 @@ class Report:
         return "\n".join(lines) + "\n"
 
     def picture(self, path: Path) -> None:
-        """Draw the ratio to ONNX Runtime of each row as a bar, on a logarithmic axis."""
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import FuncFormatter
+        """Draw the ratio to ONNX Runtime of each row as a bar."""
+        found = {
+            f"{row.label}, {row.threads} thr.": ratio
+            for row in self.rows
+            if (ratio := row.ratio("onnxruntime")) is not None
+        }
+        bars(found, "time of ONNX Runtime / time of deploykit", path)
 
-        rows = [row for row in reversed(self.rows) if row.ratio("onnxruntime") is not None]
-        figure = Figure(figsize=(9, 1.6 + 0.19 * len(rows)), dpi=130, layout="constrained")
-        axes = figure.add_subplot()
-        ratios = [row.ratio("onnxruntime") or 1 for row in rows]
-        left = [log2(ratio) for ratio in ratios]
-        colours = ["#2a8f6d" if ratio >= 1 else "#d1633a" for ratio in ratios]
-        axes.barh(range(len(rows)), left, color=colours, height=0.75)
-        axes.set_yticks(range(len(rows)), [f"{row.label}, {row.threads} thr." for row in rows], fontsize=7)
-        axes.axvline(0, color="#333333", linewidth=1)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{2**value:.3g}"))
-        axes.set_xlabel("time of ONNX Runtime / time of deploykit")
-        axes.set_title(processor(), loc="left", fontsize=9)
-        axes.margins(y=0.01)
-        axes.spines[["top", "right"]].set_visible(False)
-        figure.savefig(path)
+
+def bars(ratios: Mapping[str, float], meaning: str, path: Path) -> None:
+    """Draw ratios as bars, on a logarithmic axis that begins at 1."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
+
+    figure = Figure(figsize=(9, 1.6 + 0.19 * len(ratios)), dpi=130, layout="constrained")
+    axes = figure.add_subplot()
+    shown = list(reversed(list(ratios.items())))
+    left = [log2(ratio) for _, ratio in shown]
+    colours = ["#2a8f6d" if ratio >= 1 else "#d1633a" for _, ratio in shown]
+    axes.barh(range(len(shown)), left, color=colours, height=0.75)
+    axes.set_yticks(range(len(shown)), [label for label, _ in shown], fontsize=7)
+    axes.axvline(0, color="#333333", linewidth=1)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{2**value:.3g}"))
+    axes.set_xlabel(meaning)
+    axes.set_title(processor(), loc="left", fontsize=9)
+    axes.margins(y=0.01)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path)
 
 
 def mean(ratios: Sequence[float]) -> float:
@@ -185,7 +194,7 @@ def processor() -> str:
     return platform.machine()
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
     found = {}
     for package in _PACKAGES:
         try:

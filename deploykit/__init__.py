@@ -25,12 +25,14 @@ from deploykit.errors import (
 )
 
 if TYPE_CHECKING:
+    from deploykit import ragged
     from deploykit.artifact.folder import Artifact
     from deploykit.building import build, load
     from deploykit.checks.benchmark import bench
     from deploykit.checks.comparison import Tolerance
     from deploykit.checks.verify import verify
     from deploykit.inspection.reports import inspect
+    from deploykit.ragged_array import Ragged
     from deploykit.session import Session, open  # noqa: A004  called as `deploykit.open`
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "DeploykitError",
     "InternalError",
     "MismatchError",
+    "Ragged",
     "Session",
     "ShapeError",
     "Tolerance",
@@ -51,11 +54,13 @@ __all__ = [
     "inspect",
     "load",
     "open",
+    "ragged",
     "verify",
 ]
 
 _MODULES = {
     "Artifact": "deploykit.artifact.folder",
+    "Ragged": "deploykit.ragged_array",
     "Session": "deploykit.session",
     "Tolerance": "deploykit.checks.comparison",
     "bench": "deploykit.checks.benchmark",
@@ -68,6 +73,8 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "ragged":
+        return import_module("deploykit.ragged")
     if name not in _MODULES:
         raise AttributeError(f"module 'deploykit' has no attribute '{name}'")
     globals()[name] = getattr(import_module(_MODULES[name]), name)

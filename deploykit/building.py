@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from deploykit.artifact.folder import Artifact, check_output
 from deploykit.errors import UsageError, defects
 from deploykit.parallel import interruptible
+from deploykit.ragged.files import load_operator, operator_path
+from deploykit.ragged.operators import Operator
 
 if TYPE_CHECKING:
     import onnx
@@ -24,34 +26,81 @@ if TYPE_CHECKING:
     from deploykit.compiler.model import DimBounds, ImportedModel
     from deploykit.targets.base import Target
 
+Ragged: TypeAlias = "str | Sequence[str] | Mapping[str, str]"
+"""The name of a ragged dim, or several; with the dim of the batch for each, or without."""
+
 
 @interruptible
 @defects("in the stage 'import'")
 def load(
-    source: str | Path | onnx.ModelProto, dims: DimBounds | None = None, *, seed_input: str | None = None
+    source: str | Path | onnx.ModelProto | Operator,
+    dims: DimBounds | None = None,
+    *,
+    seed_input: str | None = None,
+    ragged: Ragged | None = None,
+    masks: Sequence[str] | None = None,
 ) -> ImportedModel:
-    """Import a model, given as the path of an ONNX file or as an `onnx.ModelProto`.
+    """Import a model, given as the path of an ONNX file or as an `onnx.ModelProto`, or an operator of
+    `deploykit.ragged`, also as `ops.py:name`: the name of an operator in a Python file.
 
     `dims` pins symbolic dims (`{"seq": 128}`) or bounds them (`{"batch": (1, 64)}`). `seed_input` adds an input of that
-    name: an int64 scalar that random numbers depend on. Raises `UsageError` and `UnsupportedModelError`.
+    name: an int64 scalar that random numbers depend on.
+
+    `ragged` names a dim that is to be another size for each index of the batch: `"seq"`, or with the dim of the batch
+    `{"seq": "batch"}`. The model takes padded batches; the result takes the instances of a batch one after the other,
+    and their lengths (see docs/ragged.md). `masks` are the inputs that tell padding, by default those with usual names,
+    such as `attention_mask`. `dims` may bound `tokens`, the sum of the lengths.
+
+    Raises `UsageError` and `UnsupportedModelError`.
     """
     from deploykit.frontends.onnx import load_onnx
 
-    return load_onnx(source, dims, seed_input=seed_input)
+    place = operator_path(source)
+    if place is not None or isinstance(source, Operator):
+        from deploykit.compiler.ragged.model import ragged_model
+
+        if dims or seed_input or ragged or masks:
+            raise UsageError("an operator says itself what its dims are: these options are for ONNX files")
+        if not isinstance(source, Operator):
+            assert place is not None
+            source = load_operator(*place)
+        return ragged_model(source)
+    if ragged is None:
+        if masks is not None:
+            raise UsageError("masks are for a ragged dim, which is not asked for")
+        return load_onnx(source, dims, seed_input=seed_input)
+    from deploykit.compiler.dims import checked_bounds
+    from deploykit.compiler.ragged.conversion import TOKENS
+    from deploykit.compiler.ragged.conversion import ragged as converted
+
+    bounds = checked_bounds(dims or {})
+    tokens = bounds.pop(TOKENS, None)
+    pair = (tokens, tokens) if isinstance(tokens, int) else tokens
+    return converted(load_onnx(source, bounds, seed_input=seed_input), _pairs(ragged), masks, pair)
+
+
+def _pairs(ragged: Ragged) -> dict[str, str]:
+    """The dims of batches by the names of ragged dims; empty names where they are not given."""
+    if isinstance(ragged, Mapping):
+        return dict(ragged)
+    return dict.fromkeys([ragged] if isinstance(ragged, str) else ragged, "")
 
 
 @interruptible
 def build(
-    model: str | Path | onnx.ModelProto | ImportedModel,
+    model: str | Path | onnx.ModelProto | ImportedModel | Operator,
     target: str | Target = "host",
     dims: DimBounds | None = None,
     output: str | Path = "dist",
     *,
     cpu: str = "native",
     seed_input: str | None = None,
+    ragged: Ragged | None = None,
+    masks: Sequence[str] | None = None,
     fuse: bool = True,
     fast_math: bool = False,
     index_checks: bool = True,
+    exact: bool = False,
     dump_dir: str | Path | None = None,
     stop_after: str | None = None,
     check: bool = False,
@@ -60,7 +109,8 @@ def build(
     on_stage: Callable[[str], None] = lambda _: None,
     on_explanation: Callable[[Explanation], None] = lambda _: None,
 ) -> Artifact | None:
-    """Compile a model for a target, by its name, and write its artifact folder at `output`, whole or not at all.
+    """Compile a model for a target, by its name, and write its artifact folder at `output`, whole or not at all. The
+    model may be an operator of `deploykit.ragged`, or its place (`ops.py:name`), which cannot be checked.
 
     `on_stage(name)` is called when each stage of `deploykit.compiler.observer.STAGES` begins. `dump_dir` receives the
     result of each stage as text. `stop_after` names the last stage to run; the result is then `None`. `on_explanation`
@@ -69,7 +119,8 @@ def build(
     Without `fuse` each operator keeps its own kernels: slower, but it shows what each operator computes and costs.
     `fast_math` uses shorter forms of exp, tanh and similar functions, with errors of up to 4 instead of 2 units in the
     last place. Without `index_checks` a run does not refuse indices out of range, such as a token that is not in the
-    vocabulary, and takes the nearest element instead. `seed_input` is that of `load`.
+    vocabulary, and takes the nearest element instead. With `exact` the results of a row, such as a token of a ragged
+    batch, have the same bits whatever else is in the batch. `seed_input`, `ragged` and `masks` are those of `load`.
 
     With `check` the artifact is run and compared with ONNX Runtime before it is put at `output`. The runs are at both
     ends of the bounds of its dims, or at the sizes `check_at`. `check_inputs` gives inputs by name, and other inputs
@@ -91,33 +142,50 @@ def build(
     if stop_after is None:
         check_output(Path(output))
         if check:
+            if operator_path(model) is not None or isinstance(model, Operator):
+                raise UsageError("an operator cannot be checked: ONNX Runtime does not have it")
             require_checkable(model, chosen)
     observer = Observer(on_stage, Path(dump_dir) if dump_dir else None, stop_after, on_explanation=on_explanation)
-    given = checked_bounds(dims or {})
-    capacities = {name: given.pop(name) for name in list(given) if name.startswith(CAPACITY)}
-    compare = partial(check_artifact, model=model, at=check_at, inputs=check_inputs) if check else None
+    given = dict(dims or {})
+    capacities = checked_bounds({name: given.pop(name) for name in list(given) if name.startswith(CAPACITY)})
+    compare = None
+    if check and not isinstance(model, Operator):
+        compare = partial(check_artifact, model=model, at=check_at, inputs=check_inputs)
     options = PackageOptions(cpu=cpu, fast_math=fast_math, check=compare)
     return build_artifact(
-        partial(_imported, model, given, seed_input),
+        partial(_imported, model, given, seed_input, ragged, masks),
         chosen,
         Path(output),
         options,
         observer,
-        source=Path(model) if isinstance(model, str | Path) else None,
+        source=_file_of(model),
         capacities=capacities,
         fuse=fuse,
         index_checks=index_checks,
+        exact=exact,
     )
 
 
+def _file_of(model: object) -> Path | None:
+    """The file of a model that is given by its path."""
+    place = operator_path(model)
+    if place is not None:
+        return place[0]
+    return Path(model) if isinstance(model, str | Path) else None
+
+
 def _imported(
-    model: str | Path | onnx.ModelProto | ImportedModel, dims: DimBounds, seed_input: str | None
+    model: str | Path | onnx.ModelProto | ImportedModel | Operator,
+    dims: DimBounds,
+    seed_input: str | None,
+    ragged: Ragged | None,
+    masks: Sequence[str] | None,
 ) -> ImportedModel:
     from deploykit.compiler.model import ImportedModel
 
     if not isinstance(model, ImportedModel):
-        return load(model, dims, seed_input=seed_input)
-    for name, given in (("dims", dims), ("seed_input", seed_input)):
+        return load(model, dims, seed_input=seed_input, ragged=ragged, masks=masks)
+    for name, given in (("dims", dims), ("seed_input", seed_input), ("ragged", ragged), ("masks", masks)):
         if given:
             raise UsageError(f"the model is loaded already: give {name} to deploykit.load")
     model.require_unchanged()

@@ -12,8 +12,9 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from numpy.typing import ArrayLike
 
-from deploykit.errors import UsageError
+from deploykit.errors import ShapeError, UsageError
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,21 @@ def logical_dtype(name: str) -> LogicalDtype:
     if name not in DTYPES:
         raise UsageError(f"'{name}' is no dtype of a model's interface; there are {', '.join(DTYPES)}")
     return DTYPES[name]
+
+
+def as_array(name: str, value: ArrayLike, dtype: np.dtype[Any]) -> np.ndarray:
+    """The value of the input `name` as an array: an array stays as it is, and numbers and nested lists are converted to
+    `dtype`. Raises `ShapeError` if they cannot be, or are fractional where integers are expected."""
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    try:
+        if dtype.kind in "iub":
+            plain = np.asarray(value)
+            if plain.dtype.kind == "f" and plain.size:
+                raise ShapeError(f"input '{name}': expected {dtype}, found fractional numbers")
+        return np.asarray(value, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ShapeError(f"input '{name}': no array of {dtype}: {error}") from error
 
 
 def to_storage(array: np.ndarray, dtype: LogicalDtype, *, aligned: bool = True) -> np.ndarray:

@@ -74,12 +74,15 @@ def build_artifact(
     capacities: DimBounds,
     fuse: bool,
     index_checks: bool,
+    exact: bool = False,
 ) -> Artifact | None:
     """Run all stages; `None` when the observer stops before the end.
 
     `source` is the model's file, if it has one. `capacities` pins or bounds capacity dims by name. For `fuse` and
-    `index_checks` see `graph`."""
+    `index_checks` see `graph`, for `exact` see `Device`."""
     variants = target.variants(options.cpu)  # an unknown CPU is refused before anything is read
+    if exact:
+        variants = [replace(variant, device=replace(variant.device, exact=True)) for variant in variants]
     with observer.stage("import"):
         model = import_model()
     programs = compile_variants(model, variants, observer, capacities, fuse=fuse, index_checks=index_checks)

@@ -10,16 +10,18 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from deploykit.artifact.manifest import DimEntry, Manifest, PortEntry, read_manifest, verify_files
-from deploykit.dtypes import LogicalDtype, from_storage, logical_dtype, to_storage
+from deploykit.dtypes import LogicalDtype, as_array, from_storage, logical_dtype, to_storage
 from deploykit.engines import Engine, EngineOptions
 from deploykit.engines.native.functions import Functions
 from deploykit.errors import ShapeError, UsageError
+from deploykit.ragged_array import Ragged
+from deploykit.ragged_ports import packed, ragged_ports, unpacked
 from deploykit.sizes import whole
 from deploykit.structure import put_together, taken_apart
 from deploykit.targets.base import find_target
@@ -27,6 +29,9 @@ from deploykit.targets.base import find_target
 if TYPE_CHECKING:
     from deploykit.artifact.plan import Plan
     from deploykit.engines.native.profiled import Profiled
+
+Value: TypeAlias = ArrayLike | Ragged
+"""An input as a session takes it: an array, a number or a list; for a ragged input see `deploykit.ragged_ports`."""
 
 
 def open(  # noqa: A001 - `deploykit.open`
@@ -66,18 +71,26 @@ class Function:
         self._outputs = [(port.name, _array_dtype(port)) for port in manifest.outputs]
         self._inputs_as = {structure.name: structure for structure in manifest.inputs_as}
         self._outputs_as = manifest.outputs_as
+        self._ragged = ragged_ports(manifest)
+        self._manifest = manifest
 
-    def __call__(self, /, **inputs: ArrayLike) -> dict[str, np.ndarray]:
+    def __call__(self, /, **inputs: Value) -> dict[str, np.ndarray]:
         """Run the function. Arrays must have the dtype of their input; numbers and lists are converted to it.
+
+        A ragged input is a list of arrays, one for each instance, or a `Ragged`; a ragged output is a `Ragged`. Lengths
+        need not be given then.
 
         Raises `ShapeError` when a name, dtype, rank or dim does not fit, and `UsageError` when memory is short.
         """
         return self.run(inputs)
 
-    def run(self, inputs: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
+    def run(self, inputs: Mapping[str, Value]) -> dict[str, np.ndarray]:
         """The same as a call, for inputs whose names are not Python identifiers."""
-        results = self._engine.run(self._arrays(inputs), self._name)
+        taken = self._arrays(inputs)
+        results = self._engine.run(taken, self._name)
         arrays = [from_storage(r, dtype) for (_, dtype), r in zip(self._outputs, results, strict=True)]
+        if self._ragged is not None:
+            arrays = packed(self._ragged, self._manifest, taken, arrays)
         if self._outputs_as:
             parts = iter(arrays)
             return {structure.name: put_together(structure, parts) for structure in self._outputs_as}
@@ -92,6 +105,8 @@ class Function:
         return self._engine.arena_bytes([_value(dim, dims.get(name)) for name, dim in self._dims.items()], self._name)
 
     def _arrays(self, inputs: Mapping[str, Any]) -> list[np.ndarray]:
+        if self._ragged is not None:
+            inputs = unpacked(self._ragged, inputs)
         if self._inputs_as:
             inputs = self._ports(inputs)
         if inputs.keys() != self._inputs.keys():
@@ -159,11 +174,11 @@ class Session:
         if self.manifest.states is not None:
             self.reset()
 
-    def __call__(self, /, **inputs: ArrayLike) -> dict[str, np.ndarray]:
+    def __call__(self, /, **inputs: Value) -> dict[str, np.ndarray]:
         """Run the only function; see `Function`. Also raises `UsageError` if there are several functions."""
         return self._only().run(inputs)
 
-    def run(self, inputs: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
+    def run(self, inputs: Mapping[str, Value]) -> dict[str, np.ndarray]:
         """The same as a call, for inputs whose names are not Python identifiers."""
         return self._only().run(inputs)
 
@@ -265,21 +280,10 @@ def _stored(port: PortEntry, dtype: LogicalDtype, value: ArrayLike) -> np.ndarra
     """The elements of one input as they are stored in memory, after checks of dtype and rank."""
     if type(value) is np.ndarray and value.dtype is dtype.storage is dtype.array and value.ndim == len(port.shape):
         return to_storage(value, dtype)
-    array = np.asarray(value) if isinstance(value, np.ndarray | np.generic) else _from_python(port, value, dtype)
+    array = as_array(port.name, value, dtype.array)
     if array.dtype.newbyteorder("=") != dtype.array:
         raise ShapeError(f"input '{port.name}': expected dtype {dtype.array}, found {array.dtype}; convert it first")
     if array.ndim != len(port.shape):
         shape = ", ".join(map(str, port.shape))
         raise ShapeError(f"input '{port.name}': expected rank {len(port.shape)} [{shape}], found shape {array.shape}")
     return to_storage(array, dtype)
-
-
-def _from_python(port: PortEntry, value: ArrayLike, dtype: LogicalDtype) -> np.ndarray:
-    """Convert numbers and nested lists to the input's dtype. Raises `ShapeError` if that would lose fractions."""
-    try:
-        plain = np.asarray(value)
-        if plain.dtype.kind == "f" and dtype.array.kind in "iub":
-            raise ShapeError(f"input '{port.name}': expected {dtype.array}, found fractional numbers")
-        return plain.astype(dtype.array)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ShapeError(f"input '{port.name}': no array of {dtype.array}: {error}") from error

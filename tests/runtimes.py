@@ -161,3 +161,8 @@ RUNTIMES = (
     Runtime("wasm-threads", _web_in_node, NODE, cost=25, threads=2),
     Runtime("webgpu", lambda: WebTarget([GPU_MODULE]), ("Chromium", find_chromium), cost=5, device="webgpu"),
 )
+
+
+def named(name: str) -> Runtime:
+    """The runtime of this name."""
+    return next(runtime for runtime in RUNTIMES if runtime.name == name)

@@ -126,6 +126,7 @@ def test_inspect_describes_models_and_artifacts(artifact: Path, model: Path, tmp
         ({"n": (4, 1)}, "dim 'n': the maximum 1 is below the minimum 4"),
         ({"n": (-1, 4)}, "dim 'n': the minimum -1 is negative"),
         ({"capacity_x": "many"}, "dim 'capacity_x': a size is an integer, found 'many'"),
+        ({"capacity_x": (4, 1)}, "dim 'capacity_x': the maximum 1 is below the minimum 4"),
     ],
 )
 def test_bounds_that_make_no_sense_are_refused(dims: Any, message: str, tmp_path: Path) -> None:
@@ -133,6 +134,18 @@ def test_bounds_that_make_no_sense_are_refused(dims: Any, message: str, tmp_path
     with pytest.raises(UsageError, match=message):
         deploykit.build(model, dims=dims, output=tmp_path / "dist")
     assert not (tmp_path / "dist").exists()
+
+
+def test_only_capacities_are_bounded_once_a_model_is_loaded(tmp_path: Path) -> None:
+    text = """(float[4, 1] x, int64[2] shape, float[m, 4] w) => (float[a, b] y) {
+        e = Expand(x, shape)  y = MatMul(w, e) }"""
+    model = deploykit.load(parse(text))
+    with pytest.raises(UsageError, match=r"the model is loaded already: give dims to deploykit\.load"):
+        deploykit.build(model, dims={"m": (1, 4)}, output=tmp_path / "dist")
+    assert not (tmp_path / "dist").exists()
+    found = deploykit.build(model, dims={"capacity_e": (8, 64)}, output=tmp_path / "dist")
+    assert found is not None
+    assert [(dim.minimum, dim.maximum) for dim in found.manifest.dims if dim.name == "capacity_e"] == [(8, 64)]
 
 
 def test_sizes_that_are_no_integers_are_refused(artifact: Path) -> None:

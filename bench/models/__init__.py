@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 import onnx
 
 from bench.models.cnn import cnn
+from bench.models.cora import cora
 from bench.models.dscnn import dscnn
 from bench.models.encoder import encoder
 from bench.models.gpt2 import gpt2
@@ -25,6 +26,7 @@ from bench.models.vit import vit
 
 MODELS: Mapping[str, Callable[[], onnx.ModelProto]] = {
     "cnn": cnn,
+    "cora": cora,
     "dscnn": dscnn,
     "encoder": encoder,
     "gpt2": gpt2,

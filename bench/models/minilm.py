@@ -6,7 +6,6 @@ Six layers, 12 heads, at most 512 tokens. The vocabulary is reduced to 4,096 wor
 
 from __future__ import annotations
 
-import numpy as np
 import onnx
 from onnx import TensorProto
 
@@ -14,13 +13,13 @@ from bench.models.graph import Graph
 from bench.models.transformer import (
     KEYS,
     QUERIES,
+    additive_mask,
     attended,
     dense,
     gelu,
     integers,
     merge_heads,
     normalised,
-    number,
     split_heads,
 )
 
@@ -30,16 +29,16 @@ EPSILON = 1e-12
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
-def minilm() -> onnx.ModelProto:
+def minilm(layers: int = LAYERS) -> onnx.ModelProto:
     graph = Graph("minilm")
     ids, present, kinds = (graph.input(name, ("batch", "seq"), TensorProto.INT64) for name in INPUTS)
     value = _embedded(graph, ids, kinds)
-    mask = _mask(graph, present)
-    for layer in range(LAYERS):
+    mask = additive_mask(graph, present)
+    for layer in range(layers):
         value = normalised(graph, graph.node("Add", _attention(graph, value, mask), value), WIDTH, EPSILON)
         hidden = gelu(graph, dense(graph, value, WIDTH, HIDDEN))
         value = graph.node("Add", dense(graph, hidden, HIDDEN, WIDTH), value)
-        value = normalised(graph, value, WIDTH, EPSILON, "last_hidden_state" if layer == LAYERS - 1 else None)
+        value = normalised(graph, value, WIDTH, EPSILON, "last_hidden_state" if layer == layers - 1 else None)
     graph.output(value, ("batch", "seq", WIDTH))
     return graph.model()
 
@@ -53,13 +52,6 @@ def _embedded(graph: Graph, ids: str, kinds: str) -> str:
     places = graph.node("Gather", graph.weight(POSITIONS, WIDTH), positions)
     total = graph.node("Add", graph.node("Add", words, segments), places)
     return normalised(graph, total, WIDTH, EPSILON)
-
-
-def _mask(graph: Graph, present: str) -> str:
-    """The attention mask, [batch, 1, 1, seq]: 0 where a word is present, else the lowest float."""
-    unsqueezed = graph.node("Unsqueeze", present, integers(graph, 1, 2))
-    absent = graph.node("Sub", number(graph, 1), graph.node("Cast", unsqueezed, to=TensorProto.FLOAT))
-    return graph.node("Mul", absent, number(graph, float(np.finfo(np.float32).min)))
 
 
 def _attention(graph: Graph, value: str, mask: str) -> str:

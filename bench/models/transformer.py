@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from onnx import TensorProto
 
 from bench.models.graph import Graph
 
@@ -46,6 +47,14 @@ def gelu_tanh(graph: Graph, value: str) -> str:
     inner = graph.node("Mul", graph.node("Add", value, cubed), number(graph, np.sqrt(2 / np.pi)))
     outer = graph.node("Add", graph.node("Tanh", inner), number(graph, 1))
     return graph.node("Mul", graph.node("Mul", value, number(graph, 0.5)), outer)
+
+
+def additive_mask(graph: Graph, present: str) -> str:
+    """present[batch, seq] -> the mask that `attended` adds, [batch, 1, 1, seq]: 0 where a word is present, else the
+    lowest float."""
+    unsqueezed = graph.node("Unsqueeze", present, integers(graph, 1, 2))
+    absent = graph.node("Sub", number(graph, 1), graph.node("Cast", unsqueezed, to=TensorProto.FLOAT))
+    return graph.node("Mul", absent, number(graph, float(np.finfo(np.float32).min)))
 
 
 def split_heads(graph: Graph, value: str, heads: int, head: int, order: Sequence[int] = QUERIES) -> str:

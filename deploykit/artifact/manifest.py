@@ -12,9 +12,16 @@ import os
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+)
 
 from deploykit.errors import ArtifactError, UsageError
 from deploykit.parallel import each
@@ -36,9 +43,18 @@ class _Entry(BaseModel):
 
 
 class PortEntry(_Entry):
+    """An input, output or state. `instance` is the shape of one instance of a ragged tensor (see
+    `deploykit.compiler.model.Port`); a text that is no name of an input is a formula."""
+
     name: str
     dtype: str
     shape: tuple[int | str, ...]
+    instance: tuple[int | str, ...] | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        return {name: value for name, value in fields.items() if name != "instance" or value is not None}
 
 
 class DimEntry(_Entry):
@@ -107,6 +123,21 @@ class FunctionEntry(_Entry):
     states: bool = False
 
 
+class PaddedEntry(_Entry):
+    """The model that an artifact was converted from, where it pads: what its inputs are for one ragged dim.
+
+    There, ragged inputs have the shape [`batch`, `dim`, ...], and the inputs `masks` are 1 at the elements of an
+    instance and 0 at padding. The artifact takes the `lengths` in their place. `maximum` is the largest length. `flops`
+    is the number of operations of that model, as a formula over its dims."""
+
+    dim: str
+    batch: str
+    lengths: str
+    masks: tuple[str, ...] = ()
+    maximum: int | None = None
+    flops: str | None = None
+
+
 class Manifest(_Entry):
     """The contents of `manifest.json`.
 
@@ -114,7 +145,8 @@ class Manifest(_Entry):
     kernels for several CPUs, `levels` lists them, the best first. `fast_math` says whether elementwise functions have
     their shorter forms. `inputs_as` and `outputs_as` give the structure of the user's values; they are empty if each is
     a tensor. If there are several `functions`, they hold the inputs, outputs and dims instead of the manifest; the
-    manifest of one of them has the `shared_prefix` of all. `times` gives the seconds of each stage of the build."""
+    manifest of one of them has the `shared_prefix` of all. `padded` has an entry for each ragged dim that the model
+    has as a padded one. `times` gives the seconds of each stage of the build."""
 
     schema_version: int = SCHEMA_VERSION
     generator: str
@@ -133,6 +165,7 @@ class Manifest(_Entry):
     functions: tuple[FunctionEntry, ...] = ()
     states: StatesEntry | None = None
     shared_prefix: str = ""
+    padded: tuple[PaddedEntry, ...] = ()
     files: tuple[FileEntry, ...]
     source: SourceEntry | None = None
     notes: tuple[str, ...] = ()
@@ -175,7 +208,7 @@ class Manifest(_Entry):
         raise UsageError(f"'{self.name}' has no function '{name}': it has {names}")
 
     def to_json(self) -> str:
-        optional = ("inputs_as", "outputs_as", "functions", "states", "shared_prefix")
+        optional = ("inputs_as", "outputs_as", "functions", "states", "shared_prefix", "padded")
         plain = {name for name in optional if not getattr(self, name)}
         return self.model_dump_json(indent=2, exclude=plain) + "\n"
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 from deploykit.checks import reference as references
+from deploykit.checks.padded import padded_form
 from deploykit.checks.profiling import Profile
 from deploykit.checks.profiling import profile as profiled
 from deploykit.checks.samples import random_for_others, sample_inputs
@@ -70,7 +71,8 @@ def bench(
     `at` gives the sizes of dims by name; other dims have the sizes of the arrays in `inputs`, else their minimum.
     `inputs` gives values by name, as arrays or as texts in the forms of `deploykit.checks.sources`; other inputs are
     random. `against` is one of `deploykit.checks.reference.REFERENCES`. The peer runs `model`, by default the file that
-    the artifact was built from, if it is found in this folder or beside the artifact. `threads` is the number for each
+    the artifact was built from, if it is found in this folder or beside the artifact; if that model pads what is ragged
+    in the artifact, it runs on padded inputs. `threads` is the number for each
     side, `device` that of `deploykit.open`. With `profile` the artifact runs for as many seconds again, to find where
     the time goes.
 
@@ -84,8 +86,11 @@ def bench(
         arrays, sizes = sample_inputs(session.manifest, sources, at or {})
         sides: dict[str, Callable[[], object]] = {"deploykit": lambda: session.run(arrays)}
         if against is not None:
-            runner = references.load(references.model_of(Path(artifact), session.manifest, model), against, threads)
-            sides[against] = lambda: runner(arrays)
+            path = references.model_of(Path(artifact), session.manifest, model)
+            runner = references.load(path, against, threads)
+            padded = padded_form(session.manifest, path)
+            theirs = padded.inputs(arrays) if padded else arrays
+            sides[against] = lambda: runner(theirs)
         ours, *peers = in_turn(sides, seconds)
     found = profiled(artifact, arrays, sizes, threads=threads, seconds=seconds) if profile else None
     return Benchmark(ours, peers[0] if peers else None, sizes, found)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -51,17 +51,18 @@ def spreads(
     inputs: Mapping[str, Any],
     expected: Mapping[str, Any],
     outputs: Sequence[Structure],
+    around: Callable[[references.Runner], references.Runner] = lambda run: run,
 ) -> dict[str, Difference]:
     """How far rounding moves each array of `expected`, by name: the largest errors of `DRAWS` runs on moved numbers.
 
-    `expected` is the result of `reference` for `inputs`. The result is empty if the model is too large, or if a run
-    fails or gives other shapes.
+    `expected` is the result of `reference` for `inputs`. Each model runs as `around` says. The result is empty if the
+    model is too large, or if a run fails or gives other shapes.
     """
     found: dict[str, Difference] = {}
     try:
         for seed in range(DRAWS):
             generator = np.random.default_rng(seed)
-            run = _moved_model(model, reference, generator)
+            run = around(_moved_model(model, reference, generator))
             actual = run({name: _moved_value(value, generator) for name, value in inputs.items()})
             for output in outputs:
                 for difference in compare_values(output, actual[output.name], expected[output.name]):

@@ -1,13 +1,14 @@
 """Makes all inputs of a model for one run from given values, random values and the sizes of dims.
 
 A dim has the size that is asked for, else the size in the given arrays, else its minimum. Random strings have 8 bytes
-each on average; if their dim of bytes (such as `words_utf8`) is given, they have that many bytes in total.
+each on average; if their dim of bytes (such as `words_utf8`) is given, they have that many bytes in total. For ragged
+inputs see `lengths`: the lengths need no source, and are random where no input tells them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from deploykit.artifact.manifest import DimEntry, Manifest, PortEntry
+from deploykit.checks.lengths import derived_dims, draw, longest_dims, note_sizes
 from deploykit.checks.sources import HOW, ArraySource, FileSource, RandomSource, Source, TextSource
-from deploykit.dtypes import logical_dtype
+from deploykit.dtypes import as_array, logical_dtype
 from deploykit.errors import ShapeError, UsageError
+from deploykit.ragged_ports import RaggedPorts, extents, ragged_ports, unpacked
 from deploykit.sizes import whole
 from deploykit.structure import Structure, assembled, parts, taken_apart
 
@@ -73,15 +76,21 @@ def sample_inputs(
     found = list(_parts(manifest))
     given = _source_of_each(manifest, found, sources)
     dims = _checked_sizes(manifest, sizes)
-    arrays = _given_arrays(found, given, dims)
-    texts = text_dims(manifest)
-    for dim in symbolic_dims(manifest):
-        if dim.name not in texts:
+    arrays = _given_arrays(manifest, found, given, dims)
+    ports = ragged_ports(manifest)
+    if ports is not None:
+        arrays |= _random_lengths(manifest, ports, arrays, given, dims)
+    later = dims_of_contents(manifest)
+    for dim in manifest.dims:
+        if dim.capacity_of is None and dim.name not in later:
             dims.setdefault(dim.name, dim.minimum)
+    if ports is not None:
+        note_sizes(manifest, ports, {name: arrays[name] for name in ports.lengths if name in arrays}, dims)
+        unpacked(ports, arrays)
     bounds = {dim.name: dim for dim in symbolic_dims(manifest)}
     for part in found:
-        source = given[part.name]
-        if isinstance(source, RandomSource):
+        source = given.get(part.name)
+        if part.name not in arrays and isinstance(source, RandomSource):
             arrays[part.name] = _random(part, source, dims, bounds)
     values = iter([arrays[part.name] for part in found])
     return {structure.name: assembled(structure, values) for structure in manifest.taken}, dims
@@ -91,24 +100,58 @@ def given_sizes(manifest: Manifest, sources: Mapping[str, Source]) -> dict[str, 
     """The sizes of the dims of those inputs that are not random. Raises what `sample_inputs` raises."""
     found = list(_parts(manifest))
     dims: dict[str, int] = {}
-    _given_arrays(found, _source_of_each(manifest, found, sources), dims)
+    _given_arrays(manifest, found, _source_of_each(manifest, found, sources), dims)
     return dims
 
 
-def _given_arrays(found: list[_Part], given: Mapping[str, Source], dims: dict[str, int]) -> dict[str, np.ndarray]:
-    """The arrays that are not random, by name. Their sizes are added to `dims`, if not there yet."""
-    arrays = {}
+def _given_arrays(
+    manifest: Manifest, found: list[_Part], given: Mapping[str, Source], dims: dict[str, int]
+) -> dict[str, np.ndarray]:
+    """The arrays that are not random, by name, and the lengths that they tell. Their sizes are added to `dims`, if not
+    there yet."""
+    ports = ragged_ports(manifest)
+    ragged = {port.name for port in ports.inputs} | ports.lengths.keys() if ports else set()
+    arrays: dict[str, Any] = {}
     for part in found:
-        source = given[part.name]
-        if not isinstance(source, RandomSource):
-            arrays[part.name] = _read(part, source)
+        source = given.get(part.name)
+        if source is not None and not isinstance(source, RandomSource):
+            arrays[part.name] = _read_ragged(part, source) if part.name in ragged else _read(part, source)
+    if ports is not None:
+        arrays = unpacked(ports, arrays, complete=False)
+    for part in found:
+        if part.name in arrays:
+            if part.name in ragged:
+                arrays[part.name] = as_array(part.name, arrays[part.name], logical_dtype(part.port.dtype).array)
             _take_sizes(part, arrays[part.name], dims)
+    if ports is not None:
+        note_sizes(manifest, ports, {name: arrays[name] for name in ports.lengths if name in arrays}, dims)
     return arrays
 
 
-def text_dims(manifest: Manifest) -> frozenset[str]:
-    """The dims that count the bytes of strings."""
-    return frozenset(str(part.utf8.shape[0]) for part in _parts(manifest) if part.utf8)
+def _random_lengths(
+    manifest: Manifest,
+    ports: RaggedPorts,
+    arrays: Mapping[str, np.ndarray],
+    given: Mapping[str, Source],
+    dims: dict[str, int],
+) -> dict[str, np.ndarray]:
+    """Lengths that no input tells. Those of given raw values are random only if they have a random source."""
+    found = {}
+    for name in ports.lengths:
+        source = given.get(name)
+        raw = any(name in extents(port) for port in ports.inputs if port.name in arrays)
+        if name not in arrays and (isinstance(source, RandomSource) or not raw):
+            chosen = source if isinstance(source, RandomSource) else RandomSource()
+            found[name] = draw(manifest, ports, name, chosen, dims)
+    return found
+
+
+def dims_of_contents(manifest: Manifest, chosen: Collection[str] = ()) -> frozenset[str]:
+    """The sizes that follow from the contents of inputs, where only those in `chosen` are chosen: the bytes of strings,
+    and what `lengths.derived_dims` says."""
+    texts = {str(part.utf8.shape[0]) for part in _parts(manifest) if part.utf8}
+    ports = ragged_ports(manifest)
+    return (frozenset(texts) | (derived_dims(manifest, ports, chosen) if ports else frozenset())) - frozenset(chosen)
 
 
 def _source_of_each(manifest: Manifest, found: list[_Part], sources: Mapping[str, Source]) -> dict[str, Source]:
@@ -130,9 +173,14 @@ def _source_of_each(manifest: Manifest, found: list[_Part], sources: Mapping[str
             given[part.name] = _share(replace(part, siblings=1, listed=False), sources[part.name], 0)
         elif part.owner in sources:
             given[part.name] = _share(part, sources[part.owner], index)
-        else:
+        elif not _is_lengths(manifest, part):
             raise UsageError(f"input '{part.name}' has no values; {_how(part)}")
     return given
+
+
+def _is_lengths(manifest: Manifest, part: _Part) -> bool:
+    ports = ragged_ports(manifest)
+    return ports is not None and part.name in ports.lengths
 
 
 def _how(part: _Part) -> str:
@@ -162,10 +210,7 @@ def _share(part: _Part, source: Source, index: int) -> Source:
 def _read(part: _Part, source: FileSource | TextSource | ArraySource) -> np.ndarray:
     if isinstance(source, ArraySource):
         dtype = logical_dtype(part.port.dtype).array if part.utf8 is None else np.dtype(object)
-        try:
-            return source.array(dtype)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise ShapeError(f"input '{part.name}': no array of {dtype}: {error}") from error
+        return as_array(part.name, source.value, dtype)
     if part.utf8 is None:
         file = FileSource(Path(source.text)) if isinstance(source, TextSource) else source
         return file.array(logical_dtype(part.port.dtype).array)
@@ -173,6 +218,15 @@ def _read(part: _Part, source: FileSource | TextSource | ArraySource) -> np.ndar
         return source.strings(part.name, len(part.port.shape))
     array = source.strings()
     return array.astype(object) if array.dtype.kind in "US" else array
+
+
+def _read_ragged(part: _Part, source: FileSource | TextSource | ArraySource) -> Any:
+    """The values of a ragged input, or of one with lengths, as a session takes them."""
+    if isinstance(source, ArraySource):
+        return source.value
+    if isinstance(source, FileSource) and source.path.suffix == ".npz":
+        return source.ragged(part.name, logical_dtype(part.port.dtype).array)
+    return _read(part, source)
 
 
 def _take_sizes(part: _Part, array: np.ndarray, dims: dict[str, int]) -> None:
@@ -188,8 +242,10 @@ def _take_sizes(part: _Part, array: np.ndarray, dims: dict[str, int]) -> None:
 
 
 def symbolic_dims(manifest: Manifest) -> tuple[DimEntry, ...]:
-    """The dims that inputs have."""
-    return tuple(dim for dim in manifest.dims if dim.capacity_of is None)
+    """The dims that inputs have, and the longest lengths of ragged inputs."""
+    ports = ragged_ports(manifest)
+    longest = longest_dims(manifest, ports).values() if ports else ()
+    return (*(dim for dim in manifest.dims if dim.capacity_of is None), *longest)
 
 
 def _checked_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -7,6 +7,7 @@
     words=words.json       strings in a file with a JSON array, or in a .npy file of NumPy dtype `str`
     x=both.npz             a sequence: the arrays of the file with the names x_0, x_1, ... or arr_0, arr_1, ...
     x_1=photo.npy          one item of a sequence
+    x=tokens.npz           a ragged input: the values are the array x or values, the lengths are x_lengths or lengths
 
 These are the forms of the command line. In Python the part after `=` is given as a text, or as the value itself.
 Random integers are 0 or 1 unless a range is given, because indices, masks and segment numbers all accept these.
@@ -19,7 +20,7 @@ import math
 import re
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from deploykit.errors import UsageError
+from deploykit.ragged_array import Ragged
 from deploykit.strings import random_strings
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
@@ -95,6 +97,14 @@ class FileSource:
         array = self.array(np.dtype(object))
         return np.char.decode(array, "utf-8", "replace") if array.dtype.kind == "S" else array
 
+    def ragged(self, name: str, dtype: np.dtype[Any]) -> Ragged:
+        """The instances of the ragged input `name` in a .npz file: their values are the array of this name, or
+        `values`, and their lengths the array with `_lengths` behind the name, or `lengths`.
+
+        Raises `UsageError` like `array`, and `ShapeError` if values and lengths do not fit together."""
+        values = replace(self, members=(name, "values")).array(dtype)
+        return Ragged(values, replace(self, members=(f"{name}_lengths", "lengths")).array(np.dtype(np.int64)))
+
     def _member(self, names: list[str]) -> str:
         for name in self.members:
             if name in names:
@@ -124,14 +134,10 @@ class ArraySource:
 
     value: Any
 
-    def array(self, dtype: np.dtype[Any]) -> np.ndarray:
-        """The value as an array: an array stays as it is, numbers and lists are converted to `dtype`."""
-        return self.value if isinstance(self.value, np.ndarray) else np.asarray(self.value, dtype)
-
 
 Source: TypeAlias = RandomSource | FileSource | TextSource | ArraySource
 
-Input: TypeAlias = str | Path | ArrayLike | Sequence[ArrayLike] | Source
+Input: TypeAlias = str | Path | ArrayLike | Sequence[ArrayLike] | Ragged | Source
 """The values of an input as a caller gives them."""
 
 

@@ -4,7 +4,8 @@ The sizes of a dim are those that the caller asks for, else those of the arrays 
 within its bounds: the smallest, an odd one and a larger one. Dims are combined in two ways: all small or all large
 together, and crossed (one small, the next large). `checks.samples` says how many bytes random strings have. If the
 artifact's own shape checks refuse default sizes, the check is skipped and says why; sizes that were asked for must be
-accepted.
+accepted. For ragged inputs, the length of the longest instance is such a size (`checks.lengths`); an artifact that was
+converted from a padded model is compared with that model (`checks.padded`).
 
 If an output is out of the tolerance of its dtype, `checks.rounding` measures how far rounding moves the reference.
 An error of that order is not a mismatch: the output is then undecided at these inputs.
@@ -22,6 +23,8 @@ from deploykit.artifact.manifest import DimEntry, Manifest
 from deploykit.checks import reference as references
 from deploykit.checks import samples
 from deploykit.checks.comparison import STRING, Difference, Tolerance, compare_values
+from deploykit.checks.lengths import largest_sums, sums_of
+from deploykit.checks.padded import PaddedForm, padded_form, plain
 from deploykit.checks.sources import Input, Source, read_inputs
 from deploykit.dtypes import logical_dtype
 from deploykit.errors import ShapeError, UsageError
@@ -76,9 +79,26 @@ class _Trial:
     session: Session
     model: Path
     reference: str
+    padded: PaddedForm | None
     run_reference: references.Runner
     sources: Mapping[str, Source]
     tolerance: Tolerance | None = None
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The outputs of the artifact, as those of the reference are."""
+        outputs = self.session.run(inputs)
+        return plain(outputs) if self.padded is None else self.padded.comparable(inputs, outputs)
+
+
+def _trial(
+    session: Session,
+    model: Path,
+    reference: str,
+    sources: Mapping[str, Source],
+    tolerance: Tolerance | None = None,
+) -> _Trial:
+    run, padded = references.load(model, reference), padded_form(session.manifest, model)
+    return _Trial(session, model, reference, padded, padded.around(run) if padded else run, sources, tolerance)
 
 
 def verify(
@@ -114,7 +134,7 @@ def verify(
     with open_artifact(artifact, threads=threads, device=device) as session:
         path = references.model_of(Path(artifact), session.manifest, model)
         given = samples.random_for_others(session.manifest, read_inputs(inputs or {}), seed)
-        trial = _Trial(session, path, reference, references.load(path, reference), given, tolerance)
+        trial = _trial(session, path, reference, given, tolerance)
         checks = []
         for sizes, required in _choices(session.manifest, at or {}, samples.given_sizes(session.manifest, given)):
             check = _check(trial, sizes, required=required)
@@ -135,8 +155,8 @@ def verify_ends(artifact: Path, model: Path, inputs: Mapping[str, Input] | None 
     """
     with open_artifact(artifact) as session:
         given = samples.random_for_others(session.manifest, read_inputs(inputs or {}))
-        trial = _Trial(session, model, "onnxruntime", references.load(model), given)
-        dims = samples.symbolic_dims(session.manifest)
+        trial = _trial(session, model, "onnxruntime", given)
+        dims = [dim for dim in _compared_dims(session.manifest) if dim.name not in sums_of(session.manifest)]
         sizes = samples.given_sizes(session.manifest, given)
         low = {dim.name: dim.minimum for dim in dims} | sizes
         high = {dim.name: default_sizes(dim)[-1] if dim.maximum is None else dim.maximum for dim in dims} | sizes
@@ -207,8 +227,9 @@ def _affordable(session: Session, low: Mapping[str, int], high: Mapping[str, int
     return sizes
 
 
-def _bytes(session: Session, sizes: Mapping[str, int]) -> int:
-    """Bytes of the arena and of the inputs."""
+def _bytes(session: Session, chosen: Mapping[str, int]) -> int:
+    """Bytes of the arena and of the inputs, at most."""
+    sizes = largest_sums(session.manifest, chosen)
     inputs = sum(
         logical_dtype(port.dtype).array.itemsize
         * math.prod(sizes.get(str(e), e if isinstance(e, int) else 1) for e in port.shape)
@@ -227,13 +248,13 @@ def _choices(
     manifest: Manifest, at: Mapping[str, int | Sequence[int]], given: Mapping[str, int]
 ) -> list[tuple[dict[str, int], bool]]:
     """The sizes of each check, and whether the artifact must accept them. `given` are the sizes of given arrays."""
-    dims = samples.symbolic_dims(manifest)
+    dims = _compared_dims(manifest)
     unknown = sorted(set(at) - {dim.name for dim in dims})
     if unknown:
         raise UsageError(f"there is no symbolic dim '{unknown[0]}'; the model has {_names(dims)}")
-    texts = samples.text_dims(manifest) - at.keys()
+    later = samples.dims_of_contents(manifest, at)
     asked = {name: _sizes_of(name, sizes) for name, sizes in (*given.items(), *at.items())}
-    candidates = {dim.name: asked.get(dim.name) or default_sizes(dim) for dim in dims if dim.name not in texts}
+    candidates = {dim.name: asked.get(dim.name) or default_sizes(dim) for dim in dims if dim.name not in later}
     rounds = max((len(sizes) for sizes in candidates.values()), default=1)
     choices: list[tuple[dict[str, int], bool]] = []
     for crossed in (False, True):
@@ -248,6 +269,15 @@ def _choices(
     return choices
 
 
+def _compared_dims(manifest: Manifest) -> list[DimEntry]:
+    """The dims whose sizes are chosen. A padded model is not run without instances."""
+    batches = {port.shape[0] for port in manifest.inputs if port.name in {entry.lengths for entry in manifest.padded}}
+    return [
+        dim.model_copy(update={"minimum": max(dim.minimum, 1)}) if dim.name in batches else dim
+        for dim in samples.symbolic_dims(manifest)
+    ]
+
+
 def _sizes_of(name: str, given: int | Sequence[int]) -> tuple[int, ...]:
     sizes = given if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
     return tuple(whole(name, size) for size in sizes)
@@ -257,7 +287,7 @@ def _check(trial: _Trial, sizes: Mapping[str, int], *, required: bool) -> Checke
     manifest = trial.session.manifest
     arrays, dims = samples.sample_inputs(manifest, trial.sources, sizes)
     try:
-        actual = trial.session.run(arrays)
+        actual = trial.run(arrays)
     except ShapeError as error:
         if required:
             raise
@@ -280,7 +310,8 @@ def _with_spreads(
 ) -> CheckedRun:
     from deploykit.checks.rounding import spreads
 
-    found = spreads(trial.model, trial.reference, inputs, expected, trial.session.manifest.given)
+    around = trial.padded.around if trial.padded else lambda run: run
+    found = spreads(trial.model, trial.reference, inputs, expected, trial.session.manifest.given, around)
     differences = (d.in_roundings(found[d.name]) if d.name in found else d for d in check.differences)
     return replace(check, differences=tuple(differences))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deploykit.cli.console import messages, print_json, results, table, text_seconds
-from deploykit.cli.options import ArtifactFolder, Inputs, Json, OnDevice, OneSize, read_size
+from deploykit.cli.options import ArtifactFolder, Inputs, Json, Lengths, OnDevice, OneSize, read_size, read_sources
 from deploykit.cli.verb import verb
 from deploykit.cli.verify import Reference
 from deploykit.errors import UsageError
@@ -39,6 +39,7 @@ def bench(
         ),
     ] = None,
     inputs: Inputs = None,
+    lengths: Lengths = None,
     at: OneSize = None,
     threads: Annotated[int, typer.Option("--threads", min=1, help="Threads of each side.")] = 1,
     device: OnDevice = None,
@@ -68,7 +69,6 @@ def bench(
     """
     from deploykit.artifact.manifest import read_manifest
     from deploykit.checks.benchmark import bench as bench_artifact
-    from deploykit.checks.sources import parse_sources
     from deploykit.inspection import flame
 
     if picture is not None and not profile:
@@ -77,7 +77,7 @@ def bench(
         result = bench_artifact(
             artifact,
             at=read_size(at or ()),
-            inputs=parse_sources(inputs or ()),
+            inputs=read_sources(read_manifest(artifact), inputs or (), lengths or ()),
             against=against and against.value,
             model=model,
             threads=threads,

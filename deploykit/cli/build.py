@@ -40,7 +40,14 @@ class Stage(StrEnum):
 
 @verb
 def build(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.", show_default=False)],
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help="An ONNX file, or ops.py:NAME, an operator of deploykit.ragged in a Python file.",
+            show_default=False,
+        ),
+    ],
     *,
     target: Annotated[
         str,
@@ -84,12 +91,41 @@ def build(
             "--no-index-checks such an index takes the nearest element.",
         ),
     ] = True,
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact",
+            help="Compute every row in the same order, whatever the size of the batch: the results of a sequence then "
+            "have the same bits alone and in any batch. Products with a single row are slower.",
+        ),
+    ] = False,
     seed_input: Annotated[
         str | None,
         typer.Option(
             "--seed-input",
             metavar="NAME",
             help="Add an int64 scalar input that random numbers depend on if the model gives no seed.",
+            show_default=False,
+        ),
+    ] = None,
+    ragged: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ragged",
+            metavar="DIM",
+            help="A dim that has another size for each element of the batch, such as the length of a sentence: "
+            "[b]seq[/], or with the dim of the batch [b]seq:batch[/]. The model takes padded batches and a mask; the "
+            "artifact takes the elements one after the other and their lengths, and computes no padding.",
+            show_default=False,
+        ),
+    ] = None,
+    mask: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--mask",
+            metavar="NAME",
+            help="For --ragged: an input that is 1 where there is data and 0 in the padding, or that holds lengths. "
+            "By default, one with a usual name, such as attention_mask.",
             show_default=False,
         ),
     ] = None,
@@ -136,7 +172,11 @@ def build(
 
       deploykit build model.onnx --dim batch=1..16 --check -o dist
 
+      deploykit build encoder.onnx --ragged seq --dim seq=1..512 -o dist
+
       deploykit build model.onnx --explain --stop-after kernels
+
+      deploykit build ops.py:attention -o dist
     """
     explanations: list[Explanation] = []
     with StageProgress() as progress:
@@ -156,7 +196,10 @@ def build(
             fuse=fuse,
             fast_math=fast_math,
             index_checks=index_checks,
+            exact=exact,
             seed_input=seed_input,
+            ragged=dict(_pair(name) for name in ragged) if ragged else None,
+            masks=mask,
             dump_dir=dump_dir,
             stop_after=stop_after.value if stop_after else None,
             check=check,
@@ -177,6 +220,12 @@ def build(
         print_json({"output": str(artifact.path), "manifest": artifact.manifest.model_dump(mode="json"), **explained})
     else:
         _show(artifact)
+
+
+def _pair(name: str) -> tuple[str, str]:
+    """A ragged dim and the dim of its batch, which may be left out."""
+    dim, _, batch = name.partition(":")
+    return dim, batch
 
 
 class StageProgress:
@@ -248,7 +297,7 @@ def memory_lines(manifest: Manifest) -> Sequence[str]:
     memory = manifest.peak_memory
     bounds = ", ".join(f"{dim.name}={dim.maximum}" for dim in manifest.dims if dim.maximum is not None)
     unbounded = [dim.name for dim in manifest.dims if dim.maximum is None]
-    least = "the least capacities, which a run that needs more raises"
+    least = "the least capacities; a run that needs more increases them"
     lines = [f"Memory  {memory.formula} bytes of arena for intermediate results"]
     if memory.at_bounds is not None and manifest.dims:
         lines.append(f"        {memory.at_bounds:,} bytes ({text_bytes(memory.at_bounds)}) at {bounds or least}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +17,7 @@ from deploykit.errors import Problem, UnsupportedModelError, UsageError
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import DimEntry, Manifest, PortEntry
+    from deploykit.inspection.lengths import LengthsReport
     from deploykit.inspection.model import ModelReport
     from deploykit.inspection.reports import ArtifactReport
 
@@ -47,6 +48,17 @@ def inspect(
             show_default=False,
         ),
     ] = None,
+    lengths: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--lengths",
+            metavar="LENGTHS",
+            help="Lengths of the instances of ragged inputs, [b]12,80,7[/]: the memory that they need, the arithmetic "
+            "that padding would waste, and the picture for them. If several inputs have lengths, [b]NAME=12,80,7[/] "
+            "for each.",
+            show_default=False,
+        ),
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Describe a model or an artifact without running it.
@@ -59,15 +71,18 @@ def inspect(
     from deploykit.inspection.reports import ArtifactReport
     from deploykit.inspection.reports import inspect as described
 
-    if not what.is_dir() and (plan_picture is not None or at):
-        raise UsageError("--plan-picture and --at go with an artifact folder; build the model first")
-    if at and plan_picture is None:
+    if not what.is_dir() and (plan_picture is not None or at or lengths):
+        raise UsageError("--plan-picture, --at and --lengths go with an artifact folder; build the model first")
+    if at and plan_picture is None and not lengths:
         raise UsageError("--at gives sizes for --plan-picture, which is not asked for")
     report = described(what, read_dims(dim or ()))
     if isinstance(report, ArtifactReport):
-        _print_artifact(report, what, json_output=json_output)
+        given = _read_lengths(report, lengths) if lengths else None
+        sizes = read_size(at or ())
+        at_lengths = report.at_lengths(given, sizes) if given else None
+        _print_artifact(report, what, at_lengths, json_output=json_output)
         if plan_picture is not None:
-            report.draw(plan_picture, read_size(at or ()))
+            report.draw(plan_picture, sizes, given)
             messages.print(f"drew {plan_picture}")
     else:
         _print_model(report, json_output=json_output)
@@ -112,13 +127,40 @@ def _show_problems(problems: Iterable[Problem]) -> None:
     results.print(rows)
 
 
-def _print_artifact(report: ArtifactReport, folder: Path, *, json_output: bool) -> None:
+def _read_lengths(report: ArtifactReport, texts: Sequence[str]) -> dict[str, list[int]]:
+    from deploykit.checks.lengths import read_lengths
+    from deploykit.ragged_ports import ragged_ports
+
+    sources = read_lengths(ragged_ports(report.manifest), texts)
+    return {name: source.value.tolist() for name, source in sources.items()}
+
+
+def _print_artifact(report: ArtifactReport, folder: Path, lengths: LengthsReport | None, *, json_output: bool) -> None:
     if json_output:
-        print_json({key: getattr(report, key).model_dump(mode="json") for key in ("manifest", "plan")})
+        document = {key: getattr(report, key).model_dump(mode="json") for key in ("manifest", "plan")}
+        print_json(document | ({"lengths": {**asdict(lengths), "wasted": lengths.wasted}} if lengths else {}))
         return
     _show_artifact(report.manifest, folder)
+    if lengths is not None:
+        _show_lengths(lengths)
     results.print()
     results.print(report.listing, end="")
+
+
+def _show_lengths(report: LengthsReport) -> None:
+    sizes = ", ".join(f"{name}={size}" for name, size in report.sizes.items())
+    for name, lengths in report.lengths.items():
+        longest = max(lengths, default=0)
+        padded = f"{len(lengths) * longest:,} if padded to the longest, {longest:,}"
+        results.print(f"Lengths {name}: {len(lengths)} instances, {sum(lengths):,} in total, {padded}")
+    results.print(f"        {report.arena:,} bytes ({text_bytes(report.arena)}) of arena at {sizes}")
+    if report.wasted is not None:
+        steps = f"{report.uncounted} {'step' if report.uncounted == 1 else 'steps'}"
+        left = f", not counting {steps} whose cost depends on data" if report.uncounted else ""
+        results.print(
+            f"        {100 * report.wasted:.1f} % of the arithmetic would be wasted if all were padded to the longest: "
+            f"{report.padded:,} instead of {report.useful:,} operations{left}"
+        )
 
 
 def _show_artifact(manifest: Manifest, folder: Path) -> None:
@@ -135,10 +177,16 @@ def _show_interface(inputs: Iterable[PortEntry], outputs: Iterable[PortEntry], d
     rows = table("", "name", "dtype", "shape")
     for direction, ports in (("input", inputs), ("output", outputs)):
         for port in ports:
-            rows.add_row(direction, port.name, port.dtype, f"[{', '.join(map(str, port.shape))}]")
+            rows.add_row(direction, port.name, port.dtype, _shape(port))
     for dim in dims:
         upper = "" if dim.maximum is None else dim.maximum
         rows.add_row(
             "dim", dim.name, "", f"{dim.minimum}..{upper}" + (f" of {dim.capacity_of}" if dim.capacity_of else "")
         )
     results.print(rows)
+
+
+def _shape(port: PortEntry) -> str:
+    """The shape of a port; of a ragged one that of an instance, and that of the values of all."""
+    shape = f"[{', '.join(map(str, port.shape))}]"
+    return shape if port.instance is None else f"[{', '.join(map(str, port.instance))}] each, in {shape}"

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from deploykit.errors import UsageError
+
+if TYPE_CHECKING:
+    from deploykit.artifact.manifest import Manifest
+    from deploykit.checks.sources import Source
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.", show_default=False)]
 ArtifactFolder = Annotated[
@@ -64,6 +68,31 @@ Inputs = Annotated[
         show_default=False,
     ),
 ]
+
+Lengths = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--lengths",
+        metavar="LENGTHS",
+        help="Lengths of the instances of ragged inputs, [b]12,80,7[/]; if several inputs have lengths, "
+        "[b]NAME=12,80,7[/] for each. By default those of the files given for inputs, else random ones.",
+        show_default=False,
+    ),
+]
+
+
+def read_sources(manifest: Manifest, inputs: Sequence[str], lengths: Sequence[str]) -> dict[str, Source]:
+    """Parse the values of inputs and the lengths of ragged ones. Raises `UsageError` if a text is malformed, or if an
+    input is given twice."""
+    from deploykit.checks.lengths import read_lengths
+    from deploykit.checks.sources import parse_sources
+    from deploykit.ragged_ports import ragged_ports
+
+    sources = parse_sources(inputs)
+    found = read_lengths(ragged_ports(manifest), lengths)
+    for name in found.keys() & sources.keys():
+        raise UsageError(f"input '{name}' is given twice: by --input and by --lengths")
+    return sources | found
 
 
 def read_dims(texts: Sequence[str]) -> dict[str, int | tuple[int, int | None]]:

@@ -14,16 +14,28 @@ import typer
 from rich.text import Text
 
 from deploykit.cli.console import messages, print_json, results, table
-from deploykit.cli.options import ArtifactFolder, Inputs, Json, OnDevice, OneSize, Threads, read_size
+from deploykit.cli.options import (
+    ArtifactFolder,
+    Inputs,
+    Json,
+    Lengths,
+    OnDevice,
+    OneSize,
+    Threads,
+    read_size,
+    read_sources,
+)
 from deploykit.cli.verb import verb
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from deploykit.ragged_array import Ragged
 
-_SHOWN = 4
-"""How many strings of an output the table shows."""
+
+_SHOWN, _LENGTHS = 4, 8
+"""How many strings and how many lengths of an output the table shows."""
 
 
 @verb
@@ -36,6 +48,7 @@ def run(
         typer.Option("--output", "-o", metavar="FILE.npz", help="Write all outputs.", show_default=False),
     ] = None,
     at: OneSize = None,
+    lengths: Lengths = None,
     threads: Threads = 1,
     device: OnDevice = None,
     json_output: Json = False,
@@ -49,14 +62,16 @@ def run(
     deploykit run dist --input x=random:0 --at batch=7
 
     deploykit run dist --input words=cat,dog
+
+    deploykit run dist --input ids=random:0 --lengths 12,80,7
     """
     from deploykit.checks.samples import sample_inputs
-    from deploykit.checks.sources import parse_sources
     from deploykit.session import open as open_artifact
     from deploykit.structure import flattened
 
-    sources, sizes = parse_sources(inputs or ()), read_size(at or ())
+    sizes = read_size(at or ())
     with open_artifact(artifact, threads=threads, device=device) as session:
+        sources = read_sources(session.manifest, inputs or (), lengths or ())
         arrays, dims = sample_inputs(session.manifest, sources, sizes)
         outputs = session.run(arrays)
     results_by_name = dict(part for s in session.manifest.given for part in flattened(s, outputs[s.name]))
@@ -69,13 +84,15 @@ def run(
     if dims:
         messages.print("at " + ", ".join(f"{name}={size}" for name, size in dims.items()))
     texts = ["strings"] if any("strings" in summary for summary in summaries) else []
-    rows = table("output", "dtype", "shape", ">smallest", ">mean", ">largest", *texts)
+    ragged = ["lengths"] if any("lengths" in summary for summary in summaries) else []
+    rows = table("output", "dtype", "shape", *ragged, ">smallest", ">mean", ">largest", *texts)
     for summary in summaries:
         numbers = (summary.get(key) for key in ("smallest", "mean", "largest"))
         rows.add_row(
             summary["name"],
             summary["dtype"],
             "" if summary["shape"] is None else str(summary["shape"]),
+            *(_numbers(summary.get("lengths", ())) for _ in ragged),
             *("" if number is None else f"{number:.6g}" for number in numbers),
             *(Text(_line(summary.get("strings", ()))) for _ in texts),
         )
@@ -84,16 +101,26 @@ def run(
         messages.print(f"wrote {output}")
 
 
+def _numbers(lengths: Sequence[object]) -> str:
+    """The first lengths in one line."""
+    return ", ".join([str(length) for length in lengths[:_LENGTHS]] + ["..."] * (len(lengths) > _LENGTHS))
+
+
 def _line(strings: Sequence[str]) -> str:
     """The first strings, quoted, in one line."""
     shown = [json.dumps(string, ensure_ascii=False) for string in strings[:_SHOWN]]
     return ", ".join(shown + ["..."] * (len(strings) > _SHOWN))
 
 
-def _summary(name: str, array: np.ndarray | None) -> dict[str, Any]:
-    """The summary of one output: its dtype, its shape, and statistics of its numbers or all of its strings."""
+def _summary(name: str, array: np.ndarray | Ragged | None) -> dict[str, Any]:
+    """The summary of one output: its dtype, its shape, and statistics of its numbers or all of its strings. Of a ragged
+    output it is that of its values, with the lengths."""
     import numpy as np
 
+    from deploykit.ragged_array import Ragged
+
+    if isinstance(array, Ragged):
+        return _summary(name, array.values) | {"lengths": array.lengths.tolist()}
     if array is None:
         return {"name": name, "dtype": "absent", "shape": None}
     if array.dtype == object:
@@ -121,13 +148,23 @@ def _as_text(name: str, array: np.ndarray) -> np.ndarray:
     return text
 
 
-def _save(path: Path, arrays: Mapping[str, np.ndarray | None]) -> None:
-    """Write the file whole or not at all. Strings have NumPy's dtype `str`; absent outputs are left out."""
+def _save(path: Path, outputs: Mapping[str, np.ndarray | Ragged | None]) -> None:
+    """Write the file whole or not at all. Strings have NumPy's dtype `str`; absent outputs are left out. The lengths of
+    a ragged output are an array with `_lengths` behind its name."""
     import numpy as np
 
+    from deploykit.ragged_array import Ragged
+
+    arrays: dict[str, np.ndarray | None] = {}
+    for name, value in outputs.items():
+        arrays[name] = value.values if isinstance(value, Ragged) else value
+        if isinstance(value, Ragged):
+            if f"{name}_lengths" in outputs:
+                raise UsageError(f"cannot write {path}: '{name}_lengths' is an output beside the ragged '{name}'")
+            arrays[f"{name}_lengths"] = value.lengths
     if path.suffix != ".npz":
         raise UsageError(f"cannot write {path}: outputs are written as .npz")
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
             for key, value in arrays.items():
@@ -136,7 +173,7 @@ def _save(path: Path, arrays: Mapping[str, np.ndarray | None]) -> None:
                 array = _as_text(key, value) if value.dtype == object else value
                 with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
-        Path(name).replace(path)
+        Path(temporary).replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
         raise

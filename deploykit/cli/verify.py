@@ -11,7 +11,17 @@ import typer
 from rich.text import Text
 
 from deploykit.cli.console import bad, doubtful, good, messages, print_json, results, table
-from deploykit.cli.options import ArtifactFolder, Inputs, Json, OnDevice, SeveralSizes, Threads, read_sizes
+from deploykit.cli.options import (
+    ArtifactFolder,
+    Inputs,
+    Json,
+    Lengths,
+    OnDevice,
+    SeveralSizes,
+    Threads,
+    read_sizes,
+    read_sources,
+)
 from deploykit.cli.verb import verb
 from deploykit.errors import MismatchError, UsageError
 
@@ -44,6 +54,7 @@ def verify(
     ] = None,
     at: SeveralSizes = None,
     inputs: Inputs = None,
+    lengths: Lengths = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of inputs that --input does not name.")] = 0,
     reference: Annotated[Reference, typer.Option("--reference", help="What to compare with.")] = Reference.ONNXRUNTIME,
     rtol: Annotated[
@@ -69,8 +80,8 @@ def verify(
     Some models amplify rounding. Without --rtol and --atol an output out of tolerance is not judged if its error is at
     most 12 times the effect on the reference of changing weights and inputs in their last bit.
     """
+    from deploykit.artifact.manifest import read_manifest
     from deploykit.checks.comparison import Tolerance
-    from deploykit.checks.sources import parse_sources
     from deploykit.checks.verify import mismatch, undecided
     from deploykit.checks.verify import verify as verify_artifact
 
@@ -82,7 +93,7 @@ def verify(
             artifact,
             model,
             at=read_sizes(at or ()),
-            inputs=parse_sources(inputs or ()),
+            inputs=read_sources(read_manifest(artifact), inputs or (), lengths or ()),
             seed=seed,
             tolerance=tolerance,
             reference=reference.value,

@@ -56,11 +56,12 @@ def cost(model: ImportedModel) -> Cost:
             if call.op != ir.Op.get("relax.call_tir"):
                 continue
             func = module[call.args[0]]
-            flops = flops + substitute(_flops(func.body), _arguments(func, call))
+            # Simplified one by one: a sum of all would be nested too deeply for models with many operators.
+            flops = simplify(flops + substitute(_flops(func.body), _arguments(func, call)))
             read = [argument.ty for argument in call.args[1].fields if isinstance(argument.ty, relax.TensorType)]
             for tensor in (*read, *_results(call)):
-                traffic = traffic + _size(tensor)
-    return Cost(simplify(flops), simplify(traffic))
+                traffic = simplify(traffic + _size(tensor))
+    return Cost(flops, traffic)
 
 
 def _results(call: ir.Call) -> list[relax.TensorType]:

@@ -37,11 +37,33 @@ class Dim:
 @dataclass(frozen=True)
 class Port:
     """One input or output of the model, as the user names it. `dtype` is logical: `float32`, `bfloat16`, `int4` (one
-    element per byte), `bool`, ...; `shape` is over dims and, for outputs, possibly over data dims."""
+    element per byte), `bool`, ...; `shape` is over dims and, for outputs, possibly over data dims.
+
+    A ragged port holds the instances of a batch one after the other, without padding. `instance` is the shape of one of
+    them: a name stands for the input of that name, which has the extent of each instance. If only the first extent of
+    an instance is such a name, `shape` is the sum of these extents and then the other extents; else it is flat."""
 
     name: str
     dtype: str
     shape: tuple[IntExpr, ...]
+    instance: tuple[IntExpr | str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Padded:
+    """What the model had for a ragged dim before its conversion: a padded one.
+
+    Ragged inputs had the shape [`batch`, `dim`, ...], where `dim` was at most `maximum` (None: unbounded). The inputs
+    `masks`, which the converted model does not have, were 1 at the elements of an instance and 0 at padding. `lengths`
+    is the input that took their place. `flops` is the number of operations of the padded model as a formula over its
+    dims (`deploykit.compiler.cost.cost`), if it is known."""
+
+    dim: str
+    batch: str
+    lengths: str
+    masks: tuple[str, ...] = ()
+    maximum: int | None = None
+    flops: str | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +110,8 @@ class ImportedModel:
     their contents between runs, initially zeros. The sizes of states are over `state_dims`, which the caller chooses
     when it makes the memory; these dims have a `capacity_of` and are not dims of `functions`. Functions may call other
     functions without states. Control flow is a `call_pure_packed` of `deploykit.if` or `deploykit.loop`, with the
-    functions of its branches or body (see `deploykit.compiler.operators.building.control_flow`).
+    functions of its branches or body (see `deploykit.compiler.operators.building.control_flow`). `padded` says how the
+    model pads that was converted to this one; it then has one function.
     """
 
     name: str
@@ -99,6 +122,7 @@ class ImportedModel:
     notes: tuple[str, ...]
     states: tuple[Port, ...] = ()
     state_dims: tuple[Dim, ...] = ()
+    padded: tuple[Padded, ...] = ()
     files: tuple[MappedFile, ...] = field(default=(), repr=False, compare=False)
 
     @property

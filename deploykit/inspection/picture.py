@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from deploykit.artifact.plan import Bar, MemoryPlan, Plan, at_sizes
 from deploykit.errors import UsageError
+from deploykit.inspection.lengths import LengthsReport
+from deploykit.inspection.lengths_picture import draw_lengths
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,8 +30,9 @@ _NAMED_STEPS = 40
 """With more steps than this, the axis shows numbers instead of names."""
 
 
-def draw(plan: Plan, at: Mapping[str, int], path: Path | str) -> None:
-    """Draw the arena of `plan` with the dims at the sizes `at`, as PNG or SVG by the suffix of `path`.
+def draw(plan: Plan, at: Mapping[str, int], path: Path | str, lengths: LengthsReport | None = None) -> None:
+    """Draw the arena of `plan` with the dims at the sizes `at`, as PNG or SVG by the suffix of `path`. Above it are the
+    bars of the `lengths`, if they are given.
 
     Raises:
         UsageError: `path` has another suffix or cannot be written, or a dim has no value or one out of its bounds.
@@ -44,7 +47,7 @@ def draw(plan: Plan, at: Mapping[str, int], path: Path | str) -> None:
 
     metadata = {"Date": None} if target.suffix.lower() == ".svg" else None
     with mpl.rc_context({"text.parse_math": False, "svg.hashsalt": plan.name}):
-        figure = _draw(plan, at, found)
+        figure = _draw(plan, at, found, lengths)
         try:
             figure.savefig(target, metadata=metadata)
         except OSError as error:
@@ -68,13 +71,21 @@ def _names(plan: Plan) -> str:
     return ", ".join(dim.name for dim in plan.dims)
 
 
-def _draw(plan: Plan, at: Mapping[str, int], found: MemoryPlan) -> Any:
+def _draw(plan: Plan, at: Mapping[str, int], found: MemoryPlan, lengths: LengthsReport | None) -> Any:
     from matplotlib.figure import Figure
 
     bars = found.bars
     count = max([len(plan.steps), *(bar.last + 1 for bar in bars)])
-    figure = Figure(figsize=(min(8 + count * 0.12, 24), min(6.5 + count * 0.02, 10)), dpi=130, layout="constrained")
-    axes = figure.add_subplot()
+    width, height, above = min(8 + count * 0.12, 24), min(6.5 + count * 0.02, 10), _height_above(lengths)
+    figure = Figure(figsize=(width, height + above), dpi=130, layout="constrained")
+    if lengths is None:
+        axes = figure.add_subplot()
+    else:
+        names = list(lengths.lengths)
+        grid = figure.add_gridspec(len(names) + 1, 1, height_ratios=(*[above / len(names)] * len(names), height))
+        for row, name in enumerate(names):
+            draw_lengths(figure.add_subplot(grid[row]), name, lengths)
+        axes = figure.add_subplot(grid[-1])
     _title(axes, plan, at, found)
     if not bars:
         axes.text(0.5, 0.5, "this model needs no arena", ha="center", va="center", transform=axes.transAxes)
@@ -86,6 +97,11 @@ def _draw(plan: Plan, at: Mapping[str, int], found: MemoryPlan) -> Any:
     for bar, patch in zip(bars, patches, strict=True):
         _label(axes, bar, patch)
     return figure
+
+
+def _height_above(lengths: LengthsReport | None) -> float:
+    """Inches for the bars of lengths."""
+    return 0 if lengths is None else sum(min(1.6 + 0.16 * len(each), 6) for each in lengths.lengths.values())
 
 
 def _title(axes: Axes, plan: Plan, at: Mapping[str, int], found: MemoryPlan) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from deploykit.artifact.manifest import Manifest, read_manifest
 from deploykit.artifact.plan import Plan, read_listing, read_plan
 from deploykit.errors import UsageError
+from deploykit.inspection.lengths import LengthsReport, at_lengths
 from deploykit.inspection.picture import draw
 
 if TYPE_CHECKING:
@@ -26,13 +27,31 @@ class ArtifactReport:
     plan: Plan
     listing: str
 
-    def draw(self, path: str | Path, at: Mapping[str, int] | None = None) -> None:
+    def at_lengths(self, lengths: Mapping[str, Sequence[int]], at: Mapping[str, int] | None = None) -> LengthsReport:
+        """What these lengths of ragged inputs mean for memory and arithmetic. `lengths` are given by the name of the
+        input that takes them. Other dims that `at` leaves out have their maximum.
+
+        Raises `UsageError` if lengths or sizes are missing, unknown or out of their bounds.
+        """
+        return at_lengths(self.manifest, self.plan, lengths, at or {})
+
+    def draw(
+        self,
+        path: str | Path,
+        at: Mapping[str, int] | None = None,
+        lengths: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
         """Draw the memory plan, arena offset over step, as PNG or SVG by the suffix of `path`. Dims that `at` leaves
-        out have their maximum.
+        out have their maximum. With `lengths` of ragged inputs the plan is that for these lengths, and bars above it
+        show the lengths.
 
         Raises `UsageError` if a dim has no size or is out of its bounds, or if `path` has another suffix or cannot be
         written.
         """
+        if lengths is not None:
+            report = self.at_lengths(lengths, at)
+            draw(self.plan, report.sizes, path, report)
+            return
         sizes = dict(at or {})
         for dim in self.plan.dims:
             if dim.maximum is None and dim.name not in sizes:

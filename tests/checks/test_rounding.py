@@ -79,7 +79,7 @@ def dense() -> np.ndarray:
 def verified(folder: Path, proto: onnx.ModelProto, built: onnx.ModelProto | None = None) -> Report:
     """The report of `verify` for an artifact of `built`, by default of `proto`, against `proto`."""
     onnx.save(proto, folder / "model.onnx")
-    deploykit.build(built or proto, output=folder / "dist")
+    deploykit.build(built or proto, output=folder / "dist", cpu="x86-64-v3")
     return verify(folder / "dist", folder / "model.onnx")
 
 

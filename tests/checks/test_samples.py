@@ -85,6 +85,29 @@ def test_unknown_names_and_bounds_are_refused() -> None:
         sample_inputs(MODEL, both, {"batch": 9})
 
 
+def test_values_are_converted_as_in_a_session() -> None:
+    x = np.ones((2, 3))
+    arrays, dims = sample_inputs(MODEL, read_inputs({"x": x, "ids": [[1, 2], [3, 4]]}), {})
+    assert arrays["x"] is x
+    assert arrays["ids"].dtype == np.int64
+    assert dims == {"batch": 2, "seq": 2}
+    assert sample_inputs(MODEL, read_inputs({"x": x, "ids": [[], []]}), {})[0]["ids"].dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ([[1.5]], "input 'ids': expected int64, found fractional numbers"),
+        ([[2**63]], "input 'ids': no array of int64"),
+        ([[1, 2], [3]], "input 'ids': no array of int64"),
+        ([["one"]], "input 'ids': no array of int64"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(ids: list[object], message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        sample_inputs(MODEL, read_inputs({"x": np.ones((2, 3)), "ids": ids}), {})
+
+
 @pytest.mark.parametrize("content", [b"", b"not numpy", b"\x93NUMPY\x01\x00v\x00{'descr'"])
 def test_files_that_hold_no_array_are_usage_errors(tmp_path, content: bytes) -> None:
     path = tmp_path / "x.npy"
@@ -111,7 +134,7 @@ def test_raw_bits_take_the_dtype_of_the_input(tmp_path) -> None:
 def test_sizes_beyond_memory_are_refused(size: int) -> None:
     port = PortEntry(name="x", dtype="float32", shape=("batch", 1 << 20))
     manifest = Manifest.model_construct(
-        inputs=(port,), dims=(DimEntry(name="batch", minimum=1, maximum=None, capacity_of=None),)
+        inputs=(port,), outputs=(), dims=(DimEntry(name="batch", minimum=1, maximum=None, capacity_of=None),)
     )
     with pytest.raises(UsageError, match="there is no memory for"):
         sample_inputs(manifest, parse_sources(["x=random:0"]), {"batch": size})
@@ -141,6 +164,15 @@ STRINGS = MODEL.model_copy(
         "dims": (DimEntry(name="batch", minimum=1), DimEntry(name="a_utf8", minimum=2, maximum=20)),
     }
 )
+
+
+def test_lists_of_strings_stay_as_they_are() -> None:
+    arrays, dims = sample_inputs(STRINGS, read_inputs({"a": ["cat", "no\0"]}), {})
+    assert arrays["a"].dtype == np.dtype(object)
+    assert arrays["a"].tolist() == ["cat", "no\0"]
+    assert dims == {"batch": 2, "a_utf8": 6}
+    with pytest.raises(ShapeError, match="an element is 1, a int, where a string is expected"):
+        sample_inputs(STRINGS, read_inputs({"a": ["cat", 1]}), {})
 
 
 def test_random_strings_have_eight_bytes_each_within_the_bounds() -> None:

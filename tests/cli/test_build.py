@@ -263,4 +263,4 @@ def test_memory_of_a_model_whose_only_dims_are_capacities() -> None:
     memory = MemoryEntry(formula="64*capacity_a", at_bounds=64, weights=0)
     dim = DimEntry(name="capacity_a", minimum=1, maximum=None, capacity_of="a")
     manifest = Manifest.model_construct(dims=(dim,), peak_memory=memory)
-    assert memory_lines(manifest)[1].endswith("at the least capacities, which a run that needs more raises")
+    assert memory_lines(manifest)[1].endswith("at the least capacities; a run that needs more increases them")

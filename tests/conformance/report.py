@@ -21,7 +21,7 @@ from deploykit.cli.console import messages, results
 from deploykit.compiler.program.inplace import InPlace
 from tests.conformance import dynamic
 from tests.conformance.suite import DYNAMIC_FAILURES, KNOWN_FAILURES, cases, dynamic_failures, known_failures
-from tests.runtimes import HOST, RUNTIMES
+from tests.runtimes import HOST, RUNTIMES, named
 
 LONGEST_REASON = 160
 
@@ -68,7 +68,7 @@ def main() -> int:
     parser.add_argument("-j", "--jobs", type=int, default=2)
     options = parser.parse_args()
     names = [n for n in cases() if re.search(options.pattern, n) and not (options.dynamic and n in known_failures())]
-    runtime = next(runtime for runtime in RUNTIMES if runtime.name == options.runtime)
+    runtime = named(options.runtime)
     if runtime.missing:
         parser.error(f"{runtime.name} {runtime.missing}")
     if options.write and runtime is not HOST:

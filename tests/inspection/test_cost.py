@@ -157,3 +157,8 @@ def test_a_kernel_used_twice_counts_for_each_shape() -> None:
     nodes.append(helper.make_node("Concat", ["b", "d"], ["y"], axis=0))
     result = cost_of(nodes, {"a": ("n",), "c": ("m",)}, {}, rank=1)
     assert evaluate(result.flops, {"n": 3, "m": 10}) == 13
+
+
+def test_a_model_may_have_many_operators() -> None:
+    nodes = [helper.make_node("Neg", [f"x{n}" if n else "x"], [f"x{n + 1}" if n < 699 else "y"]) for n in range(700)]
+    assert to_text(cost_of(nodes, {"x": ("n", 3)}, {}).flops) == "2100*n"

@@ -152,6 +152,17 @@ def test_fractions_do_not_become_integers(tmp_path: Path) -> None:
         session(x=3.5)
 
 
+def test_integers_out_of_range_do_not_wrap(tmp_path: Path) -> None:
+    draft = Draft("bytes")
+    n = draft.dim("n", 0)
+    x, y = draft.input("x", "uint8", (n,)), draft.output("y", "uint8", (n,))
+    session = deploykit.session.open(build(draft.program(Copy(y, x)), tmp_path / "a"))
+    assert session(x=[0, 255])["y"].tolist() == [0, 255]
+    assert session(x=[])["y"].shape == (0,)
+    with pytest.raises(ShapeError, match="input 'x': no array of uint8"):
+        session(x=[256])
+
+
 def test_two_sessions_at_once(mlp_folder: Path, tmp_path: Path) -> None:
     other, reference = mlp("other")
     with deploykit.session.open(mlp_folder) as a, deploykit.session.open(build(other, tmp_path / "b")) as b:

@@ -9,7 +9,7 @@ Writes `TARGET.json` into the folder of the export. The `status` in it is
     unjudged   ONNX Runtime cannot run the model at some sizes, and the results of PyTorch differ there
     invalid    refused or not right, and ONNX Runtime runs it at none of the sizes: the exporter wrote an invalid model
 
-Targets are `host`, `embedded`, `wasm` and `webgpu`, which runs in Chromium.
+Targets are the runtimes `host`, `embedded`, `wasm` and `webgpu` of `tests.runtimes`, without sanitizers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from tests.runtimes import named
 from tests.zoo import forked
 from tests.zoo.case import ROUNDS
 from tests.zoo.judge import Verdict, verdict
@@ -48,25 +49,24 @@ Arrays = Mapping[str, np.ndarray]
 
 def check(folder: Path, target: str, *, timed: bool = True) -> dict[str, Any]:
     """The result of the export in `folder` on `target`."""
-    import deploykit
     from deploykit.errors import DeploykitError
 
     model = folder / "model.onnx"
     data = np.load(folder / "data.npz")
     rounds = [part(data, number, "input") for number in range(ROUNDS)]
-    runtime = _runtime(model)
-    expected = [_try(runtime, inputs) for inputs in rounds]
+    reference = _reference(model)
+    expected = [_try(reference, inputs) for inputs in rounds]
     found: dict[str, Any] = {"nodes": len(onnx.load(model).graph.node)}
     if not any(expected):
         found["onnxruntime"] = "refuses the model at every size"
     place = folder / f"artifact-{target}"
-    built, device = _platform(target)
+    runtime = replace(named(target), sanitize=False)
     before = _cpu_seconds()
     try:
-        found["check"] = _build(model, built, bounds(model, rounds), place, checked=device != "webgpu")
+        found["check"] = _build(model, runtime.target(), bounds(model, rounds), place, checked=target != "webgpu")
         found["build"] = round(_cpu_seconds() - before, 2)
         found["bytes"] = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
-        with deploykit.open(place, device=device) as session:
+        with runtime.open(place) as session:
             found |= _compare(session, data, rounds, expected)
             if found["status"] != "right" and not any(expected):
                 found["status"] = "invalid"
@@ -77,17 +77,6 @@ def check(folder: Path, target: str, *, timed: bool = True) -> dict[str, Any]:
     finally:
         shutil.rmtree(place, ignore_errors=True)
     return found
-
-
-def _platform(target: str) -> tuple[Any, str | None]:
-    """The target to build for, and the device to run on."""
-    if target not in {"wasm", "webgpu"}:
-        return target, None
-    from deploykit import onnx_backend
-    from tests.conformance import web
-
-    with web.on(target):
-        return onnx_backend.TARGET, target
 
 
 def _compare(session: Any, data: Any, rounds: list[Arrays], expected: list[Arrays | None]) -> dict[str, Any]:
@@ -178,7 +167,7 @@ def _build(
     return "agrees" if checked else None
 
 
-def _runtime(model: Path) -> Any:
+def _reference(model: Path) -> Any:
     from deploykit.checks import reference
 
     try:
@@ -188,9 +177,9 @@ def _runtime(model: Path) -> Any:
         return None
 
 
-def _try(runtime: Any, inputs: Arrays) -> Arrays | None:
+def _try(reference: Any, inputs: Arrays) -> Arrays | None:
     try:
-        found: Arrays | None = runtime(inputs) if runtime is not None else None
+        found: Arrays | None = reference(inputs) if reference is not None else None
     except Exception as error:  # noqa: BLE001
         print("ONNX Runtime:", error)
         return None

@@ -1,4 +1,5 @@
-"""The exported models in the repository: built once for this machine, they are right at four sizes of every dim."""
+"""The exported models in the repository: built once for this machine, they are right at four sizes of every dim. One of
+them is checked on every target of the zoo."""
 
 from __future__ import annotations
 
@@ -9,8 +10,9 @@ import onnxruntime
 import pytest
 
 import deploykit
+from tests.runtimes import named
 from tests.zoo import sample
-from tests.zoo.check import bounds
+from tests.zoo.check import LIMITS, bounds, check
 from tests.zoo.judge import TOLERANCE, distance, verdict
 
 MOST_BYTES = 8 << 20
@@ -42,6 +44,21 @@ def test_an_export_is_right_at_every_size(name: str, tmp_path: Path) -> None:
                 shape, elements = expected[output]
                 assert array.shape == shape
                 assert_near_pytorch(sample.elements(array), elements, array, f"{output} in round {number}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", LIMITS)
+def test_an_export_is_checked_on_every_target(target: str, tmp_path: Path) -> None:
+    if reason := named(target).missing:
+        pytest.skip(reason)
+    kept = sample.read("bert-classify.legacy")
+    (tmp_path / "model.onnx").write_bytes(kept.model)
+    inputs = {f"{n}/input/{name}": array for n, one in enumerate(kept.rounds) for name, array in one.items()}
+    np.savez(tmp_path / "data.npz", **inputs)  # type: ignore[arg-type]
+    found = check(tmp_path, target, timed=False)
+    assert found["status"] == "right", found
+    assert found["check"] == (None if target == "webgpu" else "agrees")
+    assert not (tmp_path / f"artifact-{target}").exists()
 
 
 def assert_near_pytorch(actual: np.ndarray, expected: np.ndarray, whole: np.ndarray, where: str) -> None:

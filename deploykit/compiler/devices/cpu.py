@@ -17,7 +17,8 @@ class Device:
     `dots` are the instructions for dot products of 8-bit integers (names of `dot.DOTS`), best first; the last one is
     exact for all factors. `transforms`: convolutions may use Winograd. `halves`: there are instructions for float16.
     `streams` is the number of concurrent streams that read memory fastest, if there is no prefetch instruction; 1 if
-    there is one. `features` are those that a CPU must have beyond its level, in LLVM's spelling.
+    there is one. `exact`: the sums of a row are in the same order however many rows there are. `features` are those
+    that a CPU must have beyond its level, in LLVM's spelling.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Device:
     transforms: bool = True
     halves: bool = True
     streams: int = 1
+    exact: bool = False
     features: tuple[str, ...] = ()
 
     def lanes(self, dtype_bits: int) -> int:

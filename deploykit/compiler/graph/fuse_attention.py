@@ -2,7 +2,7 @@
 
     scores  = pointwise(matmul(q, k))        any number of pointwise kernels: scale, cap, mask, bias
     weights = softmax(scores)                along the last axis
-    result  = matmul(weights, v)
+    result  = matmul(weights, v)             or of where(isnan(weights), 0, weights)
 
 The conditions: nothing else uses the values in between, sums and the softmax are float32, and the sizes of the heads
 are constants up to `WIDEST_HEAD`. Scores and results may be rounded to narrower floats in between, and so may weights
@@ -13,11 +13,13 @@ annotation `anchors.attention.SOFTMAX` on its last stage. The result is a functi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from tvm import ir, relax
+from tvm import ir, relax, tirx
 
+from deploykit.compiler.constants import array_of
 from deploykit.compiler.decisions import Decision, Declined, Note, unheard
 from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
 from deploykit.compiler.graph.fold_reshapes import is_move
@@ -28,7 +30,7 @@ from deploykit.compiler.operators.building.kernel_calls import call_te, is_tenso
 from deploykit.compiler.schedules.attention import WIDEST_HEAD
 from deploykit.compiler.schedules.kernel.stages import Stage, read
 from deploykit.compiler.tir.heavy import is_heavy
-from deploykit.compiler.tir.rewriting import collect
+from deploykit.compiler.tir.rewriting import call_name, collect
 from deploykit.compiler.tir.values import static
 
 STORED = ("float32", "float16", "uint16")
@@ -107,11 +109,16 @@ class _Block:
         while self.is_rounded(weights) and self.single(weights):
             rounded.append(weights)
             weights = arguments_of(self.values[weights])[0]
+        guarded = self.without_nan(weights)
+        if guarded is not None:
+            rounded += [weights, guarded.isnan]
+            weights = guarded.softmax
         empty = self.softmax(weights)
         if empty is None:
             return Declined(f"its left operand is no softmax in {DTYPE}")
-        if not self.single(weights):
+        if self.uses[weights] != (1 if guarded is None else 2):
             return Declined("others read the softmax, too")
+        empty = empty if guarded is None else "zero"
         chain = self.chain(arguments_of(self.values[weights])[0])
         if chain is None:
             return Declined("its softmax is not of a product, with elementwise kernels between that nothing else reads")
@@ -145,6 +152,30 @@ class _Block:
         """Whether `var` is another tensor rounded to another float dtype, where the rounding is not required."""
         stages = self.kernel(self.values.get(var))
         return stages is not None and len(stages) == 1 and stages[0].annotations.get(ROUNDED) == "free"
+
+    def without_nan(self, var: relax.Expr) -> _Guarded | None:
+        """The parts of `where(isnan(x), 0, x)`, if `var` is that."""
+        stage = self.pointwise(self.values.get(var))
+        chosen = None if stage is None or stage.store is None else stage.store.value
+        if stage is None or not self.single(var) or not isinstance(chosen, tirx.Select):
+            return None
+        value = self.values[var]
+        operands = dict(zip(self.mod[value.args[0]].params, arguments_of(value), strict=False))
+        parts = (chosen.condition, chosen.true_value, chosen.false_value)
+        place = [axis.var for axis in stage.axes]
+        isnan, zero, softmax = (
+            operands.get(part.source) if isinstance(part, ir.TensorLoad) else part for part in parts
+        )
+        same = all(_reads_at(part, place) for part in (chosen.condition, chosen.false_value))
+        if not same or not _is_zero(zero) or not isinstance(isnan, relax.Var) or not self.single(isnan):
+            return None
+        test = self.pointwise(self.values.get(isnan))
+        if test is None or not isinstance(softmax, relax.Var) or softmax not in arguments_of(self.values[isnan]):
+            return None
+        asked = test.store.value if test.store is not None else None
+        if not isinstance(asked, ir.Call) or call_name(asked) != "isnan":
+            return None
+        return _Guarded(isnan, softmax) if _reads_at(asked.args[0], [axis.var for axis in test.axes]) else None
 
     def chain(self, var: relax.Expr) -> list[relax.Var] | None:
         """The variables from the operand of the softmax back to the first product."""
@@ -233,6 +264,27 @@ class _Block:
             build = partial(weighted, empty=match.empty)
             return builder.emit(call_te(builder, build, left, right, name="weighted"))
         return same_call(builder, value, values)
+
+
+@dataclass(frozen=True)
+class _Guarded:
+    """The variables of `where(isnan(softmax), 0, softmax)`, which exporters write for rows without open keys."""
+
+    isnan: relax.Var
+    softmax: relax.Var
+
+
+def _reads_at(value: ir.Expr, place: Sequence[ir.Var]) -> bool:
+    """Whether `value` is the element of a tensor at exactly this place."""
+    if not isinstance(value, ir.TensorLoad) or len(value.indices) != len(place):
+        return False
+    return all(index.same_as(var) for index, var in zip(value.indices, place, strict=True))
+
+
+def _is_zero(value: relax.Expr | None) -> bool:
+    if isinstance(value, tirx.FloatImm):
+        return float(value.value) == 0
+    return isinstance(value, ir.GenericConst) and not array_of(value).any()
 
 
 def _is_product(value: relax.Expr | None) -> bool:

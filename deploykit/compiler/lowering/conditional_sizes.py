@@ -18,9 +18,9 @@ from tvm.ir import Var
 from tvm.tirx import Bind, Select
 
 from deploykit.compiler.dims.conversion import polynomial
-from deploykit.compiler.lowering.loaded_values import depends_on_memory
 from deploykit.compiler.lowering.raw_abi import inline_binds, variables
 from deploykit.compiler.schedules.kernel.stages import scalars_of
+from deploykit.compiler.tir.loaded_values import depends_on_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -171,9 +171,10 @@ def _defined(size: Expr) -> Expr:
 
     def by_one_at_least(node: Any) -> Any:
         divisor = node.b
-        return node if isinstance(divisor, tirx.IntImm) else type(node)(node.a, tirx.max(divisor, one))
+        if isinstance(divisor, tirx.IntImm):
+            return node
+        return type(node)(node.a, tirx.max(divisor, tirx.const(1, str(divisor.ty.dtype))))
 
-    one = tirx.const(1, "int64")
     defined: Expr = tvm_ffi.structural_map(size, (_DIVISIONS, by_one_at_least))
     return defined
 

@@ -21,6 +21,10 @@ from deploykit.compiler.operators.building.integers import equal, expr, from_end
 from deploykit.compiler.operators.building.sizes import only_integer
 from deploykit.compiler.operators.building.value import Value
 
+SCAN = "deploykit.scan"
+"""Annotation of a kernel that computes each element from those before it along axis 1 (`forward`) or after it
+(`reverse`), and from itself, at the same indices along the other axes."""
+
 
 def cumulative_sum(ctx: Context, x: Value, axis: Value, *, exclusive: bool = False, reverse: bool = False) -> Value:
     """Running sums of `x` along `axis`, an integer that may count from the end."""
@@ -44,24 +48,26 @@ def _running(
     reverse: bool,
 ) -> Value:
     outer, length, inner = _around(ctx, x, axis)
-    total = ctx.product(x.shape)
+    shape = (outer, length, inner)
 
     def scan(code: Code, source: Array, target: Array) -> None:
         with code.loop("o", outer) as o, code.loop("i", inner) as i:
             running = code.cell("running", tirx.const(identity, compute_dtype(x.dtype)))
             with code.loop("k", length) as k:
-                at = (o * length + (expr(length) - 1 - k if reverse else k)) * inner + i
+                at = (o, expr(length) - 1 - k if reverse else k, i)
                 before = running.value
                 if exclusive:
                     target[at] = store(before, x.dtype)
-                running.value = combine(before, load(source, x.dtype, [at]))
+                running.value = combine(before, load(source, x.dtype, at))
                 if not exclusive:
                     target[at] = store(running.value, x.dtype)
 
     def build(t: te.Tensor) -> list[te.Tensor]:
-        return imperative(name, [t], [((total,), storage_dtype(x.dtype))], scan)
+        return imperative(
+            name, [t], [(shape, storage_dtype(x.dtype))], scan, {SCAN: "reverse" if reverse else "forward"}
+        )
 
-    return ctx.reshape(ctx.kernel(name, build, ctx.reshape(x, (total,)), dtype=x.dtype), x.shape)
+    return ctx.reshape(ctx.kernel(name, build, ctx.reshape(x, shape), dtype=x.dtype), x.shape)
 
 
 def _around(ctx: Context, x: Value, operand: Value) -> tuple[IntExpr, IntExpr, IntExpr]:

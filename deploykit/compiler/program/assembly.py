@@ -58,6 +58,7 @@ def assembled(
         notes=model.notes,
         cpu=cpu,
         gpu=gpu,
+        padded=model.padded,
     )
 
 

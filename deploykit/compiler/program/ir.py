@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from deploykit.compiler.devices.gpu import Gpu
     from deploykit.compiler.dims.expressions import IntExpr
-    from deploykit.compiler.model import Dim, Port
+    from deploykit.compiler.model import Dim, Padded, Port
     from deploykit.structure import Structure
 
 ALIGNMENT = 64
@@ -296,3 +296,5 @@ class Program:
     """Bytes. Every arena tensor starts at a multiple of this."""
     gpu: Gpu | None = None
     """The GPU that runs some of the kernels, if there is one."""
+    padded: tuple[Padded, ...] = ()
+    """How the model pads that was converted to a ragged one; see `ImportedModel`."""

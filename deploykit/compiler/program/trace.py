@@ -417,12 +417,16 @@ class _Walker:
             ends, collected = results[: len(state)], results[len(state) :]
             self.steps.extend(CopySlice(t, s, index) for t, s in zip(rows, collected, strict=True))
             held = self._shield(ends, state)
-            self.steps.extend(Copy(t, s) for t, s in zip(state, held, strict=True))
+            self.steps.extend(Copy(t, s) for t, s in zip(state, held, strict=True) if not self._same(t, s))
 
         steps = self.nested(walk)
         self.steps.append(Loop(index, trips.values[0] if len(trips.values) else None, going, steps, count))
         self.bound(count)
         return (*state, *rows)
+
+    def _same(self, one: int, other: int) -> bool:
+        """Whether two tensors are the same memory, as where an iteration passes a state on unchanged."""
+        return self.result.tensors[one].buffer == self.result.tensors[other].buffer
 
     def _shield(self, ends: Sequence[int], state: Sequence[int]) -> list[int]:
         """The new values of a loop's states, with a copy of each one that is the old value of another state. So

@@ -30,6 +30,7 @@ from deploykit.compiler.schedules.pointwise.interleave import interleave
 from deploykit.compiler.schedules.pointwise.transpose import transpose
 from deploykit.compiler.schedules.reduction.accumulators import reduction
 from deploykit.compiler.schedules.reduction.row_kernels import Rows, rows_of, write_through
+from deploykit.compiler.schedules.vloop import is_vloop, scheduled
 from deploykit.compiler.tir.rewriting import collect, sequence
 
 Rule = Callable[[Stage, Views, Device], "list[tirx.Stmt] | Declined"]
@@ -74,6 +75,8 @@ def prepared(func: tirx.PrimFunc) -> Nest | Declined:
 
 def schedule_explained(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple[Choice, ...]]:
     """The results of `schedule` and `explain` together."""
+    if is_vloop(func):
+        return scheduled(func, device, schedule_explained)
     before: dict[str, str] = {}
     if device.vector_bits and not device.halves and _has_halves(func):
         device = replace(device, vector_bits=0)

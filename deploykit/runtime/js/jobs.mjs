@@ -34,7 +34,12 @@ export async function perform(loaded, { function: name, inputs = [], dims, reset
     return [name, { shape, data: new array(bytes.buffer, 0, bytes.length / array.BYTES_PER_ELEMENT) }];
   });
   const results = await model.run(Object.fromEntries(tensors));
-  return { outputs: model.outputs.map(({ name }) => results[name]) };
+  const outputs = model.outputs.map(({ name }) => {
+    // A ragged output has values in place of data.
+    const { dtype, shape, data, values } = /** @type {Tensor & { values?: Tensor['data'] }} */ (results[name]);
+    return { dtype, shape, data: values ?? data };
+  });
+  return { outputs };
 }
 
 /**

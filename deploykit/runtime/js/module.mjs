@@ -10,7 +10,11 @@ import { ALIGNMENT, MOST_BYTES, memoryFor, PAGE } from './memory.mjs';
 /** @typedef {import('./dtypes.mjs').Elements} Elements */
 /** @typedef {{ dtype: string, shape: readonly number[], data: Elements }} Tensor */
 /** @typedef {readonly (Elements | undefined)[]} Arrays */
-/** @typedef {{ name: string, dtype: string, shape: readonly (number | string)[] }} Port */
+/** @typedef {readonly (number | string)[]} Extents numbers, names of dims or formulas */
+/**
+ * `instance` is the shape of an instance of a ragged tensor; a name is that of the input with the extents.
+ * @typedef {{ name: string, dtype: string, shape: Extents, instance?: Extents }} Port
+ */
 /** @typedef {{ bytes: number, goesOn: boolean }} Piece of weights; `goesOn`: continues the last piece's tensor */
 
 /**

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from deploykit import runtime
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.targets.base import Availability, PackageOptions
+from deploykit.targets.embedded.lengths import choose_lengths
 from deploykit.targets.templates import render
 from deploykit.toolchain import find_c_compiler
 
@@ -77,6 +78,8 @@ class EmbeddedTarget:
         names = [*emitted, "weights.h", "weights.c", *(source.name for source in copied)]
         headers, sources = ([name for name in names if name.endswith(end)] for end in (".h", ".c"))
         view |= {"headers": headers, "sources": sources}
+        for function in view["functions"]:
+            choose_lengths(function["inputs"])
         for name in PROJECT_FILES:
             (folder / name).write_text(render(__name__, name, view), encoding="utf-8")
         return [*headers, *sources, *PROJECT_FILES]

@@ -122,11 +122,13 @@ class WebTarget:
         names = [*_link(view["functions"], modules, emitted, folder), *_write_weights(programs, folder)]
         (folder / "runtime").mkdir()
         several = len(program.functions) > 1 or bool(program.states.tensors)
-        javascript = scripts(functions=several)
+        ragged = any(port["instance"] is not None for function in view["functions"] for port in function["ports"])
+        javascript = scripts(functions=several, ragged=ragged)
         pages = [page for page in PAGES if page != DEMO or not several]
         view["script"] = "functions" if several else "model"
         for name, text in javascript.items():
             (folder / "runtime" / name).write_text(text, encoding="utf-8")
+        view |= {"ragged": ragged, "load": "ragged(loadFrom)" if ragged else "loadFrom"}
         view["module_bytes"] = (folder / names[0]).stat().st_size
         view["typed"] = _typed
         plans = [] if several else [PLAN, *(plan_file(level=part.cpu) for part in programs[1:])]
@@ -219,7 +221,22 @@ def _write_weights(parts: Sequence[Program], folder: Path) -> list[str]:
 
 
 def _typed(port: Mapping[str, Any]) -> dict[str, str]:
-    """The TypeScript types of a port: its array, and its shape as a tuple."""
+    """The TypeScript types of a port: its array, and its shape as a tuple. For a ragged one, `instance` is the shape of
+    an instance, `given` the type of a list of them, and `packed` that of their values with lengths or shapes."""
     dtype = port["type"].partition("[")[0]
+    array = ARRAYS[logical_dtype(dtype).storage.name]
     extents = [str(axis["extent"]) if axis["dim"] == "DK_AXIS_FIXED" else "number" for axis in port["axes"]]
-    return {"dtype": dtype, "array": ARRAYS[logical_dtype(dtype).storage.name], "shape": f"[{', '.join(extents)}]"}
+    types = {"dtype": dtype, "array": array, "shape": f"[{', '.join(extents)}]"}
+    if port["instance"] is None:
+        return types
+    first, *others = port["instance"]
+    flat = not isinstance(first, str) or any(isinstance(extent, str) for extent in others)
+    own = [str(extent) if isinstance(extent, int) else "number" for extent in port["instance"]]
+    dense = f"{{ data: {array}; shape: readonly [{', '.join(own)}] }}"
+    several = own.count("number") > 1
+    extents_type = "shapes: readonly ArrayLike<number>[]" if flat else "lengths: ArrayLike<number | bigint>"
+    return types | {
+        "instance": f"[{', '.join(own)}]",
+        "given": f"readonly {dense}[]" if several else f"readonly ({array} | {dense})[]",
+        "packed": f"{{ values: {array}; {extents_type} }}",
+    }

@@ -39,9 +39,11 @@ def limits() -> str:
     return f"export const {', '.join(f'{name} = {value}' for name, value in values.items())};\n"
 
 
-def scripts(*, functions: bool = False) -> dict[str, str]:
-    """The texts of the modules that ship, by file name. `functions`: the model has several functions or states."""
-    shipped = [path for path in runtime.JS_MODULES if functions or path.stem != "functions"]
+def scripts(*, functions: bool = False, ragged: bool = False) -> dict[str, str]:
+    """The texts of the modules that ship, by file name. `functions`: the model has several functions or states.
+    `ragged`: it has ragged inputs or outputs."""
+    left_out = {name for name, needed in (("functions", functions), ("ragged", ragged)) if not needed}
+    shipped = [path for path in runtime.JS_MODULES if path.stem not in left_out]
     sources = {path.stem: path.read_text(encoding="utf-8") for path in shipped} | {"limits": limits()}
     alone = {name: (name,) for name in sources if name not in _HOME}
     return {f"{name}.mjs": _join({part: sources[part] for part in parts}) for name, parts in (_JOINED | alone).items()}

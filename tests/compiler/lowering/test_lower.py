@@ -10,6 +10,7 @@ from tvm import ir, s_tir, te, tirx
 from tvm.ir import PointerType
 
 from deploykit.compiler.codegen.c.kernels import emit_c
+from deploykit.compiler.dims import evaluate
 from deploykit.compiler.lowering.lower import lower
 from deploykit.compiler.tir.rewriting import call_name, collect
 from tests.compiler.codegen.harness import EMITTERS, SANITIZERS, Call, Library, build, elementwise, run_program
@@ -251,6 +252,27 @@ def test_small_constant_allocations_stay_on_the_stack() -> None:
     assert lower(through_tile(256), "k").workspaces == ()
     assert len(lower(through_tile(257), "k").workspaces) == 1
     assert lower(through_tile(257), "k", stack_limit=2048).workspaces == ()
+
+
+def test_sizes_of_workspaces_divide_by_one_at_least() -> None:
+    """Also where the divisor is a param of 32 bits."""
+    x = te.placeholder((N,), "float32", name="x")
+    whole, divisor = tirx.Var("whole", "int32"), tirx.Var("divisor", "int32")
+
+    def body(source: tirx.Buffer, target: tirx.Buffer) -> tirx.Stmt:
+        room = tirx.decl_buffer((whole // divisor,), "float32", "room")
+
+        def copy(read: tirx.Buffer, written: tirx.Buffer) -> tirx.For:
+            i = tirx.Var("i", "int32")
+            store = tirx.BufferStore(written, read[i], [i])
+            return tirx.For(i, tirx.const(0, "int32"), whole // divisor, tirx.ForKind.SERIAL, store)
+
+        return tirx.SeqStmt([tirx.AllocBuffer(room), copy(source, room), copy(room, target)])
+
+    y = te.extern([(N,)], [x], lambda ins, outs: body(*ins, *outs), dtype=["float32"], name="copy")
+    (workspace,) = lower(te.create_prim_func([x, whole, divisor, y]), "k").workspaces
+    (elements,) = workspace.shape
+    assert [evaluate(elements, {whole: 7, divisor: part}) for part in (0, 1, 2)] == [7, 7, 3]
 
 
 def test_a_parallel_loop_beside_other_work_is_serial() -> None:

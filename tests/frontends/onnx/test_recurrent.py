@@ -115,3 +115,43 @@ def test_constant_weights_with_various_hidden_sizes(check: Check, operator: str)
             model.graph.initializer.append(numpy_helper.from_array(values, name))
         runs = [{"x": weights(length, batch, INPUTS, seed=0)} for length, batch in ((1, 1), (20, 1), (5, 9))]
         check(model, *runs, expected=by_onnxruntime(model, *runs), rtol=1e-4)
+
+
+LENGTHS = [
+    (0,),
+    (1,),
+    (5,),
+    (0, 0, 0, 0),
+    (3, 3, 3, 3),
+    (5, 0, 1, 4),
+    (1, 2, 1, 2, 5),
+    (2, 1, 0, 1, 1, 1, 1, 0, 5, 4, 3),
+]
+
+
+@pytest.mark.parametrize(("operator", "direction"), [("LSTM", "bidirectional"), ("GRU", "forward"), ("RNN", "reverse")])
+def test_sequences_in_blocks_have_their_own_lengths(check: Check, operator: str, direction: str) -> None:
+    """A block of sequences ends with its longest one. The outputs after that are zeros, and the last states are those
+    at the end of each sequence, even after an odd number of steps. An empty sequence keeps its first state, where ONNX
+    Runtime gives zeros."""
+    directions, hidden = 2 if direction == "bidirectional" else 1, 20
+    text = f"""(float[t,b,{INPUTS}] x, int32[b] l, float[{directions},b,{hidden}] h0) =>
+        (float[s,d,c,k] y, float[d1,b1,k1] h) {{
+        y, h = {operator}<hidden_size={hidden}, direction="{direction}">(x, w, r, , l, h0) }}"""
+    model = parse(text, opset=14)
+    for number, (name, size) in enumerate({"w": INPUTS, "r": hidden}.items()):
+        values = weights(directions, GATES[operator] * hidden, size, seed=number) / np.float32(2)
+        model.graph.initializer.append(numpy_helper.from_array(values, name))
+    runs = [
+        {
+            "x": weights(5, len(lengths), INPUTS, seed=len(lengths)),
+            "l": np.array(lengths, np.int32),
+            "h0": weights(directions, len(lengths), hidden, seed=9),
+        }
+        for lengths in LENGTHS
+    ]
+    expected = [list(map(np.array, results)) for results in by_onnxruntime(model, *runs)]
+    for given, (_, last) in zip(runs, expected, strict=True):
+        empty = given["l"] == 0
+        last[:, empty] = given["h0"][:, empty]
+    check(model, *runs, expected=expected, rtol=1e-4)

@@ -34,7 +34,7 @@ from deploykit.compiler.codegen.c.text import (
     rounded,
     to_half,
 )
-from deploykit.compiler.lowering.loaded_values import depends_on_memory
+from deploykit.compiler.tir.loaded_values import depends_on_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -84,11 +84,15 @@ def _ports(scope: Scope, kind: str, ports: Sequence[Port]) -> list[dict[str, Any
 
 
 def _port(scope: Scope, table: str, constant: str, port: Port) -> dict[str, Any]:
-    shape = shape_text(port.shape)
+    shape, note = shape_text(port.shape), _raggedness(scope.function, port)
     return {
         "name": port.name,
         "type": f"{port.dtype}{shape}",
-        "comment": in_comment(f"{port.name}  {port.dtype}{shape}"),
+        "note": note,
+        "gives_lengths": port.instance is None and bool(note),
+        "comment": in_comment(f"{port.name}  {port.dtype}{shape}{', ' if note else ''}{note}"),
+        "instance": _instance(port),
+        "instance_at_bounds": _instance_at_bounds(scope.function, port),
         "constant": constant,
         "string": c_string(port.name),
         "dtype": logical_dtype(port.dtype).c_name,
@@ -98,6 +102,32 @@ def _port(scope: Scope, table: str, constant: str, port: Port) -> dict[str, Any]
         "axes": [_axis(scope, extent) for extent in port.shape],
         "table": table,
     }
+
+
+def _raggedness(function: Function, port: Port) -> str:
+    """What a ragged tensor holds, or of which ragged tensors an input has the lengths; empty for other ports."""
+    if port.instance is not None:
+        extents = (extent if isinstance(extent, str) else to_text(extent) for extent in port.instance)
+        return f"instances [{', '.join(extents)}] one after the other"
+    ragged = [each.name for each in (*function.inputs, *function.outputs) if port.name in (each.instance or ())]
+    return f"lengths of the instances of {', '.join(ragged)}" if ragged and port in function.inputs else ""
+
+
+def _instance(port: Port) -> list[int | str | None] | None:
+    """The shape of an instance of a ragged port: names of inputs, numbers, and None for other extents."""
+    if port.instance is None:
+        return None
+    known = (extent if isinstance(extent, str) or not free_vars(extent) else None for extent in port.instance)
+    return [extent if extent is None or isinstance(extent, str) else evaluate(extent, {}) for extent in known]
+
+
+def _instance_at_bounds(function: Function, port: Port) -> list[int | str] | None:
+    """The shape of an instance of a ragged port; None for other ports, and if a dim is unbounded."""
+    numbers = at_upper_bounds(function, [extent for extent in port.instance or () if not isinstance(extent, str)])
+    if port.instance is None or numbers is None:
+        return None
+    found = iter(numbers)
+    return [extent if isinstance(extent, str) else next(found) for extent in port.instance]
 
 
 def _axis(scope: Scope, extent: IntExpr) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tvm import tirx
 
-from deploykit.artifact.manifest import DimEntry, FunctionEntry, MemoryEntry, PortEntry, StatesEntry
+from deploykit.artifact.manifest import DimEntry, FunctionEntry, MemoryEntry, PaddedEntry, PortEntry, StatesEntry
 from deploykit.compiler.codegen.host.header import arena_bytes_at_bounds
 from deploykit.compiler.codegen.host.scope import function_prefix, prefix_of
 from deploykit.compiler.codegen.weights.blob import weights_bytes
@@ -31,6 +32,8 @@ def describe(program: Program) -> dict[str, Any]:
             dims=tuple(map(dim_entry, program.states.dims)),
             formula=to_text(program.states.size),
         )
+    if program.padded:
+        fields["padded"] = tuple(PaddedEntry(**asdict(padded)) for padded in program.padded)
     if len(program.functions) == 1:
         return _interface(program, program.functions[0], weights) | fields
     functions = [
@@ -65,7 +68,9 @@ def dim_entry(dim: Dim) -> DimEntry:
 def port_entry(port: Port, dims: Sequence[Dim]) -> PortEntry:
     """A port. Its extents are numbers, names that the model gives to dims, or formulas over variables."""
     names = {dim.var: dim.name for dim in dims}
-    return PortEntry(name=port.name, dtype=port.dtype, shape=tuple(_extent(extent, names) for extent in port.shape))
+    shape = tuple(_extent(extent, names) for extent in port.shape)
+    instance = port.instance and tuple(n if isinstance(n, str) else _extent(n, names) for n in port.instance)
+    return PortEntry(name=port.name, dtype=port.dtype, shape=shape, instance=instance)
 
 
 def _extent(extent: IntExpr, names: Mapping[tirx.Var, str]) -> int | str:

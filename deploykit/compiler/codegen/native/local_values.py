@@ -22,7 +22,7 @@ from tvm.ir.prim import expr as prim
 from tvm.tirx import AllocBuffer, Bind, BufferStore, Evaluate, For, IfThenElse, SeqStmt
 from tvm_ffi import VisitInterrupt
 
-from deploykit.compiler.lowering.loaded_values import bound_to_memory
+from deploykit.compiler.tir.loaded_values import bound_to_memory
 
 if TYPE_CHECKING:
     from tvm.ir import Expr

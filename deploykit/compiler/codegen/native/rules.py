@@ -29,7 +29,7 @@ from tvm.ir.prim import expr as prim
 from deploykit.compiler.codegen.c import types
 from deploykit.compiler.codegen.c.calls import MATH
 from deploykit.compiler.codegen.native import elementary
-from deploykit.compiler.lowering.loaded_values import bound_to_memory, depends_on_memory
+from deploykit.compiler.tir.loaded_values import bound_to_memory, depends_on_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

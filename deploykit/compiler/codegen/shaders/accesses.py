@@ -10,7 +10,7 @@ from tvm import tirx
 from tvm.ir import TensorLoad, Var
 from tvm.ir.prim import expr as prim
 
-from deploykit.compiler.lowering.loaded_values import depends_on_memory
+from deploykit.compiler.tir.loaded_values import depends_on_memory
 
 if TYPE_CHECKING:
     from tvm.ir import Expr

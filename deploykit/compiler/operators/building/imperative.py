@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +30,10 @@ def imperative(
     inputs: Sequence[te.Tensor],
     outputs: Sequence[tuple[Sequence[IntExpr], str]],
     body: Callable[..., None],
+    attributes: Mapping[str, Any] | None = None,
 ) -> list[te.Tensor]:
-    """TE outputs, each of (shape, storage dtype), which `body(code, *inputs, *outputs)` writes."""
+    """TE outputs, each of (shape, storage dtype), which `body(code, *inputs, *outputs)` writes. `attributes` are
+    annotations of the block of the kernel."""
 
     def statements(sources: Sequence[tirx.Buffer], targets: Sequence[tirx.Buffer]) -> tirx.Stmt:
         code = Code()
@@ -44,6 +46,7 @@ def imperative(
         statements,
         dtype=[dtype for _, dtype in outputs],
         name=name,
+        attrs=attributes,
     )
     return [result] if isinstance(result, te.Tensor) else list(result)
 

@@ -5,6 +5,9 @@
 is a pure packed call, which passes treat as opaque. It returns the indices to the kernel that uses them. So the check
 comes before that kernel, moves with it into a branch, and disappears if nobody reads the result. Element `i` is checked
 against pair `i % pairs` of the inclusive bounds; an error names `what`.
+
+A check that memory depends on, such as that of lengths, is `deploykit.check_sizes`: it stays if checks of indices are
+not asked for.
 """
 
 from __future__ import annotations
@@ -17,16 +20,20 @@ from tvm import ir, relax
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
 
-CHECK = "deploykit.check_indices"
+CHECK, REQUIRED = "deploykit.check_indices", "deploykit.check_sizes"
 
 LONGEST_NAME = 40
 """The most characters of a name in `what`, so that an error's text has room for the numbers after it."""
 
 
-def check(indices: relax.Expr, bounds: Sequence[tuple[IntExpr, IntExpr]], what: str) -> relax.Call:
+def check(
+    indices: relax.Expr, bounds: Sequence[tuple[IntExpr, IntExpr]], what: str, *, required: bool = False
+) -> relax.Call:
     """The call that checks `indices`."""
     flat = relax.ShapeExpr([bound for pair in bounds for bound in pair])
-    return relax.call_pure_packed(CHECK, indices, flat, ir.StringImm(what), ty_args=[indices.ty])
+    return relax.call_pure_packed(
+        REQUIRED if required else CHECK, indices, flat, ir.StringImm(what), ty_args=[indices.ty]
+    )
 
 
 def shortened(name: str) -> str:
@@ -35,9 +42,14 @@ def shortened(name: str) -> str:
 
 def is_check(value: object) -> bool:
     """Whether `value` is such a call."""
+    return _called(value) in (CHECK, REQUIRED)
+
+
+def _called(value: object) -> str:
+    """The packed function that `value` calls; empty if it calls none."""
     if not isinstance(value, relax.Call) or getattr(value.op, "name", "") != "relax.call_pure_packed":
-        return False
-    return isinstance(value.args[0], relax.ExternFunc) and value.args[0].global_symbol == CHECK
+        return ""
+    return str(value.args[0].global_symbol) if isinstance(value.args[0], relax.ExternFunc) else ""
 
 
 def checked_bounds(call: relax.Call) -> tuple[tuple[IntExpr, IntExpr], ...]:
@@ -59,4 +71,4 @@ def without_checks(module: ir.IRModule) -> ir.IRModule:
 class _Without(relax.PyExprMutator):  # type: ignore[misc]
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = super().visit_call_(call)
-        return call.args[1] if is_check(call) else call
+        return call.args[1] if _called(call) == CHECK else call

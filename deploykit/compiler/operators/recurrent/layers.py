@@ -40,6 +40,7 @@ from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.matmul import wide_matmul
 from deploykit.compiler.operators.recurrent import cells
 from deploykit.compiler.operators.recurrent.cells import LANES, Cell, Phase
+from deploykit.compiler.operators.recurrent.roles import annotation
 from deploykit.compiler.operators.recurrent.scan import Function, Layer, scan
 
 
@@ -172,7 +173,8 @@ def _scan(
         scan(code, layer, dict(zip([*names, *outputs], arrays, strict=True)), (length, batch), dtype)
 
     def build(*tensors: te.Tensor) -> Sequence[te.Tensor]:
-        return imperative(name, tensors, [(exprs(shape), dtype) for shape in outputs.values()], body)
+        shapes = [(exprs(shape), dtype) for shape in outputs.values()]
+        return imperative(name, tensors, shapes, body, annotation(names, list(outputs), layer.backwards))
 
     results = ctx.kernel(name, build, *operands.values(), dtype=(dtype,) * len(outputs))
     found = dict(zip(outputs, results, strict=True))

@@ -7,6 +7,9 @@ the other. The sums of a panel stay in registers from the projected input to the
 The columns of projected inputs and of weights are in the order of the sums (`columns`): by phase, panel, run of units,
 and gate. Units beyond the hidden size are padding; their weights are zeros, so that they have no effect. Each sequence
 has two state vectors, which alternate.
+
+If the sequences have lengths, a block runs as many steps as the longest of its sequences has, and the outputs behind
+the end of each sequence are zeros.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import reduce
+from itertools import zip_longest
 
 import numpy as np
 from tvm import ir, tirx
@@ -103,7 +107,7 @@ def scan(code: Code, layer: Layer, arrays: dict[str, Array], sizes: tuple[IntExp
 @dataclass(frozen=True)
 class _Row:
     """One sequence in one step: whether the step is part of the sequence, and where its input and output are. `active`
-    is `None` if all sequences are as long as the longest."""
+    is `None` if every step of the block is part of the sequence."""
 
     sequence: ir.Expr
     place: ir.Expr
@@ -130,6 +134,8 @@ class _Block:
     def run(self) -> None:
         code, arrays, d = self.code, self.arrays, expr(self.d)
         sequences = [self.first + r for r in range(self.rows)]
+        valid = [self._valid(b) for b in sequences] if "lengths" in arrays else []
+        steps = code.cell("steps", reduce(tirx.max, valid)).value if valid else self.length
         names = [name for name in ("h", "c") if f"last_{name}" in arrays]
         for b in sequences:
             for name in names:
@@ -138,12 +144,27 @@ class _Block:
                     state[j] = tirx.const(0, self.dtype)
                 if name in arrays:
                     self._copied(_Vector(arrays[name], (d, b)).__getitem__, state)
-        with code.loop("step", self.length) as step:
-            self._step(step, [self._row(b, step) for b in sequences])
+        # The loop itself is over the length, so that its cost is known from sizes.
+        with code.loop("step", self.length) as step, code.when(step < steps if valid else True):
+            self._step(step, [self._row(b, own, step) for b, own in zip_longest(sequences, valid)])
         for b in sequences:
             for name in names:
-                state = self._vector(name, b, tirx.floormod(expr(self.length), 2))
+                state = self._vector(name, b, tirx.floormod(expr(steps), 2))
                 self._copied(state.__getitem__, _Vector(arrays[f"last_{name}"], (d, b)))
+        for b, own in zip(sequences, valid, strict=False):
+            self._ended(b, own)
+
+    def _valid(self, b: ir.Expr) -> ir.Expr:
+        """The number of steps of a sequence."""
+        given = tirx.Cast("int64", self.arrays["lengths"][b])
+        return self.code.cell("valid", expr(clamp(given, 0, self.length))).value
+
+    def _ended(self, b: ir.Expr, valid: ir.Expr) -> None:
+        """Set the outputs behind the end of a sequence to zero."""
+        if "y" in self.arrays:
+            with self.code.loop("place", expr(self.length) - valid, valid) as place:
+                target = _Vector(self.arrays["y"], (place, expr(self.d), b))
+                self._copied(lambda _: tirx.const(0, self.dtype), target)
 
     def _copied(self, value: Callable[[ir.Expr], ir.Expr], target: _Vector) -> None:
         """`target[j] = value(j)` for all hidden units."""
@@ -154,14 +175,14 @@ class _Block:
         with self.code.loop("rest", hidden - whole * LANES, whole * LANES) as j:
             target[j] = value(j)
 
-    def _row(self, b: ir.Expr, step: ir.Expr) -> _Row:
-        length = expr(self.length)
+    def _row(self, b: ir.Expr, valid: ir.Expr | None, step: ir.Expr) -> _Row:
+        """A sequence of `valid` steps; None: as many as the longest."""
+        length = expr(self.length) if valid is None else valid
         backwards = self.layer.backwards[self.d]
-        if "lengths" not in self.arrays:
+        if valid is None or self.rows == 1:
             return _Row(b, length - 1 - step if backwards else step, None, step)
-        valid = expr(clamp(tirx.Cast("int64", self.arrays["lengths"][b]), 0, self.length))
-        place = tirx.max(valid - 1 - step, expr(0)) if backwards else step
-        return _Row(b, place, step < valid, step)
+        place = tirx.max(length - 1 - step, expr(0)) if backwards else step
+        return _Row(b, place, step < length, step)
 
     def _step(self, step: ir.Expr, rows: Sequence[_Row]) -> None:
         now = tirx.floormod(step, 2)
@@ -172,14 +193,9 @@ class _Block:
             return
         for row in rows:
             state = self._vector("h", row.sequence, 1 - now)
-            place = row.choose(row.place, row.step)
-            self._copied(
-                partial(self._shown, row, state), _Vector(self.arrays["y"], (place, expr(self.d), row.sequence))
-            )
-
-    def _shown(self, row: _Row, state: _Vector, unit: ir.Expr) -> ir.Expr:
-        """The output of a step; zero after the end of a sequence."""
-        return row.choose(state[unit], tirx.const(0, self.dtype))
+            with nullcontext() if row.active is None else self.code.when(row.active):
+                target = _Vector(self.arrays["y"], (row.place, expr(self.d), row.sequence))
+                self._copied(state.__getitem__, target)
 
     def _panel(
         self, number: int, phase: Phase, column: ir.Expr, unit: ir.Expr, rows: Sequence[_Row], now: ir.Expr

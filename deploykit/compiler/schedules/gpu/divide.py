@@ -1,13 +1,15 @@
 """Divides a kernel into shaders: one per stage, or one for several stages over the same rows.
 
 It declines what a shader cannot do and gives the reason: imperative blocks, tensors of dtypes that a GPU does not have,
-stages that use more tensors than there are bindings.
+stages that use more tensors than there are bindings. For a kernel that runs once for each instance of a ragged batch,
+see `schedules.gpu.vloop`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tvm import ir, tirx
 
@@ -19,14 +21,20 @@ from deploykit.compiler.schedules.fallback import plain
 from deploykit.compiler.schedules.gpu.attention import attention
 from deploykit.compiler.schedules.gpu.team import Way, team, team_rows
 from deploykit.compiler.schedules.gpu.tile import tile
+from deploykit.compiler.schedules.gpu.vloop import divide_vloop
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.loops import collapsed, without_units
 from deploykit.compiler.schedules.kernel.stages import Nest, Opaque, Stage, scalars_of
+from deploykit.compiler.schedules.vloop import is_vloop
 from deploykit.compiler.tir.rewriting import Buffer, collect, sequence, substitute
 from deploykit.compiler.tir.values import dtype_of
 
 ELEMENTS = "elements"
 """The name of the fallback rule: one invocation per element."""
+
+
+Tiles = Callable[[Stage, Views], "list[Way] | Declined"]
+"""Ways that compute a stage in tiles, or why there are none."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +77,14 @@ class _Taken:
     choices: list[Choice]
 
 
-def divide(func: tirx.PrimFunc, gpu: Gpu, untiled: Declined | None = None) -> Divided | Declined:
+def divide(
+    func: tirx.PrimFunc, gpu: Gpu, untiled: Declined | None = None, *, padding: bool = True
+) -> Divided | Declined:
     """`func` in parts, each with one parallel loop, or the reason why it cannot run on `gpu`. `untiled`: the reason, if
-    any, why tiles must not be used, so that every element has an invocation of its own."""
+    any, why tiles must not be used, so that every element has an invocation of its own. `padding`: vectors may reach
+    beyond the end of tensors."""
+    if is_vloop(func):
+        return divide_vloop(func, gpu, partial(divide, untiled=untiled, padding=False))
     nest = prepared(func)
     if isinstance(nest, Declined):
         return nest
@@ -85,11 +98,12 @@ def divide(func: tirx.PrimFunc, gpu: Gpu, untiled: Declined | None = None) -> Di
     pieces: list[_Piece] = []
     choices: list[Choice] = []
     while len(choices) < len(stages):
+        stage = stages[len(choices)]
         found = _together(nest, len(choices), gpu) if untiled is None else {}
         if isinstance(found, _Taken) and any(len(piece.buffers) > gpu.bindings for piece in found.pieces):
             found = {found.choices[0].rule: f"its stages together touch more than {gpu.bindings} tensors"}
         if not isinstance(found, _Taken):
-            found = _alone(nest, stages[len(choices)], gpu, untiled, found)
+            found = _alone(nest, stage, lambda stage, views: untiled or tile(stage, views, gpu, padding=padding), found)
         touched = len(found.pieces[0].buffers)
         if touched > gpu.bindings:
             return Declined(f"it reads and writes {touched} tensors at once, more than {gpu.bindings}")
@@ -124,10 +138,10 @@ def _choices(rule: str, stages: Sequence[Stage | Opaque], declined: Mapping[str,
     return [Choice(stage.name, rule, declined) for stage in stages if isinstance(stage, Stage)]
 
 
-def _alone(nest: Nest, stage: Stage, gpu: Gpu, untiled: Declined | None, declined: Mapping[str, str]) -> _Taken:
+def _alone(nest: Nest, stage: Stage, tiles: Tiles, declined: Mapping[str, str]) -> _Taken:
     """The pieces of a stage in tiles, or with one invocation per element."""
     views = Views()
-    ways = untiled or tile(stage, views, gpu)
+    ways = tiles(stage, views)
     if not isinstance(ways, Declined):
         return _Taken([_piece(nest, [stage], views, way) for way in ways], _choices("tile", [stage], declined))
     piece = _piece(nest, [stage], views, Way(threads(stage)))

@@ -51,10 +51,19 @@ AGREED: Mapping[object, str] = {
 }
 """Operators that reduce a value over all invocations of a team; each invocation gets the result."""
 
+SAME = "tirx.team_same"
+"""An operator that gives each invocation of a team the operand of the first one. Its result is uniform: a condition on
+it may enclose an agreement."""
+
 _PURE, _READS_STATE = 1, 2
 """TVM's `CallEffectKind`. An agreement reads state, because its result depends on other invocations."""
 
-for _operator, _effect in {LANE: _PURE, SIZE: _PURE, **dict.fromkeys(AGREED.values(), _READS_STATE)}.items():
+for _operator, _effect in {
+    LANE: _PURE,
+    SIZE: _PURE,
+    SAME: _READS_STATE,
+    **dict.fromkeys(AGREED.values(), _READS_STATE),
+}.items():
     ir.register_op_attr(_operator, "TCallEffectKind", _effect)
     ir.register_op_attr(_operator, "TScriptPrinterName", _operator.removeprefix("tirx."))
     ir.register_op_attr(_operator, "TVectorizable", value=True)
@@ -86,6 +95,11 @@ def lane() -> Expr:
 def agreed(operator: object, value: Expr) -> Expr:
     """The reduction of `value` over all invocations of the team."""
     return tirx.call_intrin(str(value.ty), AGREED[operator], value)
+
+
+def same(value: Expr) -> Expr:
+    """An integer that all invocations of the team have, in a form that the device knows to be the same for all."""
+    return tirx.call_intrin(str(value.ty), SAME, value)
 
 
 def shared_out(count: Expr, body: Callable[[Expr], tirx.Stmt]) -> tirx.Stmt:

@@ -9,7 +9,7 @@ contiguous there. Rows that do not fill a tile are computed one by one. If there
 decoding step, the invocations of a team divide the sums of a tile among them.
 
 Elementwise stages whose tensors are all traversed in the same order are one row of vectors, whatever their shapes. The
-last vector may reach beyond the tensors, into the padding that every tensor has.
+last vector may reach beyond the tensors, into the padding that every tensor has; parts of tensors have none.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ ROWS = (4, 7, 5, 6, 3, 2)
 """The possible numbers of rows of a tile, best first; the first that divides the number of rows is used."""
 
 
-def tile(stage: Stage, views: Views, gpu: Gpu) -> list[Way] | Declined:
-    """Ways that compute `stage`, or the reason why it is not computed in tiles."""
+def tile(stage: Stage, views: Views, gpu: Gpu, *, padding: bool = True) -> list[Way] | Declined:
+    """Ways that compute `stage`, or the reason why it is not computed in tiles. `padding`: there is padding behind the
+    tensors."""
     buffers = dict.fromkeys((*stage.touched, *stage.outputs))
     other = next((dtype_of(buffer) for buffer in buffers if dtype_of(buffer) not in gpu.vectors), None)
     if other is not None:
@@ -51,7 +52,7 @@ def tile(stage: Stage, views: Views, gpu: Gpu) -> list[Way] | Declined:
         return Declined("it has several results")
     if stage.reduce and stage.combine is None:
         return Declined("it is no reduction with a known operator")
-    whole = _flat(stage, views, gpu.lanes)
+    whole = _flat(stage, views, gpu.lanes, padding)
     if whole is not None:
         return [Way(whole)]
     axes, _ = without_units(stage.axes)
@@ -63,7 +64,7 @@ def tile(stage: Stage, views: Views, gpu: Gpu) -> list[Way] | Declined:
     return tiles.refusal() or tiles.ways()
 
 
-def _flat(stage: Stage, views: Views, lanes: int) -> tirx.Stmt | None:
+def _flat(stage: Stage, views: Views, lanes: int, padding: bool) -> tirx.Stmt | None:
     """An elementwise stage as one row of vectors, if all its tensors are traversed in the same order; else None."""
     store = stage.store
     if store is None or stage.reduce or stage.epilogue is not None:
@@ -79,6 +80,8 @@ def _flat(stage: Stage, views: Views, lanes: int) -> tirx.Stmt | None:
         return None
     values = values_of(fused, axes)
     axis = fused[0].axis
+    if not padding and not sym.Analyzer().can_prove(tirx.floormod(as_index(axis.extent), lanes) == 0):
+        return None
     count = tirx.floordiv(as_index(axis.extent) + (lanes - 1), const(lanes))
     body = views.store(substitute(store, values))
 

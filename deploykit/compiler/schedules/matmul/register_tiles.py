@@ -299,7 +299,7 @@ class _Emitter:
     def block(self, strip: _Strip, panel: Expr) -> tirx.Stmt:
         """One register tile: a chunk of the depth, then the epilogue after the last chunk."""
         tile, results = strip.tile, self.results
-        parts = part_sums(tile)
+        parts = tile if self.device.exact else part_sums(tile)
         sums = parts.scratch()
         place = Place(strip.batch, partial(self.row, strip), panel)
         steps = [tirx.AllocBuffer(sums), *results.ahead(place, tile), zero(parts, sums)]
@@ -361,7 +361,7 @@ class _Emitter:
             return 1
         large = depth * columns * bits_of(tile.dtype) // 8 > self.device.l2_bytes
         few = tile.rows == min((height for height in self.heights.menu if height > 1), default=1)
-        return self.device.streams if large and few else 1
+        return self.device.streams if large and few and not self.device.exact else 1
 
     def ahead(self, strip: _Strip, panel: Expr, k: Expr) -> list[tirx.Stmt]:
         """Prefetch the cache lines of the right operand that are read some steps later."""

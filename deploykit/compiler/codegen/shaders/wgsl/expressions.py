@@ -2,9 +2,9 @@
 
 Division by a size is written plainly: WGSL defines the result for 0, and the loop whose extent it is does not run then.
 
-int64 has two forms. Sizes and indices, which come from dims and loops, are `i32`. A value that depends on memory is a
-pair of words (`types.WIDE`) with functions for its arithmetic; used as an index, it becomes an `i32`, saturated. Every
-operation with operands is in parentheses, except the outermost.
+int64 has two forms. Sizes and indices, which come from dims and loops, are `i32`, and so are stored sizes
+(`loaded_values`). A value that depends on memory is a pair of words (`types.WIDE`) with functions for its arithmetic;
+used as an index, it becomes an `i32`, saturated. Every operation with operands is in parentheses, except the outermost.
 
 Vectors have four elements. WGSL's operators and functions take them directly; functions of this package have a
 variant for vectors whose name ends with `_4`.
@@ -26,7 +26,7 @@ from deploykit.compiler.codegen.shaders.errors import NoShader
 from deploykit.compiler.codegen.shaders.wgsl import support
 from deploykit.compiler.codegen.shaders.wgsl.teams import TYPES
 from deploykit.compiler.codegen.shaders.wgsl.types import dtype_of, lanes_of, value_type
-from deploykit.compiler.lowering.loaded_values import depends_on_memory
+from deploykit.compiler.tir.loaded_values import depends_on_memory
 
 if TYPE_CHECKING:
     from tvm.ir import Expr
@@ -326,6 +326,8 @@ class ExpressionPrinter:
         name = str(getattr(expr.op, "name", "")).rpartition(".")[2]
         if name in ("likely", "ignore_loop_partition"):
             return self.print(expr.args[0])
+        if name == "stored_size":
+            return self.index(expr.args[0])
         if name == "if_then_else":
             return self._choice(expr, *expr.args)
         if name == "reinterpret":

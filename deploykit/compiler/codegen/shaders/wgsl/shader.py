@@ -33,8 +33,8 @@ from deploykit.compiler.codegen.shaders.wgsl.arrays import Array, joined
 from deploykit.compiler.codegen.shaders.wgsl.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.shaders.wgsl.types import LANES, WIDE, dtype_of, value_type
 from deploykit.compiler.codegen.shaders.wgsl.words import WORDS
-from deploykit.compiler.lowering.loaded_values import depends_on_memory
 from deploykit.compiler.lowering.raw_abi import variables
+from deploykit.compiler.tir.loaded_values import depends_on_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -92,15 +92,32 @@ fn {name}(mine: {kind}) -> {kind} {{
 }}
 """
 
+_SAME_IN_SUBGROUP = """\
+fn team_same_i32(mine: i32) -> i32 { return mine; }
+"""
+"""Subgroups need no uniform control flow: see the diagnostic above."""
+
+_SAME_IN_WORKGROUP = """\
+var<workgroup> team_same_cell: i32;
+fn team_same_i32(mine: i32) -> i32 {
+    if (team_lane == 0) { team_same_cell = mine; }
+    return workgroupUniformLoad(&team_same_cell);
+}
+"""
+"""A barrier is part of the load, before and after it (W3C, "WGSL", section 17.12)."""
+
 
 def sections(text: str, gpu: Gpu) -> tuple[Section, ...]:
     """The sections that come before `text`, a shader for teams."""
     limits = {"size": gpu.workgroup, "groups": gpu.groups, "parts": PARTS, "share": gpu.workgroup // PARTS}
     names = sorted(set(re.findall(r"\bteam_(add|mul|max|min)(_4|_i32_4|_i32|)\(", text)))
+    same, same_of_all = (_SAME_IN_SUBGROUP, _SAME_IN_WORKGROUP) if "team_same_i32(" in text else ("", "")
     return (
-        Section(_SUBGROUPS.format(**limits) + _functions(names, _SUBGROUP_FUNCTION, limits), SUBGROUPS),
+        Section(_SUBGROUPS.format(**limits) + same + _functions(names, _SUBGROUP_FUNCTION, limits), SUBGROUPS),
         Section(
-            _WORKGROUPS.format(**limits) + _functions(names, _WORKGROUP_FUNCTION, limits), SUBGROUPS, present=False
+            _WORKGROUPS.format(**limits) + same_of_all + _functions(names, _WORKGROUP_FUNCTION, limits),
+            SUBGROUPS,
+            present=False,
         ),
         Section(_PRIVATE),
     )

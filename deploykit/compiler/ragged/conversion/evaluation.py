@@ -1,0 +1,194 @@
+"""The state of what a stage computes, element by element, at valid places and at places in the padding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+
+from tvm import ir, sym, tirx
+from tvm.ir.prim import expr as prim
+
+from deploykit.compiler.ragged.conversion.contents import Content, PaddedAxes, RaggedDim
+from deploykit.compiler.ragged.conversion.states import (
+    EXACT,
+    LENGTH,
+    VALID,
+    State,
+    along,
+    binary,
+    call,
+    constant,
+    converted,
+    garbage,
+    join,
+    select,
+    summed,
+)
+from deploykit.compiler.schedules.kernel.stages import Axis, Stage, analyzer
+from deploykit.compiler.tir.rewriting import Buffer, Expr, call_name, collect, is_zero, substitute
+from deploykit.compiler.tir.values import dtype_of
+
+
+@dataclass(frozen=True)
+class StageAxes:
+    """The axes of a stage: the one of the batch, and the ragged ones among its outer and its reduced axes. A stage
+    without a batch has no ragged axes."""
+
+    batch: Axis | None
+    ragged: tuple[Axis, ...]
+    reduced: tuple[Axis, ...]
+
+
+def stage_axes(stage: Stage, dim: RaggedDim) -> StageAxes:
+    batch = next((axis for axis in stage.axes if axis.extent.same_as(dim.batch)), None)
+    if batch is None:
+        return StageAxes(None, (), ())
+    ragged = tuple(axis for axis in stage.axes if axis.extent.same_as(dim.extent))
+    return StageAxes(batch, ragged, tuple(axis for axis in stage.reduce if axis.extent.same_as(dim.extent)))
+
+
+class StageEvaluation:
+    """Evaluates one stage, given the contents of the buffers that it reads."""
+
+    def __init__(self, stage: Stage, dim: RaggedDim, contents: Mapping[Buffer, Content]) -> None:
+        self.stage, self.dim, self.contents = stage, dim, contents
+        self.axes = stage_axes(stage, dim)
+        self.known: sym.Analyzer = analyzer((*stage.axes, *stage.reduce))
+        self.indexing = False
+        """Whether the expression that is evaluated is part of an index, where the size of a dim limits it."""
+
+    def result(self, padded: frozenset[ir.Var]) -> State:
+        """The state of the result where the indices `padded` lie in the padding."""
+        stage = self.stage
+        if any(axis.extent.same_as(self.dim.batch) for axis in stage.reduce):
+            return garbage(f"it combines elements along '{self.dim.batch.name}'")
+        if not stage.reduce:
+            stores = stage.stores
+            return join([self.value(store.value, padded) for store in stores])
+        if stage.combine is None:
+            everything = padded | {axis.var for axis in self.axes.reduced}
+            found = [self.value(store.value, everything) for store in stage.stores]
+            return join(found)
+        operator = type(stage.store.value) if stage.store is not None else tirx.Add
+        state = self.value(stage.combine.source, padded)
+        if not self.axes.reduced:
+            return along(operator, state)
+        if operator is tirx.Add and state.is_constant(1) and len(stage.reduce) == 1:
+            behind = self.value(stage.combine.source, padded | {stage.reduce[0].var})
+            if behind.is_constant(0):
+                return LENGTH
+        for some in list(product((False, True), repeat=len(self.axes.reduced)))[1:]:
+            inside = {axis.var for axis, chosen in zip(self.axes.reduced, some, strict=True) if chosen}
+            padding = self.value(stage.combine.source, padded | inside)
+            combined = summed(operator, state, padding)
+            if combined is None:
+                return garbage(f"it combines elements along '{self.dim.extent.name}', and the padding is not masked")
+            state = combined
+        return state
+
+    def value(self, expr: Expr, padded: frozenset[ir.Var]) -> State:
+        """The state of an expression where the indices `padded` lie in the padding."""
+        match expr:
+            case tirx.IntImm() | tirx.FloatImm():
+                return constant(float(expr.value))
+            case ir.Var():
+                if expr.same_as(self.dim.extent) and not self.indexing:
+                    return garbage(f"it computes with the size of '{expr.name}', which padding changes")
+                return VALID
+            case tirx.Cast():
+                return converted(self.value(expr.value, padded), dtype_of(expr))
+            case tirx.Not():
+                state = self.value(expr.a, padded)
+                return constant(not state.value) if state.kind == "constant" else state
+            case tirx.Select():
+                parts = (self.value(part, padded) for part in (expr.condition, expr.true_value, expr.false_value))
+                return select(*parts)
+            case ir.TensorLoad():
+                return self.load(expr, padded)
+            case prim.CmpExpr() if (truth := self.ordered(expr, padded)) is not None:
+                return constant(truth)
+            case prim.CmpExpr() if (truth := self.bounded(expr, padded)) is not None:
+                return constant(truth)
+            case prim.BinaryOpExpr() | prim.CmpExpr() | tirx.And() | tirx.Or():
+                return binary(type(expr), self.value(expr.a, padded), self.value(expr.b, padded))
+            case ir.Call():
+                return call(call_name(expr), [self.value(argument, padded) for argument in expr.args])
+        return join([VALID, *(self.value(part, padded) for part in collect(expr, ir.TensorLoad))])
+
+    def ordered(self, condition: Expr, padded: frozenset[ir.Var]) -> bool | None:
+        """Whether a comparison of positions holds because positions in the padding come after all valid ones; None if
+        that does not decide it."""
+        if collect(condition, ir.TensorLoad):
+            return None
+        used = set(collect(condition, ir.Var))
+        ragged = [axis.var for axis in (*self.axes.ragged, *self.axes.reduced) if axis.var in used]
+        inside, before = [var for var in ragged if var in padded], [var for var in ragged if var not in padded]
+        if len(inside) != 1 or len(before) != 1:
+            return None
+        further = ir.Var("further", "int64")
+        self.known.bind(further, ir.Range(tirx.IntImm("int64", 0), tirx.IntImm("int64", 1 << 40)))
+        replaced = substitute(condition, {inside[0]: before[0] + 1 + further})
+        if self.known.can_prove(replaced):
+            return True
+        return False if self.known.can_prove(tirx.Not(replaced)) else None
+
+    def bounded(self, condition: Expr, padded: frozenset[ir.Var]) -> bool | None:
+        """Whether a comparison of a position with the length of the instance holds; None if it is none."""
+        inside = {tirx.LT: (0, True), tirx.GE: (0, False), tirx.GT: (1, True), tirx.LE: (1, False)}
+        if type(condition) not in inside:
+            return None
+        side, truth = inside[type(condition)]
+        position, length = (condition.a, condition.b) if side == 0 else (condition.b, condition.a)
+        while isinstance(position, tirx.Cast) and dtype_of(position) in EXACT:
+            position = position.value
+        ragged = [axis.var for axis in (*self.axes.ragged, *self.axes.reduced) if position.same_as(axis.var)]
+        if not ragged or self.value(length, padded) != LENGTH:
+            return None
+        return truth != (ragged[0] in padded)
+
+    def load(self, load: ir.TensorLoad, padded: frozenset[ir.Var]) -> State:
+        """The state of an element that is read."""
+        content = self.contents.get(load.source)
+        if content is None:
+            return VALID
+        outer, self.indexing = self.indexing, True
+        states = [self.value(index, padded) for index in load.indices]
+        self.indexing = outer
+        for state in states:
+            if state.kind == "garbage":
+                return state
+        if not content.is_ragged:
+            return content.valid if content.valid != LENGTH or self.is_own(load) else VALID
+        assert content.batch is not None
+        own = self.axes.batch
+        if own is None or not load.indices[content.batch].same_as(own.var):
+            hint = "" if own is None else ", as to sort or to select sequences"
+            return garbage(f"it takes elements of other instances along '{self.dim.batch.name}'{hint}")
+        places = [self.places(load.indices[axis], padded) for axis in content.ragged]
+        found: list[State] = []
+        for chosen in product(*places):
+            inside: PaddedAxes = frozenset(axis for axis, out in zip(content.ragged, chosen, strict=True) if out)
+            found.append(content.states[inside])
+        return join(found)
+
+    def is_own(self, access: ir.TensorLoad | tirx.BufferStore) -> bool:
+        """Whether an element of a tensor with a batch is one of the instance that the stage computes."""
+        buffer = access.source if isinstance(access, ir.TensorLoad) else access.buffer
+        indices = zip(access.indices, buffer.shape, strict=True)
+        batch = [index for index, extent in indices if extent.same_as(self.dim.batch)]
+        return len(batch) == 1 and self.axes.batch is not None and bool(batch[0].same_as(self.axes.batch.var))
+
+    def places(self, index: Expr, padded: frozenset[ir.Var]) -> tuple[bool, ...]:
+        """Whether an index along a ragged axis may lie at a valid position (False) or in the padding (True)."""
+        if is_zero(index):
+            return (False,)
+        ragged = (*self.axes.ragged, *self.axes.reduced)
+        for axis in ragged:
+            if index.same_as(axis.var):
+                return (axis.var in padded,)
+        for axis in ragged:
+            below = axis.var not in padded and self.known.can_prove(index <= axis.var)
+            if below and self.known.can_prove(index >= 0):
+                return (False,)
+        return (False, True)

@@ -1,0 +1,104 @@
+"""The stages of a dense kernel that computes a ragged tensor, as tensor expressions over views of its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm import te, tirx
+
+from deploykit.compiler.dims.conversion import as_expr
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.anchors.annotation import ANCHOR
+from deploykit.compiler.ragged.expressions import FUNCTIONS
+from deploykit.compiler.ragged.nests import neutral
+from deploykit.compiler.ragged.storage import Storage
+from deploykit.compiler.ragged.views import View, is_product
+from deploykit.compiler.tir.rewriting import Expr, substitute
+from deploykit.ragged.indices import Index
+from deploykit.ragged.tensors import Tensor
+from deploykit.ragged.values import Apply, Literal, Load, OfIndex, Reduce, Value
+
+REDUCERS: Mapping[str, Callable[..., Any]] = {
+    "sum": te.sum,
+    "max": te.comm_reducer(tirx.max, lambda dtype: neutral("max", dtype), "max"),
+    "min": te.comm_reducer(tirx.min, lambda dtype: neutral("min", dtype), "min"),
+}
+
+
+@dataclass
+class Stages:
+    """The stages of a dense kernel as tensor expressions. `rows` is the extent of a loop over tokens; None if the
+    kernel is for one instance. `extents` are the variables of extents that depend on the instance."""
+
+    storage: Storage
+    tensor: Tensor
+    views: Mapping[Tensor, View]
+    rows: IntExpr | None
+    extents: dict[Index, tirx.Var] = field(default_factory=dict)
+    sources: dict[Tensor, te.Tensor] = field(default_factory=dict)
+
+    def shape(self, view: View) -> list[Expr]:
+        """The shape of a view."""
+        tensor = view.tensor
+        mine = {tensor.dims[0]: self.tensor.dims[0].index} if view.dropped else {}
+        shape = [self._extent(dim.extent.at(mine)) for dim in tensor.dims[view.dropped :]]
+        return [self.rows, *shape] if view.dropped and self.rows is not None else shape
+
+    def results(self, inputs: Mapping[Tensor, te.Tensor]) -> te.Tensor:
+        """The result, computed from the views of operands."""
+        self.sources = dict(inputs)
+        shape = self.shape(self.views[self.tensor])
+        reduction, value = self.tensor.reduction, self.tensor.value
+        assert value is not None
+        if reduction is None:
+            return te.compute(shape, lambda *at: self._expr(value, self._at(at), at[0], None), name="element")
+        axes = {dim: te.reduce_axis((0, self._extent(dim.extent)), name=dim.name) for dim in reduction.dims}
+
+        def total(*at: tirx.Var) -> Expr:
+            values = {**self._at(at), **{self.storage.variable(dim): axis.var for dim, axis in axes.items()}}
+            element = self._expr(reduction.value, values, at[0], None)
+            result: Expr = REDUCERS[reduction.kind](element, axis=list(axes.values()))
+            return result
+
+        attrs = {ANCHOR: "matmul"} if self._is_matmul(reduction) else None
+        made = te.compute(shape, total, name="total", attrs=attrs)
+        if value is reduction:
+            return made
+        return te.compute(shape, lambda *at: self._expr(value, self._at(at), at[0], made(*at)), name="result")
+
+    def _is_matmul(self, reduction: Reduce) -> bool:
+        return reduction.kind == "sum" and len(reduction.dims) == 1 and is_product(reduction.value)
+
+    def _at(self, at: Sequence[tirx.Var]) -> dict[tirx.Var, Expr]:
+        view = self.views[self.tensor]
+        own = at[1:] if self.rows is not None else at
+        dims = self.tensor.dims[view.dropped :]
+        return {self.storage.variable(dim): var for dim, var in zip(dims, own, strict=True)}
+
+    def _extent(self, extent: Index) -> Expr:
+        if not list(extent.dims()):
+            return self.storage.expr(extent)
+        if extent not in self.extents:
+            self.extents[extent] = tirx.Var(f"extent_{len(self.extents)}", "int64")
+        return self.extents[extent]
+
+    def _expr(self, value: Value, at: Mapping[tirx.Var, Expr], token: Expr, total: Expr | None) -> Expr:
+        if isinstance(value, Reduce):
+            assert total is not None
+            return total
+        if isinstance(value, Literal):
+            return tirx.const(value.number, value.of)
+        if isinstance(value, OfIndex):
+            return substitute(self.storage.expr(value.index), at)
+        if isinstance(value, Load):
+            view = self.views[value.tensor]
+            indices = [substitute(self.storage.expr(index), at) for index in value.indices[view.dropped :]]
+            by_token = view.dropped > 0 and self.rows is not None
+            return self.sources[value.tensor](*([token] if by_token else []), *indices)
+        assert isinstance(value, Apply)
+        operands = [self._expr(operand, at, token, total) for operand in value.operands]
+        if value.function == "cast":
+            return operands[0].astype(value.of)
+        return as_expr(FUNCTIONS[value.function](*operands))

@@ -1,0 +1,96 @@
+"""Which ragged tensors a dense kernel can compute, and how the kernel sees its operands.
+
+flat       Over the rows of all instances at once. The dims are `(batch, row, rest...)`, and every ragged operand is
+           read at the same batch and row. Then its elements are those of a dense tensor `[tokens, rest...]`.
+instance   A product whose extents depend on the instance alone, like `A[b] @ B[b]` of `m[b] x k[b]` and
+           `k[b] x n[b]`. Then the elements of an instance are those of dense tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from deploykit.compiler.decisions import Declined
+from deploykit.ragged.indices import Dim
+from deploykit.ragged.tensors import Tensor
+from deploykit.ragged.values import Apply, Load, OfIndex, Value, walk
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor as a kernel sees it: without the first `dropped` dims, or with the number of a token instead of them."""
+
+    tensor: Tensor
+    dropped: int
+
+
+def flat_views(tensor: Tensor) -> dict[Tensor, View] | Declined:
+    """The views of the operands and the result of a tensor that is computed over tokens, or why it is not."""
+    outer, rest = tensor.dims[:2], tensor.dims[2:]
+    if len(outer) < 2 or not depends_on(outer[1], {outer[0]}) or _ragged(rest, set()) or tensor.padding:
+        return Declined("its dims are not (batch, row, dense dims)")
+    return _views(tensor, outer, rest)
+
+
+def instance_views(tensor: Tensor) -> dict[Tensor, View] | Declined:
+    """The views of the operands and the result of a product that is computed for each instance, or why it is not."""
+    reduction = tensor.reduction
+    if reduction is None or reduction.kind != "sum" or not is_product(reduction.value) or len(reduction.dims) > 1:
+        return Declined("it is no sum of products")
+    outer, rest = tensor.dims[:1], tensor.dims[1:]
+    if len(rest) < 2 or _ragged(outer, set()) or _ragged(rest, set(outer)) or tensor.padding:
+        return Declined("its extents do not depend on the instance alone")
+    return _views(tensor, outer, rest)
+
+
+def _views(tensor: Tensor, outer: tuple[Dim, ...], rest: tuple[Dim, ...]) -> dict[Tensor, View] | Declined:
+    assert tensor.value is not None
+    reduced = tensor.reduction.dims if tensor.reduction is not None else ()
+    allowed = set(outer[:1]) if len(outer) == 1 else set()
+    if _ragged(reduced, allowed):
+        return Declined("the extent of a reduction depends on more than the instance")
+    found = {tensor: View(tensor, len(outer))}
+    inner = {*rest, *reduced}
+    for part in walk(tensor.value):
+        if isinstance(part, OfIndex) and not set(part.index.dims()) <= inner:
+            return Declined("it computes with the index of the instance")
+        if isinstance(part, OfIndex) and list(part.index.lengths()):
+            return Declined("it computes with lengths")
+        if isinstance(part, Load):
+            view = _view(part, outer, inner, allowed)
+            if isinstance(view, Declined) or found.setdefault(part.tensor, view) != view:
+                return view if isinstance(view, Declined) else Declined("it reads a tensor in two ways")
+    return found
+
+
+def _view(load: Load, outer: tuple[Dim, ...], inner: set[Dim], allowed: set[Dim]) -> View | Declined:
+    tensor, count = load.tensor, len(outer)
+    if load.outside is not None or tensor.padding:
+        return Declined("it reads elements that may not exist, or with padding between them")
+    lead = load.indices[:count] == tuple(dim.index for dim in outer)
+    if lead:
+        extents = [
+            own.extent.at(dict(zip(tensor.dims[:1], load.indices[:1], strict=True))) for own in tensor.dims[:count]
+        ]
+        lead = extents == [dim.extent for dim in outer]
+    own = set(tensor.dims[:1]) if lead and allowed else set()
+    rest, indices = (tensor.dims[count:], load.indices[count:]) if lead else (tensor.dims, load.indices)
+    if _ragged(rest, own):
+        return Declined("an operand has other ragged dims")
+    if any(not set(index.dims()) <= inner or list(index.lengths()) for index in indices):
+        return Declined("an operand is read across instances")
+    return View(tensor, count if lead else 0)
+
+
+def _ragged(dims: Sequence[Dim], allowed: set[Dim]) -> bool:
+    """Whether an extent depends on an index that is not `allowed`."""
+    return any(not set(dim.extent.dims()) <= allowed for dim in dims)
+
+
+def depends_on(dim: Dim, outer: set[Dim]) -> bool:
+    return set(dim.extent.dims()) == outer
+
+
+def is_product(value: Value) -> bool:
+    return isinstance(value, Apply) and value.function == "mul" and all(isinstance(x, Load) for x in value.operands)
