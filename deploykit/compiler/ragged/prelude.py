@@ -8,7 +8,6 @@ lengths have maxima; extents for which this is not proved are refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tvm import ir, te, tirx
 
@@ -23,9 +22,6 @@ from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, su
 from deploykit.compiler.tir.values import const
 from deploykit.errors import UsageError
 from deploykit.ragged.indices import LONGEST
-
-if TYPE_CHECKING:
-    pass
 
 LARGEST_ELEMENT = 1 << 62
 """The largest element of a sum whose addition does not overflow."""

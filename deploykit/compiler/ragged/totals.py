@@ -88,18 +88,24 @@ class Totals:
         return None
 
     def _most(self, domain: Layout, atom: Atom) -> IntExpr | None:
-        if isinstance(atom.opaque, ir.TensorLoad):
-            for lengths, buffer in self.storage.lengths.items():
-                if atom.opaque.source.same_as(buffer) and lengths.maximum is not None:
-                    return lengths.maximum
+        """The most that an atom can be at an index of a domain."""
+        for array, value in self.known.items():
+            if isinstance(atom.opaque, ir.TensorLoad) and atom.opaque.source.same_as(array.buffer):
+                return value
         if atom.var is not None and any(atom.var.same_as(size) for size in self.storage.sizes.values()):
             return atom.var
-        return self._sum_of(domain, atom)
+        total = self._sum_of(domain, atom)
+        return _largest(self.storage, domain, Polynomial({(atom,): 1})) if total is None else total
 
 
 def largest_element(storage: Storage, array: Sums, unbounded: int | None = None) -> int | None:
     """The most that an element of an array of sums, and any intermediate value, can be. `unbounded` is assumed of
     lengths and sizes without a maximum; None if there are some."""
+    return _largest(storage, array.domain, array.element, unbounded)
+
+
+def _largest(storage: Storage, domain: Layout, value: Polynomial, unbounded: int | None = None) -> int | None:
+    """The most that a value can be at an index of a domain."""
     box: dict[tirx.Var, tuple[int, int | None]] = {}
     entries = {buffer: lengths.maximum for lengths, buffer in storage.lengths.items()}
 
@@ -111,11 +117,11 @@ def largest_element(storage: Storage, array: Sums, unbounded: int | None = None)
         box[var] = ends(entries[load.source]) if load.source in entries else (0, LIMIT)
         return var
 
-    for dim, var in zip(array.domain.dims, array.domain.variables, strict=True):
+    for dim, var in zip(domain.dims, domain.variables, strict=True):
         box[var] = ends(greatest(dim.extent))
     for size, var in storage.sizes.items():
         box[var] = ends(size.maximum)
-    return largest(replace_loads(as_expr(expression(array.element)), bounded), box)
+    return largest(replace_loads(as_expr(expression(value)), bounded), box)
 
 
 def product(extents: Sequence[IntExpr]) -> IntExpr:

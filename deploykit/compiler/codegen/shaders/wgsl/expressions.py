@@ -241,8 +241,11 @@ class ExpressionPrinter:
         if self.wide(expr):
             return f"{name}_wide({self._as_wide(expr.a)}, {self._as_wide(expr.b)})"
         a, b = self.value(expr.a), self.value(expr.b)
-        if is_float(dtype_of(expr)) and lanes_of(expr) == 1 and not _has_literal(expr):
-            return f"{'larger' if name == 'max' else 'smaller'}({a}, {b})"
+        if is_float(dtype_of(expr)):
+            # WGSL's own functions may lose a NaN. Of a literal, which comes first, the driver sees that it is none.
+            first, second = (b, a) if _is_literal(expr.b) else (a, b)
+            suffix = "_4" if lanes_of(expr) > 1 else ""
+            return f"{'larger' if name == 'max' else 'smaller'}{suffix}({first}, {second})"
         if dtype_of(expr) == "bool":
             return f"({a} {'|' if name == 'max' else '&'} {b})"
         return f"{name}({a}, {b})"
@@ -373,6 +376,9 @@ class ExpressionPrinter:
         if target == "float16" and bits(source) == 16:
             return f"half_to_float(u32({operand}) & 0xffffu)"
         if bits(source) == bits(target) == _WORD:
+            if isinstance(expr.args[0], prim.IntImm):
+                # Drivers take a product with a 0 that they can see for 0, which that of a NaN is not.
+                operand = f"unfolded({operand})"
             return f"bitcast<{self.type_of(expr)}>({operand})"
         if bits(source) == bits(target) < _WORD:
             return _wrapped(target, f"{value_type(target)}({operand})")
@@ -404,8 +410,8 @@ class ExpressionPrinter:
     }
 
 
-def _has_literal(expr: prim.BinaryOpExpr) -> bool:
-    return any(isinstance(side, prim.FloatImm) for side in (expr.a, expr.b))
+def _is_literal(expr: Expr) -> bool:
+    return isinstance(expr.value if isinstance(expr, tirx.Broadcast) else expr, prim.FloatImm)
 
 
 def _wrapped(dtype: str, text: str) -> str:

@@ -13,11 +13,17 @@ from deploykit.compiler.codegen.shaders.wgsl import elementary
 _SOURCE = """
 fn infinity() -> f32 { var bits = 0x7f800000u; return bitcast<f32>(bits); }
 fn not_a_number() -> f32 { var bits = 0x7fc00000u; return bitcast<f32>(bits); }
+fn unfolded(bits: u32) -> u32 { return bits & ~u32(scalars.threads >> 31u); }
 fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }
 fn is_inf(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }
 fn is_finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u; }
 fn larger(a: f32, b: f32) -> f32 { return select(select(b, a, a > b), a, is_nan(a)); }
 fn smaller(a: f32, b: f32) -> f32 { return select(select(b, a, a < b), a, is_nan(a)); }
+fn larger_4(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> { return select(select(b, a, a > b), a, is_nan_4(a)); }
+fn smaller_4(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> { return select(select(b, a, a < b), a, is_nan_4(a)); }
+fn is_nan_4(x: vec4<f32>) -> vec4<bool> {
+    return (bitcast<vec4<u32>>(x) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u);
+}
 fn with_sign(x: f32, y: f32) -> f32 {
     return bitcast<f32>((bitcast<u32>(x) & 0x7fffffffu) | (bitcast<u32>(y) & 0x80000000u));
 }
