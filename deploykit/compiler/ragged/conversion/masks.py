@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import tvm_ffi
 from tvm import ir, relax, s_tir, tirx
 
+from deploykit.compiler.graph.bindings import with_blocks
 from deploykit.compiler.ragged.conversion.blocks import new_kernel
 from deploykit.compiler.ragged.conversion.contents import Content
 from deploykit.compiler.ragged.conversion.kernel_call import KernelCall, kernel_call
@@ -41,8 +42,7 @@ def without_masks(mod: ir.IRModule, name: str, contents: Contents) -> ir.IRModul
             else:
                 bindings.append(relax.VarBinding(binding.var, value))
         blocks.append(type(block)(bindings))
-    body = relax.SeqExpr(blocks, substitute(func.body.body, same))
-    builder.update_func(gvar, relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs))
+    builder.update_func(gvar, with_blocks(func, blocks, substitute(func.body.body, same)))
     return relax.transform.Normalize()(builder.get())
 
 
