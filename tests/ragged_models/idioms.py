@@ -76,6 +76,15 @@ _POSITIONS = (
     "  row = Unsqueeze(r, axis0)"
 )
 
+_SORTED = (
+    "l = ReduceSum<keepdims = 0>(attention_mask, axis1)  sizes = Shape(l)  longest, places = TopK(l, sizes)"
+    "  sorted = Gather<axis = 0>(x, places)"
+)
+_BACK = (
+    "none = ConstantOfShape<value = int64[1] {0}>(sizes)  size = Squeeze(sizes)  r = Range(zero, size, one)"
+    "  back = ScatterElements(none, places, r)"
+)
+
 
 def _attention(masked: str) -> str:
     return f"{masked}  p = Softmax<axis = -1>(masked)  {_MIXED}"
@@ -161,6 +170,7 @@ KEPT: Mapping[str, tuple[str, str]] = {
             "  b = Transpose<perm = [2, 0, 1, 3]>(o)  y = Reshape(b, together)  last_state = Gather<axis = 0>(h, zero)"
         ),
     ),
+    "sorted-and-back": (ONE_PER_TOKEN, f"{_SORTED}  {_BACK}  t = Tanh(sorted)  y = Gather(t, back)"),
     "squared-distances": (
         ONE_PER_SEQUENCE,
         (
@@ -273,6 +283,10 @@ LEAKING: Mapping[str, tuple[str, str]] = {
         ONE_PER_TOKEN,
         "m = Gather<axis = 1>(f, last1)  mx = Unsqueeze(m, axis2)  y = Mul(x, mx)",
     ),
+    "sorted": (ONE_PER_TOKEN, f"{_SORTED}  y = Tanh(sorted)"),
+    "sorted-twice": (ONE_PER_TOKEN, f"{_SORTED}  y = Gather(sorted, places)"),
+    "sorted-next-to-unsorted": (ONE_PER_TOKEN, f"{_SORTED}  {_BACK}  t = Add(sorted, x)  y = Gather(t, back)"),
+    "back-without-sorting": (ONE_PER_TOKEN, f"{_SORTED}  {_BACK}  y = Gather(x, back)"),
     "largest-ones": ("float[batch,1,8] y", "y, places = TopK<axis = 1>(x, axis1)"),
 }
 """The outputs and the nodes of models whose results depend on padding, or on other sequences."""

@@ -1,6 +1,7 @@
 """From a model that takes padded batches to one that takes ragged ones.
 
     canonical  the batch is an axis of its own everywhere
+    unsorted   where the batch is sorted and put back into its order, it keeps its order
     proof      no valid position of any tensor depends on the padding, or the model is refused
     masks      tensors that only say what is padding are removed
     inline     masks that are left, such as the causal one, become parts of the kernels that read them
@@ -34,6 +35,7 @@ from deploykit.compiler.ragged.conversion.masks import without_masks
 from deploykit.compiler.ragged.conversion.packing import Packing
 from deploykit.compiler.ragged.conversion.prelude import Prelude, RaggedBatch
 from deploykit.compiler.ragged.conversion.proof import Leak, prove
+from deploykit.compiler.ragged.conversion.unsorted import unsorted
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.structure import Structure
 
@@ -59,7 +61,7 @@ def ragged(
     signature = model.only
     dim, name = _ragged_dim(signature, dims)
     chosen = _masks(signature, dim) if masks is None else tuple(masks)
-    padded = canonical(model.module, signature.name, dim)
+    padded = unsorted(canonical(model.module, signature.name, dim), signature.name, dim)
     func = padded[signature.name]
     named = {port.name: param for port, param in zip(signature.inputs, func.params, strict=True)}
     for mask in chosen:
