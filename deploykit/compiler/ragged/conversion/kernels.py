@@ -20,7 +20,7 @@ from tvm import ir, s_tir, tirx
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.operators.building.errors import Unsupported
-from deploykit.compiler.ragged.conversion.blocks import block, root
+from deploykit.compiler.ragged.conversion.blocks import block, reshaped, root
 from deploykit.compiler.ragged.conversion.contents import RaggedDim, axes_of
 from deploykit.compiler.ragged.conversion.evaluation import stage_axes
 from deploykit.compiler.ragged.conversion.kernel_call import KernelCall
@@ -65,7 +65,7 @@ class Flat:
         self.call, self.dim, self.tokens, self.maps = call, dim, tokens, maps
         nest = call.nest
         buffers = [*call.operands, *call.results, *nest.temporaries]  # type: ignore[union-attr]
-        self.buffers = {buffer: _buffer(buffer, packed_shape(list(buffer.shape), dim, tokens)) for buffer in buffers}
+        self.buffers = {buffer: reshaped(buffer, packed_shape(list(buffer.shape), dim, tokens)) for buffer in buffers}
         self.ragged = {buffer: axes_of(list(buffer.shape), dim) for buffer in buffers}
 
     def root(self) -> tirx.Stmt:
@@ -141,12 +141,12 @@ class PerInstance:
         shared = [*call.operands, *call.results]
         own = () if isinstance(call.nest, Declined) else call.nest.temporaries
         self.ragged = {buffer: axes_of(list(buffer.shape), dim) for buffer in shared}
-        self.packed = {buffer: _buffer(buffer, packed_shape(list(buffer.shape), dim, tokens)) for buffer in shared}
-        self.buffers = self.packed | {buffer: _buffer(buffer, self.one(list(buffer.shape))) for buffer in own}
+        self.packed = {buffer: reshaped(buffer, packed_shape(list(buffer.shape), dim, tokens)) for buffer in shared}
+        self.buffers = self.packed | {buffer: reshaped(buffer, self.one(list(buffer.shape))) for buffer in own}
         viewed = [buffer for buffer in shared if self.ragged[buffer][0] == 0]
         for buffer in viewed:
             rest = [extent for axis, extent in enumerate(buffer.shape) if axis not in (0, *self.ragged[buffer][1])]
-            self.buffers[buffer] = _buffer(buffer, [instance.length, *rest])
+            self.buffers[buffer] = reshaped(buffer, [instance.length, *rest])
         self.views = {self.packed[buffer]: self.buffers[buffer] for buffer in viewed}
         self.own = set(own)
 
@@ -245,7 +245,3 @@ class Accesses:
             )
 
         return tvm_ffi.structural_map(node, [(ir.TensorLoad, load), (tirx.BufferStore, store)])
-
-
-def _buffer(like: Buffer, shape: Sequence[Expr]) -> Buffer:
-    return tirx.decl_buffer(list(shape), dtype_of(like), like.name, layout=None)
