@@ -20,7 +20,7 @@ from deploykit.compiler.graph.bindings import operator_of
 from deploykit.compiler.operators.anchors.matmul import matmul
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.index_checks import check, checked_bounds, is_check
-from deploykit.compiler.operators.building.kernel_calls import call_te
+from deploykit.compiler.operators.building.kernel_calls import OPAQUE, call_te
 from deploykit.compiler.operators.recurrent.roles import Roles
 from deploykit.compiler.ragged.conversion.blocks import new_kernel
 from deploykit.compiler.ragged.conversion.contents import RaggedDim, axes_of
@@ -30,9 +30,6 @@ from deploykit.compiler.ragged.conversion.prelude import Prelude
 from deploykit.compiler.ragged.conversion.recurrent import packed_layer
 from deploykit.compiler.schedules.vloop import new_instance, vloop
 from deploykit.compiler.tir.rewriting import Buffer, collect, substitute
-
-OPAQUE = 8
-"""TVM's pattern of a kernel that is not fused with others."""
 
 
 class Packing:
