@@ -286,10 +286,8 @@ class _Kernel:
         self.split: dict[Expr, list[Expr]] = {}
         for view in views.values():
             self.learn(view)
-        nest = call.nest
-        assert not isinstance(nest, Declined)
         kept = [buffer for buffer in call.operands if buffer not in formulas and buffer not in views]
-        written = [*call.results, *nest.temporaries]
+        written = [*call.results, *call.temporaries]
         self.buffers = {buffer: buffer for buffer in kept}
         for buffer, view in views.items():
             self.buffers[buffer] = reshaped(buffer, list(view.base.ty.shape.values))
@@ -388,11 +386,9 @@ class _Kernel:
 
     def made(self, stages: Sequence[Stage]) -> tuple[tirx.PrimFunc, list[relax.Expr]]:
         """The kernel of these stages, and its operands: tensors, then dims."""
-        nest = self.call.nest
-        assert not isinstance(nest, Declined)
         body = root(
             [block(stage, stage.axes, stage.reduce, stage.body, stage.init) for stage in stages],
-            [self.buffers[buffer] for buffer in nest.temporaries],
+            [self.buffers[buffer] for buffer in self.call.temporaries],
         )
         used = set(collect(body, ir.Var))
         operands = {b: x for b, x in self.call.operands.items() if b in self.buffers and self.buffers[b] in used}

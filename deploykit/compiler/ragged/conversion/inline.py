@@ -106,7 +106,7 @@ def _rewritten(
         operands |= producer.operands
     body = root(
         [block(s, s.axes, s.reduce, s.body, s.init) if isinstance(s, Stage) else s.body for s in stages],
-        nest.temporaries,
+        call.temporaries,
     )
     used = set(collect(body, ir.Var))
     operands = {buffer: operand for buffer, operand in operands.items() if buffer in used}

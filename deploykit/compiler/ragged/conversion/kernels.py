@@ -63,14 +63,13 @@ class Flat:
 
     def __init__(self, call: KernelCall, dim: RaggedDim, tokens: ir.Var, maps: Maps) -> None:
         self.call, self.dim, self.tokens, self.maps = call, dim, tokens, maps
-        nest = call.nest
-        buffers = [*call.operands, *call.results, *nest.temporaries]  # type: ignore[union-attr]
+        buffers = [*call.operands, *call.results, *call.temporaries]
         self.buffers = {buffer: reshaped(buffer, packed_shape(list(buffer.shape), dim, tokens)) for buffer in buffers}
         self.ragged = {buffer: axes_of(list(buffer.shape), dim) for buffer in buffers}
 
     def root(self) -> tirx.Stmt:
         stages = [self.stage(stage) for stage in self.call.stages if isinstance(stage, Stage)]
-        return root(stages, [self.buffers[buffer] for buffer in self.call.nest.temporaries])  # type: ignore[union-attr]
+        return root(stages, [self.buffers[buffer] for buffer in self.call.temporaries])
 
     def stage(self, stage: Stage) -> tirx.Stmt:
         found = stage_axes(stage, self.dim)
@@ -139,10 +138,10 @@ class PerInstance:
     def __init__(self, call: KernelCall, dim: RaggedDim, tokens: ir.Var, instance: Instance) -> None:
         self.call, self.dim, self.instance = call, dim, instance
         shared = [*call.operands, *call.results]
-        own = () if isinstance(call.nest, Declined) else call.nest.temporaries
         self.ragged = {buffer: axes_of(list(buffer.shape), dim) for buffer in shared}
         self.packed = {buffer: reshaped(buffer, packed_shape(list(buffer.shape), dim, tokens)) for buffer in shared}
-        self.buffers = self.packed | {buffer: reshaped(buffer, self.one(list(buffer.shape))) for buffer in own}
+        own = {buffer: reshaped(buffer, self.one(list(buffer.shape))) for buffer in call.temporaries}
+        self.buffers = self.packed | own
         viewed = [buffer for buffer in shared if self.ragged[buffer][0] == 0]
         for buffer in viewed:
             rest = [extent for axis, extent in enumerate(buffer.shape) if axis not in (0, *self.ragged[buffer][1])]
@@ -162,7 +161,7 @@ class PerInstance:
         if isinstance(self.call.nest, Declined):
             return self.loops()
         stages = [self.stage(stage) for stage in self.call.stages if isinstance(stage, Stage)]
-        return root(stages, [self.buffers[buffer] for buffer in self.call.nest.temporaries])
+        return root(stages, [self.buffers[buffer] for buffer in self.call.temporaries])
 
     def loops(self) -> tirx.Stmt:
         """The loops of a scan, without the one over the batch, and with those along the ragged dim up to the length."""
