@@ -170,7 +170,11 @@ class StageEvaluation:
         for chosen in product(*places):
             inside: PaddedAxes = frozenset(axis for axis, out in zip(content.ragged, chosen, strict=True) if out)
             found.append(content.states[inside])
-        return join(found)
+        state = join(found)
+        outside = not padded and len(found) > 1
+        if outside and state.kind not in ("constant", "garbage"):
+            return garbage(f"it moves elements along '{self.dim.extent.name}', and a packed tensor holds no padding")
+        return state
 
     def is_own(self, access: ir.TensorLoad | tirx.BufferStore) -> bool:
         """Whether an element of a tensor with a batch is one of the instance that the stage computes."""
