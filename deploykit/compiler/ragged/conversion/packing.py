@@ -15,7 +15,6 @@ from tvm import ir, relax, te, tirx
 
 from deploykit.compiler.constants import constant
 from deploykit.compiler.constants import read as reading
-from deploykit.compiler.decisions import Declined
 from deploykit.compiler.graph.bindings import operator_of
 from deploykit.compiler.operators.anchors.matmul import matmul
 from deploykit.compiler.operators.building.errors import Unsupported
@@ -143,7 +142,7 @@ class Packing:
             return self.of(value)
         if call.layer is not None:
             made = self.recurrent(call, call.layer)
-        elif isinstance(call.nest, Declined) and call.scan is None:
+        elif not call.staged and call.scan is None:
             raise Unsupported(f"it is computed by loops in order ('{call.name}')")
         else:
             made = self.flat(call) if is_flat(call, self.dim) and call.scan is None else self.per_instance(call)

@@ -16,7 +16,6 @@ import numpy as np
 from tvm import ir, relax
 
 from deploykit.compiler.constants import read as reading
-from deploykit.compiler.decisions import Declined
 from deploykit.compiler.graph.bindings import operator_of
 from deploykit.compiler.operators.building import control_flow
 from deploykit.compiler.operators.building.errors import Unsupported
@@ -138,7 +137,7 @@ class _Prover:
         known: dict[Buffer, Content] = {buffer: self.of(operand) for buffer, operand in call.operands.items()}
         ragged = any(content.is_ragged for content in known.values())
         shapes = [list(buffer.shape) for buffer in call.results]
-        if not all(isinstance(stage, Stage) for stage in call.stages) or isinstance(call.nest, Declined):
+        if not call.staged:
             if call.scan is not None:
                 return [self.scan(call, *known.values())]
             if call.layer is not None and ragged:
