@@ -208,6 +208,15 @@ LEAKING: Mapping[str, tuple[str, str]] = {
         "c = Slice(x, axis1, end, axis1)  y = Pad(c, pads)",
     ),
     "reversed": (ONE_PER_TOKEN, "y = Slice(x, last1, begin, axis1, last1)"),
+    "next-of-masked": (
+        ONE_PER_TOKEN,
+        (
+            f"{_POSITIONS}  next = Add(r, one)  end0 = Sub(n, one)  i = Min(next, end0)  m = Mul(x, fx)"
+            "  y = Gather<axis = 1>(m, i)"
+        ),
+    ),
+    "last-of-masked": (ONE_PER_SEQUENCE, "m = Mul(x, fx)  y = Gather<axis = 1>(m, last)"),
+    "reversed-and-masked": (ONE_PER_TOKEN, "m = Mul(x, fx)  y = Slice(m, last1, begin, axis1, last1)"),
     "sums-from-the-end": (ONE_PER_TOKEN, "y = CumSum<reverse = 1>(x, one)"),
     "attention": (ONE_PER_TOKEN, f"p = Softmax<axis = -1>(scores)  {_MIXED}"),
     "attention-of-masked-queries": (

@@ -173,8 +173,9 @@ class StageEvaluation:
         for chosen in product(*places):
             inside: PaddedAxes = frozenset(axis for axis, out in zip(content.ragged, chosen, strict=True) if out)
             found.append(content.states[inside])
-        if any(state != found[0] for state in found[1:]):
-            return garbage(f"it may take elements of the padding along '{self.dim.extent.name}'")
+        outside = not padded and len(found) > 1 and found[0].kind != "constant"
+        if outside or any(state != found[0] for state in found[1:]):
+            return garbage(f"it moves elements along '{self.dim.extent.name}', and a packed tensor holds no padding")
         return found[0]
 
     def is_sized(self, index: Expr) -> bool:

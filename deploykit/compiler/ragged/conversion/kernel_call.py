@@ -46,6 +46,16 @@ class KernelCall:
         """The stages; none if they cannot be told apart."""
         return () if isinstance(self.nest, Declined) else self.nest.stages
 
+    @property
+    def staged(self) -> bool:
+        """Whether the kernel consists of stages alone."""
+        return not isinstance(self.nest, Declined) and all(isinstance(stage, Stage) for stage in self.nest.stages)
+
+    @property
+    def temporaries(self) -> tuple[Buffer, ...]:
+        """The buffers that the kernel allocates; none if its stages cannot be told apart."""
+        return () if isinstance(self.nest, Declined) else self.nest.temporaries
+
 
 def kernel_call(mod: ir.IRModule, value: relax.Expr) -> KernelCall | None:
     """The call that `value` is; None if it calls no kernel."""

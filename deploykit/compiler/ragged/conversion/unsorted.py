@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from tvm import ir, relax, sym, tirx
+from tvm import ir, relax, tirx
 
 from deploykit.compiler.graph.bindings import arguments_of, with_blocks
 from deploykit.compiler.operators.building.index_checks import is_check
@@ -24,6 +24,7 @@ from deploykit.compiler.operators.ranking import TOP
 from deploykit.compiler.operators.scatter import SCATTER
 from deploykit.compiler.ragged.conversion.contents import RaggedDim
 from deploykit.compiler.ragged.conversion.kernel_call import KernelCall, kernel_call
+from deploykit.compiler.ragged.conversion.places import equal
 from deploykit.compiler.schedules.kernel.stages import Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, is_zero, substitute
 
@@ -167,8 +168,8 @@ class _Orders:
                 if places is not None or not axis.extent.same_as(self.dim.batch):
                     return None
                 places = call.operands.get(_place(index, axis.var))
-        known, shapes = sym.Analyzer(), zip(load.source.shape, call.results[0].shape, strict=False)
-        if len(load.indices) != len(stage.axes) or not all(known.can_prove_equal(*pair) for pair in shapes):
+        shapes = zip(load.source.shape, call.results[0].shape, strict=False)
+        if len(load.indices) != len(stage.axes) or not all(equal(a, b) for a, b in shapes):
             return None
         if places in self.places and self.of(operand) == BATCH:
             return operand, self.places[places]
