@@ -30,7 +30,7 @@ from typing import Any
 import deploykit
 from bench.browser import ISOLATED, in_chromium
 from bench.cases import Case, named
-from bench.report import mean
+from bench.tables import mean
 from bench.worker import inputs_of
 from deploykit.artifact.manifest import Manifest, read_manifest
 from deploykit.cli.console import messages, results, table

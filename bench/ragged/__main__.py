@@ -15,7 +15,6 @@ DIR (default `build/bench-ragged`) receives `report.md`, `report.json` and `repo
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -31,7 +30,8 @@ from bench.ragged.models import DEFAULT, MODELS, Model
 from bench.ragged.report import Report, Row
 from bench.ragged.sides import DENSE, ORT, RAGGED, TORCH, Sides, load, runs, wrong
 from bench.ragged.timing import CLOCKS, in_turn
-from deploykit.cli.console import messages, results, table, text_seconds
+from bench.tables import show, write
+from deploykit.cli.console import messages, text_seconds
 
 BATCHES = (8, 32, 128)
 
@@ -58,8 +58,8 @@ def main() -> int:
     for name in plan.models:
         for rows, skipped in measure(MODELS[name], plan):
             report = replace(report, rows=(*report.rows, *rows), skipped={**report.skipped, **skipped})
-            _write(report, plan.folder)
-    _show(report)
+            write(report, plan.folder)
+    show(report)
     return 1 if report.wrong else 0
 
 
@@ -99,22 +99,6 @@ def _row(model: Model, dataset: Dataset, count: int, threads: int, sides: Sides,
     times = ", ".join(f"{side} {text_seconds(timing.median)}" for side, timing in row.times.items())
     messages.print(f"  {row.label}: {times}{' WRONG' if row.wrong else ''}")
     return row
-
-
-def _write(report: Report, folder: Path) -> None:
-    (folder / "report.json").write_text(json.dumps(report.document(), indent=1) + "\n")
-    (folder / "report.md").write_text(report.markdown())
-    report.picture(folder / "report.png")
-
-
-def _show(report: Report) -> None:
-    columns, rows = report.table()
-    shown = table(*columns)
-    for cells in rows:
-        shown.add_row(*cells)
-    results.print(shown)
-    for line in report.summary():
-        results.print(line)
 
 
 def _plan(given: argparse.Namespace) -> Plan:

@@ -1,11 +1,10 @@
-"""The report of `python -m bench.ragged`: as JSON, as a table for people, and as a picture.
+"""The report of `python -m bench.ragged` (see `bench.tables`).
 
 A ratio is the time of the other side divided by that of the ragged artifact: above 1 the ragged artifact is faster.
 """
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import nan
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.ragged.sides import DENSE, ORT, RAGGED, SIDES, SORTED, TORCH
-from bench.report import bars, mean, processor, versions
+from bench.tables import bars, mean
 from deploykit.checks.benchmark import Timing
 from deploykit.cli.console import text_bytes, text_seconds
 
@@ -69,14 +68,11 @@ class Report:
     def wrong(self) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.wrong)
 
-    def document(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         return {
-            "machine": {"processor": processor(), "system": platform.platform()},
-            "versions": versions(),
             "layers": self.layers,
             "clock": self.clock,
             "skipped": self.skipped,
-            "summary": self.summary(),
             "rows": [
                 {**asdict(row), "ratios": {name: row.ratio(name) for name in self._ratios()}} for row in self.rows
             ],
@@ -99,7 +95,6 @@ class Report:
         return lines
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """The columns and the rows of text. Columns that are aligned to the right have `>` before their name."""
         columns = ["model", "data set", *(f">{name}" for name in ("batch", "threads", "tokens", "longest", "padding"))]
         sides = self._sides()
         columns += [f">{side.replace(ORT, 'ORT')}" for side in sides]
@@ -120,17 +115,10 @@ class Report:
     def _ratios(self) -> list[str]:
         return [name for name, sides in RATIOS.items() if any(side in row.times for row in self.rows for side in sides)]
 
-    def markdown(self) -> str:
-        columns, rows = self.table()
-        lines = [f"{processor()}, {', '.join(f'{k} {v}' for k, v in versions().items())}", ""]
-        lines.append(f"| {' | '.join(column.removeprefix('>') for column in columns)} |")
-        lines.append(f"|{'|'.join('---:' if column.startswith('>') else '---' for column in columns)}|")
-        lines += [f"| {' | '.join(cells)} |" for cells in rows]
-        lines += ["", *(f"* {line}" for line in self.summary())]
-        lines += [f"* {model} has {layers} layer(s)" for model, layers in self.layers.items()]
-        lines += [f"* times are by the clock '{self.clock}'"]
-        lines += [f"* without {name}: {why}" for name, why in self.skipped.items()]
-        return "\n".join(lines) + "\n"
+    def notes(self) -> list[str]:
+        lines = [f"{model} has {layers} layer(s)" for model, layers in self.layers.items()]
+        lines.append(f"times are by the clock '{self.clock}'")
+        return lines + [f"without {name}: {why}" for name, why in self.skipped.items()]
 
     def picture(self, path: Path) -> None:
         found = {row.label: row.ratio("best ORT") for row in self.rows if ORT in row.times}
