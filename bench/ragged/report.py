@@ -29,7 +29,8 @@ RATIOS: Mapping[str, tuple[str, ...]] = {
 class Row:
     """One batch of a data set with one number of threads. `sizes` are the sizes of small batches that sorted sides
     chose. `arena` and `dense_arena` are the bytes of the arena for ragged and for padded batches; `padding` is the
-    growth of operations by padding. `wrong` are sides whose results differ from those of the ragged artifact."""
+    growth of operations by padding. `wrong` are sides whose results differ from those of the ragged artifact.
+    `counted` are the operations of the ragged artifact, divided by the sum of those of single sequences."""
 
     model: str
     dataset: str
@@ -43,6 +44,7 @@ class Row:
     arena: int
     dense_arena: int
     wrong: Sequence[str] = ()
+    counted: float | None = None
 
     def ratio(self, name: str) -> float:
         """One of `RATIOS`; not a number if none of its sides took part."""
@@ -90,7 +92,7 @@ class Report:
             lines.append(
                 f"{model}, batch {batch}, {threads} thread(s), {len(rows)} data set(s): geometric means "
                 f"{', '.join(means)}; at least as fast as the best of ORT in {ahead} of {len(rows)}; "
-                f"the arena is {memory:.2f} times smaller than with padding"
+                f"the arena is {memory:.2f} times smaller than with padding{_counts(rows)}"
             )
         return lines
 
@@ -99,6 +101,7 @@ class Report:
         sides = self._sides()
         columns += [f">{side.replace(ORT, 'ORT')}" for side in sides]
         columns += [f">over {name}" for name in self._ratios()]
+        columns += [">of ideal"] * self._counted()
         columns += [">arena", ">dense arena", "wrong"]
         return columns, [self._cells(row, sides) for row in self.rows]
 
@@ -107,7 +110,11 @@ class Report:
         cells.append(f"{row.padding:.2f}")
         cells += [_time(row, side) for side in sides]
         cells += [f"{row.ratio(name):.2f}" for name in self._ratios()]
+        cells += ["" if row.counted is None else f"{row.counted:.3f}"] * self._counted()
         return [*cells, text_bytes(row.arena), text_bytes(row.dense_arena), " ".join(row.wrong)]
+
+    def _counted(self) -> bool:
+        return any(row.counted is not None for row in self.rows)
 
     def _sides(self) -> list[str]:
         return [side for side in SIDES if any(side in row.times for row in self.rows)]
@@ -123,6 +130,11 @@ class Report:
     def picture(self, path: Path) -> None:
         found = {row.label: row.ratio("best ORT") for row in self.rows if ORT in row.times}
         bars(found, "time of ONNX Runtime, padded or sorted / time of deploykit, ragged", path)
+
+
+def _counts(rows: Sequence[Row]) -> str:
+    found = [row.counted for row in rows if row.counted is not None]
+    return f"; {min(found):.3f} to {max(found):.3f} of the ideal operations" if found else ""
 
 
 def _time(row: Row, side: str) -> str:
