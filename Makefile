@@ -27,9 +27,11 @@ bench: setup ## Time models next to ONNX Runtime, and to OpenVINO, PyTorch and I
 
 bench-ragged: setup ## Time batches of different lengths next to ONNX Runtime, padded and sorted; see build/bench-ragged
 	$(BIN)/python -m bench.ragged
+	$(BIN)/python -m bench.ragged.kernels
 
 bench-web: setup ## Time web packages next to onnxruntime-web in Chromium; see build/bench-web
 	$(BIN)/python -m bench.web
+	$(BIN)/python -m bench.ragged.web
 
 ZOO ?=
 zoo: setup ## Export models with PyTorch and others, build and compare them, and write docs/models.md; options in ZOO

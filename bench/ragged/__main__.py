@@ -12,6 +12,7 @@ the floating-point operations that the ragged artifact executes for the batch, c
 of those for each sequence alone; this takes minutes for large batches.
 
 DIR (default `build/bench-ragged`) receives `report.md`, `report.json` and `report.png`. Exit code 1 if results differ.
+`bench.ragged.kernels` and `bench.ragged.web` have commands of their own, for single operators and for web packages.
 """
 
 from __future__ import annotations
