@@ -62,6 +62,8 @@ _CONSTANTS: Mapping[str, object] = {
     "w": np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32) / 3,
     "w1": np.random.default_rng(1).standard_normal((8, 1)).astype(np.float32),
     "narrow": np.random.default_rng(2).standard_normal((8, 8, 1)).astype(np.float32) / 3,
+    "grouped": np.random.default_rng(8).standard_normal((8, 2, 1)).astype(np.float32),
+    "perhead": np.random.default_rng(9).standard_normal((4, 2, 2)).astype(np.float32),
     "wide": np.random.default_rng(3).standard_normal((8, 8, 3)).astype(np.float32) / 5,
     "wi": np.random.default_rng(4).standard_normal((1, 16, 8)).astype(np.float32) / 3,
     "wr": np.random.default_rng(5).standard_normal((1, 16, 4)).astype(np.float32) / 2,
@@ -142,6 +144,34 @@ KEPT: Mapping[str, tuple[str, str]] = {
     "convolution-of-one": (
         ONE_PER_TOKEN,
         "t = Transpose<perm = [0, 2, 1]>(x)  c = Conv(t, narrow)  y = Transpose<perm = [0, 2, 1]>(c)",
+    ),
+    "convolution-of-masked": (
+        ONE_PER_TOKEN,
+        (
+            "m = Mul(x, fx)  t = Transpose<perm = [0, 2, 1]>(m)  c = Conv<pads = [1, 1]>(t, wide)"
+            "  y = Transpose<perm = [0, 2, 1]>(c)"
+        ),
+    ),
+    "convolution-of-one-in-groups": (
+        ONE_PER_TOKEN,
+        "t = Transpose<perm = [0, 2, 1]>(x)  c = Conv<group = 4>(t, grouped)  y = Transpose<perm = [0, 2, 1]>(c)",
+    ),
+    "weights-for-each-head": (
+        ONE_PER_TOKEN,
+        "mixed = MatMul(heads, perhead)  back = Transpose<perm = [0, 2, 1, 3]>(mixed)  y = Reshape(back, together)",
+    ),
+    "weights-on-the-left": (
+        ONE_PER_TOKEN,
+        "t = Transpose<perm = [0, 2, 1]>(x)  z = MatMul(w, t)  y = Transpose<perm = [0, 2, 1]>(z)",
+    ),
+    "product-with-a-vector": ("float[batch,seq] y", "y = MatMul(x, ones)"),
+    "product-of-a-vector": ("float[batch,seq] y", "t = Transpose<perm = [0, 2, 1]>(x)  y = MatMul(ones, t)"),
+    "attention-of-a-vector": (
+        ONE_PER_SEQUENCE,
+        (
+            "e = MatMul(x, ones)  a = Mul(absent, low)  m = Add(e, a)  p = Softmax<axis = 1>(m)"
+            "  row = Unsqueeze(p, axis1)  z = MatMul(row, x)  y = Squeeze(z, axis1)"
+        ),
     ),
     "sums-so-far": (ONE_PER_TOKEN, "y = CumSum(x, one)"),
     "lstm-forward": (
