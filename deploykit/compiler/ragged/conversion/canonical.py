@@ -208,8 +208,8 @@ class _Canonical:
         if not views and not formulas and not joined:
             self.note_formula(var, call)
             return False
-        work = _Kernel(call, self.dim, views, formulas)
         try:
+            work = _Kernel(call, self.dim, views, formulas)
             stages = work.stages()
         except _Entangled:
             return False
@@ -289,9 +289,9 @@ class _Kernel:
             self.learn(view)
         nest = call.nest
         assert not isinstance(nest, Declined)
-        kept = [buffer for buffer in call.operands if buffer not in formulas and buffer not in views]
+        self.kept = [buffer for buffer in call.operands if buffer not in formulas and buffer not in views]
         written = [*call.results, *nest.temporaries]
-        self.buffers = {buffer: buffer for buffer in kept}
+        self.buffers = {buffer: buffer for buffer in self.kept}
         for buffer, view in views.items():
             self.buffers[buffer] = _buffer(buffer, list(view.base.ty.shape.values))
         for buffer in written:
@@ -374,7 +374,7 @@ class _Kernel:
         """The indices of a buffer whose joined extents are apart."""
         found: list[Expr] = []
         for index, extent in zip(indices, buffer.shape, strict=True):
-            parts = self.parts(extent)
+            parts = [extent] if buffer in self.kept else self.parts(extent)
             if len(parts) == 1:
                 found.append(self.simple(substitute(index, values), known) if collect(index, ir.Expr) else index)
             elif isinstance(index, ir.Var) and index in places:
