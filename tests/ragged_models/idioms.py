@@ -61,6 +61,7 @@ _CONSTANTS: Mapping[str, object] = {
     "ones": np.ones(8, np.float32),
     "w": np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32) / 3,
     "w1": np.random.default_rng(1).standard_normal((8, 1)).astype(np.float32),
+    "table": np.random.default_rng(8).standard_normal((64, 8)).astype(np.float32),
     "narrow": np.random.default_rng(2).standard_normal((8, 8, 1)).astype(np.float32) / 3,
     "grouped": np.random.default_rng(8).standard_normal((8, 2, 1)).astype(np.float32),
     "perhead": np.random.default_rng(9).standard_normal((4, 2, 2)).astype(np.float32),
@@ -289,6 +290,19 @@ LEAKING: Mapping[str, tuple[str, str]] = {
         "shape = Shape(x)  n = Gather(shape, one)  nf = Cast<to = 1>(n)  y = Mul(x, nf)",
     ),
     "place-of-the-largest": ("int64[batch,8] y", "y = ArgMax<axis = 1, keepdims = 0>(x)"),
+    "place-of-the-largest-product": ("int64[batch,8] y", "m = Mul(x, fx)  y = ArgMax<axis = 1, keepdims = 0>(m)"),
+    "rows-of-a-table-from-the-end": (
+        ONE_PER_TOKEN,
+        f"{_POSITIONS}  e = Sub(n, column)  i = Squeeze(e, axis1)  t = Gather(table, i)  y = Add(x, t)",
+    ),
+    "a-row-of-a-table-for-the-size": (
+        ONE_PER_TOKEN,
+        "shape = Shape(x)  n = Gather(shape, one)  t = Gather(table, n)  y = Add(x, t)",
+    ),
+    "the-mask-at-the-end": (
+        ONE_PER_TOKEN,
+        "m = Gather<axis = 1>(f, last1)  mx = Unsqueeze(m, axis2)  y = Mul(x, mx)",
+    ),
     "largest-ones": ("float[batch,1,8] y", "y, places = TopK<axis = 1>(x, axis1)"),
 }
 """The outputs and the nodes of models whose results depend on padding, or on other sequences."""

@@ -45,6 +45,14 @@ def arguments_of(value: relax.Expr) -> Sequence[relax.Expr]:
     return list(value.args)
 
 
+def with_blocks(
+    func: relax.Function, blocks: Sequence[relax.BindingBlock], result: relax.Expr | None = None
+) -> relax.Function:
+    """`func` with other blocks of bindings, and with another `result` if one is given."""
+    body = relax.SeqExpr(list(blocks), func.body.body if result is None else result)
+    return relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs)
+
+
 def rewritten(
     mod: ir.IRModule, builder: relax.BlockBuilder, rewrite: Callable[[relax.Function], Rewrite]
 ) -> ir.IRModule:
@@ -58,6 +66,5 @@ def rewritten(
             blocks = list(map(rewrite(func), func.body.blocks))
             if any(new is not old for new, old in zip(blocks, func.body.blocks, strict=True)):
                 found = True
-                body = relax.SeqExpr(blocks, func.body.body)
-                builder.update_func(name, relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs))
+                builder.update_func(name, with_blocks(func, blocks))
     return relax.transform.Normalize()(builder.get()) if found else mod

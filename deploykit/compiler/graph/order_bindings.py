@@ -10,6 +10,8 @@ from __future__ import annotations
 import tvm_ffi
 from tvm import ir, relax
 
+from deploykit.compiler.graph.bindings import with_blocks
+
 
 def bind_dims_first(module: ir.IRModule) -> ir.IRModule:
     """`module`, with the bindings of every Relax function in a valid order."""
@@ -20,9 +22,7 @@ def bind_dims_first(module: ir.IRModule) -> ir.IRModule:
 
 
 def _ordered(func: relax.Function) -> relax.Function:
-    blocks = [_ordered_block(block) for block in func.body.blocks]
-    body = relax.SeqExpr(blocks, func.body.body)
-    return relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs)
+    return with_blocks(func, [_ordered_block(block) for block in func.body.blocks])
 
 
 def _ordered_block(block: relax.BindingBlock) -> relax.BindingBlock:

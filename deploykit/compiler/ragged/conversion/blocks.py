@@ -23,8 +23,8 @@ def new_kernel(
 
 
 def _scalars(body: tirx.Stmt, buffers: Sequence[Buffer]) -> list[ir.Var]:
-    """The dims that a kernel needs but that are no extent of its tensors."""
-    given = {extent for buffer in buffers for extent in buffer.shape if isinstance(extent, ir.Var)}
+    """The dims that a kernel needs but that are no extent of its tensors, nor where one of them begins in memory."""
+    given = {n for buffer in buffers for n in (*buffer.shape, buffer.elem_offset) if isinstance(n, ir.Var)}
     loose = [*collect(body, ir.Var), *(v for buffer in buffers for n in buffer.shape for v in collect(n, ir.Var))]
     inside = {iter_var.var for block in collect(body, s_tir.SBlock) for iter_var in block.iter_vars}
     inside |= {loop.loop_var for loop in collect(body, tirx.For)} | {bind.var for bind in collect(body, tirx.Bind)}

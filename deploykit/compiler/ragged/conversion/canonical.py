@@ -17,7 +17,7 @@ from tvm import ir, relax, sym, tirx
 
 from deploykit.compiler.constants import read as reading
 from deploykit.compiler.decisions import Declined
-from deploykit.compiler.graph.bindings import operator_of
+from deploykit.compiler.graph.bindings import operator_of, with_blocks
 from deploykit.compiler.operators.building.index_checks import check, checked_bounds, is_check
 from deploykit.compiler.ragged.conversion.blocks import block, new_kernel, root
 from deploykit.compiler.ragged.conversion.contents import RaggedDim
@@ -59,8 +59,7 @@ def canonical(mod: ir.IRModule, name: str, dim: RaggedDim) -> ir.IRModule:
     builder = relax.BlockBuilder(mod)
     rewriting = _Canonical(mod, builder, dim)
     blocks = [type(block)(rewriting.block(block.bindings)) for block in func.body.blocks]
-    body = relax.SeqExpr(blocks, rewriting.of(func.body.body))
-    builder.update_func(gvar, relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs))
+    builder.update_func(gvar, with_blocks(func, blocks, rewriting.of(func.body.body)))
     unused = relax.transform.DeadCodeElimination([name])
     result: ir.IRModule = unused(relax.transform.Normalize()(builder.get()))
     return result

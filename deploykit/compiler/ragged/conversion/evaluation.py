@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 
+import tvm_ffi
 from tvm import ir, sym, tirx
 from tvm.ir.prim import expr as prim
 
@@ -67,9 +68,9 @@ class StageEvaluation:
             stores = stage.stores
             return join([self.value(store.value, padded) for store in stores])
         if stage.combine is None:
-            everything = padded | {axis.var for axis in self.axes.reduced}
-            found = [self.value(store.value, everything) for store in stage.stores]
-            return join(found)
+            if self.axes.reduced:
+                return garbage(f"it searches along '{self.dim.extent.name}', where it may find padding")
+            return join([self.value(store.value, padded) for store in stage.stores])
         operator = type(stage.store.value) if stage.store is not None else tirx.Add
         state = self.value(stage.combine.source, padded)
         if not self.axes.reduced:
@@ -158,6 +159,8 @@ class StageEvaluation:
         for state in states:
             if state.kind == "garbage":
                 return state
+        if any(self.is_sized(index) for index in load.indices):
+            return garbage(f"it takes an index from the size of '{self.dim.extent.name}', which padding changes")
         if not content.is_ragged:
             return content.valid if content.valid != LENGTH or self.is_own(load) else VALID
         assert content.batch is not None
@@ -170,7 +173,44 @@ class StageEvaluation:
         for chosen in product(*places):
             inside: PaddedAxes = frozenset(axis for axis, out in zip(content.ragged, chosen, strict=True) if out)
             found.append(content.states[inside])
-        return join(found)
+        if any(state != found[0] for state in found[1:]):
+            return garbage(f"it may take elements of the padding along '{self.dim.extent.name}'")
+        return found[0]
+
+    def is_sized(self, index: Expr) -> bool:
+        """Whether an index depends on the size of the ragged dim by more than a limit that the size sets, and by more
+        than being counted from the end. Loads in it are judged by themselves."""
+        match index:
+            case ir.TensorLoad() | tirx.IntImm() | tirx.FloatImm():
+                return False
+            case ir.Var():
+                return bool(index.same_as(self.dim.extent))
+            case tirx.Min() | tirx.Max():
+                sides = [side for side in (index.a, index.b) if not self.is_size(side)]
+                return any(map(self.is_sized, sides)) or not sides
+            case tirx.Cast():
+                return self.is_sized(index.value)
+            case tirx.Select():
+                return self.is_sized_choice(index.condition, index.true_value, index.false_value)
+            case ir.Call() if call_name(index) == "if_then_else":
+                return self.is_sized_choice(*index.args)
+            case ir.Call():
+                return any(map(self.is_sized, index.args))
+            case tirx.Not():
+                return self.is_sized(index.a)
+            case prim.BinaryOpExpr() | prim.CmpExpr() | tirx.And() | tirx.Or():
+                return self.is_sized(index.a) or self.is_sized(index.b)
+        return True
+
+    def is_sized_choice(self, condition: Expr, yes: Expr, no: Expr) -> bool:
+        if isinstance(condition, tirx.LT) and is_zero(condition.b) and tvm_ffi.structural_equal(condition.a, no):
+            return self.is_sized(no)
+        return any(map(self.is_sized, (condition, yes, no)))
+
+    def is_size(self, expr: Expr) -> bool:
+        """Whether an expression is computed from dims alone."""
+        own = {axis.var for axis in (*self.stage.axes, *self.stage.reduce)}
+        return not collect(expr, ir.TensorLoad) and own.isdisjoint(collect(expr, ir.Var))
 
     def is_own(self, access: ir.TensorLoad | tirx.BufferStore) -> bool:
         """Whether an element of a tensor with a batch is one of the instance that the stage computes."""

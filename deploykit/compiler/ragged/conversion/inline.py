@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from tvm import ir, relax
 
 from deploykit.compiler.decisions import Declined
+from deploykit.compiler.graph.bindings import rewritten
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.ragged.conversion.blocks import block, new_kernel, root
 from deploykit.compiler.ragged.conversion.contents import RaggedDim, axes_of
@@ -35,31 +36,27 @@ class Producer:
 
 def inline(mod: ir.IRModule, name: str, dim: RaggedDim) -> ir.IRModule:
     """`mod`, with such tensors of the function `name` inlined where kernels read them."""
-    gvar = mod.get_global_var(name)
-    func = mod[gvar]
     builder = relax.BlockBuilder(mod)
     producers: dict[ir.Var, Producer] = {}
-    blocks = []
-    for each in func.body.blocks:
-        bindings = []
-        for binding in each.bindings:
-            call = kernel_call(mod, binding.value) if isinstance(binding, relax.VarBinding) else None
-            if call is None or isinstance(call.nest, Declined):
-                bindings.append(binding)
-                continue
-            value = binding.value
-            if any(operand in producers for operand in call.operands.values() if isinstance(operand, relax.Var)):
-                call, value = _rewritten(builder, call, value, producers, dim)
-            bindings.append(relax.VarBinding(binding.var, value))
-            found = _producer(call, dim)
-            if found is not None:
-                producers[binding.var] = found
-        blocks.append(type(each)(bindings))
-    body = relax.SeqExpr(blocks, func.body.body)
-    builder.update_func(gvar, relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs))
-    unused = relax.transform.DeadCodeElimination([name])
-    result: ir.IRModule = unused(relax.transform.Normalize()(builder.get()))
-    return result
+
+    def binding(old: relax.Binding) -> relax.Binding:
+        value = old.value
+        call = kernel_call(mod, value) if isinstance(old, relax.VarBinding) else None
+        if call is None or isinstance(call.nest, Declined):
+            return old
+        if any(operand in producers for operand in call.operands.values() if isinstance(operand, relax.Var)):
+            call, value = _rewritten(builder, call, value, producers, dim)
+        found = _producer(call, dim)
+        if found is not None:
+            producers[old.var] = found
+        return relax.VarBinding(old.var, value)
+
+    def rewrite(old: relax.BindingBlock) -> relax.BindingBlock:
+        return type(old)([binding(each) for each in old.bindings])
+
+    own = mod[mod.get_global_var(name)]
+    result = rewritten(mod, builder, lambda func: rewrite if func.same_as(own) else lambda same: same)
+    return relax.transform.DeadCodeElimination([name])(result)
 
 
 def _producer(call: KernelCall, dim: RaggedDim) -> Producer | None:

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 import tvm_ffi
 from tvm import ir, relax, s_tir, tirx
 
-from deploykit.compiler.graph.bindings import operator_of
-from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.graph.bindings import with_blocks
+from deploykit.compiler.ragged.conversion.blocks import new_kernel
 from deploykit.compiler.ragged.conversion.contents import Content
 from deploykit.compiler.ragged.conversion.kernel_call import KernelCall, kernel_call
 from deploykit.compiler.schedules.kernel.stages import Stage
-from deploykit.compiler.tir.rewriting import Buffer, Expr, Node, call_name, collect, replace_loads, substitute
+from deploykit.compiler.tir.rewriting import Buffer, Expr, Node, call_name, replace_loads, substitute
 from deploykit.compiler.tir.values import dtype_of
 
 Contents = Mapping[relax.Expr, Content]
@@ -36,48 +36,39 @@ def without_masks(mod: ir.IRModule, name: str, contents: Contents) -> ir.IRModul
             if not isinstance(binding, relax.VarBinding):
                 bindings.append(binding)
                 continue
-            value = substitute(binding.value, same)
-            rewritten = _simplified(builder, mod, binding.value, value, contents)
-            if isinstance(rewritten, relax.Var):
-                same[binding.var] = rewritten
+            value = _simplified(builder, mod, binding.value, contents, same)
+            if isinstance(value, relax.Var):
+                same[binding.var] = value
             else:
-                bindings.append(relax.VarBinding(binding.var, rewritten))
+                bindings.append(relax.VarBinding(binding.var, value))
         blocks.append(type(block)(bindings))
-    body = relax.SeqExpr(blocks, substitute(func.body.body, same))
-    builder.update_func(gvar, relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs))
+    builder.update_func(gvar, with_blocks(func, blocks, substitute(func.body.body, same)))
     return relax.transform.Normalize()(builder.get())
 
 
 def _simplified(
-    builder: relax.BlockBuilder, mod: ir.IRModule, original: relax.Expr, value: relax.Expr, contents: Contents
+    builder: relax.BlockBuilder,
+    mod: ir.IRModule,
+    value: relax.Expr,
+    contents: Contents,
+    same: Mapping[ir.Var, relax.Expr],
 ) -> relax.Expr:
-    """`value` without masks among its operands: another call, or the operand that it copies. `original` has the
-    variables that `contents` has."""
-    if operator_of(value) != "relax.call_tir" or _has_roles(mod, original):
-        return value
-    fields = list(original.args[1].fields)
-    masks = [_number(contents.get(field)) if isinstance(field, relax.Var) else None for field in fields]
-    if all(number is None for number in masks):
-        return value
-    func = s_tir.renew_defs(mod[value.args[0]])
-    numbers = {param: number for param, number in zip(func.params, masks, strict=False) if number is not None}
-    kept = [i for i, number in enumerate(masks) if number is None]
-    body = folded(_numbered(func.body, numbers))
-    lost = _lost_dims(func, kept, len(fields))
-    scalars = [_dim_of(func, value, var) for var in lost]
-    params = [*(func.params[i] for i in kept), *lost, *func.params[len(fields) :]]
-    given = [*(value.args[1].fields[i] for i in kept), *scalars]
-    kernel = s_tir.renew_defs(tirx.PrimFunc(params, body, None, func.attrs))
-    gvar = builder.add_func(kernel, value.args[0].name_hint)
-    call = relax.Call(value.op, [gvar, relax.Tuple(given), *value.args[2:]], ty_args=value.ty_args)
-    copied = _copied(builder, call)
-    return call if copied is None else copied
-
-
-def _has_roles(mod: ir.IRModule, value: relax.Call) -> bool:
-    """Whether a kernel is annotated with what its operands are."""
+    """`value` without masks among its operands: another call, or the operand that it copies. `same` are the operands
+    that took the place of variables. A recurrent layer keeps all its operands, because they have roles."""
     call = kernel_call(mod, value)
-    return call is not None and call.layer is not None
+    if call is None or call.layer is not None:
+        return substitute(value, same)
+    found = {buffer: _number(contents.get(operand)) for buffer, operand in call.operands.items()}
+    numbers = {buffer: number for buffer, number in found.items() if number is not None}
+    if not numbers:
+        return substitute(value, same)
+    operands = {buffer: operand for buffer, operand in call.operands.items() if buffer not in numbers}
+    func, scalars = new_kernel(list(operands), call.results, folded(_numbered(call.body, numbers)))
+    gvar = builder.add_func(func, call.name)
+    given = relax.Tuple([*(substitute(operand, same) for operand in operands.values()), *scalars])
+    made = relax.Call(value.op, [gvar, given, *value.args[2:]], ty_args=value.ty_args)
+    copied = _copied(builder, made)
+    return made if copied is None else copied
 
 
 def _number(content: Content | None) -> float | None:
@@ -174,29 +165,6 @@ def _called(node: ir.Call) -> Expr:
     if call_name(node) == "if_then_else" and isinstance(node.args[0], tirx.IntImm):
         return node.args[1] if int(node.args[0]) else node.args[2]
     return node
-
-
-def _lost_dims(func: tirx.PrimFunc, kept: list[int], inputs: int) -> list[ir.Var]:
-    """The dims that only the operands that are removed had as an extent."""
-    others = [*(func.params[i] for i in kept), *func.params[inputs:]]
-    known = {extent for param in others if tirx.is_buffer_var(param) for extent in param.shape}
-    known |= {param for param in others if not tirx.is_buffer_var(param)}
-    every = [extent for param in func.params if tirx.is_buffer_var(param) for extent in param.shape]
-    used = {
-        *collect(func.body, ir.Var),
-        *(v for p in others if tirx.is_buffer_var(p) for n in p.shape for v in collect(n, ir.Var)),
-    }
-    return [v for v in dict.fromkeys(every) if isinstance(v, ir.Var) and v not in known and v in used]
-
-
-def _dim_of(func: tirx.PrimFunc, value: relax.Call, var: ir.Var) -> Expr:
-    """The value of one of the kernel's dims where it is called."""
-    for param, field in zip(func.params, value.args[1].fields, strict=False):
-        if tirx.is_buffer_var(param):
-            for extent, size in zip(param.shape, field.ty.shape.values, strict=True):
-                if extent.same_as(var):
-                    return size
-    raise Unsupported(f"'{var.name}' is no dim of an operand")
 
 
 def _copied(builder: relax.BlockBuilder, call: relax.Call) -> relax.Var | None:

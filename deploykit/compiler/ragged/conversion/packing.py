@@ -18,6 +18,7 @@ from deploykit.compiler.constants import read as reading
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.graph.bindings import operator_of
 from deploykit.compiler.operators.anchors.matmul import matmul
+from deploykit.compiler.operators.building import control_flow
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.index_checks import check, checked_bounds, is_check
 from deploykit.compiler.operators.building.kernel_calls import call_te
@@ -85,7 +86,13 @@ class Packing:
         if operator == "relax.matmul":
             return self.product(value)
         call = kernel_call(self.mod, value)
-        return self.of(value) if call is None else self.kernel(value, call)
+        if call is not None:
+            return self.kernel(value, call)
+        types = binding.var.ty.fields if isinstance(binding.var.ty, relax.TupleType) else [binding.var.ty]
+        tensors = [type_ for type_ in types if isinstance(type_, relax.TensorType)]
+        if any(axes_of(list(type_.shape.values), self.dim)[1] for type_ in tensors):
+            raise Unsupported(f"'{control_flow.called(value) or operator}' makes it, and cannot be ragged yet")
+        return self.of(value)
 
     def mask(self, mask: relax.Var) -> relax.Expr:
         """A packed mask, or an input of lengths. A mask is needed only where a value of it is an operand of more than

@@ -16,12 +16,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tvm import ir, relax, s_tir, te, tirx
+from tvm import ir, relax, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.operators.building.imperative import Array, Code, imperative
 from deploykit.compiler.operators.building.index_checks import check
-from deploykit.compiler.tir.rewriting import Expr, collect
+from deploykit.compiler.ragged.conversion.blocks import new_kernel
+from deploykit.compiler.tir.rewriting import Expr
 
 DTYPE = "int64"
 
@@ -83,14 +84,10 @@ class Prelude:
         """The same for several arrays, a tuple."""
         sources = [te.placeholder(list(i.ty.shape.values), DTYPE, name=f"x{n}") for n, i in enumerate(inputs)]
         results = imperative(name, sources, [(shape, DTYPE) for shape in shapes], body)
-        func = te.create_prim_func([*sources, *results], "int64").without_attr("global_symbol")
-        extents = [n for tensor in (*sources, *results) for n in tensor.shape]
-        used = {*collect(func.body, ir.Var), *(var for extent in extents for var in collect(extent, ir.Var))}
-        dims = (self.ragged.batch, self.ragged.tokens, self.ragged.longest)
-        given = {extent for extent in extents if isinstance(extent, ir.Var)}
-        scalars = [dim for dim in dims if dim in used and dim not in given]
-        func = te.create_prim_func([*sources, *scalars, *results], "int64").without_attr("global_symbol")
-        gvar = self.builder.add_func(s_tir.renew_defs(func), name)
+        func = te.create_prim_func([*sources, *results], "int64")
+        buffers = list(func.params)
+        kernel, scalars = new_kernel(buffers[: len(sources)], buffers[len(sources) :], func.body)
+        gvar = self.builder.add_func(kernel, name)
         types = [relax.TensorType(list(result.shape), DTYPE) for result in results]
         call = relax.call_tir(gvar, relax.Tuple([*inputs, *scalars]), types if len(types) > 1 else types[0])
         return self.builder.emit(call, name)
