@@ -56,6 +56,7 @@ _CONSTANTS: Mapping[str, object] = {
     "end": np.array([np.iinfo(np.int64).max]),
     "begin": np.array([np.iinfo(np.int64).min]),
     "apart": np.array([0, 0, 4, 2]),
+    "width": np.array([1, 1, 8]),
     "together": np.array([0, 0, 8]),
     "pads": np.array([0, 0, 0, 0, 1, 0]),
     "ones": np.ones(8, np.float32),
@@ -105,6 +106,20 @@ KEPT: Mapping[str, tuple[str, str]] = {
     ),
     "first": (ONE_PER_SEQUENCE, "y = Gather<axis = 1>(x, zero)"),
     "first-slice": (ONE_PER_SEQUENCE, "c = Slice(x, start, axis1, axis1)  y = Squeeze(c, axis1)"),
+    "last": (
+        ONE_PER_SEQUENCE,
+        (
+            "n = ReduceSum(attention_mask, axis1)  i = Sub(n, one)  i3 = Unsqueeze(i, axis2)  j = Expand(i3, width)"
+            "  e = GatherElements<axis = 1>(x, j)  y = Squeeze(e, axis1)"
+        ),
+    ),
+    "last-or-first": (
+        ONE_PER_SEQUENCE,
+        (
+            "n = ReduceSum(attention_mask, axis1)  i0 = Sub(n, one)  i = Max(i0, zero)  i3 = Unsqueeze(i, axis2)"
+            "  j = Expand(i3, width)  e = GatherElements<axis = 1>(x, j)  y = Squeeze(e, axis1)"
+        ),
+    ),
     "pooled-attention": (
         ONE_PER_SEQUENCE,
         (
@@ -219,6 +234,13 @@ LEAKING: Mapping[str, tuple[str, str]] = {
         ),
     ),
     "last": (ONE_PER_SEQUENCE, "y = Gather<axis = 1>(x, last)"),
+    "last-but-one": (
+        ONE_PER_SEQUENCE,
+        (
+            "n = ReduceSum(attention_mask, axis1)  i = Sub(n, axis2)  i3 = Unsqueeze(i, axis2)  j = Expand(i3, width)"
+            "  e = GatherElements<axis = 1>(x, j)  y = Squeeze(e, axis1)"
+        ),
+    ),
     "convolution": (
         ONE_PER_TOKEN,
         "t = Transpose<perm = [0, 2, 1]>(x)  c = Conv<pads = [1, 1]>(t, wide)  y = Transpose<perm = [0, 2, 1]>(c)",
