@@ -57,6 +57,7 @@ _CONSTANTS: Mapping[str, object] = {
     "begin": np.array([np.iinfo(np.int64).min]),
     "apart": np.array([0, 0, 4, 2]),
     "width": np.array([1, 1, 8]),
+    "flat": np.array([-1, 8]),
     "together": np.array([0, 0, 8]),
     "pads": np.array([0, 0, 0, 0, 1, 0]),
     "ones": np.ones(8, np.float32),
@@ -78,6 +79,9 @@ _POSITIONS = (
     "shape = Shape(x)  n = Gather(shape, one)  r = Range(zero, n, one)  column = Unsqueeze(r, axis1)"
     "  row = Unsqueeze(r, axis0)"
 )
+
+_ROWS = "shape = Shape(x)  n = Gather(shape, one)  b = Gather(shape, zero)  r = Range(zero, b, one)"
+_LENGTHS = "l = ReduceSum<keepdims = 0>(attention_mask, axis1)"
 
 
 def _attention(masked: str) -> str:
@@ -111,6 +115,20 @@ KEPT: Mapping[str, tuple[str, str]] = {
         (
             "n = ReduceSum(attention_mask, axis1)  i = Sub(n, one)  i3 = Unsqueeze(i, axis2)  j = Expand(i3, width)"
             "  e = GatherElements<axis = 1>(x, j)  y = Squeeze(e, axis1)"
+        ),
+    ),
+    "last-of-all-rows": (
+        ONE_PER_SEQUENCE,
+        (
+            f"{_ROWS}  {_LENGTHS}  i = Sub(l, one)  begin0 = Mul(r, n)  j = Add(i, begin0)  rows = Reshape(x, flat)"
+            "  y = Gather(rows, j)"
+        ),
+    ),
+    "last-by-tuples": (
+        ONE_PER_SEQUENCE,
+        (
+            f"{_ROWS}  {_LENGTHS}  i = Sub(l, one)  r1 = Unsqueeze(r, axis1)  i1 = Unsqueeze(i, axis1)"
+            "  j = Concat<axis = -1>(r1, i1)  y = GatherND(x, j)"
         ),
     ),
     "last-or-first": (
@@ -234,6 +252,14 @@ LEAKING: Mapping[str, tuple[str, str]] = {
         ),
     ),
     "last": (ONE_PER_SEQUENCE, "y = Gather<axis = 1>(x, last)"),
+    "last-but-one-of-all-rows": (
+        ONE_PER_SEQUENCE,
+        (
+            f"{_ROWS}  {_LENGTHS}  i0 = Sub(l, one)  i1 = Sub(i0, one)  i = Max(i1, zero)  begin0 = Mul(r, n)"
+            "  j = Add(i, begin0)  rows = Reshape(x, flat)  a = Gather(rows, j)  k = Add(r, i)  e = Gather(rows, k)"
+            "  y = Add(a, e)"
+        ),
+    ),
     "last-but-one": (
         ONE_PER_SEQUENCE,
         (

@@ -132,7 +132,7 @@ class Flat:
             row, position = substitute(given[batch], place), substitute(given[ragged[0]], place)
             offsets = self.maps.offsets
             first, after = tirx.BufferLoad(offsets, [row]), tirx.BufferLoad(offsets, [row + 1])
-            return first + position < after
+            return tirx.all(position >= 0, first + position < after)
 
         return exists
 
@@ -220,7 +220,7 @@ class PerInstance:
         batch, ragged = self.ragged.get(buffer, (None, ()))
         if batch is None or not is_chosen(given, ragged):
             return None
-        return given[ragged[0]] < self.instance.length
+        return tirx.all(given[ragged[0]] >= 0, given[ragged[0]] < self.instance.length)
 
 
 class Accesses:
