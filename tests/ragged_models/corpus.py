@@ -35,7 +35,18 @@ LEAKS = {
 PER_POSITION = {"last_hidden_state", "token_embeddings", "token_logits", "start_logits", "end_logits"}
 """The outputs with one entry per position. `logits` are such an output for the architectures in `SCORES_OF_POSITIONS`.
 The other outputs have one entry per sequence."""
-CAUSAL = {"gpt2", "gpt2-positions", "llama", "mistral-sliding", "qwen2", "qwen3"}
+CAUSAL = {
+    "bloom",
+    "gemma3",
+    "gpt2",
+    "gpt2-positions",
+    "gpt-neox",
+    "llama",
+    "mistral-sliding",
+    "opt",
+    "qwen2",
+    "qwen3",
+}
 """The architectures in which a position sees only earlier ones."""
 SCORES_OF_POSITIONS = {"bert-tokens", *CAUSAL}
 
@@ -139,4 +150,6 @@ def _values(name: str, length: int, rng: np.random.Generator) -> np.ndarray:
             return rng.integers(0, 2, length)
         case "position_ids":
             return np.arange(length)
+        case "bbox":
+            return np.sort(rng.integers(0, 128, (length, 2, 2)), axis=1).reshape(length, 4)
     return rng.standard_normal((length, 32), dtype=np.float32)

@@ -81,6 +81,19 @@ def max_pooled(result: Any, inputs: Mapping[str, torch.Tensor]) -> tuple[torch.T
     return (torch.max(torch.where(mask == 0, torch.tensor(-1e9), hidden), 1)[0],)
 
 
+def last_pooled(result: Any, inputs: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    hidden = result[0]
+    last = (inputs["attention_mask"].sum(1) - 1).view(-1, 1, 1).expand(-1, 1, hidden.shape[-1])
+    return (hidden.gather(1, last).squeeze(1),)
+
+
+def weighted_pooled(result: Any, inputs: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """The mean over the mask, in which later positions count more."""
+    mask = inputs["attention_mask"]
+    weights = (mask.cumsum(1) * mask).unsqueeze(-1).float()
+    return (torch.sum(result[0] * weights, 1) / weights.sum(1),)
+
+
 class Recurrent(nn.Module):
     """A classifier of packed sequences: the last states of both directions, and scores for each position. If the
     sequences come sorted by length, they are packed as they are; else the module sorts them."""
@@ -111,6 +124,21 @@ def recurrent(kind: type[nn.RNNBase], given: str, directions: int, *, is_sorted:
     )
 
 
+class Bart(nn.Module):
+    """The encoder of BART alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        sizes = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 1, "encoder_ffn_dim": 48}
+        heads = {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "decoder_ffn_dim": 48}
+        config = transformers.BartConfig(**TINY, **sizes, **heads)
+        config._attn_implementation = "sdpa"
+        self.encoder = transformers.BartModel(config).get_encoder()
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor]:
+        return (self.encoder(input_ids, attention_mask).last_hidden_state,)
+
+
 GPT = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "n_inner": 48}
 DECODER: dict[str, Any] = {"num_key_value_heads": 2, "tie_word_embeddings": False}
 DEBERTA: dict[str, Any] = {
@@ -121,7 +149,13 @@ DEBERTA: dict[str, Any] = {
     "norm_rel_ebd": "layer_norm",
 }
 LOGITS = ("logits",)
+EAGER: dict[str, Any] = {"attentions": ("eager",)}
+SDPA: dict[str, Any] = {"attentions": ("sdpa",)}
 NO_CACHE = {"use_cache": False}
+
+OTHERS = "bart-encoder", "bloom", "esm", "gemma3", "gpt-neox", "layoutlm", "opt", "roformer", "squeezebert", "xlm"
+"""Architectures that are exported in the form `OTHER` only."""
+OTHER = "t5.23-legacy-sdpa-17", "t5.23-legacy-eager-14", "torch-legacy-14"
 
 HEADS = "bert-*", "sentence-*", "gpt2-classify", "gpt2-positions"
 """Architectures that differ from others in a few nodes only. They are exported in the forms `FEW`."""
@@ -147,6 +181,8 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "sentence": Architecture("BertModel", ("token_embeddings", "sentence_embedding"), TYPED, head=mean_pooled),
     "sentence-first": Architecture("BertModel", ("sentence_embedding",), TYPED, head=first_pooled),
     "sentence-max": Architecture("BertModel", ("sentence_embedding",), TYPED, head=max_pooled),
+    "sentence-last": Architecture("BertModel", ("sentence_embedding",), head=last_pooled),
+    "sentence-weighted": Architecture("BertModel", ("sentence_embedding",), head=weighted_pooled),
     "distilbert": Architecture("DistilBertModel", config={"dim": 32, "hidden_dim": 48, "n_layers": 2, "n_heads": 4}),
     "roberta": Architecture("RobertaModel", config={"max_position_embeddings": 66, "pad_token_id": 1}),
     "mpnet": Architecture("MPNetModel", config={"max_position_embeddings": 66, "pad_token_id": 1}),
@@ -175,6 +211,28 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         config={"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4},
         attentions=("eager",),
     ),
+    "bart-encoder": Architecture(Bart, attentions=("none",)),
+    "bloom": Architecture("BloomForCausalLM", LOGITS, config={"n_head": 4, "n_layer": 2}, call=NO_CACHE, **EAGER),
+    "esm": Architecture("EsmModel", config={"position_embedding_type": "rotary", "mask_token_id": 3}, **SDPA),
+    "gemma3": Architecture(
+        "Gemma3ForCausalLM",
+        LOGITS,
+        config={**DECODER, "head_dim": 8, "sliding_window": 5, "query_pre_attn_scalar": 8},
+        call=NO_CACHE,
+        **SDPA,
+    ),
+    "gpt-neox": Architecture("GPTNeoXForCausalLM", LOGITS, call=NO_CACHE, **SDPA),
+    "layoutlm": Architecture(
+        "LayoutLMModel", inputs=(*TEXT, "bbox"), config={"max_2d_position_embeddings": 128}, **EAGER
+    ),
+    "opt": Architecture(
+        "OPTForCausalLM", LOGITS, config={"ffn_dim": 48, "word_embed_proj_dim": 32}, call=NO_CACHE, **SDPA
+    ),
+    "roformer": Architecture("RoFormerModel", config={"embedding_size": 16}, **EAGER),
+    "squeezebert": Architecture(
+        "SqueezeBertModel", config={"embedding_size": 32, "q_groups": 2, "k_groups": 2, "v_groups": 2}, **EAGER
+    ),
+    "xlm": Architecture("XLMModel", config={"emb_dim": 32, "n_layers": 2, "n_heads": 4, "n_words": 120}, **EAGER),
     "lstm-mask": recurrent(nn.LSTM, "attention_mask", 1),
     "lstm-lengths": recurrent(nn.LSTM, "sequence_lengths", 1),
     "lstm-bidirectional": recurrent(nn.LSTM, "attention_mask", 2),
@@ -211,6 +269,8 @@ def forms(architecture: Architecture) -> Iterator[Form]:
 
 def is_kept(name: str, form: str) -> bool:
     if any(fnmatch(name, head) for head in HEADS) and form not in FEW:
+        return False
+    if name in OTHERS and form not in OTHER:
         return False
     return not any(fnmatch(f"{name}.{form}", pattern) for pattern in LEFT_OUT)
 
@@ -262,6 +322,8 @@ def sample(name: str) -> torch.Tensor:
             return mask.sum(1)
         case "token_type_ids":
             return torch.randint(0, 2, (BATCH, SEQ))
+        case "bbox":
+            return torch.randint(0, 60, (BATCH, SEQ, 4)).cumsum(-1).clamp(max=127)
         case "position_ids":
             return torch.arange(SEQ).repeat(BATCH, 1)
     return torch.randn(BATCH, SEQ, 32)

@@ -56,6 +56,8 @@ _CONSTANTS: Mapping[str, object] = {
     "end": np.array([np.iinfo(np.int64).max]),
     "begin": np.array([np.iinfo(np.int64).min]),
     "apart": np.array([0, 0, 4, 2]),
+    "width": np.array([1, 1, 8]),
+    "flat": np.array([-1, 8]),
     "together": np.array([0, 0, 8]),
     "pads": np.array([0, 0, 0, 0, 1, 0]),
     "ones": np.ones(8, np.float32),
@@ -63,6 +65,8 @@ _CONSTANTS: Mapping[str, object] = {
     "w1": np.random.default_rng(1).standard_normal((8, 1)).astype(np.float32),
     "table": np.random.default_rng(8).standard_normal((64, 8)).astype(np.float32),
     "narrow": np.random.default_rng(2).standard_normal((8, 8, 1)).astype(np.float32) / 3,
+    "grouped": np.random.default_rng(8).standard_normal((8, 2, 1)).astype(np.float32),
+    "perhead": np.random.default_rng(9).standard_normal((4, 2, 2)).astype(np.float32),
     "wide": np.random.default_rng(3).standard_normal((8, 8, 3)).astype(np.float32) / 5,
     "wi": np.random.default_rng(4).standard_normal((1, 16, 8)).astype(np.float32) / 3,
     "wr": np.random.default_rng(5).standard_normal((1, 16, 4)).astype(np.float32) / 2,
@@ -84,6 +88,8 @@ _BACK = (
     "none = ConstantOfShape<value = int64[1] {0}>(sizes)  size = Squeeze(sizes)  r = Range(zero, size, one)"
     "  back = ScatterElements(none, places, r)"
 )
+_ROWS = "shape = Shape(x)  n = Gather(shape, one)  b = Gather(shape, zero)  r = Range(zero, b, one)"
+_LENGTHS = "l = ReduceSum<keepdims = 0>(attention_mask, axis1)"
 
 
 def _attention(masked: str) -> str:
@@ -112,6 +118,34 @@ KEPT: Mapping[str, tuple[str, str]] = {
     ),
     "first": (ONE_PER_SEQUENCE, "y = Gather<axis = 1>(x, zero)"),
     "first-slice": (ONE_PER_SEQUENCE, "c = Slice(x, start, axis1, axis1)  y = Squeeze(c, axis1)"),
+    "last": (
+        ONE_PER_SEQUENCE,
+        (
+            "n = ReduceSum(attention_mask, axis1)  i = Sub(n, one)  i3 = Unsqueeze(i, axis2)  j = Expand(i3, width)"
+            "  e = GatherElements<axis = 1>(x, j)  y = Squeeze(e, axis1)"
+        ),
+    ),
+    "last-of-all-rows": (
+        ONE_PER_SEQUENCE,
+        (
+            f"{_ROWS}  {_LENGTHS}  i = Sub(l, one)  begin0 = Mul(r, n)  j = Add(i, begin0)  rows = Reshape(x, flat)"
+            "  y = Gather(rows, j)"
+        ),
+    ),
+    "last-by-tuples": (
+        ONE_PER_SEQUENCE,
+        (
+            f"{_ROWS}  {_LENGTHS}  i = Sub(l, one)  r1 = Unsqueeze(r, axis1)  i1 = Unsqueeze(i, axis1)"
+            "  j = Concat<axis = -1>(r1, i1)  y = GatherND(x, j)"
+        ),
+    ),
+    "last-or-first": (
+        ONE_PER_SEQUENCE,
+        (
+            "n = ReduceSum(attention_mask, axis1)  i0 = Sub(n, one)  i = Max(i0, zero)  i3 = Unsqueeze(i, axis2)"
+            "  j = Expand(i3, width)  e = GatherElements<axis = 1>(x, j)  y = Squeeze(e, axis1)"
+        ),
+    ),
     "pooled-attention": (
         ONE_PER_SEQUENCE,
         (
@@ -152,6 +186,34 @@ KEPT: Mapping[str, tuple[str, str]] = {
     "convolution-of-one": (
         ONE_PER_TOKEN,
         "t = Transpose<perm = [0, 2, 1]>(x)  c = Conv(t, narrow)  y = Transpose<perm = [0, 2, 1]>(c)",
+    ),
+    "convolution-of-masked": (
+        ONE_PER_TOKEN,
+        (
+            "m = Mul(x, fx)  t = Transpose<perm = [0, 2, 1]>(m)  c = Conv<pads = [1, 1]>(t, wide)"
+            "  y = Transpose<perm = [0, 2, 1]>(c)"
+        ),
+    ),
+    "convolution-of-one-in-groups": (
+        ONE_PER_TOKEN,
+        "t = Transpose<perm = [0, 2, 1]>(x)  c = Conv<group = 4>(t, grouped)  y = Transpose<perm = [0, 2, 1]>(c)",
+    ),
+    "weights-for-each-head": (
+        ONE_PER_TOKEN,
+        "mixed = MatMul(heads, perhead)  back = Transpose<perm = [0, 2, 1, 3]>(mixed)  y = Reshape(back, together)",
+    ),
+    "weights-on-the-left": (
+        ONE_PER_TOKEN,
+        "t = Transpose<perm = [0, 2, 1]>(x)  z = MatMul(w, t)  y = Transpose<perm = [0, 2, 1]>(z)",
+    ),
+    "product-with-a-vector": ("float[batch,seq] y", "y = MatMul(x, ones)"),
+    "product-of-a-vector": ("float[batch,seq] y", "t = Transpose<perm = [0, 2, 1]>(x)  y = MatMul(ones, t)"),
+    "attention-of-a-vector": (
+        ONE_PER_SEQUENCE,
+        (
+            "e = MatMul(x, ones)  a = Mul(absent, low)  m = Add(e, a)  p = Softmax<axis = 1>(m)"
+            "  row = Unsqueeze(p, axis1)  z = MatMul(row, x)  y = Squeeze(z, axis1)"
+        ),
     ),
     "sums-so-far": (ONE_PER_TOKEN, "y = CumSum(x, one)"),
     "lstm-forward": (
@@ -199,6 +261,21 @@ LEAKING: Mapping[str, tuple[str, str]] = {
         ),
     ),
     "last": (ONE_PER_SEQUENCE, "y = Gather<axis = 1>(x, last)"),
+    "last-but-one-of-all-rows": (
+        ONE_PER_SEQUENCE,
+        (
+            f"{_ROWS}  {_LENGTHS}  i0 = Sub(l, one)  i1 = Sub(i0, one)  i = Max(i1, zero)  begin0 = Mul(r, n)"
+            "  j = Add(i, begin0)  rows = Reshape(x, flat)  a = Gather(rows, j)  k = Add(r, i)  e = Gather(rows, k)"
+            "  y = Add(a, e)"
+        ),
+    ),
+    "last-but-one": (
+        ONE_PER_SEQUENCE,
+        (
+            "n = ReduceSum(attention_mask, axis1)  i = Sub(n, axis2)  i3 = Unsqueeze(i, axis2)  j = Expand(i3, width)"
+            "  e = GatherElements<axis = 1>(x, j)  y = Squeeze(e, axis1)"
+        ),
+    ),
     "convolution": (
         ONE_PER_TOKEN,
         "t = Transpose<perm = [0, 2, 1]>(x)  c = Conv<pads = [1, 1]>(t, wide)  y = Transpose<perm = [0, 2, 1]>(c)",

@@ -1,5 +1,6 @@
 """From a model that takes padded batches to one that takes ragged ones.
 
+    products   products with vectors and convolutions of width 1 are products of matrices
     canonical  the batch is an axis of its own everywhere
     unsorted   where the batch is sorted and put back into its order, it keeps its order
     proof      no valid position of any tensor depends on the padding, or the model is refused
@@ -28,6 +29,7 @@ from deploykit.compiler.graph.join_matmuls import join_siblings
 from deploykit.compiler.model import DataDim, Dim, ImportedModel, Padded, Port, Signature
 from deploykit.compiler.operators.building.context import emit_function
 from deploykit.compiler.operators.building.errors import Unsupported
+from deploykit.compiler.ragged.conversion.as_products import as_products
 from deploykit.compiler.ragged.conversion.canonical import canonical
 from deploykit.compiler.ragged.conversion.contents import RaggedDim, axes_of
 from deploykit.compiler.ragged.conversion.inline import inline
@@ -61,7 +63,8 @@ def ragged(
     signature = model.only
     dim, name = _ragged_dim(signature, dims)
     chosen = _masks(signature, dim) if masks is None else tuple(masks)
-    padded = unsorted(canonical(model.module, signature.name, dim), signature.name, dim)
+    padded = canonical(as_products(model.module, signature.name), signature.name, dim)
+    padded = unsorted(padded, signature.name, dim)
     func = padded[signature.name]
     named = {port.name: param for port, param in zip(signature.inputs, func.params, strict=True)}
     for mask in chosen:

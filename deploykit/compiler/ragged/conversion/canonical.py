@@ -2,6 +2,8 @@
 
 * Where a reshape joins the batch with other dims (`[batch * seq, width]`, `[batch * heads, seq, size]`), the tensor is
   kept in its shape before that: kernels that read it, and products, work on separate axes.
+* An index into such a tensor that adds an index along `seq` to `b * seq` is taken apart, too. Whether it stays inside
+  of its instance is for the proof to say.
 * A tensor that is computed from positions alone (ranges, comparisons of them, causal masks) is not kept in memory: its
   formula takes its place in the kernels that read it. So indices that are such formulas become plain: `mask[i[b, k]]`,
   where `i[b, k]` is `b * seq + k`, becomes `mask[b, k]`.
@@ -10,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import tvm_ffi
 from tvm import ir, relax, sym, tirx
@@ -42,11 +44,13 @@ class View:
 
 @dataclass(frozen=True)
 class Formula:
-    """The elements of a tensor of `shape` in terms of its indices, for which `axes` stand."""
+    """The elements of a tensor of `shape` in terms of its indices, for which `axes` stand. An index, such as the last
+    position of each sequence, may also read tensors with one number for each sequence: `reads`, by their buffers."""
 
     shape: tuple[Expr, ...]
     axes: tuple[ir.Var, ...]
     value: Expr
+    reads: Mapping[Buffer, relax.Expr] = field(default_factory=dict)
 
     def at(self, indices: Sequence[Expr]) -> Expr:
         return substitute(self.value, dict(zip(self.axes, indices, strict=True)))
@@ -121,7 +125,8 @@ class _Canonical:
         if formula is not None:
             axes = tuple(ir.Var(f"i{n}", "int64") for n in range(len(shape)))
             known = ranges([Axis(axis, extent) for axis, extent in zip(axes, shape, strict=True)], self.dim)
-            self.formulas[var] = Formula(shape, axes, formula.at(moved(axes, shape, formula.shape, known)))
+            value = formula.at(moved(axes, shape, formula.shape, known))
+            self.formulas[var] = Formula(shape, axes, value, formula.reads)
             return False
         view = self.views.get(source) if isinstance(source, relax.Var) else None
         base = source if view is None else view.base
@@ -207,12 +212,14 @@ class _Canonical:
         if not views and not formulas and not joined:
             self.note_formula(var, call)
             return False
-        work = _Kernel(call, self.dim, views, formulas)
         try:
+            work = _Kernel(call, self.dim, views, formulas)
             stages = work.stages()
         except _Entangled:
             return False
-        outcome = self.formula_of(stages, result, call)
+        reads = {b: x for formula in formulas.values() for b, x in formula.reads.items()}
+        kept = {b: x for b, x in call.operands.items() if b not in views and b not in formulas} if formulas else {}
+        outcome = self.formula_of(stages, result, call, reads | kept)
         if outcome is not None and not joined:
             self.formulas[var] = outcome
         func, operands = work.made(stages)
@@ -251,12 +258,14 @@ class _Canonical:
         return updates
 
     def note_formula(self, var: relax.Var, call: KernelCall) -> None:
-        found = self.formula_of([stage for stage in call.stages if isinstance(stage, Stage)], call.results[0], call)
+        found = self.formula_of([stage for stage in call.stages if isinstance(stage, Stage)], call.results[0], call, {})
         if found is not None:
             self.formulas[var] = found
 
-    def formula_of(self, stages: Sequence[Stage], result: Buffer, call: KernelCall) -> Formula | None:
-        """The formula of a kernel that reads no tensor but single constants."""
+    def formula_of(
+        self, stages: Sequence[Stage], result: Buffer, call: KernelCall, reads: Mapping[Buffer, relax.Expr]
+    ) -> Formula | None:
+        """The formula of a kernel that reads no tensor but single constants, and if it computes indices, `reads`."""
         if len(stages) != 1 or not stages[0].pointwise or stages[0].store is None:
             return None
         numbers = {buffer: _single(operand) for buffer, operand in call.operands.items()}
@@ -266,9 +275,16 @@ class _Canonical:
             return node if number is None else number
 
         value = folded(tvm_ffi.structural_map(stages[0].store.value, (ir.TensorLoad, load)))
-        if collect(value, ir.TensorLoad) or len(collect(value, ir.Expr)) > SHORT:
+        if len(collect(value, ir.Expr)) > SHORT:
             return None
-        return Formula(tuple(result.shape), tuple(axis.var for axis in stages[0].axes), value)
+        axes = tuple(axis.var for axis in stages[0].axes)
+        used = dict.fromkeys(each.source for each in collect(value, ir.TensorLoad))
+        if any(buffer not in reads for buffer in used):
+            return None
+        extents = [extent for tensor in (result, *used) for extent in tensor.shape]
+        if used and (dtype_of(result) != "int64" or any(self.dim.extent in collect(n, ir.Var) for n in extents)):
+            return None
+        return Formula(tuple(result.shape), axes, value, {buffer: reads[buffer] for buffer in used})
 
 
 class _Entangled(Exception):
@@ -286,9 +302,10 @@ class _Kernel:
         self.split: dict[Expr, list[Expr]] = {}
         for view in views.values():
             self.learn(view)
-        kept = [buffer for buffer in call.operands if buffer not in formulas and buffer not in views]
+        self.kept = [buffer for buffer in call.operands if buffer not in formulas and buffer not in views]
         written = [*call.results, *call.temporaries]
-        self.buffers = {buffer: buffer for buffer in kept}
+        self.reads = {b: x for formula in formulas.values() for b, x in formula.reads.items()}
+        self.buffers = {buffer: buffer for buffer in (*self.kept, *self.reads)}
         for buffer, view in views.items():
             self.buffers[buffer] = reshaped(buffer, list(view.base.ty.shape.values))
         for buffer in written:
@@ -340,8 +357,7 @@ class _Kernel:
                 return formula.at([substitute(index, values) for index in indices])
             view = self.views.get(node.source)
             if view is not None:
-                plain = [self.simple(substitute(index, values), known) for index in indices]
-                at = moved(plain, view.shape, list(view.base.ty.shape.values), known)
+                at = self.viewed([substitute(index, values) for index in indices], view, known)
                 return tirx.BufferLoad(self.buffers[node.source], at)
             if node.source in self.buffers:
                 return tirx.BufferLoad(
@@ -360,6 +376,22 @@ class _Kernel:
         init = None if stage.init is None else whole(stage.init)
         return Stage(stage.name, tuple(axes), stage.reduce, whole(stage.body), init, stage.annotations)
 
+    def viewed(self, indices: Sequence[Expr], view: View, known: sym.Analyzer) -> list[Expr]:
+        """The indices, in the base of a view, of its element at `indices`. An element that a tensor chooses is taken
+        for one of its instance if its index is the sum of a position and of where the instance begins."""
+        base = list(view.base.ty.shape.values)
+        loads = [load for index in indices for load in collect(index, ir.TensorLoad)]
+        along = [axis for axis, extent in enumerate(base) if extent.same_as(self.dim.extent)]
+        if len(along) == 1 and loads and all(tvm_ffi.structural_equal(load, loads[0]) for load in loads):
+            chosen = ir.Var("chosen", dtype_of(loads[0]))
+            known.bind(chosen, ir.Range(const(0), self.dim.extent))
+            named = [tvm_ffi.structural_map(index, (ir.TensorLoad, lambda _: chosen)) for index in indices]
+            at = moved([self.simple(index, known) for index in named], view.shape, base, known)
+            others = [index for axis, index in enumerate(at) if axis != along[0]]
+            if at[along[0]].same_as(chosen) and chosen not in collect(others, ir.Var):
+                return [loads[0] if index.same_as(chosen) else index for index in at]
+        return moved([self.simple(index, known) for index in indices], view.shape, base, known)
+
     def apart(
         self,
         buffer: Buffer,
@@ -371,7 +403,7 @@ class _Kernel:
         """The indices of a buffer whose joined extents are apart."""
         found: list[Expr] = []
         for index, extent in zip(indices, buffer.shape, strict=True):
-            parts = self.parts(extent)
+            parts = [extent] if buffer in self.kept else self.parts(extent)
             if len(parts) == 1:
                 found.append(self.simple(substitute(index, values), known) if collect(index, ir.Expr) else index)
             elif isinstance(index, ir.Var) and index in places:
@@ -391,7 +423,8 @@ class _Kernel:
             [self.buffers[buffer] for buffer in self.call.temporaries],
         )
         used = set(collect(body, ir.Var))
-        operands = {b: x for b, x in self.call.operands.items() if b in self.buffers and self.buffers[b] in used}
+        every = {**self.call.operands, **self.reads}
+        operands = {b: x for b, x in every.items() if b in self.buffers and self.buffers[b] in used}
         inputs = [self.buffers[b] for b in operands]
         func, scalars = new_kernel(inputs, [self.buffers[b] for b in self.call.results], body)
         given = [self.views[b].base if b in self.views else x for b, x in operands.items()]

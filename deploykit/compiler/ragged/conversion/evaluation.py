@@ -13,6 +13,7 @@ from tvm.ir.prim import expr as prim
 from deploykit.compiler.ragged.conversion.contents import Content, PaddedAxes, RaggedDim
 from deploykit.compiler.ragged.conversion.states import (
     EXACT,
+    LAST,
     LENGTH,
     VALID,
     State,
@@ -162,7 +163,7 @@ class StageEvaluation:
         if any(self.is_sized(index) for index in load.indices):
             return garbage(f"it takes an index from the size of '{self.dim.extent.name}', which padding changes")
         if not content.is_ragged:
-            return content.valid if content.valid != LENGTH or self.is_own(load) else VALID
+            return content.valid if not content.valid.is_own or self.is_own(load) else VALID
         assert content.batch is not None
         own = self.axes.batch
         if own is None or not load.indices[content.batch].same_as(own.var):
@@ -204,9 +205,14 @@ class StageEvaluation:
         return True
 
     def is_sized_choice(self, condition: Expr, yes: Expr, no: Expr) -> bool:
-        if isinstance(condition, tirx.LT) and is_zero(condition.b) and tvm_ffi.structural_equal(condition.a, no):
+        if self.is_from_end(condition, no):
             return self.is_sized(no)
         return any(map(self.is_sized, (condition, yes, no)))
+
+    def is_from_end(self, condition: Expr, index: Expr) -> bool:
+        """Whether a condition says that an index is counted from the end."""
+        negative = isinstance(condition, tirx.LT) and is_zero(condition.b)
+        return negative and bool(tvm_ffi.structural_equal(condition.a, index))
 
     def is_size(self, expr: Expr) -> bool:
         """Whether an expression is computed from dims alone."""
@@ -232,4 +238,17 @@ class StageEvaluation:
             below = axis.var not in padded and self.known.can_prove(index <= axis.var)
             if below and self.known.can_prove(index >= 0):
                 return (False,)
-        return (False, True)
+        return (False,) if self.is_last(index, padded) else (False, True)
+
+    def is_last(self, index: Expr, padded: frozenset[ir.Var]) -> bool:
+        """Whether an index is that of the last valid position: limited to the size, and counted from the end if it is
+        negative, which it is only without valid positions."""
+        match index:
+            case tirx.Min() | tirx.Max():
+                sides = [side for side in (index.a, index.b) if not self.is_size(side)]
+                return len(sides) == 1 and self.is_last(sides[0], padded)
+            case tirx.Select() if self.is_from_end(index.condition, index.false_value):
+                return self.is_last(index.false_value, padded)
+            case ir.Call() if call_name(index) == "if_then_else" and self.is_from_end(index.args[0], index.args[2]):
+                return self.is_last(index.args[2], padded)
+        return self.value(index, padded) == LAST

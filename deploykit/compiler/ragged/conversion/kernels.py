@@ -26,7 +26,7 @@ from deploykit.compiler.ragged.conversion.evaluation import stage_axes
 from deploykit.compiler.ragged.conversion.kernel_call import KernelCall
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.schedules.vloop import Instance
-from deploykit.compiler.tir.rewriting import Buffer, Expr, substitute
+from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, substitute
 from deploykit.compiler.tir.values import const, dtype_of
 
 Indices = list[Expr]
@@ -47,6 +47,11 @@ def is_flat(call: KernelCall, dim: RaggedDim) -> bool:
     """Whether a kernel reduces nothing along the ragged dim and has at most one ragged axis in each stage."""
     axes = [stage_axes(stage, dim) for stage in call.stages if isinstance(stage, Stage)]
     return all(not each.reduced and len(each.ragged) <= 1 for each in axes)
+
+
+def is_chosen(indices: Sequence[Expr], ragged: Sequence[int]) -> bool:
+    """Whether the indices along ragged axes are numbers, or come from a tensor, so that the place may not exist."""
+    return all(isinstance(indices[axis], tirx.IntImm) or collect(indices[axis], ir.TensorLoad) for axis in ragged)
 
 
 @dataclass(frozen=True)
@@ -116,16 +121,17 @@ class Flat:
         return block(stage, axes, list(stage.reduce), body, init)
 
     def guard(self, place: Mapping[ir.Var, Expr]) -> Callable[[Buffer, Sequence[Expr]], Expr | None]:
-        """A condition under which a place of a ragged buffer exists: an instance of length 0 has no first position."""
+        """A condition under which a place of a ragged buffer exists: an instance of length 0 has neither a first nor a
+        last position."""
 
         def exists(buffer: Buffer, given: Sequence[Expr]) -> Expr | None:
             batch, ragged = self.ragged[buffer]
-            if batch is None or not all(isinstance(given[axis], tirx.IntImm) for axis in ragged):
+            if batch is None or not is_chosen(given, ragged):
                 return None
-            row = substitute(given[batch], place)
+            row, position = substitute(given[batch], place), substitute(given[ragged[0]], place)
             offsets = self.maps.offsets
             first, after = tirx.BufferLoad(offsets, [row]), tirx.BufferLoad(offsets, [row + 1])
-            return first + given[ragged[0]] < after
+            return tirx.all(position >= 0, first + position < after)
 
         return exists
 
@@ -211,9 +217,9 @@ class PerInstance:
 
     def guard(self, buffer: Buffer, given: Sequence[Expr]) -> Expr | None:
         batch, ragged = self.ragged.get(buffer, (None, ()))
-        if batch is None or not all(isinstance(given[axis], tirx.IntImm) for axis in ragged):
+        if batch is None or not is_chosen(given, ragged):
             return None
-        return given[ragged[0]] < self.instance.length
+        return tirx.all(given[ragged[0]] >= 0, given[ragged[0]] < self.instance.length)
 
 
 class Accesses:

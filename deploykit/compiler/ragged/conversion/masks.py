@@ -114,7 +114,7 @@ def folded(body: Node) -> Node:
         tirx.Add: lambda n: n.a + n.b,
         tirx.Sub: lambda n: n.a - n.b,
         tirx.Mul: lambda n: n.a * n.b,
-        tirx.Div: lambda n: n.a / n.b,
+        tirx.Div: _divided,
         tirx.And: lambda n: tirx.all(n.a, n.b),
         tirx.Or: lambda n: tirx.any(n.a, n.b),
         tirx.LT: lambda n: n.a < n.b,
@@ -147,6 +147,12 @@ def _known_comparison(node: Expr) -> Expr:
             truth = {tirx.EQ: a == b, tirx.NE: a != b, tirx.LT: a < b, tirx.LE: a <= b, tirx.GT: a > b}
             return tirx.const(truth.get(type(node), a >= b), "bool")
     return node
+
+
+def _divided(node: tirx.Div) -> Expr:
+    """A quotient of floats. TVM's operator takes no integers, and no constant 0 as the divisor."""
+    by_zero = isinstance(node.b, tirx.FloatImm) and node.b.value == 0
+    return node if "int" in dtype_of(node) or by_zero else node.a / node.b
 
 
 def _selected(node: tirx.Select) -> Expr:

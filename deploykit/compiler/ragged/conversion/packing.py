@@ -110,7 +110,7 @@ class Packing:
     def product(self, value: relax.Call) -> relax.Expr:
         left, right = value.args
         dtype = str(value.attrs.out_dtype or left.ty.dtype)
-        (batch, ragged), (batch_right, _) = (axes_of(list(x.ty.shape.values), self.dim) for x in (left, right))
+        (batch, ragged), (batch_right, columns) = (axes_of(list(x.ty.shape.values), self.dim) for x in (left, right))
         if batch is None and batch_right is None:
             return relax.op.matmul(self.of(left), self.of(right), out_dtype=dtype)
         rank = len(left.ty.shape)
@@ -119,8 +119,12 @@ class Packing:
             return relax.op.matmul(self.of(left), self.of(right), out_dtype=dtype)
         if rows and self.dim.batch not in [v for n in right.ty.shape.values for v in collect(n, ir.Var)]:
             weight = self.without_axis(right, (batch or 0) - rank)
-            if weight is not None and (ragged[0] == rank - 2 or len(weight.ty.shape) == 2):
+            stacked = batch == rank - 3 and ragged[0] == rank - 2  # the tokens are rows: [..., tokens, size]
+            if weight is not None and (stacked or len(weight.ty.shape) == 2):
                 return relax.op.matmul(self.of(left), self.of(weight), out_dtype=dtype)
+        if isinstance(left, ir.GenericConst) and len(left.ty.shape) == 2 and columns == (len(right.ty.shape) - 1,):
+            with reading(left) as array:  # the columns of the other operand are the tokens
+                return relax.op.matmul(self.of(right), constant(array.T.copy()), out_dtype=dtype)
         call = call_te(self.builder, partial(matmul, dtype=dtype), left, right, name="matmul")
         self.mod = self.builder.get()
         found = kernel_call(self.mod, call)

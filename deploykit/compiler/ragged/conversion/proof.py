@@ -180,7 +180,7 @@ class _Prover:
 
         def result(padded: frozenset[ir.Var]) -> State:
             state = evaluation.result(padded)
-            exact = state != LENGTH or (evaluation.is_own(stores[0]) and dtype_of(target) in EXACT)
+            exact = not state.is_own or (evaluation.is_own(stores[0]) and dtype_of(target) in EXACT)
             return state if exact else VALID
 
         if batch is None and evaluation.axes.batch is None:
@@ -194,7 +194,7 @@ class _Prover:
         shape: list[Expr] = list(target.ty.shape.values)
         if not content.is_ragged:
             plain = all(static(extent) == 1 or extent.same_as(self.dim.batch) for extent in (*source.ty.shape, *shape))
-            state = content.valid if content.valid != LENGTH or plain else VALID
+            state = content.valid if not content.valid.is_own or plain else VALID
             return uniform(shape, self.dim, state, state)
         batch, ragged = axes_of(shape, self.dim)
         if batch is None or len(ragged) != len(content.ragged):

@@ -4,6 +4,7 @@
     low         so far below zero that a softmax gives exactly 0: a mask has been added
     valid       they depend on nothing but valid positions
     length      each is the number of valid positions of its instance
+    last        each is the last valid position of its instance; anything, if there is none
     garbage     they may depend on what is in the padding
 
 Operations on states follow operations on elements. A product with the constant 0 is 0: the padding of a model holds
@@ -28,7 +29,7 @@ LARGEST = 2**62
 
 @dataclass(frozen=True)
 class State:
-    kind: Literal["constant", "low", "valid", "length", "garbage"]
+    kind: Literal["constant", "low", "valid", "length", "last", "garbage"]
     value: float = 0.0
     """The constant; of a low state, about how low it is."""
     why: str = ""
@@ -39,12 +40,17 @@ class State:
         """Whether the elements are far below zero."""
         return self.kind == "low" or (self.kind == "constant" and self.value <= LOW)
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the elements say something about their own instance, so that they are not those of another one."""
+        return self.kind in ("length", "last")
+
     def is_constant(self, value: float) -> bool:
         return self.kind == "constant" and self.value == value
 
 
 VALID = State("valid")
-LENGTH = State("length")
+LENGTH, LAST = State("length"), State("last")
 EXACT = ("int32", "int64", "uint32", "uint64", "float32", "float64")
 """The dtypes that hold all lengths."""
 
@@ -105,7 +111,7 @@ def select(condition: State, yes: State, no: State) -> State:
 
 def converted(state: State, dtype: str) -> State:
     """The state of elements that are converted to another dtype."""
-    if state == LENGTH and dtype not in EXACT:
+    if state.is_own and dtype not in EXACT:
         return VALID
     if state.kind != "constant" or not dtype.startswith(("int", "uint", "bool")):
         return state
@@ -140,7 +146,7 @@ def summed(operator: type, inside: State, padding: State) -> State | None:
         return None
     if inside.kind == "constant":
         return inside if operator in (tirx.Max, tirx.Min) or inside.is_constant(0) else VALID
-    return VALID if inside == LENGTH else inside
+    return VALID if inside.is_own else inside
 
 
 def along(operator: type, state: State) -> State:
@@ -148,7 +154,7 @@ def along(operator: type, state: State) -> State:
     if state.kind == "constant":
         kept = operator in (tirx.Max, tirx.Min) or state.value in (0, math.inf, -math.inf)
         return state if kept else VALID
-    return VALID if state == LENGTH else state
+    return VALID if state.is_own else state
 
 
 def _add(a: State, b: State) -> State | None:
@@ -159,13 +165,15 @@ def _add(a: State, b: State) -> State | None:
             return one
         if one.is_low and not (other.kind == "constant" and other.value >= -LOW):
             return low(one.value + (other.value if other.kind in ("constant", "low") else 0))
+        if one == LENGTH and other.is_constant(-1):
+            return LAST
     return None
 
 
 def _subtract(a: State, b: State) -> State | None:
     if b.kind == "constant":
         return _add(a, constant(-b.value))
-    return low(a.value) if a.is_low and b.kind in ("valid", "length") else None
+    return low(a.value) if a.is_low and (b == VALID or b.is_own) else None
 
 
 def _multiply(a: State, b: State) -> State | None:
@@ -182,7 +190,7 @@ def _multiply(a: State, b: State) -> State | None:
 def _divide(a: State, b: State) -> State | None:
     if b.kind == "constant" and b.value:
         return _multiply(a, constant(1 / b.value))
-    return a if a.is_constant(0) and b.kind in ("valid", "length") else None
+    return a if a.is_constant(0) and (b == VALID or b.is_own) else None
 
 
 def _and(a: State, b: State) -> State | None:
@@ -217,6 +225,8 @@ def _max(a: State, b: State) -> State | None:
     for one, other in ((a, b), (b, a)):
         if one.is_low and other.kind == "constant" and other.value > LOW:
             return other
+        if one == LAST and other.kind == "constant" and other.value <= 0:
+            return one
     return None
 
 
