@@ -28,11 +28,12 @@ from typing import Any
 from bench.cases import Case, named
 from bench.peers import PEERS
 from bench.report import Model, Report, Row
+from bench.tables import show, write
 from bench.worker import OURS, Job
 from deploykit.artifact.folder import Artifact
 from deploykit.artifact.manifest import read_manifest
 from deploykit.checks.benchmark import Timing
-from deploykit.cli.console import messages, results, table, text_seconds
+from deploykit.cli.console import messages, text_seconds
 
 QUICK = ("mlp", "encoder")
 """The models of `--quick`; each runs at one choice of sizes."""
@@ -68,8 +69,8 @@ def main() -> int:
     for case in cases:
         model, rows = measure(case, plan)
         report = Report((*report.models, model), (*report.rows, *rows))
-        _write(report, given.output)
-    _show(report)
+        write(report, given.output)
+    show(report)
     return 1 if report.wrong else 0
 
 
@@ -171,22 +172,6 @@ def _present(peers: Iterable[str]) -> Iterator[str]:
 def _line(row: Row) -> str:
     times = ", ".join(f"{side} {text_seconds(timing.median)}" for side, timing in row.times.items())
     return f"{row.label}: {times}{' WRONG' if row.wrong else ''}"
-
-
-def _write(report: Report, folder: Path) -> None:
-    (folder / "report.json").write_text(json.dumps(report.document(), indent=1) + "\n")
-    (folder / "report.md").write_text(report.markdown())
-    report.picture(folder / "report.png")
-
-
-def _show(report: Report) -> None:
-    columns, rows = report.table()
-    shown = table(*columns)
-    for cells in rows:
-        shown.add_row(*cells)
-    results.print(shown)
-    for line in report.summary():
-        results.print(line)
 
 
 def _arguments() -> argparse.Namespace:

@@ -1,4 +1,4 @@
-"""The report of a benchmark: as JSON, as a table for people, and as a picture.
+"""The report of `python -m bench` (see `bench.tables`).
 
 `ratio` is always the peer's median time divided by ours: above 1 we are faster. `best` is the ratio to the fastest peer
 of a row, if there are several.
@@ -6,20 +6,16 @@ of a row, if there are several.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
-from math import exp, log, log2
 from pathlib import Path
 from typing import Any
 
 from bench.peers import PEERS
+from bench.tables import bars, mean
 from bench.worker import OURS, STATIC
 from deploykit.checks.benchmark import Timing
 from deploykit.cli.console import text_bytes, text_seconds
-
-_PACKAGES = ("deploykit", "onnxruntime", "openvino", "torch", "iree-base-compiler")
 
 
 @dataclass(frozen=True)
@@ -69,11 +65,8 @@ class Report:
         """The rows in which ONNX Runtime has other results than ours."""
         return tuple(row for row in self.rows if "onnxruntime" in row.wrong)
 
-    def document(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         return {
-            "machine": {"processor": processor(), "system": platform.platform()},
-            "versions": versions(),
-            "summary": self.summary(),
             "models": [asdict(model) for model in self.models],
             "rows": [
                 {
@@ -87,7 +80,6 @@ class Report:
         }
 
     def summary(self) -> list[str]:
-        """Sentences that summarise all rows."""
         lines = []
         for threads in sorted({row.threads for row in self.rows}):
             rows = [row for row in self.rows if row.threads == threads]
@@ -111,7 +103,6 @@ class Report:
         return lines
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """The columns and the rows of text. Columns that are aligned to the right have `>` before their name."""
         sides = self._sides()
         columns = ["model", *(f">{name}" for name in ("sizes", "threads", "deploykit", "dynamic/static"))]
         columns += [name for side in sides for name in (f">{PEERS[side].short}", ">ratio")]
@@ -138,18 +129,12 @@ class Report:
         cells += [_bytes(model.memory.get(side)) for side in (OURS, "onnxruntime")]
         return [*cells, text_seconds(model.build_seconds), text_bytes(model.artifact_bytes)]
 
-    def markdown(self) -> str:
-        columns, rows = self.table()
-        lines = [f"{processor()}, {', '.join(f'{k} {v}' for k, v in versions().items())}", ""]
-        lines.append(f"| {' | '.join(column.removeprefix('>') for column in columns)} |")
-        lines.append(f"|{'|'.join('---:' if column.startswith('>') else '---' for column in columns)}|")
-        lines += [f"| {' | '.join(cells)} |" for cells in rows]
-        lines += ["", *(f"* {line}" for line in self.summary())]
+    def notes(self) -> list[str]:
         dims = {row.model: ", ".join(row.sizes) for row in self.rows if row.sizes}
-        lines += [f"* sizes of {model}: {names}" for model, names in dims.items()]
+        lines = [f"sizes of {model}: {names}" for model, names in dims.items()]
         for model in self.models:
-            lines += [f"* {PEERS[side].title} did not run {model.name}: {why}" for side, why in model.skipped.items()]
-        return "\n".join(lines) + "\n"
+            lines += [f"{PEERS[side].title} did not run {model.name}: {why}" for side, why in model.skipped.items()]
+        return lines
 
     def picture(self, path: Path) -> None:
         """Draw the ratio to ONNX Runtime of each row as a bar."""
@@ -159,49 +144,6 @@ class Report:
             if (ratio := row.ratio("onnxruntime")) is not None
         }
         bars(found, "time of ONNX Runtime / time of deploykit", path)
-
-
-def bars(ratios: Mapping[str, float], meaning: str, path: Path) -> None:
-    """Draw ratios as bars, on a logarithmic axis that begins at 1."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter
-
-    figure = Figure(figsize=(9, 1.6 + 0.19 * len(ratios)), dpi=130, layout="constrained")
-    axes = figure.add_subplot()
-    shown = list(reversed(list(ratios.items())))
-    left = [log2(ratio) for _, ratio in shown]
-    colours = ["#2a8f6d" if ratio >= 1 else "#d1633a" for _, ratio in shown]
-    axes.barh(range(len(shown)), left, color=colours, height=0.75)
-    axes.set_yticks(range(len(shown)), [label for label, _ in shown], fontsize=7)
-    axes.axvline(0, color="#333333", linewidth=1)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{2**value:.3g}"))
-    axes.set_xlabel(meaning)
-    axes.set_title(processor(), loc="left", fontsize=9)
-    axes.margins(y=0.01)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path)
-
-
-def mean(ratios: Sequence[float]) -> float:
-    """The geometric mean."""
-    return exp(sum(map(log, ratios)) / len(ratios))
-
-
-def processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
-
-
-def versions() -> dict[str, str]:
-    found = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def _best_ratio(row: Row) -> float | None:

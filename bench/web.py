@@ -30,7 +30,7 @@ from typing import Any
 import deploykit
 from bench.browser import ISOLATED, in_chromium
 from bench.cases import Case, named
-from bench.report import mean
+from bench.tables import mean
 from bench.worker import inputs_of
 from deploykit.artifact.manifest import Manifest, read_manifest
 from deploykit.cli.console import messages, results, table
@@ -53,11 +53,10 @@ def main() -> int:
     given = _arguments()
     given.output.mkdir(parents=True, exist_ok=True)
     folder = given.output.resolve()
-    if not (folder / "node_modules" / "onnxruntime-web").exists():
-        _install_peer(folder)
+    install_peer(folder)
     jobs = [_job(case, folder) for case in named(given.filter)]
-    for page in ("web.html", "first.html"):
-        shutil.copyfile(Path(__file__).with_name(page), folder / page)
+    for file in ("web.html", "first.html", "turns.mjs"):
+        shutil.copyfile(Path(__file__).with_name(file), folder / file)
     parts = given.part or PARTS
     code = _speed(jobs, folder, given) if "speed" in parts else 0
     if "first" in parts:
@@ -69,7 +68,7 @@ def _speed(jobs: Sequence[Mapping[str, Any]], folder: Path, given: argparse.Name
     models = []
     for job in jobs:
         messages.print(f"{job['name']}: time")
-        for device, threads in _places(given):
+        for device, threads in places(given.device or DEVICES, given.threads or THREADS):
             settings = {"jobs": [job], "seconds": given.seconds, "device": device, "threads": threads}
             (folder / "jobs.json").write_text(json.dumps(settings))
             found = in_chromium(folder, "web.html", seconds=600, headers=ISOLATED, gpu=device == "webgpu")
@@ -97,13 +96,16 @@ def _first(jobs: Sequence[Mapping[str, Any]], folder: Path, devices: Sequence[st
         results.print(shown)
 
 
-def _places(given: argparse.Namespace) -> list[tuple[str, int]]:
+def places(devices: Sequence[str], threads: Sequence[int]) -> list[tuple[str, int]]:
     """The devices to time on, each with a number of threads."""
-    places = [("wasm", threads) for threads in given.threads or THREADS] + [("webgpu", 1)]
-    return [(device, threads) for device, threads in places if device in (given.device or DEVICES)]
+    found = [("wasm", number) for number in threads] + [("webgpu", 1)]
+    return [(device, number) for device, number in found if device in devices]
 
 
-def _install_peer(folder: Path) -> None:
+def install_peer(folder: Path) -> None:
+    """Put onnxruntime-web into `folder`, unless it is there."""
+    if (folder / "node_modules" / "onnxruntime-web").exists():
+        return
     npm = shutil.which("npm")
     if npm is None:
         sys.exit("npm not found: it brings onnxruntime-web (Debian: `apt-get install npm`)")

@@ -1,13 +1,15 @@
 """`make bench-ragged`: times encoders on batches of sequences of different lengths, without and with padding.
 
     python -m bench.ragged [--quick] [--model NAME] [--data NAME] [--batch N] [--threads N] [--layers N] [--seconds S]
-                           [--clock CLOCK] [--peers NAME] [--output DIR]
+                           [--clock CLOCK] [--peers NAME] [--count] [--output DIR]
 
 A line is a batch with the lengths of a data set (`bench.ragged.lengths`), run by a model with some number of threads.
 `bench.ragged.sides` lists the columns of times: medians, of all sides in turn. In brackets is the size of the small
 batches that a sorted side has chosen. `padding` is how many times the operations grow if each sequence is padded to the
 longest. `over X` is the time of X divided by that of the ragged artifact: above 1 that is faster. `best ORT` is the
-faster of padded and sorted, `best dense` the same of our artifact without ragged dims.
+faster of padded and sorted, `best dense` the same of our artifact without ragged dims. With `--count`, `of ideal` are
+the floating-point operations that the ragged artifact executes for the batch, counted by valgrind, divided by the sum
+of those for each sequence alone; this takes minutes for large batches.
 
 DIR (default `build/bench-ragged`) receives `report.md`, `report.json` and `report.png`. Exit code 1 if results differ.
 """
@@ -15,9 +17,8 @@ DIR (default `build/bench-ragged`) receives `report.md`, `report.json` and `repo
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,15 @@ from typing import Any
 import onnx
 
 import deploykit
+from bench.ragged.arithmetic import Arithmetic, missing
 from bench.ragged.batches import batch_of
 from bench.ragged.lengths import DATASETS, Dataset, padding
 from bench.ragged.models import DEFAULT, MODELS, Model
 from bench.ragged.report import Report, Row
 from bench.ragged.sides import DENSE, ORT, RAGGED, TORCH, Sides, load, runs, wrong
 from bench.ragged.timing import CLOCKS, in_turn
-from deploykit.cli.console import messages, results, table, text_seconds
+from bench.tables import show, write
+from deploykit.cli.console import messages, text_seconds
 
 BATCHES = (8, 32, 128)
 
@@ -49,6 +52,7 @@ class Plan:
     seconds: float
     peers: tuple[str, ...]
     clock: str
+    count: bool
 
 
 def main() -> int:
@@ -58,8 +62,8 @@ def main() -> int:
     for name in plan.models:
         for rows, skipped in measure(MODELS[name], plan):
             report = replace(report, rows=(*report.rows, *rows), skipped={**report.skipped, **skipped})
-            _write(report, plan.folder)
-    _show(report)
+            write(report, plan.folder)
+    show(report)
     return 1 if report.wrong else 0
 
 
@@ -76,11 +80,30 @@ def measure(model: Model, plan: Plan) -> Iterator[tuple[list[Row], dict[str, str
     }
     deploykit.build(path, dims=dims, output=folder / DENSE)
     deploykit.build(path, dims=dims, output=folder / RAGGED, ragged={"seq": "batch"})
+    shares, uncounted = _shares(model, path, dims, plan)
     for threads in plan.threads:
         sides = load(path, folder / RAGGED, folder / DENSE, plan.peers, threads)
         for name in plan.datasets:
             for batch in plan.batches:
-                yield [_row(model, DATASETS[name], batch, threads, sides, plan)], sides.skipped
+                row = _row(model, DATASETS[name], batch, threads, sides, plan)
+                yield [replace(row, counted=shares.get((name, batch)))], {**sides.skipped, **uncounted}
+
+
+def _shares(
+    model: Model, path: Path, dims: Mapping[str, tuple[int, int]], plan: Plan
+) -> tuple[dict[tuple[str, int], float], dict[str, str]]:
+    """The counted operations of each batch, divided by the ideal, or why they are not counted."""
+    if not plan.count:
+        return {}, {}
+    reason = missing()
+    if reason is not None:
+        return {}, {"counts": reason}
+    counter, shares = Arithmetic(model, path, dims, plan.folder / model.name), {}
+    for name in plan.datasets:
+        for batch in plan.batches:
+            messages.print(f"{model.name}: count operations, {name} batch={batch}")
+            shares[name, batch] = counter.share(DATASETS[name].typical(batch))
+    return shares, {}
 
 
 def _row(model: Model, dataset: Dataset, count: int, threads: int, sides: Sides, plan: Plan) -> Row:
@@ -101,22 +124,6 @@ def _row(model: Model, dataset: Dataset, count: int, threads: int, sides: Sides,
     return row
 
 
-def _write(report: Report, folder: Path) -> None:
-    (folder / "report.json").write_text(json.dumps(report.document(), indent=1) + "\n")
-    (folder / "report.md").write_text(report.markdown())
-    report.picture(folder / "report.png")
-
-
-def _show(report: Report) -> None:
-    columns, rows = report.table()
-    shown = table(*columns)
-    for cells in rows:
-        shown.add_row(*cells)
-    results.print(shown)
-    for line in report.summary():
-        results.print(line)
-
-
 def _plan(given: argparse.Namespace) -> Plan:
     """The plan of the arguments. `--quick` changes the defaults."""
     quick = given.quick
@@ -130,6 +137,7 @@ def _plan(given: argparse.Namespace) -> Plan:
         given.seconds or (0.5 if quick else 6.0),
         tuple(given.peers or (ORT, TORCH)),
         given.clock,
+        given.count,
     )
 
 
@@ -147,6 +155,7 @@ def _arguments() -> argparse.Namespace:
     add("--seconds", type=float, help="for each line of the table (default: 6)")
     add("--clock", choices=tuple(CLOCKS), default="wall", help="cpu: computing time, for one thread on a busy machine")
     add("--peers", action="append", choices=(ORT, TORCH), help="default: all")
+    add("--count", action="store_true", help="count operations, which needs valgrind and objdump")
     add("--output", type=Path, default=Path("build/bench-ragged"), metavar="DIR")
     return parser.parse_args()
 

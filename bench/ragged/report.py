@@ -1,11 +1,10 @@
-"""The report of `python -m bench.ragged`: as JSON, as a table for people, and as a picture.
+"""The report of `python -m bench.ragged` (see `bench.tables`).
 
 A ratio is the time of the other side divided by that of the ragged artifact: above 1 the ragged artifact is faster.
 """
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import nan
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.ragged.sides import DENSE, ORT, RAGGED, SIDES, SORTED, TORCH
-from bench.report import bars, mean, processor, versions
+from bench.tables import bars, mean
 from deploykit.checks.benchmark import Timing
 from deploykit.cli.console import text_bytes, text_seconds
 
@@ -30,7 +29,8 @@ RATIOS: Mapping[str, tuple[str, ...]] = {
 class Row:
     """One batch of a data set with one number of threads. `sizes` are the sizes of small batches that sorted sides
     chose. `arena` and `dense_arena` are the bytes of the arena for ragged and for padded batches; `padding` is the
-    growth of operations by padding. `wrong` are sides whose results differ from those of the ragged artifact."""
+    growth of operations by padding. `wrong` are sides whose results differ from those of the ragged artifact.
+    `counted` are the operations of the ragged artifact, divided by the sum of those of single sequences."""
 
     model: str
     dataset: str
@@ -44,6 +44,7 @@ class Row:
     arena: int
     dense_arena: int
     wrong: Sequence[str] = ()
+    counted: float | None = None
 
     def ratio(self, name: str) -> float:
         """One of `RATIOS`; not a number if none of its sides took part."""
@@ -69,14 +70,11 @@ class Report:
     def wrong(self) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.wrong)
 
-    def document(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         return {
-            "machine": {"processor": processor(), "system": platform.platform()},
-            "versions": versions(),
             "layers": self.layers,
             "clock": self.clock,
             "skipped": self.skipped,
-            "summary": self.summary(),
             "rows": [
                 {**asdict(row), "ratios": {name: row.ratio(name) for name in self._ratios()}} for row in self.rows
             ],
@@ -94,16 +92,16 @@ class Report:
             lines.append(
                 f"{model}, batch {batch}, {threads} thread(s), {len(rows)} data set(s): geometric means "
                 f"{', '.join(means)}; at least as fast as the best of ORT in {ahead} of {len(rows)}; "
-                f"the arena is {memory:.2f} times smaller than with padding"
+                f"the arena is {memory:.2f} times smaller than with padding{_counts(rows)}"
             )
         return lines
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """The columns and the rows of text. Columns that are aligned to the right have `>` before their name."""
         columns = ["model", "data set", *(f">{name}" for name in ("batch", "threads", "tokens", "longest", "padding"))]
         sides = self._sides()
         columns += [f">{side.replace(ORT, 'ORT')}" for side in sides]
         columns += [f">over {name}" for name in self._ratios()]
+        columns += [">of ideal"] * self._counted()
         columns += [">arena", ">dense arena", "wrong"]
         return columns, [self._cells(row, sides) for row in self.rows]
 
@@ -112,7 +110,11 @@ class Report:
         cells.append(f"{row.padding:.2f}")
         cells += [_time(row, side) for side in sides]
         cells += [f"{row.ratio(name):.2f}" for name in self._ratios()]
+        cells += ["" if row.counted is None else f"{row.counted:.3f}"] * self._counted()
         return [*cells, text_bytes(row.arena), text_bytes(row.dense_arena), " ".join(row.wrong)]
+
+    def _counted(self) -> bool:
+        return any(row.counted is not None for row in self.rows)
 
     def _sides(self) -> list[str]:
         return [side for side in SIDES if any(side in row.times for row in self.rows)]
@@ -120,21 +122,19 @@ class Report:
     def _ratios(self) -> list[str]:
         return [name for name, sides in RATIOS.items() if any(side in row.times for row in self.rows for side in sides)]
 
-    def markdown(self) -> str:
-        columns, rows = self.table()
-        lines = [f"{processor()}, {', '.join(f'{k} {v}' for k, v in versions().items())}", ""]
-        lines.append(f"| {' | '.join(column.removeprefix('>') for column in columns)} |")
-        lines.append(f"|{'|'.join('---:' if column.startswith('>') else '---' for column in columns)}|")
-        lines += [f"| {' | '.join(cells)} |" for cells in rows]
-        lines += ["", *(f"* {line}" for line in self.summary())]
-        lines += [f"* {model} has {layers} layer(s)" for model, layers in self.layers.items()]
-        lines += [f"* times are by the clock '{self.clock}'"]
-        lines += [f"* without {name}: {why}" for name, why in self.skipped.items()]
-        return "\n".join(lines) + "\n"
+    def notes(self) -> list[str]:
+        lines = [f"{model} has {layers} layer(s)" for model, layers in self.layers.items()]
+        lines.append(f"times are by the clock '{self.clock}'")
+        return lines + [f"without {name}: {why}" for name, why in self.skipped.items()]
 
     def picture(self, path: Path) -> None:
         found = {row.label: row.ratio("best ORT") for row in self.rows if ORT in row.times}
         bars(found, "time of ONNX Runtime, padded or sorted / time of deploykit, ragged", path)
+
+
+def _counts(rows: Sequence[Row]) -> str:
+    found = [row.counted for row in rows if row.counted is not None]
+    return f"; {min(found):.3f} to {max(found):.3f} of the ideal operations" if found else ""
 
 
 def _time(row: Row, side: str) -> str:

@@ -62,7 +62,7 @@ def draw(manifest: Manifest, ports: RaggedPorts, name: str, source: RandomSource
     batch = port.shape[0]
     if isinstance(batch, str):
         (dim,) = (dim for dim in manifest.dims if dim.name == batch)
-        batch = dims.setdefault(batch, max(dim.minimum, min(1, 1 if dim.maximum is None else dim.maximum)))
+        batch = dims.setdefault(batch, max(dim.minimum, 0 if dim.maximum == 0 else 1))
     generator = np.random.default_rng(source.seed)
     largest = dims.get(longest.name, longest.maximum)
     sums = [dims[total] for given in ports.inputs if (total := _sum_of(given, name, ports)) in dims]

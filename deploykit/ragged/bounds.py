@@ -7,6 +7,7 @@ Equal lengths cancel before, so `lengths[b] - 1 - row` is not negative for `row`
 
 from __future__ import annotations
 
+from deploykit.errors import UsageError
 from deploykit.ragged.indices import Dim, Index, Length, Size
 
 
@@ -22,6 +23,36 @@ def nonnegative(index: Index) -> bool:
             return False
         low += factor * end
     return low >= 0
+
+
+def room(dims: tuple[Dim, ...], indices: tuple[Index, ...], position: int) -> Index:
+    """How many elements come after the index at `position` along its dim; negative if it is beyond the last."""
+    values = dict(zip(dims[:position], indices, strict=False))
+    return dims[position].extent.at(values) - 1 - indices[position]
+
+
+def missing(dims: tuple[Dim, ...], indices: tuple[Index, ...]) -> int | None:
+    """The position of an index of which it is not proved that it exists; None if all do."""
+    for position, index in enumerate(indices):
+        if not (nonnegative(index) and nonnegative(room(dims, indices, position))):
+            return position
+    return None
+
+
+def require_entries(index: Index) -> Index:
+    """The index. Raises `UsageError` unless it is proved that all entries of lengths exist that it mentions."""
+    for atom, _ in index.terms:
+        if isinstance(atom, Length):
+            for inner in atom.indices:
+                require_entries(inner)
+            position = missing(atom.lengths.dims, atom.indices)
+            if position is not None:
+                dim = atom.lengths.dims[position]
+                raise UsageError(
+                    f"index {atom.indices[position]} of dim '{dim.name}' of the lengths '{atom.lengths.name}' may be "
+                    f"outside of 0..{dim.extent} - 1"
+                )
+    return index
 
 
 def greatest(index: Index) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deploykit.errors import UsageError
-from deploykit.ragged.bounds import nonnegative
+from deploykit.ragged.bounds import nonnegative, require_entries
 from deploykit.ragged.indices import LONGEST, Dim, Index, IndexLike, Lengths, Size, as_index, require_closed
 
 
@@ -15,7 +15,7 @@ def dim(name: str, extent: IndexLike | None = None, *, minimum: int = 0, maximum
         return Dim(name, Index(((Size(name, minimum, maximum), 1),)))
     if minimum or maximum is not None:
         raise UsageError(f"dim '{name}' has an extent, so its bounds follow: give the bounds of lengths instead")
-    found = as_index(extent)
+    found = require_entries(as_index(extent))
     if not found.terms and found.constant < 1:
         raise UsageError(f"the extent of dim '{name}' is {found}; the least is 1")
     if not nonnegative(found):

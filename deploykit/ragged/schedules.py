@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from deploykit.errors import UsageError
-from deploykit.ragged.indices import Dim, Length
+from deploykit.ragged.indices import Dim, Length, closure
 from deploykit.ragged.tensors import Tensor
 from deploykit.ragged.values import Load, walk
 
@@ -274,13 +274,18 @@ def _require_storage(tensor: Tensor, dim: Dim, multiple: int) -> None:
     accesses = [(tensor, tuple(own.index for own in tensor.dims))]
     accesses += [(part.tensor, part.indices) for part in walk(tensor.value) if isinstance(part, Load)]
     loads = [part for part in walk(tensor.value) if isinstance(part, Load) and part.outside is not None]
+    reduced = tensor.reduction.dims if tensor.reduction is not None else ()
+    # the dims that have more indices in the padding than elsewhere, and `dim` itself
+    longer = {each for each in (*tensor.dims, *reduced) if dim in closure({each})}
     for accessed, indices in accesses:
         for position, (own, index) in enumerate(zip(accessed.dims, indices, strict=True)):
-            if dim not in set(index.dims()) or any(load.indices is indices for load in loads):
+            used = longer & set(index.dims())
+            if not used or any(load.indices is indices for load in loads):
                 continue
             stored = accessed.padding.get(own, 1)
             extent = own.extent.at(dict(zip(accessed.dims[:position], indices, strict=False)))
-            if index != dim.index or extent != dim.extent or stored % multiple:
+            same = any(index == each.index and extent == each.extent for each in used)
+            if not same or (dim in used and stored % multiple):
                 raise UsageError(
                     f"loop '{dim.name}' of '{tensor.name}' cannot be padded to a multiple of {multiple}: "
                     f"'{accessed.name}' is stored with padding to a multiple of {stored} there"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from deploykit.errors import UsageError
-from deploykit.ragged.bounds import nonnegative
+from deploykit.ragged.bounds import missing, require_entries
 from deploykit.ragged.indices import Dim, Index, IndexLike, Length, as_index, closure, require_closed
 from deploykit.ragged.values import DTYPES, Apply, Load, Reduce, Value, ValueLike, as_value, free_dims, walk
 
@@ -34,25 +34,22 @@ class Tensor:
     def __getitem__(self, indices: IndexLike | tuple[IndexLike, ...]) -> Value:
         """The element at `indices`. Raises `UsageError` unless it is proved that it exists."""
         found = self._indices(indices)
-        for position, (dim, index) in enumerate(zip(self.dims, found, strict=True)):
-            if not (nonnegative(index) and nonnegative(self.room(position, found))):
-                raise UsageError(
-                    f"index {index} of dim '{dim.name}' of '{self.name}' may be outside of 0..{dim.extent} - 1: use "
-                    f"{self.name}.at(..., outside=0) for a value there"
-                )
+        position = missing(self.dims, found)
+        if position is not None:
+            dim = self.dims[position]
+            raise UsageError(
+                f"index {found[position]} of dim '{dim.name}' of '{self.name}' may be outside of 0..{dim.extent} - 1: "
+                f"use {self.name}.at(..., outside=0) for a value there"
+            )
         return Load(self, found)
 
     def at(self, *indices: IndexLike, outside: float) -> Value:
         """The element at `indices`, or `outside` if it does not exist."""
         return Load(self, self._indices(indices), outside)
 
-    def room(self, position: int, indices: tuple[Index, ...]) -> Index:
-        """How many elements come after the index at `position`, along its dim; negative if it is beyond the last."""
-        values = dict(zip(self.dims[:position], indices, strict=False))
-        return self.dims[position].extent.at(values) - 1 - indices[position]
-
     def _indices(self, indices: IndexLike | tuple[IndexLike, ...]) -> tuple[Index, ...]:
-        found = tuple(map(as_index, indices if isinstance(indices, tuple) else (indices,)))
+        given = indices if isinstance(indices, tuple) else (indices,)
+        found = tuple(require_entries(as_index(each)) for each in given)
         if len(found) != len(self.dims):
             names = ", ".join(dim.name for dim in self.dims)
             raise UsageError(f"'{self.name}' has the dims {names}; found {len(found)} indices")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from deploykit.errors import UsageError
+from deploykit.ragged.bounds import require_entries
 from deploykit.ragged.indices import Arithmetic, Condition, Dim, Index
 
 if TYPE_CHECKING:
@@ -147,9 +148,10 @@ def as_value(value: ValueLike, dtype: str) -> Value:
     if isinstance(value, Value):
         return value
     if isinstance(value, Arithmetic):
-        return OfIndex(value.index)
+        return OfIndex(require_entries(value.index))
     if isinstance(value, Condition):
-        return Apply(value.operator, (OfIndex(value.a), OfIndex(value.b)), "bool")
+        sides = tuple(OfIndex(require_entries(side)) for side in (value.a, value.b))
+        return Apply(value.operator, sides, "bool")
     if not isinstance(value, (int, float)):
         raise UsageError(f"a value is an element of a tensor, an expression or a number; found {value!r}")
     if dtype in INTEGERS and not float(value).is_integer():

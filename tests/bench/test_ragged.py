@@ -19,6 +19,7 @@ from bench.ragged.batches import Batch, batch_of
 from bench.ragged.models import DEFAULT, MASK, MODELS
 from bench.ragged.report import Report, Row
 from bench.ragged.timing import FEWEST_TURNS, in_turn
+from bench.tables import document, markdown
 from deploykit.checks.benchmark import Timing
 
 BATCH = Batch(np.array([2, 3, 1]), {"ids": np.arange(1, 7)})
@@ -86,8 +87,8 @@ def test_the_report_has_a_line_for_each_batch(tmp_path: Path) -> None:
     (line,) = REPORT.summary()
     assert "1.50 against best ORT, 4.00 against padded ORT, 2.00 against best dense" in line
     assert "2 of 2; the arena is 2.50 times smaller" in line
-    assert "without pytorch: not installed" in REPORT.markdown()
-    assert json.loads(json.dumps(REPORT.document()))["rows"][0]["ratios"]["best ORT"] == pytest.approx(1.5)
+    assert "without pytorch: not installed" in markdown(REPORT)
+    assert json.loads(json.dumps(document(REPORT)))["rows"][0]["ratios"]["best ORT"] == pytest.approx(1.5)
     REPORT.picture(tmp_path / "report.png")
     assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from bench.peers import PEERS
-from bench.report import Model, Report, Row, mean
+from bench.report import Model, Report, Row
+from bench.tables import document, markdown, mean
 from deploykit.checks.benchmark import Timing
 
 
@@ -53,7 +54,7 @@ def test_the_best_is_the_fastest_peer_with_right_results() -> None:
     assert row(1, "onnxruntime", deploykit=1e-3, onnxruntime=1e-3).best() is None
     columns, rows = SEVERAL.table()
     assert [cells[columns.index(">best")] for cells in rows] == ["3.00 OpenVINO", "4.00 ORT", "2.00 PyTorch"]
-    assert [found["best"] for found in SEVERAL.document()["rows"]] == ["openvino", "onnxruntime", "pytorch"]
+    assert [found["best"] for found in document(SEVERAL)["rows"]] == ["openvino", "onnxruntime", "pytorch"]
     lines = [line for line in SEVERAL.summary() if "best peer" in line]
     assert [line.split(": ")[1] for line in lines] == [
         "geometric mean 3.46, at least as fast in 2 of 2 lines, least 3.00",
@@ -94,7 +95,7 @@ def test_the_table_has_a_line_for_each_row(tmp_path: Path) -> None:
         "12.3 kB",
     ]
     assert rows[1][6] == "1.00 WRONG"
-    text = REPORT.markdown()
+    text = markdown(REPORT)
     assert "| m | 8 | 1 | 1.0 ms |" in text
     assert "IREE did not run m: no such operator" in text
     REPORT.picture(tmp_path / "report.png")
@@ -108,14 +109,14 @@ def test_a_quick_run(tmp_path: Path) -> None:
     result = subprocess.run(call, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert "geometric mean" in result.stdout
-    document = json.loads((tmp_path / "report.json").read_text())
-    (found,) = document["rows"]
+    written = json.loads((tmp_path / "report.json").read_text())
+    (found,) = written["rows"]
     missing = PEERS["openvino"].missing()
     sides = {"onnxruntime"} if missing else {"onnxruntime", "openvino"}
     assert found["ratios"].keys() == sides
     assert min(found["ratios"].values()) > 0
     assert found["best"] in sides
-    assert set(document["models"][0]["memory"]) == {"deploykit", *sides}
+    assert set(written["models"][0]["memory"]) == {"deploykit", *sides}
     assert (f"without OpenVINO: {missing}" in " ".join(result.stderr.split())) == (missing is not None)
     assert (tmp_path / "report.md").exists()
     assert (tmp_path / "report.png").exists()

@@ -82,6 +82,14 @@ _POSITIONS = (
 
 _ROWS = "shape = Shape(x)  n = Gather(shape, one)  b = Gather(shape, zero)  r = Range(zero, b, one)"
 _LENGTHS = "l = ReduceSum<keepdims = 0>(attention_mask, axis1)"
+_SORTED = (
+    "l = ReduceSum<keepdims = 0>(attention_mask, axis1)  sizes = Shape(l)  longest, places = TopK(l, sizes)"
+    "  sorted = Gather<axis = 0>(x, places)"
+)
+_BACK = (
+    "none = ConstantOfShape<value = int64[1] {0}>(sizes)  size = Squeeze(sizes)  r = Range(zero, size, one)"
+    "  back = ScatterElements(none, places, r)"
+)
 
 
 def _attention(masked: str) -> str:
@@ -224,6 +232,7 @@ KEPT: Mapping[str, tuple[str, str]] = {
             "  b = Transpose<perm = [2, 0, 1, 3]>(o)  y = Reshape(b, together)  last_state = Gather<axis = 0>(h, zero)"
         ),
     ),
+    "sorted-and-back": (ONE_PER_TOKEN, f"{_SORTED}  {_BACK}  t = Tanh(sorted)  y = Gather(t, back)"),
     "squared-distances": (
         ONE_PER_SEQUENCE,
         (
@@ -276,6 +285,15 @@ LEAKING: Mapping[str, tuple[str, str]] = {
         "c = Slice(x, axis1, end, axis1)  y = Pad(c, pads)",
     ),
     "reversed": (ONE_PER_TOKEN, "y = Slice(x, last1, begin, axis1, last1)"),
+    "next-of-masked": (
+        ONE_PER_TOKEN,
+        (
+            f"{_POSITIONS}  next = Add(r, one)  end0 = Sub(n, one)  i = Min(next, end0)  m = Mul(x, fx)"
+            "  y = Gather<axis = 1>(m, i)"
+        ),
+    ),
+    "last-of-masked": (ONE_PER_SEQUENCE, "m = Mul(x, fx)  y = Gather<axis = 1>(m, last)"),
+    "reversed-and-masked": (ONE_PER_TOKEN, "m = Mul(x, fx)  y = Slice(m, last1, begin, axis1, last1)"),
     "sums-from-the-end": (ONE_PER_TOKEN, "y = CumSum<reverse = 1>(x, one)"),
     "attention": (ONE_PER_TOKEN, f"p = Softmax<axis = -1>(scores)  {_MIXED}"),
     "attention-of-masked-queries": (
@@ -351,6 +369,10 @@ LEAKING: Mapping[str, tuple[str, str]] = {
         ONE_PER_TOKEN,
         "m = Gather<axis = 1>(f, last1)  mx = Unsqueeze(m, axis2)  y = Mul(x, mx)",
     ),
+    "sorted": (ONE_PER_TOKEN, f"{_SORTED}  y = Tanh(sorted)"),
+    "sorted-twice": (ONE_PER_TOKEN, f"{_SORTED}  y = Gather(sorted, places)"),
+    "sorted-next-to-unsorted": (ONE_PER_TOKEN, f"{_SORTED}  {_BACK}  t = Add(sorted, x)  y = Gather(t, back)"),
+    "back-without-sorting": (ONE_PER_TOKEN, f"{_SORTED}  {_BACK}  y = Gather(x, back)"),
     "largest-ones": ("float[batch,1,8] y", "y, places = TopK<axis = 1>(x, axis1)"),
 }
 """The outputs and the nodes of models whose results depend on padding, or on other sequences."""

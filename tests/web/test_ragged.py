@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import deploykit
+from deploykit import ragged
 from deploykit.engines.web.chromium import find_chromium
 from tests.ragged import function_model, matrix_model, token_model
 from tests.web.test_browser import used_demo
@@ -66,6 +67,24 @@ X = "[new Float32Array(8).fill(1), new Float32Array(0), { data: new Float32Array
 IDS = "[BigInt64Array.of(1n, 2n), new BigInt64Array(0), BigInt64Array.of(7n)]"
 FLAT = "BigInt64Array.of(1n, 2n, 7n)"
 ALL = "new Float32Array(12).fill(1)"
+
+
+def test_extents_computed_from_dims(tmp_path: Path) -> None:
+    """y[batch, row(batch), column, place(batch)], where there are 2 n + 1 columns for an input over n."""
+    batch, n = ragged.dim("batch", maximum=4), ragged.dim("n", maximum=8)
+    length, other = (ragged.lengths(name, batch, maximum=9) for name in ("length", "other"))
+    row, place = ragged.dim("row", length[batch]), ragged.dim("place", other[batch])
+    column = ragged.dim("column", 2 * n.extent + 1)
+    x, scale = ragged.input("x", (batch, row)), ragged.input("scale", (n,))
+    value = x[batch, row] * ragged.cast(column + place, "float32") + ragged.sum(scale[n], n)
+    made = ragged.operator("grid", ragged.compute("y", (batch, row, column, place), value))
+    deploykit.build(made, "webgpu", output=tmp_path / "grid")
+    lengths = "length: [1, 2], other: BigInt64Array.of(4n, 3n)"
+    given = f"x: new Float32Array(3).fill(1), scale: new Float32Array(2), {lengths}"
+    found = evaluated(
+        tmp_path / "grid", f"model.run({{ {given} }}).then(({{ y }}) => [y.shapes, Array.from(y.offsets)])"
+    )
+    assert found == [[[1, 5, 4], [2, 5, 3]], [0, 20, 50]]
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from deploykit.compiler.operators.anchors.channels_last import (
 )
 from deploykit.compiler.operators.building.kernel_calls import call_te
 from deploykit.compiler.tir.rewriting import Buffer, Expr, Node, collect, sequence
+from deploykit.compiler.tir.values import at_place
 
 FIRST = "deploykit.channels_first"
 """Attribute of a kernel that only converts to channels first; its value is the number of spatial dims."""
@@ -176,7 +177,7 @@ def _movable(block: s_tir.SBlock, buffers: Sequence[Buffer], spatial: int) -> bo
     if not any(store.buffer.same_as(buffer) for buffer in buffers):
         return True
     at = [index for index in store.indices if not isinstance(index, tirx.IntImm)]
-    if len(at) != len(axes) or not all(index.same_as(axis) for index, axis in zip(at, axes, strict=True)):
+    if not at_place(at, axes):
         return False
     channels, rest = _parts(store.indices, spatial)
     for load in collect(store.value, ir.TensorLoad):

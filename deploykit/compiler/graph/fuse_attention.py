@@ -31,7 +31,7 @@ from deploykit.compiler.schedules.attention import WIDEST_HEAD
 from deploykit.compiler.schedules.kernel.stages import Stage, read
 from deploykit.compiler.tir.heavy import is_heavy
 from deploykit.compiler.tir.rewriting import call_name, collect
-from deploykit.compiler.tir.values import static
+from deploykit.compiler.tir.values import at_place, static
 
 STORED = ("float32", "float16", "uint16")
 """The dtypes in which operands may be read; uint16 holds the bits of bfloat16."""
@@ -215,9 +215,8 @@ class _Block:
         place = [axis.var for axis in stage.axes]
         for param, argument in zip(self.mod[value.args[0]].params, arguments_of(value), strict=False):
             reads = [load for load in stage.loads if load.source.same_as(param)]
-            exact = [len(load.indices) == len(place) for load in reads]
-            exact += [i.same_as(v) for load in reads for i, v in zip(load.indices, place, strict=False)]
-            if reads and all(exact) and isinstance(argument, relax.Var):
+            exact = all(at_place(load.indices, place) for load in reads)
+            if reads and exact and isinstance(argument, relax.Var):
                 found.append(argument)
         return found
 
@@ -276,9 +275,7 @@ class _Guarded:
 
 def _reads_at(value: ir.Expr, place: Sequence[ir.Var]) -> bool:
     """Whether `value` is the element of a tensor at exactly this place."""
-    if not isinstance(value, ir.TensorLoad) or len(value.indices) != len(place):
-        return False
-    return all(index.same_as(var) for index, var in zip(value.indices, place, strict=True))
+    return isinstance(value, ir.TensorLoad) and at_place(value.indices, place)
 
 
 def _is_zero(value: relax.Expr | None) -> bool:

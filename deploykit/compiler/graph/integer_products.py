@@ -28,12 +28,9 @@ from deploykit.compiler.operators.anchors.integer import (
     without_offset,
 )
 from deploykit.compiler.operators.building.integer_calls import CONV, MATMUL, Geometry
-from deploykit.compiler.operators.building.kernel_calls import call_te
+from deploykit.compiler.operators.building.kernel_calls import OPAQUE, call_te
 from deploykit.compiler.schedules.integer.dot import dot_for
 from deploykit.compiler.tir.values import static
-
-OPAQUE = 8
-"""The pattern of a kernel that is not fused with others, so that work before padding is done once per element."""
 
 
 def rule(call: relax.Call) -> Callable[[relax.BlockBuilder, relax.Call, Device], relax.Expr] | None:
@@ -99,7 +96,7 @@ def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> rela
         build = partial(integer_depthwise, taps=taps, padding=padding)
         return call_te(builder, build, data, own, zero, name="integer_depthwise")
     if padding.any:
-        attributes = {"op_pattern": OPAQUE}
+        attributes = {"op_pattern": OPAQUE}  # so that work before padding is done once per element
         build = partial(padded, padding=padding)
         data = builder.emit(call_te(builder, build, data, zero, name="padded", attributes=attributes))
     matrix = constant(np.ascontiguousarray(array.reshape(outputs, -1).T))

@@ -26,8 +26,7 @@ from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, 
 from deploykit.compiler.graph.fold_reshapes import Move
 from deploykit.compiler.operators.building.kernel_calls import call_te
 from deploykit.compiler.schedules.kernel.stages import Stage, read
-from deploykit.compiler.tir.rewriting import Expr
-from deploykit.compiler.tir.values import const, static
+from deploykit.compiler.tir.values import at_place, const, static
 from deploykit.mapped import forget
 
 
@@ -114,8 +113,8 @@ class _Siblings:
             if not all(isinstance(side, ir.TensorLoad) for side in (own, other)):
                 return None
             given = params.get(other.source)
-            exact = params.get(own.source) == product and _same(own.indices, place)
-            if exact and isinstance(given, ir.GenericConst) and _same(other.indices, place[-1:]):
+            exact = params.get(own.source) == product and at_place(own.indices, place)
+            if exact and isinstance(given, ir.GenericConst) and at_place(other.indices, place[-1:]):
                 vector = array_of(given)
                 return vector if static(total.ty.shape[-1]) == vector.size else None
         return None
@@ -140,7 +139,7 @@ class _Siblings:
         pairs = zip(self.mod[value.args[0]].params, arguments_of(value), strict=False)
         sources = [param for param, operand in pairs if operand == var]
         loads = [load for load in stage.loads if any(load.source.same_as(source) for source in sources)]
-        return not any(_same(load.indices, place) for load in loads)
+        return not any(at_place(load.indices, place) for load in loads)
 
     def pointwise(self, var: relax.Var) -> Stage | None:
         value = self.graph.values[var]
@@ -184,7 +183,3 @@ def _part(joint: relax.Var, index: int) -> Move:
     shape = tuple(joint.ty.shape.values)[1:]
     axes = tuple(ir.Var(f"i{dim}", "int64") for dim in range(len(shape)))
     return Move(joint, shape, axes, (const(index), *axes))
-
-
-def _same(indices: Sequence[Expr], place: Sequence[ir.Var]) -> bool:
-    return len(indices) == len(place) and all(i.same_as(v) for i, v in zip(indices, place, strict=True))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tvm import ir, tirx
+from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
@@ -24,6 +24,10 @@ from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.indexing import pick
 from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.slicing import Piece, take
+
+TOP = "deploykit.top"
+"""Annotation of a kernel whose first result has elements of its operand, and whose second has their places along one
+axis, all different."""
 
 LARGEST_INSERTION = 32
 """A `top_k` with a greater k sorts whole rows."""
@@ -69,12 +73,12 @@ def top_k(ctx: Context, x: Value, k: IntExpr, axis: int, *, largest: bool = True
 
     if inserting and k == 0:
         return tuple(ctx.zeros("empty", shape, dtype) for dtype in (x.dtype, "int64"))
-    if inserting:
-        return ctx.kernel("top_k", lambda t: imperative("top_k", [t], outputs, insert), x, dtype=(x.dtype, "int64"))
-    scratch = [((size,), "int64")] * 2
-    return ctx.kernel(
-        "top_k", lambda t: imperative("top_k", [t], [*outputs, *scratch], sort), x, dtype=(x.dtype, *("int64",) * 3)
-    )[:2]
+    scratch = [] if inserting else [((size,), "int64")] * 2
+
+    def build(t: te.Tensor) -> list[te.Tensor]:
+        return imperative("top_k", [t], [*outputs, *scratch], insert if inserting else sort, {TOP: "1"})
+
+    return ctx.kernel("top_k", build, x, dtype=(x.dtype, "int64", *("int64" for _ in scratch)))[:2]
 
 
 def _at(rest: Sequence[ir.Expr], axis: int, position: IntExpr) -> tuple[IntExpr, ...]:

@@ -26,6 +26,10 @@ from deploykit.compiler.operators.building.sizes import require_equal, require_r
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.filling import stored
 
+SCATTER = "deploykit.scatter"
+"""Annotation of a kernel whose result is its first operand, but for the elements of its third operand, which are at the
+places that its second operand gives."""
+
 Combine = Callable[[ir.Expr, ir.Expr], ir.Expr]
 """Combines the element that is there with a new one. Without it, the new element replaces the old one."""
 
@@ -94,7 +98,8 @@ def _scatter(
                 result[tuple(target)] = store(combine(old, update), x.dtype)
 
     def build(*tensors: te.Tensor) -> list[te.Tensor]:
-        return imperative("scatter", tensors, [(x.shape, storage_dtype(x.dtype))], write)
+        made = {} if combine is not None else {SCATTER: "1"}
+        return imperative("scatter", tensors, [(x.shape, storage_dtype(x.dtype))], write, made)
 
     return ctx.kernel("scatter", build, x, indices, updates, dtype=x.dtype)
 

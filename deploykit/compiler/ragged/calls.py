@@ -9,13 +9,11 @@ from tvm import ir, relax, s_tir, tirx
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.operators.building.context import Context, Site
+from deploykit.compiler.operators.building.kernel_calls import OPAQUE
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.ragged.expressions import over
 from deploykit.compiler.ragged.totals import product
 from deploykit.compiler.tir.rewriting import Buffer, collect
-
-OPAQUE = 8
-"""TVM's pattern of a kernel that is not fused with others."""
 
 
 def called(

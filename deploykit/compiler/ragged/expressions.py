@@ -11,7 +11,7 @@ from tvm import ir, tirx
 from deploykit.compiler.dims.conversion import as_expr
 from deploykit.compiler.ragged.storage import Storage
 from deploykit.compiler.tir.rewriting import Buffer, Expr
-from deploykit.ragged.bounds import nonnegative
+from deploykit.ragged.bounds import nonnegative, room
 from deploykit.ragged.indices import Index
 from deploykit.ragged.tensors import Tensor
 from deploykit.ragged.values import Apply, Literal, Load, OfIndex, Value
@@ -73,8 +73,8 @@ class Elements:
             return element
         outside = tirx.const(load.outside, load.dtype)
         for position in reversed(range(len(load.indices))):
-            room = load.tensor.room(position, load.indices)
-            for index in (room, load.indices[position]):
+            left = room(load.tensor.dims, load.indices, position)
+            for index in (left, load.indices[position]):
                 if not nonnegative(index):
                     element = tirx.if_then_else(self.storage.expr(index) >= 0, element, outside)
         return element

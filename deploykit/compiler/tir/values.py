@@ -1,8 +1,10 @@
-"""Constants, vectors and dtypes of TIR expressions."""
+"""Constants, vectors, dtypes and indices of TIR expressions."""
 
 from __future__ import annotations
 
-from tvm import tirx
+from collections.abc import Sequence
+
+from tvm import ir, tirx
 
 from deploykit.compiler.tir.rewriting import Expr
 
@@ -45,3 +47,8 @@ def static(value: Expr | int) -> int | None:
     if isinstance(value, int):
         return value
     return int(value) if isinstance(value, tirx.IntImm) else None
+
+
+def at_place(indices: Sequence[Expr], place: Sequence[ir.Var]) -> bool:
+    """Whether indices are exactly the variables `place`, in their order."""
+    return len(indices) == len(place) and all(i.same_as(v) for i, v in zip(indices, place, strict=True))

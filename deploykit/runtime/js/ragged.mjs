@@ -165,12 +165,29 @@ function packed(outputs, results, sizes) {
     if (!instance) {
       return [name, result];
     }
-    const columns = instance.map((extent, axis) => sizes.get(extent) ?? (Number(extent) || result.shape[axis]));
+    const columns = instance.map((extent) => valueOf(extent, sizes));
     const batch = columns.find((column) => typeof column === 'object')?.length ?? 0;
     const row = (/** @type {number} */ at) => columns.map((own) => (typeof own === 'object' ? own[at] : own));
     return [name, new Ragged(result, Array.from({ length: batch }, (_, at) => row(at)))];
   });
   return Object.fromEntries(found);
+}
+
+/**
+ * The value of an extent of instances: the lengths that it names, or a sum of multiples of dims such as `2*n + 1`.
+ * @param {number | string} extent
+ * @param {Sizes} sizes
+ */
+function valueOf(extent, sizes) {
+  const known = sizes.get(extent);
+  if (known !== undefined) {
+    return known;
+  }
+  return Array.from(`${extent}`.matchAll(/([-+]?) *(?:([0-9]+)\*)?("[^"]*"|[^ *+-]+)/g)).reduce(
+    (total, [, sign, factor, name]) =>
+      total + Number(`${sign}${factor ?? 1}`) * Number(sizes.get(name.replaceAll('"', '')) ?? name),
+    0,
+  );
 }
 
 /**

@@ -134,7 +134,15 @@ def test_padding_never_reaches_a_valid_result() -> None:
         np.testing.assert_allclose(session(**inputs)["total"].reshape(-1), reference.flat(total), rtol=1e-5)
 
 
+def beyond_the_last_row() -> Schedule:
+    """A padded loop, whose padding sums up rows that are not stored."""
+    source = ragged.input("source", (batch, row))
+    total = compute("total", (batch, row), ragged.sum(source[batch, below], below), padding={row: 4})
+    return schedule(total).pad("row", 4)
+
+
 REFUSED = {
+    "'source' is stored with padding to a multiple of 1": beyond_the_last_row,
     "'row' must stay inside of 'batch'": lambda: schedule(y).reorder("row", "batch"),
     "'below' must stay inside of 'row'": lambda: schedule(totals).reorder("below", "row"),
     "stored with padding to a multiple of 4": lambda: padded(4, 8, 8),

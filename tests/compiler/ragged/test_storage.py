@@ -113,6 +113,8 @@ def test_an_index_that_may_not_exist_is_refused() -> None:
         x[batch, row + 1]
     with pytest.raises(UsageError, match="may be outside"):
         x[batch, 0]
+    with pytest.raises(UsageError, match="of the lengths 'n' may be outside"):
+        dim("after", lengths("n", batch)[batch + 1])
     with pytest.raises(UsageError, match="may be negative"):
         dim("bad", row - 1)
     with pytest.raises(UsageError, match="must come before"):

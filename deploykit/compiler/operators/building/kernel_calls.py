@@ -16,6 +16,9 @@ from tvm.relax.utils import gen_call_tir_inputs
 
 from deploykit.compiler.tir.rewriting import collect
 
+OPAQUE = 8
+"""TVM's pattern of a kernel that is not fused with others."""
+
 
 def call_te(
     builder: relax.BlockBuilder,

@@ -2,6 +2,7 @@
 
     products   products with vectors and convolutions of width 1 are products of matrices
     canonical  the batch is an axis of its own everywhere
+    unsorted   where the batch is sorted and put back into its order, it keeps its order
     proof      no valid position of any tensor depends on the padding, or the model is refused
     masks      tensors that only say what is padding are removed
     inline     masks that are left, such as the causal one, become parts of the kernels that read them
@@ -36,6 +37,7 @@ from deploykit.compiler.ragged.conversion.masks import without_masks
 from deploykit.compiler.ragged.conversion.packing import Packing
 from deploykit.compiler.ragged.conversion.prelude import Prelude, RaggedBatch
 from deploykit.compiler.ragged.conversion.proof import Leak, prove
+from deploykit.compiler.ragged.conversion.unsorted import unsorted
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.structure import Structure
 
@@ -61,7 +63,8 @@ def ragged(
     signature = model.only
     dim, name = _ragged_dim(signature, dims)
     chosen = _masks(signature, dim) if masks is None else tuple(masks)
-    padded = canonical(as_products(model.module, signature.name), signature.name, dim)
+    plain = as_products(model.module, signature.name)
+    padded = unsorted(canonical(plain, signature.name, dim), signature.name, dim)
     func = padded[signature.name]
     named = {port.name: param for port, param in zip(signature.inputs, func.params, strict=True)}
     for mask in chosen:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tvm import ir, s_tir, tirx
 
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
-from deploykit.compiler.tir.rewriting import Buffer, collect, sequence, substitute
+from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, substitute
 from deploykit.compiler.tir.values import dtype_of
 
 
@@ -59,6 +59,11 @@ def block(
 def root(stages: Sequence[tirx.Stmt], temporaries: Sequence[Buffer]) -> tirx.Stmt:
     made = s_tir.SBlock([], [], [], "root", sequence(stages), alloc_buffers=list(temporaries))
     return s_tir.SBlockRealize([], True, made)
+
+
+def reshaped(like: Buffer, shape: Sequence[Expr]) -> Buffer:
+    """A buffer with the name and the dtype of `like`, but another shape."""
+    return tirx.decl_buffer(list(shape), dtype_of(like), like.name, layout=None)
 
 
 def _whole(buffer: Buffer) -> tirx.BufferRegion:

@@ -21,14 +21,14 @@ from deploykit.compiler.constants import read as reading
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.graph.bindings import operator_of, with_blocks
 from deploykit.compiler.operators.building.index_checks import check, checked_bounds, is_check
-from deploykit.compiler.ragged.conversion.blocks import block, new_kernel, root
+from deploykit.compiler.ragged.conversion.blocks import block, new_kernel, reshaped, root
 from deploykit.compiler.ragged.conversion.contents import RaggedDim
 from deploykit.compiler.ragged.conversion.kernel_call import KernelCall, kernel_call
 from deploykit.compiler.ragged.conversion.masks import folded
-from deploykit.compiler.ragged.conversion.places import decided, groups, moved, ranges, raveled
+from deploykit.compiler.ragged.conversion.places import decided, equal, groups, moved, ranges, raveled, without_factor
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, substitute
-from deploykit.compiler.tir.values import const, dtype_of, static
+from deploykit.compiler.tir.values import const, dtype_of
 
 SHORT = 120
 """The most nodes of a formula that takes the place of a tensor."""
@@ -245,7 +245,7 @@ class _Canonical:
             return None
         shapes = zip(given.shape, result.shape, strict=False)
         formula = self.formulas.get(places) if isinstance(places, relax.Var) else None
-        if formula is None or len(given.shape) != len(result.shape) or not all(_equal(a, b) for a, b in shapes):
+        if formula is None or len(given.shape) != len(result.shape) or not all(equal(a, b) for a, b in shapes):
             return None
         if len(indices.shape) != len(result.shape) + 1:
             return None
@@ -302,16 +302,14 @@ class _Kernel:
         self.split: dict[Expr, list[Expr]] = {}
         for view in views.values():
             self.learn(view)
-        nest = call.nest
-        assert not isinstance(nest, Declined)
         self.kept = [buffer for buffer in call.operands if buffer not in formulas and buffer not in views]
-        written = [*call.results, *nest.temporaries]
+        written = [*call.results, *call.temporaries]
         self.reads = {b: x for formula in formulas.values() for b, x in formula.reads.items()}
         self.buffers = {buffer: buffer for buffer in (*self.kept, *self.reads)}
         for buffer, view in views.items():
-            self.buffers[buffer] = _buffer(buffer, list(view.base.ty.shape.values))
+            self.buffers[buffer] = reshaped(buffer, list(view.base.ty.shape.values))
         for buffer in written:
-            self.buffers[buffer] = _buffer(buffer, self.shape(buffer))
+            self.buffers[buffer] = reshaped(buffer, self.shape(buffer))
 
     def learn(self, view: View) -> None:
         """Note how the joined extents of a view come apart."""
@@ -324,9 +322,9 @@ class _Kernel:
         if extent.same_as(self.dim.batch) or self.dim.batch not in collect(extent, ir.Var):
             return [extent]
         for known, parts in self.split.items():
-            if tvm_ffi.structural_equal(known, extent) or sym.Analyzer().can_prove_equal(known, extent):
+            if tvm_ffi.structural_equal(known, extent) or equal(known, extent):
                 return parts
-        rest = _without(extent, self.dim.batch)
+        rest = without_factor(extent, self.dim.batch)
         if rest is None:
             raise _Entangled
         return [self.dim.batch, rest]
@@ -420,11 +418,9 @@ class _Kernel:
 
     def made(self, stages: Sequence[Stage]) -> tuple[tirx.PrimFunc, list[relax.Expr]]:
         """The kernel of these stages, and its operands: tensors, then dims."""
-        nest = self.call.nest
-        assert not isinstance(nest, Declined)
         body = root(
             [block(stage, stage.axes, stage.reduce, stage.body, stage.init) for stage in stages],
-            [self.buffers[buffer] for buffer in nest.temporaries],
+            [self.buffers[buffer] for buffer in self.call.temporaries],
         )
         used = set(collect(body, ir.Var))
         every = {**self.call.operands, **self.reads}
@@ -433,21 +429,6 @@ class _Kernel:
         func, scalars = new_kernel(inputs, [self.buffers[b] for b in self.call.results], body)
         given = [self.views[b].base if b in self.views else x for b, x in operands.items()]
         return func, [*given, *scalars]
-
-
-def _equal(a: Expr, b: Expr) -> bool:
-    return bool(sym.Analyzer().can_prove_equal(a, b))
-
-
-def _without(extent: Expr, factor: ir.Var) -> Expr | None:
-    if extent.same_as(factor):
-        return const(1)
-    if isinstance(extent, tirx.Mul):
-        for one, other in ((extent.a, extent.b), (extent.b, extent.a)):
-            found = _without(one, factor)
-            if found is not None:
-                return other if static(found) == 1 else other * found
-    return None
 
 
 def _single(operand: relax.Expr) -> Expr | None:
@@ -459,7 +440,3 @@ def _single(operand: relax.Expr) -> Expr | None:
             return None
         value, dtype = array.reshape(-1)[0], str(array.dtype)
         return tirx.const(bool(value) if dtype == "bool" else value.item(), dtype)
-
-
-def _buffer(like: Buffer, shape: Sequence[Expr]) -> Buffer:
-    return tirx.decl_buffer(list(shape), dtype_of(like), like.name, layout=None)

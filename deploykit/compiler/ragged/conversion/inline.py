@@ -42,7 +42,7 @@ def inline(mod: ir.IRModule, name: str, dim: RaggedDim) -> ir.IRModule:
     def binding(old: relax.Binding) -> relax.Binding:
         value = old.value
         call = kernel_call(mod, value) if isinstance(old, relax.VarBinding) else None
-        if call is None or isinstance(call.nest, Declined):
+        if call is None or not call.staged:
             return old
         if any(operand in producers for operand in call.operands.values() if isinstance(operand, relax.Var)):
             call, value = _rewritten(builder, call, value, producers, dim)
@@ -106,7 +106,7 @@ def _rewritten(
         operands |= producer.operands
     body = root(
         [block(s, s.axes, s.reduce, s.body, s.init) if isinstance(s, Stage) else s.body for s in stages],
-        nest.temporaries,
+        call.temporaries,
     )
     used = set(collect(body, ir.Var))
     operands = {buffer: operand for buffer, operand in operands.items() if buffer in used}

@@ -22,20 +22,39 @@ from deploykit.compiler.tir.values import const
 class KernelCall:
     """A call. `operands` are the tensors that the kernel reads, by their buffers; `results` the buffers that it writes;
     `nest` its stages. Extents and indices are in terms of the dims of the caller. A kernel of loops in order has no
-    stages but a `body`; `scan` is its annotation `SCAN`, `layer` that of a recurrent layer."""
+    stages but a `body`, whose `annotations` say what it computes."""
 
     name: str
     operands: Mapping[Buffer, relax.Expr]
     results: tuple[Buffer, ...]
     nest: Nest | Declined
     body: tirx.Stmt
-    scan: str | None = None
-    layer: Roles | None = None
+    annotations: Mapping[str, str]
+
+    @property
+    def scan(self) -> str | None:
+        """The annotation `SCAN`."""
+        return self.annotations.get(SCAN)
+
+    @property
+    def layer(self) -> Roles | None:
+        """What the operands of a recurrent layer are."""
+        return roles(self.annotations[RECURRENT]) if RECURRENT in self.annotations else None
 
     @property
     def stages(self) -> tuple[Stage | Opaque, ...]:
         """The stages; none if they cannot be told apart."""
         return () if isinstance(self.nest, Declined) else self.nest.stages
+
+    @property
+    def staged(self) -> bool:
+        """Whether the kernel consists of stages alone."""
+        return not isinstance(self.nest, Declined) and all(isinstance(stage, Stage) for stage in self.nest.stages)
+
+    @property
+    def temporaries(self) -> tuple[Buffer, ...]:
+        """The buffers that the kernel allocates; none if its stages cannot be told apart."""
+        return () if isinstance(self.nest, Declined) else self.nest.temporaries
 
 
 def kernel_call(mod: ir.IRModule, value: relax.Expr) -> KernelCall | None:
@@ -67,10 +86,9 @@ def kernel_call(mod: ir.IRModule, value: relax.Expr) -> KernelCall | None:
     nest = read(tirx.PrimFunc([*operands, *results], body, None, func.attrs))
     if not isinstance(nest, Declined):
         nest = replace(nest, stages=tuple(_without_units(stage) for stage in nest.stages))
-    annotations = body.block.annotations if isinstance(body, s_tir.SBlockRealize) else {}
-    scan = str(annotations[SCAN]) if SCAN in annotations else None
-    layer = roles(str(annotations[RECURRENT])) if RECURRENT in annotations else None
-    return KernelCall(str(value.args[0].name_hint), operands, tuple(results), nest, body, scan, layer)
+    found = body.block.annotations if isinstance(body, s_tir.SBlockRealize) else {}
+    annotations = {str(name): str(value) for name, value in found.items()}
+    return KernelCall(str(value.args[0].name_hint), operands, tuple(results), nest, body, annotations)
 
 
 def _without_units(stage: Stage | Opaque) -> Stage | Opaque:

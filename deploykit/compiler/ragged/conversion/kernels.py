@@ -20,7 +20,7 @@ from tvm import ir, s_tir, tirx
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.operators.building.errors import Unsupported
-from deploykit.compiler.ragged.conversion.blocks import block, root
+from deploykit.compiler.ragged.conversion.blocks import block, reshaped, root
 from deploykit.compiler.ragged.conversion.contents import RaggedDim, axes_of
 from deploykit.compiler.ragged.conversion.evaluation import stage_axes
 from deploykit.compiler.ragged.conversion.kernel_call import KernelCall
@@ -68,14 +68,13 @@ class Flat:
 
     def __init__(self, call: KernelCall, dim: RaggedDim, tokens: ir.Var, maps: Maps) -> None:
         self.call, self.dim, self.tokens, self.maps = call, dim, tokens, maps
-        nest = call.nest
-        buffers = [*call.operands, *call.results, *nest.temporaries]  # type: ignore[union-attr]
-        self.buffers = {buffer: _buffer(buffer, packed_shape(list(buffer.shape), dim, tokens)) for buffer in buffers}
+        buffers = [*call.operands, *call.results, *call.temporaries]
+        self.buffers = {buffer: reshaped(buffer, packed_shape(list(buffer.shape), dim, tokens)) for buffer in buffers}
         self.ragged = {buffer: axes_of(list(buffer.shape), dim) for buffer in buffers}
 
     def root(self) -> tirx.Stmt:
         stages = [self.stage(stage) for stage in self.call.stages if isinstance(stage, Stage)]
-        return root(stages, [self.buffers[buffer] for buffer in self.call.nest.temporaries])  # type: ignore[union-attr]
+        return root(stages, [self.buffers[buffer] for buffer in self.call.temporaries])
 
     def stage(self, stage: Stage) -> tirx.Stmt:
         found = stage_axes(stage, self.dim)
@@ -145,14 +144,14 @@ class PerInstance:
     def __init__(self, call: KernelCall, dim: RaggedDim, tokens: ir.Var, instance: Instance) -> None:
         self.call, self.dim, self.instance = call, dim, instance
         shared = [*call.operands, *call.results]
-        own = () if isinstance(call.nest, Declined) else call.nest.temporaries
         self.ragged = {buffer: axes_of(list(buffer.shape), dim) for buffer in shared}
-        self.packed = {buffer: _buffer(buffer, packed_shape(list(buffer.shape), dim, tokens)) for buffer in shared}
-        self.buffers = self.packed | {buffer: _buffer(buffer, self.one(list(buffer.shape))) for buffer in own}
+        self.packed = {buffer: reshaped(buffer, packed_shape(list(buffer.shape), dim, tokens)) for buffer in shared}
+        own = {buffer: reshaped(buffer, self.one(list(buffer.shape))) for buffer in call.temporaries}
+        self.buffers = self.packed | own
         viewed = [buffer for buffer in shared if self.ragged[buffer][0] == 0]
         for buffer in viewed:
             rest = [extent for axis, extent in enumerate(buffer.shape) if axis not in (0, *self.ragged[buffer][1])]
-            self.buffers[buffer] = _buffer(buffer, [instance.length, *rest])
+            self.buffers[buffer] = reshaped(buffer, [instance.length, *rest])
         self.views = {self.packed[buffer]: self.buffers[buffer] for buffer in viewed}
         self.own = set(own)
 
@@ -168,7 +167,7 @@ class PerInstance:
         if isinstance(self.call.nest, Declined):
             return self.loops()
         stages = [self.stage(stage) for stage in self.call.stages if isinstance(stage, Stage)]
-        return root(stages, [self.buffers[buffer] for buffer in self.call.nest.temporaries])
+        return root(stages, [self.buffers[buffer] for buffer in self.call.temporaries])
 
     def loops(self) -> tirx.Stmt:
         """The loops of a scan, without the one over the batch, and with those along the ragged dim up to the length."""
@@ -251,7 +250,3 @@ class Accesses:
             )
 
         return tvm_ffi.structural_map(node, [(ir.TensorLoad, load), (tirx.BufferStore, store)])
-
-
-def _buffer(like: Buffer, shape: Sequence[Expr]) -> Buffer:
-    return tirx.decl_buffer(list(shape), dtype_of(like), like.name, layout=None)

@@ -17,7 +17,7 @@ from deploykit.compiler.ragged.conversion.contents import Content
 from deploykit.compiler.ragged.conversion.kernel_call import KernelCall, kernel_call
 from deploykit.compiler.schedules.kernel.stages import Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, Node, call_name, replace_loads, substitute
-from deploykit.compiler.tir.values import dtype_of
+from deploykit.compiler.tir.values import at_place, dtype_of
 
 Contents = Mapping[relax.Expr, Content]
 
@@ -176,11 +176,10 @@ def _copied(builder: relax.BlockBuilder, call: relax.Call) -> relax.Var | None:
     if not isinstance(stage, Stage) or not stage.pointwise or stage.store is None:
         return None
     load = stage.store.value
-    if not isinstance(load, ir.TensorLoad) or len(load.indices) != len(stage.axes):
+    if not isinstance(load, ir.TensorLoad) or not at_place(load.indices, [axis.var for axis in stage.axes]):
         return None
-    exact = all(index.same_as(axis.var) for index, axis in zip(load.indices, stage.axes, strict=True))
     operand = found.operands.get(load.source)
-    if not exact or not isinstance(operand, relax.Var):
+    if not isinstance(operand, relax.Var):
         return None
     same = all(
         a.same_as(b) or bool(tvm_ffi.structural_equal(a, b))

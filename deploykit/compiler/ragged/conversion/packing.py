@@ -15,13 +15,12 @@ from tvm import ir, relax, te, tirx
 
 from deploykit.compiler.constants import constant
 from deploykit.compiler.constants import read as reading
-from deploykit.compiler.decisions import Declined
 from deploykit.compiler.graph.bindings import operator_of
 from deploykit.compiler.operators.anchors.matmul import matmul
 from deploykit.compiler.operators.building import control_flow
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.index_checks import check, checked_bounds, is_check
-from deploykit.compiler.operators.building.kernel_calls import call_te
+from deploykit.compiler.operators.building.kernel_calls import OPAQUE, call_te
 from deploykit.compiler.operators.recurrent.roles import Roles
 from deploykit.compiler.ragged.conversion.blocks import new_kernel
 from deploykit.compiler.ragged.conversion.contents import RaggedDim, axes_of
@@ -31,9 +30,6 @@ from deploykit.compiler.ragged.conversion.prelude import Prelude
 from deploykit.compiler.ragged.conversion.recurrent import packed_layer
 from deploykit.compiler.schedules.vloop import new_instance, vloop
 from deploykit.compiler.tir.rewriting import Buffer, collect, substitute
-
-OPAQUE = 8
-"""TVM's pattern of a kernel that is not fused with others."""
 
 
 class Packing:
@@ -157,7 +153,7 @@ class Packing:
             return self.of(value)
         if call.layer is not None:
             made = self.recurrent(call, call.layer)
-        elif isinstance(call.nest, Declined) and call.scan is None:
+        elif not call.staged and call.scan is None:
             raise Unsupported(f"it is computed by loops in order ('{call.name}')")
         else:
             made = self.flat(call) if is_flat(call, self.dim) and call.scan is None else self.per_instance(call)

@@ -21,6 +21,11 @@ def product(extents: Sequence[Expr]) -> Expr:
     return result
 
 
+def equal(a: Expr, b: Expr) -> bool:
+    """Whether two extents are always equal, as far as can be proved."""
+    return bool(sym.Analyzer().can_prove_equal(a, b))
+
+
 def groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[tuple[list[int], list[int]]] | None:
     """The axes of two shapes with the same elements in groups of equal products, each as short as possible; None if
     products cannot be compared."""
@@ -98,7 +103,7 @@ def _divided(index: Expr, extent: Expr, known: sym.Analyzer) -> tuple[Expr, Expr
     multiple: Expr = const(0)
     rest: Expr = const(0)
     for term in _terms(index):
-        factor = _without(term, extent)
+        factor = without_factor(term, extent)
         if factor is None:
             rest = rest + term
         else:
@@ -113,7 +118,7 @@ def _terms(expr: Expr) -> list[Expr]:
     return _terms(expr.a) + _terms(expr.b) if isinstance(expr, tirx.Add) else [expr]
 
 
-def _without(term: Expr, factor: Expr) -> Expr | None:
+def without_factor(term: Expr, factor: Expr) -> Expr | None:
     """`term` divided by `factor`, if `factor` is one of its factors."""
     if term.same_as(factor):
         return const(1)
@@ -122,7 +127,7 @@ def _without(term: Expr, factor: Expr) -> Expr | None:
         return const(whole // part) if whole % part == 0 else None
     if isinstance(term, tirx.Mul):
         for one, other in ((term.a, term.b), (term.b, term.a)):
-            found = _without(one, factor)
+            found = without_factor(one, factor)
             if found is not None:
                 return other * found
     return None

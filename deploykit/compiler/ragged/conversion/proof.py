@@ -13,10 +13,9 @@ from functools import partial
 from typing import TypeVar
 
 import numpy as np
-from tvm import ir, relax, sym, tirx
+from tvm import ir, relax
 
 from deploykit.compiler.constants import read as reading
-from deploykit.compiler.decisions import Declined
 from deploykit.compiler.graph.bindings import operator_of
 from deploykit.compiler.operators.building import control_flow
 from deploykit.compiler.operators.building.errors import Unsupported
@@ -25,12 +24,13 @@ from deploykit.compiler.operators.building.kernel_calls import is_tensor
 from deploykit.compiler.ragged.conversion.contents import Content, RaggedDim, axes_of, dense, subsets, uniform
 from deploykit.compiler.ragged.conversion.evaluation import StageEvaluation
 from deploykit.compiler.ragged.conversion.kernel_call import KernelCall, kernel_call, tensor_operands
+from deploykit.compiler.ragged.conversion.places import equal, product
 from deploykit.compiler.ragged.conversion.products import product_content
 from deploykit.compiler.ragged.conversion.recurrent import layer_contents
 from deploykit.compiler.ragged.conversion.states import EXACT, LENGTH, VALID, State, constant, garbage
 from deploykit.compiler.schedules.kernel.stages import Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr
-from deploykit.compiler.tir.values import dtype_of
+from deploykit.compiler.tir.values import dtype_of, static
 
 UNIFORM_BYTES = 1 << 20
 """Constants above this size are not searched for a single value."""
@@ -137,7 +137,7 @@ class _Prover:
         known: dict[Buffer, Content] = {buffer: self.of(operand) for buffer, operand in call.operands.items()}
         ragged = any(content.is_ragged for content in known.values())
         shapes = [list(buffer.shape) for buffer in call.results]
-        if not all(isinstance(stage, Stage) for stage in call.stages) or isinstance(call.nest, Declined):
+        if not call.staged:
             if call.scan is not None:
                 return [self.scan(call, *known.values())]
             if call.layer is not None and ragged:
@@ -193,34 +193,19 @@ class _Prover:
         content = self.of(source)
         shape: list[Expr] = list(target.ty.shape.values)
         if not content.is_ragged:
-            plain = all(_is_one(extent) or extent.same_as(self.dim.batch) for extent in (*source.ty.shape, *shape))
+            plain = all(static(extent) == 1 or extent.same_as(self.dim.batch) for extent in (*source.ty.shape, *shape))
             state = content.valid if not content.valid.is_own or plain else VALID
             return uniform(shape, self.dim, state, state)
         batch, ragged = axes_of(shape, self.dim)
         if batch is None or len(ragged) != len(content.ragged):
             raise Unsupported(f"it reshapes '{self.dim.extent.name}' away")
         moved = dict(zip(ragged, content.ragged, strict=True))
-        before = [_elements_before(list(source.ty.shape.values), axis) for axis in (content.batch, *content.ragged)]
-        after = [_elements_before(shape, axis) for axis in (batch, *ragged)]
-        if not all(_same_product(a, b) for a, b in zip(before, after, strict=True)):
+        before = [product(source.ty.shape.values[:axis]) for axis in (content.batch, *content.ragged)]
+        after = [product(shape[:axis]) for axis in (batch, *ragged)]
+        if not all(equal(a, b) for a, b in zip(before, after, strict=True)):
             raise Unsupported(f"it reshapes across '{self.dim.extent.name}'")
         states = {padded: content.states[frozenset(moved[axis] for axis in padded)] for padded in subsets(ragged)}
         return Content(batch, ragged, states)
-
-
-def _is_one(extent: Expr) -> bool:
-    return isinstance(extent, tirx.IntImm) and int(extent) == 1
-
-
-def _elements_before(shape: Sequence[Expr], axis: int | None) -> Expr:
-    product: Expr = tirx.const(1, "int64")
-    for extent in shape[: axis or 0]:
-        product = product * extent
-    return product
-
-
-def _same_product(a: Expr, b: Expr) -> bool:
-    return bool(sym.Analyzer().can_prove_equal(a, b))
 
 
 def _constant_state(value: ir.GenericConst) -> State:

@@ -21,12 +21,13 @@ from tvm import ir, s_tir, tirx
 
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.recurrent.roles import Roles
+from deploykit.compiler.ragged.conversion.blocks import reshaped
 from deploykit.compiler.ragged.conversion.contents import Content, RaggedDim, uniform
 from deploykit.compiler.ragged.conversion.kernel_call import KernelCall
 from deploykit.compiler.ragged.conversion.kernels import Accesses, packed_shape
 from deploykit.compiler.ragged.conversion.states import LENGTH, VALID, State, constant, garbage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
-from deploykit.compiler.tir.values import const, dtype_of
+from deploykit.compiler.tir.values import const
 
 BATCH_AXIS = {"projected": 1, "y": 2, "lengths": 0, "h": 1, "c": 1, "last_h": 1, "last_c": 1}
 """Where the batch is in operands and results of a layer. In the two with steps, these are the first axis."""
@@ -81,10 +82,7 @@ class _Layer:
         buffers = zip((*layer.operands, *layer.results), (*call.operands, *call.results), strict=True)
         self.names = {buffer: name for name, buffer in buffers if name in BATCH_AXIS}
         self.buffers = {
-            buffer: tirx.decl_buffer(
-                packed_shape(list(buffer.shape), dim, tokens), dtype_of(buffer), buffer.name, layout=None
-            )
-            for buffer in self.names
+            buffer: reshaped(buffer, packed_shape(list(buffer.shape), dim, tokens)) for buffer in self.names
         }
         self.offsets = tirx.decl_buffer([dim.batch + 1], "int64", "offsets", layout=None)
         self.order = tirx.decl_buffer([dim.batch], "int64", "order", layout=None)

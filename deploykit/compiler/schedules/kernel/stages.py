@@ -17,6 +17,7 @@ from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, is_zero, substitute
+from deploykit.compiler.tir.values import at_place
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,7 @@ class Stage:
     def pointwise(self) -> bool:
         """Whether this stage computes each element of one buffer, at the index of its axes, from other buffers."""
         store = self.store
-        if store is None or self.reduce or len(store.indices) != len(self.axes):
-            return False
-        return all(index.same_as(axis.var) for index, axis in zip(store.indices, self.axes, strict=True))
+        return store is not None and not self.reduce and at_place(store.indices, [axis.var for axis in self.axes])
 
     @cached_property
     def combine(self) -> Combine | None:

@@ -22,7 +22,7 @@ from deploykit.compiler.decisions import Declined
 from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.schedules.kernel.stages import Axis, Nest, Opaque, Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, Node, is_zero, substitute
-from deploykit.compiler.tir.values import bits_of, const, dtype_of, static
+from deploykit.compiler.tir.values import at_place, bits_of, const, dtype_of, static
 
 LOCAL_BYTES = 4096
 """The most bytes of a row of a temporary that becomes a local buffer."""
@@ -62,7 +62,7 @@ def _replaceable(temporary: Buffer, target: Buffer, last: Stage, nest: Nest) -> 
         return False
     reads = [load for load in last.loads if load.source.same_as(temporary)]
     place = [axis.var for axis in last.axes]
-    if not reads or any(not _is_place(load.indices, place) for load in reads):
+    if not reads or any(not at_place(load.indices, place) for load in reads):
         return False
     position = nest.stages.index(last)
     for other in nest.stages:
@@ -71,10 +71,6 @@ def _replaceable(temporary: Buffer, target: Buffer, last: Stage, nest: Nest) -> 
         if other is not last and any(buffer.same_as(target) for buffer in other.touched):
             return False
     return not _used(temporary, nest.stages[position + 1 :])
-
-
-def _is_place(indices: Sequence[Expr], place: Sequence[ir.Var]) -> bool:
-    return len(indices) == len(place) and all(i.same_as(v) for i, v in zip(indices, place, strict=True))
 
 
 def _same_shape(a: Buffer, b: Buffer) -> bool:
