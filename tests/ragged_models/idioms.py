@@ -67,6 +67,7 @@ _CONSTANTS: Mapping[str, object] = {
     "narrow": np.random.default_rng(2).standard_normal((8, 8, 1)).astype(np.float32) / 3,
     "grouped": np.random.default_rng(8).standard_normal((8, 2, 1)).astype(np.float32),
     "perhead": np.random.default_rng(9).standard_normal((4, 2, 2)).astype(np.float32),
+    "pair": np.random.default_rng(10).standard_normal((8, 2)).astype(np.float32),
     "wide": np.random.default_rng(3).standard_normal((8, 8, 3)).astype(np.float32) / 5,
     "wi": np.random.default_rng(4).standard_normal((1, 16, 8)).astype(np.float32) / 3,
     "wr": np.random.default_rng(5).standard_normal((1, 16, 4)).astype(np.float32) / 2,
@@ -205,6 +206,14 @@ KEPT: Mapping[str, tuple[str, str]] = {
     "weights-on-the-left": (
         ONE_PER_TOKEN,
         "t = Transpose<perm = [0, 2, 1]>(x)  z = MatMul(w, t)  y = Transpose<perm = [0, 2, 1]>(z)",
+    ),
+    "largest-of-each-token": (
+        "float[batch,seq,2] y",
+        (
+            "rows = Reshape(x, flat)  v, places = TopK(rows, axis2)  h = MatMul(rows, pair)  s = Add(v, h)"
+            "  shape = Shape(x)  front = Slice(shape, start, axis2)  sizes = Concat<axis = 0>(front, axis2)"
+            "  y = Reshape(s, sizes)"
+        ),
     ),
     "product-with-a-vector": ("float[batch,seq] y", "y = MatMul(x, ones)"),
     "product-of-a-vector": ("float[batch,seq] y", "t = Transpose<perm = [0, 2, 1]>(x)  y = MatMul(ones, t)"),

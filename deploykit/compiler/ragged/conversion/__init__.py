@@ -63,8 +63,8 @@ def ragged(
     signature = model.only
     dim, name = _ragged_dim(signature, dims)
     chosen = _masks(signature, dim) if masks is None else tuple(masks)
-    padded = canonical(as_products(model.module, signature.name), signature.name, dim)
-    padded = unsorted(padded, signature.name, dim)
+    plain = as_products(model.module, signature.name)
+    padded = unsorted(canonical(plain, signature.name, dim), signature.name, dim)
     func = padded[signature.name]
     named = {port.name: param for port, param in zip(signature.inputs, func.params, strict=True)}
     for mask in chosen:

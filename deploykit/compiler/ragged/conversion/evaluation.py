@@ -11,6 +11,7 @@ from tvm import ir, sym, tirx
 from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.ragged.conversion.contents import Content, PaddedAxes, RaggedDim
+from deploykit.compiler.ragged.conversion.places import ranges
 from deploykit.compiler.ragged.conversion.states import (
     EXACT,
     LAST,
@@ -241,12 +242,15 @@ class StageEvaluation:
         return (False,) if self.is_last(index, padded) else (False, True)
 
     def is_last(self, index: Expr, padded: frozenset[ir.Var]) -> bool:
-        """Whether an index is that of the last valid position: limited to the size, and counted from the end if it is
-        negative, which it is only without valid positions."""
+        """Whether an index is at most that of the last valid position: limited to the size, and counted from the end if
+        it is negative, which it is only without valid positions."""
         match index:
             case tirx.Min() | tirx.Max():
+                limits = [side for side in (index.a, index.b) if self.is_size(side)]
                 sides = [side for side in (index.a, index.b) if not self.is_size(side)]
-                return len(sides) == 1 and self.is_last(sides[0], padded)
+                known = ranges(self.stage.axes, self.dim)
+                kept = [known.can_prove(n >= 0 if isinstance(index, tirx.Min) else n <= 0) for n in limits]
+                return kept == [True] and self.is_last(sides[0], padded)
             case tirx.Select() if self.is_from_end(index.condition, index.false_value):
                 return self.is_last(index.false_value, padded)
             case ir.Call() if call_name(index) == "if_then_else" and self.is_from_end(index.args[0], index.args[2]):
