@@ -5,7 +5,8 @@ The rule takes a stage `out = op(out, source)`, possibly with an epilogue. There
 * *inner*: the innermost reduced loop reads consecutive elements. `WIDE` vectors of partial results run along it and are
   combined at the end, so floating-point sums are added in another order than written.
 * *outer*: the innermost spatial loop reads consecutive elements and has no conditions. A few vectors of neighbouring
-  outputs are accumulated over all reduced loops.
+  outputs are accumulated over all reduced loops. Without vectors, so are the columns of a product whose depth depends
+  on the row.
 * *swept*: conditions on the innermost spatial axis (the padding of a window) prevent vectors. The output itself
   accumulates: every step of the reduced loops updates all outputs that it concerns.
 * *scalar*: one accumulator in a register per output element.
@@ -17,13 +18,14 @@ known to be the identity. The rule declines other stages.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import tvm_ffi
 from tvm import sym, tirx
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.schedules.kernel.access import Access, Fused, Views, analyse, fuse, pinned, values_of
 from deploykit.compiler.schedules.kernel.finish import finish_of
 from deploykit.compiler.schedules.kernel.guards import assume, clipped, guards_of, interval, last_axis, span, vanishes
@@ -35,6 +37,9 @@ from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, st
 
 WIDE = 4
 """The vectors of partial results: enough to hide the latency of an addition."""
+
+COLUMNS = 8
+"""The columns of a product that are accumulated together on a device without vectors."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +86,9 @@ def reduction(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | D
         device.lanes(widest),
         dtype_of(finish.store.buffer),
     )
-    if not finish.scalar and spatial and _outer_only(task, spatial, found):
-        return [_outer(task, device)]
+    wide = replace(task, lanes=COLUMNS) if task.lanes == 1 and stage.annotations.get(ANCHOR) == "matmul" else task
+    if not finish.scalar and spatial and _outer_only(wide, spatial, found):
+        return [_outer(wide, device)]
     return [_choose(task, spatial, reduced, found, guarded(combine.source) or finish.scalar)(task, device)]
 
 
