@@ -113,6 +113,8 @@ def instance_kernel(storage: Storage, tensor: Tensor) -> InstanceKernel | Declin
     operands = tuple(each for each in views if each is not tensor)
     inputs = {each: te.placeholder(stages.shape(views[each]), each.dtype, name=each.name) for each in operands}
     inner = te.create_prim_func([*inputs.values(), stages.results(inputs)], index_dtype_override="int64")
+    if views[tensor].flat:
+        inner = stages.stored(inner)
     if any(not _is_bounded(extent) for extent in stages.extents):
         return Declined("the extent of an instance is no length")
     place, number = tirx.Var("place", "int64"), tirx.Var("instance", "int64")

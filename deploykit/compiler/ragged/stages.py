@@ -1,7 +1,8 @@
 """The stages of a dense kernel that computes a ragged tensor, as tensor expressions over views of its operands.
 
 The depth of a product that ends at a place that depends on the row has the extent that is needed for all rows. Beyond
-the end, 0 is added: `if_then_else(k < end(row), a * b, 0)`. The rule for products takes such a sum apart
+the end, 0 is added: `if_then_else(k < end(row), a * b, 0)`. Likewise, if a row has columns up to an end, the result is
+computed for all columns, and `stored` under the condition `column < end(row)`. The rule for products takes both apart
 (`schedules.matmul.ends`).
 """
 
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tvm_ffi
-from tvm import ir, te, tirx
+from tvm import ir, s_tir, te, tirx
 
 from deploykit.compiler.dims.conversion import as_expr
 from deploykit.compiler.dims.expressions import IntExpr
@@ -21,6 +22,7 @@ from deploykit.compiler.ragged.expressions import FUNCTIONS
 from deploykit.compiler.ragged.nests import neutral
 from deploykit.compiler.ragged.storage import Storage
 from deploykit.compiler.ragged.views import View, is_product, row_of
+from deploykit.compiler.schedules.kernel.stages import GUARDED
 from deploykit.compiler.tir.rewriting import Expr, replace_loads, substitute
 from deploykit.ragged.indices import Dim, Index
 from deploykit.ragged.tensors import Tensor
@@ -63,7 +65,8 @@ class Stages:
     def results(self, inputs: Mapping[Tensor, te.Tensor]) -> te.Tensor:
         """The result, computed from the views of operands."""
         self.sources = dict(inputs)
-        shape = self.shape(self.views[self.tensor])
+        view = self.views[self.tensor]
+        shape = [self._extent(self._most(dim)) for dim in self._rest] if view.flat else self.shape(view)
         reduction, value = self.tensor.reduction, self.tensor.value
         assert value is not None
         if reduction is None:
@@ -83,9 +86,28 @@ class Stages:
 
         attrs = {ANCHOR: "matmul"} if self._is_matmul(reduction) else None
         made = te.compute(shape, total, name="total", attrs=attrs)
-        if value is reduction:
+        if value is reduction and not view.flat:
             return made
         return te.compute(shape, lambda *at: self._expr(value, self._at(at), at[0], made(*at)), name="result")
+
+    def stored(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
+        """A kernel of these stages with a flat result: `func`, with those elements stored that exist."""
+        view = self.views[self.tensor]
+        *params, whole = func.params
+        flat = tirx.decl_buffer(self.shape(view), self.tensor.dtype, self.tensor.name, layout=None)
+
+        def block(found: s_tir.SBlock) -> s_tir.SBlock:
+            store = found.body
+            if not isinstance(store, tirx.BufferStore) or not store.buffer.same_as(whole):
+                return found
+            at = {self.storage.variable(dim): index for dim, index in zip(self._rest, store.indices, strict=True)}
+            there = store.indices[-1] < substitute(self._end(self._rest[-1].extent), at)
+            place = self._place(view, [dim.index for dim in self._rest], at)
+            body = tirx.IfThenElse(there, tirx.BufferStore(flat, store.value, [place]), None)
+            return s_tir.SBlock(found.iter_vars, [], [], found.name_hint, body, annotations={GUARDED: 1})
+
+        body = tvm_ffi.structural_map(func.body, (s_tir.SBlock, block), order="post")
+        return tirx.PrimFunc([*params, flat], body, None, func.attrs)
 
     def _is_matmul(self, reduction: Reduce) -> bool:
         return reduction.kind == "sum" and len(reduction.dims) == 1 and is_product(reduction.value)

@@ -7,7 +7,8 @@ instance   A product whose extents depend on the instance alone, like `A[b] @ B[
 alone      A product of which no extent depends on an instance: that of one instance.
 
 In a product of the last two kinds, the extent of the reduced dim may also be affine in a dim of the result, as for the
-rows of a triangle. The kernel sees the elements of an operand with such a dim one after the other.
+rows of a triangle. In a product of instances, that of the last dim may be instead. The kernel sees the elements of a
+tensor with such a dim one after the other.
 """
 
 from __future__ import annotations
@@ -46,13 +47,18 @@ def product_views(tensor: Tensor, batched: int) -> dict[Tensor, View] | Declined
     if reduction is None or reduction.kind != "sum" or not is_product(reduction.value) or len(reduction.dims) > 1:
         return Declined("it is no sum of products")
     outer, rest = tensor.dims[:batched], tensor.dims[batched:]
-    if len(rest) < 2 or _ragged(outer, set()) or _ragged(rest, set(outer)) or tensor.padding:
+    row = row_of(rest[-1], rest) if batched and len(rest) > 1 else None
+    if row is not None and (row_of(reduction.dims[0], rest) is not None or not _affine(rest[-1], set(outer))):
+        return Declined("its columns and its reduction depend on the row, or its columns in several ways")
+    own = {*outer, *([row] if row is not None else [])}
+    lone = _ragged(outer, set()) or _ragged(rest[:-1], set(outer)) or _ragged(rest[-1:], own)
+    if len(rest) < 2 or lone or tensor.padding:
         return Declined("its extents do not depend on the instance alone")
     return _views(tensor, outer, rest)
 
 
 def row_of(dim: Dim, rest: Sequence[Dim]) -> Dim | None:
-    """The dim, among those of a result, in which the extent of a reduced dim is affine. The last one has columns."""
+    """The dim, among those of a result, in which the extent of a reduced dim, or of the last one, is affine."""
     return next((own for own in rest[:-1] if own in dict(dim.extent.terms)), None)
 
 
@@ -63,7 +69,8 @@ def _views(tensor: Tensor, outer: tuple[Dim, ...], rest: tuple[Dim, ...]) -> dic
     rows = {row for dim in reduced if len(outer) < 2 and (row := row_of(dim, rest)) is not None}
     if _ragged(reduced, instance | rows) or not all(_affine(dim, instance) for dim in reduced):
         return Declined("the extent of a reduction depends on more than the instance and the row")
-    found = {tensor: View(tensor, len(outer))}
+    flat = _ragged(rest, set(outer))
+    found = {tensor: View(tensor, len(outer), flat)}
     inner = {*rest, *reduced}
     for part in walk(tensor.value):
         if isinstance(part, OfIndex) and not set(part.index.dims()) <= inner:
@@ -71,7 +78,7 @@ def _views(tensor: Tensor, outer: tuple[Dim, ...], rest: tuple[Dim, ...]) -> dic
         if isinstance(part, OfIndex) and list(part.index.lengths()):
             return Declined("it computes with lengths")
         if isinstance(part, Load):
-            view = _view(part, outer, inner, bool(rows))
+            view = _view(part, outer, inner, flat or bool(rows))
             if isinstance(view, Declined) or found.setdefault(part.tensor, view) != view:
                 return view if isinstance(view, Declined) else Declined("it reads a tensor in two ways")
     return found

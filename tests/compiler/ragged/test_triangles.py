@@ -1,4 +1,5 @@
-"""Products whose reduced dim ends at a place that depends on the row: triangles, and what is like them.
+"""Products whose reduced dim, or whose columns, end at a place that depends on the row: triangles, and what is like
+them.
 
 Rows of the right operand that only some rows of the result need hold NaN and infinite values.
 """
@@ -153,6 +154,120 @@ def test_a_dense_kernel_computes_them(name: str) -> None:
     storage = storage_of(result)
     found = (instance_kernel if CASES[name].batched else product_kernel)(storage, result)
     assert not isinstance(found, Declined)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """`result[i, h, j] = sum(left[i, h, k] * right[j, h, k] for k < depth) * 2 + shift[i]` for `j < end`, with the end
+    of a `Triangle`. `outer`: `h` comes before `i` in the result. `turned`: the right operand is `right[k, h, j]`."""
+
+    ends: Triangle = Triangle()
+    depth: int = 16
+    outer: bool = False
+    turned: bool = False
+
+    def operator(self, *, loops: bool = False) -> Operator:
+        ends = self.ends
+        batch = dim("batch", maximum=8)
+        length = lengths("lengths", batch, maximum=800)
+        row, depth = dim("row", length[batch]), dim("depth", self.depth)
+        column = dim("column", row * ends.step + ends.more + (row.extent if ends.step < 0 else 0))
+        across = dim("across", row.extent * max(ends.step, 1) + ends.more)
+        head = (dim("head", ends.heads),) if ends.heads else ()
+        left, shift = input("left", (batch, row, *head, depth)), input("shift", (batch, row))
+        order = (depth, *head, across) if self.turned else (across, *head, depth)
+        at = (depth, *head, column) if self.turned else (column, *head, depth)
+        total = ragged.sum(left[(batch, row, *head, depth)] * input("right", (batch, *order))[(batch, *at)], depth)
+        dims = (batch, *head, row, column) if self.outer else (batch, row, *head, column)
+        result = compute("result", dims, total * 2 + shift[batch, row])
+        return operator("scores", result, schedules=[schedule(result)] if loops else [])
+
+    def check(self, session: Session, rows: Sequence[int]) -> None:
+        random = np.random.default_rng(len(rows))
+        ends, heads, empty = self.ends, max(self.ends.heads, 1), np.zeros(0, np.float32)
+        lefts, rights, shifts, results = [empty], [empty], [empty], [empty]
+        for count in rows:
+            across = ends.depth(count)
+            left = random.standard_normal((count, heads, self.depth), dtype=np.float32)
+            right = random.standard_normal((across, heads, self.depth), dtype=np.float32)
+            shift = random.standard_normal(count, dtype=np.float32)
+            right[random.integers(0, across, size=across // 10)] = random.choice([np.nan, np.inf, -np.inf])
+            with np.errstate(invalid="ignore"):
+                whole = np.einsum("ihk,jhk->ihj", left, right) * 2 + shift[:, None, None]
+            places = [(i, h) for i in range(count) for h in range(heads)]
+            for i, h in sorted(places, key=lambda place: place[::-1]) if self.outer else places:
+                results.append(whole[i, h, : ends.end(i, count)])
+            lefts.append(left.reshape(-1))
+            rights.append((right.transpose(2, 1, 0) if self.turned else right).reshape(-1))
+            shifts.append(shift)
+        arrays = {"left": lefts, "right": rights, "shift": shifts}
+        given = {name: np.concatenate(parts) for name, parts in arrays.items()}
+        for port in ragged_model(self.operator()).inputs:
+            if len(port.shape) > 1:
+                given[port.name] = given[port.name].reshape(sum(rows), *map(int, port.shape[1:]))  # type: ignore[arg-type]
+        found = session(**given, lengths=np.array(rows, np.int64))["result"]
+        values = np.asarray(getattr(found, "values", found)).reshape(-1)
+        np.testing.assert_allclose(values, np.concatenate(results), rtol=1e-3, atol=1e-3)
+
+
+SCORES = {
+    "triangle": Scores(),
+    "heads": Scores(Triangle(heads=2), depth=5, outer=True),
+    "inner heads": Scores(Triangle(heads=3, more=0)),
+    "by columns": Scores(Triangle(more=2), turned=True),
+    "falling": Scores(Triangle(step=-1, more=0, heads=2), outer=True, depth=9),
+    "steep": Scores(Triangle(step=3, more=2), depth=1),
+    "deep": Scores(depth=3000),
+}
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_columns(runtime: Runtime, name: str) -> None:
+    case = SCORES[name]
+    with runtime.session(ragged_model(case.operator())) as session:
+        case.check(session, [5, 0, 31, 1])
+        case.check(session, [40])
+        case.check(session, [0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCORES)
+def test_columns_around_tiles_and_panels(name: str) -> None:
+    case = SCORES[name]
+    with HOST.session(ragged_model(case.operator())) as session:
+        for rows in (11, 12, 13, 25, 32, 33, 193, 417):
+            case.check(session, [rows])
+        case.check(session, [300, 2, 417, 48, 0, 96])
+
+
+@pytest.mark.slow
+@given(
+    st.builds(
+        Scores,
+        st.builds(Triangle, st.sampled_from([1, 2, -1]), st.integers(0, 3), st.integers(0, 2)),
+        st.integers(1, 70),
+        st.booleans(),
+        st.booleans(),
+    ),
+    st.lists(st.integers(1, 90), min_size=1, max_size=4),
+)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+def test_random_columns(case: Scores, rows: list[int]) -> None:
+    with HOST.session(ragged_model(case.operator())) as session:
+        case.check(session, rows)
+
+
+@pytest.mark.parametrize("name", ["triangle", "falling"])
+def test_plain_loops_compute_the_same_columns(name: str) -> None:
+    case = SCORES[name]
+    with HOST.session(ragged_model(case.operator(loops=True))) as session:
+        case.check(session, [77])
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_a_dense_kernel_computes_columns(name: str) -> None:
+    (result,) = SCORES[name].operator().outputs
+    assert not isinstance(instance_kernel(storage_of(result), result), Declined)
 
 
 def storage_of(tensor: Tensor) -> Storage:

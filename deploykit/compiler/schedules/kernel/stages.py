@@ -3,6 +3,8 @@
 `read` takes apart a PrimFunc made of TE blocks, as fusion leaves it. Each block under the root becomes a `Stage` if it
 is a perfect nest of zero-based loops bound one to one to the block's axes. Other blocks (bodies of `te.extern`) become
 `Opaque` statements, which are kept as they are. A kernel that is a single extern block is declined.
+
+A block with the annotation `deploykit.guarded` stores under a condition, which becomes the `guard` of its stage.
 """
 
 from __future__ import annotations
@@ -17,6 +19,9 @@ from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, is_zero, substitute
+
+GUARDED = "deploykit.guarded"
+"""Annotation of a block whose body is `if condition: store`."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,8 @@ class Stage:
     epilogue: tirx.BufferStore | None = None
     """For a reduction: a store that replaces storing the reduced value. It is over `axes`, and its loads of the buffer
     that `body` stores to stand for the value."""
+    guard: Expr | None = None
+    """The condition under which the stage, or its epilogue, stores."""
 
     @property
     def store(self) -> tirx.BufferStore | None:
@@ -88,7 +95,7 @@ class Stage:
     def pointwise(self) -> bool:
         """Whether this stage computes each element of one buffer, at the index of its axes, from other buffers."""
         store = self.store
-        if store is None or self.reduce or len(store.indices) != len(self.axes):
+        if store is None or self.guard is not None or self.reduce or len(store.indices) != len(self.axes):
             return False
         return all(index.same_as(axis.var) for index, axis in zip(store.indices, self.axes, strict=True))
 
@@ -189,7 +196,13 @@ def _stage(statement: tirx.Stmt) -> Stage | None:
         return None
     if init is not None and not reduce:
         return None
-    return Stage(block.name_hint, tuple(axes), tuple(reduce), body, init, dict(block.annotations))
+    guard, body = _guard(body) if GUARDED in block.annotations else (None, body)
+    return Stage(block.name_hint, tuple(axes), tuple(reduce), body, init, dict(block.annotations), guard=guard)
+
+
+def _guard(body: tirx.Stmt) -> tuple[Expr, tirx.Stmt]:
+    assert isinstance(body, tirx.IfThenElse)
+    return body.condition, body.then_case
 
 
 _SPATIAL = tirx.IterVar.DataPar
