@@ -1,7 +1,8 @@
 """Dense kernels that compute ragged tensors, so that all rules for kernels apply to them (see `views`).
 
-A flat kernel is an ordinary one, over tokens. A kernel for an instance is one over the tensors of one instance, with
-its extents as variables; a vloop runs it for each instance (`schedules.vloop`), the largest first.
+A flat kernel is an ordinary one, over tokens, or over the dims of a product that has no instances. A kernel for an
+instance is one over the tensors of one instance, with its extents as variables; a vloop runs it for each instance
+(`schedules.vloop`), the largest first.
 
 Other tensors are computed in loops over single elements (`nests`).
 """
@@ -20,7 +21,8 @@ from deploykit.compiler.dims.conversion import as_expr
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.ragged.stages import Stages
 from deploykit.compiler.ragged.storage import Storage
-from deploykit.compiler.ragged.views import View, depends_on, flat_views, instance_views
+from deploykit.compiler.ragged.totals import Totals
+from deploykit.compiler.ragged.views import View, depends_on, flat_views, product_views
 from deploykit.compiler.schedules.vloop import VLOOP
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, substitute
 from deploykit.compiler.tir.values import const
@@ -33,11 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FlatKernel:
-    """A dense kernel over the rows of all instances."""
+    """A dense kernel: over the rows of all instances if `by_tokens`, else over the dims of the tensor."""
 
     storage: Storage
     tensor: Tensor
     views: Mapping[Tensor, View]
+    by_tokens: bool
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -47,20 +50,30 @@ class FlatKernel:
     def operands(self) -> tuple[Tensor, ...]:
         return tuple(each for each in self.views if each is not self.tensor)
 
-    def shape(self, operand: Tensor, rows: IntExpr) -> list[IntExpr]:
+    def shape(self, operand: Tensor, totals: Totals) -> list[IntExpr]:
         """The shape in which the kernel sees an operand."""
-        return [simplify(n) for n in Stages(self.storage, self.tensor, self.views, rows).shape(self.views[operand])]
+        return [simplify(n) for n in self._stages(totals).shape(self.views[operand])]
 
-    def build(self, rows: IntExpr) -> Build:
+    def build(self, totals: Totals) -> Build:
         """A function from the views of the operands to the result."""
-        stages = Stages(self.storage, self.tensor, self.views, rows)
+        stages = self._stages(totals)
         return lambda *inputs: stages.results(dict(zip(self.operands, inputs, strict=True)))
+
+    def _stages(self, totals: Totals) -> Stages:
+        rows = totals.elements(self.storage.layout(self.tensor.dims[:2])) if self.by_tokens else None
+        return Stages(self.storage, self.tensor, self.views, rows)
 
 
 def flat_kernel(storage: Storage, tensor: Tensor) -> FlatKernel | Declined:
     """The kernel that computes a tensor over the rows of all instances, or why there is none."""
     views = flat_views(tensor)
-    return views if isinstance(views, Declined) else FlatKernel(storage, tensor, views)
+    return views if isinstance(views, Declined) else FlatKernel(storage, tensor, views, by_tokens=True)
+
+
+def product_kernel(storage: Storage, tensor: Tensor) -> FlatKernel | Declined:
+    """The kernel that computes a product that has no instances, or why there is none."""
+    views = product_views(tensor, 0)
+    return views if isinstance(views, Declined) else FlatKernel(storage, tensor, views, by_tokens=False)
 
 
 @dataclass(frozen=True)
@@ -93,13 +106,15 @@ class InstanceKernel:
 
 def instance_kernel(storage: Storage, tensor: Tensor) -> InstanceKernel | Declined:
     """The kernel that computes a product instance by instance, or why there is none."""
-    views = instance_views(tensor)
+    views = product_views(tensor, 1)
     if isinstance(views, Declined):
         return views
     stages = Stages(storage, tensor, views, None)
     operands = tuple(each for each in views if each is not tensor)
     inputs = {each: te.placeholder(stages.shape(views[each]), each.dtype, name=each.name) for each in operands}
     inner = te.create_prim_func([*inputs.values(), stages.results(inputs)], index_dtype_override="int64")
+    if views[tensor].flat:
+        inner = stages.stored(inner)
     if any(not _is_bounded(extent) for extent in stages.extents):
         return Declined("the extent of an instance is no length")
     place, number = tirx.Var("place", "int64"), tirx.Var("instance", "int64")
@@ -113,8 +128,12 @@ def instance_kernel(storage: Storage, tensor: Tensor) -> InstanceKernel | Declin
             first = storage.layout(each.dims).offset([number, *(const(0) for _ in each.dims[1:])])
             own.append(tirx.Bind(start, first))
         declared.append(tirx.DeclBuffer(param, data=tirx.address_of(tirx.BufferLoad(flat[each], [start]))))
+        if each in stages.sizes:
+            after = storage.layout(each.dims).offset([number + 1, *(const(0) for _ in each.dims[1:])])
+            own.append(tirx.Bind(stages.sizes[each], after - start))
     longest = {extent: tirx.Var("longest", "int64") for extent in stages.extents}
     at = {storage.variable(tensor.dims[0]): number}
+    own += [tirx.Bind(var, substitute(load, at)) for var, load in stages.loaded.items()]
     own += [tirx.Bind(var, substitute(storage.expr(extent), at)) for extent, var in stages.extents.items()]
     bounds = [tirx.Bind(tirx.Var("longest", "int64"), var) for var in longest.values()]
     body = tirx.SeqStmt([*own, *bounds, *declared, inner.body])

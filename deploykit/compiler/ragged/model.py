@@ -20,7 +20,7 @@ from deploykit.compiler.operators.building.model import ModelBuilder, Values
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.ragged.calls import called
 from deploykit.compiler.ragged.defaults import default_schedule
-from deploykit.compiler.ragged.dense import FlatKernel, InstanceKernel, flat_kernel, instance_kernel
+from deploykit.compiler.ragged.dense import FlatKernel, InstanceKernel, flat_kernel, instance_kernel, product_kernel
 from deploykit.compiler.ragged.kernels import RaggedKernel, kernel_of, together
 from deploykit.compiler.ragged.ports import Interface, instance_of, interface, layout_of, shape_of
 from deploykit.compiler.ragged.prelude import (
@@ -72,7 +72,8 @@ def _kernels(storage: Storage, operator: Operator) -> list[Kernel]:
 def _kernel(storage: Storage, tensor: Tensor, schedule: Schedule | None) -> Kernel:
     """How a tensor is computed: in the loops of its schedule, or else by a dense kernel where that is possible."""
     if schedule is None:
-        for found in (flat_kernel(storage, tensor), instance_kernel(storage, tensor)):
+        for kernel in (flat_kernel, instance_kernel, product_kernel):
+            found = kernel(storage, tensor)
             if not isinstance(found, Declined):
                 return found
     return kernel_of(storage, schedule or default_schedule(storage, tensor))
@@ -172,9 +173,8 @@ class _Run:
         ctx.site = Site("ragged", tensor.name)
         name = f"ragged_{tensor.name}"
         if isinstance(kernel, FlatKernel):
-            rows = totals.elements(storage.layout(tensor.dims[:2]))
-            seen = [ctx.reshape(values[each], kernel.shape(each, rows)) for each in kernel.operands]
-            return [ctx.kernel(name, kernel.build(rows), *seen, dtype=tensor.dtype)]
+            seen = [ctx.reshape(values[each], kernel.shape(each, totals)) for each in kernel.operands]
+            return [ctx.kernel(name, kernel.build(totals), *seen, dtype=tensor.dtype)]
         inputs = {kernel.buffers[each]: values[each] for each in kernel.operands}
         inputs |= {buffer: self.arrays[buffer] for buffer in kernel.arrays}
         results = {

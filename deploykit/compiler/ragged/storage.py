@@ -107,10 +107,15 @@ class Layout:
     def offset(self, indices: Sequence[Expr]) -> Expr:
         """The place of an element, in normal form: where indices come from a loop over all elements of a ragged tensor,
         their sums cancel and the index of this loop is left."""
-        values = dict(zip(self.variables, indices, strict=True))
+        return self.within(0, indices)
+
+    def within(self, position: int, indices: Sequence[Expr]) -> Expr:
+        """The place of an element among those with the same indices of the dims before `position`. `indices` are those
+        of the other dims."""
+        values = dict(zip(self.variables[position:], indices, strict=True))
         whole = ZERO
         rest: list[Expr] = []
-        for part in self.partial:
+        for part in self.partial[position:]:
             if part.divisor == 1:
                 whole += polynomial(substitute(as_expr(expression(part.numerator)), values))
             else:

@@ -50,6 +50,9 @@ RULES: Mapping[str, Rule] = {
 }
 """The rules by name, in the order in which they are tried."""
 
+GUARDS = ("matmul", "reduction")
+"""The rules that take stages which store under a condition."""
+
 PLAIN = "plain"
 """The name of the fallback rule."""
 
@@ -177,6 +180,9 @@ def _one_by_one(statements: Sequence[tirx.Stmt], device: Device) -> bool:
 def _apply(stage: Stage, views: Views, device: Device) -> tuple[list[tirx.Stmt], Choice]:
     declined: dict[str, str] = {}
     for name, rule in RULES.items():
+        if stage.guard is not None and name not in GUARDS:
+            declined[name] = "it stores under a condition"
+            continue
         result = rule(stage, views, device)
         if not isinstance(result, Declined):
             return result, Choice(stage.name, name, declined, one_by_one=_one_by_one(result, device))

@@ -6,6 +6,8 @@ with an epilogue, in a local buffer. So this rule is also the reference for the 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import tvm_ffi
 from tvm import ir, tirx
 
@@ -17,6 +19,9 @@ from deploykit.compiler.tir.values import const, dtype_of
 
 def plain(stage: Stage) -> list[tirx.Stmt]:
     """Statements that compute `stage`."""
+    if stage.guard is not None:
+        alone = replace(stage, axes=(), guard=None)
+        return [nested(stage.axes, tirx.IfThenElse(stage.guard, sequence(plain(alone)), None))]
     outer, units = without_units(stage.axes)
     inner, reduced_units = without_units(stage.reduce)
     values = units | reduced_units

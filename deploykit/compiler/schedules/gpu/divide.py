@@ -91,6 +91,8 @@ def divide(
     stages = [stage for stage in nest.stages if isinstance(stage, Stage)]
     if len(stages) < len(nest.stages):
         return Declined("it holds an imperative block")
+    if any(stage.guard is not None for stage in stages):
+        return Declined("it stores under a condition")
     params = [param for param in func.params if tirx.is_buffer_var(param)]
     for buffer in dict.fromkeys(buffer for stage in stages for buffer in stage.touched):
         if dtype_of(buffer) not in gpu.dtypes:

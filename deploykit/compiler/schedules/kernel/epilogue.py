@@ -2,7 +2,8 @@
 
 The pass takes any nest. The stage `E` becomes the epilogue of the reduction `R` if `R` writes a temporary that only `E`
 reads, always at one index that is a permutation of `E`'s axes (axes of extent 1 may be missing). Bias, activation and
-residual of a matmul or convolution, and the division of a mean, have this form. The merged stage takes the position of
+residual of a matmul or convolution, and the division of a mean, have this form. `E` may store under a condition, at any
+place. The merged stage takes the position of
 `E`, so that everything that `E` reads has been computed.
 """
 
@@ -47,7 +48,9 @@ def _only_reader(target: Buffer, writer: Stage, stages: Sequence[Stage | Opaque]
             if isinstance(other, Opaque):
                 return None
             readers.append(other)
-    return readers[0] if len(readers) == 1 and readers[0].pointwise else None
+    if len(readers) != 1:
+        return None
+    return readers[0] if readers[0].pointwise or readers[0].guard is not None else None
 
 
 def _merge(stage: Stage, reader: Stage, target: Buffer) -> Stage | None:
@@ -61,7 +64,8 @@ def _merge(stage: Stage, reader: Stage, target: Buffer) -> Stage | None:
         values = bound
     if values is None:
         return None
-    return replace(stage, name=reader.name, epilogue=substitute(reader.store, values))
+    guard = None if reader.guard is None else substitute(reader.guard, values)
+    return replace(stage, name=reader.name, epilogue=substitute(reader.store, values), guard=guard)
 
 
 def _axes_at(load: ir.TensorLoad, stage: Stage, reader: Stage) -> dict[ir.Var, Expr] | None:

@@ -103,6 +103,7 @@ def _absorb(reader: Stage, producer: Stage, target: Buffer) -> Stage:
         replace_loads(reader.body, rewrite),
         reader.init,
         reader.annotations,
+        guard=reader.guard,
     )
 
 

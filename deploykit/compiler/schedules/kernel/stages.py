@@ -3,6 +3,8 @@
 `read` takes apart a PrimFunc made of TE blocks, as fusion leaves it. Each block under the root becomes a `Stage` if it
 is a perfect nest of zero-based loops bound one to one to the block's axes. Other blocks (bodies of `te.extern`) become
 `Opaque` statements, which are kept as they are. A kernel that is a single extern block is declined.
+
+A block with the annotation `deploykit.guarded` stores under a condition, which becomes the `guard` of its stage.
 """
 
 from __future__ import annotations
@@ -18,6 +20,9 @@ from tvm.ir.prim import expr as prim
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, is_zero, substitute
 from deploykit.compiler.tir.values import at_place
+
+GUARDED = "deploykit.guarded"
+"""Annotation of a block whose body is `if condition: store`."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ class Stage:
     epilogue: tirx.BufferStore | None = None
     """For a reduction: a store that replaces storing the reduced value. It is over `axes`, and its loads of the buffer
     that `body` stores to stand for the value."""
+    guard: Expr | None = None
+    """The condition under which the stage, or its epilogue, stores."""
 
     @property
     def store(self) -> tirx.BufferStore | None:
@@ -89,7 +96,9 @@ class Stage:
     def pointwise(self) -> bool:
         """Whether this stage computes each element of one buffer, at the index of its axes, from other buffers."""
         store = self.store
-        return store is not None and not self.reduce and at_place(store.indices, [axis.var for axis in self.axes])
+        if store is None or self.guard is not None or self.reduce:
+            return False
+        return at_place(store.indices, [axis.var for axis in self.axes])
 
     @cached_property
     def combine(self) -> Combine | None:
@@ -188,7 +197,13 @@ def _stage(statement: tirx.Stmt) -> Stage | None:
         return None
     if init is not None and not reduce:
         return None
-    return Stage(block.name_hint, tuple(axes), tuple(reduce), body, init, dict(block.annotations))
+    guard, body = _guard(body) if GUARDED in block.annotations else (None, body)
+    return Stage(block.name_hint, tuple(axes), tuple(reduce), body, init, dict(block.annotations), guard=guard)
+
+
+def _guard(body: tirx.Stmt) -> tuple[Expr, tirx.Stmt]:
+    assert isinstance(body, tirx.IfThenElse)
+    return body.condition, body.then_case
 
 
 _SPATIAL = tirx.IterVar.DataPar

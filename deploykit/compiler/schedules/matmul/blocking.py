@@ -15,7 +15,7 @@ known, a tile's rows are *copied* for each chunk.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm import tirx
 
@@ -73,6 +73,10 @@ class Blocking:
             return self.depth
         return tirx.min(self.depth, self.total - chunk * self.depth)
 
+    def until(self, end: Expr) -> Blocking:
+        """The same chunks of a depth that ends earlier. There is at least one."""
+        return replace(self, total=end, chunks=tirx.max(const(1), ceil_div(end, self.depth)))
+
     def units(self, rows: Expr, panels: Expr, batched: bool) -> tuple[Expr, Expr]:
         """The number of blocks of rows and of stretches of panels. A product in a batch of many is one unit if the
         caches allow it."""
@@ -101,14 +105,15 @@ def blocking_for(device: Device, tile: Tile, total: Expr, columns: Expr, *, resu
     return Blocking(total, depth, chunks, panels, _pitch(tile, steps) if copied else 0)
 
 
-def packing(device: Device, tile: Tile, total: Expr, *, resumable: bool) -> Blocking | None:
-    """The blocking of a product whose right operand is not packed; `None` if a chunk is too long for the cache."""
+def packing(device: Device, tile: Tile, total: Expr, *, resumable: bool, copies: bool = False) -> Blocking | None:
+    """The blocking of a product whose right operand is not packed; `None` if a chunk is too long for the cache.
+    `copies`: rows are copied in any case."""
     total, size = as_index(total), bits_of(tile.dtype) // 8
     room = int(device.l2_bytes * PACKED_SHARE) // (tile.columns * size)
     whole = (static(total) or room + 1) <= room
     if not resumable and not whole:
         return None
-    copied = crowded(device, tile.rows, static(total), size)
+    copied = copies or crowded(device, tile.rows, static(total), size)
     longest = _longest(device, tile, tile.rows, COPIED_SHARE if copied else DIRECT_SHARE)
     longest = room if not resumable else max(tile.lanes, min(longest, room // FEWEST_COPIED // tile.lanes * tile.lanes))
     depth, chunks = _chunks(tile, total, longest)

@@ -15,13 +15,17 @@ tiles of a few heights (`tile_heights`), so no operand is padded. If rows are co
 panels of the unit; else each panel is used for all tiles. Between chunks the sums are in the result. With the last
 chunk they are complete, and the epilogue is applied.
 
+The depth may end at a place that depends on the row (`ends`). Then the steps of a tile are those of its rows, which are
+always copied, and a unit of work packs only what its rows need. Or the columns may end so. Then the right operand may
+have any layout.
+
 It declines other products, which are ordinary reductions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from tvm import ir, tirx
@@ -30,6 +34,7 @@ from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.schedules.kernel.access import (
     Access,
+    Fused,
     Views,
     analyse,
     fuse,
@@ -43,14 +48,18 @@ from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, local, loop, main_and_tail, unravel
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.schedules.matmul.blocking import LINE, Blocking, blocking_for, ceil_div, packing, part
+from deploykit.compiler.schedules.matmul.ends import Ends, ends_of, parts_of
+from deploykit.compiler.schedules.matmul.parts import Product, Strip, Unit
 from deploykit.compiler.schedules.matmul.tile import (
     Tile,
+    cleared,
     gather,
     panel_width,
     part_sums,
     prefetch,
     products,
     step,
+    step_of_some,
     tile_for,
     zero,
 )
@@ -69,109 +78,87 @@ AHEAD = 32
 """How many steps of the depth ahead of their use panels are prefetched."""
 
 
-@dataclass(frozen=True)
-class _Product:
-    """One product: loops over `batch`, then `rows` x `columns` results. Each result is a sum over `depth` of `left`
-    times `right`. `right` is an element of the packed `panels`, or an expression over the axes if there are none."""
-
-    batch: tuple[Axis, ...]
-    rows: Axis
-    columns: Axis
-    depth: Axis
-    left: Expr
-    right: Expr
-    panels: Buffer | None
-    width: int
-
-
-@dataclass(frozen=True)
-class _Unit:
-    """A unit of work: the values of the batch loops, its first row and panel, and its numbers of rows and panels."""
-
-    batch: dict[ir.Var, Expr]
-    row: Expr
-    rows: Expr
-    panel: Expr
-    panels: Expr
-
-
-@dataclass(frozen=True)
-class _Strip:
-    """A tile's rows for a chunk of the depth: the values of the batch loops, the tile's first row, the last row and the
-    number of rows of the unit of work, and the chunk with its first step and number of steps. `base` is the first panel
-    that is packed. `direct`: the right operand is read in place."""
-
-    tile: Tile
-    batch: dict[ir.Var, Expr]
-    row: Expr
-    last: Expr
-    rows: Expr
-    chunk: Expr
-    first: Expr
-    steps: Expr
-    base: Expr
-    direct: bool
-
-
 def matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
     """Statements that compute `stage`, or the reason why it is not a product that is computed in tiles."""
     other = another_kind(stage, "matmul")
     if other is not None:
         return other
     combine = stage.combine
-    if combine is None or not isinstance(combine.source, tirx.Mul):
+    if combine is None:
         return Declined("its sum is not one of products")
+    source, ends = parts_of(combine.source, stage.axes[:-1], stage.reduce[0].var)
+    if not isinstance(source, tirx.Mul):
+        return Declined("its sum is not one of products")
+    last = None if stage.guard is None else ends_of(stage.guard, stage.axes[:-1], stage.axes[-1].var)
+    if stage.guard is not None and (last is None or ends is not None):
+        return Declined("it stores under a condition")
     finish = finish_of(stage, views)
     axes = (*stage.axes, *stage.reduce)
-    found = analyse([finish.plain, combine.source], axes)
-    left, right = (analyse([side], axes)[0] for side in (combine.source.a, combine.source.b))
+    found = analyse([finish.plain, source], axes)
+    left, right = (analyse([side], axes)[0] for side in (source.a, source.b))
     packed = PANEL in stage.annotations
-    if not packed and not _by_columns(stage, left, right):
+    if not packed and not _by_columns(stage, left, right, anyhow=last is not None):
         return Declined("its columns are not next to each other")
     if not packed and device.lanes(8) == 1:
         return Declined("the device has no vectors to pack it for")
-    fused = fuse(axes, found, pinned([finish.plain.value, combine.source], axes), range(len(stage.axes) - 1))
+    fixed = pinned([finish.plain.value, combine.source, *([] if stage.guard is None else [stage.guard])], axes)
+    fused = fuse(axes, found, fixed, range(len(stage.axes) - 1))
     values = values_of(fused, stage.axes[:-1])
-    like_rows = bool(fused) and is_zero(right.strides[fused[-1].inner])
-    rows = fused.pop().axis if like_rows else Axis(ir.Var("row", "int64"), const(1))
+    rows = _rows(fused, right, ends or last, values)
+    if rows is None:
+        return Declined("the right operand depends on the row, too")
     dtype, columns, depth = dtype_of(combine.source), stage.axes[-1], stage.reduce[0]
     width = int(stage.annotations[PANEL]) if packed else panel_width(device, dtype, columns.extent)
     tile = tile_for(device, dtype, max(1, width // device.lanes(bits_of(dtype))))
-    results = Results(finish, values, rows, columns, width)
-    resumable = results.dtype == dtype
+    results = Results(finish, values, rows, columns, width, None if last is None else last.over(rows.var, values))
+    resumable = results.dtype == dtype and last is None
     if packed:
         blocking = blocking_for(device, tile, depth.extent, columns.extent, resumable=resumable)
     else:
-        found_blocking = packing(device, tile, depth.extent, resumable=resumable)
+        found_blocking = packing(device, tile, depth.extent, resumable=resumable, copies=bool(ends or last))
         if found_blocking is None:
-            return Declined("its sums have another type than its result, and are too deep to pack at once")
+            return Declined("its sums cannot wait in its result, and are too deep to pack at once")
         blocking = found_blocking
-    product = _Product(
+    product = Product(
         tuple(group.axis for group in fused),
         rows,
         columns,
         depth,
-        substitute(views.value(combine.source.a), values),
-        substitute(combine.source.b if packed else views.value(combine.source.b), values),
+        substitute(views.value(source.a), values),
+        substitute(source.b if packed else views.value(source.b), values),
         right.buffer if packed else None,
         width,
+        None if ends is None else ends.over(rows.var, values),
+        turned=not packed and static_stride(right.strides[len(stage.axes) - 1]) != 1,
     )
     return [_Emitter(product, results, tile, blocking, views, device).units()]
 
 
-def _by_columns(stage: Stage, left: Access, right: Access) -> bool:
-    """Whether there are columns along the last axis that are contiguous in the right operand."""
+def _by_columns(stage: Stage, left: Access, right: Access, *, anyhow: bool) -> bool:
+    """Whether there are columns along the last axis that are contiguous in the right operand, or have any layout in it
+    if `anyhow`."""
     last = len(stage.axes) - 1
     if last < 0 or stage.axes[-1].static == 1 or len(stage.reduce) != 1:
         return False
-    return static_stride(right.strides[last]) == 1 and static_stride(left.strides[last]) == 0
+    return (anyhow or static_stride(right.strides[last]) == 1) and static_stride(left.strides[last]) == 0
+
+
+def _rows(fused: list[Fused], right: Access, ends: Ends | None, values: Mapping[ir.Var, Expr]) -> Axis | None:
+    """Take the rows from the loops: those of the ends, or the innermost loop if the right operand does not depend on
+    it, or one row. `None` if the right operand depends on the rows of the ends."""
+    place = len(fused) - 1
+    if ends is not None:
+        place = next((i for i, group in enumerate(fused) if group.axis.var in collect(values[ends.row], ir.Var)), place)
+    if fused and is_zero(right.strides[fused[place].inner]):
+        return fused.pop(place).axis
+    return Axis(ir.Var("row", "int64"), const(1)) if ends is None else None
 
 
 class _Emitter:
     """Emits the loops of one product."""
 
     def __init__(
-        self, product: _Product, results: Results, tile: Tile, blocking: Blocking, views: Views, device: Device
+        self, product: Product, results: Results, tile: Tile, blocking: Blocking, views: Views, device: Device
     ) -> None:
         self.product, self.results, self.tile, self.blocking, self.views = product, results, tile, blocking, views
         self.device = device
@@ -198,7 +185,7 @@ class _Emitter:
             batch = {axis.var: value for axis, value in zip(product.batch, lead, strict=True)}
             row, height = part(code, "row", rows, counts[-1], block)
             panel, width = part(code, "panel", self.count, counts[-2], stretch)
-            self.unit(code, _Unit(batch, row, height, panel, width))
+            self.unit(code, Unit(batch, row, height, panel, width))
             return code.statement()
 
         total = extents[0]
@@ -206,18 +193,28 @@ class _Emitter:
             total = total * extent
         return loop("task", total, unit, self.kind)
 
-    def unit(self, code: Code, unit: _Unit) -> None:
+    def unit(self, code: Code, unit: Unit) -> None:
         buffers = (self.copied, self.packed, self.spilled)
         code.add(*(tirx.AllocBuffer(buffer) for buffer in buffers if buffer is not None))
+        if self.product.ends is not None and self.copied is not None:
+            code.add(cleared(self.copied, self.tile.lanes))
         counts = self.heights.counts(code, unit.rows, sizes_of(self.product.rows.extent, self.blocks))
+        blocking, ends, last = self.blocking, self.product.ends, unit.row + unit.rows - 1
+        if self.results.ends is not None:
+            unit = replace(
+                unit, panels=code.let("panels", self.results.needed(unit.panel, unit.panels, unit.row, last))
+            )
+        if ends is not None:
+            end = code.let("end", ends.between(unit.row, last)[1])
+            blocking = blocking.until(end)
 
         def panels(chunk: Expr) -> tirx.Stmt:
             inner = Code()
-            first = inner.let("first", chunk * self.blocking.depth)
-            steps = inner.let("steps", self.blocking.length(chunk))
-            last = unit.row + unit.rows - 1
-            strip = _Strip(
-                self.tile, unit.batch, unit.row, last, unit.rows, chunk, first, steps, const(0), direct=False
+            first = inner.let("first", chunk * blocking.depth)
+            steps = inner.let("steps", blocking.length(chunk))
+            complete = chunk == blocking.chunks - 1
+            strip = Strip(
+                self.tile, unit.batch, unit.row, last, unit.rows, chunk, first, steps, steps, complete, const(0), False
             )
             if self.packed is not None:
                 groups = ceil_div(unit.panels, const(self.blocking.panels))
@@ -229,9 +226,9 @@ class _Emitter:
                 inner.add(loop("panel", unit.panels, lambda p: self.strips(strip, counts, unit.panel + p, one)))
             return inner.statement()
 
-        code.add(loop("chunk", self.blocking.chunks, panels))
+        code.add(loop("chunk", blocking.chunks, panels))
 
-    def group(self, strip: _Strip, unit: _Unit, counts: Sequence[tuple[int, Expr]], index: Expr) -> tirx.Stmt:
+    def group(self, strip: Strip, unit: Unit, counts: Sequence[tuple[int, Expr]], index: Expr) -> tirx.Stmt:
         """All tiles by some panels, for a chunk of the depth. The panels are packed first if it is worth it."""
         code = Code()
         taken = index * self.blocking.panels
@@ -242,7 +239,7 @@ class _Emitter:
         through = sequence([pack, self.strips(strip, counts, base, count)])
         low = set().union(*(self.heights.cut(rows) for rows in range(1, FEW + 1)))
         few = [(height, number) for height, number in counts if height in low]
-        if not few:
+        if not few or self.product.ends is not None or self.results.ends is not None:
             code.add(through)
             return code.statement()
         direct = self.strips(replace(strip, direct=True), few, base, count)
@@ -251,7 +248,7 @@ class _Emitter:
         code.add(tirx.IfThenElse(in_place, direct, through))
         return code.statement()
 
-    def packs(self, strip: _Strip, panel: Expr) -> tirx.Stmt:
+    def packs(self, strip: Strip, panel: Expr) -> tirx.Stmt:
         """Copy a chunk of a panel, with zeros for columns that do not exist."""
         assert self.packed is not None
         target: Buffer = self.packed
@@ -271,9 +268,16 @@ class _Emitter:
         valid = self.results.valid(panel)
         whole = loop("k", strip.steps, row(const(width), move))
         rest = loop("k", strip.steps, lambda k: sequence([row(const(width), clear)(k), row(valid, move)(k)]))
+        if self.product.turned:
+
+            def column(j: Expr) -> tirx.Stmt:
+                return loop("k", strip.steps, lambda k: move(k, j))
+
+            whole = loop("j", const(width), column)
+            rest = sequence([loop("k", strip.steps, row(const(width), clear)), loop("j", valid, column)])
         return self.results.full(panel, whole, rest)
 
-    def strips(self, strip: _Strip, counts: Sequence[tuple[int, Expr]], panel: Expr, panels: Expr) -> tirx.Stmt:
+    def strips(self, strip: Strip, counts: Sequence[tuple[int, Expr]], panel: Expr, panels: Expr) -> tirx.Stmt:
         """The tiles of all rows of the unit by some panels, for one chunk of the depth."""
         code = Code()
         row = strip.row
@@ -283,8 +287,32 @@ class _Emitter:
             row = code.let("row", row + count * height)
         return code.statement()
 
-    def strip(self, strip: _Strip, panel: Expr, panels: Expr, index: Expr) -> tirx.Stmt:
+    def strip(self, strip: Strip, panel: Expr, panels: Expr, index: Expr) -> tirx.Stmt:
         strip = replace(strip, row=strip.row + index * strip.tile.rows)
+        if self.product.ends is not None:
+            return self.ending(strip, panel, panels)
+        if self.results.ends is None:
+            return self.passing(strip, panel, panels)
+        code = Code()
+        first, last = self.row(strip, const(0)), self.row(strip, const(strip.tile.rows - 1))
+        needed = code.let("needed", self.results.needed(panel, panels, first, last))
+        code.add(tirx.IfThenElse(needed > 0, self.passing(strip, panel, needed), None))
+        return code.statement()
+
+    def ending(self, strip: Strip, panel: Expr, panels: Expr) -> tirx.Stmt:
+        """The blocks of a tile's rows, with the steps that the rows have, if they have any in this chunk."""
+        ends, code = self.product.ends, Code()
+        assert ends is not None
+        least, most = ends.between(self.row(strip, const(0)), self.row(strip, const(strip.tile.rows - 1)))
+        most = code.let("most", most - strip.first)
+        steps = code.let("steps", tirx.max(const(0), tirx.min(strip.steps, most)))
+        whole = code.let("whole", tirx.max(const(0), tirx.min(steps, least - strip.first)))
+        strip = replace(strip, steps=steps, whole=whole, complete=most <= self.blocking.depth)
+        code.add(tirx.IfThenElse(tirx.any(strip.chunk == 0, most > 0), self.passing(strip, panel, panels), None))
+        return code.statement()
+
+    def passing(self, strip: Strip, panel: Expr, panels: Expr) -> tirx.Stmt:
+        """The blocks of a tile's rows, after a copy of the rows."""
         passing = loop("panel", panels, lambda p: self.block(strip, panel + p))
         if self.copied is None or strip.direct:
             return passing
@@ -293,10 +321,18 @@ class _Emitter:
         def move(i: Expr, k: Expr) -> tirx.Stmt:
             return tirx.BufferStore(target, self.left(strip, i, k), [i * pitch + k])
 
-        rows = loop("i", strip.tile.rows, lambda i: sequence(main_and_tail("k", strip.steps, lanes, partial(move, i))))
-        return sequence([rows, passing])
+        def row(i: Expr) -> tirx.Stmt:
+            code, ends = Code(), self.product.ends
+            if ends is None:
+                return sequence(main_and_tail("k", strip.steps, lanes, partial(move, i)))
+            end = ends.at(self.row(strip, i)) - strip.first
+            own = code.let("own", tirx.max(const(0), tirx.min(strip.steps, end)))
+            code.add(*main_and_tail("k", own, lanes, partial(move, i)))
+            return code.statement()
 
-    def block(self, strip: _Strip, panel: Expr) -> tirx.Stmt:
+        return sequence([loop("i", strip.tile.rows, row), passing])
+
+    def block(self, strip: Strip, panel: Expr) -> tirx.Stmt:
         """One register tile: a chunk of the depth, then the epilogue after the last chunk."""
         tile, results = strip.tile, self.results
         parts = tile if self.device.exact else part_sums(tile)
@@ -309,31 +345,22 @@ class _Emitter:
             return sequence([*steps, body, done])
         resumed = tirx.IfThenElse(strip.chunk > 0, results.resumed(place, tile, sums, self.spilled), None)
         paused = results.paused(place, tile, sums, self.spilled)
-        done = tirx.IfThenElse(strip.chunk == self.blocking.chunks - 1, done, paused)
+        done = tirx.IfThenElse(strip.complete, done, paused)
         return sequence([*steps, resumed, body, done])
 
-    def sums(self, strip: _Strip, panel: Expr, parts: Tile, sums: Buffer) -> tirx.Stmt:
+    def sums(self, strip: Strip, panel: Expr, parts: Tile, sums: Buffer) -> tirx.Stmt:
         """Add the products of a chunk of the depth to the sums of a tile. For a single row, `parts` holds several sums,
         one for each stretch of the depth; the stretches are processed side by side, because a panel comes from memory
         faster in several streams than in one."""
         tile = strip.tile
-
-        def left(i: Expr, k: Expr) -> Expr:
-            if self.copied is None or strip.direct:
-                return self.left(strip, i, k)
-            return tirx.BufferLoad(self.copied, [i * self.blocking.pitch + k])
-
-        def right(k: Expr, column: Expr) -> Expr:
-            if self.packed is None or strip.direct:
-                return self.right(strip, panel, k, column)
-            return tirx.BufferLoad(self.packed, [self.packed_at(strip, panel, k, column)])
+        left, right = self.operands(strip, panel)
 
         def single(k: Expr) -> tirx.Stmt:
             outer = step(tile, sums, lambda i: left(i, k), partial(right, k))
             return sequence([*self.ahead(strip, panel, k), outer])
 
         def one() -> tirx.Stmt:
-            return loop("k", strip.steps, single)
+            return sequence([loop("k", strip.whole, single), *self.rest(strip, sums, left, right)])
 
         def split(streams: int, together: Callable[[Callable[[Expr], Expr]], tirx.Stmt]) -> tirx.Stmt:
             whole = tirx.truncdiv(strip.steps, const(streams))
@@ -353,6 +380,43 @@ class _Emitter:
         spread = split(streams, lambda at: sequence([single(at(const(part))) for part in range(streams)]))
         return tirx.IfThenElse(strip.rows <= tile.rows, spread, one())
 
+    def operands(self, strip: Strip, panel: Expr) -> tuple[Callable[[Expr, Expr], Expr], Callable[[Expr, Expr], Expr]]:
+        """The elements that a tile multiplies: `left(row, step)` and `right(step, column)`."""
+
+        def left(i: Expr, k: Expr) -> Expr:
+            if self.copied is None or strip.direct:
+                return self.left(strip, i, k)
+            return tirx.BufferLoad(self.copied, [i * self.blocking.pitch + k])
+
+        def right(k: Expr, column: Expr) -> Expr:
+            if self.packed is None or strip.direct:
+                return self.right(strip, panel, k, column)
+            return tirx.BufferLoad(self.packed, [self.packed_at(strip, panel, k, column)])
+
+        return left, right
+
+    def rest(
+        self,
+        strip: Strip,
+        sums: Buffer,
+        left: Callable[[Expr, Expr], Expr],
+        right: Callable[[Expr, Expr], Expr],
+    ) -> list[tirx.Stmt]:
+        """The steps that only some rows have."""
+        ends = self.product.ends
+        if ends is None:
+            return []
+
+        def single(k: Expr) -> tirx.Stmt:
+            at = strip.whole + k
+
+            def taken(i: Expr) -> Expr:
+                return strip.first + at < ends.at(self.row(strip, i))
+
+            return step_of_some(strip.tile, sums, lambda i: left(i, at), partial(right, at), taken)
+
+        return [loop("k", strip.steps - strip.whole, single)]
+
     def streams(self, tile: Tile) -> int:
         """The number of streams in which a tile of several rows reads its panel. There are several if these are the
         only rows, the operand comes from memory, and no instruction can prefetch it."""
@@ -363,7 +427,7 @@ class _Emitter:
         few = tile.rows == min((height for height in self.heights.menu if height > 1), default=1)
         return self.device.streams if large and few and not self.device.exact else 1
 
-    def ahead(self, strip: _Strip, panel: Expr, k: Expr) -> list[tirx.Stmt]:
+    def ahead(self, strip: Strip, panel: Expr, k: Expr) -> list[tirx.Stmt]:
         """Prefetch the cache lines of the right operand that are read some steps later."""
         tile = strip.tile
         if tile.lanes == 1:
@@ -375,19 +439,19 @@ class _Emitter:
         elements = [self.right(strip, panel, k + AHEAD, column) for column in columns]
         return [prefetch(collect(element, ir.TensorLoad)[0]) for element in elements]
 
-    def row(self, strip: _Strip, row: Expr) -> Expr:
+    def row(self, strip: Strip, row: Expr) -> Expr:
         """A row of the tile. For rows beyond the unit of work, it is the unit's last row."""
         at = strip.row + row
         return tirx.min(at, strip.last) if strip.tile.rows in self.heights.beyond else at
 
-    def left(self, strip: _Strip, row: Expr, step: Expr) -> Expr:
+    def left(self, strip: Strip, row: Expr, step: Expr) -> Expr:
         at = {self.product.rows.var: self.row(strip, row), self.product.depth.var: strip.first + step}
         return substitute(self.product.left, {**strip.batch, **at})
 
-    def packed_at(self, strip: _Strip, panel: Expr, step: Expr, column: Expr) -> Expr:
+    def packed_at(self, strip: Strip, panel: Expr, step: Expr, column: Expr) -> Expr:
         return ((panel - strip.base) * self.blocking.depth + step) * self.product.width + column
 
-    def right(self, strip: _Strip, panel: Expr, step: Expr, column: Expr) -> Expr:
+    def right(self, strip: Strip, panel: Expr, step: Expr, column: Expr) -> Expr:
         product = self.product
         depth = strip.first + step
         if product.panels is None:

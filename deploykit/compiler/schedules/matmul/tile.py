@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from tvm import ir, tirx
 
 from deploykit.compiler.devices.cpu import Device
-from deploykit.compiler.schedules.kernel.loops import local, loop, unrolled, vectorized
+from deploykit.compiler.schedules.kernel.loops import local, loop, main_and_tail, unrolled, vectorized
 from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence
-from deploykit.compiler.tir.values import bits_of, const, static
+from deploykit.compiler.tir.values import bits_of, const, dtype_of, static
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,14 @@ def zero(tile: Tile, sums: Buffer) -> tirx.Stmt:
     return each_vector(tile, lambda _row, _column, at: tirx.BufferStore(sums, nothing, [at]))
 
 
+def cleared(buffer: Buffer, lanes: int) -> tirx.Stmt:
+    """Set all elements of a local buffer, a whole number of vectors, to 0."""
+    nothing = tirx.const(0, dtype_of(buffer))
+    count = static(buffer.shape[0])
+    assert count is not None
+    return sequence(main_and_tail("i", count, lanes, lambda at: tirx.BufferStore(buffer, nothing, [at])))
+
+
 def fill(tile: Tile, sums: Buffer, value: Callable[[Expr, Expr], Expr]) -> tirx.Stmt:
     """Set all sums to `value(row, column)`."""
     return each_vector(tile, lambda row, column, at: tirx.BufferStore(sums, value(row, column), [at]))
@@ -122,6 +130,18 @@ def products(tile: Tile, sums: Buffer, product: Callable[[Expr, Expr], Expr]) ->
 
     def add(row: Expr, column: Expr, at: Expr) -> tirx.Stmt:
         return tirx.BufferStore(sums, tirx.BufferLoad(sums, [at]) + product(row, column), [at])
+
+    return each_vector(tile, add)
+
+
+def step_of_some(
+    tile: Tile, sums: Buffer, left: Callable[[Expr], Expr], right: Callable[[Expr], Expr], taken: Callable[[Expr], Expr]
+) -> tirx.Stmt:
+    """Add one outer product to the sums of the rows for which `taken(row)` holds."""
+
+    def add(row: Expr, column: Expr, at: Expr) -> tirx.Stmt:
+        before = tirx.BufferLoad(sums, [at])
+        return tirx.BufferStore(sums, tirx.Select(taken(row), before + left(row) * right(column), before), [at])
 
     return each_vector(tile, add)
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from tvm import ir, tirx
 
 from deploykit.compiler.schedules.kernel.finish import Finish
 from deploykit.compiler.schedules.kernel.loops import loop, main_and_tail
 from deploykit.compiler.schedules.kernel.stages import Axis
+from deploykit.compiler.schedules.matmul.ends import Ends
 from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, fill, prefetch
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, substitute
 from deploykit.compiler.tir.values import as_index, const, dtype_of, static
@@ -32,13 +34,14 @@ class Place:
 @dataclass(frozen=True)
 class Results:
     """The results of a product over `rows` and `columns`, in panels of `width`. `values` give the axes that `finish`
-    stores over, in terms of the rows and the batch loops."""
+    stores over, in terms of the rows and the batch loops. `ends`: a row has columns up to its end."""
 
     finish: Finish
     values: Mapping[ir.Var, Expr]
     rows: Axis
     columns: Axis
     width: int
+    ends: Ends | None = None
 
     @property
     def dtype(self) -> str:
@@ -56,16 +59,17 @@ class Results:
         def store(row: Expr, column: Expr, value: Expr) -> tirx.Stmt:
             return self._store(place, row, column, value)
 
-        def through(columns: Expr) -> tirx.Stmt:
+        def through(columns: Callable[[Expr], Expr]) -> tirx.Stmt:
             lanes = 1 if self.finish.scalar else tile.lanes
             return sequence([copy(tile, sums, spilled), _each(tile, columns, lanes, spilled, store)])
 
+        valid = partial(self._valid, place)
         if self.finish.scalar:
-            return through(self.valid(place.panel))
+            return through(valid)
         if collect(self.finish.store.value, ir.Call):
-            return self.full(place.panel, through(const(self.width)), through(self.valid(place.panel)))
+            return self._full(place, tile, through(lambda _: const(self.width)), through(valid))
         straight = each_vector(tile, lambda i, column, at: store(i, column, tirx.BufferLoad(sums, [at])))
-        return self.full(place.panel, straight, through(self.valid(place.panel)))
+        return self._full(place, tile, straight, through(valid))
 
     def paused(self, place: Place, tile: Tile, sums: Buffer, spilled: Buffer) -> tirx.Stmt:
         """Store incomplete sums in the result."""
@@ -76,7 +80,7 @@ class Results:
             return tirx.BufferStore(target, value, waiting.indices)
 
         straight = each_vector(tile, lambda i, column, at: save(i, column, tirx.BufferLoad(sums, [at])))
-        rest = [copy(tile, sums, spilled), _each(tile, self.valid(place.panel), tile.lanes, spilled, save)]
+        rest = [copy(tile, sums, spilled), _each(tile, partial(self._valid, place), tile.lanes, spilled, save)]
         return self.full(place.panel, straight, sequence(rest))
 
     def resumed(self, place: Place, tile: Tile, sums: Buffer, spilled: Buffer) -> tirx.Stmt:
@@ -88,7 +92,7 @@ class Results:
 
         straight = fill(tile, sums, lambda row, column: self._waiting(place, tile, row, column))
         moved = fill(tile, sums, lambda row, column: tirx.BufferLoad(spilled, [row * tile.columns + column]))
-        rest = [_each(tile, self.valid(place.panel), tile.lanes, spilled, fetch), moved]
+        rest = [_each(tile, partial(self._valid, place), tile.lanes, spilled, fetch), moved]
         return self.full(place.panel, straight, sequence(rest))
 
     def _waiting(self, place: Place, tile: Tile, row: Expr, column: Expr) -> ir.TensorLoad:
@@ -99,6 +103,27 @@ class Results:
     def _store(self, place: Place, row: Expr, column: Expr, value: Expr) -> tirx.BufferStore:
         at = {self.rows.var: place.row(row), self.columns.var: place.panel * self.width + column}
         return substitute(self.finish(value, self.values), {**place.batch, **at})
+
+    def needed(self, panel: Expr, panels: Expr, first: Expr, last: Expr) -> Expr:
+        """How many of `panels` panels from `panel` on have columns of the rows from `first` to `last`."""
+        if self.ends is None:
+            return panels
+        most = self.ends.between(first, last)[1] - panel * self.width
+        return tirx.max(const(0), tirx.min(panels, tirx.truncdiv(most + (self.width - 1), const(self.width))))
+
+    def _valid(self, place: Place, row: Expr) -> Expr:
+        """The number of columns of a panel that exist in a row."""
+        if self.ends is None:
+            return self.valid(place.panel)
+        end = self.ends.at(place.row(row)) - place.panel * self.width
+        return tirx.max(const(0), tirx.min(const(self.width), end))
+
+    def _full(self, place: Place, tile: Tile, whole: tirx.Stmt, rest: tirx.Stmt) -> tirx.Stmt:
+        """`whole` if the panel is full in all rows, else `rest`."""
+        if self.ends is None:
+            return self.full(place.panel, whole, rest)
+        least, _ = self.ends.between(place.row(const(0)), place.row(const(tile.rows - 1)))
+        return tirx.IfThenElse((place.panel + 1) * self.width <= least, whole, rest)
 
     def valid(self, panel: Expr) -> Expr:
         """The number of columns of a panel that exist."""
@@ -115,11 +140,15 @@ class Results:
 
 
 def _each(
-    tile: Tile, columns: Expr, lanes: int, spilled: Buffer, body: Callable[[Expr, Expr, Expr], tirx.Stmt]
+    tile: Tile,
+    columns: Callable[[Expr], Expr],
+    lanes: int,
+    spilled: Buffer,
+    body: Callable[[Expr, Expr, Expr], tirx.Stmt],
 ) -> tirx.Stmt:
-    """`body(row, column, value)` for the first `columns` of the copied sums of every row."""
+    """`body(row, column, value)` for the first `columns(row)` of the copied sums of every row."""
 
     def element(row: Expr, column: Expr) -> tirx.Stmt:
         return body(row, column, tirx.BufferLoad(spilled, [row * tile.columns + column]))
 
-    return loop("i", tile.rows, lambda i: sequence(main_and_tail("j", columns, lanes, lambda j: element(i, j))))
+    return loop("i", tile.rows, lambda i: sequence(main_and_tail("j", columns(i), lanes, lambda j: element(i, j))))

@@ -5,7 +5,8 @@ The rule takes a stage `out = op(out, source)`, possibly with an epilogue. There
 * *inner*: the innermost reduced loop reads consecutive elements. `WIDE` vectors of partial results run along it and are
   combined at the end, so floating-point sums are added in another order than written.
 * *outer*: the innermost spatial loop reads consecutive elements and has no conditions. A few vectors of neighbouring
-  outputs are accumulated over all reduced loops.
+  outputs are accumulated over all reduced loops. Without vectors, so are the columns of a product whose depth depends
+  on the row.
 * *swept*: conditions on the innermost spatial axis (the padding of a window) prevent vectors. The output itself
   accumulates: every step of the reduced loops updates all outputs that it concerns.
 * *scalar*: one accumulator in a register per output element.
@@ -17,13 +18,14 @@ known to be the identity. The rule declines other stages.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import tvm_ffi
 from tvm import sym, tirx
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.schedules.kernel.access import Access, Fused, Views, analyse, fuse, pinned, values_of
 from deploykit.compiler.schedules.kernel.finish import finish_of
 from deploykit.compiler.schedules.kernel.guards import assume, clipped, guards_of, interval, last_axis, span, vanishes
@@ -35,6 +37,9 @@ from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, st
 
 WIDE = 4
 """The vectors of partial results: enough to hide the latency of an addition."""
+
+COLUMNS = 8
+"""The columns of a product that are accumulated together on a device without vectors."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +53,15 @@ class _Reduction:
     dtype: str
     lanes: int
     target: str
+    guard: Expr | None
 
     def update(self, cell: Buffer, index: Expr, source: Expr) -> tirx.Stmt:
         """Combine `source` into `cell[index]`."""
         return tirx.BufferStore(cell, self.combine.operator(tirx.BufferLoad(cell, [index]), source), [index])
+
+    def guarded(self, steps: Sequence[tirx.Stmt]) -> tirx.Stmt:
+        """The steps that compute one result, if there is one."""
+        return sequence(steps) if self.guard is None else tirx.IfThenElse(self.guard, sequence(steps), None)
 
     def over_depth(self, body: Callable[[Expr], tirx.Stmt], later: Sequence[Axis] = ()) -> tirx.Stmt:
         """`body(source)` for all relevant steps of the reduced loops. `body` runs over the axes `later` itself."""
@@ -66,7 +76,7 @@ def reduction(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | D
     axes = (*stage.axes, *stage.reduce)
     finish = finish_of(stage, views)
     found = analyse([finish.plain, combine.source], axes)
-    fixed = pinned([finish.plain.value, combine.source], axes)
+    fixed = pinned([finish.plain.value, combine.source, *([] if stage.guard is None else [stage.guard])], axes)
     spatial = fuse(axes, found, fixed, range(len(stage.axes)))
     reduced = fuse(axes, found, fixed, range(len(stage.axes), len(axes)))
     values = values_of([*spatial, *reduced], axes)
@@ -80,9 +90,14 @@ def reduction(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | D
         dtype_of(stage.store.buffer),
         device.lanes(widest),
         dtype_of(finish.store.buffer),
+        None if stage.guard is None else substitute(stage.guard, values),
     )
-    if not finish.scalar and spatial and _outer_only(task, spatial, found):
-        return [_outer(task, device)]
+    wide = replace(task, lanes=COLUMNS) if task.lanes == 1 and stage.annotations.get(ANCHOR) == "matmul" else task
+    if stage.guard is not None:
+        inner = wide.lanes > 1 and _reads_along(wide, reduced, found) and not (guarded(source) or finish.scalar)
+        return [(_inner if inner else _scalar)(wide, device)]
+    if not finish.scalar and spatial and _outer_only(wide, spatial, found):
+        return [_outer(wide, device)]
     return [_choose(task, spatial, reduced, found, guarded(combine.source) or finish.scalar)(task, device)]
 
 
@@ -93,11 +108,16 @@ def _choose(
         return _swept
     if scalar or task.lanes == 1:
         return _scalar
-    if reduced and all(access.contiguous(reduced[-1].inner) for access in found) and _long(task.reduced[-1], task):
+    if _reads_along(task, reduced, found):
         return _inner
     if spatial and all(access.contiguous(spatial[-1].inner) for access in found) and _long(task.spatial[-1], task):
         return _outer
     return _scalar
+
+
+def _reads_along(task: _Reduction, reduced: Sequence[Fused], found: Sequence[Access]) -> bool:
+    """Whether the innermost reduced loop reads consecutive elements, enough for vectors."""
+    return bool(reduced) and all(each.contiguous(reduced[-1].inner) for each in found) and _long(task.reduced[-1], task)
 
 
 def _outer_only(task: _Reduction, spatial: Sequence[Fused], found: Sequence[Access]) -> bool:
@@ -141,7 +161,7 @@ def _scalar(task: _Reduction, device: Device) -> tirx.Stmt:
         task.over_depth(lambda source: task.update(cell, zero, source)),
         task.finish(tirx.BufferLoad(cell, [zero])),
     ]
-    return nested(task.spatial, sequence(steps), device.parallel)
+    return nested(task.spatial, task.guarded(steps), device.parallel)
 
 
 def _swept(task: _Reduction, device: Device) -> tirx.Stmt:
@@ -209,7 +229,7 @@ def _inner(task: _Reduction, device: Device) -> tirx.Stmt:
         *folded(partial, total, wide, lanes, operator),
         task.finish(value),
     ]
-    return nested(task.spatial, sequence(steps), device.parallel)
+    return nested(task.spatial, task.guarded(steps), device.parallel)
 
 
 def folded(

@@ -121,6 +121,8 @@ def rows_of(
         return Declined("its stages share no rows")
     if any(ANCHOR in stage.annotations for stage in stages):
         return Declined("a product or a convolution is among its stages")
+    if any(stage.guard is not None for stage in stages):
+        return Declined("one of its stages stores under a condition")
     shared = stages[0].axes[:depth]
     outer = tuple(Axis(ir.Var(axis.var.name, dtype_of(axis.var)), axis.extent) for axis in shared)
     inner = tuple(_under(stage, outer) for stage in stages)
