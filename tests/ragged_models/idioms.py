@@ -58,6 +58,9 @@ _CONSTANTS: Mapping[str, object] = {
     "apart": np.array([0, 0, 4, 2]),
     "together": np.array([0, 0, 8]),
     "pads": np.array([0, 0, 0, 0, 1, 0]),
+    "relative": np.random.default_rng(9).standard_normal((4, 2, 6)).astype(np.float32),
+    "relative4": np.random.default_rng(10).standard_normal((4, 1, 2, 6)).astype(np.float32),
+    "joined": np.array([0, 0, 24]),
     "ones": np.ones(8, np.float32),
     "w": np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32) / 3,
     "w1": np.random.default_rng(1).standard_normal((8, 1)).astype(np.float32),
@@ -92,6 +95,17 @@ def _attention(masked: str) -> str:
 
 KEPT: Mapping[str, tuple[str, str]] = {
     "linear": (ONE_PER_TOKEN, "a = MatMul(x, w)  y = Add(a, ones)"),
+    "linear-of-each-head": (
+        "float[batch,seq,24] y",
+        "a = MatMul(heads, relative)  back = Transpose<perm = [0, 2, 1, 3]>(a)  y = Reshape(back, joined)",
+    ),
+    "linear-of-each-head-with-heads-first": (
+        "float[batch,seq,24] y",
+        """
+        split = Reshape(x, apart)  h = Transpose<perm = [2, 0, 1, 3]>(split)  a = MatMul(h, relative4)
+        back = Transpose<perm = [1, 2, 0, 3]>(a)  y = Reshape(back, joined)
+        """,
+    ),
     "norm": (ONE_PER_TOKEN, "y = LayerNormalization(x, ones)"),
     "mean": (ONE_PER_SEQUENCE, "m = Mul(x, fx)  s = ReduceSum<keepdims = 0>(m, axis1)  y = Div(s, count)"),
     "mean-clipped": (

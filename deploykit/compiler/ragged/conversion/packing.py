@@ -119,7 +119,8 @@ class Packing:
             return relax.op.matmul(self.of(left), self.of(right), out_dtype=dtype)
         if rows and self.dim.batch not in [v for n in right.ty.shape.values for v in collect(n, ir.Var)]:
             weight = self.without_axis(right, (batch or 0) - rank)
-            if weight is not None and (ragged[0] == rank - 2 or len(weight.ty.shape) == 2):
+            stacked = batch == rank - 3 and ragged[0] == rank - 2  # the tokens are rows: [..., tokens, size]
+            if weight is not None and (stacked or len(weight.ty.shape) == 2):
                 return relax.op.matmul(self.of(left), self.of(weight), out_dtype=dtype)
         call = call_te(self.builder, partial(matmul, dtype=dtype), left, right, name="matmul")
         self.mod = self.builder.get()
