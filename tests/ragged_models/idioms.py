@@ -17,12 +17,14 @@ from onnx import numpy_helper
 
 WIDTH = 8
 ONE_PER_TOKEN, ONE_PER_SEQUENCE = "float[batch,seq,8] y", "float[batch,8] y"
+ONE_PER_PAIR = "float[batch,4,seq,seq]"
 
 _PARTS = {
     "f": "f = Cast<to=1>(attention_mask)",
     "fx": "fx = Unsqueeze(f, axis2)",
     "absent": "absent = Sub(onef, f)",
     "absentx": "absentx = Sub(onef, fx)",
+    "absent1": "absent1 = Unsqueeze(absent, axis1)",
     "keys": "absent4a = Unsqueeze(absent, axis1)  keys = Unsqueeze(absent4a, axis1)",
     "heads": "split = Reshape(x, apart)  heads = Transpose<perm = [0, 2, 1, 3]>(split)",
     "turned": "turned = Transpose<perm = [0, 2, 3, 1]>(split)",
@@ -33,7 +35,7 @@ _PARTS = {
 """Values that models use, in the order in which they are computed."""
 
 _NEEDS = {"absent": "f", "fx": "f", "absentx": "fx", "keys": "absent", "turned": "heads", "scores": "turned"}
-_NEEDS |= {"count": "fx", "f4": "f"}
+_NEEDS |= {"count": "fx", "f4": "f", "absent1": "absent"}
 
 _CONSTANTS: Mapping[str, object] = {
     "onef": np.float32(1),
@@ -60,6 +62,12 @@ _CONSTANTS: Mapping[str, object] = {
     "flat": np.array([-1, 8]),
     "together": np.array([0, 0, 8]),
     "pads": np.array([0, 0, 0, 0, 1, 0]),
+    "three": np.int64(3),
+    "five": np.int64(5),
+    "between": np.random.default_rng(8).standard_normal((4, 4)).astype(np.float32) / 2,
+    "relative": np.random.default_rng(9).standard_normal((4, 2, 6)).astype(np.float32),
+    "relative4": np.random.default_rng(10).standard_normal((4, 1, 2, 6)).astype(np.float32),
+    "joined": np.array([0, 0, 24]),
     "ones": np.ones(8, np.float32),
     "w": np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32) / 3,
     "w1": np.random.default_rng(1).standard_normal((8, 1)).astype(np.float32),
@@ -93,12 +101,27 @@ _ROWS = "shape = Shape(x)  n = Gather(shape, one)  b = Gather(shape, zero)  r = 
 _LENGTHS = "l = ReduceSum<keepdims = 0>(attention_mask, axis1)"
 
 
+def _masked() -> str:
+    return _attention("a = Mul(keys, low)  masked = Add(scores, a)")
+
+
 def _attention(masked: str) -> str:
     return f"{masked}  p = Softmax<axis = -1>(masked)  {_MIXED}"
 
 
 KEPT: Mapping[str, tuple[str, str]] = {
     "linear": (ONE_PER_TOKEN, "a = MatMul(x, w)  y = Add(a, ones)"),
+    "linear-of-each-head": (
+        "float[batch,seq,24] y",
+        "a = MatMul(heads, relative)  back = Transpose<perm = [0, 2, 1, 3]>(a)  y = Reshape(back, joined)",
+    ),
+    "linear-of-each-head-with-heads-first": (
+        "float[batch,seq,24] y",
+        """
+        split = Reshape(x, apart)  h = Transpose<perm = [2, 0, 1, 3]>(split)  a = MatMul(h, relative4)
+        back = Transpose<perm = [1, 2, 0, 3]>(a)  y = Reshape(back, joined)
+        """,
+    ),
     "norm": (ONE_PER_TOKEN, "y = LayerNormalization(x, ones)"),
     "mean": (ONE_PER_SEQUENCE, "m = Mul(x, fx)  s = ReduceSum<keepdims = 0>(m, axis1)  y = Div(s, count)"),
     "mean-clipped": (
@@ -183,6 +206,57 @@ KEPT: Mapping[str, tuple[str, str]] = {
         ONE_PER_TOKEN,
         f"{_POSITIONS}  d = Sub(column, row)  a = Abs(d)  b = Greater(a, one)  k = Cast<to = 9>(keys)  bk = Or(b, k)  "
         + _attention("masked = Where(bk, low, scores)"),
+    ),
+    "attention-weights": (f"{ONE_PER_TOKEN}, {ONE_PER_PAIR} p", _masked()),
+    "attention-weights-of-one-head": (
+        "float[batch,seq,seq] p",
+        """
+        t = Transpose<perm = [0, 2, 1]>(x)  scores1 = MatMul(x, t)  a = Mul(absent1, low)  masked = Add(scores1, a)
+        p = Softmax<axis = -1>(masked)
+        """,
+    ),
+    "scores-used-twice": (
+        f"{ONE_PER_TOKEN}, {ONE_PER_PAIR} scores",
+        "a = Mul(keys, low)  masked = Add(scores, a)  soft = Softmax<axis = -1>(masked)  p = Mul(soft, scores)  "
+        + _MIXED,
+    ),
+    "weights-used-twice": (
+        f"{ONE_PER_TOKEN}, float[batch,seq,4] first, float[batch,seq,4] seen",
+        _masked()
+        + """
+        at = Gather<axis = 3>(p, zero)  first = Transpose<perm = [0, 2, 1]>(at)
+        queries = Unsqueeze(f4, last1)  f5 = Squeeze(queries, axis2)  q = Mul(p, f5)
+        received = ReduceSum<keepdims = 0>(q, axis2)  seen = Transpose<perm = [0, 2, 1]>(received)
+        """,
+    ),
+    "weights-with-heads-last": (
+        ONE_PER_TOKEN + ", float[batch,seq,seq,4] mixed_heads",
+        _masked()
+        + """
+        side = Transpose<perm = [0, 2, 3, 1]>(p)  mixed_heads = MatMul(side, between)
+        """,
+    ),
+    "weights-with-heads-first": (
+        f"{ONE_PER_TOKEN}, {ONE_PER_PAIR} p",
+        """
+        h = Transpose<perm = [1, 0, 2, 3]>(heads)  t = Transpose<perm = [1, 0, 2, 3]>(turned)  s = MatMul(h, t)
+        c = Transpose<perm = [1, 0, 2, 3]>(keys)  a = Mul(c, low)  masked = Add(s, a)
+        soft = Softmax<axis = -1>(masked)  sq = Mul(soft, soft)
+        p = Transpose<perm = [1, 0, 2, 3]>(sq)  """
+        + _MIXED,
+    ),
+    "attention-twice": (
+        f"{ONE_PER_TOKEN}, {ONE_PER_PAIR} p",
+        "a = Mul(keys, low)  masked = Add(scores, a)  once = Softmax<axis = -1>(masked)  p = MatMul(once, once)  "
+        + _MIXED,
+    ),
+    "attention-to-relative-positions": (
+        f"{ONE_PER_TOKEN}, {ONE_PER_PAIR} p",
+        f"""{_POSITIONS}  d = Sub(column, row)  up = Add(d, three)  below = Min(up, five)  place = Max(below, zero)
+        near = MatMul(heads, relative)
+        full = Shape(scores)  places = Expand(place, full)
+        bias = GatherElements<axis = 3>(near, places)  biased = Add(scores, bias)
+        a = Mul(keys, low)  masked = Add(biased, a)  p = Softmax<axis = -1>(masked)  {_MIXED}""",
     ),
     "convolution-of-one": (
         ONE_PER_TOKEN,

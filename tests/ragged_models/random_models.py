@@ -282,7 +282,7 @@ def random_model(seed: int, size: int = 14) -> onnx.ModelProto:
             g.values.append(operator(g))
         except Impossible:
             continue
-    candidates = [value for value in g.values[1:] if is_batched(value) and value.seqs in ([], [1])]
+    candidates = [value for value in g.values[1:] if is_batched(value) and _may_be_output(value)]
     outputs = candidates[-2:]
     if not outputs:
         return random_model(seed + 1_000_000, size)
@@ -299,6 +299,10 @@ def random_model(seed: int, size: int = 14) -> onnx.ModelProto:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.checker.check_model(model, full_check=True)
     return model
+
+
+def _may_be_output(value: Value) -> bool:
+    return value.seqs in ([], [1]) or len(value.seqs) == 2
 
 
 def _broadcast(a: Shape, b: Shape) -> Shape | None:

@@ -3,6 +3,7 @@
     for place in range(batch):
         instance = order[place]
         start = offsets[instance]                       the first token of the instance
+        square = squares[instance]                      for tensors with the ragged dim twice
         length = offsets[instance + 1] - start
         <the stages of a kernel for one instance>       extents may be `length`, indices may add `start`
 
@@ -31,7 +32,7 @@ VLOOP = "deploykit.vloop"
 """Annotation of the loop over instances: how many extents depend on the instance. The loop binds its own variables, the
 extents last, and then the most that each of these extents is."""
 
-NAMES = ("instance", "start", "length")
+NAMES = ("instance", "start", "square", "length")
 """What the loop binds for each instance, in this order."""
 
 Schedule = Callable[[tirx.PrimFunc, Device], tuple[tirx.PrimFunc, Any]]
@@ -39,39 +40,53 @@ Schedule = Callable[[tirx.PrimFunc, Device], tuple[tirx.PrimFunc, Any]]
 
 @dataclass(frozen=True)
 class Instance:
-    """The variables of a kernel for one instance: its number, its first token and its length. `offsets` holds the first
-    token of every instance and, at the end, the number of tokens; `order` the instances, the longest first."""
+    """The variables of a kernel for one instance: its number, its first token, the sum of the squared lengths before
+    it, and its length. `offsets` holds the first token of every instance and, at the end, the number of tokens;
+    `squares` the same for squared lengths; `order` the instances, the longest first."""
 
     number: ir.Var
     start: ir.Var
+    square: ir.Var
     length: ir.Var
     offsets: Buffer
+    squares: Buffer
     order: Buffer
+
+
+@dataclass(frozen=True)
+class View:
+    """An instance's part of a packed tensor, which begins at the index `first` of that tensor."""
+
+    buffer: Buffer
+    first: Sequence[Expr]
 
 
 def new_instance(batch: Expr) -> Instance:
     """Fresh variables and buffers for a kernel."""
     offsets = tirx.decl_buffer([batch + 1], "int64", "offsets", layout=None)
+    squares = tirx.decl_buffer([batch + 1], "int64", "squares", layout=None)
     order = tirx.decl_buffer([batch], "int64", "order", layout=None)
-    number, start, length = (ir.Var(name, "int64") for name in NAMES)
-    return Instance(number, start, length, offsets, order)
+    number, start, square, length = (ir.Var(name, "int64") for name in NAMES)
+    return Instance(number, start, square, length, offsets, squares, order)
 
 
-def vloop(root: tirx.Stmt, instance: Instance, batch: Expr, longest: Expr, views: Mapping[Buffer, Buffer]) -> tirx.Stmt:
+def vloop(root: tirx.Stmt, instance: Instance, batch: Expr, longest: Expr, views: Mapping[Buffer, View]) -> tirx.Stmt:
     """The body of a kernel that runs `root` for every instance. No instance is longer than `longest`. `views` are the
-    instance's parts of tensors whose first axis are the tokens."""
+    instance's parts of packed tensors."""
     place = ir.Var("place", "int64")
     offsets, number = instance.offsets, instance.number
+    squared = any(instance.square in collect(index, ir.Var) for view in views.values() for index in view.first)
     binds = [
         tirx.Bind(number, instance.order[place]),
         tirx.Bind(instance.start, offsets[number]),
+        *([tirx.Bind(instance.square, instance.squares[number])] if squared else []),
         tirx.Bind(instance.length, offsets[number + 1] - offsets[number]),
         tirx.Bind(ir.Var("longest", "int64"), longest),
     ]
     declared = []
     for packed, view in views.items():
-        first = [instance.start, *(const(0) for _ in packed.shape[1:])]
-        declared.append(tirx.DeclBuffer(view, data=tirx.address_of(tirx.BufferLoad(packed, first))))
+        first = tirx.address_of(tirx.BufferLoad(packed, list(view.first)))
+        declared.append(tirx.DeclBuffer(view.buffer, data=first))
     body = tirx.SeqStmt([*binds, *declared, root])
     return tirx.For(place, const(0), batch, tirx.ForKind.SERIAL, body, annotations={VLOOP: 1})
 

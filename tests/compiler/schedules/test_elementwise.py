@@ -190,3 +190,26 @@ def test_imperative_kernels_are_kept() -> None:
     )
     func = te.create_prim_func([x, out])
     assert tvm_ffi.structural_equal(schedule(func, VECTORS), func)
+
+
+@devices
+def test_conditions_of_many_ways_do_not_multiply(device: Device) -> None:
+    """Each condition would cut every part in three."""
+
+    def build(a: te.Tensor) -> te.Tensor:
+        def value(i: tirx.Var, j: tirx.Var) -> ir.Expr:
+            total = a[i, j]
+            for distance in range(8):
+                total = total + tirx.Select(tirx.all(j - i > -3 * distance, j - i < 2 * distance), a[i, 0], a[0, j])
+            return total
+
+        return te.compute(a.shape, value, name="y")
+
+    func = kernel([(N, M)], build)
+    compiled = Compiled(func, device)
+    for n, m in SIZES:
+        a = sample((n, m))
+        apart = np.arange(m)[None] - np.arange(n)[:, None]
+        chosen = [np.where((apart > -3 * d) & (apart < 2 * d), a[:, :1], a[:1]) for d in range(8)] if a.size else []
+        check(compiled, [a], np.sum([a, *chosen], axis=0, dtype=np.float32))
+    assert len(collect(schedule(func, device).body, tirx.For)) < 150

@@ -17,15 +17,17 @@ from deploykit.compiler.lowering.lower import LoweredParts
 from deploykit.compiler.ragged.model import ragged_model
 from deploykit.compiler.schedules.gpu import Divided, Part, divide
 from deploykit.compiler.schedules.gpu.team import SAME
-from deploykit.compiler.schedules.vloop import new_instance, vloop
+from deploykit.compiler.schedules.vloop import View, new_instance, vloop
 from deploykit.compiler.tir.loaded_values import STORED_SIZE
+from deploykit.compiler.tir.values import const
 from deploykit.pipeline import graph, kernels
 from deploykit.targets.webgpu.devices import WEBGPU
 from deploykit.targets.webgpu.variants import SHADERS
 from tests.compiler.schedules.harness import VECTORS, Compiled, evaluate, fenced
 from tests.compiler.schedules.test_gpu import alone, texts
 
-BATCH, TOKENS, LONGEST = (tirx.Var(name, "int64") for name in ("batch", "tokens", "longest"))
+NAMES = ("batch", "tokens", "squares", "longest")
+BATCH, TOKENS, SQUARES, LONGEST = (tirx.Var(name, "int64") for name in NAMES)
 LENGTHS = [[3, 1, 20, 0, 7], [1], [], [0, 0], [5, 5], [2, 17, 16]]
 
 Build = Callable[[te.Tensor], te.Tensor]
@@ -38,7 +40,8 @@ def kernel(width: int, build: Build) -> tirx.PrimFunc:
     y = build(x)
     one = te.create_prim_func([x, y], index_dtype_override="int64")
     packed = [tirx.decl_buffer([TOKENS, *each.shape[1:]], "float32", name) for each, name in ((x, "x"), (y, "y"))]
-    views = dict(zip(packed, one.params[:2], strict=True))
+    first = [instance.start, const(0)]
+    views = {whole: View(part, first) for whole, part in zip(packed, one.params[:2], strict=True)}
     body = vloop(one.body, instance, BATCH, LONGEST, views)
     given = [packed[0], instance.offsets, instance.order, LONGEST, packed[1]]
     return tirx.PrimFunc(given, body).with_attr("s_tir", True)
@@ -61,17 +64,19 @@ def compiled(part: Part) -> Compiled:
     return Compiled(part.func.with_body(body), VECTORS, lambda func, _: func)
 
 
-def run(func: tirx.PrimFunc, lengths: Sequence[int], x: np.ndarray, width: int) -> np.ndarray:
-    """The result of all parts, which must not write behind it."""
+def run(func: tirx.PrimFunc, lengths: Sequence[int], x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The result of all parts, an array of this shape. They must not write behind it."""
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
+    squares = np.cumsum([0, *(length**2 for length in lengths)], dtype=np.int64)
     order = np.argsort([-length for length in lengths], kind="stable").astype(np.int64)
-    sizes = {BATCH: len(lengths), TOKENS: len(x), LONGEST: max(lengths, default=0)}
-    y = fenced(np.full((len(x), width), 7, np.float32))
+    sizes = {BATCH: len(lengths), TOKENS: len(x), SQUARES: int(squares[-1]), LONGEST: max(lengths, default=0)}
+    y = fenced(np.full(shape, 7, np.float32))
     found = divided(func)
-    buffers = [fenced(x), offsets, order, y]
+    arrays = {"x": fenced(x), "offsets": offsets, "squares": squares, "order": order, "y": y}
+    buffers = [arrays[param.name] for param in func.params if tirx.is_buffer_var(param)]
     for temporary in found.temporaries:
-        count = evaluate(temporary.shape[0], sizes)
-        buffers.append(fenced(np.full(count, np.nan, np.float32)))
+        count, dtype = evaluate(temporary.shape[0], sizes), str(temporary.ty.dtype)
+        buffers.append(fenced(np.full(count, np.nan if dtype == "float32" else -1, dtype)))
     for part in found.parts:
         scalars = [sizes[param] for param in part.func.params if not tirx.is_buffer_var(param)]
         compiled(part).bind([*(buffers[i] for i in part.operands), *scalars])()
@@ -88,7 +93,7 @@ def check(width: int, build: Build, expected: Callable[[np.ndarray], np.ndarray]
     results = [expected(x) for x in given]
     empty = np.zeros((0, width), np.float32)
     columns = expected(instances([1], width)[0]).shape[1]
-    found = run(kernel(width, build), lengths, np.concatenate([empty, *given]), columns)
+    found = run(kernel(width, build), lengths, np.concatenate([empty, *given]), (sum(lengths), columns))
     np.testing.assert_allclose(found, np.concatenate([np.zeros((0, columns)), *results]), rtol=1e-4, atol=1e-5)
 
 
@@ -106,6 +111,32 @@ def sums_of_columns(x: te.Tensor) -> te.Tensor:
 @pytest.mark.parametrize("width", [6, 8, 33])
 def test_products_within_an_instance(lengths: list[int], width: int) -> None:
     check(width, mixed, lambda x: (x @ x.T) @ x, lengths)
+
+
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_results_with_the_length_twice(lengths: list[int]) -> None:
+    """Both products of the tokens of an instance with each other, one instance after the other."""
+    instance = new_instance(BATCH)
+    x = te.placeholder((instance.length, 5), "float32", name="x")
+    scores = topi.nn.matmul(x, x, transpose_b=True)
+    shape = (2, instance.length, instance.length)
+    y = te.compute(shape, lambda h, i, j: scores[i, j] * (h + 1), name="y")
+    one = te.create_prim_func([x, y], index_dtype_override="int64")
+    packed = [
+        tirx.decl_buffer([TOKENS, 5], "float32", "x"),
+        tirx.decl_buffer([2 * SQUARES], "float32", "y"),
+    ]
+    firsts = [[instance.start, const(0)], [instance.square * 2]]
+    parts = zip(one.params[:2], firsts, strict=True)
+    views = {whole: View(part, first) for whole, (part, first) in zip(packed, parts, strict=True)}
+    body = vloop(one.body, instance, BATCH, LONGEST, views)
+    given = [packed[0], instance.offsets, instance.squares, instance.order, TOKENS, SQUARES, LONGEST, packed[1]]
+    func = tirx.PrimFunc(given, body).with_attr("s_tir", True)
+    sequences = instances(lengths, 5)
+    expected = [np.zeros(0), *(((h + 1) * (x @ x.T)).ravel() for x in sequences for h in range(2))]
+    tokens = np.concatenate([np.zeros((0, 5), np.float32), *sequences])
+    found = run(func, lengths, tokens, (2 * sum(length**2 for length in lengths),))
+    np.testing.assert_allclose(found, np.concatenate(expected), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("lengths", LENGTHS)

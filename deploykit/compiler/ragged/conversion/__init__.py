@@ -21,7 +21,7 @@ import tvm
 from tvm import ir, relax, tirx
 
 from deploykit.compiler.cost import cost
-from deploykit.compiler.dims import free_vars, to_text
+from deploykit.compiler.dims import as_expr, free_vars, to_text
 from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.graph.fold_reshapes import fold_reshapes
 from deploykit.compiler.graph.fuse_attention import fuse_attention
@@ -33,15 +33,17 @@ from deploykit.compiler.ragged.conversion.as_products import as_products
 from deploykit.compiler.ragged.conversion.canonical import canonical
 from deploykit.compiler.ragged.conversion.contents import RaggedDim, axes_of
 from deploykit.compiler.ragged.conversion.inline import inline
+from deploykit.compiler.ragged.conversion.kernels import packed_shape
 from deploykit.compiler.ragged.conversion.masks import without_masks
 from deploykit.compiler.ragged.conversion.packing import Packing
 from deploykit.compiler.ragged.conversion.prelude import Prelude, RaggedBatch
 from deploykit.compiler.ragged.conversion.proof import Leak, prove
 from deploykit.compiler.ragged.conversion.unsorted import unsorted
+from deploykit.compiler.tir.rewriting import collect
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.structure import Structure
 
-LENGTHS, TOKENS = "lengths", "tokens"
+LENGTHS, TOKENS, SQUARES = "lengths", "tokens", "squares"
 
 MASKS = ("attention_mask", "input_mask", "mask", "token_mask", "valid_mask")
 """Names by which an input is taken for the mask. Other masks mean something else, such as a global attention."""
@@ -155,13 +157,15 @@ def _packed(model: ImportedModel, module: ir.IRModule, asked: _Request) -> Impor
     batch = next(each for each in signature.dims if each.var.same_as(dim.batch))
     kept = [port for port in signature.inputs if port.name not in asked.masks]
     taken = {port.name for port in kept} | {each.name for each in signature.dims}
-    tokens = tirx.Var(TOKENS if TOKENS not in taken else f"{TOKENS}_{asked.name}", "int64")
-    lengths = LENGTHS if LENGTHS not in taken else f"{LENGTHS}_{asked.name}"
-    inputs = [*(_packed_port(port, dim, tokens, lengths) for port in kept), Port(lengths, "int64", (dim.batch,))]
-    outputs = [_packed_port(port, dim, tokens, lengths) for port in signature.outputs]
-    batches = RaggedBatch(lengths, dim.batch, tokens, dim.extent, extent.maximum)
+    lengths, *new = (name if name not in taken else f"{name}_{asked.name}" for name in (LENGTHS, TOKENS, SQUARES))
+    tokens, squares = (tirx.Var(name, "int64") for name in new)
+    batches = RaggedBatch(lengths, dim.batch, tokens, dim.extent, squares, extent.maximum)
+    inputs = [*(_packed_port(port, dim, batches) for port in kept), Port(lengths, "int64", (dim.batch,))]
+    for port in inputs:
+        if squares in collect(port.shape[0], ir.Var):
+            raise Unsupported(f"the input '{port.name}' has '{asked.name}' twice")
+    outputs = [_packed_port(port, dim, batches) for port in signature.outputs]
     dims = [replace(each, minimum=0) if each is batch else each for each in signature.dims if each is not extent]
-    longest = tokens if extent.maximum is None else tirx.min(tokens, tirx.const(extent.maximum, "int64"))
     named = replace(
         signature,
         inputs=tuple(inputs),
@@ -170,11 +174,12 @@ def _packed(model: ImportedModel, module: ir.IRModule, asked: _Request) -> Impor
         inputs_as=tuple(Structure(port.name, "tensor") for port in inputs),
         outputs_as=tuple(Structure(port.name, "tensor") for port in outputs),
     )
+    packed, data_dims = _packed_module(module, asked, batches, inputs)
     return replace(
         model,
-        module=_packed_module(module, asked, batches, inputs),
+        module=packed,
         functions=(named,),
-        data_dims=(*model.data_dims, DataDim(dim.extent, 0, longest)),
+        data_dims=(*model.data_dims, *data_dims),
         padded=(Padded(asked.name, batch.name, lengths, asked.masks, extent.maximum, _operations(model)),),
     )
 
@@ -185,23 +190,28 @@ def _operations(model: ImportedModel) -> str | None:
     return to_text(flops) if {dim.var for dim in model.dims}.issuperset(free_vars(flops)) else None
 
 
-def _packed_module(module: ir.IRModule, asked: _Request, batches: RaggedBatch, inputs: Sequence[Port]) -> ir.IRModule:
-    """`module`, with the function packed; it takes `inputs`."""
+def _packed_module(
+    module: ir.IRModule, asked: _Request, batches: RaggedBatch, inputs: Sequence[Port]
+) -> tuple[ir.IRModule, list[DataDim]]:
+    """`module`, with the function packed, and the dims that its prelude computes. It takes `inputs`."""
     gvar = module.get_global_var(asked.signature.name)
     kernels = {name: func for name, func in module.functions.items() if isinstance(func, tirx.PrimFunc)}
     builder = relax.BlockBuilder(ir.IRModule(kernels))
     params = [relax.Var(port.name, relax.TensorType(list(port.shape), storage_dtype(port.dtype))) for port in inputs]
     given = iter(params)
     old = [None if port.name in asked.masks else next(given) for port in asked.signature.inputs]
+    data_dims: list[DataDim] = []
 
     def body() -> list[relax.Expr]:
         prelude = Prelude(builder, batches, params[-1])
-        return Packing(module, builder, asked.dim, prelude).run(module[gvar], old)
+        results = Packing(module, builder, asked.dim, prelude).run(module[gvar], old)
+        data_dims.extend(prelude.data_dims)
+        return results
 
     packed = emit_function(builder, asked.signature.name, params, body)
     functions = dict(module.functions)
     functions |= {name: func for name, func in builder.get().functions.items() if isinstance(func, tirx.PrimFunc)}
-    return ir.IRModule(functions | {gvar: packed})
+    return ir.IRModule(functions | {gvar: packed}), data_dims
 
 
 def _tokens(var: ir.Var, bounds: tuple[int, int | None] | None, batch: Dim, extent: Dim) -> Dim:
@@ -213,11 +223,12 @@ def _tokens(var: ir.Var, bounds: tuple[int, int | None] | None, batch: Dim, exte
     return Dim(var.name, var, 0, batch.maximum * extent.maximum)
 
 
-def _packed_port(port: Port, dim: RaggedDim, tokens: ir.Var, lengths: str) -> Port:
+def _packed_port(port: Port, dim: RaggedDim, ragged: RaggedBatch) -> Port:
     batch, found = axes_of(port.shape, dim)
     if batch is None:
         return port
-    if batch != 0 or found != (1,):
+    if batch != 0 or (len(found) == 1 and found != (1,)):
         raise Unsupported(f"'{port.name}' does not begin with '{dim.batch.name}' and '{dim.extent.name}'")
-    rest = port.shape[2:]
-    return replace(port, shape=(tokens, *rest), instance=(lengths, *rest))
+    instance = [ragged.name if axis in found else extent for axis, extent in enumerate(port.shape)]
+    shape = packed_shape([as_expr(extent) for extent in port.shape], dim, ragged)
+    return replace(port, shape=tuple(shape), instance=tuple(instance[1:]))

@@ -1,11 +1,16 @@
 """Rewrites kernels of padded tensors for packed ones.
 
 A ragged tensor `[batch, seq, rest...]` is packed: `[tokens, rest...]`, with the tokens of an instance after those of
-the one before. The axis of the tokens is where the batch was. A kernel becomes one of two kinds:
+the one before. The axis of the tokens is where the batch was. A tensor with the ragged dim twice, such as the scores of
+attention `[batch, heads, seq, seq]`, is flat: the elements of an instance, `[heads, length, length]`, come after those
+of the one before. Instance b begins at heads * squares[b]: the sum of the squared lengths before it.
 
-    flat       If nothing is reduced along the ragged dim, the loops over batch and position become one over tokens
-               (vloop fusion). At token t, the instance is rows[t] and the position positions[t]; an element of a packed
-               tensor at the same instance and position is at t, without either array.
+A kernel becomes one of two kinds:
+
+    flat       If nothing is reduced along the ragged dim, and no tensor has it twice, the loops over batch and
+               position become one over tokens (vloop fusion). At token t, the instance is rows[t] and the position
+               positions[t]; an element of a packed tensor at the same instance and position is at t, without either
+               array.
     instance   Otherwise the kernel computes one instance, and a vloop runs it for each. Loops along the ragged dim end
                at the length of the instance, and its position p is token start + p.
 """
@@ -24,34 +29,41 @@ from deploykit.compiler.ragged.conversion.blocks import block, reshaped, root
 from deploykit.compiler.ragged.conversion.contents import RaggedDim, axes_of
 from deploykit.compiler.ragged.conversion.evaluation import stage_axes
 from deploykit.compiler.ragged.conversion.kernel_call import KernelCall
+from deploykit.compiler.ragged.conversion.places import product
+from deploykit.compiler.ragged.conversion.prelude import RaggedBatch
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
-from deploykit.compiler.schedules.vloop import Instance
+from deploykit.compiler.schedules.vloop import Instance, View
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, substitute
 from deploykit.compiler.tir.values import const, dtype_of
 
 Indices = list[Expr]
 
 
-def packed_shape(shape: Sequence[Expr], dim: RaggedDim, tokens: Expr) -> list[Expr]:
+def packed_shape(shape: Sequence[Expr], dim: RaggedDim, ragged: RaggedBatch) -> list[Expr]:
     """The shape of a packed tensor; that of a tensor that is not ragged stays."""
-    batch, ragged = axes_of(shape, dim)
+    batch, axes = axes_of(shape, dim)
     if batch is None:
         return list(shape)
-    if len(ragged) > 1:
-        raise Unsupported(f"a tensor with '{dim.extent.name}' twice is kept in memory")
-    kept = [axis for axis in range(len(shape)) if axis not in ragged]
-    return [tokens if axis == batch else shape[axis] for axis in kept]
+    if len(axes) > 2:
+        raise Unsupported(f"a tensor with '{dim.extent.name}' {len(axes)} times is kept in memory")
+    kept = [axis for axis in range(len(shape)) if axis not in axes]
+    if len(axes) == 2:
+        return [product([*(shape[axis] for axis in kept if axis != batch), ragged.squares])]
+    return [ragged.tokens if axis == batch else shape[axis] for axis in kept]
 
 
 def is_flat(call: KernelCall, dim: RaggedDim) -> bool:
-    """Whether a kernel reduces nothing along the ragged dim and has at most one ragged axis in each stage."""
+    """Whether a kernel reduces nothing along the ragged dim and has at most one ragged axis in each stage and each
+    tensor."""
+    if any(len(axes_of(list(buffer.shape), dim)[1]) > 1 for buffer in (*call.operands, *call.results)):
+        return False
     axes = [stage_axes(stage, dim) for stage in call.stages if isinstance(stage, Stage)]
     return all(not each.reduced and len(each.ragged) <= 1 for each in axes)
 
 
-def is_chosen(indices: Sequence[Expr], ragged: Sequence[int]) -> bool:
-    """Whether the indices along ragged axes are numbers, or come from a tensor, so that the place may not exist."""
-    return all(isinstance(indices[axis], tirx.IntImm) or collect(indices[axis], ir.TensorLoad) for axis in ragged)
+def is_chosen(index: Expr) -> bool:
+    """Whether an index along a ragged axis is a number, or comes from a tensor, so that the place may not exist."""
+    return isinstance(index, tirx.IntImm) or bool(collect(index, ir.TensorLoad))
 
 
 @dataclass(frozen=True)
@@ -64,12 +76,12 @@ class Maps:
 
 
 class Flat:
-    """Rewrites a flat kernel. `tokens` is the number of tokens."""
+    """Rewrites a flat kernel."""
 
-    def __init__(self, call: KernelCall, dim: RaggedDim, tokens: ir.Var, maps: Maps) -> None:
-        self.call, self.dim, self.tokens, self.maps = call, dim, tokens, maps
+    def __init__(self, call: KernelCall, dim: RaggedDim, ragged: RaggedBatch, maps: Maps) -> None:
+        self.call, self.dim, self.tokens, self.maps = call, dim, ragged.tokens, maps
         buffers = [*call.operands, *call.results, *call.temporaries]
-        self.buffers = {buffer: reshaped(buffer, packed_shape(list(buffer.shape), dim, tokens)) for buffer in buffers}
+        self.buffers = {buffer: reshaped(buffer, packed_shape(list(buffer.shape), dim, ragged)) for buffer in buffers}
         self.ragged = {buffer: axes_of(list(buffer.shape), dim) for buffer in buffers}
 
     def root(self) -> tirx.Stmt:
@@ -126,7 +138,7 @@ class Flat:
 
         def exists(buffer: Buffer, given: Sequence[Expr]) -> Expr | None:
             batch, ragged = self.ragged[buffer]
-            if batch is None or not is_chosen(given, ragged):
+            if batch is None or not is_chosen(given[ragged[0]]):
                 return None
             row, position = substitute(given[batch], place), substitute(given[ragged[0]], place)
             offsets = self.maps.offsets
@@ -138,22 +150,30 @@ class Flat:
 
 class PerInstance:
     """Rewrites a kernel for one instance. Where the tokens are the first axis of a packed tensor, the kernel has a view
-    of the instance, `[length, rest...]`; elsewhere it adds `start` to its indices. `views` are these views, by the
-    packed tensors."""
+    of the instance, `[length, rest...]`; elsewhere it adds `start` to its indices. It has views of flat tensors, too,
+    which have the ragged dim twice. `views` are these views, by the packed tensors."""
 
-    def __init__(self, call: KernelCall, dim: RaggedDim, tokens: ir.Var, instance: Instance) -> None:
+    def __init__(self, call: KernelCall, dim: RaggedDim, ragged: RaggedBatch, instance: Instance) -> None:
         self.call, self.dim, self.instance = call, dim, instance
         shared = [*call.operands, *call.results]
         self.ragged = {buffer: axes_of(list(buffer.shape), dim) for buffer in shared}
-        self.packed = {buffer: reshaped(buffer, packed_shape(list(buffer.shape), dim, tokens)) for buffer in shared}
+        self.packed = {buffer: reshaped(buffer, packed_shape(list(buffer.shape), dim, ragged)) for buffer in shared}
         own = {buffer: reshaped(buffer, self.one(list(buffer.shape))) for buffer in call.temporaries}
         self.buffers = self.packed | own
-        viewed = [buffer for buffer in shared if self.ragged[buffer][0] == 0]
-        for buffer in viewed:
-            rest = [extent for axis, extent in enumerate(buffer.shape) if axis not in (0, *self.ragged[buffer][1])]
-            self.buffers[buffer] = reshaped(buffer, [instance.length, *rest])
-        self.views = {self.packed[buffer]: self.buffers[buffer] for buffer in viewed}
         self.own = set(own)
+        self.views: dict[Buffer, View] = {}
+        for buffer in shared:
+            batch, axes = self.ragged[buffer]
+            rest = [extent for axis, extent in enumerate(buffer.shape) if axis not in (batch, *axes)]
+            if len(axes) > 1:
+                self.buffers[buffer] = reshaped(buffer, self.one(list(buffer.shape)))
+                first = [product([*rest, instance.square])]
+            elif batch == 0:
+                self.buffers[buffer] = reshaped(buffer, [instance.length, *rest])
+                first = [instance.start, *(const(0) for _ in rest)]
+            else:
+                continue
+            self.views[self.packed[buffer]] = View(self.buffers[buffer], first)
 
     def one(self, shape: Sequence[Expr]) -> list[Expr]:
         """The shape of a tensor for one instance."""
@@ -205,6 +225,8 @@ class PerInstance:
             batch, ragged = self.ragged[buffer]
             if batch is None:
                 return own
+            if len(ragged) > 1:
+                return [index for axis, index in enumerate(own) if axis != batch]
             viewed = self.packed[buffer] in self.views
             own[batch] = own[ragged[0]] if viewed else self.instance.start + own[ragged[0]]
             return [index for axis, index in enumerate(own) if axis not in ragged]
@@ -217,9 +239,9 @@ class PerInstance:
 
     def guard(self, buffer: Buffer, given: Sequence[Expr]) -> Expr | None:
         batch, ragged = self.ragged.get(buffer, (None, ()))
-        if batch is None or not is_chosen(given, ragged):
-            return None
-        return tirx.all(given[ragged[0]] >= 0, given[ragged[0]] < self.instance.length)
+        chosen = [given[axis] for axis in ragged if is_chosen(given[axis])] if batch is not None else []
+        inside = [tirx.all(index >= 0, index < self.instance.length) for index in chosen]
+        return tirx.all(*inside) if inside else None
 
 
 class Accesses:

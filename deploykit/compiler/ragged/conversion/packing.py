@@ -37,7 +37,7 @@ class Packing:
 
     def __init__(self, mod: ir.IRModule, builder: relax.BlockBuilder, dim: RaggedDim, prelude: Prelude) -> None:
         self.mod, self.builder, self.dim, self.prelude = mod, builder, dim, prelude
-        self.tokens = prelude.ragged.tokens
+        self.ragged, self.tokens = prelude.ragged, prelude.ragged.tokens
         self.values: dict[ir.Var, relax.Expr] = {}
 
     def run(self, func: relax.Function, params: Sequence[relax.Var | None]) -> list[relax.Expr]:
@@ -77,7 +77,7 @@ class Packing:
             return check(self.of(value.args[1]), checked_bounds(value), str(value.args[3].value))
         operator = operator_of(value)
         if operator == "relax.reshape":
-            shape = packed_shape(list(value.args[1].values), self.dim, self.tokens)
+            shape = packed_shape(list(value.args[1].values), self.dim, self.ragged)
             return relax.op.reshape(self.of(value.args[0]), relax.ShapeExpr(shape))
         if operator == "relax.matmul":
             return self.product(value)
@@ -100,7 +100,7 @@ class Packing:
                 return lengths
             call = call_te(self.builder, partial(_cast, dtype=dtype), lengths, name="cast")
             return self.builder.emit(call, mask.name)
-        shape = packed_shape(list(mask.ty.shape.values), self.dim, self.tokens)
+        shape = packed_shape(list(mask.ty.shape.values), self.dim, self.ragged)
         one = tirx.const(1, dtype)
         call = call_te(self.builder, lambda: te.compute(shape, lambda *_: one, name="ones"), name="ones")
         return self.builder.emit(call, mask.name)
@@ -114,7 +114,7 @@ class Packing:
         if batch is None and batch_right is None:
             return relax.op.matmul(self.of(left), self.of(right), out_dtype=dtype)
         rank = len(left.ty.shape)
-        rows = batch is not None and batch_right is None and ragged and rank - 1 not in ragged
+        rows = batch is not None and batch_right is None and len(ragged) == 1 and rank - 1 not in ragged
         if rows and batch == rank - 2 and len(right.ty.shape) == 2:
             return relax.op.matmul(self.of(left), self.of(right), out_dtype=dtype)
         if rows and self.dim.batch not in [v for n in right.ty.shape.values for v in collect(n, ir.Var)]:
@@ -172,7 +172,7 @@ class Packing:
             tirx.decl_buffer([self.tokens], "int64", "rows", layout=None),
             tirx.decl_buffer([self.tokens], "int64", "positions", layout=None),
         )
-        flat = Flat(call, self.dim, self.tokens, maps)
+        flat = Flat(call, self.dim, ragged, maps)
         arrays = {
             maps.offsets: lambda: prelude.offsets,
             maps.rows: lambda: prelude.rows,
@@ -183,16 +183,20 @@ class Packing:
         )
 
     def recurrent(self, call: KernelCall, layer: Roles) -> _Made:
-        made, prelude = packed_layer(call, layer, self.dim, self.tokens), self.prelude
+        made, prelude = packed_layer(call, layer, self.dim, self.ragged), self.prelude
         arrays = {made.offsets: lambda: prelude.offsets, made.order: lambda: prelude.order}
         return _Made(made.inputs, made.outputs, made.body, arrays, OPAQUE)
 
     def per_instance(self, call: KernelCall) -> _Made:
         ragged, prelude = self.prelude.ragged, self.prelude
         instance = new_instance(ragged.batch)
-        alone = PerInstance(call, self.dim, self.tokens, instance)
+        alone = PerInstance(call, self.dim, ragged, instance)
         body = vloop(alone.root(), instance, ragged.batch, self.dim.extent, alone.views)
-        arrays = {instance.offsets: lambda: prelude.offsets, instance.order: lambda: prelude.order}
+        arrays = {
+            instance.offsets: lambda: prelude.offsets,
+            instance.squares: lambda: prelude.squares,
+            instance.order: lambda: prelude.order,
+        }
         inputs, outputs = ([alone.packed[b] for b in buffers] for buffers in (call.operands, call.results))
         return _Made(inputs, outputs, body, arrays, OPAQUE)
 

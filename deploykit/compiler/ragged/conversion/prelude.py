@@ -4,6 +4,8 @@
     offsets[b]        the first token of instance b; offsets[batch] is the number of tokens
     rows[t]           the instance of token t
     positions[t]      the position of token t in its instance
+    squares[b]        the sum of the squared lengths of the instances before b; squares[batch] is that of all, which
+                      the run reads as a data dim
     order[i]          the instances, the longest first
 
 Lengths are checked before anything is written: each is in its bounds, and their sum is the number of tokens. An array
@@ -19,12 +21,17 @@ from functools import cached_property
 from tvm import ir, relax, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.model import DataDim
 from deploykit.compiler.operators.building.imperative import Array, Code, imperative
 from deploykit.compiler.operators.building.index_checks import check
 from deploykit.compiler.ragged.conversion.blocks import new_kernel
+from deploykit.compiler.ragged.totals import LIMIT
 from deploykit.compiler.tir.rewriting import Expr
 
 DTYPE = "int64"
+
+LONGEST_SQUARED = 1 << 24
+"""The square of this length is `LIMIT`, more than any tensor has elements, so longer ones need not be told apart."""
 
 Shape = tuple[IntExpr, ...]
 
@@ -32,29 +39,42 @@ Shape = tuple[IntExpr, ...]
 @dataclass(frozen=True)
 class RaggedBatch:
     """A ragged batch. The input `name` holds `batch` lengths; `tokens` is their sum, `longest` the dim that is bound to
-    the greatest, `maximum` the greatest length that is allowed (None: any)."""
+    the greatest, `squares` the one that is bound to the sum of the squared lengths, `maximum` the greatest length that
+    is allowed (None: any)."""
 
     name: str
     batch: ir.Var
     tokens: ir.Var
     longest: ir.Var
+    squares: ir.Var
     maximum: int | None
+
+    @property
+    def most(self) -> Expr:
+        """The most that a length can be."""
+        return self.tokens if self.maximum is None else tirx.min(self.tokens, tirx.const(self.maximum, DTYPE))
 
 
 class Prelude:
-    """Emits the prelude at the start of a function with `builder`. `lengths` is an int64 tensor."""
+    """Emits the prelude at the start of a function with `builder`. `lengths` is an int64 tensor. `data_dims` are the
+    dims that the run reads from what the prelude computes."""
 
     def __init__(self, builder: relax.BlockBuilder, ragged: RaggedBatch, lengths: relax.Var) -> None:
         self.builder, self.ragged = builder, ragged
-        most = ragged.tokens if ragged.maximum is None else tirx.min(ragged.tokens, tirx.const(ragged.maximum, DTYPE))
-        bounds = [(tirx.const(0, DTYPE), most)]
+        self.data_dims: list[DataDim] = []
+        bounds = [(tirx.const(0, DTYPE), ragged.most)]
         self.lengths = builder.emit(check(lengths, bounds, f"the lengths '{ragged.name}'", required=True), "lengths")
         total = self.kernel("prelude_total", self.lengths, shape=(1,), body=self.total)
         exact = [(ragged.tokens, ragged.tokens)]
         self.total_checked = builder.emit(check(total, exact, f"the sum of '{ragged.name}'", required=True), "total")
         longest = self.kernel("prelude_longest", self.lengths, shape=(1,), body=self.greatest)
-        shape = builder.emit(relax.op.tensor_to_shape(longest), "longest")
-        builder.match_cast(shape, relax.ShapeType([ragged.longest]))
+        self.read(ragged.longest, longest, ragged.most)
+
+    def read(self, dim: ir.Var, value: relax.Var, most: Expr) -> None:
+        """Bind a dim to the element of `value`, which is at most `most`."""
+        shape = self.builder.emit(relax.op.tensor_to_shape(value), dim.name)
+        self.builder.match_cast(shape, relax.ShapeType([dim]))
+        self.data_dims.append(DataDim(dim, 0, most))
 
     @cached_property
     def offsets(self) -> relax.Var:
@@ -75,6 +95,14 @@ class Prelude:
         shapes = [(self.ragged.longest + 1,), (self.ragged.batch,)]
         both = self.kernels("prelude_order", self.offsets, shapes=shapes, body=self.longest_first)
         return self.builder.emit(relax.TupleGetItem(both, 1), "order")
+
+    @cached_property
+    def squares(self) -> relax.Var:
+        ragged = self.ragged
+        both = self.kernels("prelude_squares", self.offsets, shapes=[(ragged.batch + 1,), (1,)], body=self.squared)
+        array, total = (self.builder.emit(relax.TupleGetItem(both, n), f"squares_{n}") for n in range(2))
+        self.read(ragged.squares, total, ragged.tokens * ragged.most)
+        return array
 
     def kernel(self, name: str, *inputs: relax.Var, shape: Shape, body: Callable[..., None]) -> relax.Var:
         """Emit a kernel of loops in order, which computes one array of this shape."""
@@ -108,6 +136,15 @@ class Prelude:
         with code.loop("b", self.ragged.batch) as b:
             offsets[b + 1] = offsets[b] + lengths[b]
         offsets[self.ragged.batch] = total[0]
+
+    def squared(self, code: Code, offsets: Array, squares: Array, total: Array) -> None:
+        """The sums of squares. None is above `LIMIT`, so that none can overflow."""
+        total[0] = 0
+        with code.loop("b", self.ragged.batch) as b:
+            length = code.cell("length", tirx.min(offsets[b + 1] - offsets[b], tirx.const(LONGEST_SQUARED, DTYPE)))
+            squares[b] = total[0]
+            total[0] = tirx.min(total[0] + length.value * length.value, tirx.const(LIMIT, DTYPE))
+        squares[self.ragged.batch] = total[0]
 
     def each_row(self, code: Code, offsets: Array, rows: Array) -> None:
         with code.loop("b", self.ragged.batch) as b, code.loop("i", offsets[b + 1] - offsets[b]) as i:

@@ -25,6 +25,7 @@ from deploykit.compiler.ragged.conversion.blocks import reshaped
 from deploykit.compiler.ragged.conversion.contents import Content, RaggedDim, uniform
 from deploykit.compiler.ragged.conversion.kernel_call import KernelCall
 from deploykit.compiler.ragged.conversion.kernels import Accesses, packed_shape
+from deploykit.compiler.ragged.conversion.prelude import RaggedBatch
 from deploykit.compiler.ragged.conversion.states import LENGTH, VALID, State, constant, garbage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
 from deploykit.compiler.tir.values import const
@@ -69,20 +70,20 @@ class PackedLayer:
     order: Buffer
 
 
-def packed_layer(call: KernelCall, layer: Roles, dim: RaggedDim, tokens: ir.Var) -> PackedLayer:
+def packed_layer(call: KernelCall, layer: Roles, dim: RaggedDim, ragged: RaggedBatch) -> PackedLayer:
     """The packed form of the kernel of a layer."""
-    work = _Layer(call, layer, dim, tokens)
+    work = _Layer(call, layer, dim, ragged)
     inputs, outputs = ([work.buffers.get(b, b) for b in buffers] for buffers in (call.operands, call.results))
     return PackedLayer(inputs, outputs, work.root(), work.offsets, work.order)
 
 
 class _Layer:
-    def __init__(self, call: KernelCall, layer: Roles, dim: RaggedDim, tokens: ir.Var) -> None:
-        self.call, self.layer, self.dim, self.tokens = call, layer, dim, tokens
+    def __init__(self, call: KernelCall, layer: Roles, dim: RaggedDim, ragged: RaggedBatch) -> None:
+        self.call, self.layer, self.dim, self.tokens = call, layer, dim, ragged.tokens
         buffers = zip((*layer.operands, *layer.results), (*call.operands, *call.results), strict=True)
         self.names = {buffer: name for name, buffer in buffers if name in BATCH_AXIS}
         self.buffers = {
-            buffer: reshaped(buffer, packed_shape(list(buffer.shape), dim, tokens)) for buffer in self.names
+            buffer: reshaped(buffer, packed_shape(list(buffer.shape), dim, ragged)) for buffer in self.names
         }
         self.offsets = tirx.decl_buffer([dim.batch + 1], "int64", "offsets", layout=None)
         self.order = tirx.decl_buffer([dim.batch], "int64", "order", layout=None)

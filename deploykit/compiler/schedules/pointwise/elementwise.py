@@ -32,6 +32,9 @@ BLOCK = 4096
 MOST_GUARDS = 8
 """The most conditions of one element that are moved out of its loops."""
 
+MOST_PARTS = 32
+"""Once a stage is cut into this many parts, further conditions stay in its loops: each cut may triple the parts."""
+
 
 def elementwise(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
     """Statements that compute `stage`, or the reason why it is not elementwise."""
@@ -47,10 +50,11 @@ class _Emitter:
     def __init__(self, views: Views, device: Device) -> None:
         self.views = views
         self.device = device
+        self.parts = 0
 
     def region(self, store: tirx.BufferStore, axes: Sequence[Axis], budget: int, parallel: bool) -> tirx.Stmt:
         """`store` over all of `axes`, with up to `budget` guards moved out of the loops."""
-        guards = guards_of(store.value, axes) if budget and axes else []
+        guards = guards_of(store.value, axes) if budget and axes and self.parts < MOST_PARTS else []
         for guard in sorted(guards, key=lambda guard: last_axis(guard, axes)):
             at = last_axis(guard, axes)
             if at == len(axes) - 1:
@@ -80,6 +84,7 @@ class _Emitter:
 
     def loops(self, store: tirx.BufferStore, axes: Sequence[Axis], parallel: bool) -> tirx.Stmt:
         """`store` over all of `axes`, in fused loops and vectors."""
+        self.parts += 1
         found = analyse([store], axes)
         fused = fuse(axes, found, pinned([store.value], axes))
         assign = substitute(self.views.store(store), values_of(fused, axes))
