@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tvm import relax, tirx, topi
+from tvm import relax, te, tirx, topi
 
+from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.schedules import Device, explain
 from tests.compiler.schedules.harness import BOTH, VECTORS, Model, module
 
@@ -48,6 +49,26 @@ def test_two_matrices_of_any_size(device: Device, dtype: str) -> None:
     for n, k, m in SIZES:
         a, b = sample((n, k), dtype), sample((k, m), dtype)
         check(model(a, b), a, b)
+
+
+@devices
+@pytest.mark.parametrize(("rows", "tiled"), [(N, True), (40, True), (3, False)])
+def test_the_rows_of_the_right_operand_may_be_its_columns(device: Device, rows: Any, tiled: bool) -> None:
+    def compute(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+        depth = te.reduce_axis((0, x.shape[2]), "k")
+        shape = (x.shape[0], x.shape[1], y.shape[1])
+        attrs = {ANCHOR: "matmul"}
+        return te.compute(shape, lambda b, i, j: te.sum(x[b, i, depth] * y[b, j, depth], depth), attrs=attrs)
+
+    inputs = [("a", (B, rows, K), "float32"), ("b", (B, M, K), "float32")]
+    mod = module(inputs, lambda bb, x, y: bb.emit_te(compute, x, y))
+    model = Model(mod, device)
+    for n, k, m in SIZES:
+        a, b = sample((2, n if rows is N else rows, k)), sample((2, m, k))
+        check(model(a, b), a, b.swapaxes(1, 2))
+    (func,) = (func for func in mod.functions.values() if isinstance(func, tirx.PrimFunc))
+    (choice,) = explain(func, device)
+    assert (choice.rule == "matmul") == (tiled and device is VECTORS), choice.declined
 
 
 @devices

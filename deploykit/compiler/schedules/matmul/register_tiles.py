@@ -4,8 +4,8 @@ The rule takes the `matmul` anchor, with its right operand in one of two forms:
 
 * packed: `left[..., m, k] * right[..., n // w, k, n % w]`, where `w` is the width of a panel (the annotation
   `deploykit.panel`), and the last panel is padded with zeros;
-* not packed, with contiguous columns. Each unit of work packs the panels that it uses, one chunk of the depth at a
-  time. Up to `FEW` rows read whole panels in place.
+* not packed. Each unit of work packs the panels that it uses, one chunk of the depth at a time. Where columns are
+  contiguous, up to `FEW` rows read whole panels in place.
 
 A batch dim becomes rows if the left operand and the result traverse it like rows and the right operand does not depend
 on it.
@@ -16,8 +16,7 @@ panels of the unit; else each panel is used for all tiles. Between chunks the su
 chunk they are complete, and the epilogue is applied.
 
 The depth may end at a place that depends on the row (`ends`). Then the steps of a tile are those of its rows, which are
-always copied, and a unit of work packs only what its rows need. Or the columns may end so. Then the right operand may
-have any layout.
+always copied, and a unit of work packs only what its rows need. Or the columns may end so.
 
 It declines other products, which are ordinary reductions.
 """
@@ -97,8 +96,8 @@ def matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Decl
     found = analyse([finish.plain, source], axes)
     left, right = (analyse([side], axes)[0] for side in (source.a, source.b))
     packed = PANEL in stage.annotations
-    if not packed and not _by_columns(stage, left, right, anyhow=last is not None):
-        return Declined("its columns are not next to each other")
+    if not packed and not _by_columns(stage, left, right):
+        return Declined("its columns are not those of one operand")
     if not packed and device.lanes(8) == 1:
         return Declined("the device has no vectors to pack it for")
     fixed = pinned([finish.plain.value, combine.source, *([] if stage.guard is None else [stage.guard])], axes)
@@ -107,6 +106,9 @@ def matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Decl
     rows = _rows(fused, right, ends or last, values)
     if rows is None:
         return Declined("the right operand depends on the row, too")
+    turned = not packed and static_stride(right.strides[len(stage.axes) - 1]) != 1
+    if turned and rows.static is not None and rows.static <= FEW:
+        return Declined("its columns are not next to each other, and its rows are few")
     dtype, columns, depth = dtype_of(combine.source), stage.axes[-1], stage.reduce[0]
     width = int(stage.annotations[PANEL]) if packed else panel_width(device, dtype, columns.extent)
     tile = tile_for(device, dtype, max(1, width // device.lanes(bits_of(dtype))))
@@ -129,18 +131,17 @@ def matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Decl
         right.buffer if packed else None,
         width,
         None if ends is None else ends.over(rows.var, values),
-        turned=not packed and static_stride(right.strides[len(stage.axes) - 1]) != 1,
+        turned,
     )
     return [_Emitter(product, results, tile, blocking, views, device).units()]
 
 
-def _by_columns(stage: Stage, left: Access, right: Access, *, anyhow: bool) -> bool:
-    """Whether there are columns along the last axis that are contiguous in the right operand, or have any layout in it
-    if `anyhow`."""
+def _by_columns(stage: Stage, left: Access, right: Access) -> bool:
+    """Whether the last axis has columns of the right operand alone."""
     last = len(stage.axes) - 1
     if last < 0 or stage.axes[-1].static == 1 or len(stage.reduce) != 1:
         return False
-    return (anyhow or static_stride(right.strides[last]) == 1) and static_stride(left.strides[last]) == 0
+    return not is_zero(right.strides[last]) and static_stride(left.strides[last]) == 0
 
 
 def _rows(fused: list[Fused], right: Access, ends: Ends | None, values: Mapping[ir.Var, Expr]) -> Axis | None:
@@ -239,7 +240,7 @@ class _Emitter:
         through = sequence([pack, self.strips(strip, counts, base, count)])
         low = set().union(*(self.heights.cut(rows) for rows in range(1, FEW + 1)))
         few = [(height, number) for height, number in counts if height in low]
-        if not few or self.product.ends is not None or self.results.ends is not None:
+        if not few or self.product.turned or self.product.ends is not None or self.results.ends is not None:
             code.add(through)
             return code.statement()
         direct = self.strips(replace(strip, direct=True), few, base, count)
