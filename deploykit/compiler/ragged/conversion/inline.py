@@ -61,10 +61,8 @@ def inline(mod: ir.IRModule, name: str, dim: RaggedDim) -> ir.IRModule:
 
 def _producer(call: KernelCall, dim: RaggedDim) -> Producer | None:
     """The kernel as a producer, if its result is to be inlined."""
-    if len(call.results) != 1 or len(call.stages) != 1:
-        return None
-    (stage,) = call.stages
-    if not isinstance(stage, Stage) or not stage.pointwise or stage.store is None:
+    stage = call.pointwise
+    if len(call.results) != 1 or stage is None or stage.store is None:
         return None
     if not _is_square(call.results[0], dim) or any(_is_square(buffer, dim) for buffer in call.operands):
         return None

@@ -32,6 +32,12 @@ class KernelCall:
     annotations: Mapping[str, str]
 
     @property
+    def pointwise(self) -> Stage | None:
+        """The only stage, if it is pointwise."""
+        stage = self.stages[0] if len(self.stages) == 1 else None
+        return stage if isinstance(stage, Stage) and stage.pointwise else None
+
+    @property
     def scan(self) -> str | None:
         """The annotation `SCAN`."""
         return self.annotations.get(SCAN)

@@ -15,7 +15,6 @@ from deploykit.compiler.graph.bindings import with_blocks
 from deploykit.compiler.ragged.conversion.blocks import new_kernel
 from deploykit.compiler.ragged.conversion.contents import Content
 from deploykit.compiler.ragged.conversion.kernel_call import KernelCall, kernel_call
-from deploykit.compiler.schedules.kernel.stages import Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, Node, call_name, replace_loads, substitute
 from deploykit.compiler.tir.values import at_place, dtype_of
 
@@ -170,10 +169,8 @@ def _called(node: ir.Call) -> Expr:
 def _copied(builder: relax.BlockBuilder, call: relax.Call) -> relax.Var | None:
     """The variable that a kernel copies unchanged, if that is all it does."""
     found: KernelCall | None = kernel_call(builder.get(), call)
-    if found is None or len(found.results) != 1 or len(found.stages) != 1:
-        return None
-    stage = found.stages[0]
-    if not isinstance(stage, Stage) or not stage.pointwise or stage.store is None:
+    stage = None if found is None else found.pointwise
+    if found is None or len(found.results) != 1 or stage is None or stage.store is None:
         return None
     load = stage.store.value
     if not isinstance(load, ir.TensorLoad) or not at_place(load.indices, [axis.var for axis in stage.axes]):

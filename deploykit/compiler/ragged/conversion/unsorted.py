@@ -155,8 +155,8 @@ class _Orders:
 
     def gathered(self, call: KernelCall) -> tuple[relax.Expr, Order] | None:
         """What a kernel gathers along the batch at the places of a sort, or on the way back, and its new order."""
-        stage = call.stages[0] if len(call.stages) == 1 else None
-        if not isinstance(stage, Stage) or not stage.pointwise or stage.store is None:
+        stage = call.pointwise
+        if stage is None or stage.store is None:
             return None
         load = stage.store.value
         if not isinstance(load, ir.TensorLoad) or load.source not in call.operands:
@@ -191,8 +191,8 @@ class _Orders:
 
     def counts(self, call: KernelCall) -> bool:
         """Whether the result of a kernel is 0, 1, 2 and so on for the sequences."""
-        stage = call.stages[0] if len(call.stages) == 1 else None
-        if not isinstance(stage, Stage) or not stage.pointwise or stage.store is None:
+        stage = call.pointwise
+        if stage is None or stage.store is None:
             return False
         return self.one_each(*call.results) and bool(stage.store.value.same_as(stage.axes[0].var))
 
