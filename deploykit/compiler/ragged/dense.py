@@ -19,6 +19,7 @@ from deploykit.compiler.decisions import Declined
 from deploykit.compiler.dims import simplify
 from deploykit.compiler.dims.conversion import as_expr
 from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.ragged.kernels import flat_buffer
 from deploykit.compiler.ragged.stages import Stages
 from deploykit.compiler.ragged.storage import Storage
 from deploykit.compiler.ragged.totals import Totals
@@ -118,7 +119,7 @@ def instance_kernel(storage: Storage, tensor: Tensor) -> InstanceKernel | Declin
     if any(not _is_bounded(extent) for extent in stages.extents):
         return Declined("the extent of an instance is no length")
     place, number = tirx.Var("place", "int64"), tirx.Var("instance", "int64")
-    flat = {each: _flat(each) for each in (*operands, tensor)}
+    flat = {each: flat_buffer(each) for each in (*operands, tensor)}
     own: list[tirx.Stmt] = [tirx.Bind(number, _first(storage, tensor, place))]
     declared: list[tirx.Stmt] = []
     for each, param in zip((*operands, tensor), inner.params, strict=True):
@@ -155,7 +156,3 @@ def _first(storage: Storage, tensor: Tensor, place: Expr) -> Expr:
 def _is_bounded(extent: Index) -> bool:
     """Whether an extent is a constant plus positive multiples of lengths."""
     return all(isinstance(atom, Length) and factor > 0 for atom, factor in extent.terms)
-
-
-def _flat(tensor: Tensor) -> Buffer:
-    return tirx.decl_buffer((tirx.Var(f"{tensor.name}_size", "int64"),), tensor.dtype, tensor.name, layout=None)

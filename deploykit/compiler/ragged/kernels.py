@@ -49,7 +49,7 @@ def kernel_of(storage: Storage, schedule: Schedule) -> RaggedKernel:
     value = tensor.value
     assert value is not None
     operands = tuple(dict.fromkeys(part.tensor for part in walk(value) if isinstance(part, Load)))
-    buffers = {each: _flat(each) for each in (*operands, tensor)}
+    buffers = {each: flat_buffer(each) for each in (*operands, tensor)}
     elements = Elements(storage, buffers)
     place = elements.place(tensor, tuple(dim.index for dim in tensor.dims))
 
@@ -105,5 +105,6 @@ def with_totals(body: tirx.Stmt, totals: Totals) -> tirx.Stmt:
     return body
 
 
-def _flat(tensor: Tensor) -> Buffer:
+def flat_buffer(tensor: Tensor) -> Buffer:
+    """A buffer for the elements of a tensor, one after the other."""
     return tirx.decl_buffer((tirx.Var(f"{tensor.name}_size", "int64"),), tensor.dtype, tensor.name, layout=None)
