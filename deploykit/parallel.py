@@ -16,6 +16,7 @@ import functools
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -31,6 +32,9 @@ MOMENT = 0.5
 
 STACK_BYTES = 64 << 20
 """Stack of a thread: passes over a model recurse as deep as its expressions are nested."""
+
+RECURSION_LIMIT = 10_000
+"""How deep Python functions may recurse while an interruptible function runs, which `STACK_BYTES` has room for."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,8 @@ def interruptible(function: Callable[Parameters, Result]) -> Callable[Parameters
             except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
                 errors.append(error)
 
+        usual = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(usual, RECURSION_LIMIT))
         try:
             _started(work, job).done.wait()
         except BaseException:
@@ -104,6 +110,7 @@ def interruptible(function: Callable[Parameters, Result]) -> Callable[Parameters
             for thread in job.threads[:1]:
                 thread.done.wait(MOMENT)
             raise
+        sys.setrecursionlimit(usual)  # after an interruption it stays: threads that are left behind need it
         if errors:
             raise errors[0]
         return found[0]

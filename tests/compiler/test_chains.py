@@ -6,6 +6,7 @@ changed within the error of float32 arithmetic. The spread of its outputs gives 
 
 from __future__ import annotations
 
+import itertools
 import random
 import resource
 from dataclasses import dataclass
@@ -202,6 +203,20 @@ def test_a_function_of_a_function_builds_fast(platform: str, tmp_path: Path) -> 
         graph = helper.make_graph(nodes, "functions", [x], [y])
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
         assert build(Chain(model), platform, tmp_path / "built") < SECONDS
+
+
+def test_a_long_chain_is_nested_deeper_than_python_usually_recurses(tmp_path: Path) -> None:
+    names = ["x", *(f"v{k}" for k in range(279)), "y"]
+    nodes = [helper.make_node("Tanh", [a], [b]) for a, b in itertools.pairwise(names)]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy")
+    graph = helper.make_graph(nodes, "chain", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    deploykit.build(model, output=tmp_path / "built")
+    reference = ReferenceEvaluator(model)
+    for size in (1, 7, 33):
+        values = np.linspace(-2, 2, size, dtype=np.float32)
+        found = deploykit.open(tmp_path / "built")(x=values)["y"]
+        np.testing.assert_allclose(found, reference.run(None, {"x": values})[0], rtol=1e-4)
 
 
 NAN_KEPT = {
