@@ -7,7 +7,7 @@ JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist=worksteal -q
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo packages test test-all test-fast lint format bench bench-ragged bench-web zoo lock clean
+.PHONY: help setup demo packages test test-all test-fast lint format bench bench-dynamic bench-ragged bench-web zoo lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -28,6 +28,9 @@ bench: setup ## Time models next to ONNX Runtime, and to OpenVINO, PyTorch and I
 bench-ragged: setup ## Time batches of different lengths next to ONNX Runtime, padded and sorted; see build/bench-ragged
 	$(BIN)/python -m bench.ragged
 	$(BIN)/python -m bench.ragged.kernels
+
+bench-dynamic: setup ## Time batches of dynamic models next to DyNet and PyTorch; see build/bench-dynamic
+	$(BIN)/python -m bench.dynamic
 
 bench-web: setup ## Time web packages next to onnxruntime-web in Chromium; see build/bench-web
 	$(BIN)/python -m bench.web
@@ -61,12 +64,12 @@ lint: setup ## Check style and types
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/mypy --config-file mypy-tvm.ini
-	git ls-files '*.c' '*.h' | grep -v /golden/ | xargs -r $(BIN)/clang-format --dry-run --Werror
+	git ls-files '*.c' '*.cc' '*.h' | grep -v /golden/ | xargs -r $(BIN)/clang-format --dry-run --Werror
 
 format: setup ## Rewrite sources in the project's style
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
-	git ls-files '*.c' '*.h' | grep -v /golden/ | xargs -r $(BIN)/clang-format -i
+	git ls-files '*.c' '*.cc' '*.h' | grep -v /golden/ | xargs -r $(BIN)/clang-format -i
 
 lock: setup ## Rewrite requirements.lock with the newest versions that pyproject.toml allows
 	$(BIN)/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[dev]'

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from deploykit.artifact.folder import Artifact, check_output
+from deploykit.dynamic.files import is_class, read_samples, read_weights
 from deploykit.errors import UsageError, defects
 from deploykit.parallel import interruptible
 from deploykit.ragged.files import load_operator, operator_path
@@ -39,9 +40,15 @@ def load(
     seed_input: str | None = None,
     ragged: Ragged | None = None,
     masks: Sequence[str] | None = None,
+    weights: str | Path | None = None,
+    samples: str | Path | None = None,
+    policy: str | None = None,
 ) -> ImportedModel:
     """Import a model, given as the path of an ONNX file or as an `onnx.ModelProto`, or an operator of
-    `deploykit.ragged`, also as `ops.py:name`: the name of an operator in a Python file.
+    `deploykit.ragged`, also as `ops.py:name`: the name of an operator in a Python file. `models.py:Name` is a dynamic
+    model, a class of `deploykit.dynamic`, with `weights` from a .safetensors or .npz file, or random ones. `samples` is
+    a .json file with a list of instances, from which the policy of its batches is learned; `policy` chooses it (see
+    docs/dynamic.md).
 
     `dims` pins symbolic dims (`{"seq": 128}`) or bounds them (`{"batch": (1, 64)}`). `seed_input` adds an input of that
     name: an int64 scalar that random numbers depend on.
@@ -56,6 +63,19 @@ def load(
     from deploykit.frontends.onnx import load_onnx
 
     place = operator_path(source)
+    if place is not None and is_class(*place):
+        from deploykit.compiler.batching.choosing import with_policy
+        from deploykit.compiler.batching.model import bounded, cells_model
+        from deploykit.compiler.dims import checked_bounds
+        from deploykit.frontends.python.models import import_model
+
+        if seed_input or ragged or masks:
+            raise UsageError("a dynamic model has neither a seed nor a ragged dim: these options are for ONNX files")
+        model = import_model(*place, None if weights is None else read_weights(Path(weights)))
+        model = with_policy(model, None if samples is None else read_samples(Path(samples)), policy)
+        return cells_model(bounded(model, checked_bounds(dims or {})))
+    if weights is not None or samples is not None or policy is not None:
+        raise UsageError("weights, samples and a policy are for a dynamic model, such as models.py:TreeLSTM")
     if place is not None or isinstance(source, Operator):
         from deploykit.compiler.ragged.model import ragged_model
 
@@ -97,6 +117,9 @@ def build(
     seed_input: str | None = None,
     ragged: Ragged | None = None,
     masks: Sequence[str] | None = None,
+    weights: str | Path | None = None,
+    samples: str | Path | None = None,
+    policy: str | None = None,
     fuse: bool = True,
     fast_math: bool = False,
     index_checks: bool = True,
@@ -110,7 +133,8 @@ def build(
     on_explanation: Callable[[Explanation], None] = lambda _: None,
 ) -> Artifact | None:
     """Compile a model for a target, by its name, and write its artifact folder at `output`, whole or not at all. The
-    model may be an operator of `deploykit.ragged`, or its place (`ops.py:name`), which cannot be checked.
+    model may be an operator of `deploykit.ragged`, or its place (`ops.py:name`), or the place of a dynamic model
+    (`models.py:Name`); these cannot be checked.
 
     `on_stage(name)` is called when each stage of `deploykit.compiler.observer.STAGES` begins. `dump_dir` receives the
     result of each stage as text. `stop_after` names the last stage to run; the result is then `None`. `on_explanation`
@@ -120,7 +144,8 @@ def build(
     `fast_math` uses shorter forms of exp, tanh and similar functions, with errors of up to 4 instead of 2 units in the
     last place. Without `index_checks` a run does not refuse indices out of range, such as a token that is not in the
     vocabulary, and takes the nearest element instead. With `exact` the results of a row, such as a token of a ragged
-    batch, have the same bits whatever else is in the batch. `seed_input`, `ragged` and `masks` are those of `load`.
+    batch, have the same bits whatever else is in the batch. `seed_input`, `ragged`, `masks`, `weights`,
+    `samples` and `policy` are those of `load`.
 
     With `check` the artifact is run and compared with ONNX Runtime before it is put at `output`. The runs are at both
     ends of the bounds of its dims, or at the sizes `check_at`. `check_inputs` gives inputs by name, and other inputs
@@ -143,7 +168,7 @@ def build(
         check_output(Path(output))
         if check:
             if operator_path(model) is not None or isinstance(model, Operator):
-                raise UsageError("an operator cannot be checked: ONNX Runtime does not have it")
+                raise UsageError("a model in Python cannot be checked: ONNX Runtime does not have it")
             require_checkable(model, chosen)
     observer = Observer(on_stage, Path(dump_dir) if dump_dir else None, stop_after, on_explanation=on_explanation)
     given = dict(dims or {})
@@ -153,7 +178,7 @@ def build(
         compare = partial(check_artifact, model=model, at=check_at, inputs=check_inputs)
     options = PackageOptions(cpu=cpu, fast_math=fast_math, check=compare)
     return build_artifact(
-        partial(_imported, model, given, seed_input, ragged, masks),
+        partial(_imported, model, given, seed_input, ragged, masks, weights, samples, policy),
         chosen,
         Path(output),
         options,
@@ -180,12 +205,25 @@ def _imported(
     seed_input: str | None,
     ragged: Ragged | None,
     masks: Sequence[str] | None,
+    weights: str | Path | None,
+    samples: str | Path | None,
+    policy: str | None,
 ) -> ImportedModel:
     from deploykit.compiler.model import ImportedModel
 
     if not isinstance(model, ImportedModel):
-        return load(model, dims, seed_input=seed_input, ragged=ragged, masks=masks)
-    for name, given in (("dims", dims), ("seed_input", seed_input), ("ragged", ragged), ("masks", masks)):
+        return load(
+            model,
+            dims,
+            seed_input=seed_input,
+            ragged=ragged,
+            masks=masks,
+            weights=weights,
+            samples=samples,
+            policy=policy,
+        )
+    options = {"dims": dims, "seed_input": seed_input, "ragged": ragged, "masks": masks, "weights": weights}
+    for name, given in (options | {"samples": samples, "policy": policy}).items():
         if given:
             raise UsageError(f"the model is loaded already: give {name} to deploykit.load")
     model.require_unchanged()

@@ -24,6 +24,7 @@ from tvm import ir, relax, tirx
 
 from deploykit.artifact.folder import Artifact, artifact_folder
 from deploykit.artifact.manifest import MANIFEST, Manifest, describe_files, describe_source
+from deploykit.compiler.batching.model import CellsModel
 from deploykit.compiler.codegen.host.interface import describe
 from deploykit.compiler.codegen.native.cpus import find_cpu
 from deploykit.compiler.codegen.shaders.lowering import shaders
@@ -44,6 +45,7 @@ from deploykit.compiler.observer import Observer
 from deploykit.compiler.operators.building.index_checks import without_checks
 from deploykit.compiler.program.assembly import assembled, callees_first, require_capacities
 from deploykit.compiler.program.inplace import InPlace
+from deploykit.compiler.program.instances import with_main
 from deploykit.compiler.program.ir import ALIGNMENT, Function, Program
 from deploykit.compiler.program.listing import listing
 from deploykit.compiler.program.overwriting import overwritable_inputs, overwritable_operands
@@ -51,6 +53,7 @@ from deploykit.compiler.program.placement import place
 from deploykit.compiler.program.plan import write_plan
 from deploykit.compiler.program.trace import Pool, trace
 from deploykit.compiler.program.variants import joined
+from deploykit.compiler.ragged.groups import with_groups
 from deploykit.compiler.schedules import Device, schedule_explained
 from deploykit.compiler.schedules.gpu import Gpu
 from deploykit.compiler.variant import Variant
@@ -105,17 +108,28 @@ def compile_variants(
 ) -> tuple[Program, ...] | None:
     """Compile one program per variant, joined by what they share; `None` when the observer stops before that.
 
-    Each variant is dumped in its own folder. Only the stages of the first variant are announced."""
+    Each variant is dumped in its own folder. Only the stages of the first variant are announced. A dynamic model has no
+    program for a GPU, and a note says so."""
     observer.dump("import", model.module.script)
     if observer.stops_at("import"):
         return None
     quiet = replace(observer, on_stage=lambda _: None)
     found = []
+    variants, left_out = _that_run(model, variants)
     for variant in variants:
         own = replace(observer if variant is variants[0] else quiet, variant=variant.name)
         found.append(compile_program(model, variant, own, capacities, fuse=fuse, index_checks=index_checks))
-    programs = [result for result in found if result is not None]
+    programs = [replace(result, notes=(*result.notes, *left_out)) for result in found if result is not None]
     return joined(programs) if len(programs) == len(variants) else None
+
+
+def _that_run(model: ImportedModel, variants: Sequence[Variant]) -> tuple[list[Variant], list[str]]:
+    """The variants that a model has programs for, and a note on each other one."""
+    if not isinstance(model, CellsModel):
+        return list(variants), []
+    on_gpu = [variant.gpu.name for variant in variants if variant.gpu is not None]
+    notes = [f"there are no kernels for the device '{name}': a dynamic model runs on the CPU" for name in on_gpu]
+    return [variant for variant in variants if variant.gpu is None], notes
 
 
 def compile_program(
@@ -129,6 +143,7 @@ def compile_program(
 ) -> Program | None:
     """Run the stages from graph to program for one variant; `None` when the observer stops before the last one."""
     noted: list[Decision] = []
+    model = in_groups(model, variant, noted.append)
     with observer.stage("graph"):
         device, calls = variant.layout or variant.device, variant.gpu is None
         module = graph(model, device, fuse=fuse, calls=calls, index_checks=index_checks, note=noted.append)
@@ -239,6 +254,21 @@ def kernels(
     return KernelModule(ir.IRModule(scheduled), overwritable, costs, on_gpu, decisions)
 
 
+def in_groups(model: ImportedModel, variant: Variant, note: Note = unheard) -> ImportedModel:
+    """The model, which computes a ragged batch in groups of instances if they do not depend on each other. A GPU
+    computes all together."""
+    found = model.instances
+    if found is None:
+        return model
+    if variant.gpu is not None:
+        found = Declined("a GPU computes the whole batch")
+    if isinstance(found, Declined):
+        note(Decision("groups", "the ragged batch", found))
+        return model
+    note(Decision("groups", "the ragged batch", f"groups of {variant.device.group_tokens} tokens"))
+    return with_groups(model, variant.device.group_tokens)
+
+
 def _scheduled(func: tirx.PrimFunc, device: Device, chosen: list[Choice]) -> tirx.PrimFunc:
     """Schedule `func`, and append the choices made to `chosen`."""
     result, choices = schedule_explained(func, device)
@@ -264,7 +294,8 @@ def program(model: ImportedModel, scheduled: KernelModule, variant: Variant, cap
     for signature in callees_first(model, scheduled.module):
         traced = trace(model, signature, pool, functions)
         functions[signature.name] = place(model, traced, capacities, alignment, variant.in_place)
-    return assembled(model, pool, functions, alignment, cpu=variant.cpu, gpu=variant.gpu)
+    found = assembled(model, pool, functions, alignment, cpu=variant.cpu, gpu=variant.gpu)
+    return with_main(found, model.dynamic, capacities) if isinstance(model, CellsModel) else found
 
 
 def _kept_notes(explanation: Explanation, variant: Variant) -> list[str]:

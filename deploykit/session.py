@@ -20,6 +20,7 @@ from deploykit.dtypes import LogicalDtype, as_array, from_storage, logical_dtype
 from deploykit.engines import Engine, EngineOptions
 from deploykit.engines.native.functions import Functions
 from deploykit.errors import ShapeError, UsageError
+from deploykit.instances import Instances
 from deploykit.ragged_array import Ragged
 from deploykit.ragged_ports import packed, ragged_ports, unpacked
 from deploykit.sizes import whole
@@ -171,12 +172,22 @@ class Session:
         names = [entry.name for entry in self.manifest.functions]
         self.functions = {name: Function(name, self.manifest.function(name), self._engine) for name in names}
         self._function = None if names else Function(None, self.manifest, self._engine)
+        self._instances = None
+        if self.manifest.dynamic is not None:
+            self._instances = Instances(self.manifest.dynamic, self._only().run)
         if self.manifest.states is not None:
             self.reset()
 
-    def __call__(self, /, **inputs: Value) -> dict[str, np.ndarray]:
-        """Run the only function; see `Function`. Also raises `UsageError` if there are several functions."""
-        return self._only().run(inputs)
+    def __call__(self, instances: Iterable[Any] | None = None, /, **inputs: Value) -> Any:
+        """Run the only function; see `Function`. Also raises `UsageError` if there are several functions.
+
+        A dynamic model takes a list of instances (`deploykit.dynamic.encoding`) and returns a list of what its `main`
+        returns for each."""
+        if instances is None:
+            return self._only().run(inputs)
+        if inputs:
+            raise UsageError("a dynamic model takes its instances as one list")
+        return self._dynamic().run(instances)
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, np.ndarray]:
         """The same as a call, for inputs whose names are not Python identifiers."""
@@ -199,6 +210,22 @@ class Session:
         self._engine.reset({name: _value(dim, (sizes or {}).get(name)) for name, dim in known.items()})
 
     @property
+    def policy(self) -> str:
+        """How a dynamic model chooses the next batch, one of `deploykit.dynamic.policies.POLICIES`. It may be changed
+        between runs. Raises `UsageError` for another model, and for an unknown policy."""
+        return self._dynamic().policy
+
+    @policy.setter
+    def policy(self, name: str) -> None:
+        self._dynamic().choose(name)
+
+    @property
+    def launches(self) -> list[tuple[str, int]]:
+        """The cells of a dynamic model, and how often the last run launched each, a batch counting once. Raises
+        `UsageError` for another model."""
+        return self._dynamic().launches
+
+    @property
     def plan(self) -> Plan:
         """The plan whose steps `step_times` measures. Raises `UsageError` unless the session was opened with
         `profile`."""
@@ -216,6 +243,11 @@ class Session:
             self.manifest.function()
         assert self._function is not None
         return self._function
+
+    def _dynamic(self) -> Instances:
+        if self._instances is None:
+            raise UsageError(f"'{self.manifest.name}' is no dynamic model: it takes inputs by name")
+        return self._instances
 
     def _profiled(self) -> Profiled:
         if self._profile is None:

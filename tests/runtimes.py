@@ -28,7 +28,7 @@ from deploykit.engines.web.chromium import find_chromium
 from deploykit.engines.web.node import find_node, node_options
 from deploykit.targets.base import Target, find_target
 from deploykit.targets.webgpu import CPU_MODULES, GPU_MODULE, WebTarget
-from tests.placing import placing
+from tests.placing import grouping, placing
 
 if TYPE_CHECKING:
     import onnx
@@ -111,6 +111,10 @@ class Runtime:
     def placing(self, in_place: InPlace) -> Runtime:
         """This runtime, but with results placed over their operands' memory as `in_place` says."""
         return replace(self, target=lambda: placing(self.target(), in_place))
+
+    def grouping(self, tokens: int) -> Runtime:
+        """This runtime, but with ragged batches in groups of `tokens` tokens."""
+        return replace(self, target=lambda: grouping(self.target(), tokens))
 
     @functools.cached_property
     def exceptions(self) -> Mapping[str, str]:

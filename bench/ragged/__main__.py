@@ -32,7 +32,7 @@ from bench.ragged.batches import batch_of
 from bench.ragged.lengths import DATASETS, Dataset, padding
 from bench.ragged.models import DEFAULT, MODELS, Model
 from bench.ragged.report import Report, Row
-from bench.ragged.sides import DENSE, ORT, RAGGED, TORCH, Sides, load, runs, wrong
+from bench.ragged.sides import DENSE, OTHERS, RAGGED, Sides, load, runs, wrong
 from bench.ragged.timing import CLOCKS, in_turn
 from bench.tables import show, write
 from deploykit.cli.console import messages, text_seconds
@@ -136,7 +136,7 @@ def _plan(given: argparse.Namespace) -> Plan:
         tuple(given.threads or ((1,) if quick else (1, 2))),
         given.layers or (1 if quick else None),
         given.seconds or (0.5 if quick else 6.0),
-        tuple(given.peers or (ORT, TORCH)),
+        tuple(given.peers or OTHERS),
         given.clock,
         given.count,
     )
@@ -155,7 +155,7 @@ def _arguments() -> argparse.Namespace:
     add("--layers", type=int, metavar="N", help="default: those of the model")
     add("--seconds", type=float, help="for each line of the table (default: 6)")
     add("--clock", choices=tuple(CLOCKS), default="wall", help="cpu: computing time, for one thread on a busy machine")
-    add("--peers", action="append", choices=(ORT, TORCH), help="default: all")
+    add("--peers", action="append", choices=OTHERS, help="default: all")
     add("--count", action="store_true", help="count operations, which needs valgrind and objdump")
     add("--output", type=Path, default=Path("build/bench-ragged"), metavar="DIR")
     return parser.parse_args()

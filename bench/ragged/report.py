@@ -11,7 +11,7 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
-from bench.ragged.sides import DENSE, ORT, RAGGED, SIDES, SORTED, TORCH
+from bench.ragged.sides import DENSE, JAGGED, ORT, RAGGED, SIDES, SORTED, TORCH
 from bench.tables import bars, mean
 from deploykit.checks.benchmark import Timing
 from deploykit.cli.console import text_bytes, text_seconds
@@ -21,6 +21,7 @@ RATIOS: Mapping[str, tuple[str, ...]] = {
     "padded ORT": (ORT,),
     "best dense": (DENSE, DENSE + SORTED),
     "PyTorch": (TORCH,),
+    "jagged": (JAGGED,),
 }
 """What the ragged artifact is compared with: the fastest of some sides."""
 

@@ -128,7 +128,8 @@ class PaddedEntry(_Entry):
 
     There, ragged inputs have the shape [`batch`, `dim`, ...], and the inputs `masks` are 1 at the elements of an
     instance and 0 at padding. The artifact takes the `lengths` in their place. `maximum` is the largest length. `flops`
-    is the number of operations of that model, as a formula over its dims."""
+    is the number of operations of that model, as a formula over its dims. `squares` names the sum of the squared
+    lengths in the plan."""
 
     dim: str
     batch: str
@@ -136,6 +137,37 @@ class PaddedEntry(_Entry):
     masks: tuple[str, ...] = ()
     maximum: int | None = None
     flops: str | None = None
+    squares: str = "squares"
+
+
+class VariantEntry(_Entry):
+    """A dataclass of a dynamic model: its fields with their types, in order."""
+
+    name: str
+    fields: dict[str, str]
+
+
+class CellEntry(_Entry):
+    """A cell of a dynamic model: the types of the tensors that it takes for a node and gives, and how many integers it
+    takes. A node takes `words` of the memory of the control flow, and its results `elements` of the pool of tensors."""
+
+    name: str
+    takes: tuple[str, ...]
+    numbers: int
+    gives: tuple[str, ...]
+    words: int
+    elements: int
+
+
+class DynamicEntry(_Entry):
+    """How a dynamic model is called: the parameters of its `main` with their types, and the type that it returns, as in
+    Python (`deploykit.dynamic.signatures`). `cells` are what it launches; `policy` is the order in which it does."""
+
+    takes: dict[str, str]
+    gives: str
+    unions: dict[str, tuple[VariantEntry, ...]]
+    cells: tuple[CellEntry, ...]
+    policy: str
 
 
 class Manifest(_Entry):
@@ -146,7 +178,8 @@ class Manifest(_Entry):
     their shorter forms. `inputs_as` and `outputs_as` give the structure of the user's values; they are empty if each is
     a tensor. If there are several `functions`, they hold the inputs, outputs and dims instead of the manifest; the
     manifest of one of them has the `shared_prefix` of all. `padded` has an entry for each ragged dim that the model
-    has as a padded one. `times` gives the seconds of each stage of the build."""
+    has as a padded one. `dynamic` says how a dynamic model is called. `times` gives the seconds of each stage of the
+    build."""
 
     schema_version: int = SCHEMA_VERSION
     generator: str
@@ -166,6 +199,7 @@ class Manifest(_Entry):
     states: StatesEntry | None = None
     shared_prefix: str = ""
     padded: tuple[PaddedEntry, ...] = ()
+    dynamic: DynamicEntry | None = None
     files: tuple[FileEntry, ...]
     source: SourceEntry | None = None
     notes: tuple[str, ...] = ()
@@ -208,7 +242,7 @@ class Manifest(_Entry):
         raise UsageError(f"'{self.name}' has no function '{name}': it has {names}")
 
     def to_json(self) -> str:
-        optional = ("inputs_as", "outputs_as", "functions", "states", "shared_prefix", "padded")
+        optional = ("inputs_as", "outputs_as", "functions", "states", "shared_prefix", "padded", "dynamic")
         plain = {name for name in optional if not getattr(self, name)}
         return self.model_dump_json(indent=2, exclude=plain) + "\n"
 

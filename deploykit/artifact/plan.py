@@ -37,13 +37,16 @@ class SlotEntry(_Entry):
 
 class WorkEntry(_Entry):
     """The cost of a step that computes or copies. `step` is its number, `result` the tensor that it writes. `flops`
-    (operations) and `traffic` (bytes read and written) are formulas over dims, None if known only during a run.
+    (operations) and `traffic` (bytes read and written) are formulas over dims, None if known only during a run. For
+    a ragged batch they are also over the greatest length and the sum of the squared lengths, by the names in
+    `manifest.PaddedEntry`. They are those of one call, or, where `per_run` says so, of all calls of a run.
     """
 
     step: int
     result: str
     flops: str | None = None
     traffic: str | None = None
+    per_run: bool = False
 
 
 class Plan(_Entry):

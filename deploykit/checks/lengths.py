@@ -100,6 +100,17 @@ def note_sizes(manifest: Manifest, ports: RaggedPorts, lengths: Mapping[str, np.
             _note(dims, port.shape[0], int(sizes.sum()))
 
 
+def sizes_in_costs(manifest: Manifest, lengths: Mapping[str, np.ndarray], sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes that the plan's formulas for costs are over: those of the dims, the longest length, and the sum of the
+    squared lengths."""
+    found = dict(sizes)
+    for entry in manifest.padded:
+        own = lengths[entry.lengths].astype(np.int64)
+        found.setdefault(entry.dim, int(own.max(initial=0)))
+        found[entry.squares] = int((own * own).sum())
+    return found
+
+
 def derived_dims(manifest: Manifest, ports: RaggedPorts, chosen: Collection[str]) -> frozenset[str]:
     """The sizes that follow from other sizes where only those in `chosen` are chosen: sums follow from random lengths,
     or else the longest length follows from a sum."""

@@ -15,7 +15,9 @@ import numpy as np
 
 from deploykit.artifact.formula import evaluate
 from deploykit.artifact.plan import Plan, WorkEntry
+from deploykit.checks.lengths import sizes_in_costs
 from deploykit.errors import ArtifactError
+from deploykit.ragged_ports import ragged_ports, unpacked
 from deploykit.session import open as open_artifact
 
 _FEWEST_RUNS = 3
@@ -100,6 +102,9 @@ def profile(
     times: list[np.ndarray] = []
     with open_artifact(folder, threads=threads, profile=True) as session:
         plan = session.plan
+        ports = ragged_ports(session.manifest)
+        if ports is not None:
+            sizes = sizes_in_costs(session.manifest, unpacked(ports, inputs), sizes)
         session.run(inputs)
         deadline = time.perf_counter() + seconds
         while time.perf_counter() < deadline or len(times) < _FEWEST_RUNS:
@@ -113,7 +118,8 @@ def profile(
 
 
 def _step(plan: Plan, entry: WorkEntry, calls: int, seconds: float, sizes: Mapping[str, int]) -> Step:
-    flops, traffic = (_times(calls, formula, sizes) for formula in (entry.flops, entry.traffic))
+    times = 1 if entry.per_run else calls
+    flops, traffic = (_times(times, formula, sizes) for formula in (entry.flops, entry.traffic))
     return Step(plan.steps[entry.step], calls, seconds, flops, traffic, entry.step, entry.result)
 
 

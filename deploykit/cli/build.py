@@ -44,7 +44,8 @@ def build(
         Path,
         typer.Argument(
             metavar="MODEL",
-            help="An ONNX file, or ops.py:NAME, an operator of deploykit.ragged in a Python file.",
+            help="An ONNX file; models.py:NAME, a dynamic model (class of deploykit.dynamic) in a Python file; or "
+            "ops.py:NAME, an operator of deploykit.ragged.",
             show_default=False,
         ),
     ],
@@ -129,6 +130,35 @@ def build(
             show_default=False,
         ),
     ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            "--weights",
+            metavar="FILE",
+            help="For a dynamic model: its weights, a .safetensors or .npz file. Without it they are random.",
+            show_default=False,
+        ),
+    ] = None,
+    samples: Annotated[
+        Path | None,
+        typer.Option(
+            "--samples",
+            metavar="FILE",
+            help="For a dynamic model: a .json file with a list of instances. A policy of batches is learned from "
+            "them, and the policy with the fewest launches is taken.",
+            show_default=False,
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy",
+            metavar="NAME",
+            help="For a dynamic model, how the next batch is chosen: critical, depth, agenda, fsm (learned from "
+            "--samples) or alone (no batches).",
+            show_default=False,
+        ),
+    ] = None,
     dump_dir: Annotated[
         Path | None,
         typer.Option("--dump-dir", metavar="DIR", help="Write what each stage produced.", show_default=False),
@@ -200,6 +230,9 @@ def build(
             seed_input=seed_input,
             ragged=dict(_pair(name) for name in ragged) if ragged else None,
             masks=mask,
+            weights=weights,
+            samples=samples,
+            policy=policy,
             dump_dir=dump_dir,
             stop_after=stop_after.value if stop_after else None,
             check=check,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from deploykit.cli.build import files_table, memory_lines
 from deploykit.cli.console import messages, print_json, results, table, text_bytes
@@ -16,7 +17,7 @@ from deploykit.cli.verb import verb
 from deploykit.errors import Problem, UnsupportedModelError, UsageError
 
 if TYPE_CHECKING:
-    from deploykit.artifact.manifest import DimEntry, Manifest, PortEntry
+    from deploykit.artifact.manifest import DimEntry, DynamicEntry, Manifest, PortEntry
     from deploykit.inspection.lengths import LengthsReport
     from deploykit.inspection.model import ModelReport
     from deploykit.inspection.reports import ArtifactReport
@@ -165,12 +166,30 @@ def _show_lengths(report: LengthsReport) -> None:
 
 def _show_artifact(manifest: Manifest, folder: Path) -> None:
     results.print(f"{manifest.name}  for {manifest.machine}, by {manifest.generator}")
+    if manifest.dynamic is not None:
+        _show_dynamic(manifest.dynamic)
     _show_interface(manifest.inputs, manifest.outputs, manifest.dims)
     results.print(files_table(manifest, f"{folder}/"))
     for line in memory_lines(manifest):
         results.print(line)
     for note in manifest.notes:
         results.print(f"Note    {note}")
+
+
+def _show_dynamic(entry: DynamicEntry) -> None:
+    """What a dynamic model takes and returns, and its cells."""
+    takes = ", ".join(f"{name}: {kind}" for name, kind in entry.takes.items())
+    results.print(f"main({takes}) -> {entry.gives}", markup=False)
+    for union, variants in entry.unions.items():
+        forms = (f"{v.name}({', '.join(f'{name}: {kind}' for name, kind in v.fields.items())})" for v in variants)
+        results.print(f"{union}: {' or '.join(forms)}", markup=False)
+    rows = table("cell", "takes", "gives", ">words a node", ">elements a node")
+    for cell in entry.cells:
+        numbers = [f"{cell.numbers} int"] if cell.numbers else []
+        takes, gives = ", ".join([*cell.takes, *numbers]), ", ".join(cell.gives)
+        rows.add_row(cell.name, Text(takes), Text(gives), str(cell.words), str(cell.elements))
+    results.print(rows)
+    results.print(f"Policy  {entry.policy}")
 
 
 def _show_interface(inputs: Iterable[PortEntry], outputs: Iterable[PortEntry], dims: Iterable[DimEntry]) -> None:

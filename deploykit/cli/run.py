@@ -49,6 +49,21 @@ def run(
     ] = None,
     at: OneSize = None,
     lengths: Lengths = None,
+    instances: Annotated[
+        Path | None,
+        typer.Option(
+            "--instances",
+            metavar="FILE.json",
+            help='For a dynamic model: a list of instances, such as [b]{"type": "Node", "left": ..., "right": ...}[/].',
+            show_default=False,
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy", metavar="NAME", help="For a dynamic model: how the next batch is chosen.", show_default=False
+        ),
+    ] = None,
     threads: Threads = 1,
     device: OnDevice = None,
     json_output: Json = False,
@@ -64,13 +79,23 @@ def run(
     deploykit run dist --input words=cat,dog
 
     deploykit run dist --input ids=random:0 --lengths 12,80,7
+
+    A dynamic model takes instances: deploykit run dist --instances trees.json
     """
     from deploykit.checks.samples import sample_inputs
+    from deploykit.cli.instances import run_instances
     from deploykit.session import open as open_artifact
     from deploykit.structure import flattened
 
+    if policy is not None and instances is None:
+        raise UsageError("--policy goes with --instances")
     sizes = read_size(at or ())
     with open_artifact(artifact, threads=threads, device=device) as session:
+        if instances is not None:
+            run_instances(session, instances, policy, json_output=json_output)
+            return
+        if session.manifest.dynamic is not None:
+            raise UsageError(f"'{session.manifest.name}' is a dynamic model: give it --instances FILE.json")
         sources = read_sources(session.manifest, inputs or (), lengths or ())
         arrays, dims = sample_inputs(session.manifest, sources, sizes)
         outputs = session.run(arrays)

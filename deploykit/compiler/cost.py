@@ -11,6 +11,7 @@ fulfil it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -21,6 +22,8 @@ from deploykit.compiler.dims import as_expr, evaluate, free_vars, simplify
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.model import ImportedModel
 from deploykit.compiler.operators.anchors.conv import OPERATIONS
+from deploykit.compiler.schedules.instances import SQUARES, instances_of
+from deploykit.compiler.schedules.vloop import is_vloop
 from deploykit.compiler.tir.rewriting import collect, substitute
 
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod, tirx.Max, tirx.Min)
@@ -87,20 +90,25 @@ def _arguments(func: tirx.PrimFunc, call: ir.Call) -> Mapping[tirx.Var, ir.Expr]
 
 def work(func: tirx.PrimFunc) -> Cost | None:
     """The cost of one call of a kernel that is not scheduled yet, over its integer parameters and the variables of its
-    shapes. None if the number of iterations of a loop depends on anything else.
+    shapes. None if the number of iterations of a loop depends on anything else. A kernel that runs once for each
+    instance of a ragged batch may cost a multiple of `SQUARES`, the sum of the squared lengths, too.
 
     The bytes read or written of a tensor are at most its size, and at most what its loads and stores can reach. For
     example, looking up rows of a table costs only these rows.
     """
     flops: IntExpr = 0
-    accesses: dict[ir.Var, IntExpr] = {}
-    for trips, store, operations in _stores(func.body):
+    instances = instances_of(func) if is_vloop(func) else None
+    accesses: dict[ir.Var, IntExpr] = dict(Counter(instances.arrays)) if instances else {}
+    for trips, store, operations in _stores(instances.body if instances else func.body):
         flops = flops + operations
-        touched = [store.buffer, *(load.source for load in collect(store, ir.TensorLoad))]
-        for buffer in touched:
+        for touched in (store.buffer, *(load.source for load in collect(store, ir.TensorLoad))):
+            buffer = instances.packed.get(touched, touched) if instances else touched
             accesses[buffer] = accesses.get(buffer, 0) + trips
+    if instances:
+        flops = instances.total(flops)
+        accesses = {buffer: instances.total(trips) for buffer, trips in accesses.items()}
     traffic: IntExpr = 0
-    known = [param for param in func.params if not tirx.is_buffer_var(param)]
+    known = [SQUARES, *(param for param in func.params if not tirx.is_buffer_var(param))]
     for buffer in func.params:
         if tirx.is_buffer_var(buffer):
             known += [var for extent in buffer.ty.shape for var in free_vars(extent)]
@@ -112,11 +120,12 @@ def work(func: tirx.PrimFunc) -> Cost | None:
 
 def effort(cost: Cost | None, *, vectors: bool) -> IntExpr:
     """An estimate of the time of a kernel, in sixteenths of a cycle of one core. A vector of operations takes a cycle
-    (one operation, if the device has no vectors), and so do eight bytes. 0 if the cost is not known.
+    (one operation, if the device has no vectors), and so do eight bytes. 0 if the cost is not known, or only by the
+    squared lengths of a ragged batch, which a kernel does not get.
 
     The estimate only has to tell a microsecond from a millisecond.
     """
-    if cost is None:
+    if cost is None or SQUARES in (*free_vars(cost.flops), *free_vars(cost.traffic)):
         return 0
     return simplify(cost.flops * (1 if vectors else 16) + cost.traffic * 2)
 

@@ -11,6 +11,7 @@ from deploykit.errors import UsageError
 if TYPE_CHECKING:
     from tvm import ir, tirx
 
+    from deploykit.compiler.decisions import Declined
     from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.mapped import MappedFile
     from deploykit.structure import Structure
@@ -56,7 +57,8 @@ class Padded:
     Ragged inputs had the shape [`batch`, `dim`, ...], where `dim` was at most `maximum` (None: unbounded). The inputs
     `masks`, which the converted model does not have, were 1 at the elements of an instance and 0 at padding. `lengths`
     is the input that took their place. `flops` is the number of operations of the padded model as a formula over its
-    dims (`deploykit.compiler.cost.cost`), if it is known."""
+    dims (`deploykit.compiler.cost.cost`), if it is known. `squares` is the name of the sum of the squared
+    lengths in formulas for costs."""
 
     dim: str
     batch: str
@@ -64,6 +66,21 @@ class Padded:
     masks: tuple[str, ...] = ()
     maximum: int | None = None
     flops: str | None = None
+    squares: str = "squares"
+
+
+@dataclass(frozen=True)
+class Instances:
+    """The instances of a ragged batch that do not depend on each other, so that a run may compute them in groups. The
+    input `lengths` has the length of each one, which is at most `maximum` (None: unbounded). `batch` is the dim of
+    their number, `tokens` that of the sum of their lengths. `group` is the most tokens of a group of several instances
+    (`deploykit.compiler.ragged.groups`); None if they are not computed in groups."""
+
+    lengths: str
+    batch: tirx.Var
+    tokens: tirx.Var
+    maximum: int | None = None
+    group: int | None = None
 
 
 @dataclass(frozen=True)
@@ -111,7 +128,8 @@ class ImportedModel:
     when it makes the memory; these dims have a `capacity_of` and are not dims of `functions`. Functions may call other
     functions without states. Control flow is a `call_pure_packed` of `deploykit.if` or `deploykit.loop`, with the
     functions of its branches or body (see `deploykit.compiler.operators.building.control_flow`). `padded` says how the
-    model pads that was converted to this one; it then has one function.
+    model pads that was converted to this one; it then has one function, and `instances` are those of its batch, or says
+    why they are computed together.
     """
 
     name: str
@@ -123,6 +141,7 @@ class ImportedModel:
     states: tuple[Port, ...] = ()
     state_dims: tuple[Dim, ...] = ()
     padded: tuple[Padded, ...] = ()
+    instances: Instances | Declined | None = None
     files: tuple[MappedFile, ...] = field(default=(), repr=False, compare=False)
 
     @property

@@ -16,7 +16,7 @@ import numpy as np
 from deploykit.artifact.formula import evaluate
 from deploykit.artifact.manifest import Manifest
 from deploykit.artifact.plan import Plan
-from deploykit.checks.lengths import largest_sums, longest_dims, note_sizes
+from deploykit.checks.lengths import largest_sums, longest_dims, note_sizes, sizes_in_costs
 from deploykit.errors import UsageError
 from deploykit.ragged_array import whole_numbers
 from deploykit.ragged_ports import RaggedPorts, ragged_ports
@@ -103,8 +103,10 @@ def _arithmetic(
     formula = next((entry.flops for entry in manifest.padded if entry.flops is not None), None)
     if formula is None:
         known = [work.flops for work in plan.work if work.flops is not None]
-        full = _padded_sizes(manifest, ports, longest, sizes)
-        useful, padded = (sum(evaluate(flops, each) for flops in known) for each in (sizes, full))
+        most = {name: np.full_like(array, longest[name]) for name, array in arrays.items()}
+        full = sizes_in_costs(manifest, most, _padded_sizes(manifest, ports, longest, sizes))
+        own = sizes_in_costs(manifest, arrays, sizes)
+        useful, padded = (sum(evaluate(flops, each) for flops in known) for each in (own, full))
         return useful, padded, len(plan.work) - len(known)
     (batch,) = {entry.batch for entry in manifest.padded}
 

@@ -2,7 +2,10 @@
 
 * `include/deploykit.h`, `core/deploykit.c`: portable C99, no heap, no globals; part of every artifact.
 * `include/states.h`, `core/states.c`: the memory of models with states.
+* `batching/*.{h,c}`: the queue of dynamic models.
 * `include/driver.h`, `core/driver.c`: the interface to GPUs, for models with GPU kernels.
+* `batching/batching.h`, `batching/queue.c`, `batching/frontier.{h,c}`, `batching/choices.c`: the control flow of
+  dynamic models, and the batches of their cells.
 * `host/threads.{h,c}`: a thread pool for parallel loops, on systems with POSIX threads.
 * `host/cpu.{h,c}`: the features of the CPU, for kernels that need certain instructions.
 * `host/runner.c`: a program that runs a model under sanitizers; it does not ship.
@@ -26,6 +29,11 @@ HEADER = INCLUDE / "deploykit.h"
 CORE = _ROOT / "core" / "deploykit.c"
 STATES = (INCLUDE / "states.h", _ROOT / "core" / "states.c")
 DRIVER = _ROOT / "core" / "driver.c"
+BATCHING = _ROOT / "batching"
+QUEUE = tuple(
+    BATCHING / name for name in ("batching.h", "queue.c", "frontier.h", "frontier.c", "choices.c", "needed.c")
+)
+INSTANCES = tuple(BATCHING / name for name in ("instances.h", "instances.c", "records.c", "builder.h"))
 CHECKS = (CORE, STATES[1])
 """Sources that run once per call, whatever the model does."""
 THREADS_HEADER = _ROOT / "host" / "threads.h"
@@ -46,3 +54,8 @@ JS_PAGE = _ROOT / "js" / "page.mjs"
 JS_MODULES = tuple(
     sorted({*(_ROOT / "js").glob("*.mjs")} - {JS_RUNNER, JS_PAGE, _ROOT / "js" / "jobs.mjs"}),
 )
+
+
+def further_sources(*, states: bool, instances: bool) -> tuple[Path, ...]:
+    """The sources beside the core for a model that has states, or that runs instances."""
+    return (*(STATES if states else ()), *((*QUEUE, *INSTANCES) if instances else ()))

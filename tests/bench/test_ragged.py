@@ -74,6 +74,7 @@ def test_ratios_are_to_the_fastest_side() -> None:
     assert ROW.ratio("best ORT") == pytest.approx(1.5)
     assert ROW.ratio("best dense") == pytest.approx(2)
     assert isnan(ROW.ratio("PyTorch"))
+    assert isnan(ROW.ratio("jagged"))
 
 
 def test_the_report_has_a_line_for_each_batch(tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ def test_the_real_conversion_says_how_the_model_pads(model: Path, tmp_path: Path
         "masks": ("mask",),
         "maximum": 24,
         "flops": "16*batch*seq",
+        "squares": "squares",
     }
     assert deploykit.verify(tmp_path / "dist", model).within
     report = deploykit.inspect(tmp_path / "dist")

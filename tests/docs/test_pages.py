@@ -1,4 +1,5 @@
-"""README and the pages of ragged batches and of targets are right: their commands and programs run unchanged."""
+"""README and the pages of ragged batches, dynamic models and targets are right: their commands and programs run
+unchanged."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "targets").glob("*.md"))
 README = ROOT / "README.md"
 RAGGED = ROOT / "docs" / "ragged.md"
+DYNAMIC = ROOT / "docs" / "dynamic.md"
 NOT_RUN = ("deploykit build model.onnx", "make demo")
 """Commands that are not run: one stands for the reader's own model, the other takes too long."""
 SOURCES = {"c": "app.c", "js": "app.mjs", "html": "app.html"}
@@ -42,7 +44,7 @@ def compiler_commands(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [README, RAGGED, *PAGES], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [README, RAGGED, DYNAMIC, *PAGES], ids=lambda page: page.stem)
 def test_the_commands_and_programs_of_a_page_work(page: Path, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}:{compiler_commands(tmp_path / 'bin')}"
     environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}

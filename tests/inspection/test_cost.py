@@ -15,6 +15,7 @@ import deploykit
 from deploykit.compiler.cost import Cost, cost, effort, work
 from deploykit.compiler.dims import evaluate, to_text
 from deploykit.compiler.operators.building.imperative import Array, Code
+from deploykit.compiler.schedules.instances import SQUARES
 from deploykit.frontends.onnx import load_onnx
 
 
@@ -90,6 +91,7 @@ def test_the_effort_of_a_kernel_is_what_it_computes_and_moves() -> None:
     assert to_text(effort(found, vectors=True)) == "18*n"
     assert to_text(effort(found, vectors=False)) == "48*n"
     assert effort(None, vectors=True) == 0
+    assert effort(Cost(SQUARES, 8), vectors=True) == 0
 
 
 def test_host_code_says_how_much_there_is_to_share(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ class Device:
     exact for all factors. `transforms`: convolutions may use Winograd. `halves`: there are instructions for float16.
     `streams` is the number of concurrent streams that read memory fastest, if there is no prefetch instruction; 1 if
     there is one. `exact`: the sums of a row are in the same order however many rows there are. `features` are those
-    that a CPU must have beyond its level, in LLVM's spelling.
+    that a CPU must have beyond its level, in LLVM's spelling. `group_tokens` are the most tokens of a group in which
+    instances of a ragged batch are computed: enough for the products, few enough for the caches.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Device:
     streams: int = 1
     exact: bool = False
     features: tuple[str, ...] = ()
+    group_tokens: int = 512
 
     def lanes(self, dtype_bits: int) -> int:
         """The elements of `dtype_bits` bits in one vector register; 1 on scalar devices."""

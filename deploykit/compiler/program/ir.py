@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     from tvm import ir, tirx
 
+    from deploykit.compiler.batching.model import DynamicModel
     from deploykit.compiler.devices.gpu import Gpu
     from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.compiler.model import Dim, Padded, Port
@@ -76,12 +77,14 @@ Storage: TypeAlias = InputStorage | OutputStorage | ConstantStorage | StateStora
 @dataclass(frozen=True)
 class Tensor:
     """A dense row-major tensor. `dtype` is the *storage* dtype, a C-like name (`float32`, `int64`, `bool`, `float16`,
-    `uint8`, ...); `Port` has the logical dtype of the interface (`bfloat16`, `int4`, ...)."""
+    `uint8`, ...); `Port` has the logical dtype of the interface (`bfloat16`, `int4`, ...). A part of an input or of an
+    output begins at its element `start`, an expression over dims and data dims. A GPU has no such tensors."""
 
     name: str
     dtype: str
     shape: tuple[IntExpr, ...]
     storage: Storage
+    start: IntExpr | None = None
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ class BindDim:
 
     var: tirx.Var
     tensor: int
-    index: int = 0
+    index: IntExpr = 0
     minimum: IntExpr | None = None
     maximum: IntExpr | None = None
 
@@ -180,6 +183,8 @@ class Launch:
     """Arithmetic operations of the call, if known."""
     traffic: IntExpr | None = None
     """Bytes that the call reads and writes, if known."""
+    per_run: bool = False
+    """Whether `flops` and `traffic` are those of all calls in a loop over groups together."""
 
 
 @dataclass(frozen=True)
@@ -246,8 +251,47 @@ class Call:
     dims: tuple[IntExpr, ...]
 
 
+@dataclass(frozen=True)
+class RunInstances:
+    """Run the control flow of a dynamic model for each instance, and its cells in batches.
+
+    `cells` are functions of the program, in the order of the cells of the model; their dims are `nodes` and, if they
+    read tensors, `elements`. The tensors: `instances` and `roots` (`runtime/batching/instances.h`), `elements` of
+    tensors within instances, `policy` with a number of `dk_policy`, `shared` with the elements of the values that are
+    the same in every run. `words` and `pool` are memory, sized by the capacity dims of these names. `launches` receives
+    the number of launches of each cell, `outputs` the results. The lengths of lists are outputs, too; `totals` are the
+    data dims that count the items of all of them, by the index of the output that holds the items."""
+
+    model: DynamicModel
+    cells: tuple[str, ...]
+    instances: int
+    roots: int
+    elements: int | None
+    policy: int
+    shared: int | None
+    words: int
+    pool: int
+    words_dim: tirx.Var
+    pool_dim: tirx.Var
+    outputs: tuple[int, ...]
+    launches: int
+    totals: tuple[tuple[int, tirx.Var], ...] = ()
+
+
 Step: TypeAlias = (
-    BindDim | SetDim | Check | CheckIndices | Reserve | Launch | Copy | CopySlice | Transfer | If | Loop | Call
+    BindDim
+    | SetDim
+    | Check
+    | CheckIndices
+    | Reserve
+    | Launch
+    | Copy
+    | CopySlice
+    | Transfer
+    | If
+    | Loop
+    | Call
+    | RunInstances
 )
 
 
@@ -268,6 +312,8 @@ class Function:
     outputs_as: tuple[Structure, ...] = ()
     states: bool = False
     """Whether it uses the program's states. If so, their dims are also dims of the function."""
+    internal: bool = False
+    """Whether only other functions call it, not a user."""
 
 
 @dataclass(frozen=True)
@@ -298,3 +344,19 @@ class Program:
     """The GPU that runs some of the kernels, if there is one."""
     padded: tuple[Padded, ...] = ()
     """How the model pads that was converted to a ragged one; see `ImportedModel`."""
+
+    @property
+    def public(self) -> tuple[Function, ...]:
+        """The functions that users call."""
+        return tuple(function for function in self.functions if not function.internal)
+
+    @property
+    def dynamic(self) -> DynamicModel | None:
+        """What a dynamic model runs; None for another model."""
+        steps = (step for function in self.functions for step in function.steps)
+        return next((step.model for step in steps if isinstance(step, RunInstances)), None)
+
+    @property
+    def runs_instances(self) -> bool:
+        """Whether it is a dynamic model."""
+        return self.dynamic is not None

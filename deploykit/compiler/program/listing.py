@@ -23,6 +23,7 @@ from deploykit.compiler.program.ir import (
     OutputStorage,
     Program,
     Reserve,
+    RunInstances,
     SetDim,
     StateStorage,
     Step,
@@ -83,7 +84,8 @@ class _Lister:
 
     def tensor(self, index: int) -> str:
         tensor = self.tensors[index]
-        return f"{tensor.name}: {tensor.dtype}{shape_text(tensor.shape)} @ {self.place(tensor)}"
+        start = "" if tensor.start is None else f"+{to_text(tensor.start)}"
+        return f"{tensor.name}: {tensor.dtype}{shape_text(tensor.shape)} @ {self.place(tensor)}{start}"
 
     def block(self, steps: Sequence[Step], depth: int) -> list[str]:
         lines: list[str] = []
@@ -100,6 +102,9 @@ class _Lister:
                 trips = "" if step.trips is None else f" in 0..{to_text(step.trips)}"
                 test = "" if step.condition is None else f" while {self.tensors[step.condition].name}"
                 return [f"loop {step.index.name}{trips}{test}", *self.block(step.body, 1)]
+            case RunInstances():
+                results = ", ".join(map(self.tensor, step.outputs))
+                return [f"{results} = run instances with the cells {', '.join(step.cells)}"]
             case _:
                 return [self.line(step)]
 
@@ -120,7 +125,7 @@ class _Lister:
                 moved = ", ".join(names[t] for t in step.tensors)
                 return f"{'upload' if step.to_gpu else 'download'} {moved}"
             case BindDim():
-                return f"bind {step.var.name} = {names[step.tensor]}[{step.index}]"
+                return f"bind {step.var.name} = {names[step.tensor]}[{to_text(step.index)}]"
             case SetDim():
                 return f"set {step.var.name} = {to_text(step.value)}"
             case Check():
@@ -133,5 +138,5 @@ class _Lister:
             case Call():
                 results = ", ".join(map(self.tensor, step.outputs))
                 return f"{results} = {step.function}({', '.join(names[t] for t in step.inputs)})"
-            case If() | Loop():
-                raise ValueError("it holds other steps")
+            case If() | Loop() | RunInstances():
+                raise ValueError("it has lines of its own")

@@ -5,6 +5,7 @@
 * The new value of a state replaces the old one after every step that can fail (`_assign_states`).
 * A buffer lives from the first step that touches it to the last. A buffer that is touched both inside and outside a
   loop lives through the whole loop.
+* A ragged batch whose instances do not depend on each other runs in groups (`groups`).
 * A buffer whose size depends on data dims is planned with an upper bound over the model's dims. If there is no bound,
   the caller chooses a capacity, which is a further dim of the model, and the run checks the capacity before it writes
   the memory. A loop that ends by its condition keeps the rows that have room, and the check follows the loop.
@@ -22,6 +23,7 @@ from deploykit.compiler.dims import free_vars, simplify, symbolic_upper_bound
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.model import Dim, DimBounds, ImportedModel
 from deploykit.compiler.program.arena import SlotRequest, plan
+from deploykit.compiler.program.groups import Bounds, Grouped, in_groups
 from deploykit.compiler.program.inplace import InPlace, alias_in_place, always_in_place, may_replace
 from deploykit.compiler.program.ir import (
     ALIGNMENT,
@@ -42,6 +44,7 @@ from deploykit.compiler.program.residence import with_transfers
 from deploykit.compiler.program.rewrite import with_reservations
 from deploykit.compiler.program.steps import number_steps, reads_and_writes
 from deploykit.compiler.program.trace import Trace
+from deploykit.compiler.ragged.groups import groups_of
 from deploykit.structure import Structure
 
 CAPACITY = "capacity_"
@@ -65,9 +68,10 @@ def place(
     alias = alias_in_place(trace, outputs.keys() | updated.keys()) if in_place is InPlace.WHERE_FREE else {}
     if in_place is InPlace.ALWAYS:
         always_in_place(trace)
+    grouped = _grouped(model, trace, outputs)
+    alias = {target: source for target, source in alias.items() if source not in grouped.kept}
     lifetimes = _lifetimes(trace, alias)
-    bounds = {d.var: (d.minimum, d.maximum) for d in model.data_dims}
-    sizes = _Sizes(bounds, capacities)
+    sizes = _Sizes(grouped.bounds, capacities)
     requests: list[SlotRequest] = []
     storages: dict[int, Storage] = {}
     for index, buffer in enumerate(trace.buffers):
@@ -93,8 +97,11 @@ def place(
             storages[index] = storages[root]
     states = bool(signature.states or signature.updated)
     dims = (*signature.dims, *(model.state_dims if states else ()), *sizes.dims)
-    tensors = tuple(Tensor(t.name, t.dtype, t.shape, storages.get(t.buffer, ArenaStorage(0))) for t in trace.tensors)
-    steps = _with_reservations(trace, outputs, sizes, bounds)
+    tensors = tuple(
+        Tensor(t.name, t.dtype, t.shape, storages.get(t.buffer, ArenaStorage(0)), grouped.starts.get(index))
+        for index, t in enumerate(trace.tensors)
+    )
+    steps = _with_reservations(trace, outputs, sizes, grouped.bounds)
     if any(kernel.gpu for kernel in kernels):
         steps = with_transfers(steps, tensors, kernels)
     numbering = _renumbering(trace.steps, steps)
@@ -111,6 +118,13 @@ def place(
         outputs_as=_unless_plain(signature.outputs_as),
         states=states,
     )
+
+
+def _grouped(model: ImportedModel, trace: Trace, outputs: Mapping[int, int]) -> Grouped:
+    """Let `trace` run in groups if the model is to. `outputs` maps buffers to the outputs that they are."""
+    bounds: Bounds = {dim.var: (dim.minimum, dim.maximum) for dim in model.data_dims}
+    instances = groups_of(model)
+    return Grouped({}, bounds, frozenset()) if instances is None else in_groups(trace, instances, outputs, bounds)
 
 
 def _unless_plain(structures: tuple[Structure, ...]) -> tuple[Structure, ...]:
@@ -141,8 +155,9 @@ def _assign_states(model: ImportedModel, trace: Trace, outputs: Mapping[int, int
     value is computed directly in its state only if no later step can fail and nothing reads the old value any more. The
     kernel itself may read the old value if it may overwrite it. All other new values are copied at the end."""
     states = [port.name for port in model.states]
+    updated = trace.signature.updated
     count = len(trace.signature.outputs)
-    news = dict(zip(map(states.index, trace.signature.updated), trace.results[count:], strict=True))
+    news = dict(zip(map(states.index, updated), trace.results[count : count + len(updated)], strict=True))
     buffers = {state: trace.tensors[tensor].buffer for state, tensor in news.items()}
     kept = {trace.buffers[buffer].source for buffer in buffers.values()}
     data = {dim.var for dim in model.data_dims}

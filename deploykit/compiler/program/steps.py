@@ -19,6 +19,7 @@ from deploykit.compiler.program.ir import (
     Launch,
     Loop,
     Reserve,
+    RunInstances,
     Step,
     Transfer,
 )
@@ -56,7 +57,7 @@ def can_fail(step: Step) -> bool:
     """Whether a step itself (not the steps it holds) may end a run, apart from a failure of the device."""
     if isinstance(step, BindDim):
         return step.minimum is not None or step.maximum is not None
-    return isinstance(step, Call | Check | CheckIndices | Reserve)
+    return isinstance(step, Call | Check | CheckIndices | Reserve | RunInstances)
 
 
 def reads_and_writes(step: Step) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -70,6 +71,14 @@ def reads_and_writes(step: Step) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return step.tensors, ()
     if isinstance(step, Call):
         return step.inputs, (*step.outputs, step.arena)
+    if isinstance(step, RunInstances):
+        read = (step.instances, step.roots, step.elements, step.policy, step.shared)
+        return tuple(index for index in read if index is not None), (
+            *step.outputs,
+            step.launches,
+            step.words,
+            step.pool,
+        )
     if isinstance(step, (BindDim, CheckIndices)):
         return (step.tensor,), ()
     if isinstance(step, (If, Loop)) and step.condition is not None:

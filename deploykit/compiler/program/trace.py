@@ -106,7 +106,8 @@ class Pool:
 @dataclass
 class Trace:
     """The result of walking the function `signature`. `results` are tensor indices: one per output, then one per
-    updated state. `last` are the steps that come after all others."""
+    updated state, then the groups of a ragged batch and their number, if it runs in groups. `last` are the steps that
+    come after all others."""
 
     signature: Signature
     pool: Pool

@@ -71,7 +71,11 @@ class EmbeddedTarget:
         view = package_view(program, options.version)
         for name, data in emitted.items():
             (folder / name).write_bytes(data)
-        copied = (runtime.HEADER, runtime.CORE, *(runtime.STATES if program.states.tensors else ()))
+        copied = (
+            runtime.HEADER,
+            runtime.CORE,
+            *runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances),
+        )
         for source in copied:
             shutil.copyfile(source, folder / source.name)
         write_weights_c(program, folder)
@@ -81,7 +85,8 @@ class EmbeddedTarget:
         for function in view["functions"]:
             choose_lengths(function["inputs"])
         for name in PROJECT_FILES:
-            (folder / name).write_text(render(__name__, name, view), encoding="utf-8")
+            template = "instances.c" if name == EXAMPLE and view["dynamic"] else name
+            (folder / name).write_text(render(__name__, template, view), encoding="utf-8")
         return [*headers, *sources, *PROJECT_FILES]
 
     def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:
@@ -107,7 +112,7 @@ def _library(sources: Sequence[Path], scratch: Path) -> Path:
 
 def _require_bounds(program: Program) -> None:
     """Raise `UsageError` if a dim has no upper bound, which static memory needs."""
-    dims = dict.fromkeys(dim for function in program.functions for dim in function.dims)
+    dims = dict.fromkeys(dim for function in program.public for dim in function.dims)
     unbounded = [dim.name for dim in dims if dim.maximum is None and dim.capacity_of is None]
     if unbounded:
         asked = " ".join(f"--dim {name}=1..N" for name in unbounded)

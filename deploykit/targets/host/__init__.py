@@ -86,7 +86,10 @@ class HostTarget:
             (folder / name).write_bytes(data)
         view["parts"] = len(programs) > 1
         (folder / "README.md").write_text(render(__name__, "README.md", view), encoding="utf-8")
-        copied = (*COPIED, *(runtime.STATES if program.states.tensors else ()))
+        copied = (
+            *COPIED,
+            *runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances),
+        )
         for source in copied:
             shutil.copyfile(source, folder / source.name)
         write_weights(program, folder / "weights.bin")
@@ -128,7 +131,13 @@ def _link(
     with tempfile.TemporaryDirectory(prefix="deploykit-") as scratch:
         exports = Path(scratch) / "exports.map"
         exports.write_text(f"{{ global: {''.join(f'{name};' for name in public)} dk_*; local: *; }};\n")
-        objects = each(lambda name: _compile(compiler, folder / name, Path(scratch), options), sources)
+        quick = ("-O1",)  # control flow is one long function, which takes several times as long to optimise further
+        objects = each(
+            lambda name: _compile(
+                compiler, folder / name, Path(scratch), (*options, *(quick if name.endswith("_control.c") else ()))
+            ),
+            sources,
+        )
         for source in shared:
             size = ("-Os",) if source in runtime.CHECKS else ()
             objects.append(Path(scratch) / f"{source.stem}.o")

@@ -41,8 +41,11 @@ MODULES = (*CPU_MODULES, GPU_MODULE)
 SHADER_FILE = "shaders.wgsl"
 
 DEMO = "demo.html"
-TYPES, TYPES_OF_FUNCTIONS = "index.d.mts", "functions.d.mts"
+TYPES = "index.d.mts"
 PAGES = ("index.mjs", TYPES, "index.d.ts", "package.json", DEMO, "README.md")
+OF_FUNCTIONS = {TYPES: "functions.d.mts"}
+OF_INSTANCES = {TYPES: "instances.d.mts", DEMO: "instances.html"}
+"""The templates of a model of several functions, and of a dynamic one, where they are others."""
 
 WEBGPU = "webgpu"
 DEVICES = (None, "wasm", WEBGPU)
@@ -100,6 +103,8 @@ class WebTarget:
         from deploykit.targets.webgpu.cpus import WASM_RELAXED, WASM_SIMD
 
         on_cpu, *on_gpu = programs
+        if on_cpu.runs_instances and self.modules == (GPU_MODULE,):
+            raise UsageError(f"a dynamic model runs on the CPU: build one of the modules {', '.join(CPU_MODULES)}")
         emitted = {name: text.encode() for name, text in emit_host([on_cpu], options.version).items()}
         for module, cpu in zip(CPU_MODULES, (WASM_SIMD, WASM_RELAXED), strict=True):
             if module in self.modules:
@@ -115,27 +120,31 @@ class WebTarget:
         self, programs: Sequence[Program], emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
         from deploykit.compiler.codegen.host.header import package_view
+        from deploykit.targets.webgpu.instances import instances_view
 
         program = programs[0]
         view = package_view(program, options.version)
         modules = [module for module in self.modules if module != GPU_MODULE or SHADER_FILE in emitted]
-        names = [*_link(view["functions"], modules, emitted, folder), *_write_weights(programs, folder)]
+        linked = _link(view["functions"], modules, emitted, folder, instances=program.runs_instances)
+        names = [*linked, *_write_weights(programs, folder)]
         (folder / "runtime").mkdir()
-        several = len(program.functions) > 1 or bool(program.states.tensors)
+        several = len(program.public) > 1 or bool(program.states.tensors)
         ragged = any(port["instance"] is not None for function in view["functions"] for port in function["ports"])
-        javascript = scripts(functions=several, ragged=ragged)
+        view["dynamic"] = dynamic = None if program.dynamic is None else instances_view(program.dynamic)
+        javascript = scripts(functions=several, ragged=ragged, instances=dynamic is not None)
         pages = [page for page in PAGES if page != DEMO or not several]
         view["script"] = "functions" if several else "model"
         for name, text in javascript.items():
             (folder / "runtime" / name).write_text(text, encoding="utf-8")
-        view |= {"ragged": ragged, "load": "ragged(loadFrom)" if ragged else "loadFrom"}
+        load = "dynamic(loadFrom, CALL)" if dynamic else "ragged(loadFrom)" if ragged else "loadFrom"
+        view |= {"ragged": ragged, "load": load}
+        templates = OF_FUNCTIONS if several else OF_INSTANCES if dynamic else {}
         view["module_bytes"] = (folder / names[0]).stat().st_size
         view["typed"] = _typed
-        plans = [] if several else [PLAN, *(plan_file(level=part.cpu) for part in programs[1:])]
+        plans = [] if several or dynamic else [PLAN, *(plan_file(level=part.cpu) for part in programs[1:])]
         view["fetched"] = [MANIFEST, *names, *plans]
         for name in pages:
-            template = TYPES_OF_FUNCTIONS if several and name == TYPES else name
-            (folder / name).write_text(render(__name__, template, view), encoding="utf-8")
+            (folder / name).write_text(render(__name__, templates.get(name, name), view), encoding="utf-8")
         return [*pages, *names, *(f"runtime/{name}" for name in javascript)]
 
     def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:  # noqa: ARG002
@@ -148,6 +157,8 @@ class WebTarget:
             raise UsageError(f"there is no device '{options.device}': there are {' and '.join(filter(None, DEVICES))}")
         if options.device != WEBGPU:
             return InNode(folder, manifest, options.threads)
+        if all(file.name != SHADER_FILE for file in manifest.files):
+            raise UsageError(f"'{manifest.name}' has no kernels for a GPU: open it with the device 'wasm'")
         if options.threads > 1:
             raise UsageError("a model on a GPU has one thread")
         return InBrowser(folder, manifest)
@@ -167,9 +178,15 @@ def _objects(program: Program, name: str, cpu: Cpu, *, fast_math: bool) -> dict[
 
 
 def _link(
-    functions: Sequence[Mapping[str, Any]], modules: Sequence[str], emitted: Mapping[str, bytes], folder: Path
+    functions: Sequence[Mapping[str, Any]],
+    modules: Sequence[str],
+    emitted: Mapping[str, bytes],
+    folder: Path,
+    *,
+    instances: bool,
 ) -> list[str]:
-    """Link the modules and write the shaders; returns the names of the files. `functions` are views for templates."""
+    """Link the modules and write the shaders; returns the names of the files. `functions` are views for templates.
+    `instances`: the model is dynamic."""
     several = len(functions) > 1
     entries: list[dict[str, str | int]] = [
         {
@@ -192,7 +209,8 @@ def _link(
         def module(name: str) -> str:
             gpu: dict[str, str | int] = {"DK_GPU": 1} if name == GPU_MODULE else {}
             macros = [entry | gpu for entry in entries]
-            link(place / "gpu" if gpu else place, sorted(place.glob(f"{name}.*.o")), folder / f"{name}.wasm", macros)
+            objects = sorted(place.glob(f"{name}.*.o"))
+            link(place / "gpu" if gpu else place, objects, folder / f"{name}.wasm", macros, instances=instances)
             return f"{name}.wasm"
 
         names = each(module, modules)

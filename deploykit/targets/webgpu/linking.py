@@ -24,7 +24,7 @@ _COMPILER_OPTIONS = (
     "-fno-builtin",  # otherwise libc.c would call the functions that it defines
     f"-DDK_STACK_BYTES={STACK_BYTES}",
     f"-DDK_MAX_SCALARS={WEBGPU.scalars}",
-    *(f"-I{path}" for path in (runtime.INCLUDE, runtime.WASM_INCLUDE)),
+    *(f"-I{path}" for path in (runtime.INCLUDE, runtime.BATCHING, runtime.WASM_INCLUDE)),
 )
 
 _LINKER_OPTIONS = (
@@ -44,8 +44,16 @@ _SHARED_SOURCES = (
 """These sources do not depend on the model, and are compiled once per process."""
 
 
-def link(folder: Path, objects: Iterable[Path], output: Path, entries: Iterable[Mapping[str, str | int]]) -> None:
-    """Link `objects` and the C files of `folder`; `entries` are the macros of `entry.c` for each function.
+def link(
+    folder: Path,
+    objects: Iterable[Path],
+    output: Path,
+    entries: Iterable[Mapping[str, str | int]],
+    *,
+    instances: bool = False,
+) -> None:
+    """Link `objects` and the C files of `folder`; `entries` are the macros of `entry.c` for each function. `instances`:
+    the model is dynamic.
 
     Raises `ToolchainError` with the linker's message.
     """
@@ -55,7 +63,8 @@ def link(folder: Path, objects: Iterable[Path], output: Path, entries: Iterable[
         inputs.append(folder / f"{output.stem}-entry-{number}.o")
         defined = [f"-D{name}={value}" for name, value in macros.items()]
         compiler.compile(runtime.WASM_ENTRY, inputs[-1], *_COMPILER_OPTIONS, *defined, f"-I{folder}")
-    for source in _SHARED_SOURCES:
+    further = runtime.further_sources(states=False, instances=instances)
+    for source in (*_SHARED_SOURCES, *(path for path in further if path.suffix == ".c")):
         inputs.append(folder / f"{output.stem}-{source.stem}.o")
         inputs[-1].write_bytes(compiled(compiler, source, *_COMPILER_OPTIONS))
     compiler.link_module(inputs, output, *_COMPILER_OPTIONS, *_LINKER_OPTIONS, f"-I{folder}")

@@ -23,6 +23,7 @@ _JOINED = {
     "gpu": ("limits", "device", "gpu", "gpu-module"),
     "profile": ("clocks", "profile"),
     "worker": ("math", "worker"),
+    "instances": ("signatures", "encoding", "decoding", "instances"),
 }
 """The parts of each joined module, each part after the parts that it imports. If a part belongs to several modules,
 other modules import it from the first of these."""
@@ -39,14 +40,14 @@ def limits() -> str:
     return f"export const {', '.join(f'{name} = {value}' for name, value in values.items())};\n"
 
 
-def scripts(*, functions: bool = False, ragged: bool = False) -> dict[str, str]:
+def scripts(*, functions: bool = False, ragged: bool = False, instances: bool = False) -> dict[str, str]:
     """The texts of the modules that ship, by file name. `functions`: the model has several functions or states.
-    `ragged`: it has ragged inputs or outputs."""
-    left_out = {name for name, needed in (("functions", functions), ("ragged", ragged)) if not needed}
-    shipped = [path for path in runtime.JS_MODULES if path.stem not in left_out]
-    sources = {path.stem: path.read_text(encoding="utf-8") for path in shipped} | {"limits": limits()}
-    alone = {name: (name,) for name in sources if name not in _HOME}
-    return {f"{name}.mjs": _join({part: sources[part] for part in parts}) for name, parts in (_JOINED | alone).items()}
+    `ragged`: it has ragged inputs or outputs. `instances`: it is dynamic."""
+    optional = {"functions": functions, "ragged": ragged, "instances": instances}
+    sources = {path.stem: path.read_text(encoding="utf-8") for path in runtime.JS_MODULES} | {"limits": limits()}
+    modules = _JOINED | {name: (name,) for name in sources if name not in _HOME}
+    shipped = {name: parts for name, parts in modules.items() if optional.get(name, True)}
+    return {f"{name}.mjs": _join({part: sources[part] for part in parts}) for name, parts in shipped.items()}
 
 
 def _join(parts: dict[str, str]) -> str:

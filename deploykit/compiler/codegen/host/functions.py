@@ -28,6 +28,7 @@ from deploykit.compiler.program.ir import (
     InputStorage,
     Launch,
     OutputStorage,
+    RunInstances,
     StateStorage,
     Step,
 )
@@ -42,7 +43,7 @@ HOST_STATES = 4
 def functions_view(scope: Scope) -> dict[str, Any]:
     """The functions that are the same for every CPU, and the functions of the program that the steps call."""
     return {
-        "calls": sorted({scope.prefix_of(step.function) for step in calls_in(scope.function.steps)}),
+        "calls": sorted(map(scope.prefix_of, set(calls_in(scope.function.steps)))),
         "axis_checks": _axis_checks(scope),
         "arena_size": _arena_size(scope),
         "output_shape": _output_shape(scope),
@@ -61,9 +62,16 @@ def host_memory(scope: Scope) -> int:
     return (ArenaStorage in kinds) + 2 * (ConstantStorage in kinds) + HOST_STATES * (StateStorage in kinds)
 
 
-def calls_in(steps: Iterable[Step]) -> Iterator[Call]:
-    """The calls of other functions among `steps`."""
-    return (numbered.step for numbered in number_steps(tuple(steps)) if isinstance(numbered.step, Call))
+def calls_in(steps: Iterable[Step]) -> Iterator[str]:
+    """The names of the functions that `steps` call."""
+    for numbered in number_steps(tuple(steps)):
+        match numbered.step:
+            case Call(name):
+                yield name
+            case RunInstances() as step:
+                yield from step.cells
+            case _:
+                pass
 
 
 def _kernels(scope: Scope) -> list[dict[str, Any]]:
@@ -219,5 +227,5 @@ def _pointer(scope: Scope, index: int) -> Lines:
             place, const = f"(void*)(state + {scope.expr(scope.program.states.offsets[state])})", ""
         case ArenaStorage(slot):
             place, const = f"(void*)(arena + {scope.expr(scope.function.arena.slots[slot].offset)})", ""
-    *first, last = statement(f"{const}{storage_type(tensor.dtype)}* {scope.tensor(index)} = {place};")
+    *first, last = statement(f"{const}{storage_type(tensor.dtype)}* {scope.pointer(index)} = {place};")
     return [*first, f"{last} /* {in_comment(shape_text(tensor.shape))} */"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm import tirx
 
+from deploykit.compiler.codegen.host.builders import example
 from deploykit.compiler.codegen.host.identifiers import c_string, constants
 from deploykit.compiler.codegen.host.reads import is_static
 from deploykit.compiler.codegen.host.scope import Scope, prefix_of
@@ -16,7 +17,7 @@ from deploykit.compiler.codegen.weights.blob import weights_bytes
 from deploykit.compiler.dims import evaluate, free_vars, to_text
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.model import Port
-from deploykit.compiler.program.ir import ALIGNMENT, Function, Program, States
+from deploykit.compiler.program.ir import ALIGNMENT, Function, Program, RunInstances, States
 from deploykit.dtypes import logical_dtype
 
 
@@ -24,7 +25,7 @@ def interface_view(program: Program, function: Function, version: str) -> dict[s
     """What the header and the descriptor of a function say, and what example programs need."""
     scope = Scope(program, function)
     inputs, outputs = _ports(scope, "input", function.inputs), _ports(scope, "output", function.outputs)
-    name = function.name if len(program.functions) > 1 else None
+    name = None if program.public == (function,) else function.name
     return {
         "version": version,
         "name": in_comment(program.name),
@@ -46,10 +47,18 @@ def interface_view(program: Program, function: Function, version: str) -> dict[s
 
 def package_view(program: Program, version: str) -> dict[str, Any]:
     """What the files beside the code say: the interfaces of all functions as `functions`, and that of the first one.
-    `stateful`: the first function that has states."""
-    functions = [interface_view(program, function, version) for function in program.functions]
+    `stateful`: the first function that has states. `dynamic`: an
+    example of an instance, for a dynamic model."""
+    functions = [interface_view(program, function, version) for function in program.public]
     stateful = next((function for function in functions if function["states"]), None)
-    return functions[0] | {"prefix": prefix_of(program), "functions": functions, "stateful": stateful}
+    view = functions[0] | {"prefix": prefix_of(program), "functions": functions, "stateful": stateful, "dynamic": None}
+    for step in (step for function in program.public for step in function.steps if isinstance(step, RunInstances)):
+        types = ", ".join(str(kind) for _, kind in step.model.control.takes)
+        view["dynamic"] = example(prefix_of(program), step.model) | {
+            "types": types,
+            "policy": step.model.policy.upper(),
+        }
+    return view
 
 
 def _states(scope: Scope) -> dict[str, Any] | None:

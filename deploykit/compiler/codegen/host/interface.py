@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tvm import tirx
 
-from deploykit.artifact.manifest import DimEntry, FunctionEntry, MemoryEntry, PaddedEntry, PortEntry, StatesEntry
+from deploykit.artifact.manifest import (
+    CellEntry,
+    DimEntry,
+    DynamicEntry,
+    FunctionEntry,
+    MemoryEntry,
+    PaddedEntry,
+    PortEntry,
+    StatesEntry,
+    VariantEntry,
+)
 from deploykit.compiler.codegen.host.header import arena_bytes_at_bounds
 from deploykit.compiler.codegen.host.scope import function_prefix, prefix_of
 from deploykit.compiler.codegen.weights.blob import weights_bytes
 from deploykit.compiler.dims import evaluate, free_vars, to_text
+from deploykit.dynamic.signatures import fields_text
+from deploykit.dynamic.types import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from deploykit.compiler.batching.model import DynamicModel
     from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.compiler.model import Dim, Port
     from deploykit.compiler.program.ir import Function, Program
@@ -34,11 +48,12 @@ def describe(program: Program) -> dict[str, Any]:
         )
     if program.padded:
         fields["padded"] = tuple(PaddedEntry(**asdict(padded)) for padded in program.padded)
-    if len(program.functions) == 1:
-        return _interface(program, program.functions[0], weights) | fields
+    if program.dynamic is not None:
+        fields["dynamic"] = describe_dynamic(program.dynamic)
+    if len(program.public) == 1:
+        return _interface(program, program.public[0], weights) | fields
     functions = [
-        FunctionEntry(name=own.name, states=own.states, **_interface(program, own, weights))
-        for own in program.functions
+        FunctionEntry(name=own.name, states=own.states, **_interface(program, own, weights)) for own in program.public
     ]
     at_bounds = [entry.peak_memory.at_bounds for entry in functions]
     known = None if None in at_bounds else max(at for at in at_bounds if at is not None)
@@ -59,6 +74,34 @@ def _interface(program: Program, function: Function, weights: int) -> dict[str, 
             formula=to_text(function.arena.size), at_bounds=arena_bytes_at_bounds(function), weights=weights
         ),
     }
+
+
+NODE_WORDS = 3
+"""`DK_NODE_RESULTS`."""
+
+
+def describe_dynamic(model: DynamicModel) -> DynamicEntry:
+    """How a dynamic model is called."""
+    return DynamicEntry(
+        takes={name: str(kind) for name, kind in model.control.takes},
+        gives=str(model.control.gives),
+        unions={
+            union: tuple(VariantEntry(name=each.name, fields=fields_text(each)) for each in variants)
+            for union, variants in model.unions.items()
+        },
+        cells=tuple(
+            CellEntry(
+                name=name,
+                takes=tuple(str(Tensor(shape)) for shape in cell.operands),
+                numbers=cell.numbers,
+                gives=tuple(str(Tensor(shape)) for shape in cell.gives),
+                words=NODE_WORDS + 2 * len(cell.gives) + len(cell.operands) + cell.numbers,
+                elements=sum(map(prod, cell.gives)),
+            )
+            for name, cell in zip(model.cell_names, model.cells, strict=True)
+        ),
+        policy=model.policy,
+    )
 
 
 def dim_entry(dim: Dim) -> DimEntry:

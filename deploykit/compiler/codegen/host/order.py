@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from deploykit.compiler.codegen.host.reads import Reads
 from deploykit.compiler.dims import free_vars
-from deploykit.compiler.program.ir import BindDim, If, Loop, SetDim, Step
+from deploykit.compiler.program.ir import BindDim, If, Loop, RunInstances, SetDim, Step
 
 if TYPE_CHECKING:
     from tvm import tirx
@@ -31,6 +31,8 @@ def _after(reads: Reads, steps: Iterable[Step], known: set[tirx.Var]) -> set[tir
         match step:
             case BindDim() | SetDim():
                 known.add(step.var)
+            case RunInstances():
+                known |= {var for _, var in step.totals}
             case If():
                 known = _after(reads, step.then, known) & _after(reads, step.otherwise, known)
             case Loop():

@@ -28,6 +28,7 @@ from deploykit.compiler.program.ir import (
     OutputStorage,
     Program,
     Reserve,
+    RunInstances,
     SetDim,
     StateStorage,
     Step,
@@ -61,10 +62,14 @@ class Reads:
         self._program = program
         self._steps = [numbered.step for numbered in number_steps(function.steps)]
         reserved = {step.output for step in self._steps if isinstance(step, Reserve)}
+        for step in self._steps:  # such a step checks that its outputs have room
+            if isinstance(step, RunInstances):
+                reserved |= set(range(len(function.outputs)))
         self._growing = frozenset(
             index
             for index, tensor in enumerate(function.tensors)
             if isinstance(tensor.storage, OutputStorage)
+            and tensor.start is None
             and tensor.storage.index not in reserved
             and not is_static(function, tensor.shape)
         )
@@ -126,9 +131,16 @@ class Reads:
         places = self._slices(step)
         yield from (tensor_bytes(tensors[index]) for index in (*self.growing_outputs(step), *places))
         yield from self._offsets(places)
+        starts = (tensors[index].start for index in self._pointers(step))
+        yield from (start for start in starts if start is not None)
+        if isinstance(step, RunInstances):
+            given = (step.instances, step.roots, step.elements)
+            yield from (extent for index in given if index is not None for extent in tensors[index].shape)
+            yield from (step.words_dim, step.pool_dim)
+            return
         match step:
             case BindDim():
-                yield from (bound for bound in (step.minimum, step.maximum) if bound is not None)
+                yield from (bound for bound in (step.index, step.minimum, step.maximum) if bound is not None)
             case SetDim():
                 yield step.value
             case Check():
@@ -144,17 +156,22 @@ class Reads:
             case Call():
                 yield from step.dims
                 yield from (tensor_bytes(tensors[index]) for index in (*step.inputs, *step.outputs))
-            case Copy() if not step.gpu:
-                yield tensor_bytes(tensors[step.source])
-            case CopySlice():
-                size, storage = tensor_bytes(tensors[step.source]), tensors[step.target].storage
-                yield from (size, step.row * size)
-                if step.where_room and isinstance(storage, ArenaStorage):
-                    yield self.function.arena.slots[storage.slot].size
-            case Loop() if step.trips is not None:
-                yield step.trips
+            case Copy() | CopySlice():
+                yield from self._copied(step)
+            case Loop(trips=trips) if trips is not None:
+                yield trips
             case _:
                 pass
+
+    def _copied(self, step: Copy | CopySlice) -> Iterator[IntExpr]:
+        """The expressions of a copy."""
+        size, storage = tensor_bytes(self.function.tensors[step.source]), self.function.tensors[step.target].storage
+        if isinstance(step, Copy):
+            yield from () if step.gpu else (size,)
+            return
+        yield from (size, step.row * size)
+        if step.where_room and isinstance(storage, ArenaStorage):
+            yield self.function.arena.slots[storage.slot].size
 
     def _on_gpu(self, step: Step) -> bool:
         if isinstance(step, Launch):

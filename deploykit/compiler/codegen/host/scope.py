@@ -21,6 +21,7 @@ from deploykit.compiler.program.ir import (
     Loop,
     OutputStorage,
     Program,
+    RunInstances,
     SetDim,
     StateStorage,
     Step,
@@ -50,13 +51,15 @@ _RESERVED = (
 
 _OF_STATES = ("state", "state_size")
 _OF_CALLS = ("callee", "given", "taken")
+_OF_INSTANCES = ("queue", "batch", "results", "row", "frame", "shared")
 
 
 def function_prefix(program: Program, function: Function) -> str:
-    """What the public symbols of a function start with. When there are several functions, the name of the function
-    follows that of the program."""
+    """What the public symbols of a function start with. When there are several functions that users call, and for those
+    that only others call, the name of the function follows that of the program."""
     start = prefix_of(program)
-    return f"{start}_{function.name}" if len(program.functions) > 1 else start
+    alone = not function.internal and len(program.public) == 1
+    return start if alone else f"{start}_{function.name}"
 
 
 def prefix_of(program: Program) -> str:
@@ -83,6 +86,7 @@ class Scope:
         self.prefix = function_prefix(program, function)
         reserved = (*_RESERVED, *(_OF_STATES if function.states else ()))
         reserved = (*reserved, *(_OF_CALLS if len(program.functions) > 1 else ()))
+        reserved = (*reserved, *(_OF_INSTANCES if any(isinstance(s, RunInstances) for s in function.steps) else ()))
         names = Names((*reserved, *_tables(function, self.prefix)), f"{prefix_of(program)}_")
         self.kernel_prefix = kernel_prefix or prefix_of(program)
         self.level = level
@@ -143,9 +147,14 @@ class Scope:
         """The identifier of a dim or data dim."""
         return self._variables[var]
 
-    def tensor(self, index: int) -> str:
-        """The identifier of a tensor's pointer."""
+    def pointer(self, index: int) -> str:
+        """The identifier of the pointer to a tensor, or to the input or output that it is a part of."""
         return self._tensors[index]
+
+    def tensor(self, index: int) -> str:
+        """C text of the address of a tensor."""
+        start = self.function.tensors[index].start
+        return self.pointer(index) if start is None else f"{self.pointer(index)} + {self.expr(start)}"
 
     @cached_property
     def shaders(self) -> dict[tuple[int, Sharing], int]:
@@ -218,6 +227,8 @@ def _bound_by(steps: Iterable[Step]) -> list[tirx.Var]:
         match step:
             case BindDim() | SetDim():
                 found.append(step.var)
+            case RunInstances():
+                found += [var for _, var in step.totals]
             case If():
                 found += _bound_by(step.then) + _bound_by(step.otherwise)
             case Loop():

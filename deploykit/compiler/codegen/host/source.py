@@ -28,6 +28,7 @@ from typing import Any
 import jinja2
 from tvm import tirx
 
+from deploykit.compiler.codegen.host.control import emit_control
 from deploykit.compiler.codegen.host.functions import HOST_STATES, calls_in, functions_view, host_memory, steps_view
 from deploykit.compiler.codegen.host.header import interface_view
 from deploykit.compiler.codegen.host.identifiers import c_string, identifier
@@ -36,7 +37,7 @@ from deploykit.compiler.codegen.host.reads import Reads
 from deploykit.compiler.codegen.host.scope import Scope, function_prefix, prefix_of
 from deploykit.compiler.codegen.host.text import Lines, in_comment, statement
 from deploykit.compiler.codegen.native.cpus import find_cpu
-from deploykit.compiler.program.ir import Function, Program
+from deploykit.compiler.program.ir import Function, Program, RunInstances
 from deploykit.errors import UnsupportedModelError
 
 MAX_RANK = 16
@@ -59,15 +60,17 @@ def emit_host(programs: Sequence[Program], version: str) -> dict[str, str]:
         for function in part.functions:
             _require_interface(program, function)
             require_order(Reads(part, function))
-    if len(program.functions) == 1:
-        return _emit_function(programs, program.functions[0], version, "model", "part_")
-    headers = [f"{function_prefix(program, function)}.h" for function in program.functions]
-    texts = {
-        "model.h": _render("headers.h.j2", {"name": in_comment(program.name), "version": version, "headers": headers})
-    }
-    for function, header in zip(program.functions, headers, strict=True):
-        stem = header.removesuffix(".h")
-        texts |= _emit_function(programs, function, version, stem, f"{stem}_part_")
+    texts: dict[str, str] = {}
+    if len(program.public) > 1:
+        headers = [f"{function_prefix(program, function)}.h" for function in program.public]
+        view = {"name": in_comment(program.name), "version": version, "headers": headers}
+        texts["model.h"] = _render("headers.h.j2", view)
+    for function in program.functions:
+        stem = function_prefix(program, function)
+        alone = program.public == (function,)
+        names = ("model", "part_") if alone else (stem, f"{stem}_part_")
+        texts |= _emit_function(programs, function, version, *names)
+        texts |= emit_control(program, function, version)
     return texts
 
 
@@ -76,10 +79,11 @@ def _emit_function(parts: Sequence[Program], function: Function, version: str, s
     name begins with `start`."""
     program = parts[0]
     scope = Scope(program, function)
-    called = function.name in {step.function for other in program.functions for step in calls_in(other.steps)}
+    called = function.name in {name for other in program.functions for name in calls_in(other.steps)}
     memory = host_memory(scope)
     view = interface_view(program, function, version) | functions_view(scope)
     view |= {"header": f"{stem}.h", "storage": "" if called else "static ", "level": "", "host_memory": memory}
+    view |= {"control": any(isinstance(step, RunInstances) for step in function.steps)}
     view |= {"parts": [], "levels": _levels(parts), "steps_name": f"{scope.prefix}_steps" if called else "steps"}
     view |= {"gpu": program.gpu, "part_bytes": program.gpu and program.gpu.binding_bytes}
     if view["states"]:

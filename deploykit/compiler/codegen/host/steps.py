@@ -10,6 +10,7 @@
     CopySlice    dk_copy to a row, in an if where there may be no room for it
     If, Loop     if, for
     Call         a call of the steps of another function, with a model of its own
+    RunInstances `instances`
     Transfer, and Launch, Copy and CopySlice on a GPU: `driver_calls`
 
 DK_STEP comes before the steps that take time. Statements stand in a function with `base` (the `dk_model`), `status`,
@@ -23,6 +24,7 @@ from typing import Any
 
 from deploykit.compiler.codegen.host.driver_calls import device_copy, dispatch, transfer
 from deploykit.compiler.codegen.host.identifiers import c_string
+from deploykit.compiler.codegen.host.instances import run_instances
 from deploykit.compiler.codegen.host.scope import Scope, quoted
 from deploykit.compiler.codegen.host.text import (
     INDENT,
@@ -48,6 +50,7 @@ from deploykit.compiler.program.ir import (
     Loop,
     OutputStorage,
     Reserve,
+    RunInstances,
     SetDim,
     Step,
     Transfer,
@@ -101,7 +104,7 @@ def _described(scope: Scope, indices: Iterable[int]) -> str:
 
 def _bind_dim(scope: Scope, step: BindDim, _number: int) -> Lines:
     name = scope.variable(step.var)
-    value = f"(int64_t){scope.tensor(step.tensor)}[{step.index}]"
+    value = f"(int64_t){operand(scope.tensor(step.tensor))}[{scope.expr(step.index)}]"
     if step.minimum is None and step.maximum is None:
         return [f"{name} = {value};"]
     low = "INT64_MIN" if step.minimum is None else scope.expr(step.minimum)
@@ -273,4 +276,5 @@ _RULES: dict[type[Any], Callable[[Scope, Any, int], Lines]] = {
     If: _if,
     Loop: _loop,
     Call: _call,
+    RunInstances: run_instances,
 }

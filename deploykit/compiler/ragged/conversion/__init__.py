@@ -6,6 +6,7 @@
     proof      no valid position of any tensor depends on the padding, or the model is refused
     masks      tensors that only say what is padding are removed
     inline     masks that are left, such as the causal one, become parts of the kernels that read them
+    separate   no instance depends on another, or they are computed together
     packing    token-wise kernels run over all tokens, others once for each instance
 
 The result has the ragged inputs packed, one more input for the lengths, and no mask. The ragged dim of the padded model
@@ -26,7 +27,7 @@ from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.graph.fold_reshapes import fold_reshapes
 from deploykit.compiler.graph.fuse_attention import fuse_attention
 from deploykit.compiler.graph.join_matmuls import join_siblings
-from deploykit.compiler.model import DataDim, Dim, ImportedModel, Padded, Port, Signature
+from deploykit.compiler.model import DataDim, Dim, ImportedModel, Instances, Padded, Port, Signature
 from deploykit.compiler.operators.building.context import emit_function
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.ragged.conversion.as_products import as_products
@@ -38,6 +39,7 @@ from deploykit.compiler.ragged.conversion.masks import without_masks
 from deploykit.compiler.ragged.conversion.packing import Packing
 from deploykit.compiler.ragged.conversion.prelude import Prelude, RaggedBatch
 from deploykit.compiler.ragged.conversion.proof import Leak, prove
+from deploykit.compiler.ragged.conversion.separate import mixed
 from deploykit.compiler.ragged.conversion.unsorted import unsorted
 from deploykit.compiler.tir.rewriting import collect
 from deploykit.errors import UnsupportedModelError, UsageError
@@ -174,13 +176,17 @@ def _packed(model: ImportedModel, module: ir.IRModule, asked: _Request) -> Impor
         inputs_as=tuple(Structure(port.name, "tensor") for port in inputs),
         outputs_as=tuple(Structure(port.name, "tensor") for port in outputs),
     )
+    together = mixed(model, module, module[signature.name], dim)
     packed, data_dims = _packed_module(module, asked, batches, inputs)
     return replace(
         model,
         module=packed,
         functions=(named,),
         data_dims=(*model.data_dims, *data_dims),
-        padded=(Padded(asked.name, batch.name, lengths, asked.masks, extent.maximum, _operations(model)),),
+        padded=(
+            Padded(asked.name, batch.name, lengths, asked.masks, extent.maximum, _operations(model), squares.name),
+        ),
+        instances=together or Instances(lengths, dim.batch, tokens, extent.maximum),
     )
 
 

@@ -110,15 +110,7 @@ class Prelude:
 
     def kernels(self, name: str, *inputs: relax.Var, shapes: Sequence[Shape], body: Callable[..., None]) -> relax.Var:
         """The same for several arrays, a tuple."""
-        sources = [te.placeholder(list(i.ty.shape.values), DTYPE, name=f"x{n}") for n, i in enumerate(inputs)]
-        results = imperative(name, sources, [(shape, DTYPE) for shape in shapes], body)
-        func = te.create_prim_func([*sources, *results], "int64")
-        buffers = list(func.params)
-        kernel, scalars = new_kernel(buffers[: len(sources)], buffers[len(sources) :], func.body)
-        gvar = self.builder.add_func(kernel, name)
-        types = [relax.TensorType(list(result.shape), DTYPE) for result in results]
-        call = relax.call_tir(gvar, relax.Tuple([*inputs, *scalars]), types if len(types) > 1 else types[0])
-        return self.builder.emit(call, name)
+        return self.builder.emit(call_loops(self.builder, name, inputs, shapes, body), name)
 
     def total(self, code: Code, lengths: Array, total: Array) -> None:
         """The sum, or any number above the tokens if it is greater, so that it cannot overflow."""
@@ -173,3 +165,21 @@ class Prelude:
         with code.loop("b", ragged.batch) as b:
             order[places[rank(b)]] = b
             places[rank(b)] = places[rank(b)] + 1
+
+
+def call_loops(
+    builder: relax.BlockBuilder,
+    name: str,
+    inputs: Sequence[relax.Var],
+    shapes: Sequence[Shape],
+    body: Callable[..., None],
+) -> relax.Call:
+    """A call of a kernel of loops in order, which computes arrays of these shapes from others."""
+    sources = [te.placeholder(list(i.ty.shape.values), DTYPE, name=f"x{n}") for n, i in enumerate(inputs)]
+    results = imperative(name, sources, [(shape, DTYPE) for shape in shapes], body)
+    func = te.create_prim_func([*sources, *results], "int64")
+    buffers = list(func.params)
+    kernel, scalars = new_kernel(buffers[: len(sources)], buffers[len(sources) :], func.body)
+    gvar = builder.add_func(kernel, name)
+    types = [relax.TensorType(list(result.shape), DTYPE) for result in results]
+    return relax.call_tir(gvar, relax.Tuple([*inputs, *scalars]), types if len(types) > 1 else types[0])

@@ -1,0 +1,182 @@
+"""DyNet as a peer: runs `dynet_models.cc` on a mini-batch, and times it if it is started as a program.
+
+    python -m bench.dynamic.dynet [--model NAME] [--hidden N] [--batch N] [--strategy NAME] [--repeat N] [--clock CLOCK]
+                                  [--program PATH]
+
+A line of the table is a model with a hidden size and a number of structures in the mini-batch. The times are medians in
+milliseconds, of making and of computing the graph, with each strategy of batching: `none`, `agenda` and `depth`.
+DyNet computes with one thread. In brackets is the largest difference from the results in `bench.dynamic.models`,
+relative to the largest result.
+
+The program is built against an installed DyNet 2.1, with the options that DyNet was built with:
+
+    g++ -std=c++14 -O3 -march=native -I DYNET -I EIGEN bench/dynamic/dynet_models.cc -L LIBRARY -ldynet -o dynet_models
+
+The option `--program` or the environment variable `DYNET_BENCH` says where it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.dynamic.models import CLASSES, MODELS, Model, Weights
+from bench.dynamic.structures import Lattice, Leaf, Sentence, Tree
+from deploykit.cli.console import results, table
+from deploykit.errors import ToolchainError
+
+STRATEGIES = ("none", "agenda", "depth")
+VARIABLE = "DYNET_BENCH"
+
+
+@dataclass(frozen=True)
+class Times:
+    """The median seconds of making, computing and deleting the graph of a mini-batch."""
+
+    construction: float
+    forward: float
+    release: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """`nodes` is the size of the graph of the mini-batch. `outputs` are those of all structures, [outputs, classes]."""
+
+    times: Times
+    nodes: int
+    outputs: np.ndarray
+
+
+def missing(program: Path | None = None) -> str | None:
+    """Why DyNet cannot take part, or `None` if it can."""
+    found = program or _program()
+    if found is not None and os.access(found, os.X_OK):
+        return None
+    return f"not installed: build it with bench/dynamic/dynet_models.cc, and say where it is in {VARIABLE}"
+
+
+def run(
+    model: str,
+    weights: Weights,
+    structures: Sequence[Any],
+    strategy: str,
+    repeat: int = 10,
+    clock: str = "wall",
+    program: Path | None = None,
+) -> Run:
+    """Run a mini-batch. Raises `ToolchainError` if the program is missing or fails."""
+    reason = missing(program)
+    if reason is not None:
+        raise ToolchainError(f"DyNet is {reason}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        files = [folder / "weights", folder / "instances", folder / "outputs"]
+        files[0].write_bytes(packed(weights))
+        texts = [_TEXTS[model](structure) for structure in structures]
+        files[1].write_text("".join(f"{text}\n" for text in texts))
+        memory = str(_megabytes(sum(len(text.split()) for text in texts), weights))
+        options = ["--strategy", strategy, "--repeat", str(repeat), "--clock", clock, "--memory", memory]
+        command = [str(program or _program()), model, *map(str, files[:2]), *options, "--dump", str(files[2])]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ToolchainError(f"{command[0]} failed with exit code {done.returncode}: {done.stderr.strip()}")
+        construction, forward, release, nodes = done.stdout.split()
+        outputs = np.fromfile(files[2], np.float32).reshape(-1, CLASSES[model])
+        times = Times(float(construction) / 1e3, float(forward) / 1e3, float(release) / 1e3)
+        return Run(times, int(nodes), outputs)
+
+
+def packed(weights: Weights) -> bytes:
+    """The file of weights. Matrices are stored column by column. Embeddings have a row for each word here, and a column
+    for each word in DyNet."""
+    found = b""
+    for name, array in weights.items():
+        stored = array if name.endswith("embedding") else array.T
+        dims = stored.shape[::-1]
+        found += struct.pack(f"<I{len(name)}sI{len(dims)}I", len(name), name.encode(), len(dims), *dims)
+        found += np.ascontiguousarray(stored, "<f4").tobytes()
+    return found
+
+
+def _megabytes(tokens: int, weights: Weights) -> int:
+    """Memory for the results of all nodes, of which DyNet keeps copies for batches. A step of a model makes fewer than
+    64 vectors of the hidden size."""
+    hidden: int = max(array.shape[1] for name, array in weights.items() if name.endswith("embedding"))
+    return 32 + (tokens * 64 * 4 * hidden >> 20)
+
+
+def tree_text(tree: Tree) -> str:
+    return str(tree.word) if isinstance(tree, Leaf) else f"{tree_text(tree.left)} {tree_text(tree.right)} +"
+
+
+def sentence_text(sentence: Sentence) -> str:
+    return " ".join(map(str, sentence.words))
+
+
+def lattice_text(lattice: Lattice) -> str:
+    words = (f"{arc.start}:{arc.end}:{arc.label}" for arc in lattice.words)
+    return " ".join([*map(str, lattice.characters), "|", *words])
+
+
+_TEXTS: Mapping[str, Callable[[Any], str]] = {"tree": tree_text, "tagger": sentence_text, "lattice": lattice_text}
+
+
+def main() -> int:
+    given = _arguments()
+    reason = missing(given.program)
+    if reason is not None:
+        results.print(f"DyNet is {reason}")
+        return 1
+    shown = table("model", ">hidden", ">batch", ">nodes", *(f">{name}" for name in given.strategy or STRATEGIES))
+    for name in given.model or MODELS:
+        for hidden in given.hidden or (128,):
+            for batch in given.batch or (32,):
+                shown.add_row(*_row(MODELS[name], hidden, batch, given))
+    results.print(shown)
+    return 0
+
+
+def _row(model: Model, hidden: int, batch: int, given: argparse.Namespace) -> list[str]:
+    weights, structures = model.weights(hidden), model.structures(batch)
+    expected = np.concatenate([model.reference(weights, structure) for structure in structures])
+    nodes, cells = 0, []
+    for strategy in given.strategy or STRATEGIES:
+        found = run(model.name, weights, structures, strategy, given.repeat, given.clock, given.program)
+        error = np.abs(found.outputs - expected).max() / np.abs(expected).max()
+        cells.append(f"{found.times.construction * 1e3:.2f} + {found.times.forward * 1e3:.2f} ({error:.0e})")
+        nodes = found.nodes
+    return [model.name, str(hidden), str(batch), str(nodes), *cells]
+
+
+def _program() -> Path | None:
+    given = os.environ.get(VARIABLE)
+    return Path(given) if given else None
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.dynamic.dynet", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    add: Any = parser.add_argument
+    add("--model", action="append", choices=tuple(MODELS), help="default: all")
+    add("--hidden", type=int, action="append", metavar="N", help="default: 128")
+    add("--batch", type=int, action="append", metavar="N", help="default: 32")
+    add("--strategy", action="append", choices=STRATEGIES, help="default: all")
+    add("--repeat", type=int, default=10, metavar="N", help="runs of each (default: 10)")
+    add("--clock", choices=("wall", "cpu"), default="wall", help="cpu: computing time, for a busy machine")
+    add("--program", type=Path, metavar="PATH", help=f"default: the environment variable {VARIABLE}")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,269 @@
+"""The step that runs the instances of a dynamic model, as C statements.
+
+begin      the queue gets its memory, the instances are checked and copied, each gets a frame
+run        the control flow runs until no frame can go on; then a flush launches all nodes in batches, and so on
+launch     a cell is a function of the program: its operands lie in the pool, and so do its results; a batch that needs
+           more memory than caches hold is launched in pieces
+results    tensors, numbers and the items of lists are copied to the outputs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from deploykit.compiler.batching.control import ControlFunction
+from deploykit.compiler.codegen.host.control import frame_words
+from deploykit.compiler.codegen.host.identifiers import c_string
+from deploykit.compiler.codegen.host.scope import Scope, prefix_of
+from deploykit.compiler.codegen.host.text import Lines, braced, checked, indented, statement
+from deploykit.compiler.program.ir import RunInstances
+from deploykit.dtypes import logical_dtype
+from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Tuple, Type, is_flat, width
+
+
+def run_instances(scope: Scope, step: RunInstances, _number: int) -> Lines:
+    """The statements of the step, a block of their own."""
+    return braced([*_begin(scope, step), *_run(scope, step), *_results(scope, step)])
+
+
+def _begin(scope: Scope, step: RunInstances) -> Lines:
+    prefix, model = prefix_of(scope.program), step.model
+    functions = model.control.functions
+    tensors, shapes = scope.tensor, scope.function.tensors
+    words, rows = shapes[step.instances].shape[0], shapes[step.roots].shape[0]
+    elements = (
+        "NULL, 0"
+        if step.elements is None
+        else f"{tensors(step.elements)}, {scope.expr(shapes[step.elements].shape[0])}"
+    )
+    fields = [
+        "model = base",
+        f"words = {tensors(step.words)}",
+        f"word_count = (int32_t)dk_min({scope.expr(step.words_dim)}, INT32_MAX)",
+        f"words_dim = {_dim(scope, step.words_dim)}",
+        f"pool = {tensors(step.pool)}",
+        f"pool_count = (int32_t)dk_min({scope.expr(step.pool_dim)}, INT32_MAX)",
+        f"pool_dim = {_dim(scope, step.pool_dim)}",
+        f"cells = {prefix}_cells",
+        f"cell_count = {len(step.cells)}",
+        f"policy = (dk_policy)*{tensors(step.policy)}",
+        f"table = {prefix}_table",
+        f"launches = {tensors(step.launches)}",
+    ]
+    begin = (
+        f"dk_begin_instances(&queue, {len(functions)}, {prefix}_types, {tensors(step.instances)}, {scope.expr(words)}, "
+        f"{elements}, {tensors(step.roots)}, {scope.expr(rows)}, {prefix}_layout)"
+    )
+    return [
+        "dk_queue queue;",
+        "dk_batch batch;",
+        f"int32_t results; /* words of what each instance returns, {functions[0].results} for each */",
+        "int32_t shared = 0;",
+        "int64_t row;",
+        *(line for field in fields for line in statement(f"queue.{field};")),
+        *checked(begin),
+        *_shared(scope, step),
+        *_taken("results", f"{functions[0].results} * (int64_t){scope.expr(rows)}"),
+        f"for (row = {scope.expr(rows)} - 1; row >= 0; --row) {{",
+        *indented(_first_frame(scope, step, functions[0])),
+        "}",
+    ]
+
+
+def _dim(scope: Scope, var: object) -> int:
+    return next(index for index, dim in enumerate(scope.function.dims) if dim.var is var or dim.var.same_as(var))
+
+
+def _taken(name: str, size: str) -> Lines:
+    return [*statement(f"{name} = dk_take(&queue, {size});"), f"if ({name} == 0) {{", "    return queue.status;", "}"]
+
+
+def _shared(scope: Scope, step: RunInstances) -> Lines:
+    if step.shared is None:
+        return []
+    sizes = ", ".join(str(prod(node.shape)) for node in step.model.constants)
+    body = [
+        *statement(f"static const int32_t sizes[] = {{{sizes}}};"),
+        *statement(f"shared = dk_share(&queue, {scope.tensor(step.shared)}, sizes, {len(step.model.constants)});"),
+        "if (shared == 0) {",
+        "    return queue.status;",
+        "}",
+    ]
+    return braced(body)
+
+
+def _first_frame(scope: Scope, step: RunInstances, main: ControlFunction) -> Lines:
+    """A frame for the instance `row`, with its operands."""
+    count = sum(width(kind) for _, kind in step.model.control.takes)
+    result = f"results + {main.results} * (int32_t)row"
+    lines = statement(f"const int32_t frame = dk_enter(&queue, 0, {frame_words(main)}, 0, 0, {result});")
+    lines += ["if (frame == 0) {", "    return queue.status;", "}"]
+    for word in range(count):
+        source = f"{scope.tensor(step.roots)}[{count} * row + {word}]"
+        lines += statement(f"queue.words[frame + DK_FRAME_VARIABLES + {word}] = {source};")
+    return [*lines, "dk_ready(&queue, frame);"]
+
+
+def _run(scope: Scope, step: RunInstances) -> Lines:
+    cases: Lines = []
+    for number, name in enumerate(step.cells):
+        cases += [f"case {number}: {{", *indented(_launch(scope, step, number, name)), "    break;", "}"]
+    launches = ["switch (batch.cell) {", *cases, "default:", "    break;", "}"]
+    failed = ["if (status == DK_OK) {", "    status = queue.status;", "}"]
+    failed += ["if (status != DK_OK) {", "    return status;", "}"]
+    flush = ["while (dk_next_batch(&queue, &batch)) {", *indented([*launches, *failed]), "}"]
+    control = checked(f"{prefix_of(scope.program)}_control(&queue, shared)")
+    ends = ["if (!dk_begin_flush(&queue)) {", "    break;", "}"]
+    after = checked("queue.status")
+    return ["for (;;) {", *indented([*control, *ends, *flush, *after, "dk_resume(&queue);"]), "}", *after]
+
+
+def _launch(scope: Scope, step: RunInstances, number: int, name: str) -> Lines:
+    """Launch a cell for the nodes of a batch, in pieces of so many that the caches hold what they need."""
+    own = Scope(scope.program, scope.callee(name))
+    cell = step.model.cells[number]
+    pool = scope.tensor(step.pool)
+    given: Lines = []
+    offset = 1 if cell.operands else 0
+    for index in range(len(cell.operands) + cell.numbers):
+        at = f"batch.indices + {index} * (int64_t)batch.count" if index else "batch.indices"
+        given += statement(f"given[{index + offset}].data = (void*)(uintptr_t)({at} + first);")
+    for index, shape in enumerate(cell.gives):
+        at = f"first * (int64_t){prod(shape)}"
+        given += statement(f"taken[{index}].data = {pool} + batch.results[{index}] + {at};")
+    dims = {"nodes": "batch.count", "elements": "queue.pool_used"}
+    sizes = [f"callee.dims.{field} = {dims[dim.name]};" for field, dim in zip(own.dims, own.function.dims, strict=True)]
+    nodes = next(field for field, dim in zip(own.dims, own.function.dims, strict=True) if dim.name == "nodes")
+    needed = f"{own.prefix}_arena_bytes(&callee.dims)"
+    piece = [
+        f"callee.dims.{nodes} = dk_min(piece, batch.count - first);",
+        *given,
+        *statement(f"callee.base.arena = dk_scratch(&queue, {needed});"),
+        *checked("queue.status"),
+        f"status = {own.prefix}_steps{scope.level}(&callee, given, taken);",
+    ]
+    message = "dk_copy(base->error, callee.base.error, DK_ERROR_TEXT);"
+    return [
+        f"{own.prefix}_model callee;",
+        f"dk_tensor given[{len(own.function.inputs)}];",
+        f"dk_tensor taken[{len(own.function.outputs)}];",
+        "int32_t piece;",
+        "int32_t first;",
+        "callee.base = *base;",
+        f"callee.base.descriptor = &{own.prefix}_descriptor;",
+        *sizes,
+        *([f"given[0].data = {pool};"] if cell.operands else []),
+        *statement(f"piece = dk_piece(&queue, &batch, {needed});"),
+        "for (first = 0; first < batch.count && status == DK_OK; first += piece) {",
+        *indented(piece),
+        "}",
+        "if (status != DK_OK) {",
+        *indented([message]),
+        "}",
+    ]
+
+
+def _results(scope: Scope, step: RunInstances) -> Lines:
+    """Copies of what the instances return to the outputs."""
+    rows = scope.expr(scope.function.tensors[step.roots].shape[0])
+    if not is_flat(step.model.control.gives):
+        return _records(scope, step, rows)
+    stride = step.model.control.functions[0].results
+    outputs = iter(step.outputs)
+    lines: Lines = []
+    for kind, word in parts(step.model.control.gives):
+        lines += _result(scope, step, kind, f"results + {word}" if word else "results", stride, rows, outputs)
+    return lines
+
+
+def _records(scope: Scope, step: RunInstances, rows: str) -> Lines:
+    """Copies of the records that the results consist of."""
+    prefix = prefix_of(scope.program)
+    words, elements = (scope.variable(var) for _, var in step.totals)
+    given = f"&queue, {prefix}_types, results, {rows}, {prefix}_results, "
+    targets = ", ".join(map(scope.tensor, step.outputs))
+    return [
+        "{",
+        *indented(
+            [
+                "dk_records found;",
+                *checked(f"dk_find_records({given}&found)"),
+                f"{words} = found.words;",
+                f"{elements} = found.elements;",
+                *checked(f"dk_check_output(base, outputs, 1, 4 * {words})"),
+                *checked(f"dk_check_output(base, outputs, 2, 4 * {elements})"),
+                *statement(f"dk_give_records({given}&found, {targets});"),
+            ]
+        ),
+        "}",
+    ]
+
+
+def parts(kind: Type, word: int = 0) -> Iterator[tuple[Type, int]]:
+    """The types that a result consists of, each with its place in words."""
+    if not isinstance(kind, Tuple):
+        yield kind, word
+        return
+    for item in kind.items:
+        yield from parts(item, word)
+        word += width(item)
+
+
+def _result(
+    scope: Scope, step: RunInstances, kind: Type, first: str, stride: int, rows: str, outputs: Iterator[int]
+) -> Lines:
+    target = next(outputs)
+    name = scope.tensor(target)
+    match kind:
+        case Tensor(shape):
+            call = f"dk_give_tensors(&queue, {first}, {stride}, {rows}, {prod(shape)}, {name});"
+            return statement(call)
+        case Int() | Bool():
+            word = f"queue.words[{first} + {stride} * row]"
+            return _each_row(rows, f"{name}[row] = {word}{' != 0' if isinstance(kind, Bool) else ''};")
+        case Float():
+            return _each_row(rows, f"{name}[row] = dk_real(queue.words + {first} + {stride} * row);")
+        case List(item):
+            return _list(scope, step, item, target, next(outputs), first, stride, rows)
+        case _:
+            raise ValueError(f"{kind} is no result")
+
+
+def _each_row(rows: str, text: str) -> Lines:
+    return [f"for (row = 0; row < {rows}; ++row) {{", *indented(statement(text)), "}"]
+
+
+def _list(
+    scope: Scope, step: RunInstances, item: Type, target: int, lengths: int, first: str, stride: int, rows: str
+) -> Lines:
+    """The items of the lists of all instances, one after the other, and the length of each list."""
+    tensor = scope.function.tensors[target]
+    index = next(place for place, output in enumerate(step.outputs) if output == target)
+    total = scope.variable(dict(step.totals)[index])
+    size = logical_dtype(tensor.dtype).storage.itemsize * prod(item.shape if isinstance(item, Tensor) else ())
+    name = scope.tensor(target)
+    head = f"const int32_t first = queue.words[queue.words[{first} + {stride} * row] + DK_LIST_FIRST];"
+    count = f"{scope.tensor(lengths)}[row]"
+    match item:
+        case Tensor(shape):
+            copy = f"dk_give_tensors(&queue, first, 1, {count}, {prod(shape)}, {name} + {prod(shape)} * done);"
+            body = statement(copy)
+        case Float():
+            body = statement(f"dk_copy({name} + done, queue.words + first, 8 * (int64_t){count});")
+        case Bool():
+            body = [f"for (i = 0; i < {count}; ++i) {{", f"    {name}[done + i] = queue.words[first + i] != 0;", "}"]
+        case _:
+            body = statement(f"dk_copy({name} + done, queue.words + first, 4 * (int64_t){count});")
+    loop = [head, *body, f"done += {count};"]
+    declared = ["int64_t done = 0;", *(["int32_t i;"] if isinstance(item, Bool) else [])]
+    return [
+        *statement(f"{total} = dk_give_lengths(&queue, {first}, {stride}, {rows}, {scope.tensor(lengths)});"),
+        *checked(f"dk_check_output(base, outputs, {index}, {size} * {total})"),
+        "{",
+        *indented([*declared, f"for (row = 0; row < {rows}; ++row) {{", *indented(loop), "}"]),
+        "}",
+    ]
+
+
+__all__ = ["c_string", "parts", "run_instances"]

@@ -1,0 +1,67 @@
+"""Running a dynamic model from Python: instances in, what its `main` returns for each out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from deploykit.artifact.manifest import DynamicEntry
+from deploykit.dynamic.encoding import decode, decode_records, encode
+from deploykit.dynamic.policies import POLICIES
+from deploykit.dynamic.signatures import Signature, parse_type
+from deploykit.dynamic.types import Variant, is_flat, tensors_in
+from deploykit.errors import UsageError
+
+
+def signature_of(entry: DynamicEntry) -> Signature:
+    """How the model of a manifest is called."""
+    unions = {
+        union: tuple(
+            Variant(each.name, tuple((name, parse_type(kind)) for name, kind in each.fields.items()))
+            for each in variants
+        )
+        for union, variants in entry.unions.items()
+    }
+    takes = tuple((name, parse_type(kind)) for name, kind in entry.takes.items())
+    return Signature(takes, parse_type(entry.gives), unions)
+
+
+class Instances:
+    """Runs instances with `run`, which takes and returns arrays by the names of ports."""
+
+    def __init__(self, entry: DynamicEntry, run: Callable[[Mapping[str, Any]], Mapping[str, np.ndarray]]) -> None:
+        self.signature = signature_of(entry)
+        self.policy = entry.policy
+        self._cells = tuple(cell.name for cell in entry.cells)
+        self._run = run
+        self._launches = np.zeros(len(entry.cells), np.int32)
+        self._takes_tensors = any(tensors_in(kind, self.signature.unions) for _, kind in self.signature.takes)
+
+    def choose(self, policy: str) -> None:
+        """Raises `UsageError` for an unknown policy."""
+        if policy not in POLICIES:
+            raise UsageError(f"there is no policy '{policy}'; there are {', '.join(POLICIES)}")
+        self.policy = policy
+
+    @property
+    def launches(self) -> list[tuple[str, int]]:
+        """The cells, and how often the last run launched each."""
+        return list(zip(self._cells, self._launches.tolist(), strict=True))
+
+    def run(self, instances: Iterable[Any]) -> list[Any]:
+        """What `main` returns for each instance. Raises `ShapeError` and `DataError` for an instance that does not fit,
+        and `DataError` where the model itself refuses it."""
+        encoded = encode(self.signature, instances)
+        inputs = {
+            "instances": encoded.words,
+            "roots": encoded.roots,
+            "policy": np.int32(POLICIES[self.policy]),
+        }
+        if self._takes_tensors:
+            inputs["elements"] = encoded.elements
+        *results, self._launches = self._run(inputs).values()
+        if not is_flat(self.signature.gives):
+            return decode_records(self.signature, results)
+        return decode(self.signature.gives, results, len(encoded.roots))

@@ -1,0 +1,118 @@
+"""`python -m bench.dynamic`: its sources compute what the models define, the report, and a run of the whole command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from math import isnan
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.dynamic import eager
+from bench.dynamic.cases import CASES, flat, plain, prepare
+from bench.dynamic.models import MODELS
+from bench.dynamic.report import ALONE, OURS, TORCH, Ablation, Report, Row, Technique
+from bench.dynamic.sides import error, in_turn, runs
+from bench.tables import document, markdown
+
+HIDDEN = 8
+TIMES = {OURS: 2e-3, ALONE: 5e-3, TORCH: 3e-2, "DyNet agenda": 4e-3, "DyNet depth": 3e-3}
+ROW = Row(
+    "tree", 64, 8, 1, "critical", TIMES, 1e-2, 100, 20, 19, 1e-3, 4096, 65536, {"DyNet depth": 0.9}, ["DyNet depth"]
+)
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.peer])
+def test_sources_compute_what_the_models_define(name: str, tmp_path: Path) -> None:
+    prepared = prepare(CASES[name], HIDDEN, tmp_path)
+    structures = prepared.structures(2)
+    weights = MODELS[name].weights(HIDDEN)
+    expected = np.concatenate([MODELS[name].reference(weights, each).ravel() for each in structures])
+    assert error(prepared.expected(prepared.instances(structures)), expected) < 1e-5
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_pytorch_runs_the_sources(name: str, tmp_path: Path) -> None:
+    if eager.missing():
+        pytest.skip(f"PyTorch is {eager.missing()}")
+    prepared = prepare(CASES[name], HIDDEN, tmp_path)
+    structures = prepared.structures(2)
+    found = eager.Eager(prepared, structures, 1).outputs()
+    assert error(found, prepared.expected(prepared.instances(structures))) < 1e-5
+
+
+def test_instances_as_json(tmp_path: Path) -> None:
+    module = prepare(CASES["tree"], HIDDEN, tmp_path).module
+    leaf = {"type": "Leaf", "word": 3}
+    assert plain(([module.Node(module.Leaf(3), module.Leaf(3))], np.ones(2))) == [
+        [{"type": "Node", "left": leaf, "right": leaf}],
+        [1, 1],
+    ]
+
+
+def test_differences_are_relative_to_the_largest_result() -> None:
+    assert flat([(np.ones((1, 2)), 3), [4.0]]).tolist() == [1, 1, 3, 4]
+    assert error(np.array([1.0, 4.4]), np.array([1.0, 4.0])) == pytest.approx(0.1)
+    assert np.isinf(error(np.ones(1), np.ones(2)))
+    assert error(np.empty(0), np.empty(0)) == 0
+
+
+def test_sides_take_turns() -> None:
+    called: list[str] = []
+    found = in_turn({"a": lambda: called.append("a") or [1.0, 2.0], "b": lambda: called.append("b") or [5.0]}, 2)
+    assert "".join(called) == "abab"
+    assert found == {"a": 1.5, "b": 5.0}
+    assert len(runs(lambda: None, "wall", 0)) >= 3
+
+
+def test_a_ratio_is_to_the_fastest_right_result_of_dynet() -> None:
+    assert ROW.dynet == "DyNet agenda"
+    assert ROW.ratio(ROW.dynet) == pytest.approx(2)
+    assert isnan(replace(ROW, times={OURS: 1.0}).ratio(ROW.dynet))
+
+
+def test_the_report_has_a_line_for_each_batch(tmp_path: Path) -> None:
+    report = Report(
+        (ROW, replace(ROW, times={OURS: 1e-3, ALONE: 1e-3}, errors={ALONE: 1.0}, wrong=[ALONE])),
+        {"pytorch": "not installed"},
+    )
+    columns, rows = report.table()
+    assert {len(cells) for cells in rows} == {len(columns)}
+    found = dict(zip(columns, rows[0], strict=True))
+    assert (found[">over DyNet"], found["its strategy"], found[">not kernels"]) == ("2.00", "agenda", "50%")
+    assert report.wrong == report.rows[1:]
+    assert "2.00 over DyNet (least 2.00), 1.58 over unbatched (least 1.00)" in report.summary()[0]
+    assert "DyNet depth differs by 9e-01" in markdown(report)
+    assert len(json.loads(json.dumps(document(report)))["rows"]) == 2
+    report.picture(tmp_path / "report.png")
+    assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_report_of_techniques(tmp_path: Path) -> None:
+    ablation = Ablation((Technique("tree", 64, 8, "no fusion", 2e-3, 20, 2.0),))
+    columns, rows = ablation.table()
+    assert dict(zip(columns, rows[0], strict=True))[">times as long"] == "2.00"
+    assert ablation.summary() == ["no fusion: 2.00 times as long"]
+    ablation.picture(tmp_path / "report.png")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [[], ["--ablation"]])
+def test_a_quick_run(options: list[str], tmp_path: Path) -> None:
+    call = [sys.executable, "-m", "bench.dynamic", "--quick", "--peers", "none", "--output", tmp_path, *options]
+    result = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    rows = json.loads((tmp_path / "report.json").read_text())["rows"]
+    assert {(row["model"], row["hidden"], row["batch"]) for row in rows} == {("tree", 16, 4)}
+    if not options:
+        (row,) = rows
+        assert row["wrong"] == []
+        assert row["ratios"].keys() == {OURS, ALONE}
+        assert row["launches"] >= row["bound"] > 0
+        assert row["pool"] > 0
+    assert (tmp_path / "report.md").exists()
+    assert (tmp_path / "report.png").exists()
