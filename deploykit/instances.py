@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from deploykit.artifact.manifest import DynamicEntry
-from deploykit.dynamic.encoding import decode, decode_records, encode
+from deploykit.dynamic.decoding import decode, decode_records
+from deploykit.dynamic.encoding import encode
 from deploykit.dynamic.policies import POLICIES
 from deploykit.dynamic.signatures import Signature, parse_type
 from deploykit.dynamic.types import Variant, is_flat, tensors_in

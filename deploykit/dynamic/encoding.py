@@ -1,4 +1,4 @@
-"""Instances as words, and results as Python values.
+"""Instances as words.
 
 An instance is what the model's `main` takes: objects of its dataclasses, or of other classes with the same names and
 fields; `("Node", left, right)`; `{"type": "Node", "left": ..., "right": ...}`; without the name where there is one
@@ -10,9 +10,8 @@ The words are those of `runtime/batching/instances.h`: each record comes after t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 from operator import attrgetter
 from struct import pack, unpack
 from typing import Any
@@ -213,6 +212,10 @@ def _as_tuple(get: Callable[[Any], Any] | None, count: int) -> Callable[[Any], A
 
 
 class _Lists(_Records):
+    def __init__(self, encoder: _Encoder, kind: List) -> None:
+        super().__init__(encoder, kind)
+        self._of_arrays: dict[int, list[Any]] = {}
+
     def references(self, value: Any) -> Iterable[tuple[_Records, Any]]:
         if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence | np.ndarray):
             raise ShapeError(f"expected {self.kind}, found {_named(value)}")
@@ -233,10 +236,6 @@ class _Lists(_Records):
         if not isinstance(value, np.ndarray):
             return value
         return self._of_arrays.setdefault(id(value), list(value))
-
-    def __init__(self, encoder: _Encoder, kind: List) -> None:
-        super().__init__(encoder, kind)
-        self._of_arrays: dict[int, list[Any]] = {}
 
 
 class _Tensors(_Records):
@@ -309,117 +308,3 @@ def _opened(value: Any, union: str, variants: tuple[Variant, ...]) -> tuple[Vari
 def _shown(union: str, variants: Sequence[Variant]) -> str:
     forms = (f"{variant.name}({', '.join(name for name, _ in variant.fields)})" for variant in variants)
     return f"{union}: {' or '.join(forms)}"
-
-
-def decode_records(signature: Signature, outputs: Sequence[np.ndarray]) -> list[Any]:
-    """What each instance returned, where that has records: `outputs` are roots, words and elements, as `Encoded` has
-    them. Objects are of dataclasses with the names and fields of the model's."""
-    decoder = _Decoder(signature, outputs[1].tolist(), outputs[2])
-    return [decoder.value(signature.gives, root) for root in outputs[0].tolist()]
-
-
-class _Decoder:
-    def __init__(self, signature: Signature, words: list[int], elements: np.ndarray) -> None:
-        self._unions, self._words, self._elements = signature.unions, words, elements
-        self._classes = {
-            variant.name: make_dataclass(variant.name, [name for name, _ in variant.fields])
-            for variants in signature.unions.values()
-            for variant in variants
-        }
-        self._made: dict[tuple[int, Type], Any] = {}
-
-    def value(self, kind: Type, words: Sequence[int]) -> Any:
-        """The value of words. What they refer to is made first, without recursion: results may be deep."""
-        waiting = list(_handles(kind, words))
-        while waiting:
-            handle, of = waiting[-1]
-            parts = [] if (handle, of) in self._made else list(self._parts(handle, of))
-            missing = [part for each, own in parts for part in _handles(each, own) if part not in self._made]
-            if missing:
-                waiting += missing
-                continue
-            waiting.pop()
-            if (handle, of) not in self._made:
-                self._made[handle, of] = self._object(handle, of, parts)
-        return self._inline(kind, words)
-
-    def _parts(self, handle: int, kind: Type) -> Iterator[tuple[Type, list[int]]]:
-        """The types and the words of the fields, or of the items."""
-        words = self._words
-        match kind:
-            case List(item):
-                first, size = words[handle + 1], width(item)
-                for number in range(words[handle]):
-                    yield item, words[first + number * size : first + (number + 1) * size]
-            case Union(name):
-                at = handle + 1
-                for _, field_kind in self._unions[name][words[handle]].fields:
-                    yield field_kind, words[at : at + width(field_kind)]
-                    at += width(field_kind)
-            case _:
-                pass
-
-    def _object(self, handle: int, kind: Type, parts: Sequence[tuple[Type, list[int]]]) -> Any:
-        values = [self._inline(each, own) for each, own in parts]
-        match kind:
-            case Tensor(shape):
-                offset = self._words[handle]
-                return self._elements[offset : offset + prod(shape)].reshape(shape)
-            case Union(name):
-                return self._classes[self._unions[name][self._words[handle]].name](*values)
-            case _:
-                return values
-
-    def _inline(self, kind: Type, words: Sequence[int]) -> Any:
-        match kind:
-            case Tuple(items):
-                return tuple(self._inline(item, own) for item, own in _split(items, words))
-            case Float():
-                return unpack("=d", pack("=ii", *words))[0]
-            case Bool():
-                return bool(words[0])
-            case Int():
-                return words[0]
-            case _:
-                return self._made[words[0], kind]
-
-
-def _split(items: Sequence[Type], words: Sequence[int]) -> Iterator[tuple[Type, Sequence[int]]]:
-    at = 0
-    for item in items:
-        yield item, words[at : at + width(item)]
-        at += width(item)
-
-
-def _handles(kind: Type, words: Sequence[int]) -> Iterator[tuple[int, Type]]:
-    """What a value refers to."""
-    match kind:
-        case Tuple(items):
-            for item, own in _split(items, words):
-                yield from _handles(item, own)
-        case Tensor() | List() | Union():
-            yield words[0], kind
-        case _:
-            pass
-
-
-def decode(kind: Type, outputs: Sequence[np.ndarray], batch: int) -> list[Any]:
-    """What each instance returned. `outputs` are arrays over the batch, for a list its items and its lengths."""
-    columns = iter(outputs)
-    return list(_column(kind, columns, batch))
-
-
-def _column(kind: Type, outputs: Any, batch: int) -> Sequence[Any]:
-    match kind:
-        case Tuple(items):
-            columns = [_column(item, outputs, batch) for item in items]
-            return list(zip(*columns, strict=True)) if columns else [()] * batch
-        case List(item):
-            values, lengths = next(outputs), next(outputs)
-            ends = np.cumsum(lengths)
-            parts = (values[end - length : end] for end, length in zip(ends, lengths, strict=True))
-            return [list(part) if isinstance(item, Tensor) else part.tolist() for part in parts]
-        case Tensor():
-            return list(next(outputs))
-        case _:
-            return list(next(outputs).tolist())

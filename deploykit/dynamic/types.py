@@ -13,8 +13,9 @@ A handle is an index into the words of a run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TypeAlias
 
 LIST_ITEMS = 4
@@ -99,6 +100,23 @@ def width(kind: Type) -> int:
             return 1
 
 
+def split_words(kinds: Sequence[Type], words: Sequence[int], first: int = 0) -> Iterator[tuple[Type, Sequence[int]]]:
+    """The types of values that lie one after the other, each with its words."""
+    for kind in kinds:
+        yield kind, words[first : first + width(kind)]
+        first += width(kind)
+
+
+def parts(kind: Type, word: int = 0) -> Iterator[tuple[Type, int]]:
+    """The types that a value consists of when its tuples are opened, each with its place in words."""
+    if not isinstance(kind, Tuple):
+        yield kind, word
+        return
+    for item in kind.items:
+        yield from parts(item, word)
+        word += width(item)
+
+
 def offsets(variant: Variant) -> dict[str, int]:
     """Where each field begins, in words behind the handle."""
     found, offset = {}, 1
@@ -133,3 +151,18 @@ def tensors_in(kind: Type, unions: Unions, seen: frozenset[str] = frozenset()) -
             return any(tensors_in(field, unions, seen | {name}) for field in fields)
         case _:
             return False
+
+
+def least_depths(unions: Unions) -> dict[str, float]:
+    """For each union how deep its smallest objects are; infinite if each contains another one of its kind."""
+    found = dict.fromkeys(unions, inf)
+    for _ in found:
+        for name, variants in unions.items():
+            found[name] = min((depth_of(variant, found) for variant in variants), default=inf)
+    return found
+
+
+def depth_of(variant: Variant, least: Mapping[str, float]) -> float:
+    """How deep the smallest object of a dataclass is, with `least` from `least_depths`. Lists may be empty."""
+    inner = (part.name for _, kind in variant.fields for part, _ in parts(kind) if isinstance(part, Union))
+    return 1 + max((least[name] for name in inner), default=0)

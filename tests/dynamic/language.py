@@ -31,7 +31,7 @@ class Integers(Model):
 
 
 class Floats(Model):
-    def main(self, x: float, y: float, n: int) -> tuple[float, float, float, float, float, bool, bool]:
+    def main(self, x: float, y: float, n: int) -> tuple[float, float, float, float, float, bool, bool, bool]:
         product = x * y - x * y + x * RATE
         total: float = n
         mean = n / 3 + total / 7
@@ -42,7 +42,7 @@ class Floats(Model):
             x = y * 2.0
         else:
             x, y = y, x
-        return product, mean, best, -x + 1, float(n) - float(y), x < n, 0.0 <= y < x < 2
+        return product, mean, best, -x + 1, float(n) - float(y), x < n, 0.0 <= y < x < 2, x < 1e308 * 10.0
 
 
 class Conditions(Model):

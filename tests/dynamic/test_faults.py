@@ -68,6 +68,22 @@ def test_what_would_mean_something_else_is_refused(name: str, tmp_path: Path) ->
     assert "1 fault\n" in str(refused.value)
 
 
+@pytest.mark.parametrize("value", ["1 // 0", "1e308 * 10", "-1e999", "5 % 0.0"])
+def test_numbers_of_a_module_are_finite(value: str, tmp_path: Path) -> None:
+    source = tmp_path / "faulty.py"
+    source.write_text(PROGRAM.replace("BODY", "return n").replace("N = 5", f"N = {value}"))
+    with pytest.raises(UnsupportedModelError, match=r"faulty\.py:4:\d+: "):
+        deploykit.build(f"{source}:Faulty", output=tmp_path / "dist")
+
+
+def test_a_type_without_a_smallest_object_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "faulty.py"
+    types = "from dataclasses import dataclass\n\n@dataclass\nclass Link:\n    rest: tuple[int, 'Link']\n"
+    source.write_text(types + PROGRAM.replace("BODY", "return n"))
+    with pytest.raises(UnsupportedModelError, match="no 'Link' can exist"):
+        deploykit.build(f"{source}:Faulty", output=tmp_path / "dist")
+
+
 def test_files_that_are_no_models(tmp_path: Path) -> None:
     source = tmp_path / "broken.py"
     source.write_text("class Model(:\n")

@@ -28,7 +28,7 @@ from deploykit.compiler.program.ir import (
 )
 from deploykit.compiler.program.ir import Tensor as Buffer
 from deploykit.compiler.program.placement import CAPACITY
-from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Tuple, Type, is_flat, tensors_in, width
+from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Tuple, Type, is_flat, parts, tensors_in, width
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
@@ -118,7 +118,7 @@ def _results(gives: Type, batch: tirx.Var, totals: list[tuple[int, tirx.Var]]) -
         yield Port("result_words", "int32", (words,))
         yield Port("result_elements", "float32", (elements,))
         return
-    kinds = list(flat(gives))
+    kinds = [kind for kind, _ in parts(gives)]
     place = 0
     for number, kind in enumerate(kinds):
         name = "result" if len(kinds) == 1 else f"result_{number}"
@@ -131,15 +131,6 @@ def _results(gives: Type, batch: tirx.Var, totals: list[tuple[int, tirx.Var]]) -
         else:
             yield Port(name, _dtype(kind), (batch, *_shape(kind)))
             place += 1
-
-
-def flat(kind: Type) -> Iterator[Type]:
-    """The types that a result consists of."""
-    if not isinstance(kind, Tuple):
-        yield kind
-        return
-    for item in kind.items:
-        yield from flat(item)
 
 
 def _dtype(kind: Type) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isinf
 from typing import Any
 
-from deploykit.dynamic.types import Unions, Variant
+from deploykit.dynamic.types import Unions, Variant, least_depths
 from deploykit.errors import UsageError
 from deploykit.frontends.python.annotations import Annotations, parsed
 from deploykit.frontends.python.numbers import number
@@ -164,6 +165,10 @@ def _declare_data(module: Module, classes: Mapping[str, ast.ClassDef], aliases: 
     for union, members in orders.items():
         found = [_variant(module, classes[member], annotations) for member in members if member in classes]
         module.unions[union] = tuple(found)
+    for union, depth in least_depths(module.unions).items():
+        if isinf(depth) and module.unions[union]:
+            text = f"no '{union}' can exist, because each contains another one: make one of its fields a list"
+            module.source.refuse(Refused(classes[module.unions[union][0].name], text))
 
 
 def _variant(module: Module, declared: ast.ClassDef, annotations: Annotations) -> Variant:

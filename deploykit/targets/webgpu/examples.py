@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from math import inf, isfinite, prod
+from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 from deploykit.dynamic.signatures import Signature
-from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Tuple, Type, Union, Variant
+from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Tuple, Type, Union, depth_of, least_depths
 
 TAG = "type"
 """The member of an object that names its dataclass."""
@@ -22,7 +22,7 @@ LINE = 100
 
 def example(signature: Signature) -> Any:
     """An instance as JSON. Recursive types are entered once; numbers are 0, because they may be indices."""
-    least = _least_depths(signature)
+    least = least_depths(signature.unions)
     values = [_example(kind, signature, least, depth=0) for _, kind in signature.takes]
     return values[0] if len(values) == 1 else values
 
@@ -42,35 +42,9 @@ def _example(kind: Type, signature: Signature, least: Mapping[str, float], depth
             return [_example(item, signature, least, depth) for item in items]
         case Union(name):
             variants = signature.unions[name]
-            depths = {variant: _depth(variant, least) for variant in variants}
-            finite = [variant for variant in variants if isfinite(depths[variant])]
-            if not finite:
-                return {}
-            variant = (max if depth == 0 else min)(finite, key=depths.__getitem__)
+            variant = (max if depth == 0 else min)(variants, key=lambda each: depth_of(each, least))
             fields = {field: _example(each, signature, least, depth + 1) for field, each in variant.fields}
             return ({} if TAG in fields else {TAG: variant.name}) | fields
-
-
-def _least_depths(signature: Signature) -> dict[str, float]:
-    """For each union how deep its smallest values are."""
-    found = dict.fromkeys(signature.unions, inf)
-    for _ in found:
-        for name, variants in signature.unions.items():
-            found[name] = min(_depth(variant, found) for variant in variants)
-    return found
-
-
-def _depth(variant: Variant, least: Mapping[str, float]) -> float:
-    return 1 + max((least[name] for _, kind in variant.fields for name in _parts(kind)), default=0)
-
-
-def _parts(kind: Type) -> Iterator[str]:
-    """The unions that each value of the type holds."""
-    if isinstance(kind, Union):
-        yield kind.name
-    elif isinstance(kind, Tuple):
-        for item in kind.items:
-            yield from _parts(item)
 
 
 def written(value: Any, *, json_text: bool, indent: str = "") -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from deploykit.compiler.batching.model import DynamicModel
 from deploykit.compiler.codegen.host.identifiers import Names
 from deploykit.compiler.codegen.host.text import Lines, in_comment, indented, statement
-from deploykit.dynamic.types import Float, List, Tensor, Tuple, Type, Union, Variant, width
+from deploykit.dynamic.types import Float, List, Tensor, Tuple, Type, Union, Variant, depth_of, least_depths, width
 
 
 def emit_builders(head: str, prefix: str, model: DynamicModel) -> str:
@@ -88,6 +88,7 @@ class _Example:
     def __init__(self, prefix: str, model: DynamicModel) -> None:
         self.lines: Lines = []
         self._prefix, self._unions = prefix, model.unions
+        self._least = least_depths(model.unions)
         self._names = Names(("builder", "words", "roots"))
 
     def words(self, kind: Type) -> list[str]:
@@ -100,7 +101,7 @@ class _Example:
             case List(item):
                 return [self._built("list", f"dk_build_list(&builder, 0, {width(item)})")]
             case Union(name):
-                variant = min(self._unions[name], key=self._height)
+                variant = min(self._unions[name], key=lambda variant: depth_of(variant, self._least))
                 arguments = [word for _, field in variant.fields for word in self.words(field)]
                 call = f"{self._prefix}_{variant.name}({', '.join(['&builder', *arguments])})"
                 return [self._built(variant.name, call)]
@@ -113,23 +114,3 @@ class _Example:
         own = self._names.take(name)
         self.lines += statement(f"const int32_t {own} = {call};")
         return own
-
-    def _height(self, variant: Variant, above: frozenset[str] = frozenset()) -> float:
-        """How deep the smallest object of a dataclass is; infinite if it always contains another one of its kind."""
-        if variant.name in above:
-            return float("inf")
-        inner = above | {variant.name}
-        unions = (name for _, field in variant.fields for name in _unions_in(field))
-        return 1 + max((min(self._height(each, inner) for each in self._unions[name]) for name in unions), default=0)
-
-
-def _unions_in(kind: Type) -> Iterator[str]:
-    """The unions of which a value holds an object itself, not in a list."""
-    match kind:
-        case Union(name):
-            yield name
-        case Tuple(items):
-            for item in items:
-                yield from _unions_in(item)
-        case _:
-            pass

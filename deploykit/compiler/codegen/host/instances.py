@@ -14,12 +14,11 @@ from math import prod
 
 from deploykit.compiler.batching.control import ControlFunction
 from deploykit.compiler.codegen.host.control import frame_words
-from deploykit.compiler.codegen.host.identifiers import c_string
 from deploykit.compiler.codegen.host.scope import Scope, prefix_of
 from deploykit.compiler.codegen.host.text import Lines, braced, checked, indented, statement
 from deploykit.compiler.program.ir import RunInstances
 from deploykit.dtypes import logical_dtype
-from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Tuple, Type, is_flat, width
+from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Type, is_flat, parts, width
 
 
 def run_instances(scope: Scope, step: RunInstances, _number: int) -> Lines:
@@ -200,16 +199,6 @@ def _records(scope: Scope, step: RunInstances, rows: str) -> Lines:
     ]
 
 
-def parts(kind: Type, word: int = 0) -> Iterator[tuple[Type, int]]:
-    """The types that a result consists of, each with its place in words."""
-    if not isinstance(kind, Tuple):
-        yield kind, word
-        return
-    for item in kind.items:
-        yield from parts(item, word)
-        word += width(item)
-
-
 def _result(
     scope: Scope, step: RunInstances, kind: Type, first: str, stride: int, rows: str, outputs: Iterator[int]
 ) -> Lines:
@@ -264,6 +253,3 @@ def _list(
         *indented([*declared, f"for (row = 0; row < {rows}; ++row) {{", *indented(loop), "}"]),
         "}",
     ]
-
-
-__all__ = ["c_string", "parts", "run_instances"]
