@@ -26,8 +26,8 @@ import numpy as np
 from deploykit import runtime
 from deploykit.compiler.batching.graphs import Graph
 from deploykit.compiler.batching.tables import ENCODINGS, Table
+from deploykit.dynamic.policies import POLICIES
 
-POLICIES = {"depth": 0, "fsm": 1, "agenda": 2, "alone": 3, "critical": 4}
 SOURCES = [source for source in (*runtime.QUEUE, runtime.CORE) if source.suffix == ".c"]
 OPTIONS = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{runtime.INCLUDE}", f"-I{runtime.BATCHING}"]
 

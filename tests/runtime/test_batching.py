@@ -15,10 +15,10 @@ import pytest
 from deploykit import runtime
 from deploykit.compiler.batching.policies import Policy, batches
 from deploykit.compiler.batching.tables import ENCODINGS, Encoding, Table, state_of
+from deploykit.dynamic.policies import POLICIES
 from deploykit.engines.native.sanitized import SANITIZERS
 from tests.runtime.queues import (
     OPTIONS,
-    POLICIES,
     SOURCES,
     Answer,
     Case,
@@ -45,6 +45,12 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="module")
 def fast(tmp_path_factory: pytest.TempPathFactory) -> Program:
     return compiled(tmp_path_factory.mktemp("fast"), "cc", ["-O2"])
+
+
+def test_policies_have_the_same_numbers_everywhere() -> None:
+    header = (runtime.BATCHING / "batching.h").read_text()
+    found = re.findall(r"DK_POLICY_(\w+) = (\d+)", header)
+    assert {name.lower(): int(number) for name, number in found} == POLICIES
 
 
 def check(case: Case, answer: Answer) -> None:

@@ -7,7 +7,7 @@ fails where a result does not fit, but for `Float`s, which are float64 in two wo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from deploykit.dynamic.types import Type
@@ -43,15 +43,15 @@ class Word:
 
 @dataclass(frozen=True)
 class Constant:
-    """The handle of a value that is the same in every run; `index` into `Control.constants`."""
+    """The handle of a value that is the same in every run; `index` into `DynamicModel.constants`."""
 
     index: int
 
 
 @dataclass(frozen=True)
 class Operation:
-    """`+ - * // %`, comparisons, `and`, `or`, `not` and `neg` of numbers; `real` if the operands are float64, and
-    `result_real` if the result is."""
+    """`+ - * / // %`, `min`, `max`, comparisons, `and`, `or`, `not` and `neg` of numbers; `real` if the operands are
+    float64."""
 
     operator: str
     operands: tuple[Expr, ...]
@@ -240,9 +240,8 @@ class ControlFunction:
 @dataclass(frozen=True)
 class Control:
     """`functions[0]` runs one instance: its operands are those of the model's `main`, of the types `takes`, and it
-    returns what `main` does, of the type `gives`. `constants` are the indices of the elements of constant values."""
+    returns what `main` does, of the type `gives`."""
 
     functions: tuple[ControlFunction, ...]
     takes: tuple[tuple[str, Type], ...]
     gives: Type
-    constants: tuple[tuple[int, ...], ...] = field(default=())

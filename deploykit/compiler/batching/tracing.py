@@ -22,7 +22,7 @@ from deploykit.compiler.batching.model import DynamicModel
 from deploykit.dynamic.encoding import encode
 from deploykit.dynamic.functions import random
 from deploykit.dynamic.signatures import Signature
-from deploykit.dynamic.types import Float, Tuple, Type
+from deploykit.dynamic.types import LIST_ITEMS, Float, Tuple, Type
 from deploykit.errors import DataError
 
 Frame: TypeAlias = list[Any]
@@ -197,10 +197,17 @@ class _Tracer:
                 raise ValueError(f"{each} is no statement of this kind")
 
     def _appended(self, source: int, size: int) -> int:
+        """The handle of a list with one more item. The items are shared with the list before if there is room."""
         length, first = self.words[source : source + 2]
-        items = self.words[first : first + length * size]
+        used, room = self.words[first - 2 : first]
         handle = len(self.words)
-        self.words += [length + 1, handle + 4, length + 1, length + 1, *items, *[0] * size]
+        if length == used < room:
+            self.words[first - 2] += 1
+            self.words += [length + 1, first]
+            return handle
+        items = self.words[first : first + length * size]
+        room = 2 * (length + 1)
+        self.words += [length + 1, handle + LIST_ITEMS, length + 1, room, *items, *[0] * (size * (room - length))]
         return handle
 
     def _record(self, cell: int, operands: list[int], results: Sequence[int], frame: Frame) -> None:
