@@ -55,15 +55,15 @@ def softmax(x: Array) -> Array:
 
 
 def sum(x: Array | Sequence[Array], axis: int | None = None) -> Array:  # noqa: A001
-    """The sum of all elements of a tensor, or of those along an axis; of a list of tensors, the sum of the list, which
-    is not empty."""
+    """The sum of all elements of a tensor, or of those along an axis; of a list of tensors, which is not empty, the sum
+    of its items: neighbours are added until one is left, so that few sums depend on each other."""
     if isinstance(x, np.ndarray | np.generic):
         return np.asarray(x.sum(axis=axis, dtype=np.float32))
-    first, *others = x
-    total = first
-    for other in others:
-        total = total + other
-    return total
+    sums = list(x)
+    while len(sums) > 1:
+        pairs = [left + right for left, right in zip(sums[::2], sums[1::2], strict=False)]
+        sums = pairs + sums[2 * len(pairs) :]
+    return sums[0]
 
 
 def mean(x: Array, axis: int | None = None) -> Array:

@@ -284,3 +284,15 @@ class Tensors(Model):
             steps += 1
             score = score + float(sum(tanh(kept * 0.5))) + 0.5
         return kept, score, grown, steps, [float(sum(each)) for each in grown]
+
+
+class Sums(Model):
+    """Sums of a list that is given, of one that is computed, and inside a loop."""
+
+    w: Tensor[3, 3]
+
+    def main(self, xs: list[Tensor[3]], n: int) -> tuple[Tensor[3], Tensor[3]]:
+        state = sum(xs)
+        for _ in range(n):
+            state = tanh(sum([tanh(x @ self.w + state) for x in xs]))
+        return sum([x @ self.w for x in xs]), state

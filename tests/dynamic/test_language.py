@@ -56,6 +56,7 @@ MAKERS: dict[str, Callable[[Random], Any]] = {
     ),
     "Calls": lambda random: (whole(random, 0, 60), whole(random, 0, 60)),
     "Tensors": tensors,
+    "Sums": lambda random: ([vector(random, 3) for _ in range(whole(random, 1, 19))], whole(random, 0, 3)),
 }
 
 
@@ -69,6 +70,15 @@ def test_language(name: str, tmp_path: Path) -> None:
             session.policy = policy
             assert_close(session(given), eager(model, given))
             assert_close(session(given[:1]), eager(model, given[:1]))
+
+
+def test_a_sum_of_a_list_has_a_logarithmic_depth(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    with deploykit.open(build(f"{LANGUAGE}:Sums", tmp_path / "dist")) as session:
+        for count, depth in ((1, 0), (2, 1), (3, 2), (32, 5), (33, 6)):
+            given = [([vector(random, 3) for _ in range(count)], 0)]
+            assert_close(session(given), eager(language.Sums(), given))
+            assert sum(launches for _, launches in session.launches) == depth + 1  # the products come first, and both sums share launches
 
 
 FAILING = """

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from deploykit.compiler.batching import control
 from deploykit.compiler.batching.control import Number, Operation, Word
 from deploykit.compiler.batching.tensors import Filled
-from deploykit.dynamic.types import Bool, Float, Int, Tensor, offsets, width
+from deploykit.dynamic.types import Bool, Float, Int, offsets, width
 from deploykit.frontends.python.expressions import apply, as_real, as_tensor, await_number
+from deploykit.frontends.python.folds import sum_of_list
 from deploykit.frontends.python.functions import Callee, Reader, Scope, callee_of, require_plain
-from deploykit.frontends.python.loops import counting
 from deploykit.frontends.python.numbers import number
 from deploykit.frontends.python.reading import evaluate, expression, read_statement
-from deploykit.frontends.python.sequences import ENDLESS, element, length, sequence_of
+from deploykit.frontends.python.sequences import ENDLESS, length, sequence_of
 from deploykit.frontends.python.source import Refused
 from deploykit.frontends.python.statements import require_reusable
 from deploykit.frontends.python.values import (
@@ -29,7 +29,6 @@ from deploykit.frontends.python.values import (
     Zipped,
     described,
     fields,
-    from_words,
 )
 
 
@@ -173,27 +172,9 @@ def _reduced(reader: Reader, name: str, values: Sequence[Value], node: ast.Call)
     if not values or len(axes) + 1 != len(node.args) + len(node.keywords):
         raise Refused(node, f"'{name}' takes a tensor and an axis")
     if isinstance(values[0], ListValue) and name == "sum" and not axes:
-        return _sum_of_list(reader, values[0], node)
+        return sum_of_list(reader, values[0], node)
     attributes = tuple(int(number(axis, reader.program.module.numbers)) for axis in axes)
     return apply(name, [as_tensor(values[0], node.args[0])], node, attributes)
-
-
-def _sum_of_list(reader: Reader, items: ListValue, node: ast.AST) -> Value:
-    """The sum of a list of tensors, added up from its first item on."""
-    if not isinstance(items.item, Tensor):
-        raise Refused(node, f"'sum' takes a tensor or a list of tensors, found {described(items)}")
-    count = length(items)
-    reader.emit(control.Require(Operation(">", (count, Number(0))), "the sum of an empty list", count))
-    (total,) = reader.variables(items.item, "total")
-    reader.move([total], element(items, Number(0)), node)
-    index, ends, step = counting(reader, Number(1), count)
-    so_far = from_words(items.item, iter([total]), varying=True)
-    body: list[control.Statement] = [ends]
-    with reader.at(body, reader.scope.copy()):
-        added = apply("add", [as_tensor(so_far, node), as_tensor(element(items, index), node)], node)
-        reader.move([total], added, node)
-    reader.emit(control.Loop(tuple(body), (step,)))
-    return so_far
 
 
 # Dataclasses

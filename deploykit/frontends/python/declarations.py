@@ -7,10 +7,10 @@ the top of the module, such as `HIDDEN = 128`, may be computed from others.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isinf
-from typing import Any
+from typing import Any, TypeGuard
 
 from deploykit.dynamic.types import Unions, Variant, least_depths
 from deploykit.errors import UsageError
@@ -86,6 +86,9 @@ def _declare(
             pass
         case ast.Assign([ast.Name(name)], value) | ast.AnnAssign(ast.Name(name), value=ast.expr() as value):
             _declare_name(module, name, value, aliases)
+        case ast.Assign([ast.Tuple(names)], ast.Tuple(values)) if _are_names(names) and len(names) == len(values):
+            found = [number(value, module.numbers) for value in values]
+            module.numbers |= {name.id: value for name, value in zip(names, found, strict=True)}
         case _ if type(statement).__name__ == "TypeAlias":  # 'type A = B | C' of Python 3.12
             declared: Any = statement
             _declare_name(module, declared.name.id, declared.value, aliases)
@@ -93,6 +96,10 @@ def _declare(
             raise Refused(
                 statement, "a module of a model has imports, numbers, dataclasses, functions and classes only"
             )
+
+
+def _are_names(nodes: Sequence[ast.expr]) -> TypeGuard[Sequence[ast.Name]]:
+    return all(isinstance(node, ast.Name) for node in nodes)
 
 
 def _declare_import(module: Module, statement: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> None:
