@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from deploykit.dynamic import Model, Tensor, sum, tanh, zeros  # noqa: A004
 
 N = 5
-OFFSET = -2 * N + 3
-RATE = 0.25
+OFFSET, RATE = -2 * N + 3, 0.25
 
 
 class Integers(Model):
