@@ -295,3 +295,25 @@ class Sums(Model):
         for _ in range(n):
             state = tanh(sum([tanh(x @ self.w + state) for x in xs]))
         return sum([x @ self.w for x in xs]), state
+
+
+class Parts(Model):
+    """Parts of lists, indices from their ends, lists put together, and conditions in comprehensions."""
+
+    rows: Tensor[4, 2]
+
+    def doubled(self, xs: list[int]) -> list[int]:
+        return [2 * x for x in xs if x > 0]
+
+    def main(
+        self, xs: list[int], ts: list[Tensor[2]], i: int, j: int
+    ) -> tuple[list[int], list[int], list[int], list[int], list[int], list[Tensor[2]], list[Tensor[2]], Tensor[2]]:
+        head, tail, middle = xs[:i], xs[j:], xs[i:j]
+        grown = [*head, 7, *tail[1:-1], *middle]
+        shrunk = [*head[:-1], i]
+        kept = [x for x, y in zip(xs, [0, *xs]) if x != y if x % 3 > 0]  # noqa: B905
+        pairs = [*self.doubled(xs), *[self.doubled([x, x])[-1] for x in xs if x > 0]]
+        near = xs[i] if -len(xs) <= i < len(xs) else 0
+        warm = [t + self.rows[j % 4 - 4] for t in ts if float(sum(t)) > 0.0]
+        ts = [*ts[2:], self.rows[-1], *ts[:-1]]
+        return grown, shrunk, kept, pairs, [near, *xs[-2:]], warm, ts[-3:], ts[-(len(ts) // 2) - 1]

@@ -17,7 +17,7 @@ def step(n: int, xs: list[int], t: Tensor[3]) -> tuple[int, list[int], Tensor[3]
 
 
 def pick(n: int, xs: list[int]) -> int:
-    return xs[n % len(xs)] if len(xs) > 0 else n
+    return xs[n % (2 * len(xs)) - len(xs)] if len(xs) > 0 else n
 
 
 class Random(Model):
@@ -72,6 +72,11 @@ class Writer:
             f"[pick(x, {q}) for x in reversed({p})]",
             f"[x * y % 31 for x, y in zip({p}, {q})]",
             f"[i - x for i, x in enumerate({p})]",
+            f"{p}[{self.integer(1)} :]",
+            f"{p}[{self.integer(0)} : {self.integer(1)}]",
+            f"[x for x in {p} if {self.test(0)}]",
+            f"[pick(x, {q}) for x in {p} if x > {self.integer(0)}]",
+            f"[*{p}[:2], {self.integer(1)}, *{q}[-2:]]",
             q,
         )
 

@@ -56,6 +56,11 @@ MAKERS: dict[str, Callable[[Random], Any]] = {
     ),
     "Calls": lambda random: (whole(random, 0, 60), whole(random, 0, 60)),
     "Tensors": tensors,
+    "Parts": lambda random: (
+        integers(random),
+        [vector(random, 2) for _ in range(whole(random, 0, 6))],
+        *(whole(random, -8, 8) for _ in range(2)),
+    ),
     "Sums": lambda random: ([vector(random, 3) for _ in range(whole(random, 1, 19))], whole(random, 0, 3)),
 }
 
@@ -78,7 +83,9 @@ def test_a_sum_of_a_list_has_a_logarithmic_depth(tmp_path: Path) -> None:
         for count, depth in ((1, 0), (2, 1), (3, 2), (32, 5), (33, 6)):
             given = [([vector(random, 3) for _ in range(count)], 0)]
             assert_close(session(given), eager(language.Sums(), given))
-            assert sum(launches for _, launches in session.launches) == depth + 1  # the products come first, and both sums share launches
+            assert (
+                sum(launches for _, launches in session.launches) == depth + 1
+            )  # the products come first, and both sums share launches
 
 
 FAILING = """

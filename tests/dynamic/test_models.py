@@ -45,6 +45,7 @@ def test_exact_results_have_the_same_bits_for_every_policy(name: str, built: Bui
 
 @every_model
 @pytest.mark.slow
+@pytest.mark.sampled(part=3)
 def test_sanitized(name: str, built: Built) -> None:
     model = getattr(models, name)()
     with deploykit.open(built(name), sanitize=True) as session:

@@ -20,7 +20,9 @@ def instance(random: Random) -> tuple[Any, ...]:
     return whole(random, -20, 20), whole(random, -20, 20), items, number, vector(random, 3)
 
 
-@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 60))])
+@pytest.mark.slow
+@pytest.mark.sampled(part=8)
+@pytest.mark.parametrize("seed", range(60))
 def test_program(seed: int, tmp_path: Path) -> None:
     source = tmp_path / "random_program.py"
     source.write_text(program(seed))

@@ -8,14 +8,15 @@ from functools import partial
 from math import isfinite
 
 from deploykit.compiler.batching import control
-from deploykit.compiler.batching.control import Number, Operation, Real, Word
+from deploykit.compiler.batching.control import Number, Operation, Real
 from deploykit.compiler.batching.operators import OPERATORS, Mismatch
 from deploykit.compiler.batching.tensors import Apply, Expression, Filled, Weight
 from deploykit.dynamic.types import Bool, Float, Int
 from deploykit.frontends.python.functions import Reader
+from deploykit.frontends.python.lists import from_end, part_of
 from deploykit.frontends.python.numbers import ARITHMETIC, arithmetic
 from deploykit.frontends.python.reading import evaluate, expression
-from deploykit.frontends.python.sequences import element
+from deploykit.frontends.python.sequences import element, length
 from deploykit.frontends.python.source import Refused
 from deploykit.frontends.python.values import (
     TENSORS,
@@ -261,8 +262,12 @@ def _compared(op: ast.cmpop, left: Value, right: Value, node: ast.AST) -> contro
 
 @expression(ast.Subscript)
 def _read_item(reader: Reader, node: ast.Subscript, _hint: str) -> Value:
-    """`value[index]`."""
+    """`value[index]`, and parts of lists."""
     value, index = evaluate(reader, node.value), node.slice
+    if isinstance(index, ast.Slice):
+        if not isinstance(value, ListValue):
+            raise Refused(node, f"only a list has parts, found {described(value)}")
+        return part_of(reader, value, index)
     where = evaluate(reader, index)
     if not isinstance(where, Scalar) or where.type != Int():
         raise Refused(index, f"an index is an int, found {described(where)}")
@@ -271,22 +276,22 @@ def _read_item(reader: Reader, node: ast.Subscript, _hint: str) -> Value:
             raise Refused(index, f"the index of a tuple is a number below {len(value.items)}")
         return value.items[where.expr.value]
     if isinstance(value, ListValue):
-        count: control.Expr = Word(value.handle, 0)
-        position = where.expr
-        if isinstance(position, Number) and position.value < 0:
-            position = Operation("-", (count, Number(-position.value)))
-        _require_within(reader, position, count, f"line {index.lineno}: the index {{}} is not in the list")
-        return element(value, position)
+        count = length(value)
+        message = f"line {index.lineno}: the index {{}} is not in the list"
+        return element(value, _within(reader, where.expr, count, message))
     if isinstance(value, Weight):
         rows = value.shape[0] if value.shape else 0
-        _require_within(reader, where.expr, Number(rows), f"line {index.lineno}: row {{}} of '{value.name}' of {rows}")
-        return apply("row", [value], node, numbers=(where.expr,))
+        message = f"line {index.lineno}: row {{}} of '{value.name}' of {rows}"
+        return apply("row", [value], node, numbers=(_within(reader, where.expr, Number(rows), message),))
     raise Refused(node, f"only lists, tuples and weights have an index, found {described(value)}")
 
 
-def _require_within(reader: Reader, index: control.Expr, count: control.Expr, message: str) -> None:
-    low, high = Operation(">=", (index, Number(0))), Operation("<", (index, count))
+def _within(reader: Reader, index: control.Expr, count: control.Expr, message: str) -> control.Expr:
+    """The index from the beginning, of one that may count from the end. The run ends if it is outside."""
+    place = from_end(reader, index, count)
+    low, high = Operation(">=", (place, Number(0))), Operation("<", (place, count))
     reader.emit(control.Require(Operation("and", (low, high)), message, index))
+    return place
 
 
 def await_number(reader: Reader, value: Value, node: ast.AST, hint: str) -> Scalar:

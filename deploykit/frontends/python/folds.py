@@ -12,7 +12,6 @@ from deploykit.dynamic.types import LIST_ITEMS, Int, Tensor
 from deploykit.frontends.python.expressions import apply, as_tensor
 from deploykit.frontends.python.functions import Reader
 from deploykit.frontends.python.lists import new_list
-from deploykit.frontends.python.loops import counting
 from deploykit.frontends.python.sequences import element, length, times
 from deploykit.frontends.python.source import Refused
 from deploykit.frontends.python.values import ListValue, Value, described
@@ -29,7 +28,7 @@ def sum_of_list(reader: Reader, items: ListValue, node: ast.AST) -> Value:
 
     def each(number: Expr, value: Callable[[Expr], Value]) -> control.Statement:
         """A loop that sets the first items of `sums`."""
-        index, ends, step = counting(reader, Number(0), number)
+        index, ends, step = reader.counting(Number(0), number)
         body: list[control.Statement] = [ends]
         with reader.at(body, reader.scope.copy()):
             reader.store([Word(sums.handle, LIST_ITEMS, index)], reader.words(value(index), node))

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from deploykit.compiler.batching import control
 from deploykit.compiler.batching.cells import Cells, parts
-from deploykit.compiler.batching.control import ControlFunction, Expr, Statement, Variable, Word
+from deploykit.compiler.batching.control import ControlFunction, Expr, Number, Operation, Statement, Variable, Word
 from deploykit.compiler.batching.tensors import Apply, Expression, Filled, Known, Weight, is_constant
 from deploykit.dynamic.types import Float, Int, Tensor, Tuple, Type, width
 from deploykit.frontends.python.declarations import Module
@@ -192,6 +192,12 @@ class Reader:
         (variable,) = self.variables(kind, name)
         self.emit(control.Set(variable, value))
         return variable
+
+    def counting(self, first: Expr, count: Expr) -> tuple[Variable, control.If, control.Set]:
+        """An index that goes from `first` up to `count`: its variable, where a loop over it ends, and its step."""
+        index = self.held(first, Int(), "index")
+        ends = control.If(Operation("<", (index, count)), (), (control.Break(),))
+        return index, ends, control.Set(index, Operation("+", (index, Number(1))))
 
     def emit(self, statement: Statement) -> None:
         self.block.append(statement)

@@ -17,7 +17,7 @@ from deploykit.compiler.batching.tensors import is_constant
 from deploykit.dynamic.types import Float, Int, Type, width
 from deploykit.frontends.python.expressions import condition
 from deploykit.frontends.python.functions import Carried, Reader, Scope
-from deploykit.frontends.python.lists import new_list
+from deploykit.frontends.python.lists import append, new_list
 from deploykit.frontends.python.names import names_assigned, names_used
 from deploykit.frontends.python.reading import evaluate, expression, read_block, statement
 from deploykit.frontends.python.sequences import element, length, sequence_of, times
@@ -63,7 +63,7 @@ def _read_for(reader: Reader, node: ast.For, later: frozenset[str]) -> bool:
         raise Refused(node.orelse[0], "a loop has no 'else' in a model")
     sequence = sequence_of(evaluate(reader, node.iter), node.iter)
     count = reader.held(length(sequence), Int(), "count")
-    index, ends, step = counting(reader, Number(0), count)
+    index, ends, step = reader.counting(Number(0), count)
 
     def body() -> None:
         reader.emit(ends)
@@ -71,13 +71,6 @@ def _read_for(reader: Reader, node: ast.For, later: frozenset[str]) -> bool:
 
     _read_loop(reader, node, later, body, (step,))
     return False
-
-
-def counting(reader: Reader, first: Expr, count: Expr) -> tuple[Variable, control.If, control.Set]:
-    """An index that goes from `first` up to `count`: its variable, where a loop over it ends, and its step."""
-    index = reader.held(first, Int(), "index")
-    ends = control.If(Operation("<", (index, count)), (), (control.Break(),))
-    return index, ends, control.Set(index, Operation("+", (index, Number(1))))
 
 
 def _read_loop(
@@ -168,14 +161,16 @@ def _reads(word: Expr, variable: Variable) -> bool:
 
 @expression(ast.ListComp)
 def _read_comprehension(reader: Reader, node: ast.ListComp, hint: str) -> ListValue:
-    if len(node.generators) > 1 or node.generators[0].ifs:
-        raise Refused(node, "a comprehension has one 'for', without 'if': write a loop")
+    if len(node.generators) > 1:
+        raise Refused(node, "a comprehension has one 'for': write a loop")
     generator = node.generators[0]
     sequence = sequence_of(evaluate(reader, generator.iter), generator.iter)
+    if generator.ifs:
+        sequence = _filtered(reader, sequence, generator)
     if reader.has_any([node.elt], (ast.ListComp,)):
         return _read_calls(reader, node, sequence, hint)
     count = reader.held(length(sequence), Int(), "count")
-    index, ends, step = counting(reader, Number(0), count)
+    index, ends, step = reader.counting(Number(0), count)
     reader.settle(sorted(names_used(node.elt)))
     body: list[control.Statement] = [ends]
     inner = reader.scope.copy()
@@ -189,6 +184,25 @@ def _read_comprehension(reader: Reader, node: ast.ListComp, hint: str) -> ListVa
         reader.store(fields(kind, Word(made.handle, 1), 0, times(index, width(kind))), words)
     reader.emit(control.Loop(tuple(body), (step,)))
     return replace(made, varying=is_varying(value))
+
+
+def _filtered(reader: Reader, sequence: Sequence_, generator: ast.comprehension) -> ListValue:
+    """The elements for which all conditions of a comprehension hold."""
+    count = reader.held(length(sequence), Int(), "count")
+    index, ends, step = reader.counting(Number(0), count)
+    value = element(sequence, index)
+    empty = new_list(reader, Number(0), _item_type(value, generator.iter), "kept")
+    target = reader.held(empty.handle, Int(), "kept")
+    kept = replace(empty, handle=target)
+    reader.settle(sorted({name for test in generator.ifs for name in names_used(test)}))
+    body: list[control.Statement] = [ends]
+    with reader.at(body, reader.scope.copy()):
+        assign(reader, generator.target, value)
+        for test in generator.ifs:
+            reader.emit(control.If(condition(reader, test), (), (control.Continue(),)))
+        reader.emit(control.Set(target, append(reader, kept, [value], generator.iter).handle))
+    reader.emit(control.Loop(tuple(body), (step,)))
+    return replace(kept, varying=is_varying(value))
 
 
 def _item_type(value: Value, node: ast.AST) -> Type:

@@ -66,7 +66,7 @@ class Statements(Model):
         match n:
             case 1:
                 pass
-        pairs = [x for x in xs if x > 0]
+        pairs = [x + y for x in xs for y in xs]
         a, b, c = n, n
         break
         n
