@@ -12,6 +12,7 @@ from deploykit.dynamic.decoding import decode, decode_records
 from deploykit.dynamic.encoding import encode
 from deploykit.dynamic.policies import POLICIES
 from deploykit.dynamic.signatures import Signature, parse_type
+from deploykit.dynamic.traces import TRACE, Launch, launches_of
 from deploykit.dynamic.types import Variant, is_flat, tensors_in
 from deploykit.errors import UsageError
 
@@ -35,9 +36,11 @@ class Instances:
     def __init__(self, entry: DynamicEntry, run: Callable[[Mapping[str, Any]], Mapping[str, np.ndarray]]) -> None:
         self.signature = signature_of(entry)
         self.policy = entry.policy
+        self.tracing = False
         self._cells = tuple(cell.name for cell in entry.cells)
         self._run = run
         self._launches = np.zeros(len(entry.cells), np.int32)
+        self._trace: list[Launch] | None = None
         self._takes_tensors = any(tensors_in(kind, self.signature.unions) for _, kind in self.signature.takes)
 
     def choose(self, policy: str) -> None:
@@ -51,6 +54,13 @@ class Instances:
         """The cells, and how often the last run launched each."""
         return list(zip(self._cells, self._launches.tolist(), strict=True))
 
+    @property
+    def trace(self) -> list[Launch]:
+        """The launches of the last run, in order. Raises `UsageError` if that was not traced."""
+        if self._trace is None:
+            raise UsageError("the last run has no trace: set 'tracing' before it")
+        return self._trace
+
     def run(self, instances: Iterable[Any]) -> list[Any]:
         """What `main` returns for each instance. Raises `ShapeError` and `DataError` for an instance that does not fit,
         and `DataError` where the model itself refuses it."""
@@ -58,11 +68,12 @@ class Instances:
         inputs = {
             "instances": encoded.words,
             "roots": encoded.roots,
-            "policy": np.int32(POLICIES[self.policy]),
+            "policy": np.int32(POLICIES[self.policy] + TRACE * self.tracing),
         }
         if self._takes_tensors:
             inputs["elements"] = encoded.elements
-        *results, self._launches = self._run(inputs).values()
+        *results, self._launches, rows = self._run(inputs).values()
+        self._trace = launches_of(rows, self._cells, encoded.objects) if self.tracing else None
         if not is_flat(self.signature.gives):
             return decode_records(self.signature, results)
         return decode(self.signature.gives, results, len(encoded.roots))

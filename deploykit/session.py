@@ -29,6 +29,7 @@ from deploykit.targets.base import find_target
 
 if TYPE_CHECKING:
     from deploykit.artifact.plan import Plan
+    from deploykit.dynamic.traces import Launch
     from deploykit.engines.native.profiled import Profiled
 
 Value: TypeAlias = ArrayLike | Ragged
@@ -224,6 +225,22 @@ class Session:
         """The cells of a dynamic model, and how often the last run launched each, a batch counting once. Raises
         `UsageError` for another model."""
         return self._dynamic().launches
+
+    @property
+    def tracing(self) -> bool:
+        """Whether runs of a dynamic model leave a `trace`, by default not. It may be changed between runs. Raises
+        `UsageError` for another model."""
+        return self._dynamic().tracing
+
+    @tracing.setter
+    def tracing(self, on: bool) -> None:
+        self._dynamic().tracing = on
+
+    @property
+    def trace(self) -> list[Launch]:
+        """The launches of the last run of a dynamic model, in order: the cell, and for each node the instance and the
+        object that it ran for. Raises `UsageError` for another model, and if the run was not traced."""
+        return self._dynamic().trace
 
     @property
     def plan(self) -> Plan:

@@ -27,11 +27,13 @@ _SMALLEST, _LARGEST = -(2**31), 2**31 - 1
 
 @dataclass
 class Encoded:
-    """Instances for a run: `words`, the words of `main`'s parameters for each instance, and the tensors in them."""
+    """Instances for a run: `words`, the words of `main`'s parameters for each instance, and the tensors in them.
+    `objects` are what the handles of records stand for."""
 
     words: np.ndarray
     roots: np.ndarray
     elements: np.ndarray
+    objects: dict[int, Any]
 
 
 def encode(signature: Signature, instances: Iterable[Any]) -> Encoded:
@@ -49,7 +51,7 @@ def encode(signature: Signature, instances: Iterable[Any]) -> Encoded:
             raise type(error)(f"instance {number}: {error}") from None
     words = np.array(encoder.words, np.int32)
     elements = np.concatenate(encoder.tensors) if encoder.tensors else np.empty(0, np.float32)
-    return Encoded(words, np.array(roots, np.int32).reshape(len(every), width(kinds)), elements)
+    return Encoded(words, np.array(roots, np.int32).reshape(len(every), width(kinds)), elements, encoder.objects)
 
 
 class _Encoder:
@@ -61,7 +63,7 @@ class _Encoder:
         self.tensors: list[np.ndarray] = []
         self.elements = 0
         self._records: dict[Type, _Records] = {}
-        self._kept: list[Any] = []
+        self.objects: dict[int, Any] = {}
 
     def records(self, kind: Type) -> _Records:
         """The records of a type that handles refer to."""
@@ -81,9 +83,9 @@ class _Encoder:
                 continue
             missing = [pair for pair in records.references(each) if id(pair[1]) not in pair[0].handles]
             if not missing:
-                self._kept.append(each)
                 words = records.words(each)
                 records.handles[key] = len(self.words)
+                self.objects[len(self.words)] = each
                 self.words += words
                 stack.pop()
             elif key in records.open:

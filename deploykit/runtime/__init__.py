@@ -31,7 +31,8 @@ STATES = (INCLUDE / "states.h", _ROOT / "core" / "states.c")
 DRIVER = _ROOT / "core" / "driver.c"
 BATCHING = _ROOT / "batching"
 QUEUE = tuple(
-    BATCHING / name for name in ("batching.h", "queue.c", "frontier.h", "frontier.c", "choices.c", "needed.c")
+    BATCHING / name
+    for name in ("batching.h", "queue.c", "frontier.h", "frontier.c", "choices.c", "needed.c", "trace.c")
 )
 INSTANCES = tuple(BATCHING / name for name in ("instances.h", "instances.c", "records.c", "builder.h"))
 CHECKS = (CORE, STATES[1])

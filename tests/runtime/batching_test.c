@@ -169,6 +169,7 @@ static void run_case(int32_t cell_count) {
     queue.cells = cells;
     queue.cell_count = cell_count;
     queue.policy = (dk_policy)next_number();
+    queue.trace = 0;
     queue.table.encoding = (dk_encoding)next_number();
     queue.table.count = next_number();
     entries = next_numbers(2 * queue.table.count);

@@ -227,7 +227,8 @@ Statement: TypeAlias = (
 @dataclass(frozen=True)
 class ControlFunction:
     """A function of the control flow. The first of its `words` variables are its operands, `operands` words of them;
-    it returns `results` words. `names` has the name of each variable, for readers."""
+    it returns `results` words. `names` has the name of each variable, for readers. `object` is the first operand that
+    is an object or a list, if there is one."""
 
     name: str
     operands: int
@@ -235,6 +236,7 @@ class ControlFunction:
     words: int
     names: tuple[str, ...]
     body: tuple[Statement, ...]
+    object: int | None = None
 
 
 @dataclass(frozen=True)

@@ -34,12 +34,16 @@ if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.compiler.model import DimBounds
 
-INSTANCES, ROOTS, POLICY, LAUNCHES = "instances", "roots", "policy", "launches"
+INSTANCES, ROOTS, POLICY, LAUNCHES, TRACE = "instances", "roots", "policy", "launches", "trace"
 """The ports of `main` beside its results. `instances` and `roots` are words (`runtime/batching/instances.h`),
-`elements` the elements of tensors in them, `policy` a number of `dk_policy`; `launches` counts those of each cell."""
+`elements` the elements of tensors in them, `policy` a number of `dk_policy`; `launches` counts those of each cell,
+and `trace` has rows of `DK_TRACED` words (`runtime/batching/batching.h`)."""
 
 FIRST_WORDS, FIRST_ELEMENTS = 4096, 16384
 """The least sizes of the memory of the control flow and of the pool. A run that needs more says so."""
+
+TRACED = 4
+"""`DK_TRACED`."""
 
 _DTYPES: dict[type, str] = {Int: "int32", Bool: "bool", Float: "float64", Tensor: "float32"}
 
@@ -70,7 +74,8 @@ def _main(model: DynamicModel, cells: tuple[str, ...], shared: int | None, capac
     room = [_capacity("control", FIRST_WORDS, capacities), _capacity("pool", FIRST_ELEMENTS, capacities)]
     totals: list[tuple[int, tirx.Var]] = []
     results = list(_results(model.control.gives, batch, totals))
-    outputs = [*results, Port(LAUNCHES, "int32", (len(cells),))]
+    traced = tirx.Var("traced", "int64")
+    outputs = [*results, Port(LAUNCHES, "int32", (len(cells),)), Port(TRACE, "int32", (traced, TRACED))]
     buffers: list[Buffer] = []
 
     def add(name: str, dtype: str, shape: tuple[IntExpr, ...], storage: Storage) -> int:
@@ -92,8 +97,10 @@ def _main(model: DynamicModel, cells: tuple[str, ...], shared: int | None, capac
         pool=add("pool", "float32", (room[1].var,), ArenaStorage(1)),
         words_dim=room[0].var,
         pool_dim=room[1].var,
-        outputs=tuple(taken[:-1]),
-        launches=taken[-1],
+        outputs=tuple(taken[:-2]),
+        launches=taken[-2],
+        trace=taken[-1],
+        traced=traced,
         totals=tuple(totals),
     )
     own = (*dims, *room)

@@ -260,7 +260,8 @@ class RunInstances:
     tensors within instances, `policy` with a number of `dk_policy`, `shared` with the elements of the values that are
     the same in every run. `words` and `pool` are memory, sized by the capacity dims of these names. `launches` receives
     the number of launches of each cell, `outputs` the results. The lengths of lists are outputs, too; `totals` are the
-    data dims that count the items of all of them, by the index of the output that holds the items."""
+    data dims that count the items of all of them, by the index of the output that holds the items. `trace` receives
+    what is traced of each of the `traced` nodes (`DK_TRACED`)."""
 
     model: DynamicModel
     cells: tuple[str, ...]
@@ -275,6 +276,8 @@ class RunInstances:
     pool_dim: tirx.Var
     outputs: tuple[int, ...]
     launches: int
+    trace: int
+    traced: tirx.Var
     totals: tuple[tuple[int, tirx.Var], ...] = ()
 
 

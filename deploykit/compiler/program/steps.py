@@ -76,6 +76,7 @@ def reads_and_writes(step: Step) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return tuple(index for index in read if index is not None), (
             *step.outputs,
             step.launches,
+            step.trace,
             step.words,
             step.pool,
         )

@@ -17,7 +17,7 @@ from deploykit.compiler.batching import control
 from deploykit.compiler.batching.cells import Cells, parts
 from deploykit.compiler.batching.control import ControlFunction, Expr, Number, Operation, Statement, Variable, Word
 from deploykit.compiler.batching.tensors import Apply, Expression, Filled, Known, Weight, is_constant
-from deploykit.dynamic.types import Float, Int, Tensor, Tuple, Type, width
+from deploykit.dynamic.types import Float, Int, List, Tensor, Tuple, Type, Union, width
 from deploykit.frontends.python.declarations import Module
 from deploykit.frontends.python.names import names_assigned
 from deploykit.frontends.python.reading import read_body
@@ -157,6 +157,7 @@ class Reader:
         self.returns = returns
         self.name = name
         self.names: list[str] = []
+        self.object: int | None = None
         self.scope = Scope()
         self.block: list[Statement] = []
         self.local: frozenset[str] = frozenset()
@@ -170,7 +171,7 @@ class Reader:
 
     def function(self, operands: int) -> ControlFunction:
         return ControlFunction(
-            self.name, operands, width(self.returns), len(self.names), tuple(self.names), tuple(self.block)
+            self.name, operands, width(self.returns), len(self.names), tuple(self.names), tuple(self.block), self.object
         )
 
     def take(self, name: str, given: Given) -> None:
@@ -179,6 +180,8 @@ class Reader:
             self.scope.names[name] = given
             return
         kind, varying = given
+        if self.object is None and isinstance(kind, List | Union):
+            self.object = len(self.names)
         self.scope.names[name] = from_words(kind, iter(self.variables(kind, name)), varying=varying)
 
     def variables(self, kind: Type, name: str) -> list[Variable]:

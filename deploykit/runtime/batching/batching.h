@@ -27,6 +27,9 @@ typedef enum dk_policy {
     DK_POLICY_CRITICAL = 4 /* the cell whose longest chain can only be shortened by it now (critical path) */
 } dk_policy;
 
+/* Added to the policy of a run, it asks for a trace: which nodes each launch ran, and for what. */
+enum { DK_TRACE = 16 };
+
 /* What a cell reads and writes for one node. Operands of a node are `operands` values, then `numbers` integers. */
 typedef struct dk_cell {
     int32_t operands;
@@ -60,9 +63,22 @@ typedef struct dk_batch {
 /* Offsets in a node. */
 enum { DK_NODE_CELL, DK_NODE_DEPTH, DK_NODE_NEXT, DK_NODE_RESULTS };
 
+/* Offsets in the words behind a node of a run with a trace. The first DK_TRACED are what the trace has of it: the
+   number of its launch, -1 if it was not launched; its cell; the instance that recorded it; and the handle of the
+   object that the function which recorded it was called with, 0 if none. */
+enum {
+    DK_TRACE_LAUNCH,
+    DK_TRACE_CELL,
+    DK_TRACE_INSTANCE,
+    DK_TRACE_OBJECT,
+    DK_TRACED,
+    DK_TRACE_BEFORE = DK_TRACED,
+    DK_TRACE_WORDS
+};
+
 /* Offsets in a frame, before the variables of its function. A frame that waits for calls counts them in
    DK_FRAME_PENDING; one that can go on, or waits for a flush, has the next such frame there. DK_FRAME_AWAITED is the
-   value that it waits for. */
+   value that it waits for. DK_FRAME_PARENT of the first frame of an instance is -1 - the number of the instance. */
 enum {
     DK_FRAME_PLACE,
     DK_FRAME_PARENT,
@@ -98,6 +114,10 @@ typedef struct dk_queue {
     int32_t last_kept;
     int32_t flushing; /* the end of the state of a flush, which begins at words_used; 0: none */
     int32_t in_order; /* whether the flush launches its nodes one by one, in the order of the program */
+    int32_t trace;    /* words behind each node: DK_TRACE_WORDS, or 0 for no trace */
+    int32_t traced;   /* nodes with such words, and those of the last one */
+    int32_t last_traced;
+    int32_t launched; /* batches */
 } dk_queue;
 
 /* Begin a run. `words` and `pool` have `word_count` and `pool_count` elements, which the capacity dims of these indices
@@ -170,7 +190,7 @@ static inline int32_t dk_leave(dk_queue* queue, int32_t kind, int32_t frame) {
     const int32_t parent = words[frame + DK_FRAME_PARENT];
     words[frame + DK_FRAME_NEXT] = words[queue->free + kind];
     words[queue->free + kind] = frame;
-    if (parent != 0 && --words[parent + DK_FRAME_PENDING] == 0) {
+    if (parent > 0 && --words[parent + DK_FRAME_PENDING] == 0) {
         return parent;
     }
     return dk_next_frame(queue);
@@ -190,6 +210,15 @@ static inline void dk_wait(dk_queue* queue, int32_t frame, int32_t value) {
 
 /* After a flush: the frames that waited can go on, in the order in which they began to wait. */
 void dk_resume(dk_queue* queue);
+
+/* Begin the trace of the node whose first result is `value`, which `frame` recorded. */
+void dk_trace(dk_queue* queue, int32_t value, int32_t frame, int32_t object);
+
+/* Note that the batch which comes next has `count` nodes, from `node` on. */
+void dk_trace_launch(dk_queue* queue, int32_t node, int32_t count);
+
+/* Copy DK_TRACED words for each of the `traced` nodes, in the order of recording. */
+void dk_give_trace(const dk_queue* queue, int32_t* rows);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,8 @@
 /* The queue of nodes: recording, the flush, and the policies that need no look at the graph.
 
    A node is a cell, a depth and the next node; then 2 words for each result, which are a value; then its operands and
-   its numbers. The depth is 1 more than the greatest of the nodes that it waits for, so what an earlier flush has
-   launched counts like an input, and a flush has no more depths than nodes.
+   its numbers; then its trace, if there is one. The depth is 1 more than the greatest of the nodes that it waits for,
+   so what an earlier flush has launched counts like an input, and a flush has no more depths than nodes.
 
    A flush keeps its state behind the words in use, from `words_used` up to `flushing`. The arrays of a batch follow. */
 #include "frontier.h"
@@ -49,6 +49,9 @@ dk_status dk_queue_begin(dk_queue* queue, int32_t kinds, int64_t reserved) {
     queue->last_kept = 0;
     queue->flushing = 0;
     queue->in_order = 0;
+    queue->traced = 0;
+    queue->last_traced = 0;
+    queue->launched = 0;
     queue->free = 0;
     memset(queue->launches, 0, (size_t)queue->cell_count * sizeof *queue->launches);
     dk_take(queue, reserved + kinds);
@@ -62,7 +65,7 @@ dk_status dk_queue_begin(dk_queue* queue, int32_t kinds, int64_t reserved) {
 int32_t dk_record(dk_queue* queue, int32_t cell, const int32_t* operands) {
     const dk_cell* kind = &queue->cells[cell];
     const int32_t inputs = kind->operands + kind->numbers;
-    const int32_t node = dk_take(queue, DK_NODE_RESULTS + 2 * (int64_t)kind->results + inputs);
+    const int32_t node = dk_take(queue, DK_NODE_RESULTS + 2 * (int64_t)kind->results + inputs + queue->trace);
     int32_t* words = queue->words;
     int32_t* fields = words + node;
     int32_t* value = fields + DK_NODE_RESULTS;
@@ -251,9 +254,13 @@ int32_t dk_next_batch(dk_queue* queue, dk_batch* batch) {
     if (!place(queue, batch, node)) {
         return 0;
     }
+    if (queue->trace != 0) {
+        dk_trace_launch(queue, node, batch->count);
+    }
     if (frontier) {
         dk_frontier_release(queue, node, batch->count);
     }
     ++queue->launches[batch->cell];
+    ++queue->launched;
     return 1;
 }

@@ -10,7 +10,7 @@ import { DataError, ShapeError } from './errors.mjs';
 import { sizeOf } from './signatures.mjs';
 
 /** @typedef {import('./signatures.mjs').Type} Type */
-/** @typedef {{ words: Int32Array, roots: Int32Array, elements: Float32Array }} Encoded */
+/** @typedef {{ words: Int32Array, roots: Int32Array, elements: Float32Array, objects: () => Map<number, unknown> }} Encoded */
 /** @typedef {readonly [unknown, Type]} Part a value and its type */
 /** @typedef {{ tag: number, parts: readonly Part[] }} Opened the number of the dataclass, and the fields or items */
 
@@ -20,7 +20,7 @@ const LIST_ITEMS = 4;
 const OPEN = 0;
 
 /**
- * The words of instances. An error names the instance that does not fit.
+ * The words of instances, and what the handles of records stand for. An error names the instance that does not fit.
  * @param {Type} takes a tuple of the parameters
  * @param {readonly unknown[]} instances
  * @returns {Encoded}
@@ -44,7 +44,8 @@ export function encode(takes, instances) {
       throw new Same(`instance ${number}: ${error.message}`);
     }
   });
-  return { words: Int32Array.from(encoder.words), roots: Int32Array.from(roots), elements: encoder.elements() };
+  const [words, elements, objects] = [Int32Array.from(encoder.words), encoder.elements(), () => encoder.objects()];
+  return { words, roots: Int32Array.from(roots), elements, objects };
 }
 
 class Encoder {
@@ -64,6 +65,15 @@ class Encoder {
       at += tensor.length;
     }
     return all;
+  }
+
+  /**
+   * What the handles of records stand for.
+   * @returns {Map<number, unknown>}
+   */
+  objects() {
+    const pairs = [...this.#handles.values()].flatMap((handles) => [...handles]);
+    return new Map(pairs.map(([object, handle]) => [handle, object]));
   }
 
   /**

@@ -157,13 +157,14 @@ class _Printer:
         self._places = len(self._kinds)
         self._constants = Names()
         self._kind = 0
+        self._object: int | None = None
         self._variables: list[str] = []
         self._loops: list[tuple[Statement, ...]] = []
 
     def functions(self) -> Lines:
         lines: Lines = []
         for kind, function in enumerate(self.model.control.functions):
-            self._kind = kind
+            self._kind, self._object = kind, function.object
             self._declare(function)
             operands = ", ".join(function.names[: function.operands])
             lines += [f"case {kind}: /* {in_comment(f'{function.name}({operands})')} */"]
@@ -294,6 +295,8 @@ class _Printer:
             "}",
             *self._required(),
         ]
+        node = f"words[frame + {self._slot(self._object)}]" if self._object is not None else "0"
+        lines += ["if (queue->trace != 0) {", f"    dk_trace(queue, at, frame, {node});", "}"]
         for number, slot in enumerate(each.results):
             lines.append(f"words[frame + {self._slot(slot)}] = at{f' + {2 * number}' if number else ''};")
         return lines

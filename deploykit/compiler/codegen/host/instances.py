@@ -4,7 +4,7 @@ begin      the queue gets its memory, the instances are checked and copied, each
 run        the control flow runs until no frame can go on; then a flush launches all nodes in batches, and so on
 launch     a cell is a function of the program: its operands lie in the pool, and so do its results; a batch that needs
            more memory than caches hold is launched in pieces
-results    tensors, numbers and the items of lists are copied to the outputs
+results    tensors, numbers and the items of lists are copied to the outputs, and the trace if one was asked for
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Type, is_fla
 
 def run_instances(scope: Scope, step: RunInstances, _number: int) -> Lines:
     """The statements of the step, a block of their own."""
-    return braced([*_begin(scope, step), *_run(scope, step), *_results(scope, step)])
+    return braced([*_begin(scope, step), *_run(scope, step), *_results(scope, step), *_trace(scope, step)])
 
 
 def _begin(scope: Scope, step: RunInstances) -> Lines:
@@ -46,7 +46,8 @@ def _begin(scope: Scope, step: RunInstances) -> Lines:
         f"pool_dim = {_dim(scope, step.pool_dim)}",
         f"cells = {prefix}_cells",
         f"cell_count = {len(step.cells)}",
-        f"policy = (dk_policy)*{tensors(step.policy)}",
+        f"policy = (dk_policy)(*{tensors(step.policy)} % DK_TRACE)",
+        f"trace = *{tensors(step.policy)} < DK_TRACE ? 0 : DK_TRACE_WORDS",
         f"table = {prefix}_table",
         f"launches = {tensors(step.launches)}",
     ]
@@ -96,7 +97,9 @@ def _first_frame(scope: Scope, step: RunInstances, main: ControlFunction) -> Lin
     """A frame for the instance `row`, with its operands."""
     count = sum(width(kind) for _, kind in step.model.control.takes)
     result = f"results + {main.results} * (int32_t)row"
-    lines = statement(f"const int32_t frame = dk_enter(&queue, 0, {frame_words(main)}, 0, 0, {result});")
+    lines = statement(
+        f"const int32_t frame = dk_enter(&queue, 0, {frame_words(main)}, 0, -1 - (int32_t)row, {result});"
+    )
     lines += ["if (frame == 0) {", "    return queue.status;", "}"]
     for word in range(count):
         source = f"{scope.tensor(step.roots)}[{count} * row + {word}]"
@@ -174,6 +177,16 @@ def _results(scope: Scope, step: RunInstances) -> Lines:
     for kind, word in parts(step.model.control.gives):
         lines += _result(scope, step, kind, f"results + {word}" if word else "results", stride, rows, outputs)
     return lines
+
+
+def _trace(scope: Scope, step: RunInstances) -> Lines:
+    count = scope.variable(step.traced)
+    index = len(step.outputs) + 1
+    return [
+        f"{count} = queue.traced;",
+        *checked(f"dk_check_output(base, outputs, {index}, DK_TRACED * 4 * {count})"),
+        *statement(f"dk_give_trace(&queue, {scope.tensor(step.trace)});"),
+    ]
 
 
 def _records(scope: Scope, step: RunInstances, rows: str) -> Lines:

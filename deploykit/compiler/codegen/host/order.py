@@ -32,7 +32,7 @@ def _after(reads: Reads, steps: Iterable[Step], known: set[tirx.Var]) -> set[tir
             case BindDim() | SetDim():
                 known.add(step.var)
             case RunInstances():
-                known |= {var for _, var in step.totals}
+                known |= {*(var for _, var in step.totals), step.traced}
             case If():
                 known = _after(reads, step.then, known) & _after(reads, step.otherwise, known)
             case Loop():

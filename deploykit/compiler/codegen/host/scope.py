@@ -228,7 +228,7 @@ def _bound_by(steps: Iterable[Step]) -> list[tirx.Var]:
             case BindDim() | SetDim():
                 found.append(step.var)
             case RunInstances():
-                found += [var for _, var in step.totals]
+                found += [*(var for _, var in step.totals), step.traced]
             case If():
                 found += _bound_by(step.then) + _bound_by(step.otherwise)
             case Loop():
