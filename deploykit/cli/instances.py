@@ -12,6 +12,7 @@ import numpy as np
 
 from deploykit.cli.console import messages, print_json, results, table, text_seconds
 from deploykit.dynamic.files import read_samples
+from deploykit.inspection import schedule
 
 if TYPE_CHECKING:
     from deploykit.session import Session
@@ -23,16 +24,20 @@ _WIDTH = 72
 """Characters of a result in the table."""
 
 
-def run_instances(session: Session, file: Path, policy: str | None, *, json_output: bool) -> None:
+def run_instances(session: Session, file: Path, policy: str | None, trace: Path | None, *, json_output: bool) -> None:
     """Run the instances of a file and print what the model returns for each, and how often each cell was launched.
+    Draw the launches to the file `trace`.
 
     Raises `UsageError` for a file that cannot be read, and what the session raises."""
     instances = read_samples(file)
     if policy is not None:
         session.policy = policy
+    session.tracing = trace is not None
     start = time.perf_counter()
     found = session(instances)
     seconds = time.perf_counter() - start
+    if trace is not None:
+        schedule.draw(session.trace, f"{session.manifest.name}, {len(found)} instances, policy {session.policy}", trace)
     if json_output:
         launches = dict(session.launches)
         print_json({"results": [_plain(value) for value in found], "policy": session.policy, "launches": launches})

@@ -64,6 +64,15 @@ def run(
             "--policy", metavar="NAME", help="For a dynamic model: how the next batch is chosen.", show_default=False
         ),
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace",
+            metavar="FILE",
+            help="For a dynamic model: draw which nodes each launch ran, .png or .svg.",
+            show_default=False,
+        ),
+    ] = None,
     threads: Threads = 1,
     device: OnDevice = None,
     json_output: Json = False,
@@ -87,12 +96,13 @@ def run(
     from deploykit.session import open as open_artifact
     from deploykit.structure import flattened
 
-    if policy is not None and instances is None:
-        raise UsageError("--policy goes with --instances")
+    for name, given in (("policy", policy), ("trace", trace)):
+        if given is not None and instances is None:
+            raise UsageError(f"--{name} goes with --instances")
     sizes = read_size(at or ())
     with open_artifact(artifact, threads=threads, device=device) as session:
         if instances is not None:
-            run_instances(session, instances, policy, json_output=json_output)
+            run_instances(session, instances, policy, trace, json_output=json_output)
             return
         if session.manifest.dynamic is not None:
             raise UsageError(f"'{session.manifest.name}' is a dynamic model: give it --instances FILE.json")

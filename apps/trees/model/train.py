@@ -81,9 +81,7 @@ class Batch:
 class _Nodes:
     """`groups` by height and operator."""
 
-    groups: defaultdict[tuple[int, str], list[tuple[int, list[int]]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    groups: defaultdict[tuple[int, str], list[tuple[int, list[int]]]] = field(default_factory=lambda: defaultdict(list))
     values: list[int] = field(default_factory=list)
 
     def add(self, tree: Tree) -> tuple[int, int]:
@@ -182,7 +180,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     start = time.perf_counter()
-    for step, loss, weights in steps(STEPS, options.seed):
+    weights: Weights = {}
+    for step, loss, weights in steps(STEPS, options.seed):  # noqa: B007 - the last ones are kept
         if step % 250 == 0:
             print(f"step {step:4}  loss {loss:.4f}  {time.perf_counter() - start:.0f} s", flush=True)
     save_file(weights, options.output / "arithmetic.safetensors")
