@@ -79,6 +79,35 @@ def test_a_run_prints_results_and_launches(folder: Path) -> None:
     assert "launches" in output
 
 
+def test_a_picture_of_the_schedule(folder: Path) -> None:
+    given = ("run", folder / "dist", "--instances", folder / "trees.json", "--policy", "alone")
+    assert run(*given, "--trace", folder / "schedule.svg")[0] == 0
+    picture = (folder / "schedule.svg").read_text()
+    launches = json.loads(run(*given, "--json")[1])["launches"]
+    count = sum(launches.values())
+    assert "Sums, 2 instances, policy alone" in picture
+    assert f"{count} nodes in {count} launches" in picture
+    assert all(f"{cell} x {launched}" in picture for cell, launched in launches.items())
+    assert run(*given, "--trace", folder / "schedule.png")[0] == 0
+    assert run(*given, "--trace", folder / "again.svg")[0] == 0
+    assert (folder / "again.svg").read_text() == picture
+
+
+def test_a_picture_of_no_instances(folder: Path) -> None:
+    (folder / "none.json").write_text("[]")
+    code, output = run("run", folder / "dist", "--instances", folder / "none.json", "--trace", folder / "none.svg")
+    assert code == 0, output
+    assert "0 nodes in 0 launches" in (folder / "none.svg").read_text()
+
+
+def test_a_picture_has_no_room_for_many_nodes(folder: Path) -> None:
+    (folder / "many.json").write_text(json.dumps([TREES[0]] * 3000))
+    code, output = run("run", folder / "dist", "--instances", folder / "many.json", "--trace", folder / "many.svg")
+    assert code == 2
+    assert "a picture has room for 2000 nodes" in " ".join(output.split())
+    assert not (folder / "many.svg").exists()
+
+
 def test_inspect_shows_the_model(folder: Path) -> None:
     code, output = run("inspect", folder / "dist")
     assert code == 0, output
@@ -91,6 +120,9 @@ def test_inspect_shows_the_model(folder: Path) -> None:
     [
         (("run", "dist"), "give it --instances FILE.json"),
         (("run", "dist", "--policy", "depth"), "--policy goes with --instances"),
+        (("run", "dist", "--trace", "s.svg"), "--trace goes with --instances"),
+        (("run", "dist", "--instances", "trees.json", "--trace", "s.pdf"), "must end in .png or .svg"),
+        (("run", "dist", "--instances", "trees.json", "--trace", "no/s.svg"), "cannot write 'no/s.svg'"),
         (("run", "dist", "--instances", "missing.json"), "missing.json cannot be read"),
         (("run", "dist", "--instances", "trees.json", "--policy", "best"), "there is no policy 'best'"),
         (("build", "sums.py:Sums", "--ragged", "seq", "-o", "other"), "these options are for ONNX files"),

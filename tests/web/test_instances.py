@@ -102,6 +102,44 @@ def test_javascript_runs_every_policy(trees: Path) -> None:
         assert cells > 50 if policy == "alone" else cells < 30
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_trace_of_a_run(trees: Path, policy: str) -> None:
+    """Each object is the one that was given, and runs behind those that it consists of."""
+    given = json.dumps([as_json(each) for each in some_trees()])
+    script = f"""(async () => {{
+      const given = {given};
+      const plain = await model.run(given, {{ policy: '{policy}' }});
+      const before = model.trace;
+      const results = await model.run(given, {{ policy: '{policy}', trace: true }});
+      const launches = new Map(model.trace.flatMap(({{ nodes }}, launch) =>
+        nodes.map(({{ object, instance }}) => [object, {{ launch, instance }}])));
+      const late = [];
+      const visit = (tree, number) => {{
+        const found = launches.get(tree);
+        if (found?.instance !== number) late.push(tree);
+        for (const part of tree.type === 'Node' ? [tree.left, tree.right] : []) {{
+          visit(part, number);
+          if (launches.get(part).launch >= found.launch) late.push(tree);
+        }}
+      }};
+      given.forEach(visit);
+      const same = JSON.stringify(plain) === JSON.stringify(results);
+      const sizes = model.trace.map(({{ cell, nodes }}) => [cell, nodes.length]);
+      return [late.length, same, before, sizes, model.launches];
+    }})()"""
+    late, same, before, sizes, launches = evaluated(trees, script)
+    assert (late, same, before) == (0, True, [])
+    for cell, count in launches:
+        assert sum(name == cell for name, _ in sizes) == count
+    nodes = sum(nodes for _, nodes in sizes)
+    assert nodes == sum(2 * leaves_of(each) for each in some_trees())
+    assert policy != "alone" or len(sizes) == nodes
+
+
+def leaves_of(value: Tree) -> int:
+    return 1 if isinstance(value, Leaf) else leaves_of(value.left) + leaves_of(value.right)
+
+
 def test_runs_wait_for_each_other_and_take_their_instances_at_once(trees: Path) -> None:
     script = """(async () => {
       const leaf = { type: 'Leaf', word: 1 };
@@ -334,6 +372,8 @@ const leaf: Tree = {{ type: 'Leaf', word: 1 }};
 const instances: Instance[] = [leaf, {{ type: 'Node', left: leaf, right: {{ type: 'Leaf', word: 2 }} }}];
 const [result]: Result[] = await model.run(instances, {{ policy: 'agenda', signal: new AbortController().signal }});
 const blob = new Blob([result]);
+await model.run(instances, {{ trace: true }});
+for (const {{ cell, nodes }} of model.trace) console.log(cell, nodes[0].instance + 1, nodes[0].object);
 for (const [cell, count] of model.launches) console.log(cell.length, count + 1, blob.size);
 const second = await other();
 const span: Span = {{ {SPAN} }};
@@ -374,7 +414,8 @@ def test_types_refuse_other_instances(project: Path, program: str, words: str) -
 def test_the_declarations_agree_with_the_module(project: Path) -> None:
     program = """import { type LoadOptions, load } from './small/index.mjs';
     import * as modules from './small/runtime/model.mjs';
-    const members = {} as Exclude<keyof Awaited<ReturnType<typeof load>>, 'launches'> satisfies keyof modules.Model;
+    type Members = Exclude<keyof Awaited<ReturnType<typeof load>>, 'launches' | 'trace'>;
+    const members = {} as Members satisfies keyof modules.Model;
     const options = {} as keyof LoadOptions satisfies keyof modules.LoadOptions;
     """
     source = Path(JS_RUNNER).parent / "model.mjs"

@@ -1,7 +1,5 @@
 // The model: answers for expressions, and the schedule of each policy.
 
-import { load } from '../arithmetic/index.mjs';
-
 /** @typedef {import('./parser.mjs').Tree} Tree */
 /** @typedef {import('../arithmetic/index.mjs').Model} Model */
 /** @typedef {import('../arithmetic/index.mjs').Policy} Policy */
@@ -25,7 +23,9 @@ export class Engine {
     this.model = model;
   }
 
+  /** Load the package of the model. It is imported here, so that the page can say that it is missing. */
   static async open() {
+    const { load } = await import('../arithmetic/index.mjs');
     return new Engine(await load());
   }
 

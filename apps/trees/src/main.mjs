@@ -201,7 +201,8 @@ function write(lines) {
 /** @param {unknown} error */
 function fail(error) {
   element('problem').hidden = false;
-  element('problem').textContent = `The model cannot run: ${error instanceof Error ? error.message : error}`;
+  const reason = error instanceof Error ? error.message : error;
+  element('problem').textContent = `The model cannot run. README.md says how to build it. Reason: ${reason}`;
   element('loading').hidden = true;
 }
 

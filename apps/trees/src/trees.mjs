@@ -68,11 +68,10 @@ function drawTree(tree, uses) {
       picture.append(svg('path', { class: 'edge', d: `M${x0} ${y0}C${x0} ${(y0 + y1) / 2} ${x1} ${(y0 + y1) / 2} ${x1} ${y1}` }));
     }
   }
-  for (const use of uses) {
-    const place = places.find((each) => each.tree === use.tree);
-    if (place) {
-      const at = { x: x(place), y: use.answers ? ROW / 2 : y(place) };
-      picture.append(nodeOf(use, at, use.tree === tree && use.answers));
+  for (const place of places) {
+    const own = uses.filter((use) => use.tree === place.tree).sort((a, b) => Number(b.answers) - Number(a.answers));
+    for (const use of own) {
+      picture.append(nodeOf(use, { x: x(place), y: use.answers ? ROW / 2 : y(place) }, use.answers));
     }
   }
   return picture;

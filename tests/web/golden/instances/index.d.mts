@@ -64,11 +64,19 @@ export interface Model {
   /** The cells, which are what the model computes in batches, and how often the last run launched each. */
   readonly launches: [cell: string, count: number][];
   /**
+   * The batches of the last run with the option `trace`, in order. A node is one use of a cell: for an instance, by its
+   * number, and for the object or list in it that the function which uses the cell was called with, if there is one.
+   */
+  readonly trace: { cell: string; nodes: { instance: number; object: unknown }[] }[];
+  /**
    * The results for a batch of instances. Calls wait for each other; `signal` aborts the wait. Instances may be changed
    * as soon as this returns.
    * Rejects with ShapeError, DataError, MemoryError, WorkerError or UsageError; a message names the instance.
    */
-  run(instances: readonly Instance[], options?: { signal?: AbortSignal; policy?: Policy }): Promise<Result[]>;
+  run(
+    instances: readonly Instance[],
+    options?: { signal?: AbortSignal; policy?: Policy; trace?: boolean },
+  ): Promise<Result[]>;
   /** Bytes that a run needs: for the weights, for the arena of intermediate results, and in total. */
   memory(dims: Dims): { weights: number; arena: number; total: number };
   /** Release the memory. The model cannot be used afterwards. */
