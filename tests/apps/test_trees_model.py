@@ -11,6 +11,7 @@ from safetensors.numpy import load_file
 
 from apps.trees.model import train
 from apps.trees.model.arithmetic import Arithmetic, Minus, Negative, Number, Plus, Times, Tree
+from apps.trees.model.picture import PICTURE, picture, traced
 from apps.trees.model.train import FOLDER, Batch, accuracy, as_json, expression, gradients, value_of
 
 WEIGHTS = FOLDER / "arithmetic.safetensors"
@@ -100,3 +101,8 @@ def test_samples_are_expressions() -> None:
         ["Negative", ["Number", 3]],
         ["Minus", ["Number", 4], ["Plus", ["Number", 5], ["Number", 6]]],
     ]
+
+
+def test_the_picture_of_the_documentation() -> None:
+    """It shows what a run does now."""
+    assert PICTURE.read_text(encoding="utf-8") == picture(traced())
