@@ -16,6 +16,7 @@ TRACE = 16
 class TracedNode:
     """One use of a cell. `instance` is the number of the instance that recorded it, `object` what the function which
     recorded it was called with: its first parameter that is an object or a list of the instances, None if it has none.
+    The parameters of a comprehension are the names that it uses, and its list.
     """
 
     instance: int

@@ -56,6 +56,7 @@ class Totals(Model):
 PROGRAM = """
 #include <stdio.h>
 #include "Totals_instances.h"
+#include "batching.h"
 #include "model.h"
 #include "weights.h"
 
@@ -70,10 +71,11 @@ int main(void) {
     const int32_t second = Totals_Item(&builder, 0.25, dk_build_tensor(&builder, 4), 5, 0);
     const int32_t list = dk_build_list(&builder, 2, 1);
     const int32_t empty = Totals_Empty(&builder);
-    int32_t roots[2], policy = 4, launches[8], count;
+    int32_t roots[2], policy = DK_POLICY_CRITICAL + DK_TRACE, launches[8], trace[64 * DK_TRACED], count;
+    int64_t row;
     float total[3];
     double weight;
-    dk_tensor inputs[4], outputs[4];
+    dk_tensor inputs[4], outputs[5];
     *dk_item(&builder, list, 0, 1) = first;
     *dk_item(&builder, list, 1, 1) = second;
     roots[0] = Totals_Push(&builder, list, empty);
@@ -86,13 +88,21 @@ int main(void) {
     outputs[1] = (dk_tensor){&weight, sizeof weight, DK_FLOAT32, 0, {0}};
     outputs[2] = (dk_tensor){&count, sizeof count, DK_FLOAT32, 0, {0}};
     outputs[3] = (dk_tensor){launches, sizeof launches, DK_FLOAT32, 0, {0}};
+    outputs[4] = (dk_tensor){trace, sizeof trace, DK_FLOAT32, 0, {0}};
     Totals_init(&model, &Totals_weights, TOTALS_WEIGHTS_BYTES, arena, sizeof arena);
     if (Totals_run(&model, inputs, outputs) != DK_OK) {
         printf("%s\\n", Totals_last_error(&model));
         return 1;
     }
     printf("%.6g %.6g %.6g %.6g %d\\n", total[0], total[1], total[2], weight, (int)count);
-    return 0;
+    for (row = 0; row < outputs[4].shape[0]; ++row) {
+        const int32_t* node = trace + DK_TRACED * row;
+        --launches[node[DK_TRACE_CELL]];
+        if (node[DK_TRACE_INSTANCE] != 0 || node[DK_TRACE_LAUNCH] < 0 || node[DK_TRACE_OBJECT] != roots[0]) {
+            return 2;
+        }
+    }
+    return row == 0 || launches[0] != 0; /* each node of an instance is a launch of its own here */
 }
 """
 

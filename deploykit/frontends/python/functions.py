@@ -180,9 +180,13 @@ class Reader:
             self.scope.names[name] = given
             return
         kind, varying = given
+        self.scope.names[name] = self.parameter(kind, name, varying=varying)
+
+    def parameter(self, kind: Type, name: str, *, varying: bool) -> Value:
+        """The value of a parameter, in new variables."""
         if self.object is None and isinstance(kind, List | Union):
             self.object = len(self.names)
-        self.scope.names[name] = from_words(kind, iter(self.variables(kind, name)), varying=varying)
+        return from_words(kind, iter(self.variables(kind, name)), varying=varying)
 
     def variables(self, kind: Type, name: str) -> list[Variable]:
         """New variables for a value of a type, one for each part."""

@@ -243,7 +243,7 @@ def _read_calls(reader: Reader, node: ast.ListComp, sequence: Sequence_, hint: s
         if kind is None or (isinstance(value, TENSORS) and is_constant(value)):
             return value
         operands.extend(reader.words(value, node))
-        return from_words(kind, iter(inner.variables(kind, own)), varying=is_varying(value))
+        return inner.parameter(kind, own, varying=is_varying(value))
 
     inner.scope = Scope({each: taken(value, each) for each, value in held.items()})
     own = sequence_of(taken(sequence, "sequence"), node)
