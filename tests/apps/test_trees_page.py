@@ -59,7 +59,7 @@ def write(page: Page, *lines: str) -> None:
     """Replace what is in the editor, as keys do, and wait for the trees."""
     page.evaluate("expressions.focus(), expressions.select()")
     page.call("Input.insertText", text="\n".join(lines))
-    settle(page, [line for line in lines if line])
+    settle(page, [line.strip() for line in lines if line])
 
 
 def settle(page: Page, lines: list[str]) -> None:
@@ -191,6 +191,18 @@ def test_a_node_and_its_launch_belong_together(page: Page, pointed: str, other: 
     assert hot(page, ".use") == set()
 
 
+def test_the_part_of_a_node_is_marked(page: Page) -> None:
+    write(page, "(3 + 4) * 2 - 1", "  7 - (2 * 5)")
+    for expression, sign, part in ((0, "+", "(3 + 4)"), (0, "=", "(3 + 4) * 2 - 1"), (1, "2", "2")):
+        script = f"[...document.querySelectorAll('[data-expression=\"{expression}\"] .node')]"
+        use = page.evaluate(f"{script}.find((e) => e.textContent === '{sign}').dataset.use")
+        point(page, f".node[data-use='{use}']")
+        page.wait(f"[...document.querySelectorAll('h3 mark')].map((e) => e.textContent).join() === '{part}'")
+    point(page, "h1")
+    page.wait("!document.querySelector('h3 mark')")
+    settle(page, ["(3 + 4) * 2 - 1", "7 - (2 * 5)"])
+
+
 def states(page: Page) -> list[str]:
     """The state of each launch, which all its squares and nodes have."""
     found: list[str] = page.evaluate("""[...document.querySelectorAll('.launch')].map((launch) => {
@@ -301,7 +313,13 @@ def test_a_missing_model_is_reported(folder: Path, tmp_path: Path) -> None:
 
 
 def test_nothing_comes_from_elsewhere(folder: Path) -> None:
-    for path in [*folder.glob("*.*"), *(folder / "src").iterdir()]:
+    files = [
+        path
+        for end in ("html", "css", "svg", "mjs")
+        for path in (*folder.glob(f"*.{end}"), *folder.glob(f"src/*.{end}"))
+    ]
+    assert len(files) == 4 + len(list((folder / "src").iterdir()))
+    for path in files:
         found = set(re.findall(r"https?://[^\s'\"]+", path.read_text()))
         assert found <= {"http://www.w3.org/2000/svg"}
 

@@ -1,6 +1,6 @@
 // What belongs together: a node of a tree and its square in the schedule, and all nodes of a launch.
 
-import { kindOf } from './svg.mjs';
+import { kindOf, markedText } from './svg.mjs';
 
 /** @typedef {import('./engine.mjs').Use} Use */
 
@@ -61,6 +61,9 @@ export class Links {
     for (const each of this.#root.querySelectorAll('[data-hot]')) {
       each.removeAttribute('data-hot');
     }
+    for (const heading of this.#root.querySelectorAll('h3:has(mark)')) {
+      heading.textContent = heading.textContent;
+    }
     delete this.#root.dataset.pointing;
     this.shown('');
   }
@@ -91,6 +94,10 @@ export class Links {
     this.#root.querySelector(`[data-launch='${launch}']`)?.setAttribute('data-hot', 'launch');
     for (const each of this.#launches[launch]) {
       this.#marks(each.id).forEach((mark) => mark.setAttribute('data-hot', each === use ? 'self' : 'mate'));
+    }
+    if (use) {
+      const heading = this.#root.querySelector(`[data-expression='${use.expression}'] h3`);
+      heading?.replaceChildren(...markedText(heading.textContent ?? '', use.tree));
     }
     this.shown(this.#sentence(launch, use));
   }

@@ -6,7 +6,7 @@ import { Links } from './links.mjs';
 import { parse, SyntaxFault } from './parser.mjs';
 import { Replay } from './replay.mjs';
 import { drawSchedule } from './schedule.mjs';
-import { colourOf, html, kindOf } from './svg.mjs';
+import { colourOf, html, kindOf, markedText } from './svg.mjs';
 import { drawCard } from './trees.mjs';
 
 /** @typedef {import('./parser.mjs').Tree} Tree */
@@ -69,16 +69,17 @@ function read() {
   const faults = [];
   expressions = [];
   editor.value.split('\n').forEach((line, number) => {
-    if (!line.trim()) {
+    const text = line.trim();
+    if (!text) {
       return;
     }
     try {
-      expressions.push({ text: line.trim(), tree: parse(line) });
+      expressions.push({ text, tree: parse(text) });
     } catch (error) {
       if (!(error instanceof SyntaxFault)) {
         throw error;
       }
-      faults.push(faultOf(line, number, error));
+      faults.push(faultOf(text, number, error));
     }
   });
   element('faults').replaceChildren(...faults);
@@ -86,12 +87,12 @@ function read() {
 }
 
 /**
- * @param {string} line
+ * @param {string} text
  * @param {number} number
  * @param {SyntaxFault} fault
  */
-function faultOf(line, number, { message, start, end }) {
-  const marked = html('code', {}, line.slice(0, start), html('mark', {}, line.slice(start, end) || ' '), line.slice(end));
+function faultOf(text, number, { message, start, end }) {
+  const marked = html('code', {}, ...markedText(text, { start, end }));
   return html('li', {}, `Line ${number + 1}: ${message}.`, marked);
 }
 

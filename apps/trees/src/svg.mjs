@@ -36,6 +36,15 @@ export function html(name, attributes = {}, ...children) {
   return made;
 }
 
+/**
+ * A text with a mark on a part of it; a space, where that is behind its end.
+ * @param {string} text
+ * @param {import('./parser.mjs').Span} span
+ */
+export function markedText(text, { start, end }) {
+  return [text.slice(0, start), html('mark', {}, text.slice(start, end) || ' '), text.slice(end)];
+}
+
 /** @type {Record<Tree['type'] | 'Answer', { sign: string, name: string }>} */
 const KINDS = {
   Number: { sign: '#', name: 'number' },
