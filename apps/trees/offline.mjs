@@ -2,7 +2,7 @@
 
 const NAME = 'trees-in-batches';
 const PACKAGE = './arithmetic/';
-const PAGE = ['./', './style.css', './icon.svg'];
+const PAGE = ['./', './style.css', './pictures.css', './icon.svg'];
 const MODULES = ['engine', 'examples', 'layout', 'links', 'main', 'parser', 'replay', 'schedule', 'svg', 'trees'];
 
 const worker = /** @type {any} */ (globalThis);

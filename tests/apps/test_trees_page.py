@@ -318,7 +318,7 @@ def test_nothing_comes_from_elsewhere(folder: Path) -> None:
         for end in ("html", "css", "svg", "mjs")
         for path in (*folder.glob(f"*.{end}"), *folder.glob(f"src/*.{end}"))
     ]
-    assert len(files) == 4 + len(list((folder / "src").iterdir()))
+    assert len(files) == 5 + len(list((folder / "src").iterdir()))
     for path in files:
         found = set(re.findall(r"https?://[^\s'\"]+", path.read_text()))
         assert found <= {"http://www.w3.org/2000/svg"}
