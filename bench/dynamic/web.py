@@ -18,7 +18,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -119,13 +119,13 @@ def _row(prepared: Prepared, host: Path, package: Path, batch: int, given: argpa
     artifact = open_artifact(host, instances)
     side = artifact.side(given.clock)
     before = in_turn({"native": side}, 1)["native"]
-    times, outputs = in_node(package, artifact, given.clock, given.turns)
+    wasm, alone, outputs = in_node(package, artifact, given.clock, given.turns)
     native = median([before, in_turn({"native": side}, 1)["native"]])
     difference = error(flat(outputs), prepared.expected(instances))
-    return Row(prepared.case.name, prepared.hidden, batch, *times, native, difference)
+    return Row(prepared.case.name, prepared.hidden, batch, wasm, alone, native, difference)
 
 
-def in_node(package: Path, artifact: Artifact, clock: str, turns: int) -> tuple[Sequence[float], Any]:
+def in_node(package: Path, artifact: Artifact, clock: str, turns: int) -> tuple[float, float, Any]:
     """The median seconds with the policy of the artifact and with `alone`, and the results."""
     chosen = [POLICIES[artifact.session.policy], POLICIES["alone"]]
     words = {name: array.tolist() for name, array in artifact.inputs.items()}
@@ -134,12 +134,13 @@ def in_node(package: Path, artifact: Artifact, clock: str, turns: int) -> tuple[
         json.dumps({"instances": [plain(i) for i in artifact.instances], "words": words, "policies": chosen})
     )
     node = find_node()
-    options = [PROGRAM, package, file, clock, str(turns), str(TURN_SECONDS)]
+    options = map(str, (PROGRAM, package, file, clock, turns, TURN_SECONDS))
     done = subprocess.run([node, *node_options(node), *options], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise ToolchainError(f"node failed with exit code {done.returncode}: {done.stderr.strip()}")
     found = json.loads(done.stdout)
-    return [median(each) / 1e3 for each in found["times"]], found["results"]
+    ours, alone = (median(each) / 1e3 for each in found["times"])
+    return ours, alone, found["results"]
 
 
 def _arguments() -> argparse.Namespace:

@@ -143,7 +143,7 @@ class NestedRNN(Model):
     def main(self, words: list[int], steps: list[int]) -> Tensor[4]:
         state = zeros(HIDDEN)
         for word, count in zip(words, steps, strict=True):
-            x = self.embedding[word]
+            x = self.embedding[word] + state
             for _ in range(count):
                 x = tanh(x @ self.inner_w + self.inner_b)
             state = tanh(concat(state, x) @ self.outer_w)
