@@ -271,11 +271,11 @@ class Context:
         return known(np.asarray(elements, dtype=object), dtype)
 
     @overload
-    def kernel(self, name: str, build: Build, *inputs: Value, dtype: str, pattern: int | None = ...) -> Value: ...
+    def kernel(self, name: str, build: Build, *inputs: Value, dtype: str, pattern: int | None = None) -> Value: ...
 
     @overload
     def kernel(
-        self, name: str, build: Build, *inputs: Value, dtype: tuple[str, ...], pattern: int | None = ...
+        self, name: str, build: Build, *inputs: Value, dtype: tuple[str, ...], pattern: int | None = None
     ) -> tuple[Value, ...]: ...
 
     def kernel(
@@ -284,8 +284,8 @@ class Context:
         """Add a kernel. `build` takes one TE placeholder of storage dtype per input and returns the TE outputs.
 
         `dtype` is the logical dtype of the output, or a tuple with the dtype of each; accordingly, the result is a
-        value or a tuple of values. Expressions in the TE may use any dim of the model.
-        `pattern` says what it may be fused with, if TVM cannot find it: `kernel_calls.INJECTIVE` or `OPAQUE`."""
+        value or a tuple of values. Expressions in the TE may use any dim of the model. `pattern` is that of TVM for
+        the fusion with other kernels, where its own analysis would not find it."""
         args = [self.tensor(v) for v in inputs]
         placeholders = [
             te.placeholder(v.shape, storage_dtype(v.dtype), name=f"x{i}" if len(inputs) > 1 else "x")
@@ -298,8 +298,7 @@ class Context:
         for shape in shapes:
             check_shape(shape)
         func, scalars = self._primitive_function(placeholders, results)
-        if pattern is not None:
-            func = func.with_attr("op_pattern", pattern)
+        func = func if pattern is None else func.with_attr("op_pattern", pattern)
         gvar = self.shared.library.add_func(func, re.sub(r"\W+", "_", name))
         types = [relax.TensorType(s, storage_dtype(d)) for s, d in zip(shapes, dtypes, strict=True)]
         call = relax.call_tir(gvar, relax.Tuple([*args, *scalars]), types if len(types) > 1 else types[0])

@@ -16,11 +16,10 @@ from tvm.relax.utils import gen_call_tir_inputs
 
 from deploykit.compiler.tir.rewriting import collect
 
-INJECTIVE = 2
-"""TVM's pattern of a kernel each of whose elements is read from one place: kernels that use it may read that place."""
-
 OPAQUE = 8
 """TVM's pattern of a kernel that is not fused with others."""
+INJECTIVE = 2
+"""TVM's pattern of a kernel that computes each element from one element of each operand, wherever that is."""
 
 
 def call_te(
