@@ -4,7 +4,7 @@ artifact without batches.
     python -m bench.dynamic [--model NAME] [--hidden N] [--batch N] [--threads N] [--quick] [--peers NAME] [--ablation]
                             [--turns N] [--clock CLOCK] [--output DIR]
 
-A line is a model of `bench.dynamic.sources` with a hidden size, for a batch of instances. The artifact is built with
+A line is a model of `bench/dynamic/sources` with a hidden size, for a batch of instances. The artifact is built with
 its weights and a few samples, from which it chooses its `policy`. `ours` is the median time of a run from encoded
 instances, which is what callers in C and JavaScript give; `encoding` is the time to encode them in Python. `launches`
 are those of cells, `least` is a bound below which no policy gets; a model that waits for tensors may need many more.
@@ -20,8 +20,9 @@ are those of cells, `least` is a bound below which no policy gets; a model that 
     words, pool     the memory of control flow and scheduling, and of tensors; up to twice of what is in use
 
 Results are compared with those of the source in Python. Exit code 1 if ours differ by more than 1e-4 of the largest.
-With `--ablation` the table has a line for each technique that is replaced: the policy, fusion, and products that do not
-depend on the batch (`exact`). DIR (default `build/bench-dynamic`) receives `report.md`, `report.json` and `report.png`.
+With `--ablation` the table has a line for each technique that is left out (`deploykit.compiler.batching.techniques`),
+for each policy, and for artifacts without fusion and with products that do not depend on the batch (`exact`). DIR
+(default `build/bench-dynamic`) receives `report.md`, `report.json` and `report.png`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -38,13 +39,13 @@ import numpy as np
 
 from bench.dynamic import dynet, eager
 from bench.dynamic.cases import CASES, Case, Prepared, prepare
-from bench.dynamic.models import MODELS
 from bench.dynamic.report import ALONE, DYNET, OURS, TORCH, Ablation, Report, Row, Technique
 from bench.dynamic.sides import Artifact, Side, build, error, in_turn, memory, open_artifact, runs
 from bench.ragged.timing import CLOCKS
 from bench.tables import show, write
 from deploykit.cli.console import messages, text_seconds
 from deploykit.compiler.batching.graphs import Graph, lower_bound
+from deploykit.compiler.batching.techniques import Techniques
 from deploykit.compiler.batching.tracing import traced
 from deploykit.dynamic.policies import POLICIES
 from deploykit.frontends.python.models import import_model
@@ -54,6 +55,7 @@ TOLERANCE = 1e-4
 EMPTY_HIDDEN = 4
 """A hidden size at which kernels have next to no work."""
 DYNET_REPEAT = 5
+WITHOUT = {each.name: Techniques(**{each.name: False}) for each in fields(Techniques)}
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def _row(prepared: Prepared, folder: Path, batch: int, threads: int, per_node: f
     if "pytorch" in plan.peers and "pytorch" not in plan.skipped:
         torch = eager.Eager(prepared, structures, threads)
         sides[TORCH], outputs[TORCH] = lambda: runs(torch.run, plan.clock), torch.outputs()
-    if prepared.case.peer and "dynet" in plan.peers and "dynet" not in plan.skipped:
+    if prepared.case.name in dynet.TEXTS and "dynet" in plan.peers and "dynet" not in plan.skipped:
         for strategy in dynet.STRATEGIES:
             sides[DYNET + strategy] = _dynet(prepared, structures, strategy, outputs, plan.clock)
     times = in_turn(sides, plan.turns)
@@ -155,11 +157,10 @@ def _row(prepared: Prepared, folder: Path, batch: int, threads: int, per_node: f
 
 def _dynet(prepared: Prepared, structures: Any, strategy: str, outputs: dict[str, np.ndarray], clock: str) -> Side:
     """A turn of DyNet, which notes its results."""
-    weights = MODELS[prepared.case.name].weights(prepared.hidden)
 
     def turn() -> list[float]:
-        found = dynet.run(prepared.case.name, weights, structures, strategy, DYNET_REPEAT, clock)
-        outputs[DYNET + strategy] = found.outputs.astype(np.float64).ravel()
+        found = dynet.run(prepared, structures, strategy, DYNET_REPEAT, clock)
+        outputs[DYNET + strategy] = found.outputs
         return [found.times.construction + found.times.forward]
 
     return turn
@@ -172,6 +173,7 @@ def ablated(plan: Plan) -> Iterator[list[Technique]]:
             messages.print(f"{case.name} hidden={hidden}: build")
             folders = {
                 "": build(prepared, plan.folder),
+                **{f"no {name}": build(prepared, plan.folder, without) for name, without in WITHOUT.items()},
                 "no fusion": build(prepared, plan.folder, fuse=False),
                 "exact": build(prepared, plan.folder, exact=True),
             }
@@ -191,8 +193,8 @@ def _techniques(prepared: Prepared, folders: Mapping[str, Path], batch: int, pla
             sides[f"policy {policy}"] = ours.side(plan.clock, policy)
             launches.append(ours.launches(policy))
     for name, artifact in artifacts.items():
-        sides[name] = artifact.side(plan.clock, own)
-        launches.append(artifact.launches(own))
+        sides[name] = artifact.side(plan.clock)
+        launches.append(artifact.launches())
     times = in_turn(sides, plan.turns)
     first = next(iter(times.values()))
     return [

@@ -1,13 +1,12 @@
-"""The models of `bench.dynamic.sources` with instances for them.
+"""The models of `bench/dynamic/sources` with instances for them.
 
-Words, sentences and lattices are those of `bench.dynamic.structures`; a case turns them into what the model's `main`
-takes. A copy of the sources has another hidden size.
+Trees, sentences, lattices and graphs are those of `bench.dynamic.structures`; a case turns them into what the model's
+`main` takes. A copy of the source has another hidden size.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -19,38 +18,23 @@ from typing import Any
 
 import numpy as np
 
-from bench.dynamic import models
 from bench.dynamic import structures as generated
 
-SOURCES = Path(__file__).with_name("sources.py")
-VOCABULARY = 1024
+SOURCES = Path(__file__).with_name("sources")
 MATRICES = 128
 """The words that have a matrix."""
-_NAMES = {"out.F": "out_fw", "out.B": "out_bw"}
 
 
 @dataclass(frozen=True)
 class Case:
-    """`model` is the name of a class, `generate(count, seed=...)` makes structures, and `instance(module, structure,
-    hidden)` is what `main` takes for one. With `peer`, weights and structures are those of a model in
-    `bench.dynamic.models`, which DyNet has too."""
+    """`model` is the name of a class in the file `source`, `generate(count, seed=...)` makes structures, and
+    `instance(module, structure)` is what `main` takes for one."""
 
     name: str
+    source: str
     model: str
     generate: Callable[..., Sequence[Any]]
-    instance: Callable[[ModuleType, Any, int], Any]
-    peer: bool = False
-
-    def weights(self, module: ModuleType, hidden: int) -> dict[str, np.ndarray]:
-        if not self.peer:
-            own: dict[str, np.ndarray] = getattr(module, self.model)(seed=0).weights()
-            return own
-        given = models.MODELS[self.name].weights(hidden)
-        found = {}
-        for name, array in given.items():
-            stored = array if name.endswith("embedding") else np.ascontiguousarray(array.T)
-            found[_NAMES.get(name, name.replace(".", "_").lower())] = stored
-        return found
+    instance: Callable[[ModuleType, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -63,15 +47,11 @@ class Prepared:
     module: ModuleType
     weights: Mapping[str, np.ndarray]
 
-    @property
-    def place(self) -> str:
-        return f"{self.path}:{self.case.model}"
-
     def structures(self, count: int, seed: int = 0) -> Sequence[Any]:
         return self.case.generate(count, seed=seed)
 
     def instances(self, structures: Sequence[Any], module: ModuleType | None = None) -> list[Any]:
-        return [self.case.instance(module or self.module, each, self.hidden) for each in structures]
+        return [self.case.instance(module or self.module, each) for each in structures]
 
     def expected(self, instances: Sequence[Any]) -> np.ndarray:
         """What the source computes in Python, flat."""
@@ -80,12 +60,13 @@ class Prepared:
 
 
 def prepare(case: Case, hidden: int, folder: Path) -> Prepared:
-    path = folder / f"sources_{hidden}.py"
-    text, count = re.subn(r"^HIDDEN = \d+$", f"HIDDEN = {hidden}", SOURCES.read_text(), flags=re.MULTILINE)
+    source = (SOURCES / f"{case.source}.py").read_text()
+    text, count = re.subn(r"^HIDDEN = \d+$", f"HIDDEN = {hidden}", source, flags=re.MULTILINE)
     assert count == 1
+    path = folder / f"{case.source}_{hidden}.py"
     path.write_text(text)
     module = load(path)
-    return Prepared(case, hidden, path, module, case.weights(module, hidden))
+    return Prepared(case, hidden, path, module, getattr(module, case.model)(seed=0).weights())
 
 
 def load(path: Path, name: str = "bench_dynamic_sources") -> ModuleType:
@@ -128,46 +109,100 @@ def plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-def write_samples(prepared: Prepared, count: int, path: Path) -> Path:
-    """A file of instances that are not those of the measured batch."""
-    path.write_text(json.dumps([plain(each) for each in prepared.instances(prepared.structures(count, seed=1))]))
-    return path
-
-
-def _tree(module: ModuleType, tree: generated.Tree, _hidden: int, words: int = VOCABULARY) -> Any:
+def _tree(module: ModuleType, tree: generated.Tree) -> Any:
     if isinstance(tree, generated.Leaf):
-        return module.Leaf(tree.word % words)
-    return module.Node(_tree(module, tree.left, 0, words), _tree(module, tree.right, 0, words))
+        return module.Leaf(tree.word)
+    return module.Node(_tree(module, tree.left), _tree(module, tree.right))
 
 
-def _sentence(_module: ModuleType, sentence: generated.Sentence, _hidden: int) -> list[int]:
+def _phrase(module: ModuleType, tree: generated.Tree) -> Any:
+    """A tree in which phrases of an even number of words are nouns."""
+    if isinstance(tree, generated.Leaf):
+        return module.Word(tree.word)
+    kind = module.Verb if generated.leaves(tree) % 2 else module.Noun
+    return kind(_phrase(module, tree.left), _phrase(module, tree.right))
+
+
+def _words(_module: ModuleType, sentence: generated.Sentence) -> list[int]:
     return list(sentence.words)
 
 
-def _lattice(module: ModuleType, lattice: generated.Lattice, _hidden: int) -> Any:
+def _characters(_module: ModuleType, sentence: generated.Sentence) -> list[list[int]]:
+    return [list(word) for word in sentence.characters]
+
+
+def _sentence_and_seed(_module: ModuleType, sentence: generated.Sentence) -> tuple[list[int], int]:
+    return list(sentence.words), sum(sentence.words)
+
+
+def _lattice(module: ModuleType, lattice: generated.Lattice) -> Any:
     ending: list[list[Any]] = [[] for _ in lattice.characters]
     for arc in lattice.words:
         ending[arc.end - 1].append(module.Word(arc.start, arc.label))
     return list(lattice.characters), ending
 
 
-def _vector(_module: ModuleType, seed: int, hidden: int) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(hidden).astype(np.float32) / 4
+def _graph(module: ModuleType, graph: generated.Graph) -> Any:
+    """Positions have the types 0, 1, 2 in turn, and the label of the first arc that ends there."""
+    arcs: list[list[generated.Arc]] = [[] for _ in range(graph.positions)]
+    for arc in graph.arcs:
+        arcs[arc.end].append(arc)
+    return [
+        module.Position(end % 3, each[0].label if each else 0, [module.Arc(arc.start, arc.kind) for arc in each])
+        for end, each in enumerate(arcs)
+    ]
 
 
 def _seeds(count: int, seed: int = 0) -> Sequence[int]:
     return range(seed << 20, (seed << 20) + count)
 
 
+def _loops(_module: ModuleType, seed: int) -> tuple[list[int], list[int]]:
+    """5 to 10 words, with 20 to 40 steps each."""
+    rng = np.random.default_rng(seed)
+    words = rng.integers(1024, size=rng.integers(5, 11))
+    return words.tolist(), rng.integers(20, 41, len(words)).tolist()
+
+
+def _tokens(module: ModuleType, seed: int) -> tuple[np.ndarray, int]:
+    return _normal(seed, module.TOKENS, module.HIDDEN), seed
+
+
+def _vector(module: ModuleType, seed: int) -> tuple[np.ndarray, int]:
+    return _normal(seed, module.HIDDEN), seed
+
+
+def _positions(_module: ModuleType, seed: int) -> tuple[int, int]:
+    """8 to 20 positions."""
+    return 8 + seed % 13, seed
+
+
+def _search(module: ModuleType, seed: int) -> tuple[np.ndarray, int, int]:
+    """8 to 24 words."""
+    return _normal(seed, module.HIDDEN), seed % 1024, 8 + seed % 17
+
+
+def _normal(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32) / 4
+
+
 CASES: Mapping[str, Case] = {
     case.name: case
     for case in (
-        Case("tree", "TreeLSTM", generated.trees, _tree, peer=True),
-        Case("tagger", "Tagger", generated.sentences, _sentence, peer=True),
-        Case("lattice", "Lattice", generated.lattices, _lattice, peer=True),
-        Case("treegru", "TreeGRU", generated.trees, _tree),
-        Case("mvrnn", "MatrixTree", generated.trees, partial(_tree, words=MATRICES)),
-        Case("earlyexit", "EarlyExit", _seeds, _vector),
-        Case("shiftreduce", "ShiftReduce", generated.sentences, _sentence),
+        Case("tree", "trees", "TreeLSTM", generated.trees, _tree),
+        Case("treegru", "trees", "TreeGRU", generated.trees, _tree),
+        Case("mvrnn", "trees", "MatrixTree", partial(generated.trees, vocabulary=MATRICES), _tree),
+        Case("twotypes", "trees", "TwoTypes", generated.trees, _phrase),
+        Case("tagger", "sequences", "Tagger", generated.sentences, _words),
+        Case("chartagger", "sequences", "CharTagger", generated.sentences, _characters),
+        Case("nested", "sequences", "NestedRNN", _seeds, _loops),
+        Case("lattice", "sequences", "Lattice", generated.lattices, _lattice),
+        Case("latticegru", "sequences", "LatticeGRU", generated.lattices, _lattice),
+        Case("graph", "sequences", "RandomGraph", generated.graphs, _graph),
+        Case("earlyexit", "decisions", "EarlyExit", _seeds, _tokens),
+        Case("shiftreduce", "decisions", "ShiftReduce", generated.sentences, _sentence_and_seed),
+        Case("generator", "decisions", "Generator", _seeds, _vector),
+        Case("graphrnn", "decisions", "GraphRNN", _seeds, _positions),
+        Case("search", "decisions", "Search", _seeds, _search),
     )
 }

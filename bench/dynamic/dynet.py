@@ -5,7 +5,7 @@
 
 A line of the table is a model with a hidden size and a number of structures in the mini-batch. The times are medians in
 milliseconds, of making and of computing the graph, with each strategy of batching: `none`, `agenda` and `depth`.
-DyNet computes with one thread. In brackets is the largest difference from the results in `bench.dynamic.models`,
+DyNet computes with one thread. In brackets is the largest difference from the results of the source in Python,
 relative to the largest result.
 
 The program is built against an installed DyNet 2.1, with the options that DyNet was built with:
@@ -30,7 +30,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.dynamic.models import CLASSES, MODELS, Model, Weights
+from bench.dynamic.cases import CASES, Prepared, prepare
+from bench.dynamic.sides import error
 from bench.dynamic.structures import Lattice, Leaf, Sentence, Tree
 from deploykit.cli.console import results, table
 from deploykit.errors import ToolchainError
@@ -50,7 +51,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Run:
-    """`nodes` is the size of the graph of the mini-batch. `outputs` are those of all structures, [outputs, classes]."""
+    """`nodes` is the size of the graph of the mini-batch. `outputs` are those of all structures, flat."""
 
     times: Times
     nodes: int
@@ -66,8 +67,7 @@ def missing(program: Path | None = None) -> str | None:
 
 
 def run(
-    model: str,
-    weights: Weights,
+    prepared: Prepared,
     structures: Sequence[Any],
     strategy: str,
     repeat: int = 10,
@@ -78,41 +78,41 @@ def run(
     reason = missing(program)
     if reason is not None:
         raise ToolchainError(f"DyNet is {reason}")
+    model = prepared.case.name
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         files = [folder / "weights", folder / "instances", folder / "outputs"]
-        files[0].write_bytes(packed(weights))
-        texts = [_TEXTS[model](structure) for structure in structures]
+        files[0].write_bytes(packed(prepared.weights))
+        texts = [TEXTS[model](structure) for structure in structures]
         files[1].write_text("".join(f"{text}\n" for text in texts))
-        memory = str(_megabytes(sum(len(text.split()) for text in texts), weights))
+        memory = str(_megabytes(model, sum(len(text.split()) for text in texts), prepared.hidden))
         options = ["--strategy", strategy, "--repeat", str(repeat), "--clock", clock, "--memory", memory]
         command = [str(program or _program()), model, *map(str, files[:2]), *options, "--dump", str(files[2])]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise ToolchainError(f"{command[0]} failed with exit code {done.returncode}: {done.stderr.strip()}")
         construction, forward, release, nodes = done.stdout.split()
-        outputs = np.fromfile(files[2], np.float32).reshape(-1, CLASSES[model])
+        outputs = np.fromfile(files[2], np.float32).astype(np.float64)
         times = Times(float(construction) / 1e3, float(forward) / 1e3, float(release) / 1e3)
         return Run(times, int(nodes), outputs)
 
 
-def packed(weights: Weights) -> bytes:
-    """The file of weights. Matrices are stored column by column. Embeddings have a row for each word here, and a column
-    for each word in DyNet."""
+def packed(weights: Mapping[str, np.ndarray]) -> bytes:
+    """The file of weights. The first dim in DyNet is the innermost, so that the bytes of a matrix that vectors meet
+    from the left are those of one that they meet from the right."""
     found = b""
     for name, array in weights.items():
-        stored = array if name.endswith("embedding") else array.T
-        dims = stored.shape[::-1]
+        dims = array.shape[::-1]
         found += struct.pack(f"<I{len(name)}sI{len(dims)}I", len(name), name.encode(), len(dims), *dims)
-        found += np.ascontiguousarray(stored, "<f4").tobytes()
+        found += np.ascontiguousarray(array, "<f4").tobytes()
     return found
 
 
-def _megabytes(tokens: int, weights: Weights) -> int:
+def _megabytes(model: str, tokens: int, hidden: int) -> int:
     """Memory for the results of all nodes, of which DyNet keeps copies for batches. A step of a model makes fewer than
-    64 vectors of the hidden size."""
-    hidden: int = max(array.shape[1] for name, array in weights.items() if name.endswith("embedding"))
-    return 32 + (tokens * 64 * 4 * hidden >> 20)
+    64 vectors of the hidden size, or 8 matrices."""
+    elements = 64 * hidden + (8 * hidden**2 if model == "mvrnn" else 0)
+    return 32 + (tokens * 4 * elements >> 20)
 
 
 def tree_text(tree: Tree) -> str:
@@ -128,7 +128,15 @@ def lattice_text(lattice: Lattice) -> str:
     return " ".join([*map(str, lattice.characters), "|", *words])
 
 
-_TEXTS: Mapping[str, Callable[[Any], str]] = {"tree": tree_text, "tagger": sentence_text, "lattice": lattice_text}
+TEXTS: Mapping[str, Callable[[Any], str]] = {
+    "tree": tree_text,
+    "treegru": tree_text,
+    "mvrnn": tree_text,
+    "tagger": sentence_text,
+    "lattice": lattice_text,
+    "latticegru": lattice_text,
+}
+"""The models that the program has, with what it takes for a structure."""
 
 
 def main() -> int:
@@ -138,24 +146,26 @@ def main() -> int:
         results.print(f"DyNet is {reason}")
         return 1
     shown = table("model", ">hidden", ">batch", ">nodes", *(f">{name}" for name in given.strategy or STRATEGIES))
-    for name in given.model or MODELS:
-        for hidden in given.hidden or (128,):
-            for batch in given.batch or (32,):
-                shown.add_row(*_row(MODELS[name], hidden, batch, given))
+    with tempfile.TemporaryDirectory() as folder:
+        for name in given.model or TEXTS:
+            for hidden in given.hidden or (128,):
+                prepared = prepare(CASES[name], hidden, Path(folder))
+                for batch in given.batch or (32,):
+                    shown.add_row(*_row(prepared, batch, given))
     results.print(shown)
     return 0
 
 
-def _row(model: Model, hidden: int, batch: int, given: argparse.Namespace) -> list[str]:
-    weights, structures = model.weights(hidden), model.structures(batch)
-    expected = np.concatenate([model.reference(weights, structure) for structure in structures])
+def _row(prepared: Prepared, batch: int, given: argparse.Namespace) -> list[str]:
+    structures = prepared.structures(batch)
+    expected = prepared.expected(prepared.instances(structures))
     nodes, cells = 0, []
     for strategy in given.strategy or STRATEGIES:
-        found = run(model.name, weights, structures, strategy, given.repeat, given.clock, given.program)
-        error = np.abs(found.outputs - expected).max() / np.abs(expected).max()
-        cells.append(f"{found.times.construction * 1e3:.2f} + {found.times.forward * 1e3:.2f} ({error:.0e})")
+        found = run(prepared, structures, strategy, given.repeat, given.clock, given.program)
+        difference = error(found.outputs, expected)
+        cells.append(f"{found.times.construction * 1e3:.2f} + {found.times.forward * 1e3:.2f} ({difference:.0e})")
         nodes = found.nodes
-    return [model.name, str(hidden), str(batch), str(nodes), *cells]
+    return [prepared.case.name, str(prepared.hidden), str(batch), str(nodes), *cells]
 
 
 def _program() -> Path | None:
@@ -168,7 +178,7 @@ def _arguments() -> argparse.Namespace:
         prog="python -m bench.dynamic.dynet", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     add: Any = parser.add_argument
-    add("--model", action="append", choices=tuple(MODELS), help="default: all")
+    add("--model", action="append", choices=tuple(TEXTS), help="default: all")
     add("--hidden", type=int, action="append", metavar="N", help="default: 128")
     add("--batch", type=int, action="append", metavar="N", help="default: 32")
     add("--strategy", action="append", choices=STRATEGIES, help="default: all")

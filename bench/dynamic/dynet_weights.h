@@ -1,7 +1,7 @@
-// The weights of a model, in DyNet.
+// What all models have: a mini-batch, and weights.
 //
-// Their file is binary, little-endian: for each tensor the length of its name, its name, its rank and its dims as
-// 32-bit integers, and its elements as 32-bit floats. The first dim is the innermost: matrices are stored column by
+// The file of weights is binary, little-endian: for each tensor the length of its name, its name, its rank and its dims
+// as 32-bit integers, and its elements as 32-bit floats. The first dim is the innermost: matrices are stored column by
 // column.
 
 #pragma once
@@ -16,6 +16,25 @@
 #include "dynet/dynet.h"
 #include "dynet/expr.h"
 #include "dynet/model.h"
+
+using dynet::ComputationGraph;
+using dynet::Expression;
+
+using Outputs = std::vector<Expression>;
+
+// A model with the mini-batch that it runs.
+class Model {
+  public:
+    virtual ~Model() = default;
+    virtual Outputs build(ComputationGraph& graph) = 0;
+
+  protected:
+    dynet::ParameterCollection collection_;
+};
+
+struct LstmState {
+    Expression h, c;
+};
 
 struct Array {
     std::vector<uint32_t> dims;
@@ -55,20 +74,27 @@ class Weights {
         return found->second;
     }
 
-    dynet::Parameter parameter(dynet::ParameterCollection& collection, const std::string& name) const {
-        const Array& found = array(name);
-        dynet::Parameter made =
-            collection.add_parameters(dynet::Dim(std::vector<long>(found.dims.begin(), found.dims.end())));
-        made.set_value(found.values);
-        return made;
+    // The rows of a matrix or a vector from `first` to before `end`.
+    Array rows(const std::string& name, size_t first, size_t end) const {
+        const Array& whole = array(name);
+        Array found = {whole.dims, {}};
+        found.dims[0] = end - first;
+        for (size_t column = 0; column < whole.values.size(); column += whole.dims[0]) {
+            auto start = whole.values.begin() + column;
+            found.values.insert(found.values.end(), start + first, start + end);
+        }
+        return found;
     }
 
+    // A row of the table is a vector or a matrix.
     dynet::LookupParameter table(dynet::ParameterCollection& collection, const std::string& name) const {
         const Array& found = array(name);
-        dynet::LookupParameter made = collection.add_lookup_parameters(found.dims.at(1), {found.dims[0]});
-        for (unsigned row = 0; row < found.dims[1]; ++row) {
-            auto start = found.values.begin() + row * found.dims[0];
-            made.initialize(row, std::vector<float>(start, start + found.dims[0]));
+        std::vector<long> dims(found.dims.begin(), found.dims.end() - 1);
+        dynet::LookupParameter made = collection.add_lookup_parameters(found.dims.back(), dynet::Dim(dims));
+        const size_t size = found.values.size() / found.dims.back();
+        for (unsigned row = 0; row < found.dims.back(); ++row) {
+            auto start = found.values.begin() + row * size;
+            made.initialize(row, std::vector<float>(start, start + size));
         }
         return made;
     }
@@ -82,11 +108,21 @@ class Group {
   public:
     Group(dynet::ParameterCollection& collection, const Weights& weights, const std::vector<std::string>& names) {
         for (const std::string& name : names) {
-            parameters_.push_back(weights.parameter(collection, name));
+            add(collection, weights.array(name));
         }
     }
 
-    void enter(dynet::ComputationGraph& graph) {
+    // Of each, the rows from `first` to before `end`.
+    Group(
+        dynet::ParameterCollection& collection, const Weights& weights, const std::vector<std::string>& names,
+        size_t first, size_t end
+    ) {
+        for (const std::string& name : names) {
+            add(collection, weights.rows(name, first, end));
+        }
+    }
+
+    void enter(ComputationGraph& graph) {
         expressions_.clear();
         for (dynet::Parameter& parameter : parameters_) {
             expressions_.push_back(dynet::const_parameter(graph, parameter));
@@ -97,11 +133,17 @@ class Group {
         parameters_[index].set_value(values);
     }
 
-    const dynet::Expression& operator[](size_t index) const {
+    const Expression& operator[](size_t index) const {
         return expressions_[index];
     }
 
   private:
+    void add(dynet::ParameterCollection& collection, const Array& array) {
+        std::vector<long> dims(array.dims.begin(), array.dims.end());
+        parameters_.push_back(collection.add_parameters(dynet::Dim(dims)));
+        parameters_.back().set_value(array.values);
+    }
+
     std::vector<dynet::Parameter> parameters_;
     std::vector<dynet::Expression> expressions_;
 };

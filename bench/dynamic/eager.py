@@ -5,7 +5,9 @@ The functions of `deploykit.dynamic` that the source imports are replaced by tho
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,8 +35,12 @@ class Eager:
         self._model = getattr(module, prepared.case.model)(prepared.weights)
         for name, array in prepared.weights.items():
             setattr(self._model, name, torch.from_numpy(array))
-        instances = prepared.instances(structures, module)
-        self._instances = [torch.from_numpy(i) if isinstance(i, np.ndarray) else i for i in instances]
+        self._instances = [self._given(each) for each in prepared.instances(structures, module)]
+
+    def _given(self, instance: Any) -> Any:
+        if isinstance(instance, tuple):
+            return tuple(map(self._given, instance))
+        return self._torch.from_numpy(instance) if isinstance(instance, np.ndarray) else instance
 
     def run(self) -> list[Any]:
         with self._torch.inference_mode():
@@ -47,12 +53,13 @@ class Eager:
 def _functions(torch: Any) -> dict[str, Callable[..., Any]]:
     """The functions of `deploykit.dynamic` that the sources use."""
     return {
+        "mean": torch.mean,
         "concat": lambda *parts: torch.cat(parts, -1),
         "relu": torch.relu,
         "sigmoid": torch.sigmoid,
         "softmax": lambda x: torch.softmax(x, -1),
         "split": lambda x, count: x.chunk(count, -1),
-        "sum": torch.sum,
+        "sum": lambda x: functools.reduce(operator.add, x) if isinstance(x, list) else torch.sum(x),
         "tanh": torch.tanh,
         "zeros": torch.zeros,
     }

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save_file
 
 import deploykit
-from bench.dynamic.cases import Prepared, flat, write_samples
+from bench.dynamic.cases import Prepared, flat, plain
 from bench.ragged.timing import CLOCKS
+from deploykit.compiler.batching.choosing import with_policy
+from deploykit.compiler.batching.model import cells_model
+from deploykit.compiler.batching.techniques import ALL, Techniques
 from deploykit.dynamic.encoding import encode
 from deploykit.dynamic.policies import POLICIES
 from deploykit.engines.native.in_process import InProcess
+from deploykit.frontends.python.models import import_model
 from deploykit.instances import signature_of
 from deploykit.session import Session
 
@@ -30,14 +33,17 @@ Side = Callable[[], Sequence[float]]
 """A turn of a side: the seconds of some runs."""
 
 
-def build(prepared: Prepared, folder: Path, **options: Any) -> Path:
-    """Build an artifact as a user does who has weights and samples. Options are those of `deploykit.build`."""
-    names = "".join(f"-{name}" for name in options)
-    output = folder / f"{prepared.case.name}-{prepared.hidden}{names}"
-    weights, samples = output.with_suffix(".safetensors"), output.with_suffix(".json")
-    save_file(dict(prepared.weights), weights)
-    write_samples(prepared, SAMPLES, samples)
-    deploykit.build(prepared.place, output=output, weights=weights, samples=samples, **options)
+def build(prepared: Prepared, folder: Path, techniques: Techniques = ALL, **options: Any) -> Path:
+    """Build an artifact with samples, which are not the instances of the measured batch. Options are those of
+    `deploykit.build`."""
+    left_out = [name for name, used in asdict(techniques).items() if not used]
+    output = folder / "-".join(
+        [prepared.case.name, str(prepared.hidden), *left_out, *(name for name in options if name != "target")]
+    )
+    samples = [plain(each) for each in prepared.instances(prepared.structures(SAMPLES, seed=1))]
+    folder.mkdir(exist_ok=True)
+    model = import_model(prepared.path, prepared.case.model, prepared.weights, techniques)
+    deploykit.build(cells_model(with_policy(model, samples, None)), output=output, **options)
     return output
 
 

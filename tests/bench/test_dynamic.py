@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.dynamic.dynet import STRATEGIES, lattice_text, missing, packed, run, sentence_text, tree_text
-from bench.dynamic.models import MODELS
+from bench.dynamic.cases import CASES, prepare
+from bench.dynamic.dynet import STRATEGIES, TEXTS, lattice_text, missing, packed, run, sentence_text, tree_text
+from bench.dynamic.sides import error
 from bench.dynamic.structures import (
     Arc,
     Lattice,
@@ -91,12 +92,10 @@ def test_structures_are_passed_as_text() -> None:
     assert lattice_text(LATTICE) == "3 17 5 | 0:2:40 1:3:7"
 
 
-def test_matrices_are_stored_column_by_column_and_embeddings_word_by_word() -> None:
+def test_weights_are_passed_as_they_are_with_the_innermost_dim_first() -> None:
     array = np.arange(6, dtype=np.float32).reshape(3, 2)
-    header = struct.pack("<I1sIII", 1, b"W", 2, 3, 2)
-    assert packed({"W": array}) == header + array.T.tobytes()
-    header = struct.pack("<I9sIII", 9, b"embedding", 2, 2, 3)
-    assert packed({"embedding": array}) == header + array.tobytes()
+    header = struct.pack("<I1sIII", 1, b"W", 2, 2, 3)
+    assert packed({"W": array}) == header + array.tobytes()
 
 
 def test_a_missing_program_is_reported(tmp_path: Path) -> None:
@@ -107,13 +106,12 @@ def test_a_missing_program_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(missing() is not None, reason="DyNet is not installed")
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("name", MODELS)
-def test_dynet_computes_what_the_models_define(name: str, strategy: str) -> None:
+@pytest.mark.parametrize("name", TEXTS)
+def test_dynet_computes_what_the_sources_do(name: str, strategy: str, tmp_path: Path) -> None:
     if (name, strategy) == ("lattice", "depth"):
-        pytest.skip("DyNet computes it wrong: see dynet_models.cc")
-    model = MODELS[name]
-    weights, structures = model.weights(hidden=24), model.structures(5, seed=3)
-    expected = np.concatenate([model.reference(weights, structure) for structure in structures])
-    found = run(name, weights, structures, strategy, repeat=1)
-    np.testing.assert_allclose(found.outputs, expected, rtol=1e-4, atol=1e-5 * float(np.abs(expected).max()))
-    assert found.nodes > len(expected)
+        pytest.skip("DyNet computes it wrong: see dynet_sequences.h")
+    prepared = prepare(CASES[name], 24, tmp_path)
+    structures = prepared.structures(5, seed=3)
+    found = run(prepared, structures, strategy, repeat=1)
+    assert error(found.outputs, prepared.expected(prepared.instances(structures))) < 1e-4
+    assert found.nodes > len(structures)

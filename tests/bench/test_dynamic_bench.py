@@ -1,8 +1,9 @@
-"""`python -m bench.dynamic`: its sources compute what the models define, the report, and a run of the whole command."""
+"""`python -m bench.dynamic`: its models compute what their sources do, the report, and runs of the whole command."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,10 +15,12 @@ import pytest
 
 from bench.dynamic import eager
 from bench.dynamic.cases import CASES, flat, plain, prepare
-from bench.dynamic.models import MODELS
 from bench.dynamic.report import ALONE, OURS, TORCH, Ablation, Report, Row, Technique
-from bench.dynamic.sides import error, in_turn, runs
+from bench.dynamic.sides import build, error, in_turn, open_artifact, runs
 from bench.tables import document, markdown
+from deploykit.compiler.batching.tracing import traced
+from deploykit.dynamic.policies import POLICIES
+from deploykit.frontends.python.models import import_model
 
 HIDDEN = 8
 TIMES = {OURS: 2e-3, ALONE: 5e-3, TORCH: 3e-2, "DyNet agenda": 4e-3, "DyNet depth": 3e-3}
@@ -26,13 +29,28 @@ ROW = Row(
 )
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.peer])
-def test_sources_compute_what_the_models_define(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "latticegru" else pytest.mark.slow) for name in CASES]
+)
+def test_artifacts_compute_what_the_sources_do(name: str, tmp_path: Path) -> None:
     prepared = prepare(CASES[name], HIDDEN, tmp_path)
-    structures = prepared.structures(2)
-    weights = MODELS[name].weights(HIDDEN)
-    expected = np.concatenate([MODELS[name].reference(weights, each).ravel() for each in structures])
-    assert error(prepared.expected(prepared.instances(structures)), expected) < 1e-5
+    instances = prepared.instances(prepared.structures(4))
+    artifact = open_artifact(build(prepared, tmp_path), instances)
+    expected = prepared.expected(instances)
+    for policy in POLICIES:
+        assert error(artifact.outputs(policy), expected) < 1e-5
+    assert artifact.launches() < artifact.launches("alone")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_decisions_follow_from_seeds(name: str, tmp_path: Path) -> None:
+    """The numbers of nodes are the same for all hidden sizes, so that their times can be compared."""
+    counts = []
+    for hidden in (4, HIDDEN):
+        prepared = prepare(CASES[name], hidden, tmp_path)
+        model = import_model(prepared.path, prepared.case.model, prepared.weights)
+        counts.append(len(traced(model, prepared.instances(prepared.structures(3))).cells))
+    assert counts[0] == counts[1] > 3
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -114,5 +132,19 @@ def test_a_quick_run(options: list[str], tmp_path: Path) -> None:
         assert row["ratios"].keys() == {OURS, ALONE}
         assert row["launches"] >= row["bound"] > 0
         assert row["pool"] > 0
+    else:
+        assert {"no coarsening", "no hoisting", "no tables", "no gathering", "no fusion"} <= {r["name"] for r in rows}
     assert (tmp_path / "report.md").exists()
     assert (tmp_path / "report.png").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_a_quick_run_in_node(tmp_path: Path) -> None:
+    call = [sys.executable, "-m", "bench.dynamic.web", "--quick", "--turns", "1", "--output", tmp_path]
+    result = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    (row,) = json.loads((tmp_path / "report.json").read_text())["rows"]
+    assert row["error"] < 1e-4
+    assert min(row["wasm"], row["alone"], row["native"]) > 0
+    assert "over unbatched" in (tmp_path / "report.md").read_text()

@@ -3,6 +3,7 @@
     tensors    the tensor expressions of one instance, until they are put into cells
     operators  what the operators of these expressions are over a batch
     cells      expressions as functions over a batch of nodes
+    techniques what is done for larger batches and fewer launches; each can be left out
     control    the control flow, as statements over words
     model      all of it: a dynamic model
     graphs     the nodes of a run, and how few batches they need at least

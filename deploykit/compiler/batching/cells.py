@@ -22,6 +22,7 @@ import numpy as np
 
 from deploykit.compiler.batching.control import Expr
 from deploykit.compiler.batching.operators import OPERATORS, Batched
+from deploykit.compiler.batching.techniques import ALL, Techniques
 from deploykit.compiler.batching.tensors import Apply, Expression, Filled, Known, Shape, Weight, is_constant
 
 if TYPE_CHECKING:
@@ -109,11 +110,34 @@ class Cells:
         return name
 
 
-def parts(wanted: Iterable[Expression], known: Mapping[Expression, Known]) -> list[list[Expression]]:
+def parts(
+    wanted: Iterable[Expression], known: Mapping[Expression, Known], techniques: Techniques = ALL
+) -> list[list[Expression]]:
     """The expressions to compute, in parts that become a cell each. They are neither known nor constant."""
     distinct = list(dict.fromkeys(wanted))
-    early = _early(distinct, known)
+    if not techniques.coarsening:
+        return [[each] for each in _each(distinct, known)]
+    early = _early(distinct, known) if techniques.hoisting else []
     return [part for part in (early, [each for each in distinct if each not in early]) if part]
+
+
+def _each(wanted: Sequence[Expression], known: Mapping[Expression, Known]) -> list[Expression]:
+    """All operators that expressions need, operands first."""
+    found: dict[Expression, None] = {}
+    waiting = list(reversed(wanted))
+    while waiting:
+        node = waiting[-1]
+        operands = node.operands if isinstance(node, Apply) else ()
+        missing = [each for each in operands if each not in found and each not in known and _is_computed(each)]
+        if missing:
+            waiting += reversed(missing)
+        else:
+            found[waiting.pop()] = None
+    return list(found)
+
+
+def _is_computed(node: Expression) -> bool:
+    return isinstance(node, Apply) and not is_constant(node)
 
 
 def _early(wanted: Sequence[Expression], known: Mapping[Expression, Known]) -> list[Expression]:
@@ -229,7 +253,9 @@ def _steps(cell: Cell) -> Iterator[Step]:
     return (entry for entry in cell.entries if isinstance(entry, Step))
 
 
-def add_function(builder: ModelBuilder, name: str, cell: Cell, weights: Mapping[str, np.ndarray]) -> None:
+def add_function(
+    builder: ModelBuilder, name: str, cell: Cell, weights: Mapping[str, np.ndarray], techniques: Techniques = ALL
+) -> None:
     """Add the cell to a model as a function of that name. The dims `nodes` and `elements` are those of all cells."""
     from deploykit.compiler.model import Port
 
@@ -238,14 +264,14 @@ def add_function(builder: ModelBuilder, name: str, cell: Cell, weights: Mapping[
     numbers = [Port(f"numbers_{index}", "int32", (nodes,)) for index in range(cell.numbers)]
     pool = [Port("pool", "float32", (elements,))] if rows else []
 
-    known = tables(cell, weights)
+    known = tables(cell, weights) if techniques.tables else None
 
     def body(ctx: Context, given: Values, _states: Values) -> tuple[Values, Values]:
         if known is not None:
             return {f"result_{i}": _looked_up(ctx, table, given["numbers_0"]) for i, table in enumerate(known)}, {}
         emitted: list[Batched] = []
         for entry in cell.entries:
-            emitted.append(_emitted(ctx, entry, emitted, given, weights))
+            emitted.append(_emitted(ctx, entry, emitted, given, weights, techniques))
         return {f"result_{i}": emitted[index].value for i, index in enumerate(cell.results)}, {}
 
     builder.function(name, [*pool, *rows, *numbers], body)
@@ -260,14 +286,20 @@ def _looked_up(ctx: Context, table: np.ndarray, numbers: Value) -> Value:
 
 
 def _emitted(
-    ctx: Context, entry: Entry, before: Sequence[Batched], given: Values, weights: Mapping[str, np.ndarray]
+    ctx: Context,
+    entry: Entry,
+    before: Sequence[Batched],
+    given: Values,
+    weights: Mapping[str, np.ndarray],
+    techniques: Techniques,
 ) -> Batched:
     from deploykit.compiler.operators.building.context import Site
 
     match entry:
         case Operand(index, shape):
             ctx.site = Site("operand", f"operand_{index}")
-            return Batched(_gathered(ctx, given["pool"], given[f"rows_{index}"], shape), shape)
+            rows = given[f"rows_{index}"]
+            return Batched(_gathered(ctx, given["pool"], rows, shape, fused=techniques.gathering), shape)
         case Constant(shape, source):
             array = weights[source] if isinstance(source, str) else np.full(shape, source, np.float32)
             return Batched(ctx.constant(array), shape, shared=True)
@@ -283,11 +315,12 @@ def _emitted(
             return Batched(operator.emit(ctx, [*operands, *numbers], entry.attributes), entry.shape)
 
 
-def _gathered(ctx: Context, pool: Value, rows: Value, shape: Shape) -> Value:
+def _gathered(ctx: Context, pool: Value, rows: Value, shape: Shape, *, fused: bool) -> Value:
     """The rows of an operand: `rows` are the offsets of their first elements in the pool."""
     from tvm import ir, te, tirx
 
     from deploykit.compiler.operators.building.expressions import compute
+    from deploykit.compiler.operators.building.kernel_calls import INJECTIVE, OPAQUE
 
     strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
@@ -298,4 +331,4 @@ def _gathered(ctx: Context, pool: Value, rows: Value, shape: Shape) -> Value:
 
         return compute((rows.shape[0], *shape), element, name="operand")
 
-    return ctx.kernel("operand", build, pool, rows, dtype="float32")
+    return ctx.kernel("operand", build, pool, rows, dtype="float32", pattern=INJECTIVE if fused else OPAQUE)

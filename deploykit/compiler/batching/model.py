@@ -10,6 +10,7 @@ import numpy as np
 from deploykit.compiler.batching.cells import Cell, add_function
 from deploykit.compiler.batching.control import Control
 from deploykit.compiler.batching.tables import Table
+from deploykit.compiler.batching.techniques import ALL, Techniques
 from deploykit.compiler.batching.tensors import Expression
 from deploykit.compiler.model import DimBounds, ImportedModel
 from deploykit.compiler.operators.building.model import ModelBuilder
@@ -40,6 +41,7 @@ class DynamicModel:
     """Notes for the user on what was chosen."""
     bounds: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
     """Bounds of the dims of `main`, some of `DIMS`."""
+    techniques: Techniques = ALL
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def cells_model(model: DynamicModel) -> CellsModel:
     """The cells as functions, in their order."""
     builder = ModelBuilder(model.name)
     for cell, name in zip(model.cells, model.cell_names, strict=True):
-        add_function(builder, f"cell_{name}", cell, model.weights)
+        add_function(builder, f"cell_{name}", cell, model.weights, model.techniques)
     built = replace(builder.model(), notes=model.notes)
     return CellsModel(**{each.name: getattr(built, each.name) for each in fields(ImportedModel)}, dynamic=model)
 

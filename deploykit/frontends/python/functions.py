@@ -16,6 +16,7 @@ from typing import TypeAlias
 from deploykit.compiler.batching import control
 from deploykit.compiler.batching.cells import Cells, parts
 from deploykit.compiler.batching.control import ControlFunction, Expr, Number, Operation, Statement, Variable, Word
+from deploykit.compiler.batching.techniques import ALL, Techniques
 from deploykit.compiler.batching.tensors import Apply, Expression, Filled, Known, Weight, is_constant
 from deploykit.dynamic.types import Float, Int, List, Tensor, Tuple, Type, Union, width
 from deploykit.frontends.python.declarations import Module
@@ -76,6 +77,7 @@ class Program:
 
     module: Module
     callees: dict[str, Callee]
+    techniques: Techniques = ALL
     cells: Cells = field(default_factory=Cells)
     functions: dict[str, ControlFunction] = field(default_factory=dict)
     constants: dict[str, Expression] = field(default_factory=dict)
@@ -247,7 +249,7 @@ class Reader:
     def compute(self, nodes: Iterable[Expression]) -> None:
         """Record the cells that compute tensors."""
         wanted = [node for node in nodes if self._is_pending(node)]
-        for part in parts([*wanted, *self._beside(wanted)], self.scope.known):
+        for part in parts([*wanted, *self._beside(wanted)], self.scope.known, self.program.techniques):
             cell, operands = self.program.cells.record(part, self.scope.known, self.name)
             slots = []
             for number, node in enumerate(part):

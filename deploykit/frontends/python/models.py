@@ -11,6 +11,7 @@ import numpy as np
 
 from deploykit.compiler.batching.control import Control
 from deploykit.compiler.batching.model import DynamicModel
+from deploykit.compiler.batching.techniques import ALL, Techniques
 from deploykit.dynamic.models import checked_weights, random_weights
 from deploykit.dynamic.types import Type
 from deploykit.errors import UnsupportedModelError
@@ -25,13 +26,15 @@ MAIN = "main"
 """The method that runs one instance."""
 
 
-def import_model(path: Path, name: str, weights: Mapping[str, np.ndarray] | None) -> DynamicModel:
+def import_model(
+    path: Path, name: str, weights: Mapping[str, np.ndarray] | None, techniques: Techniques = ALL
+) -> DynamicModel:
     """The model of the class `name` in a file. Without `weights` they are random.
 
     Raises `UsageError` for a file or a class that cannot be read, or weights that do not fit, and
     `UnsupportedModelError` with all faults of the source."""
     module = read_module(read_source(path), name)
-    program = Program(module, _callees(module))
+    program = Program(module, _callees(module), techniques)
     takes, gives = _read_main(program, name)
     module.source.raise_faults(name)
     assert gives is not None
@@ -45,6 +48,7 @@ def import_model(path: Path, name: str, weights: Mapping[str, np.ndarray] | None
         tuple(program.constants.values()),
         dict(module.unions),
         arrays,
+        techniques=techniques,
     )
 
 
