@@ -288,6 +288,7 @@ def _gathered(ctx: Context, pool: Value, rows: Value, shape: Shape) -> Value:
     from tvm import ir, te, tirx
 
     from deploykit.compiler.operators.building.expressions import compute
+    from deploykit.compiler.operators.building.kernel_calls import INJECTIVE
 
     strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
@@ -298,4 +299,4 @@ def _gathered(ctx: Context, pool: Value, rows: Value, shape: Shape) -> Value:
 
         return compute((rows.shape[0], *shape), element, name="operand")
 
-    return ctx.kernel("operand", build, pool, rows, dtype="float32")
+    return ctx.kernel("operand", build, pool, rows, dtype="float32", pattern=INJECTIVE)

@@ -271,18 +271,21 @@ class Context:
         return known(np.asarray(elements, dtype=object), dtype)
 
     @overload
-    def kernel(self, name: str, build: Build, *inputs: Value, dtype: str) -> Value: ...
+    def kernel(self, name: str, build: Build, *inputs: Value, dtype: str, pattern: int | None = None) -> Value: ...
 
     @overload
-    def kernel(self, name: str, build: Build, *inputs: Value, dtype: tuple[str, ...]) -> tuple[Value, ...]: ...
+    def kernel(
+        self, name: str, build: Build, *inputs: Value, dtype: tuple[str, ...], pattern: int | None = None
+    ) -> tuple[Value, ...]: ...
 
     def kernel(
-        self, name: str, build: Build, *inputs: Value, dtype: str | tuple[str, ...]
+        self, name: str, build: Build, *inputs: Value, dtype: str | tuple[str, ...], pattern: int | None = None
     ) -> Value | tuple[Value, ...]:
         """Add a kernel. `build` takes one TE placeholder of storage dtype per input and returns the TE outputs.
 
         `dtype` is the logical dtype of the output, or a tuple with the dtype of each; accordingly, the result is a
-        value or a tuple of values. Expressions in the TE may use any dim of the model."""
+        value or a tuple of values. Expressions in the TE may use any dim of the model. `pattern` is that of TVM for
+        the fusion with other kernels, where its own analysis would not find it."""
         args = [self.tensor(v) for v in inputs]
         placeholders = [
             te.placeholder(v.shape, storage_dtype(v.dtype), name=f"x{i}" if len(inputs) > 1 else "x")
@@ -295,6 +298,7 @@ class Context:
         for shape in shapes:
             check_shape(shape)
         func, scalars = self._primitive_function(placeholders, results)
+        func = func if pattern is None else func.with_attr("op_pattern", pattern)
         gvar = self.shared.library.add_func(func, re.sub(r"\W+", "_", name))
         types = [relax.TensorType(s, storage_dtype(d)) for s, d in zip(shapes, dtypes, strict=True)]
         call = relax.call_tir(gvar, relax.Tuple([*args, *scalars]), types if len(types) > 1 else types[0])
