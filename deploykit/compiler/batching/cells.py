@@ -22,7 +22,7 @@ import numpy as np
 
 from deploykit.compiler.batching.control import Expr
 from deploykit.compiler.batching.operators import OPERATORS, Batched
-from deploykit.compiler.batching.tensors import Apply, Expression, Filled, Known, Shape, Weight, is_constant
+from deploykit.compiler.batching.tensors import Apply, Expression, Filled, Joined, Known, Shape, Weight, is_constant
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Context
@@ -59,6 +59,7 @@ class Step:
     operands: tuple[int, ...]
     attributes: tuple[int, ...]
     numbers: tuple[int, ...]
+    joined: Joined = Joined()
 
 
 Entry: TypeAlias = Operand | Constant | Step
@@ -124,7 +125,7 @@ def _early(wanted: Sequence[Expression], known: Mapping[Expression, Known]) -> l
     waiting, seen = [each for each in wanted if each.varying], set(wanted)
     while waiting:
         node = waiting.pop()
-        for operand in node.operands if isinstance(node, Apply) else ():
+        for operand in map(_undivided, node.operands if isinstance(node, Apply) else ()):
             if operand in seen or operand in known:
                 continue
             seen.add(operand)
@@ -133,6 +134,13 @@ def _early(wanted: Sequence[Expression], known: Mapping[Expression, Known]) -> l
             elif not is_constant(operand) and _is_heavy(operand):
                 found[operand] = None
     return list(found)
+
+
+def _undivided(node: Expression) -> Expression:
+    """What an expression is a part of: its parts are taken where they are used."""
+    while isinstance(node, Apply) and node.operator in ("part", "slice") and not is_constant(node):
+        node = node.operands[0]
+    return node
 
 
 def _is_heavy(node: Expression) -> bool:
@@ -172,7 +180,7 @@ class _CellBuilder:
             case Apply():
                 operands = tuple(map(self.entry, node.operands))
                 numbers = tuple(self._number(number) for number in node.numbers)
-                return Step(node.shape, node.operator, operands, node.attributes, numbers)
+                return Step(node.shape, node.operator, operands, node.attributes, numbers, node.joined)
 
     def _number(self, number: Expr) -> int:
         if number not in self.numbers:

@@ -25,13 +25,16 @@ MAIN = "main"
 """The method that runs one instance."""
 
 
-def import_model(path: Path, name: str, weights: Mapping[str, np.ndarray] | None) -> DynamicModel:
-    """The model of the class `name` in a file. Without `weights` they are random.
+def import_model(
+    path: Path, name: str, weights: Mapping[str, np.ndarray] | None, *, joins: bool = True
+) -> DynamicModel:
+    """The model of the class `name` in a file. Without `weights` they are random; without `joins` the operators of a
+    cell stay apart.
 
     Raises `UsageError` for a file or a class that cannot be read, or weights that do not fit, and
     `UnsupportedModelError` with all faults of the source."""
     module = read_module(read_source(path), name)
-    program = Program(module, _callees(module))
+    program = Program(module, _callees(module), joins)
     takes, gives = _read_main(program, name)
     module.source.raise_faults(name)
     assert gives is not None
