@@ -14,6 +14,7 @@ rows when the model is built, and becomes a look-up (`tables`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
@@ -59,7 +60,7 @@ class Step:
     operands: tuple[int, ...]
     attributes: tuple[int, ...]
     numbers: tuple[int, ...]
-    joined: Joined = Joined()
+    joined: Joined
 
 
 Entry: TypeAlias = Operand | Constant | Step
@@ -78,6 +79,11 @@ class Cell:
     def gives(self) -> tuple[Shape, ...]:
         """The shapes of the results."""
         return tuple(self.entries[index].shape for index in self.results)
+
+    @property
+    def joined(self) -> list[Joined]:
+        """What each operator stands for."""
+        return [entry.joined for entry in self.entries if isinstance(entry, Step)]
 
 
 @dataclass
@@ -133,7 +139,8 @@ def _early(wanted: Sequence[Expression], known: Mapping[Expression, Known]) -> l
                 waiting.append(operand)
             elif not is_constant(operand) and _is_heavy(operand):
                 found[operand] = None
-    return list(found)
+    heavy = {each for each in found if _is_heavy(each, found.keys() - {each})}
+    return [each for each in found if each in wanted or each in heavy]
 
 
 def _undivided(node: Expression) -> Expression:
@@ -143,10 +150,11 @@ def _undivided(node: Expression) -> Expression:
     return node
 
 
-def _is_heavy(node: Expression) -> bool:
-    if not isinstance(node, Apply):
+def _is_heavy(node: Expression, computed: AbstractSet[Expression] = frozenset()) -> bool:
+    """Whether products have to run for an expression, in addition to what is computed."""
+    if not isinstance(node, Apply) or node in computed:
         return False
-    return OPERATORS[node.operator].heavy or any(map(_is_heavy, node.operands))
+    return OPERATORS[node.operator].heavy or any(_is_heavy(each, computed) for each in node.operands)
 
 
 class _CellBuilder:

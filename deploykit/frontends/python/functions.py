@@ -155,11 +155,10 @@ class Scope:
     def learn(self, joined: Mapping[Expression, Expression]) -> None:
         """Note which expressions are computed, because those that they became are."""
         for node, made in joined.items():
-            whole = made.operands[0] if isinstance(made, Apply) and made.operator == "slice" else made
             if made in self.known:
                 self.known[node] = self.known[made]
-            elif whole in self.known:
-                self.parts[node] = replace(made, operands=(self.known[whole],))
+            elif isinstance(made, Apply) and made.operator == "slice" and made.operands[0] in self.known:
+                self.parts[node] = replace(made, operands=(self.known[made.operands[0]],))
 
 
 class Reader:

@@ -1,4 +1,4 @@
-"""Joins operators of a cell: products of one vector with several weights become one product, and so do sums of products.
+"""Joins operators of a cell: products of one operand with several weights become one product, as do sums of products.
 
     i, f = x @ wi + h @ ui, x @ wf + h @ uf    ->    both = concat(x, h) @ [wi wf]    i, f = both[:n], both[n:]
                                                                            [ui uf]
@@ -29,7 +29,6 @@ from deploykit.compiler.batching.layout.ordering import ordered
 from deploykit.compiler.batching.layout.scheduling import batches
 from deploykit.compiler.batching.operators import OPERATORS
 from deploykit.compiler.batching.tensors import Apply, Expression, Filled, Joined, Known, Weight, is_constant
-
 
 Names: TypeAlias = Mapping[Expression, Expression]
 _MOVE = Joined(operators=0)
@@ -143,7 +142,8 @@ class _Joiner:
         """The operands of products that are added to each other."""
         sums = [node.operands for node in self.nodes if node.operator == "add" and self.alone_in(node)]
         found = [[term.computed for term in map(_term, operands) if term is not None] for operands in sums]
-        return {frozenset(given): tuple(given) for given in found if len(set(given)) == 2}  # noqa: PLR2004  both sides
+        both = [given for given in found if len(set(given)) > 1 and given[0].varying == given[1].varying]
+        return {frozenset(given): tuple(given) for given in both}
 
     @cached_property
     def places(self) -> dict[Expression, int]:
@@ -153,7 +153,7 @@ class _Joiner:
         for batch in self.batches:
             members = self.members(batch)
             columns = [column for column in _columns(members) if _is_list(column)]
-            if len(members) < 2:  # noqa: PLR2004  a single one is no batch
+            if len(members) < 2:
                 continue
             if _term(members[0]):
                 lists.append([members])
@@ -181,7 +181,7 @@ class _Joiner:
 
     def joined(self, members: Sequence[Apply]) -> bool:
         """Make one operator of those of a batch, in this order; whether that is possible."""
-        if len(members) < 2:  # noqa: PLR2004  a single one is no batch
+        if len(members) < 2:
             return False
         whole = self.product(members) if _term(members[0]) else self.elementwise(members)
         if whole is not None:
@@ -240,12 +240,14 @@ class _Joiner:
         fits = made.operator == "add" and all(found) and all(each.shape == made.shape for each in made.operands)
         if not fits or len(kinds) > 1 or len({term.computed for term in terms}) < len(terms):
             return made
-        if _run_of(term.computed for term in terms):
+        in_block = _run_of(term.computed for term in terms)
+        if in_block:
             terms.sort(key=lambda term: _offset(term.computed))
         constant = _together([term.constant for term in terms], below=not terms[0].turned)
         joint = _Term(self.side_by_side(tuple(term.computed for term in terms)), constant, terms[0].turned)
         counted = sum(each.joined.operators for each in made.operands if isinstance(each, Apply))
-        product = joint.product(made.shape, Joined(made.joined.operators + counted))
+        beside = len(terms) if in_block and joint.computed not in self.rows.values() else 0
+        product = joint.product(made.shape, Joined(made.joined.operators + counted, beside))
         self.terms[product] = tuple(terms)
         return product
 

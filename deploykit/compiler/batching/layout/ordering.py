@@ -32,6 +32,11 @@ Variables: TypeAlias = tuple[int, ...]
 Places: TypeAlias = frozenset[int]
 
 
+MOST = 64
+"""The most variables that are put in order together; there are more in cells only where many operators in a row are
+alike, which are in one order as they are written."""
+
+
 @dataclass(frozen=True)
 class Layout:
     """`order` has all variables. `dropped` are the lists that it does not hold for: the numbers of a batch and of a
@@ -60,23 +65,38 @@ class _Orders:
 def ordered(batches: Sequence[Sequence[Variables]]) -> Layout:
     """An order for batches; the lists of earlier batches, and the first lists of a batch, come before others. The
     variables of a list are distinct, and those of a first list are in no other first list."""
-    every = sorted({variable for lists in batches for variables in lists for variable in variables})
-    if not every:
-        return Layout((), frozenset())
-    orders = _Orders(universal(every))
-    dropped = set()
-    numbered = [
-        ((batch, place), variables) for batch, lists in enumerate(batches) for place, variables in enumerate(lists)
-    ]
-    for number, variables in sorted(numbered, key=lambda each: each[0][1] > 0):
-        extended = _extended(orders, number, variables)
-        if extended is None:
-            dropped.add(number)
-        else:
-            orders = extended
-    tree = _single(orders)
-    assert tree is not None
-    return Layout(frontier(tree), frozenset(dropped))
+    numbered = [((batch, place), given) for batch, lists in enumerate(batches) for place, given in enumerate(lists)]
+    numbered.sort(key=lambda each: each[0][1] > 0)
+    order: list[int] = []
+    dropped: set[tuple[int, int]] = set()
+    for variables, numbers in _parts(batches):
+        if len(variables) > MOST:
+            order += sorted(variables)
+            dropped |= {number for number, _ in numbered if number[0] in numbers}
+            continue
+        orders = _Orders(universal(sorted(variables)))
+        for number, given in numbered:
+            if number[0] in numbers:
+                extended = _extended(orders, number, given)
+                orders = extended or orders
+                dropped |= set() if extended else {number}
+        tree = _single(orders)
+        assert tree is not None
+        order += frontier(tree)
+    return Layout(tuple(order), frozenset(dropped))
+
+
+def _parts(batches: Sequence[Sequence[Variables]]) -> list[tuple[set[int], set[int]]]:
+    """Variables that have nothing to do with each other, with the numbers of the batches that have them."""
+    found: list[tuple[set[int], set[int]]] = []
+    for number, lists in enumerate(batches):
+        variables, numbers = {variable for each in lists for variable in each}, {number}
+        for other in [each for each in found if not each[0].isdisjoint(variables)]:
+            found.remove(other)
+            variables |= other[0]
+            numbers |= other[1]
+        found.append((variables, numbers))
+    return found
 
 
 def _extended(orders: _Orders, number: tuple[int, int], variables: Variables) -> _Orders | None:
@@ -84,6 +104,8 @@ def _extended(orders: _Orders, number: tuple[int, int], variables: Variables) ->
     tree = reduced(orders.tree, frozenset(variables))
     if tree is None:
         return None
+    if number[1] == 0:
+        return _Orders(tree, {**orders.lists, number: variables})  # nothing is in one order with it yet
     found = _translated(_Orders(tree, {**orders.lists, number: variables}))
     return None if found is None or _single(found) is None else found
 
@@ -150,13 +172,20 @@ class _Run:
         return [one | other for one, other in zip(self.children, self.children[1:], strict=False)]
 
 
-def _runs(tree: Tree, variables: Variables) -> Iterator[_Run]:
+def _runs(tree: Tree, variables: Variables) -> list[_Run]:
     """The nodes of a tree that order variables of a list, which are neighbours."""
     places = {variable: place for place, variable in enumerate(variables)}
-    for node in inner_nodes(tree):
-        inside = [leaves_of(child) for child in node.children if leaves_of(child) <= places.keys()]
-        if len(inside) > 1:
-            yield _Run(node, tuple(frozenset(places[leaf] for leaf in leaves) for leaves in inside))
+    found: list[_Run] = []
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Inner):
+            some = [child for child in node.children if not places.keys().isdisjoint(leaves_of(child))]
+            inside = [leaves_of(child) for child in some if leaves_of(child) <= places.keys()]
+            if len(inside) > 1:
+                found.append(_Run(node, tuple(frozenset(places[leaf] for leaf in leaves) for leaves in inside)))
+            waiting += some
+    return found
 
 
 def _directed(orders: _Orders) -> Tree | None:

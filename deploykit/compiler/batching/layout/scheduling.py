@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-TRIALS = 1000
-"""The search ends after so many states; it has found the best batches long before, unless a cell is very large."""
+EFFORT = 1_000_000
+"""The search ends after looking at so many operators, with the best batches so far. It rarely comes to that."""
 
 
 @dataclass
@@ -20,7 +20,7 @@ class _Search:
     operands: Sequence[Sequence[int]]
     best: list[int] | None = None
     """The types in the order of the best batches so far."""
-    trials: int = 0
+    effort: int = 0
     _fewest: dict[frozenset[int], int] = field(default_factory=dict)
     """The least number of batches after which so much was left."""
 
@@ -40,8 +40,7 @@ class _Search:
         if not left:
             self.best = chosen
             return
-        self.trials += 1
-        if self._fewest.get(left, count + 1) <= count or (self.best is not None and self.trials > TRIALS):
+        if self._fewest.get(left, count + 1) <= count or (self.best is not None and self.effort > EFFORT):
             return
         self._fewest[left] = count
         ready = self.ready(left)
@@ -61,6 +60,7 @@ class _Search:
         return sum(self._chain(left, kind) for kind in {self.types[node] for node in left})
 
     def _chain(self, left: frozenset[int], kind: int) -> int:
+        self.effort += len(left)
         lengths: dict[int, int] = {}
         for node in sorted(left):  # operands come first
             before = max((lengths.get(operand, 0) for operand in self.operands[node]), default=0)
