@@ -10,8 +10,9 @@ product       of one computed operand with constants of one shape: joined along 
               are put together when the model is built
 elementwise   joined if each operand is a whole block, constants, or one number for all; so a sum of blocks is a block.
               Others are left to be fused with what is around them
-sum           of two products with constants whose results nothing else uses: one product of the operands, side by side.
-              Computed operands that are not in one block already are gathered, which is counted
+sum           of products of vectors with constants whose results nothing else uses: one product of the vectors, side by
+              side. Computed ones that are not in one block already are copied, which is counted; this is done only
+              where the kernel that computes or gathers a vector can write it there
 
 An expression that is wanted itself is not joined with others: it would be copied out of its block.
 """
@@ -236,9 +237,10 @@ class _Joiner:
         """A sum of products as one product, if it is one; else the operator itself."""
         found = [self.terms_of(each) for each in made.operands]
         terms = [term for every in found for term in every]
-        kinds = {(term.turned, len(term.computed.shape), term.computed.varying) for term in terms}
+        kinds = {(term.turned, term.computed.varying) for term in terms}
         fits = made.operator == "add" and all(found) and all(each.shape == made.shape for each in made.operands)
-        if not fits or len(kinds) > 1 or len({term.computed for term in terms}) < len(terms):
+        fits = fits and len(kinds) == 1 and all(_moves_freely(term.computed) for term in terms)
+        if not fits or len({term.computed for term in terms}) < len(terms):
             return made
         in_block = _run_of(term.computed for term in terms)
         if in_block:
@@ -283,6 +285,13 @@ class _Joiner:
             same = all(one is other for one, other in zip(operands, node.operands, strict=True))
             self._settled[node] = node if same else replace(node, operands=operands)
         return self._settled[node]
+
+
+def _moves_freely(node: Expression) -> bool:
+    """Whether a vector can be written anywhere by the kernel that computes or gathers it."""
+    if len(node.shape) != 1 or not isinstance(node, Apply):
+        return isinstance(node, Known) and len(node.shape) == 1
+    return node.operator in ("slice", "part") or OPERATORS[node.operator].elementwise
 
 
 def _slices(whole: Apply, members: Sequence[Expression]) -> dict[Expression, Expression]:
