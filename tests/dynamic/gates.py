@@ -25,7 +25,7 @@ Tree = Leaf | Node
 
 
 class GRU(Model):
-    """Products from the left, and rows that each gate looks up by itself."""
+    """Products from the left."""
 
     embedding: Tensor[20, H]
     wr: Tensor[H, H]
@@ -41,9 +41,10 @@ class GRU(Model):
         h = zeros(H)
         found: list[Tensor[H]] = []
         for word in words:
-            r = sigmoid(self.wr @ self.embedding[word] + self.ur @ h + self.br)
-            z = sigmoid(self.wz @ self.embedding[word] + self.uz @ h)
-            n = tanh(self.wn @ self.embedding[word] + r * (self.un @ h) + self.bn)
+            x = self.embedding[word]
+            r = sigmoid(self.wr @ x + self.ur @ h + self.br)
+            z = sigmoid(self.wz @ x + self.uz @ h)
+            n = tanh(self.wn @ x + r * (self.un @ h) + self.bn)
             h = (1.0 - z) * n + z * h
             found = [*found, z]
         return h, found
