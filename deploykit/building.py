@@ -43,12 +43,13 @@ def load(
     weights: str | Path | None = None,
     samples: str | Path | None = None,
     policy: str | None = None,
+    fuse: bool = True,
 ) -> ImportedModel:
     """Import a model, given as the path of an ONNX file or as an `onnx.ModelProto`, or an operator of
     `deploykit.ragged`, also as `ops.py:name`: the name of an operator in a Python file. `models.py:Name` is a dynamic
     model, a class of `deploykit.dynamic`, with `weights` from a .safetensors or .npz file, or random ones. `samples` is
-    a .json file with a list of instances, from which the policy of its batches is learned; `policy` chooses it (see
-    docs/dynamic.md).
+    a .json file with a list of instances, from which the policy of its batches is learned; `policy` chooses it; without
+    `fuse` the operators of its cells stay apart (see docs/dynamic.md).
 
     `dims` pins symbolic dims (`{"seq": 128}`) or bounds them (`{"batch": (1, 64)}`). `seed_input` adds an input of that
     name: an int64 scalar that random numbers depend on.
@@ -66,12 +67,14 @@ def load(
     if place is not None and is_class(*place):
         from deploykit.compiler.batching.choosing import with_policy
         from deploykit.compiler.batching.model import bounded, cells_model
+        from deploykit.compiler.batching.techniques import Techniques
         from deploykit.compiler.dims import checked_bounds
         from deploykit.frontends.python.models import import_model
 
         if seed_input or ragged or masks:
             raise UsageError("a dynamic model has neither a seed nor a ragged dim: these options are for ONNX files")
-        model = import_model(*place, None if weights is None else read_weights(Path(weights)))
+        arrays = None if weights is None else read_weights(Path(weights))
+        model = import_model(*place, arrays, Techniques(joining=fuse))
         model = with_policy(model, None if samples is None else read_samples(Path(samples)), policy)
         return cells_model(bounded(model, checked_bounds(dims or {})))
     if weights is not None or samples is not None or policy is not None:
@@ -178,7 +181,7 @@ def build(
         compare = partial(check_artifact, model=model, at=check_at, inputs=check_inputs)
     options = PackageOptions(cpu=cpu, fast_math=fast_math, check=compare)
     return build_artifact(
-        partial(_imported, model, given, seed_input, ragged, masks, weights, samples, policy),
+        partial(_imported, model, given, seed_input, ragged, masks, weights, samples, policy, fuse),
         chosen,
         Path(output),
         options,
@@ -208,6 +211,7 @@ def _imported(
     weights: str | Path | None,
     samples: str | Path | None,
     policy: str | None,
+    fuse: bool,
 ) -> ImportedModel:
     from deploykit.compiler.model import ImportedModel
 
@@ -221,6 +225,7 @@ def _imported(
             weights=weights,
             samples=samples,
             policy=policy,
+            fuse=fuse,
         )
     options = {"dims": dims, "seed_input": seed_input, "ragged": ragged, "masks": masks, "weights": weights}
     for name, given in (options | {"samples": samples, "policy": policy}).items():

@@ -149,7 +149,10 @@ class VariantEntry(_Entry):
 
 class CellEntry(_Entry):
     """A cell of a dynamic model: the types of the tensors that it takes for a node and gives, and how many integers it
-    takes. A node takes `words` of the memory of the control flow, and its results `elements` of the pool of tensors."""
+    takes. A node takes `words` of the memory of the control flow, and its results `elements` of the pool of tensors.
+
+    The source has `written` operators for it, which have become `operators` (see docs/dynamic.md). `beside` counts the
+    tensors that they find side by side, so that nothing is copied, `gathered` those that are copied for that."""
 
     name: str
     takes: tuple[str, ...]
@@ -157,6 +160,10 @@ class CellEntry(_Entry):
     gives: tuple[str, ...]
     words: int
     elements: int
+    written: int
+    operators: int
+    beside: int
+    gathered: int
 
 
 class DynamicEntry(_Entry):

@@ -73,7 +73,7 @@ def build(
         typer.Option(
             "--fuse/--no-fuse",
             help="Compute several operators in one kernel, which is faster. With --no-fuse each operator has its own "
-            "kernels, which shows what each computes and costs.",
+            "kernels, which shows what each computes and costs; in a dynamic model, equal products stay apart, too.",
         ),
     ] = True,
     fast_math: Annotated[

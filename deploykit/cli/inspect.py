@@ -183,11 +183,14 @@ def _show_dynamic(entry: DynamicEntry) -> None:
     for union, variants in entry.unions.items():
         forms = (f"{v.name}({', '.join(f'{name}: {kind}' for name, kind in v.fields.items())})" for v in variants)
         results.print(f"{union}: {' or '.join(forms)}", markup=False)
-    rows = table("cell", "takes", "gives", ">words a node", ">elements a node")
+    counts = (">words a node", ">elements a node", ">operators", ">side by side", ">copied")
+    rows = table("cell", "takes", "gives", *counts)
     for cell in entry.cells:
         numbers = [f"{cell.numbers} int"] if cell.numbers else []
         takes, gives = ", ".join([*cell.takes, *numbers]), ", ".join(cell.gives)
-        rows.add_row(cell.name, Text(takes), Text(gives), str(cell.words), str(cell.elements))
+        operators = f"{cell.written} -> {cell.operators}" if cell.operators < cell.written else str(cell.operators)
+        numbers = [str(cell.words), str(cell.elements), operators, str(cell.beside), str(cell.gathered)]
+        rows.add_row(cell.name, Text(takes), Text(gives), *numbers)
     results.print(rows)
     results.print(f"Policy  {entry.policy}")
 

@@ -114,6 +114,30 @@ class Loops(Model):
         return odd, grown, last * 1000 + place, pairs, a, countdown + n, x
 
 
+class Kept(Model):
+    """Names that a round of a loop assigns before it ends early, or reads them."""
+
+    w: Tensor[3, 3]
+
+    def main(self, xs: list[int], ts: list[Tensor[3]]) -> tuple[int, int, Tensor[3], Tensor[3]]:
+        a, b, t, u = 0, 0, zeros(3), zeros(3)
+        for x, each in zip(xs, ts):  # noqa: B905
+            if x < 0:
+                a = x
+                t = tanh(each @ self.w)
+            if x % 3 == 0:
+                continue
+            if x > 6:
+                b = 2 * x
+                break
+            gate = tanh(each @ self.w + t)
+            u = gate * u + each
+            a = b
+            t = u + gate
+            b = x + a
+        return a, b, t, u
+
+
 class Lists(Model):
     def total(self, xs: list[int]) -> int:
         found = 0

@@ -45,6 +45,7 @@ MAKERS: dict[str, Callable[[Random], Any]] = {
     "Floats": lambda random: (real(random), real(random), whole(random, -3, 3)),
     "Conditions": lambda random: (integers(random), whole(random, -2, 7), whole(random, -1, 5)),
     "Loops": lambda random: (integers(random), whole(random, 0, 8)),
+    "Kept": lambda random: (integers(random, 9), [vector(random, 3) for _ in range(9)]),
     "Lists": lambda random: (
         [integers(random, 4) for _ in range(whole(random, 0, 4))],
         [(whole(random, -5, 5), real(random)) for _ in range(whole(random, 0, 4))],

@@ -14,6 +14,7 @@ rows when the model is built, and becomes a look-up (`tables`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
@@ -23,7 +24,7 @@ import numpy as np
 from deploykit.compiler.batching.control import Expr
 from deploykit.compiler.batching.operators import OPERATORS, Batched
 from deploykit.compiler.batching.techniques import ALL, Techniques
-from deploykit.compiler.batching.tensors import Apply, Expression, Filled, Known, Shape, Weight, is_constant
+from deploykit.compiler.batching.tensors import Apply, Expression, Filled, Joined, Known, Shape, Weight, is_constant
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Context
@@ -60,6 +61,7 @@ class Step:
     operands: tuple[int, ...]
     attributes: tuple[int, ...]
     numbers: tuple[int, ...]
+    joined: Joined
 
 
 Entry: TypeAlias = Operand | Constant | Step
@@ -78,6 +80,11 @@ class Cell:
     def gives(self) -> tuple[Shape, ...]:
         """The shapes of the results."""
         return tuple(self.entries[index].shape for index in self.results)
+
+    @property
+    def joined(self) -> list[Joined]:
+        """What each operator stands for."""
+        return [entry.joined for entry in self.entries if isinstance(entry, Step)]
 
 
 @dataclass
@@ -148,7 +155,7 @@ def _early(wanted: Sequence[Expression], known: Mapping[Expression, Known]) -> l
     waiting, seen = [each for each in wanted if each.varying], set(wanted)
     while waiting:
         node = waiting.pop()
-        for operand in node.operands if isinstance(node, Apply) else ():
+        for operand in map(_undivided, node.operands if isinstance(node, Apply) else ()):
             if operand in seen or operand in known:
                 continue
             seen.add(operand)
@@ -156,13 +163,22 @@ def _early(wanted: Sequence[Expression], known: Mapping[Expression, Known]) -> l
                 waiting.append(operand)
             elif not is_constant(operand) and _is_heavy(operand):
                 found[operand] = None
-    return list(found)
+    heavy = {each for each in found if _is_heavy(each, found.keys() - {each})}
+    return [each for each in found if each in wanted or each in heavy]
 
 
-def _is_heavy(node: Expression) -> bool:
-    if not isinstance(node, Apply):
+def _undivided(node: Expression) -> Expression:
+    """What an expression is a part of: its parts are taken where they are used."""
+    while isinstance(node, Apply) and node.operator in ("part", "slice") and not is_constant(node):
+        node = node.operands[0]
+    return node
+
+
+def _is_heavy(node: Expression, computed: AbstractSet[Expression] = frozenset()) -> bool:
+    """Whether products have to run for an expression, in addition to what is computed."""
+    if not isinstance(node, Apply) or node in computed:
         return False
-    return OPERATORS[node.operator].heavy or any(map(_is_heavy, node.operands))
+    return OPERATORS[node.operator].heavy or any(_is_heavy(each, computed) for each in node.operands)
 
 
 class _CellBuilder:
@@ -196,7 +212,7 @@ class _CellBuilder:
             case Apply():
                 operands = tuple(map(self.entry, node.operands))
                 numbers = tuple(self._number(number) for number in node.numbers)
-                return Step(node.shape, node.operator, operands, node.attributes, numbers)
+                return Step(node.shape, node.operator, operands, node.attributes, numbers, node.joined)
 
     def _number(self, number: Expr) -> int:
         if number not in self.numbers:

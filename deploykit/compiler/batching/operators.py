@@ -45,6 +45,7 @@ class Operator:
     emit: Emit
     heavy: bool = False
     """Whether it is worth computing for all steps of a loop at once."""
+    elementwise: bool = False
 
 
 def _broadcast(shapes: Sequence[Shape], _: tuple[int, ...]) -> Shape:
@@ -73,7 +74,7 @@ def _elementwise(name: str, function: Callable[..., Any], evaluate: Callable[...
 
         return elementwise(ctx, name, function, *_aligned(ctx, operands))
 
-    return Operator(_broadcast, evaluate, emit)
+    return Operator(_broadcast, evaluate, emit, elementwise=True)
 
 
 def _tir(name: str) -> Callable[..., Any]:
@@ -184,6 +185,29 @@ def _part(ctx: Context, operands: Sequence[Batched], attributes: tuple[int, ...]
     return split_evenly(ctx, operands[0].value, len(operands[0].shape), count)[index]
 
 
+def _slice_shape(shapes: Sequence[Shape], attributes: tuple[int, ...]) -> Shape:
+    (shape,), (first, size) = shapes, attributes
+    assert first + size <= shape[-1]
+    return (*shape[:-1], size)
+
+
+def _slice(ctx: Context, operands: Sequence[Batched], attributes: tuple[int, ...]) -> Value:
+    from deploykit.compiler.operators.slicing import Piece, take
+
+    ((x,), (first, size)) = operands, attributes
+    return take(ctx, x.value, [*(Piece(0, extent) for extent in x.value.shape[:-1]), Piece(first, size)])
+
+
+def _below_shape(shapes: Sequence[Shape], _: tuple[int, ...]) -> Shape:
+    return (sum(shape[0] for shape in shapes), *shapes[0][1:])
+
+
+def _below(ctx: Context, operands: Sequence[Batched], _: tuple[int, ...]) -> Value:
+    from deploykit.compiler.operators.joining import concat
+
+    return concat(ctx, _expanded(ctx, operands), 1)
+
+
 def _reduced_shape(shapes: Sequence[Shape], attributes: tuple[int, ...]) -> Shape:
     (shape,) = shapes
     if not attributes:
@@ -260,6 +284,8 @@ OPERATORS: dict[str, Operator] = {
     "concat": Operator(_concat_shape, functions.concat, _concat),
     "stack": Operator(_stack_shape, functions.stack, _stack),
     "part": Operator(_part_shape, lambda x, index, count: functions.split(x, count)[index], _part),
+    "slice": Operator(_slice_shape, lambda x, first, size: x[..., first : first + size], _slice),
+    "below": Operator(_below_shape, lambda *tensors: np.concatenate(tensors), _below),
     "sum": _reduction("sum", functions.sum),
     "mean": _reduction("mean", functions.mean),
     "softmax": Operator(lambda shapes, _: shapes[0], functions.softmax, _softmax),
@@ -268,4 +294,5 @@ OPERATORS: dict[str, Operator] = {
     "row": Operator(_row_shape, lambda x, index: x[index], _row),
 }
 """By the name that `tensors.Apply` has. `row` takes a weight, and the number of a row from the control flow. `whole`
-and `real` are a number of the control flow as a tensor: an integer, and a float32 in a word."""
+and `real` are a number of the control flow as a tensor: an integer, and a float32 in a word. `slice` takes elements of
+the last axis, and `below` puts tensors together along the first one; both come of joined operators (`layout`)."""

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 class Techniques:
     coarsening: bool = True
     """Operators between two places where control flow needs values are one cell. Otherwise each operator is a cell."""
+    joining: bool = True
+    """Operators of a cell that can run as one do (`layout`), such as the products of an LSTM's gates."""
     hoisting: bool = True
     """Products that do not depend on what a loop or a recursion computes are cells of their own, all of whose nodes are
     ready at once."""

@@ -4,6 +4,7 @@ they become a cell (`cells`)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from deploykit.compiler.batching.control import Expr
@@ -39,6 +40,17 @@ class Filled:
     varying = False
 
 
+@dataclass(frozen=True)
+class Joined:
+    """What an operator of a cell stands for: how many `operators` of the source it computes, none if it only takes or
+    puts together parts of tensors; for how many of its operands' tensors a place was found `beside` each other, and how
+    many are copied there (`gathered`)."""
+
+    operators: int = 1
+    beside: int = 0
+    gathered: int = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Apply:
     """An operator of `operators`, by its name. `numbers` are integers of the control flow, such as the row of an
@@ -49,12 +61,13 @@ class Apply:
     operands: tuple[Expression, ...]
     attributes: tuple[int, ...] = ()
     numbers: tuple[Expr, ...] = ()
+    joined: Joined = Joined()
 
-    @property
+    @cached_property
     def varying(self) -> bool:
         return any(operand.varying for operand in self.operands)
 
-    @property
+    @cached_property
     def constant(self) -> bool:
         return not self.numbers and all(is_constant(operand) for operand in self.operands)
 

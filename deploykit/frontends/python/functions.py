@@ -8,14 +8,15 @@ Functions that call each other in a circle form a recursion: what such a call re
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from deploykit.compiler.batching import control
 from deploykit.compiler.batching.cells import Cells, parts
 from deploykit.compiler.batching.control import ControlFunction, Expr, Number, Operation, Statement, Variable, Word
+from deploykit.compiler.batching.layout.joining import join
 from deploykit.compiler.batching.techniques import ALL, Techniques
 from deploykit.compiler.batching.tensors import Apply, Expression, Filled, Known, Weight, is_constant
 from deploykit.dynamic.types import Float, Int, List, Tensor, Tuple, Type, Union, width
@@ -141,13 +142,23 @@ def constant_text(node: Expression) -> str:
 
 @dataclass
 class Scope:
-    """What is known at a point of a function: what names stand for, and which expressions are computed already."""
+    """What is known at a point of a function: what names stand for, which expressions are computed already, and which
+    ones are `parts` of those."""
 
     names: dict[str, Value] = field(default_factory=dict)
     known: dict[Expression, Known] = field(default_factory=dict)
+    parts: dict[Expression, Expression] = field(default_factory=dict)
 
     def copy(self) -> Scope:
-        return Scope(dict(self.names), dict(self.known))
+        return Scope(dict(self.names), dict(self.known), dict(self.parts))
+
+    def learn(self, joined: Mapping[Expression, Expression]) -> None:
+        """Note which expressions are computed, because those that they became are."""
+        for node, made in joined.items():
+            if made in self.known:
+                self.known[node] = self.known[made]
+            elif isinstance(made, Apply) and made.operator == "slice" and made.operands[0] in self.known:
+                self.parts[node] = replace(made, operands=(self.known[made.operands[0]],))
 
 
 class Reader:
@@ -249,14 +260,20 @@ class Reader:
     def compute(self, nodes: Iterable[Expression]) -> None:
         """Record the cells that compute tensors."""
         wanted = [node for node in nodes if self._is_pending(node)]
-        for part in parts([*wanted, *self._beside(wanted)], self.scope.known, self.program.techniques):
+        wanted = list(dict.fromkeys([*wanted, *self._beside(wanted)]))
+        techniques = self.program.techniques
+        joins = techniques.joining and techniques.coarsening
+        joined = join(wanted, {**self.scope.known, **self.scope.parts}) if joins else {}
+        names = {joined.get(node, node): self._name_of(node) for node in wanted}
+        for part in parts(names, self.scope.known, techniques):
             cell, operands = self.program.cells.record(part, self.scope.known, self.name)
             slots = []
             for number, node in enumerate(part):
                 slots.append(len(self.names))
-                self.names.append(f"{self._name_of(node) or f'value_{number}'}")
+                self.names.append(names.get(node) or f"value_{number}")
                 self.scope.known[node] = Known(node.shape, Variable(slots[-1]), node.varying)
             self.emit(control.Record(cell, operands, tuple(slots)))
+        self.scope.learn(joined)
 
     def _is_pending(self, node: Expression) -> bool:
         return not isinstance(node, Known) and not is_constant(node) and node not in self.scope.known
@@ -274,7 +291,7 @@ class Reader:
         waiting = list(nodes)
         while waiting:
             node = waiting.pop()
-            if isinstance(node, Apply) and node not in found and self._is_pending(node):
+            if isinstance(node, Apply) and self._is_pending(node) and node not in found | self.scope.parts.keys():
                 found.add(node)
                 waiting += node.operands
         return found

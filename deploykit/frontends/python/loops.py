@@ -18,7 +18,7 @@ from deploykit.dynamic.types import Float, Int, Type, width
 from deploykit.frontends.python.expressions import condition
 from deploykit.frontends.python.functions import Carried, Reader, Scope
 from deploykit.frontends.python.lists import append, new_list
-from deploykit.frontends.python.names import names_assigned, names_used
+from deploykit.frontends.python.names import names_assigned, names_needed, names_used
 from deploykit.frontends.python.reading import evaluate, expression, read_block, statement
 from deploykit.frontends.python.sequences import element, length, sequence_of, times
 from deploykit.frontends.python.source import Refused
@@ -93,12 +93,14 @@ def _read_loop(
         carried[name] = kind, reader.variables(kind, name)
         reader.move(carried[name][1], value, node)
         reader.scope.names[name] = from_words(kind, iter(carried[name][1]), varying=True)
+    tested = names_used(node.test) if isinstance(node, ast.While) else set()
+    again = names_needed(node.body, later) | tested | carried.keys()
     body: list[control.Statement] = []
     reader.loops.append(carried)
     try:
         with reader.at(body, reader.scope.copy()):
             begin()
-            if not read_block(reader, node.body, used):
+            if not read_block(reader, node.body, again):
                 _carry(reader, node)
     finally:
         reader.loops.pop()

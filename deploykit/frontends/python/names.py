@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 def names_used(node: ast.AST) -> set[str]:
@@ -29,3 +29,13 @@ def names_assigned(statements: Sequence[ast.AST]) -> set[str]:
             found.add(node.name)
         waiting += ast.iter_child_nodes(node)
     return found
+
+
+def names_needed(statements: Sequence[ast.stmt], later: Iterable[str]) -> frozenset[str]:
+    """The names whose values before statements may be read in them or behind them, where those of `later` are read."""
+    found = set(later)
+    for each in reversed(statements):
+        if isinstance(each, ast.Assign):
+            found -= names_assigned([each])
+        found |= names_used(each)
+    return frozenset(found)

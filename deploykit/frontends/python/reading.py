@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from deploykit.frontends.python.names import names_assigned, names_used
+from deploykit.frontends.python.names import names_assigned, names_needed
 from deploykit.frontends.python.source import Refused
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def read_block(reader: Reader, statements: Sequence[ast.stmt], later: frozenset[
         rest = statements[number + 1 :]
         parted = isinstance(each, ast.If | ast.Match) and bool(rest) and reader.is_straight(rest)
         statement = _with_tail(each, rest) if parted else each
-        used = later if parted else later.union(*map(names_used, rest))
+        used = later if parted else names_needed(rest, later) | _left_with(reader, rest)
         reader.later = used
         try:
             ended = read_statement(reader, statement, used)
@@ -91,6 +91,12 @@ def read_block(reader: Reader, statements: Sequence[ast.stmt], later: frozenset[
         if ended or parted:
             return ended
     return False
+
+
+def _left_with(reader: Reader, statements: Sequence[ast.stmt]) -> frozenset[str]:
+    """The names whose values a `break` or a `continue` in statements takes out of the loop around them."""
+    leaves = any(isinstance(each, ast.Break | ast.Continue) for node in statements for each in ast.walk(node))
+    return frozenset(reader.loops[-1] if leaves and reader.loops else ())
 
 
 def _with_tail(node: ast.stmt, tail: Sequence[ast.stmt]) -> ast.stmt:

@@ -97,6 +97,10 @@ def describe_dynamic(model: DynamicModel) -> DynamicEntry:
                 gives=tuple(str(Tensor(shape)) for shape in cell.gives),
                 words=NODE_WORDS + 2 * len(cell.gives) + len(cell.operands) + cell.numbers,
                 elements=sum(map(prod, cell.gives)),
+                written=sum(each.operators for each in cell.joined),
+                operators=sum(each.operators > 0 for each in cell.joined),
+                beside=sum(each.beside for each in cell.joined),
+                gathered=sum(each.gathered for each in cell.joined),
             )
             for name, cell in zip(model.cell_names, model.cells, strict=True)
         ),
