@@ -108,28 +108,29 @@ def compile_variants(
 ) -> tuple[Program, ...] | None:
     """Compile one program per variant, joined by what they share; `None` when the observer stops before that.
 
-    Each variant is dumped in its own folder. Only the stages of the first variant are announced. A dynamic model has no
-    program for a GPU, and a note says so."""
+    Each variant is dumped in its own folder. Only the stages of the first variant are announced. A dynamic model has a
+    program for a GPU if all its kernels can be shaders; if not, a note gives the reasons."""
     observer.dump("import", model.module.script)
     if observer.stops_at("import"):
         return None
     quiet = replace(observer, on_stage=lambda _: None)
     found = []
-    variants, left_out = _that_run(model, variants)
     for variant in variants:
         own = replace(observer if variant is variants[0] else quiet, variant=variant.name)
         found.append(compile_program(model, variant, own, capacities, fuse=fuse, index_checks=index_checks))
-    programs = [replace(result, notes=(*result.notes, *left_out)) for result in found if result is not None]
-    return joined(programs) if len(programs) == len(variants) else None
+    programs = [result for result in found if result is not None]
+    return joined(_whole(programs)) if len(programs) == len(variants) else None
 
 
-def _that_run(model: ImportedModel, variants: Sequence[Variant]) -> tuple[list[Variant], list[str]]:
-    """The variants that a model has programs for, and a note on each other one."""
-    if not isinstance(model, CellsModel):
-        return list(variants), []
-    on_gpu = [variant.gpu.name for variant in variants if variant.gpu is not None]
-    notes = [f"there are no kernels for the device '{name}': a dynamic model runs on the CPU" for name in on_gpu]
-    return [variant for variant in variants if variant.gpu is None], notes
+def _whole(programs: Sequence[Program]) -> list[Program]:
+    """The programs without those of a dynamic model for a GPU that cannot run all its kernels, which a note says."""
+    able, notes = [], []
+    for program in programs:
+        if program.gpu is None or not program.runs_instances or all(kernel.gpu for kernel in program.kernels):
+            able.append(program)
+        else:
+            notes += [f"there is no program for the device '{program.gpu.name}'", *program.notes]
+    return [replace(program, notes=(*program.notes, *notes)) for program in able]
 
 
 def compile_program(
@@ -293,7 +294,8 @@ def program(model: ImportedModel, scheduled: KernelModule, variant: Variant, cap
     functions: dict[str, Function] = {}
     for signature in callees_first(model, scheduled.module):
         traced = trace(model, signature, pool, functions)
-        functions[signature.name] = place(model, traced, capacities, alignment, variant.in_place)
+        resident = isinstance(model, CellsModel)
+        functions[signature.name] = place(model, traced, capacities, alignment, variant.in_place, resident=resident)
     found = assembled(model, pool, functions, alignment, cpu=variant.cpu, gpu=variant.gpu)
     return with_main(found, model.dynamic, capacities) if isinstance(model, CellsModel) else found
 

@@ -168,6 +168,7 @@ static void run_case(int32_t cell_count) {
     queue.model = &model;
     queue.cells = cells;
     queue.cell_count = cell_count;
+    queue.alignment = DK_ALIGNMENT / 4;
     queue.policy = (dk_policy)next_number();
     queue.table.encoding = (dk_encoding)next_number();
     queue.table.count = next_number();
