@@ -77,6 +77,23 @@ static int32_t order_holds(void) {
     return result[0] == 110 && result[64] == 111;
 }
 
+/* An upload to a place that no work before it uses. */
+static dk_status apart_ask(dk_driver* driver) {
+    const dk_slice both = at(SECOND, 0, 260);
+    dk_status status = DK_OK;
+    for (int32_t turn = 0; turn < 2 && status == DK_OK; ++turn) {
+        const dk_slice from = at(FIRST, 256 * turn, 256), to = at(SECOND, 256 * turn, 256);
+        fill(64, 1 + turn);
+        status = driver->upload(driver, &from, data);
+        status = status != DK_OK ? status : add(driver, from, to, 100, 64);
+    }
+    return status != DK_OK ? status : driver->download(driver, result, &both);
+}
+
+static int32_t apart_holds(void) {
+    return result[63] == 163 && result[64] == 100;
+}
+
 /* Copies between buffers, within a buffer, and to a place after the beginning of a tensor. */
 static dk_status copies_ask(dk_driver* driver) {
     const dk_slice source = at(FIRST, 0, 400), apart = at(FIRST, 1024, 400), target = at(SECOND, 256, 800);
@@ -152,8 +169,8 @@ typedef struct driver_case {
 } driver_case;
 
 static const driver_case cases[] = {
-    {"bytes", bytes_ask, bytes_hold},       {"order", order_ask, order_holds}, {"copies", copies_ask, copies_hold},
-    {"large grid", large_ask, large_holds}, {"chain", chain_ask, chain_holds},
+    {"bytes", bytes_ask, bytes_hold},    {"order", order_ask, order_holds},      {"apart", apart_ask, apart_holds},
+    {"copies", copies_ask, copies_hold}, {"large grid", large_ask, large_holds}, {"chain", chain_ask, chain_holds},
 };
 
 #define EXPORT(name) __attribute__((export_name(#name)))

@@ -48,11 +48,13 @@ def eager(model: Model, instances: Sequence[Any]) -> list[Any]:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """The numbers and tensors of results; a list also gives its length."""
+    """The numbers and tensors of results; a list also gives its length, an object its fields."""
     if isinstance(value, list | tuple):
         yield len(value)
         for item in value:
             yield from leaves(item)
+    elif hasattr(value, "__dict__"):
+        yield from leaves(list(vars(value).values()))
     else:
         yield value
 
