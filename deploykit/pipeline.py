@@ -109,7 +109,9 @@ def compile_variants(
     """Compile one program per variant, joined by what they share; `None` when the observer stops before that.
 
     Each variant is dumped in its own folder. Only the stages of the first variant are announced. A dynamic model has a
-    program for a GPU if all its kernels can be shaders; if not, a note gives the reasons."""
+    program for a GPU if all its kernels can be shaders, which may need that operators are not fused; if not, notes give
+    the reasons.
+    """
     observer.dump("import", model.module.script)
     if observer.stops_at("import"):
         return None
@@ -117,20 +119,29 @@ def compile_variants(
     found = []
     for variant in variants:
         own = replace(observer if variant is variants[0] else quiet, variant=variant.name)
-        found.append(compile_program(model, variant, own, capacities, fuse=fuse, index_checks=index_checks))
+        compiled = partial(compile_program, model, variant, own, capacities, index_checks=index_checks)
+        result = compiled(fuse=fuse)
+        if fuse and result is not None and not _runs_alone(result):
+            result = compiled(fuse=False)  # such kernels read fewer tensors at once
+        found.append(result)
     programs = [result for result in found if result is not None]
-    return joined(_whole(programs)) if len(programs) == len(variants) else None
+    return joined(_that_run(programs)) if len(programs) == len(variants) else None
 
 
-def _whole(programs: Sequence[Program]) -> list[Program]:
-    """The programs without those of a dynamic model for a GPU that cannot run all its kernels, which a note says."""
-    able, notes = [], []
+def _runs_alone(program: Program) -> bool:
+    """Whether a program can run as it is. The cells of a dynamic model must be on the device where their operands
+    are."""
+    return program.gpu is None or not program.runs_instances or all(kernel.gpu for kernel in program.kernels)
+
+
+def _that_run(programs: Sequence[Program]) -> list[Program]:
+    """The programs that can run as they are, with notes on the others."""
+    notes: list[str] = []
     for program in programs:
-        if program.gpu is None or not program.runs_instances or all(kernel.gpu for kernel in program.kernels):
-            able.append(program)
-        else:
-            notes += [f"there is no program for the device '{program.gpu.name}'", *program.notes]
-    return [replace(program, notes=(*program.notes, *notes)) for program in able]
+        if program.gpu is not None and not _runs_alone(program):
+            device = program.gpu.name
+            notes += [f"the model does not run on the device '{device}', which cannot run all kernels", *program.notes]
+    return [replace(program, notes=(*program.notes, *notes)) for program in programs if _runs_alone(program)]
 
 
 def compile_program(

@@ -62,3 +62,14 @@ class Steps(Model):
             h = tanh(found[len(found) - 1].state @ self.w)
             found = [*found, Step(h, float(sum(h)))]
         return found
+
+
+class Wide(Model):
+    """Its cell reads more tensors at once than a GPU binds."""
+
+    w: Tensor[H, H]
+
+    def main(self, xs: list[Tensor[H]]) -> Tensor[H]:
+        hs = [tanh(x @ self.w) for x in xs]
+        total = hs[0] + hs[1] * hs[2] + hs[3] * hs[4] + hs[5] * hs[6] + hs[7] * hs[8]
+        return tanh(total) @ self.w

@@ -29,6 +29,7 @@ OWN: dict[str, Callable[[Random], Any]] = {
     "Halting": lambda random: (vector(random, on_gpu.H), whole(random, 0, 9)),
     "Late": lambda random: (vector(random, on_gpu.H), vector(random), bool(random.integers(2))),
     "Steps": lambda random: (vector(random, on_gpu.H), whole(random, 0, 5)),
+    "Wide": lambda random: list(vector(random, 9, on_gpu.H)),
 }
 
 
