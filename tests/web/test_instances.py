@@ -377,7 +377,7 @@ def test_types(project: Path) -> None:
         ("await model.run([{ type: 'Fork', word: 1 }]);", "Fork"),
         ("await model.run([{ type: 'Node', left: leaf }]);", "to type 'Tree'"),
         ("await model.run([], { policy: 'best' });", "best"),
-        ("await load({ device: 'webgpu' });", "webgpu"),
+        ("await load({ device: 'cpu' });", "cpu"),
         ("await second.run([[1, [span]]]);", "to type 'Instance'"),
     ],
 )
