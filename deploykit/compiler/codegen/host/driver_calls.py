@@ -62,7 +62,7 @@ def transfer(scope: Scope, step: Transfer, number: int) -> Lines:
     return lines if step.to_gpu else lines + wait(scope.resumes[number])
 
 
-def wait(place: int, restored: Lines = ()) -> Lines:
+def wait(place: int, restored: Sequence[str] = ()) -> Lines:
     """Waits for the GPU. When the driver cannot wait, the run returns, and goes on here when it is called again. Then
     `restored` are the first statements."""
     return [

@@ -29,9 +29,9 @@ from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Type, is_fla
 def run_instances(scope: Scope, step: RunInstances, number: int) -> Lines:
     """The statements of the step, a block of their own."""
     if scope.program.gpu is None:
-        return braced([*_begin(scope, step), *_run(scope, step, _flush(scope, step)), *_results(scope, step)])
+        return braced([*_begin(scope, step), *_run(scope, _flush(scope, step)), *_results(scope, step)])
     first = scope.resumes[number]
-    run = _run(scope, step, _device_flush(scope, step, first))
+    run = _run(scope, _device_flush(scope, step, first))
     results = [*fetched(scope, step, parts(step.model.control.gives)), *wait_with_queue(first + 1)]
     return braced(["dk_plan plan;", *_begin(scope, step), *run, *results, *_results(scope, step)])
 
@@ -117,7 +117,7 @@ def _first_frame(scope: Scope, step: RunInstances, main: ControlFunction) -> Lin
     return [*lines, "dk_ready(&queue, frame);"]
 
 
-def _run(scope: Scope, step: RunInstances, flush: Lines) -> Lines:
+def _run(scope: Scope, flush: Lines) -> Lines:
     control = checked(f"{prefix_of(scope.program)}_control(&queue, queue.shared)")
     ends = ["if (!dk_begin_flush(&queue)) {", "    break;", "}"]
     return ["for (;;) {", *indented([*control, *ends, *flush, "dk_resume(&queue);"]), "}", *checked("queue.status")]
@@ -156,8 +156,8 @@ def _launches(scope: Scope, step: RunInstances, launch: Callable[[Scope, Scope, 
 
 
 def _in_pieces(scope: Scope, own: Scope, step: RunInstances, cell: Cell) -> Lines:
-    """Launch a cell, whose names are `own`, for the nodes of a batch in pieces of so many that the caches hold what they
-    need."""
+    """Launch a cell, whose names are `own`, for the nodes of a batch in pieces of so many that the caches hold what
+    they need."""
     pool = scope.tensor(step.pool)
     given: Lines = []
     for index, at in enumerate(_indices(cell), 1 if cell.operands else 0):
@@ -242,7 +242,8 @@ def _results(scope: Scope, step: RunInstances) -> Lines:
     outputs = iter(step.outputs)
     lines: Lines = []
     for kind, word in parts(step.model.control.gives):
-        lines += _result(scope, step, kind, f"queue.results + {word}" if word else "queue.results", stride, rows, outputs)
+        first = f"queue.results + {word}" if word else "queue.results"
+        lines += _result(scope, step, kind, first, stride, rows, outputs)
     return lines
 
 
