@@ -1,6 +1,6 @@
 """Times packages of dynamic models in a page of headless Chromium, on WebAssembly and on WebGPU in turn.
 
-    python -m bench.dynamic.web [--model NAME] [--hidden N] [--batch N] [--turns N]
+    python -m bench.dynamic.gpu [--model NAME] [--hidden N] [--batch N] [--turns N]
 
 A line is a model of `bench.dynamic.sources`. `launches` are those of cells, the same on both devices, and `submissions`
 the commands that a run gives the GPU at once: one for each time that the control flow waits for tensors, and one with
@@ -65,7 +65,7 @@ def measured(case: Case, hidden: int, batch: int, turns: int, scratch: Path) -> 
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.dynamic.web", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.dynamic.gpu", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--model", action="append", choices=CASES, help="by default all")
     parser.add_argument("--hidden", action="append", type=int, help="by default 64")
     parser.add_argument("--batch", type=int, default=32)
