@@ -25,7 +25,7 @@ typedef struct dk_plan {
 
 /* Where host memory of the arena lies on the device: its offset, in the form of an address. NULL has none. */
 static inline void* dk_place(const dk_queue* queue, const void* memory) {
-    const unsigned char* bytes = memory;
+    const unsigned char* bytes = (const unsigned char*)memory;
     return bytes == NULL ? NULL : (void*)(uintptr_t)(bytes - queue->model->arena);
 }
 
