@@ -269,7 +269,7 @@ def test_values_of_other_types_are_refused(spans: Path, instance: str, message: 
 def test_a_run_goes_on_after_a_refusal(trees: Path) -> None:
     script = f"""(async () => {{
       const texts = [];
-      for (const word of [20, -1]) {{
+      for (const word of [20, -21]) {{
         texts.push(await model.run([{LEAF}, {{ type: 'Leaf', word }}]).catch(({{ name }}) => name));
       }}
       const [result] = await model.run([{LEAF}]);
