@@ -108,28 +108,40 @@ def compile_variants(
 ) -> tuple[Program, ...] | None:
     """Compile one program per variant, joined by what they share; `None` when the observer stops before that.
 
-    Each variant is dumped in its own folder. Only the stages of the first variant are announced. A dynamic model has no
-    program for a GPU, and a note says so."""
+    Each variant is dumped in its own folder. Only the stages of the first variant are announced. A dynamic model has a
+    program for a GPU if all its kernels can be shaders, which may need that operators are not fused; if not, notes give
+    the reasons.
+    """
     observer.dump("import", model.module.script)
     if observer.stops_at("import"):
         return None
     quiet = replace(observer, on_stage=lambda _: None)
     found = []
-    variants, left_out = _that_run(model, variants)
     for variant in variants:
         own = replace(observer if variant is variants[0] else quiet, variant=variant.name)
-        found.append(compile_program(model, variant, own, capacities, fuse=fuse, index_checks=index_checks))
-    programs = [replace(result, notes=(*result.notes, *left_out)) for result in found if result is not None]
-    return joined(programs) if len(programs) == len(variants) else None
+        compiled = partial(compile_program, model, variant, own, capacities, index_checks=index_checks)
+        result = compiled(fuse=fuse)
+        if fuse and result is not None and not _runs_alone(result):
+            result = compiled(fuse=False)  # such kernels read fewer tensors at once
+        found.append(result)
+    programs = [result for result in found if result is not None]
+    return joined(_that_run(programs)) if len(programs) == len(variants) else None
 
 
-def _that_run(model: ImportedModel, variants: Sequence[Variant]) -> tuple[list[Variant], list[str]]:
-    """The variants that a model has programs for, and a note on each other one."""
-    if not isinstance(model, CellsModel):
-        return list(variants), []
-    on_gpu = [variant.gpu.name for variant in variants if variant.gpu is not None]
-    notes = [f"there are no kernels for the device '{name}': a dynamic model runs on the CPU" for name in on_gpu]
-    return [variant for variant in variants if variant.gpu is None], notes
+def _runs_alone(program: Program) -> bool:
+    """Whether a program can run as it is. The cells of a dynamic model must be on the device where their operands
+    are."""
+    return program.gpu is None or not program.runs_instances or all(kernel.gpu for kernel in program.kernels)
+
+
+def _that_run(programs: Sequence[Program]) -> list[Program]:
+    """The programs that can run as they are, with notes on the others."""
+    notes: list[str] = []
+    for program in programs:
+        if program.gpu is not None and not _runs_alone(program):
+            device = program.gpu.name
+            notes += [f"the model does not run on the device '{device}', which cannot run all kernels", *program.notes]
+    return [replace(program, notes=(*program.notes, *notes)) for program in programs if _runs_alone(program)]
 
 
 def compile_program(
@@ -293,7 +305,8 @@ def program(model: ImportedModel, scheduled: KernelModule, variant: Variant, cap
     functions: dict[str, Function] = {}
     for signature in callees_first(model, scheduled.module):
         traced = trace(model, signature, pool, functions)
-        functions[signature.name] = place(model, traced, capacities, alignment, variant.in_place)
+        resident = isinstance(model, CellsModel)
+        functions[signature.name] = place(model, traced, capacities, alignment, variant.in_place, resident=resident)
     found = assembled(model, pool, functions, alignment, cpu=variant.cpu, gpu=variant.gpu)
     return with_main(found, model.dynamic, capacities) if isinstance(model, CellsModel) else found
 

@@ -4,6 +4,7 @@
 * `include/states.h`, `core/states.c`: the memory of models with states.
 * `batching/*.{h,c}`: the queue of dynamic models.
 * `include/driver.h`, `core/driver.c`: the interface to GPUs, for models with GPU kernels.
+* `batching/device.{h,c}`: their flushes on a GPU.
 * `batching/batching.h`, `batching/queue.c`, `batching/frontier.{h,c}`, `batching/choices.c`: the control flow of
   dynamic models, and the batches of their cells.
 * `host/threads.{h,c}`: a thread pool for parallel loops, on systems with POSIX threads.
@@ -34,6 +35,7 @@ QUEUE = tuple(
     BATCHING / name
     for name in ("batching.h", "queue.c", "frontier.h", "frontier.c", "choices.c", "needed.c", "trace.c")
 )
+DEVICE = tuple(BATCHING / name for name in ("device.h", "device.c"))
 INSTANCES = tuple(BATCHING / name for name in ("instances.h", "instances.c", "records.c", "builder.h"))
 CHECKS = (CORE, STATES[1])
 """Sources that run once per call, whatever the model does."""

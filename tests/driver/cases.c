@@ -14,7 +14,7 @@
 #define SECOND (DK_BUFFER_PORTS + 1)
 #define COUNT (65535 * 64 + 100) /* more than one axis of a WebGPU grid allows */
 #define BUFFER_BYTES (4 * COUNT + 4096)
-#define CHAIN 2500 /* dispatches: more than there are blocks of scalars in a driver's buffer */
+#define CHAIN 5000 /* dispatches: more than there are blocks of scalars in a driver's buffer */
 #define GUARD 0x55
 
 static int32_t data[COUNT];
@@ -75,6 +75,23 @@ static dk_status order_ask(dk_driver* driver) {
 
 static int32_t order_holds(void) {
     return result[0] == 110 && result[64] == 111;
+}
+
+/* An upload to a place that no work before it uses. */
+static dk_status apart_ask(dk_driver* driver) {
+    const dk_slice both = at(SECOND, 0, 260);
+    dk_status status = DK_OK;
+    for (int32_t turn = 0; turn < 2 && status == DK_OK; ++turn) {
+        const dk_slice from = at(FIRST, 256 * turn, 256), to = at(SECOND, 256 * turn, 256);
+        fill(64, 1 + turn);
+        status = driver->upload(driver, &from, data);
+        status = status != DK_OK ? status : add(driver, from, to, 100, 64);
+    }
+    return status != DK_OK ? status : driver->download(driver, result, &both);
+}
+
+static int32_t apart_holds(void) {
+    return result[63] == 163 && result[64] == 100;
 }
 
 /* Copies between buffers, within a buffer, and to a place after the beginning of a tensor. */
@@ -152,8 +169,8 @@ typedef struct driver_case {
 } driver_case;
 
 static const driver_case cases[] = {
-    {"bytes", bytes_ask, bytes_hold},       {"order", order_ask, order_holds}, {"copies", copies_ask, copies_hold},
-    {"large grid", large_ask, large_holds}, {"chain", chain_ask, chain_holds},
+    {"bytes", bytes_ask, bytes_hold},    {"order", order_ask, order_holds},      {"apart", apart_ask, apart_holds},
+    {"copies", copies_ask, copies_hold}, {"large grid", large_ask, large_holds}, {"chain", chain_ask, chain_holds},
 };
 
 #define EXPORT(name) __attribute__((export_name(#name)))

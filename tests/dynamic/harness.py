@@ -10,6 +10,7 @@ import numpy as np
 
 import deploykit
 from deploykit.dynamic import Model
+from deploykit.targets.base import Target
 
 EMBEDDED = {
     "batch": (0, 64),
@@ -23,7 +24,7 @@ Built: TypeAlias = Callable[..., Path]
 """`built(model, target="host", exact=False)`: the folder of the artifact of a class of `models`."""
 
 
-def build(source: str, folder: Path, target: str = "host", **options: Any) -> Path:
+def build(source: str, folder: Path, target: str | Target = "host", **options: Any) -> Path:
     """The folder of the artifact of `file.py:Model`."""
     dims = None
     if target == "embedded":
@@ -48,11 +49,13 @@ def eager(model: Model, instances: Sequence[Any]) -> list[Any]:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """The numbers and tensors of results; a list also gives its length."""
+    """The numbers and tensors of results; a list also gives its length, an object its fields."""
     if isinstance(value, list | tuple):
         yield len(value)
         for item in value:
             yield from leaves(item)
+    elif hasattr(value, "__dict__"):
+        yield from leaves(list(vars(value).values()))
     else:
         yield value
 

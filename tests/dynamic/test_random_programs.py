@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import deploykit
+from deploykit.engines.web.chromium import find_chromium
+from deploykit.targets.base import Target
+from deploykit.targets.webgpu import GPU_MODULE, WebTarget
 from tests.dynamic.harness import assert_close, build, eager
 from tests.dynamic.instances import Random, vector, whole
 from tests.dynamic.programs import program
@@ -24,6 +27,19 @@ def instance(random: Random) -> tuple[Any, ...]:
 @pytest.mark.sampled(part=8)
 @pytest.mark.parametrize("seed", range(60))
 def test_program(seed: int, tmp_path: Path) -> None:
+    check(seed, tmp_path, "host")
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(part=8)
+@pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
+@pytest.mark.parametrize("seed", range(100, 124))
+def test_program_on_a_gpu(seed: int, tmp_path: Path) -> None:
+    check(seed, tmp_path, WebTarget([GPU_MODULE]), "webgpu")
+
+
+def check(seed: int, tmp_path: Path, target: str | Target, device: str | None = None) -> None:
+    """Compare the artifact of the program of a seed with its source."""
     source = tmp_path / "random_program.py"
     source.write_text(program(seed))
     names: dict[str, Any] = {"__name__": "random_program"}
@@ -36,7 +52,7 @@ def test_program(seed: int, tmp_path: Path) -> None:
     random = np.random.default_rng(seed)
     given = [instance(random) for _ in range(12)]
     expected = eager(names["Random"](), given)
-    with deploykit.open(build(f"{source}:Random", tmp_path / "dist")) as session:
+    with deploykit.open(build(f"{source}:Random", tmp_path / "dist", target), device=device) as session:
         for policy in ("critical", "alone"):
             session.policy = policy
             assert_close(session(given), expected, 1e-4)

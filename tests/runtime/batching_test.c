@@ -63,7 +63,9 @@ static void launch(dk_queue* queue, const dk_batch* batch) {
     }
     write_number(batch->cell);
     write_number(batch->count);
-    write_numbers(batch->indices, (cell->operands + cell->numbers) * batch->count);
+    for (i = 0; i < cell->operands + cell->numbers; ++i) {
+        write_numbers(batch->indices + (ptrdiff_t)i * batch->stride, batch->count);
+    }
     write_numbers(batch->results, cell->results);
 }
 
@@ -168,6 +170,7 @@ static void run_case(int32_t cell_count) {
     queue.model = &model;
     queue.cells = cells;
     queue.cell_count = cell_count;
+    queue.alignment = DK_ALIGNMENT / 4;
     queue.policy = (dk_policy)next_number();
     queue.trace = 0;
     queue.table.encoding = (dk_encoding)next_number();

@@ -55,11 +55,14 @@ def with_main(program: Program, model: DynamicModel, capacities: DimBounds) -> P
     constants = list(program.constants)
     if values:
         constants.append(Constant("shared", np.concatenate(values), 0))
-    main = _main(model, tuple(cell.name for cell in cells), len(constants) - 1 if values else None, capacities)
+    shared = len(constants) - 1 if values else None
+    main = _main(model, tuple(cell.name for cell in cells), shared, capacities, program.alignment)
     return replace(program, functions=(main, *cells), constants=tuple(laid_out(constants)))
 
 
-def _main(model: DynamicModel, cells: tuple[str, ...], shared: int | None, capacities: DimBounds) -> Function:
+def _main(
+    model: DynamicModel, cells: tuple[str, ...], shared: int | None, capacities: DimBounds, alignment: int
+) -> Function:
     every = {name: Dim(name, tirx.Var(name, "int64"), *model.bounds.get(name, (0, None))) for name in DIMS}
     batch, words, elements = (dim.var for dim in every.values())
     takes = tuple(kind for _, kind in model.control.takes)
@@ -105,7 +108,7 @@ def _main(model: DynamicModel, cells: tuple[str, ...], shared: int | None, capac
     )
     own = (*dims, *room)
     slots = [SlotRequest(dim.capacity_of or "", dim.var * 4, 0, 0) for dim in room]
-    return Function("main", own, tuple(inputs), tuple(outputs), tuple(buffers), (step,), plan(slots, own))
+    return Function("main", own, tuple(inputs), tuple(outputs), tuple(buffers), (step,), plan(slots, own, alignment))
 
 
 def _capacity(what: str, least: int, capacities: DimBounds) -> Dim:

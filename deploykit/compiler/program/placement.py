@@ -57,10 +57,12 @@ def place(
     capacities: DimBounds,
     alignment: int = ALIGNMENT,
     in_place: InPlace = InPlace.WHERE_FREE,
+    *,
+    resident: bool = False,
 ) -> Function:
     """Give every buffer its place and the function its arena. `capacities` pins or bounds capacity dims by name;
     `alignment` is that of the start of a buffer, in bytes; `in_place` says which results take over an operand's
-    memory."""
+    memory; `resident`, whether inputs and outputs are on the GPU that runs the kernels."""
     signature, kernels = trace.signature, trace.pool.kernels
     outputs = _assign_outputs(trace)
     trace.steps.extend(trace.last)
@@ -103,7 +105,7 @@ def place(
     )
     steps = _with_reservations(trace, outputs, sizes, grouped.bounds)
     if any(kernel.gpu for kernel in kernels):
-        steps = with_transfers(steps, tensors, kernels)
+        steps = with_transfers(steps, tensors, kernels, resident=resident)
     numbering = _renumbering(trace.steps, steps)
     moved = [replace(r, first=numbering[r.first], last=numbering[r.last]) for r in requests]
     return Function(

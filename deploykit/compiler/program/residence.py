@@ -40,13 +40,15 @@ State = dict[Storage, frozenset[bool]]
 """The sides on which the value of a place is; places that hold no value yet are missing."""
 
 
-def with_transfers(steps: Sequence[Step], tensors: Sequence[Tensor], kernels: Sequence[Kernel]) -> list[Step]:
+def with_transfers(
+    steps: Sequence[Step], tensors: Sequence[Tensor], kernels: Sequence[Kernel], *, resident: bool = False
+) -> list[Step]:
     """`steps` with a `Transfer` wherever a step needs a value from the other side, and with each copy assigned a
-    side."""
+    side. `resident`: inputs begin on the GPU, and outputs may end there."""
     state: State = {}
     for tensor in tensors:
         if isinstance(tensor.storage, InputStorage):
-            state[tensor.storage] = frozenset((HOST,))
+            state[tensor.storage] = frozenset((GPU if resident else HOST,))
         elif isinstance(tensor.storage, ConstantStorage):
             state[tensor.storage] = frozenset((HOST, GPU))
         elif isinstance(tensor.storage, StateStorage):
@@ -60,7 +62,7 @@ def with_transfers(steps: Sequence[Step], tensors: Sequence[Tensor], kernels: Se
     for place in kept:
         if GPU not in state[place]:
             result.append(Transfer((walker.last_written[place],), GPU))
-    outputs = {t.storage: i for i, t in enumerate(tensors) if isinstance(t.storage, OutputStorage)}
+    outputs = {} if resident else {t.storage: i for i, t in enumerate(tensors) if isinstance(t.storage, OutputStorage)}
     last_written = walker.last_written
     late = [last_written.get(s, i) for s, i in outputs.items() if HOST not in state.get(s, frozenset((HOST,)))]
     return merged([*result, *(Transfer((index,), HOST) for index in late), *checks])

@@ -56,7 +56,8 @@ typedef struct dk_table {
 typedef struct dk_batch {
     int32_t cell;
     int32_t count;
-    const int32_t* indices; /* for each operand and number, `count` of them: offsets in the pool, or numbers */
+    int32_t stride;
+    const int32_t* indices; /* `count` for each operand and number, `stride` apart: offsets in the pool, or numbers */
     const int32_t* results; /* for each result, the offset in the pool of its first row; `count` rows follow */
 } dk_batch;
 
@@ -99,6 +100,7 @@ typedef struct dk_queue {
     int32_t pool_count;
     int32_t pool_used;
     int32_t pool_dim;
+    int32_t alignment; /* elements and words: results of a batch, and its indices, start at multiples of this */
     const dk_cell* cells;
     int32_t cell_count;
     dk_policy policy;
@@ -118,7 +120,14 @@ typedef struct dk_queue {
     int32_t traced;   /* nodes with such words, and those of the last one */
     int32_t last_traced;
     int32_t launched; /* batches */
+    int32_t results;  /* for generated code: the words of what each instance returns, */
+    int32_t shared;   /* and the first value that is the same in every run */
 } dk_queue;
+
+/* A number of words or elements, rounded up to the alignment. */
+static inline int64_t dk_aligned(const dk_queue* queue, int64_t count) {
+    return (count + queue->alignment - 1) / queue->alignment * queue->alignment;
+}
 
 /* Begin a run. `words` and `pool` have `word_count` and `pool_count` elements, which the capacity dims of these indices
    gave. `launches` has an element for each cell. `kinds`: of frames. The first

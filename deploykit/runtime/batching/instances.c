@@ -108,11 +108,13 @@ int32_t dk_share(dk_queue* queue, const float* elements, const int32_t* sizes, i
         if (sizes[i] > queue->pool_count - queue->pool_used) {
             return dk_fail_pool(queue, sizes[i]);
         }
-        dk_copy(queue->pool + queue->pool_used, elements, sizes[i] * (int64_t)sizeof *elements);
+        if (elements != NULL) {
+            dk_copy(queue->pool + queue->pool_used, elements, sizes[i] * (int64_t)sizeof *elements);
+            elements += sizes[i];
+        }
         queue->words[first + 2 * i] = queue->pool_used;
         queue->words[first + 2 * i + 1] = 0;
         queue->pool_used += sizes[i];
-        elements += sizes[i];
     }
     return first;
 }
@@ -144,19 +146,17 @@ int32_t dk_append(dk_queue* queue, int32_t list, int32_t width) {
 
 int32_t dk_piece(const dk_queue* queue, const dk_batch* batch, int64_t bytes) {
     const dk_cell* cell = &queue->cells[batch->cell];
-    const int64_t aligned = DK_ALIGNMENT / (int64_t)sizeof *queue->pool; /* so that the results of all pieces are */
     int64_t pieces;
     int32_t i;
     for (i = 0; i < cell->results; ++i) {
         bytes += batch->count * (int64_t)cell->elements[i] * (int64_t)sizeof *queue->pool;
     }
     pieces = bytes / DK_PIECE_BYTES + 1;
-    return (int32_t)(((batch->count + pieces - 1) / pieces + aligned - 1) / aligned * aligned);
+    return (int32_t)dk_aligned(queue, (batch->count + pieces - 1) / pieces); /* the results of all pieces are aligned */
 }
 
 void* dk_scratch(dk_queue* queue, int64_t bytes) {
-    const int64_t aligned = DK_ALIGNMENT / (int64_t)sizeof *queue->pool;
-    const int64_t start = (queue->pool_used + aligned - 1) / aligned * aligned;
+    const int64_t start = dk_aligned(queue, queue->pool_used);
     const int64_t needed = start - queue->pool_used + (bytes + 3) / 4;
     if (bytes == 0) {
         return NULL;

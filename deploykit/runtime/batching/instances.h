@@ -40,7 +40,7 @@ dk_status dk_begin_instances(
 );
 
 /* Add `count` values to the pool that are the same in every run, each of `sizes` elements; gives the first of them.
-   They are 2 words apart. Returns 0 after a failure. */
+   They are 2 words apart. If `elements` is NULL, the values only get places. Returns 0 after a failure. */
 int32_t dk_share(dk_queue* queue, const float* elements, const int32_t* sizes, int32_t count);
 
 /* The list with one more item, of `width` words, at the end. The items of the other one stay; the words of the new one

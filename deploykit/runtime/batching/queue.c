@@ -7,9 +7,6 @@
    A flush keeps its state behind the words in use, from `words_used` up to `flushing`. The arrays of a batch follow. */
 #include "frontier.h"
 
-/* The blocks of results start at multiples of so many elements. */
-#define ALIGNED_ELEMENTS (DK_ALIGNMENT / 4)
-
 /* Memory */
 
 /* The capacity asked for is at least twice the present one: nobody knows how much the rest of the run takes. */
@@ -53,6 +50,8 @@ dk_status dk_queue_begin(dk_queue* queue, int32_t kinds, int64_t reserved) {
     queue->last_traced = 0;
     queue->launched = 0;
     queue->free = 0;
+    queue->results = 0;
+    queue->shared = 0;
     memset(queue->launches, 0, (size_t)queue->cell_count * sizeof *queue->launches);
     dk_take(queue, reserved + kinds);
     if (queue->status == DK_OK) {
@@ -178,7 +177,7 @@ static int32_t take_results(dk_queue* queue, const dk_cell* cell, int32_t count,
     int64_t end = queue->pool_used;
     int32_t i;
     for (i = 0; i < cell->results && end <= INT32_MAX; ++i) {
-        end = (end + ALIGNED_ELEMENTS - 1) / ALIGNED_ELEMENTS * ALIGNED_ELEMENTS;
+        end = dk_aligned(queue, end);
         results[i] = (int32_t)dk_min(end, INT32_MAX);
         end += (int64_t)count * cell->elements[i];
     }
@@ -194,10 +193,11 @@ static int32_t place(dk_queue* queue, dk_batch* batch, int32_t node) {
     const dk_cell* cell = &queue->cells[batch->cell];
     int32_t* words = queue->words;
     int32_t* results = words + queue->flushing;
-    int32_t* indices = results + cell->results;
-    int64_t inputs = (int64_t)cell->operands + cell->numbers;
+    const int64_t first = dk_aligned(queue, (int64_t)queue->flushing + cell->results);
+    const int64_t stride = dk_aligned(queue, batch->count);
+    int32_t* indices = words + first;
     int32_t row;
-    if (!dk_has_words(queue, (int64_t)queue->flushing + cell->results + inputs * batch->count) ||
+    if (!dk_has_words(queue, first + stride * ((int64_t)cell->operands + cell->numbers)) ||
         !take_results(queue, cell, batch->count, results)) {
         return 0;
     }
@@ -208,13 +208,14 @@ static int32_t place(dk_queue* queue, dk_batch* batch, int32_t node) {
         for (i = 0; i < cell->results; ++i, field += 2) {
             field[0] = results[i] + row * cell->elements[i];
         }
-        for (i = 0; i < cell->operands; ++i, ++field, index += batch->count) {
+        for (i = 0; i < cell->operands; ++i, ++field, index += stride) {
             *index = words[*field];
         }
-        for (i = 0; i < cell->numbers; ++i, ++field, index += batch->count) {
+        for (i = 0; i < cell->numbers; ++i, ++field, index += stride) {
             *index = *field;
         }
     }
+    batch->stride = (int32_t)stride;
     batch->indices = indices;
     batch->results = results;
     return 1;

@@ -2,6 +2,7 @@
 // Commands are recorded and submitted together; the host waits only when it reads results.
 
 import { pipelineOf } from './device.mjs';
+import { Downloads } from './downloads.mjs';
 import { DeviceLostError, MemoryError } from './errors.mjs';
 import { BLOCK, MOST_GROUPS, WORKGROUP } from './limits.mjs';
 import { OK } from './module.mjs';
@@ -14,7 +15,7 @@ export const PENDING = 11;
 /** The number of the weights' buffer. The weights may take several buffers, which have the numbers -1, -2, ... */
 const WEIGHTS = 1;
 /** The most blocks of scalars in one submission. */
-const MOST_BLOCKS = 1024;
+const MOST_BLOCKS = 4096;
 /** The most bind groups that are kept; each size of the inputs needs its own. */
 const MOST_KEPT = 4096;
 const SLICE_BYTES = 24;
@@ -35,6 +36,14 @@ let thread = i32((group.x + group.y * ${MOST_GROUPS}) * ${WORKGROUP} + number);
 if (thread < scalars.threads) { copied[scalars.place + thread] = words[scalars.first + thread]; }
 }
 `;
+
+/**
+ * Where the binding of a slice ends.
+ * @param {Slice} slice
+ */
+function endOf({ offset, bytes }) {
+  return offset + Math.ceil(bytes / MOST_ELEMENT) * MOST_ELEMENT;
+}
 
 export class GpuDriver {
   /** @param {GPUDevice} device */
@@ -71,11 +80,12 @@ export class GpuDriver {
     this.encoder = null;
     /** @type {GPUComputePassEncoder | null} */
     this.pass = null;
-    /** @type {{ address: number, bytes: number, at: number }[]} */
-    this.downloads = [];
-    this.downloadBytes = 0;
-    /** @type {GPUBuffer | null} */
-    this.staging = null;
+    /**
+     * What the recorded commands read and write.
+     * @type {Slice[]}
+     */
+    this.touched = [];
+    this.downloads = new Downloads(this);
     this.done = true;
     /**
      * Times the steps during a profile.
@@ -252,7 +262,7 @@ export class GpuDriver {
        * @param {number} address
        * @param {number} source
        */
-      download: (address, source) => guarded(() => this.download(address, this.slice(source))),
+      download: (address, source) => guarded(() => this.downloads.add(address, this.slice(source))),
       wait: () => {
         if (this.lost || this.thrown) {
           return FAILED;
@@ -271,8 +281,8 @@ export class GpuDriver {
     this.endPass();
     this.encoder = null;
     this.blockCount = 0;
-    this.downloads = [];
-    this.downloadBytes = 0;
+    this.touched = [];
+    this.downloads.clear();
     this.done = false;
     this.thrown = undefined;
     this.failure = undefined;
@@ -317,6 +327,7 @@ export class GpuDriver {
     pass.setPipeline(pipeline);
     pass.setBindGroup(0, this.group(kernel, pipeline, places), [block * BLOCK]);
     pass.dispatchWorkgroups(Math.min(groups, MOST_GROUPS), Math.ceil(groups / MOST_GROUPS));
+    this.touched.push(...places);
   }
 
   /**
@@ -377,31 +388,23 @@ export class GpuDriver {
    */
   upload({ buffer, offset, bytes }, address) {
     const data = new Uint8Array(this.bytes(), address, Math.ceil(bytes / 4) * 4);
-    this.put(this.buffer(buffer), offset, this.clock ? data.slice() : data);
+    this.put(buffer, offset, this.clock ? data.slice() : data);
   }
 
   /**
-   * @param {GPUBuffer} buffer
+   * Write to a buffer. Recorded commands are submitted before only if they use the same place.
+   * @param {number} buffer
    * @param {number} offset
    * @param {Uint8Array<ArrayBuffer>} data
    */
   put(buffer, offset, data) {
     if (!this.clock?.defer(() => this.put(buffer, offset, data))) {
-      this.submit();
-      this.device.queue.writeBuffer(buffer, offset, data);
+      const end = offset + data.length;
+      if (this.touched.some((used) => used.buffer === buffer && used.offset < end && offset < endOf(used))) {
+        this.submit();
+      }
+      this.device.queue.writeBuffer(this.buffer(buffer), offset, data);
     }
-  }
-
-  /**
-   * @param {number} address
-   * @param {Slice} source
-   */
-  download(address, { buffer, offset, bytes }) {
-    if (bytes === 0) {
-      return;
-    }
-    this.downloads.push({ address, bytes, at: this.downloadBytes, ...{ buffer, offset } });
-    this.downloadBytes += Math.ceil(bytes / 8) * 8;
   }
 
   open() {
@@ -425,35 +428,22 @@ export class GpuDriver {
     this.device.queue.submit([this.encoder.finish()]);
     this.encoder = null;
     this.blockCount = 0;
+    this.touched = [];
   }
 
   /** Wait for the device, and copy downloads to the host's memory. */
   async settle() {
     await this.clock?.settle();
-    this.submit();
-    if (this.downloads.length === 0) {
+    if (this.downloads.none) {
+      this.submit();
       await this.device.queue.onSubmittedWorkDone();
     } else {
-      const staging = this.stagingOf(this.downloadBytes);
-      const encoder = this.device.createCommandEncoder();
-      for (const { buffer, offset, bytes, at } of /** @type {any[]} */ (this.downloads)) {
-        encoder.copyBufferToBuffer(this.buffer(buffer), offset, staging, at, Math.ceil(bytes / 4) * 4);
-      }
-      this.device.queue.submit([encoder.finish()]);
-      try {
-        await staging.mapAsync(GPUMapMode.READ, 0, this.downloadBytes);
-      } catch (cause) {
-        await Promise.race([this.device.lost, new Promise((resolve) => setTimeout(resolve, 100))]);
-        throw this.lost ?? new DeviceLostError(`the GPU device did not end its work, load the model again: ${cause}`, { cause });
-      }
-      const data = new Uint8Array(staging.getMappedRange(0, this.downloadBytes));
-      for (const { address, bytes, at } of this.downloads) {
-        new Uint8Array(this.bytes(), address, bytes).set(data.subarray(at, at + bytes));
-      }
-      staging.unmap();
+      this.endPass();
+      this.encoder ??= this.device.createCommandEncoder();
+      this.downloads.record(this.encoder);
+      this.submit();
+      await this.downloads.read();
     }
-    this.downloads = [];
-    this.downloadBytes = 0;
     this.done = true;
     this.raise();
   }
@@ -472,20 +462,6 @@ export class GpuDriver {
         ? new MemoryError(`the GPU has not enough memory: ${message}`, 0)
         : new DeviceLostError(`the GPU refused a command, load the model again: ${message}`);
     }
-  }
-
-  /** @param {number} bytes */
-  stagingOf(bytes) {
-    if (!this.staging || this.staging.size < bytes) {
-      this.staging?.destroy();
-      this.staging = null;
-      this.staging = this.makeBuffer(
-        Math.max(BLOCK, 2 ** Math.ceil(Math.log2(bytes))),
-        GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
-        'results',
-      );
-    }
-    return this.staging;
   }
 
   /** Release the device and all its buffers. */

@@ -103,8 +103,8 @@ class WebTarget:
         from deploykit.targets.webgpu.cpus import WASM_RELAXED, WASM_SIMD
 
         on_cpu, *on_gpu = programs
-        if on_cpu.runs_instances and self.modules == (GPU_MODULE,):
-            raise UsageError(f"a dynamic model runs on the CPU: build one of the modules {', '.join(CPU_MODULES)}")
+        if not on_gpu and self.modules == (GPU_MODULE,):
+            raise UsageError(f"the model runs on the CPU only: build one of the modules {', '.join(CPU_MODULES)}")
         emitted = {name: text.encode() for name, text in emit_host([on_cpu], options.version).items()}
         for module, cpu in zip(CPU_MODULES, (WASM_SIMD, WASM_RELAXED), strict=True):
             if module in self.modules:

@@ -63,7 +63,7 @@ def link(
         inputs.append(folder / f"{output.stem}-entry-{number}.o")
         defined = [f"-D{name}={value}" for name, value in macros.items()]
         compiler.compile(runtime.WASM_ENTRY, inputs[-1], *_COMPILER_OPTIONS, *defined, f"-I{folder}")
-    further = runtime.further_sources(states=False, instances=instances)
+    further = (*runtime.further_sources(states=False, instances=instances), *(runtime.DEVICE if instances else ()))
     for source in (*_SHARED_SOURCES, *(path for path in further if path.suffix == ".c")):
         inputs.append(folder / f"{output.stem}-{source.stem}.o")
         inputs[-1].write_bytes(compiled(compiler, source, *_COMPILER_OPTIONS))

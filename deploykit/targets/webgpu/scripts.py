@@ -20,7 +20,7 @@ _JOINED = {
         *("errors", "tasks", "dtypes", "files", "inputs", "memory", "threads", "math", "module", "choices", "trial"),
         *("opening", "model"),
     ),
-    "gpu": ("limits", "device", "gpu", "gpu-module"),
+    "gpu": ("limits", "device", "downloads", "gpu", "gpu-module"),
     "profile": ("clocks", "profile"),
     "worker": ("math", "worker"),
     "instances": ("signatures", "encoding", "decoding", "instances"),

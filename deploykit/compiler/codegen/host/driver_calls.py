@@ -59,14 +59,16 @@ def transfer(scope: Scope, step: Transfer, number: int) -> Lines:
         call = f"upload(driver, &place, {tensor})" if step.to_gpu else f"download(driver, {tensor}, &place)"
         body = [*statement(f"const dk_slice place = {place};"), *checked(f"dk_check_driver(base, driver->{call})")]
         lines += braced(body)
-    return lines if step.to_gpu else lines + _wait(scope.resumes[number])
+    return lines if step.to_gpu else lines + wait(scope.resumes[number])
 
 
-def _wait(place: int) -> Lines:
-    """Waits for the GPU. When the driver cannot wait, the run returns, and goes on here when it is called again."""
+def wait(place: int, restored: Sequence[str] = ()) -> Lines:
+    """Waits for the GPU. When the driver cannot wait, the run returns, and goes on here when it is called again. Then
+    `restored` are the first statements."""
     return [
         "/* fall through */",
         f"case {place}:",
+        *restored,
         "status = dk_check_driver(base, driver->wait(driver));",
         "if (status == DK_PENDING) {",
         *indented([f"model->resume = {place};", "goto suspended;"]),
@@ -77,8 +79,9 @@ def _wait(place: int) -> Lines:
     ]
 
 
-def device_copy(scope: Scope, target: int, source: int, offset: str) -> Lines:
-    """Copies all of `source` to byte `offset` of `target`. The parts of a large constant are copied one by one."""
+def device_copy(scope: Scope, target: str, source: int, offset: str) -> Lines:
+    """Copies all of `source` to byte `offset` of the slice `target`. The parts of a large constant are copied one by
+    one."""
     lines: Lines = []
     parts = constant_parts(scope.program, scope.function.tensors[source].storage)
     for first, size in zip(accumulate(parts, initial=0), parts or (0,), strict=False):
@@ -86,7 +89,7 @@ def device_copy(scope: Scope, target: int, source: int, offset: str) -> Lines:
         at = f"{offset} + {first}" if first else offset
         body = [
             *statement(f"const dk_slice from = {place};"),
-            *statement(f"const dk_slice to = {scope.slice(target)};"),
+            *statement(f"const dk_slice to = {target};"),
             *checked(f"dk_check_driver(base, driver->copy(driver, &to, {at}, &from))"),
         ]
         lines += braced(body)

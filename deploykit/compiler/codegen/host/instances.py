@@ -5,15 +5,20 @@ run        the control flow runs until no frame can go on; then a flush launches
 launch     a cell is a function of the program: its operands lie in the pool, and so do its results; a batch that needs
            more memory than caches hold is launched in pieces
 results    tensors, numbers and the items of lists are copied to the outputs, and the trace if one was asked for
+
+On a GPU, `device_instances` has the calls of the driver. A flush then plans all its batches before it launches them,
+and the run waits where control flow needs the value of a tensor, and for the results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 
+from deploykit.compiler.batching.cells import Cell
 from deploykit.compiler.batching.control import ControlFunction
 from deploykit.compiler.codegen.host.control import frame_words
+from deploykit.compiler.codegen.host.device_instances import fetched, place, shared_copy, wait_with_queue
 from deploykit.compiler.codegen.host.scope import Scope, prefix_of
 from deploykit.compiler.codegen.host.text import Lines, braced, checked, indented, statement
 from deploykit.compiler.program.ir import RunInstances
@@ -21,9 +26,15 @@ from deploykit.dtypes import logical_dtype
 from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Type, is_flat, parts, width
 
 
-def run_instances(scope: Scope, step: RunInstances, _number: int) -> Lines:
+def run_instances(scope: Scope, step: RunInstances, number: int) -> Lines:
     """The statements of the step, a block of their own."""
-    return braced([*_begin(scope, step), *_run(scope, step), *_results(scope, step), *_trace(scope, step)])
+    ends = [*_results(scope, step), *_trace(scope, step)]
+    if scope.program.gpu is None:
+        return braced([*_begin(scope, step), *_run(scope, _flush(scope, step)), *ends])
+    first = scope.resumes[number]
+    run = _run(scope, _device_flush(scope, step, first))
+    results = [*fetched(scope, step, parts(step.model.control.gives)), *wait_with_queue(first + 1)]
+    return braced(["dk_plan plan;", *_begin(scope, step), *run, *results, *ends])
 
 
 def _begin(scope: Scope, step: RunInstances) -> Lines:
@@ -44,6 +55,7 @@ def _begin(scope: Scope, step: RunInstances) -> Lines:
         f"pool = {tensors(step.pool)}",
         f"pool_count = (int32_t)dk_min({scope.expr(step.pool_dim)}, INT32_MAX)",
         f"pool_dim = {_dim(scope, step.pool_dim)}",
+        f"alignment = {scope.program.alignment // 4}",
         f"cells = {prefix}_cells",
         f"cell_count = {len(step.cells)}",
         f"policy = (dk_policy)(*{tensors(step.policy)} % DK_TRACE)",
@@ -58,11 +70,10 @@ def _begin(scope: Scope, step: RunInstances) -> Lines:
     return [
         "dk_queue queue;",
         "dk_batch batch;",
-        f"int32_t results; /* words of what each instance returns, {functions[0].results} for each */",
-        "int32_t shared = 0;",
         "int64_t row;",
         *(line for field in fields for line in statement(f"queue.{field};")),
         *checked(begin),
+        *(checked("dk_upload_instances(&queue, driver)") if scope.program.gpu is not None else []),
         *_shared(scope, step),
         *_taken("results", f"{functions[0].results} * (int64_t){scope.expr(rows)}"),
         f"for (row = {scope.expr(rows)} - 1; row >= 0; --row) {{",
@@ -76,27 +87,30 @@ def _dim(scope: Scope, var: object) -> int:
 
 
 def _taken(name: str, size: str) -> Lines:
-    return [*statement(f"{name} = dk_take(&queue, {size});"), f"if ({name} == 0) {{", "    return queue.status;", "}"]
+    taken = f"queue.{name} = dk_take(&queue, {size});"
+    return [*statement(taken), f"if (queue.{name} == 0) {{", "    return queue.status;", "}"]
 
 
 def _shared(scope: Scope, step: RunInstances) -> Lines:
     if step.shared is None:
         return []
+    on_gpu = scope.program.gpu is not None
     sizes = ", ".join(str(prod(node.shape)) for node in step.model.constants)
+    elements = "NULL" if on_gpu else scope.tensor(step.shared)
     body = [
         *statement(f"static const int32_t sizes[] = {{{sizes}}};"),
-        *statement(f"shared = dk_share(&queue, {scope.tensor(step.shared)}, sizes, {len(step.model.constants)});"),
-        "if (shared == 0) {",
+        *statement(f"queue.shared = dk_share(&queue, {elements}, sizes, {len(step.model.constants)});"),
+        "if (queue.shared == 0) {",
         "    return queue.status;",
         "}",
     ]
-    return braced(body)
+    return [*braced(body), *(shared_copy(scope, step) if on_gpu else [])]
 
 
 def _first_frame(scope: Scope, step: RunInstances, main: ControlFunction) -> Lines:
     """A frame for the instance `row`, with its operands."""
     count = sum(width(kind) for _, kind in step.model.control.takes)
-    result = f"results + {main.results} * (int32_t)row"
+    result = f"queue.results + {main.results} * (int32_t)row"
     lines = statement(
         f"const int32_t frame = dk_enter(&queue, 0, {frame_words(main)}, 0, -1 - (int32_t)row, {result});"
     )
@@ -107,35 +121,54 @@ def _first_frame(scope: Scope, step: RunInstances, main: ControlFunction) -> Lin
     return [*lines, "dk_ready(&queue, frame);"]
 
 
-def _run(scope: Scope, step: RunInstances) -> Lines:
+def _run(scope: Scope, flush: Lines) -> Lines:
+    control = checked(f"{prefix_of(scope.program)}_control(&queue, queue.shared)")
+    ends = ["if (!dk_begin_flush(&queue)) {", "    break;", "}"]
+    return ["for (;;) {", *indented([*control, *ends, *flush, "dk_resume(&queue);"]), "}", *checked("queue.status")]
+
+
+def _flush(scope: Scope, step: RunInstances) -> Lines:
+    """Launch each batch before the next one is chosen."""
+    launches = _launches(scope, step, _in_pieces)
+    return ["while (dk_next_batch(&queue, &batch)) {", *indented(launches), "}", *checked("queue.status")]
+
+
+def _device_flush(scope: Scope, step: RunInstances, place: int) -> Lines:
+    """Choose all batches, launch them, and wait for what frames wait for."""
+    launches = _launches(scope, step, _on_gpu)
+    awaited = [*checked("dk_fetch_numbers(&queue, driver, &plan)"), *wait_with_queue(place)]
+    return [
+        *checked("dk_plan_flush(&queue, driver, &plan)"),
+        "while (dk_planned_batch(&queue, &plan, &batch)) {",
+        *indented(launches),
+        "}",
+        "if (queue.waiting != 0) {",
+        *indented(awaited),
+        "}",
+    ]
+
+
+def _launches(scope: Scope, step: RunInstances, launch: Callable[[Scope, Scope, RunInstances, Cell], Lines]) -> Lines:
+    """Launch the cell of a batch."""
     cases: Lines = []
     for number, name in enumerate(step.cells):
-        cases += [f"case {number}: {{", *indented(_launch(scope, step, number, name)), "    break;", "}"]
-    launches = ["switch (batch.cell) {", *cases, "default:", "    break;", "}"]
+        lines = launch(scope, Scope(scope.program, scope.callee(name)), step, step.model.cells[number])
+        cases += [f"case {number}: {{", *indented(lines), "    break;", "}"]
     failed = ["if (status == DK_OK) {", "    status = queue.status;", "}"]
     failed += ["if (status != DK_OK) {", "    return status;", "}"]
-    flush = ["while (dk_next_batch(&queue, &batch)) {", *indented([*launches, *failed]), "}"]
-    control = checked(f"{prefix_of(scope.program)}_control(&queue, shared)")
-    ends = ["if (!dk_begin_flush(&queue)) {", "    break;", "}"]
-    after = checked("queue.status")
-    return ["for (;;) {", *indented([*control, *ends, *flush, *after, "dk_resume(&queue);"]), "}", *after]
+    return ["switch (batch.cell) {", *cases, "default:", "    break;", "}", *failed]
 
 
-def _launch(scope: Scope, step: RunInstances, number: int, name: str) -> Lines:
-    """Launch a cell for the nodes of a batch, in pieces of so many that the caches hold what they need."""
-    own = Scope(scope.program, scope.callee(name))
-    cell = step.model.cells[number]
+def _in_pieces(scope: Scope, own: Scope, step: RunInstances, cell: Cell) -> Lines:
+    """Launch a cell, whose names are `own`, for the nodes of a batch in pieces of so many that the caches hold what
+    they need."""
     pool = scope.tensor(step.pool)
     given: Lines = []
-    offset = 1 if cell.operands else 0
-    for index in range(len(cell.operands) + cell.numbers):
-        at = f"batch.indices + {index} * (int64_t)batch.count" if index else "batch.indices"
-        given += statement(f"given[{index + offset}].data = (void*)(uintptr_t)({at} + first);")
+    for index, at in enumerate(_indices(cell), 1 if cell.operands else 0):
+        given += statement(f"given[{index}].data = (void*)(uintptr_t)({at} + first);")
     for index, shape in enumerate(cell.gives):
         at = f"first * (int64_t){prod(shape)}"
         given += statement(f"taken[{index}].data = {pool} + batch.results[{index}] + {at};")
-    dims = {"nodes": "batch.count", "elements": "queue.pool_used"}
-    sizes = [f"callee.dims.{field} = {dims[dim.name]};" for field, dim in zip(own.dims, own.function.dims, strict=True)]
     nodes = next(field for field, dim in zip(own.dims, own.function.dims, strict=True) if dim.name == "nodes")
     needed = f"{own.prefix}_arena_bytes(&callee.dims)"
     piece = [
@@ -145,25 +178,63 @@ def _launch(scope: Scope, step: RunInstances, number: int, name: str) -> Lines:
         *checked("queue.status"),
         f"status = {own.prefix}_steps{scope.level}(&callee, given, taken);",
     ]
-    message = "dk_copy(base->error, callee.base.error, DK_ERROR_TEXT);"
     return [
-        f"{own.prefix}_model callee;",
-        f"dk_tensor given[{len(own.function.inputs)}];",
-        f"dk_tensor taken[{len(own.function.outputs)}];",
-        "int32_t piece;",
-        "int32_t first;",
-        "callee.base = *base;",
-        f"callee.base.descriptor = &{own.prefix}_descriptor;",
-        *sizes,
+        *_callee(own, "int32_t piece;", "int32_t first;"),
+        *_dims(own, nodes="batch.count", elements="queue.pool_used"),
         *([f"given[0].data = {pool};"] if cell.operands else []),
         *statement(f"piece = dk_piece(&queue, &batch, {needed});"),
         "for (first = 0; first < batch.count && status == DK_OK; first += piece) {",
         *indented(piece),
         "}",
-        "if (status != DK_OK) {",
-        *indented([message]),
-        "}",
+        *_message(),
     ]
+
+
+def _on_gpu(scope: Scope, own: Scope, step: RunInstances, cell: Cell) -> Lines:
+    """Launch a cell, whose names are `own`, for the nodes of a batch. It may bind the pool up to where its results
+    begin: no dispatch binds the memory that it writes a second time."""
+    pool = scope.tensor(step.pool)
+    given = [*([pool] if cell.operands else []), *_indices(cell)]
+    taken = [f"{pool} + batch.results[{index}]" for index in range(len(cell.gives))]
+    return [
+        *_callee(own),
+        "callee.driver = driver;",
+        "callee.resume = 0;",
+        *_dims(own, nodes="batch.count", elements="batch.results[0]"),
+        *(line for index, at in enumerate(given) for line in statement(f"given[{index}].data = {place(at)};")),
+        *(line for index, at in enumerate(taken) for line in statement(f"taken[{index}].data = {place(at)};")),
+        *statement(f"callee.base.arena = {place(f'dk_scratch(&queue, {own.prefix}_arena_bytes(&callee.dims))')};"),
+        *checked("queue.status"),
+        f"status = {own.prefix}_steps(&callee, given, taken);",
+        *_message(),
+    ]
+
+
+def _indices(cell: Cell) -> list[str]:
+    """C text of where the indices of each operand and number of a batch begin."""
+    count = len(cell.operands) + cell.numbers
+    return [f"batch.indices + {index} * (int64_t)batch.stride" if index else "batch.indices" for index in range(count)]
+
+
+def _callee(own: Scope, *declared: str) -> Lines:
+    """The model of a cell, and arrays of its inputs and outputs."""
+    return [
+        f"{own.prefix}_model callee;",
+        f"dk_tensor given[{len(own.function.inputs)}];",
+        f"dk_tensor taken[{len(own.function.outputs)}];",
+        *declared,
+        "callee.base = *base;",
+        f"callee.base.descriptor = &{own.prefix}_descriptor;",
+    ]
+
+
+def _dims(own: Scope, **values: str) -> Lines:
+    fields = zip(own.dims, own.function.dims, strict=True)
+    return [f"callee.dims.{field} = {values[dim.name]};" for field, dim in fields]
+
+
+def _message() -> Lines:
+    return ["if (status != DK_OK) {", "    dk_copy(base->error, callee.base.error, DK_ERROR_TEXT);", "}"]
 
 
 def _results(scope: Scope, step: RunInstances) -> Lines:
@@ -175,7 +246,8 @@ def _results(scope: Scope, step: RunInstances) -> Lines:
     outputs = iter(step.outputs)
     lines: Lines = []
     for kind, word in parts(step.model.control.gives):
-        lines += _result(scope, step, kind, f"results + {word}" if word else "results", stride, rows, outputs)
+        first = f"queue.results + {word}" if word else "queue.results"
+        lines += _result(scope, step, kind, first, stride, rows, outputs)
     return lines
 
 
@@ -193,7 +265,7 @@ def _records(scope: Scope, step: RunInstances, rows: str) -> Lines:
     """Copies of the records that the results consist of."""
     prefix = prefix_of(scope.program)
     words, elements = (scope.variable(var) for _, var in step.totals)
-    given = f"&queue, {prefix}_types, results, {rows}, {prefix}_results, "
+    given = f"&queue, {prefix}_types, queue.results, {rows}, {prefix}_results, "
     targets = ", ".join(map(scope.tensor, step.outputs))
     return [
         "{",

@@ -183,6 +183,8 @@ class Reads:
         if self._on_gpu(step):
             return ()
         read, written = reads_and_writes(step)
+        if isinstance(step, RunInstances) and self._program.gpu is not None:
+            read = tuple(index for index in read if index != step.shared)
         return read + written
 
     def _slices(self, step: Step) -> tuple[int, ...]:

@@ -51,7 +51,7 @@ _RESERVED = (
 
 _OF_STATES = ("state", "state_size")
 _OF_CALLS = ("callee", "given", "taken")
-_OF_INSTANCES = ("queue", "batch", "results", "row", "frame", "shared")
+_OF_INSTANCES = ("queue", "batch", "row", "frame", "plan")
 
 
 def function_prefix(program: Program, function: Function) -> str:
@@ -91,7 +91,7 @@ class Scope:
         self.kernel_prefix = kernel_prefix or prefix_of(program)
         self.level = level
         self.dims = tuple(names.take(dim.name) for dim in function.dims)
-        self.resumes = _resumes(function.steps)
+        self.resumes = _resumes(function.steps) if program.gpu is not None else {}
         """Steps where a run on a GPU may go on later. The numbers of these places begin with 1."""
         self._prototypes: dict[int, str] = {}
         self._variables: dict[tirx.Var, str] = {
@@ -169,9 +169,17 @@ class Scope:
         return f"{{DK_BUFFER_WEIGHTS, {quoted(self.function.tensors[index].name)}, {offset}, {size}}}"
 
     def slice(self, index: int) -> str:
-        """Where a tensor lies on the GPU, as the initialiser of a `dk_slice`."""
-        tensor = self.function.tensors[index]
+        """Where a tensor lies on the GPU, as the initialiser of a `dk_slice`. What another function calls gets places
+        in the arena of the GPU in place of addresses."""
+        tensor, called = self.function.tensors[index], self.function.internal
         match tensor.storage:
+            case ArenaStorage(slot) if called:
+                start = self.expr(self.function.arena.slots[slot].offset)
+                buffer, offset = "DK_BUFFER_ARENA", f"(int64_t)(uintptr_t)base->arena + {start}"
+            case InputStorage(port) if called:
+                buffer, offset = "DK_BUFFER_ARENA", f"(int64_t)(uintptr_t)inputs[{port}].data"
+            case OutputStorage(port) if called:
+                buffer, offset = "DK_BUFFER_ARENA", f"(int64_t)(uintptr_t)outputs[{port}].data"
             case ArenaStorage(slot):
                 buffer, offset = "DK_BUFFER_ARENA", self.expr(self.function.arena.slots[slot].offset)
             case ConstantStorage(constant):
@@ -215,9 +223,14 @@ def quoted(name: str) -> str:
 
 
 def _resumes(steps: Sequence[Step]) -> dict[int, int]:
-    """The numbers of the steps that wait for the GPU, each with its place among them."""
-    waits = (each.number for each in number_steps(steps) if isinstance(each.step, Transfer) and not each.step.to_gpu)
+    """The numbers of the steps that wait for the GPU, each with its place among them. A step that runs instances is the
+    only one of its function, and waits at several places."""
+    waits = (each.number for each in number_steps(steps) if _waits(each.step))
     return {number: place for place, number in enumerate(waits, 1)}
+
+
+def _waits(step: Step) -> bool:
+    return isinstance(step, RunInstances) or (isinstance(step, Transfer) and not step.to_gpu)
 
 
 def _bound_by(steps: Iterable[Step]) -> list[tirx.Var]:

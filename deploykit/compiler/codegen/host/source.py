@@ -82,7 +82,8 @@ def _emit_function(parts: Sequence[Program], function: Function, version: str, s
     called = function.name in {name for other in program.functions for name in calls_in(other.steps)}
     memory = host_memory(scope)
     view = interface_view(program, function, version) | functions_view(scope)
-    view |= {"header": f"{stem}.h", "storage": "" if called else "static ", "level": "", "host_memory": memory}
+    view |= {"header": f"{stem}.h", "storage": "" if called else "static ", "level": ""}
+    view |= {"host_memory": None if called else memory}
     view |= {"control": any(isinstance(step, RunInstances) for step in function.steps)}
     view |= {"parts": [], "levels": _levels(parts), "steps_name": f"{scope.prefix}_steps" if called else "steps"}
     view |= {"gpu": program.gpu, "part_bytes": program.gpu and program.gpu.binding_bytes}

@@ -219,7 +219,7 @@ def field_name(field: str) -> str:
 
 def _copy(scope: Scope, step: Copy, _number: int) -> Lines:
     if step.gpu:
-        return device_copy(scope, step.target, step.source, "0")
+        return device_copy(scope, scope.slice(step.target), step.source, "0")
     size = scope.expr(tensor_bytes(scope.function.tensors[step.source]))
     return statement(f"dk_copy({scope.tensor(step.target)}, {scope.tensor(step.source)}, {size});")
 
@@ -229,7 +229,7 @@ def _copy_slice(scope: Scope, step: CopySlice, _number: int) -> Lines:
     count = element_count(source.shape)
     if step.gpu:
         offset = scope.expr(step.row * count * item_bytes(source.dtype))
-        return device_copy(scope, step.target, step.source, offset)
+        return device_copy(scope, scope.slice(step.target), step.source, offset)
     row, size = scope.expr(step.row * count), scope.expr(tensor_bytes(source))
     copy = statement(f"dk_copy({scope.tensor(step.target)} + {row}, {scope.tensor(step.source)}, {size});")
     if not step.where_room:

@@ -17,6 +17,7 @@ from deploykit.compiler.program.ir import (
     ArenaStorage,
     ConstantStorage,
     Function,
+    InputStorage,
     Launch,
     OutputStorage,
     Program,
@@ -28,14 +29,15 @@ from deploykit.compiler.program.steps import number_steps
 
 def sharing_of(program: Program, function: Function, launch: Launch) -> Sharing:
     """Which operands of a launch share memory: those in the same place do. The arena is one buffer that is written to,
-    and so are the states and each output. During a dispatch a buffer is either only read or may be written (W3C,
-    "WebGPU", usage scopes)."""
+    and so are the states and each output; the inputs of a function that others call are in the arena, too. During a
+    dispatch a buffer is either only read or may be written (W3C, "WebGPU", usage scopes)."""
     places: dict[Storage, int] = {}
     groups = []
     for tensor in launch.tensors:
         place = function.tensors[tensor].storage
         groups.append(places.setdefault(place, len(places)))
-    written = tuple(isinstance(place, ArenaStorage | OutputStorage | StateStorage) for place in places)
+    writable = ArenaStorage | OutputStorage | StateStorage | (InputStorage if function.internal else ArenaStorage)
+    written = tuple(isinstance(place, writable) for place in places)
     parts = tuple(constant_parts(program, place) for place in places)
     enough = program.gpu is None or sum(max(1, len(sizes)) for sizes in parts) <= program.gpu.bindings
     return Sharing(tuple(groups), written, parts if enough else ((),) * len(places))

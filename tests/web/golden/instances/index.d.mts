@@ -42,13 +42,13 @@ export interface Dims {
 }
 
 export interface LoadOptions {
-  /** The model runs on WebAssembly. */
-  device?: 'auto' | 'wasm';
-  /** `loaded` and `total` are bytes. */
+  /** `auto`, the default, begins on WebAssembly, and changes to WebGPU if the first run is measured to be faster there. */
+  device?: 'auto' | 'webgpu' | 'wasm';
+  /** `loaded` and `total` are bytes; `compiled` and `shaders` are numbers of shaders. */
   onProgress?: (progress: { loaded: number; total: number; compiled: number; shaders: number }) => void;
   /** Aborts loading. */
   signal?: AbortSignal;
-  /** Keep files in Cache Storage, if there is one; by default true. */
+  /** Keep files, and what `auto` chose, in Cache Storage, if there is one; by default true. */
   cache?: boolean;
   /** Threads for parallel loops, if the page is cross-origin isolated; by default up to 4. */
   threads?: number;
@@ -58,7 +58,12 @@ export interface LoadOptions {
 
 export interface Model {
   readonly name: string;
-  readonly device: 'wasm';
+  /** The device of the next run. Control flow is on the CPU in any case; on a GPU the cells are shaders. */
+  readonly device: 'webgpu' | 'wasm';
+  /** Why the model runs there: measured times, a missing feature, or a failure. */
+  readonly deviceReason: string;
+  /** The device that the model stays on; with `auto` it is known after the trial of WebGPU, after the first run. */
+  readonly chosen: Promise<'webgpu' | 'wasm'>;
   /** The number of threads that run parallel loops: one if threads cannot share memory. */
   readonly threads: number;
   /** The cells, which are what the model computes in batches, and how often the last run launched each. */
@@ -71,7 +76,7 @@ export interface Model {
   /**
    * The results for a batch of instances. Calls wait for each other; `signal` aborts the wait. Instances may be changed
    * as soon as this returns.
-   * Rejects with ShapeError, DataError, MemoryError, WorkerError or UsageError; a message names the instance.
+   * Rejects with ShapeError, DataError, MemoryError, WorkerError, DeviceLostError or UsageError; a message names the instance.
    */
   run(
     instances: readonly Instance[],

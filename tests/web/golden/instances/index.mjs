@@ -14,6 +14,8 @@ const FILES = {
   'manifest.json': new URL('./manifest.json', import.meta.url),
   'model.wasm': new URL('./model.wasm', import.meta.url),
   'model-relaxed.wasm': new URL('./model-relaxed.wasm', import.meta.url),
+  'model-gpu.wasm': new URL('./model-gpu.wasm', import.meta.url),
+  'shaders.wgsl': new URL('./shaders.wgsl', import.meta.url),
   'weights/000.bin': new URL('./weights/000.bin', import.meta.url),
 };
 
