@@ -17,7 +17,7 @@ from statistics import quantiles
 from tempfile import TemporaryDirectory
 
 import deploykit
-from bench.dynamic import gate_sources, structures
+from bench.dynamic import gate_sources
 from bench.dynamic.cases import CASES, load
 from bench.dynamic.sides import Artifact, Side, open_artifact
 from bench.ragged.timing import CLOCKS
@@ -32,8 +32,7 @@ def artifact(source: Path, model: str, batch: int, folder: Path, *, fuse: bool) 
     """An artifact, with a batch of instances. Without `fuse` the operators of its cells stay apart."""
     module = load(source, source.stem)
     case = CASES["tree" if model.startswith("Tree") else "tagger"]
-    generate = structures.trees if model.startswith("Tree") else structures.sentences
-    instances = [case.instance(module, each, 0) for each in generate(batch)]
+    instances = [case.instance(module, each) for each in case.generate(batch)]
     deploykit.build(deploykit.load(f"{source}:{model}", fuse=fuse), output=folder)
     return open_artifact(folder, instances)
 
