@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -79,10 +80,17 @@ def test_without_tables_cells_of_leaves_have_operators(tmp_path: Path) -> None:
     assert "matmul" in steps("TreeLSTM", WITHOUT["tables"], tmp_path / "none")["cell_encode"]
 
 
+def test_operators_of_a_cell_run_together(tmp_path: Path) -> None:
+    """The products of both children are one."""
+    together = steps("TreeLSTM", ALL, tmp_path / "all")["cell_encode_2"]
+    apart = steps("TreeLSTM", WITHOUT["joining"], tmp_path / "none")["cell_encode_2"]
+    assert [len(re.findall(r"= \w*matmul", text)) for text in (together, apart)] == [1, 2]
+
+
 def test_kernels_gather_their_operands(tmp_path: Path) -> None:
     """The states of the children in the sum, but not those in front of products."""
-    together = steps("TreeLSTM", ALL, tmp_path / "all")["cell_encode_2"]
-    apart = steps("TreeLSTM", WITHOUT["gathering"], tmp_path / "none")["cell_encode_2"]
+    together = steps("TreeLSTM", WITHOUT["joining"], tmp_path / "all")["cell_encode_2"]
+    apart = steps("TreeLSTM", Techniques(joining=False, gathering=False), tmp_path / "none")["cell_encode_2"]
     assert together.count("= operand(") == 2
     assert apart.count("= operand(") == 4
 
