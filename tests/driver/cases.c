@@ -14,7 +14,7 @@
 #define SECOND (DK_BUFFER_PORTS + 1)
 #define COUNT (65535 * 64 + 100) /* more than one axis of a WebGPU grid allows */
 #define BUFFER_BYTES (4 * COUNT + 4096)
-#define CHAIN 5000 /* dispatches: more than there are blocks of scalars in a driver's buffer */
+#define CHAIN 2500 /* dispatches: more than there are blocks of scalars in a driver's buffer */
 #define GUARD 0x55
 
 static int32_t data[COUNT];

@@ -36,6 +36,6 @@ def test_the_driver_implements_the_interface(tmp_path: Path) -> None:
         "lost": "DeviceLostError",
         "lost before": "DeviceLostError",
         "another device": True,
-        # An upload waits for work that reads the same place; a submission has 4096 dispatches at most.
-        "submissions": {"bytes": 1, "order": 2, "apart": 1, "copies": 1, "large grid": 1, "chain": 2},
+        # An upload waits for work that reads the same place; a submission has 1024 dispatches at most.
+        "submissions": {"bytes": 1, "order": 2, "apart": 1, "copies": 1, "large grid": 1, "chain": 3},
     }

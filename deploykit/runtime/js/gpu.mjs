@@ -15,7 +15,7 @@ export const PENDING = 11;
 /** The number of the weights' buffer. The weights may take several buffers, which have the numbers -1, -2, ... */
 const WEIGHTS = 1;
 /** The most blocks of scalars in one submission. */
-const MOST_BLOCKS = 4096;
+const MOST_BLOCKS = 1024;
 /** The most bind groups that are kept; each size of the inputs needs its own. */
 const MOST_KEPT = 4096;
 const SLICE_BYTES = 24;
