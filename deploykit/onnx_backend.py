@@ -15,6 +15,7 @@ import onnx
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 
 import deploykit
+from deploykit.frontends.onnx.importer import dim_name
 from deploykit.session import Session
 from deploykit.targets.base import Target
 
@@ -76,8 +77,7 @@ def _describe(name: str, type_: onnx.TypeProto, data: Any, dims: dict[str, Any],
             tensor.shape.dim.extend(onnx.TensorShapeProto.Dimension() for _ in range(array.ndim))
         for axis, (dim, size) in enumerate(zip(tensor.shape.dim, array.shape, strict=False)):
             if not dim.HasField("dim_value"):
-                own = f"{dim.dim_param}{item}" if dim.dim_param else f"{name}_dim{axis}"
-                dims[own] = (min(1, size), max(1, size))
+                dims[dim_name(name, axis, dim.dim_param, item)] = (min(1, size), max(1, size))
         if tensor.elem_type == onnx.TensorProto.STRING:
             dims[f"{name}_utf8"] = (0, max(1, sum(len(str(s).encode()) for s in array.flat)))
 

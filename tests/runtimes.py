@@ -26,6 +26,7 @@ from deploykit import onnx_backend, runtime
 from deploykit.compiler.model import ImportedModel
 from deploykit.engines.web.chromium import find_chromium
 from deploykit.engines.web.node import find_node, node_options
+from deploykit.frontends.onnx.importer import dim_name
 from deploykit.targets.base import Target, find_target
 from deploykit.targets.webgpu import CPU_MODULES, GPU_MODULE, WebTarget
 from tests.placing import grouping, placing
@@ -73,8 +74,9 @@ class Runtime:
         """`options` are those of `deploykit.build`. A dim that needs an upper bound and has none in `dims` gets
         `BOUND`."""
         if self.bounded and not isinstance(model, ImportedModel):
-            shapes = (value.type.tensor_type.shape.dim for value in model.graph.input)
-            names = {dim.dim_param for shape in shapes for dim in shape if dim.dim_param}
+            shapes = ((value.name, value.type.tensor_type.shape.dim) for value in model.graph.input)
+            named = ((port, axis, dim) for port, shape in shapes for axis, dim in enumerate(shape) if dim.dim_param)
+            names = {dim_name(port, axis, dim.dim_param) for port, axis, dim in named}
             dims = dict.fromkeys(sorted(names), (1, BOUND)) | dict(dims or {})
         deploykit.build(model, self.target(), dims, folder, cpu=self.cpu, **options)
 

@@ -84,8 +84,14 @@ def _imported(model: ir.Model, dims: DimBounds, name: str, seed_input: str | Non
     return only_way(attempt)
 
 
-_UNKNOWN = ("?",)
-"""Dim names that stand for an unknown size (Paddle writes these): two dims with such a name may differ."""
+_UNKNOWN = ("", "?")
+"""Dim names that stand for an unknown size (Paddle writes `?`): two dims with such a name may differ."""
+
+
+def dim_name(port: str, axis: int, param: str | None, item: str = "") -> str:
+    """How a dim is called whose size the model's file gives as `param`, in the shape of the input `port`. Dims in the
+    items of a sequence end with `item`."""
+    return f"{port}_dim{axis}" if param is None or param in _UNKNOWN else f"{param}{item}"
 
 
 class GraphImporter:
@@ -236,8 +242,7 @@ class GraphImporter:
     ) -> int | tirx.Var:
         if isinstance(size, int):
             return size
-        known = size.value and size.value not in _UNKNOWN
-        name = f"{size.value}{item}" if known else f"{port}_dim{axis}"
+        name = dim_name(port, axis, size.value, item)
         if name not in self.dims:
             self.dims[name] = self._new_dim(name, minimum)
         dim = self.dims[name]

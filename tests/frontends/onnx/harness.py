@@ -12,6 +12,7 @@ import onnx.parser
 import onnxruntime
 from onnx.reference import ReferenceEvaluator
 
+from deploykit.frontends.onnx.importer import dim_name
 from deploykit.session import Session
 from tests.runtimes import Runtime
 
@@ -64,7 +65,7 @@ def _bounds(model: onnx.ModelProto, runs: Sequence[Feeds]) -> dict[str, tuple[in
     for value in model.graph.input:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if not dim.HasField("dim_value"):
-                name = dim.dim_param or f"{value.name}_dim{axis}"
+                name = dim_name(value.name, axis, dim.dim_param)
                 sizes.setdefault(name, []).extend(np.shape(feeds[value.name])[axis] for feeds in runs)
     return {name: (min(1, *found), 2 * max(found) + 2) for name, found in sizes.items() if found}
 
