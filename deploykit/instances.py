@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,15 +54,28 @@ class Instances:
     def run(self, instances: Iterable[Any]) -> list[Any]:
         """What `main` returns for each instance. Raises `ShapeError` and `DataError` for an instance that does not fit,
         and `DataError` where the model itself refuses it."""
+        inputs = self.inputs(instances)
+        *results, self._launches = self._run(inputs).values()
+        return self.results(results, len(inputs["roots"]))
+
+    def inputs(self, instances: Iterable[Any]) -> dict[str, np.ndarray]:
+        """The arrays of instances, by the names of ports and in their order. Raises `ShapeError` and `DataError`."""
         encoded = encode(self.signature, instances)
-        inputs = {
-            "instances": encoded.words,
-            "roots": encoded.roots,
-            "policy": np.int32(POLICIES[self.policy]),
-        }
+        inputs = {"instances": encoded.words, "roots": encoded.roots, "policy": self.policy_number()}
         if self._takes_tensors:
             inputs["elements"] = encoded.elements
-        *results, self._launches = self._run(inputs).values()
+        return inputs
+
+    def policy_number(self) -> np.ndarray:
+        """The input `policy`."""
+        return np.array(POLICIES[self.policy], np.int32)
+
+    def results(self, outputs: Sequence[np.ndarray], rows: int) -> list[Any]:
+        """What `main` returned for each of `rows` instances, from all outputs but the launches."""
         if not is_flat(self.signature.gives):
-            return decode_records(self.signature, results)
-        return decode(self.signature.gives, results, len(encoded.roots))
+            return decode_records(self.signature, outputs)
+        return decode(self.signature.gives, outputs, rows)
+
+    def count(self, launches: np.ndarray | None) -> None:
+        """Add further launches of the last run, or begin with none."""
+        self._launches = np.zeros_like(self._launches) if launches is None else self._launches + launches

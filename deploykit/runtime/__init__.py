@@ -33,7 +33,9 @@ BATCHING = _ROOT / "batching"
 QUEUE = tuple(
     BATCHING / name for name in ("batching.h", "queue.c", "frontier.h", "frontier.c", "choices.c", "needed.c")
 )
-INSTANCES = tuple(BATCHING / name for name in ("instances.h", "instances.c", "records.c", "builder.h"))
+INSTANCES = tuple(
+    BATCHING / name for name in ("instances.h", "instances.c", "records.c", "stream.h", "stream.c", "builder.h")
+)
 CHECKS = (CORE, STATES[1])
 """Sources that run once per call, whatever the model does."""
 THREADS_HEADER = _ROOT / "host" / "threads.h"

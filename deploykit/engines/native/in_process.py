@@ -58,7 +58,8 @@ class InProcess:
         self._codes = [logical_dtype(port.dtype).code for port in manifest.inputs]
         states = manifest.states is not None
         self._library = native.Library(path, manifest.prefix, manifest.shared_prefix, states=states)
-        self._model: Any = native.model_struct(len(manifest.dims), states=states)()
+        dynamic_bytes = int(self._library.descriptor.model_bytes) if manifest.dynamic is not None else 0
+        self._model: Any = native.model_struct(len(manifest.dims), states=states, dynamic_bytes=dynamic_bytes)()
         self._state: np.ndarray | None = None
         chosen = {dim.name for dim in manifest.states.dims} if manifest.states is not None else set()
         self._bounded_by_caller = any(dim.capacity_of and dim.name not in chosen for dim in manifest.dims)
@@ -102,7 +103,7 @@ class InProcess:
         """Run, and repeat with more memory as long as the run asks for it."""
         tensors = (native.CTensor * max(len(inputs), 1))()
         for tensor, array, code in zip(tensors, inputs, self._codes, strict=False):
-            _fill(tensor, array, code)
+            fill(tensor, array, code)
         dims = (ctypes.c_int64 * max(len(self._manifest.dims), 1))()
         for _ in range(_MOST_RUNS):
             self._check(self._library.bind(ctypes.byref(self._model), tensors, dims))
@@ -251,7 +252,8 @@ def _agree(descriptor: native.CDescriptor, manifest: Manifest, model_bytes: int)
     return found == (len(manifest.inputs), len(manifest.outputs), len(manifest.dims), model_bytes)
 
 
-def _fill(tensor: native.CTensor, array: np.ndarray, code: int) -> None:
+def fill(tensor: native.CTensor, array: np.ndarray, code: int) -> None:
+    """Describe an array as a tensor, in the same memory."""
     tensor.data = _address(array)
     tensor.bytes = array.nbytes
     tensor.dtype = code

@@ -1,10 +1,13 @@
 """The step that runs the instances of a dynamic model, as C statements.
 
-begin      the queue gets its memory, the instances are checked and copied, each gets a frame
-run        the control flow runs until no frame can go on; then a flush launches all nodes in batches, and so on
+submit     the queue gets its memory, the instances are checked and copied, each gets a frame
+step       the control flow runs until no frame can go on; then a flush launches nodes in batches
 launch     a cell is a function of the program: its operands lie in the pool, and so do its results; a batch that needs
            more memory than caches hold is launched in pieces
-results    tensors, numbers and the items of lists are copied to the outputs
+take       tensors, numbers and the items of lists are copied to the outputs
+
+A whole run does all of this. For a stream (`runtime/batching/stream.h`), `submit`, `step` and `take` are calls of their
+own.
 """
 
 from __future__ import annotations
@@ -12,30 +15,49 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from deploykit.compiler.batching.control import ControlFunction
-from deploykit.compiler.codegen.host.control import frame_words
 from deploykit.compiler.codegen.host.scope import Scope, prefix_of
 from deploykit.compiler.codegen.host.text import Lines, braced, checked, indented, statement
 from deploykit.compiler.program.ir import RunInstances
 from deploykit.dtypes import logical_dtype
-from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Type, is_flat, parts, width
+from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Type, is_flat, parts
 
 
 def run_instances(scope: Scope, step: RunInstances, _number: int) -> Lines:
-    """The statements of the step, a block of their own."""
-    return braced([*_begin(scope, step), *_run(scope, step), *_results(scope, step)])
-
-
-def _begin(scope: Scope, step: RunInstances) -> Lines:
-    prefix, model = prefix_of(scope.program), step.model
-    functions = model.control.functions
-    tensors, shapes = scope.tensor, scope.function.tensors
-    words, rows = shapes[step.instances].shape[0], shapes[step.roots].shape[0]
-    elements = (
-        "NULL, 0"
-        if step.elements is None
-        else f"{tensors(step.elements)}, {scope.expr(shapes[step.elements].shape[0])}"
+    """The statements of the step, a block of their own. `stream->verb` says which of them run."""
+    rows = scope.expr(scope.function.tensors[step.roots].shape[0])
+    return braced(
+        [
+            "dk_stream* const stream = &model->stream;",
+            "dk_queue* const queue = &stream->queue;",
+            "",
+            *_if("stream->running + stream->finished > 0", checked(_same_memory(scope, step))),
+            *_if(_is("RUN", "SUBMIT"), _submit(scope, step, rows)),
+            *_if(_is("RUN", "STEP"), _run(scope, step)),
+            *_if(_is("RUN", "TAKE"), _take(scope, step, rows)),
+        ]
     )
+
+
+def _is(*verbs: str) -> str:
+    return " || ".join(f"stream->verb == DK_VERB_{verb}" for verb in verbs)
+
+
+def _if(condition: str, body: Lines) -> Lines:
+    return [*statement(f"if ({condition}) {{"), *indented(body), "}"]
+
+
+def _same_memory(scope: Scope, step: RunInstances) -> str:
+    words, pool = scope.expr(step.words_dim), scope.expr(step.pool_dim)
+    return f"dk_check_memory(queue, {scope.tensor(step.words)}, {words}, {scope.tensor(step.pool)}, {pool})"
+
+
+def _submit(scope: Scope, step: RunInstances, rows: str) -> Lines:
+    prefix = prefix_of(scope.program)
+    tensors, shapes = scope.tensor, scope.function.tensors
+    words = scope.expr(shapes[step.instances].shape[0])
+    elements = "NULL, 0"
+    if step.elements is not None:
+        elements = f"{tensors(step.elements)}, {scope.expr(shapes[step.elements].shape[0])}"
     fields = [
         "model = base",
         f"words = {tensors(step.words)}",
@@ -46,36 +68,24 @@ def _begin(scope: Scope, step: RunInstances) -> Lines:
         f"pool_dim = {_dim(scope, step.pool_dim)}",
         f"cells = {prefix}_cells",
         f"cell_count = {len(step.cells)}",
-        f"policy = (dk_policy)*{tensors(step.policy)}",
         f"table = {prefix}_table",
-        f"launches = {tensors(step.launches)}",
     ]
-    begin = (
-        f"dk_begin_instances(&queue, {len(functions)}, {prefix}_types, {tensors(step.instances)}, {scope.expr(words)}, "
-        f"{elements}, {tensors(step.roots)}, {scope.expr(rows)}, {prefix}_layout)"
-    )
-    return [
-        "dk_queue queue;",
-        "dk_batch batch;",
-        f"int32_t results; /* words of what each instance returns, {functions[0].results} for each */",
-        "int32_t shared = 0;",
-        "int64_t row;",
-        *(line for field in fields for line in statement(f"queue.{field};")),
+    begin = f"dk_stream_begin(stream, &{prefix}_entry, {words}, {elements.split(', ')[1]})"
+    given = f"{tensors(step.instances)}, {words}, {elements}, {tensors(step.roots)}, {rows}"
+    begins = [
+        *(line for field in fields for line in statement(f"queue->{field};")),
         *checked(begin),
         *_shared(scope, step),
-        *_taken("results", f"{functions[0].results} * (int64_t){scope.expr(rows)}"),
-        f"for (row = {scope.expr(rows)} - 1; row >= 0; --row) {{",
-        *indented(_first_frame(scope, step, functions[0])),
-        "}",
+    ]
+    return [
+        *_if("stream->running + stream->finished == 0", begins),
+        *statement(f"queue->policy = (dk_policy)*{tensors(step.policy)};"),
+        *checked(f"dk_join(stream, &{prefix}_entry, {given})"),
     ]
 
 
 def _dim(scope: Scope, var: object) -> int:
     return next(index for index, dim in enumerate(scope.function.dims) if dim.var is var or dim.var.same_as(var))
-
-
-def _taken(name: str, size: str) -> Lines:
-    return [*statement(f"{name} = dk_take(&queue, {size});"), f"if ({name} == 0) {{", "    return queue.status;", "}"]
 
 
 def _shared(scope: Scope, step: RunInstances) -> Lines:
@@ -84,38 +94,33 @@ def _shared(scope: Scope, step: RunInstances) -> Lines:
     sizes = ", ".join(str(prod(node.shape)) for node in step.model.constants)
     body = [
         *statement(f"static const int32_t sizes[] = {{{sizes}}};"),
-        *statement(f"shared = dk_share(&queue, {scope.tensor(step.shared)}, sizes, {len(step.model.constants)});"),
-        "if (shared == 0) {",
-        "    return queue.status;",
-        "}",
+        *statement(
+            f"stream->shared = dk_share(queue, {scope.tensor(step.shared)}, sizes, {len(step.model.constants)});"
+        ),
+        *checked("queue->status"),
     ]
     return braced(body)
 
 
-def _first_frame(scope: Scope, step: RunInstances, main: ControlFunction) -> Lines:
-    """A frame for the instance `row`, with its operands."""
-    count = sum(width(kind) for _, kind in step.model.control.takes)
-    result = f"results + {main.results} * (int32_t)row"
-    lines = statement(f"const int32_t frame = dk_enter(&queue, 0, {frame_words(main)}, 0, 0, {result});")
-    lines += ["if (frame == 0) {", "    return queue.status;", "}"]
-    for word in range(count):
-        source = f"{scope.tensor(step.roots)}[{count} * row + {word}]"
-        lines += statement(f"queue.words[frame + DK_FRAME_VARIABLES + {word}] = {source};")
-    return [*lines, "dk_ready(&queue, frame);"]
-
-
 def _run(scope: Scope, step: RunInstances) -> Lines:
+    """Flushes: one of a stream, all of a whole run. So that what a stream returns is there after the flush, that flush
+    runs everything."""
     cases: Lines = []
     for number, name in enumerate(step.cells):
         cases += [f"case {number}: {{", *indented(_launch(scope, step, number, name)), "    break;", "}"]
     launches = ["switch (batch.cell) {", *cases, "default:", "    break;", "}"]
-    failed = ["if (status == DK_OK) {", "    status = queue.status;", "}"]
+    failed = ["if (status == DK_OK) {", "    status = queue->status;", "}"]
     failed += ["if (status != DK_OK) {", "    return status;", "}"]
-    flush = ["while (dk_next_batch(&queue, &batch)) {", *indented([*launches, *failed]), "}"]
-    control = checked(f"{prefix_of(scope.program)}_control(&queue, shared)")
-    ends = ["if (!dk_begin_flush(&queue)) {", "    break;", "}"]
-    after = checked("queue.status")
-    return ["for (;;) {", *indented([*control, *ends, *flush, *after, "dk_resume(&queue);"]), "}", *after]
+    flush = ["while (dk_next_batch(queue, &batch)) {", *indented([*launches, *failed]), "}"]
+    control = checked(f"{prefix_of(scope.program)}_control(queue, stream->shared)")
+    begin = "dk_begin_flush(queue, stream->verb == DK_VERB_STEP && queue->returned > 0)"
+    body = [*control, *_if(begin, flush), *checked("queue->status"), "dk_resume(queue);", "dk_finish(stream);"]
+    return [
+        "dk_batch batch;",
+        "do {",
+        *indented(body),
+        "} while (stream->verb == DK_VERB_RUN && queue->ready != 0);",
+    ]
 
 
 def _launch(scope: Scope, step: RunInstances, number: int, name: str) -> Lines:
@@ -131,15 +136,15 @@ def _launch(scope: Scope, step: RunInstances, number: int, name: str) -> Lines:
     for index, shape in enumerate(cell.gives):
         at = f"first * (int64_t){prod(shape)}"
         given += statement(f"taken[{index}].data = {pool} + batch.results[{index}] + {at};")
-    dims = {"nodes": "batch.count", "elements": "queue.pool_used"}
+    dims = {"nodes": "batch.count", "elements": "queue->pool_used"}
     sizes = [f"callee.dims.{field} = {dims[dim.name]};" for field, dim in zip(own.dims, own.function.dims, strict=True)]
     nodes = next(field for field, dim in zip(own.dims, own.function.dims, strict=True) if dim.name == "nodes")
     needed = f"{own.prefix}_arena_bytes(&callee.dims)"
     piece = [
         f"callee.dims.{nodes} = dk_min(piece, batch.count - first);",
         *given,
-        *statement(f"callee.base.arena = dk_scratch(&queue, {needed});"),
-        *checked("queue.status"),
+        *statement(f"callee.base.arena = dk_scratch(queue, {needed});"),
+        *checked("queue->status"),
         f"status = {own.prefix}_steps{scope.level}(&callee, given, taken);",
     ]
     message = "dk_copy(base->error, callee.base.error, DK_ERROR_TEXT);"
@@ -153,7 +158,7 @@ def _launch(scope: Scope, step: RunInstances, number: int, name: str) -> Lines:
         f"callee.base.descriptor = &{own.prefix}_descriptor;",
         *sizes,
         *([f"given[0].data = {pool};"] if cell.operands else []),
-        *statement(f"piece = dk_piece(&queue, &batch, {needed});"),
+        *statement(f"piece = dk_piece(queue, &batch, {needed});"),
         "for (first = 0; first < batch.count && status == DK_OK; first += piece) {",
         *indented(piece),
         "}",
@@ -163,12 +168,20 @@ def _launch(scope: Scope, step: RunInstances, number: int, name: str) -> Lines:
     ]
 
 
-def _results(scope: Scope, step: RunInstances) -> Lines:
-    """Copies of what the instances return to the outputs."""
-    rows = scope.expr(scope.function.tensors[step.roots].shape[0])
+def _take(scope: Scope, step: RunInstances, rows: str) -> Lines:
+    """Copies of what the finished instances return to the outputs."""
+    stride = step.model.control.functions[0].results
+    return [
+        *statement(f"const int32_t results = dk_gather(stream, {stride});"),
+        *checked("queue->status"),
+        *_results(scope, step, stride, rows),
+        *statement(f"dk_taken(stream, {scope.tensor(step.launches)});"),
+    ]
+
+
+def _results(scope: Scope, step: RunInstances, stride: int, rows: str) -> Lines:
     if not is_flat(step.model.control.gives):
         return _records(scope, step, rows)
-    stride = step.model.control.functions[0].results
     outputs = iter(step.outputs)
     lines: Lines = []
     for kind, word in parts(step.model.control.gives):
@@ -180,7 +193,7 @@ def _records(scope: Scope, step: RunInstances, rows: str) -> Lines:
     """Copies of the records that the results consist of."""
     prefix = prefix_of(scope.program)
     words, elements = (scope.variable(var) for _, var in step.totals)
-    given = f"&queue, {prefix}_types, results, {rows}, {prefix}_results, "
+    given = f"queue, {prefix}_types, results, {rows}, {prefix}_results, "
     targets = ", ".join(map(scope.tensor, step.outputs))
     return [
         "{",
@@ -206,13 +219,13 @@ def _result(
     name = scope.tensor(target)
     match kind:
         case Tensor(shape):
-            call = f"dk_give_tensors(&queue, {first}, {stride}, {rows}, {prod(shape)}, {name});"
+            call = f"dk_give_tensors(queue, {first}, {stride}, {rows}, {prod(shape)}, {name});"
             return statement(call)
         case Int() | Bool():
-            word = f"queue.words[{first} + {stride} * row]"
+            word = f"queue->words[{first} + {stride} * row]"
             return _each_row(rows, f"{name}[row] = {word}{' != 0' if isinstance(kind, Bool) else ''};")
         case Float():
-            return _each_row(rows, f"{name}[row] = dk_real(queue.words + {first} + {stride} * row);")
+            return _each_row(rows, f"{name}[row] = dk_real(queue->words + {first} + {stride} * row);")
         case List(item):
             return _list(scope, step, item, target, next(outputs), first, stride, rows)
         case _:
@@ -220,7 +233,8 @@ def _result(
 
 
 def _each_row(rows: str, text: str) -> Lines:
-    return [f"for (row = 0; row < {rows}; ++row) {{", *indented(statement(text)), "}"]
+    loop = [f"for (row = 0; row < {rows}; ++row) {{", *indented(statement(text)), "}"]
+    return braced(["int64_t row;", *loop])
 
 
 def _list(
@@ -232,22 +246,22 @@ def _list(
     total = scope.variable(dict(step.totals)[index])
     size = logical_dtype(tensor.dtype).storage.itemsize * prod(item.shape if isinstance(item, Tensor) else ())
     name = scope.tensor(target)
-    head = f"const int32_t first = queue.words[queue.words[{first} + {stride} * row] + DK_LIST_FIRST];"
+    head = f"const int32_t first = queue->words[queue->words[{first} + {stride} * row] + DK_LIST_FIRST];"
     count = f"{scope.tensor(lengths)}[row]"
     match item:
         case Tensor(shape):
-            copy = f"dk_give_tensors(&queue, first, 1, {count}, {prod(shape)}, {name} + {prod(shape)} * done);"
+            copy = f"dk_give_tensors(queue, first, 1, {count}, {prod(shape)}, {name} + {prod(shape)} * done);"
             body = statement(copy)
         case Float():
-            body = statement(f"dk_copy({name} + done, queue.words + first, 8 * (int64_t){count});")
+            body = statement(f"dk_copy({name} + done, queue->words + first, 8 * (int64_t){count});")
         case Bool():
-            body = [f"for (i = 0; i < {count}; ++i) {{", f"    {name}[done + i] = queue.words[first + i] != 0;", "}"]
+            body = [f"for (i = 0; i < {count}; ++i) {{", f"    {name}[done + i] = queue->words[first + i] != 0;", "}"]
         case _:
-            body = statement(f"dk_copy({name} + done, queue.words + first, 4 * (int64_t){count});")
+            body = statement(f"dk_copy({name} + done, queue->words + first, 4 * (int64_t){count});")
     loop = [head, *body, f"done += {count};"]
-    declared = ["int64_t done = 0;", *(["int32_t i;"] if isinstance(item, Bool) else [])]
+    declared = ["int64_t done = 0;", "int64_t row;", *(["int32_t i;"] if isinstance(item, Bool) else [])]
     return [
-        *statement(f"{total} = dk_give_lengths(&queue, {first}, {stride}, {rows}, {scope.tensor(lengths)});"),
+        *statement(f"{total} = dk_give_lengths(queue, {first}, {stride}, {rows}, {scope.tensor(lengths)});"),
         *checked(f"dk_check_output(base, outputs, {index}, {size} * {total})"),
         "{",
         *indented([*declared, f"for (row = 0; row < {rows}; ++row) {{", *indented(loop), "}"]),

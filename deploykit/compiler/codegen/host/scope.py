@@ -51,7 +51,7 @@ _RESERVED = (
 
 _OF_STATES = ("state", "state_size")
 _OF_CALLS = ("callee", "given", "taken")
-_OF_INSTANCES = ("queue", "batch", "results", "row", "frame", "shared")
+_OF_INSTANCES = ("stream", "queue", "batch", "results", "row")
 
 
 def function_prefix(program: Program, function: Function) -> str:
