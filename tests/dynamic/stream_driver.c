@@ -139,7 +139,7 @@ static void write_results(void) {
     MODEL(_dims) dims = model.dims;
     int32_t i, axis, outputs_count = model.base.descriptor->output_count;
     dims.batch = finished;
-    while (status == DK_ERROR_CAPACITY) {
+    while (status == DK_ERROR_CAPACITY && model.stream.finished == finished) {
         for (i = 0; i < outputs_count; ++i) {
             MODEL(_output_shape)(&dims, i, &outputs[i]);
             outputs[i].bytes = outputs[i].bytes > (size_t)room[i] ? outputs[i].bytes : (size_t)room[i];
@@ -148,15 +148,17 @@ static void write_results(void) {
         status = MODEL(_take)(&model, outputs, tickets);
         if (status == DK_ERROR_CAPACITY && model.base.need.output >= 0) {
             room[model.base.need.output] = model.base.need.bytes;
-        } else if (status == DK_ERROR_CAPACITY) {
-            begin_again();
-            return;
-        } else if (status != DK_OK) {
+        } else if (status != DK_OK && status != DK_ERROR_CAPACITY) {
             stop("take");
         }
         for (i = 0; i < outputs_count && status != DK_OK; ++i) {
             free(outputs[i].data);
         }
+    }
+    if (status != DK_OK) {
+        free(tickets);
+        begin_again();
+        return;
     }
     write_number(finished);
     for (i = 0; i < finished; ++i) {

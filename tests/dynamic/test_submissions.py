@@ -252,7 +252,7 @@ def test_memory_that_does_not_suffice(tmp_path: Path) -> None:
         assert len(list(session.finished())) == 61
         failed = handles.pop(30)
         assert_close([handle.result() for handle in handles], expected)
-        with pytest.raises(UsageError, match="set capacity dim|more memory|needs"):
+        with pytest.raises(UsageError, match="set capacity dim"):
             failed.result()
         assert_close([session.submit(given[0]).result()], expected[:1])
 
