@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from operator import eq
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from deploykit.artifact.manifest import Manifest
+from deploykit.dtypes import logical_dtype
 from deploykit.engines import MemoryFull, failure
 from deploykit.engines.native import library as native
-from deploykit.engines.native.in_process import InProcess, fill
+from deploykit.engines.native.in_process import InProcess, address_of, allocate, fill
 from deploykit.errors import DeploykitError
 
-_FIRST = 1 << 22
+_FIRST = 1 << 23
 """Elements of each memory at first, where the bounds allow it. What is not used takes no pages."""
 
 _MOST = 1 << 28
@@ -29,6 +32,9 @@ class Stream(InProcess):
         self._calls_of_stream = native.StreamCalls(self._library)
         self._batch = [dim.name for dim in manifest.dims].index("batch")
         self._tensors = (native.CTensor * len(manifest.inputs))()
+        self._outputs_of_rows = (native.CTensor * len(manifest.outputs))()
+        self._rows = _rows(manifest)
+        self._shapes: list[tuple[int, ...] | None] = [None] * len(manifest.inputs)
         self._ticket = ctypes.c_int32()
         self._reference = ctypes.byref(self._model)
         for index, dim in enumerate(manifest.dims):
@@ -47,8 +53,15 @@ class Stream(InProcess):
 
     def submit(self, inputs: Sequence[np.ndarray]) -> int:
         """Let an instance join; returns its ticket. Raises `MemoryFull` where it does not fit beside the others."""
-        for tensor, array, code in zip(self._tensors, inputs, self._codes, strict=True):
-            fill(tensor, array, code)
+        shapes = [array.shape for array in inputs]
+        for tensor, array, code, same in zip(
+            self._tensors, inputs, self._codes, map(eq, shapes, self._shapes), strict=True
+        ):
+            if same:
+                tensor.data = address_of(array)
+            else:
+                fill(tensor, array, code)
+        self._shapes = shapes
         if self._model.stream.running == 0:
             self._grow_arena(int(self._library.arena_bytes(self._bound())))
         self._require(self._calls_of_stream.submit(self._reference, self._tensors, ctypes.byref(self._ticket)))
@@ -72,17 +85,31 @@ class Stream(InProcess):
         if count == 0:
             return [], []
         tickets = (ctypes.c_int32 * count)()
+        results = self._taken(count, tickets) if self._rows is None else self._taken_rows(count, tickets)
+        return list(tickets), results
+
+    def _taken(self, count: int, tickets: ctypes.Array[ctypes.c_int32]) -> list[np.ndarray]:
+        """Outputs of any size, with more memory as long as one of them asks for it."""
         dims = type(self._model.dims)(*self._model.dims)
         dims[self._batch] = count
         while True:
             outputs, memory, _ = self._outputs(dims)
             status = self._calls_of_stream.take(self._reference, outputs, tickets)
             need = self._model.base.need
-            if status == native.DK_ERROR_CAPACITY and need.output >= 0:
-                self._room[need.output] = need.bytes
-                continue
-            self._require(status)
-            return list(tickets), self._results(outputs, memory)
+            if status != native.DK_ERROR_CAPACITY or need.output < 0:
+                self._require(status)
+                return self._results(outputs, memory)
+            self._room[need.output] = need.bytes
+
+    def _taken_rows(self, count: int, tickets: ctypes.Array[ctypes.c_int32]) -> list[np.ndarray]:
+        """Outputs whose sizes follow from the number of instances."""
+        results = []
+        for tensor, (name, storage, shape) in zip(self._outputs_of_rows, self._rows or (), strict=True):
+            result, tensor.data = allocate((count, *shape[1:]) if shape[0] < 0 else shape, storage, name)
+            tensor.bytes = result.nbytes
+            results.append(result)
+        self._require(self._calls_of_stream.take(self._reference, self._outputs_of_rows, tickets))
+        return results
 
     def cancel(self, ticket: int) -> None:
         """Remove an instance."""
@@ -115,3 +142,12 @@ class Stream(InProcess):
         if status == native.DK_ERROR_CAPACITY:
             raise MemoryFull(self._error(), need.dim, need.extent)
         self._check(status)
+
+
+def _rows(manifest: Manifest) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]] | None:
+    """Name, dtype and shape of each output, -1 for the number of instances; None if only a run can tell a shape."""
+    shapes = [tuple(-1 if extent == "batch" else extent for extent in port.shape) for port in manifest.outputs]
+    if not all(isinstance(extent, int) for shape in shapes for extent in shape):
+        return None
+    named = zip(manifest.outputs, shapes, strict=True)
+    return [(f"output '{port.name}'", logical_dtype(port.dtype).storage, shape) for port, shape in named]

@@ -108,15 +108,15 @@ def _run(scope: Scope, step: RunInstances) -> Lines:
     cases: Lines = []
     for number, name in enumerate(step.cells):
         cases += [f"case {number}: {{", *indented(_launch(scope, step, number, name)), "    break;", "}"]
-    launches = ["switch (batch.cell) {", *cases, "default:", "    break;", "}"]
+    launches = ["switch (chosen.cell) {", *cases, "default:", "    break;", "}"]
     failed = ["if (status == DK_OK) {", "    status = queue->status;", "}"]
     failed += ["if (status != DK_OK) {", "    return status;", "}"]
-    flush = ["while (dk_next_batch(queue, &batch)) {", *indented([*launches, *failed]), "}"]
+    flush = ["while (dk_next_batch(queue, &chosen)) {", *indented([*launches, *failed]), "}"]
     control = checked(f"{prefix_of(scope.program)}_control(queue, stream->shared)")
     begin = "dk_begin_flush(queue, stream->verb == DK_VERB_STEP && queue->returned > 0)"
     body = [*control, *_if(begin, flush), *checked("queue->status"), "dk_resume(queue);", "dk_finish(stream);"]
     return [
-        "dk_batch batch;",
+        "dk_batch chosen;",
         "do {",
         *indented(body),
         "} while (stream->verb == DK_VERB_RUN && queue->ready != 0);",
@@ -131,17 +131,17 @@ def _launch(scope: Scope, step: RunInstances, number: int, name: str) -> Lines:
     given: Lines = []
     offset = 1 if cell.operands else 0
     for index in range(len(cell.operands) + cell.numbers):
-        at = f"batch.indices + {index} * (int64_t)batch.count" if index else "batch.indices"
+        at = f"chosen.indices + {index} * (int64_t)chosen.count" if index else "chosen.indices"
         given += statement(f"given[{index + offset}].data = (void*)(uintptr_t)({at} + first);")
     for index, shape in enumerate(cell.gives):
         at = f"first * (int64_t){prod(shape)}"
-        given += statement(f"taken[{index}].data = {pool} + batch.results[{index}] + {at};")
-    dims = {"nodes": "batch.count", "elements": "queue->pool_used"}
+        given += statement(f"taken[{index}].data = {pool} + chosen.results[{index}] + {at};")
+    dims = {"nodes": "chosen.count", "elements": "queue->pool_used"}
     sizes = [f"callee.dims.{field} = {dims[dim.name]};" for field, dim in zip(own.dims, own.function.dims, strict=True)]
     nodes = next(field for field, dim in zip(own.dims, own.function.dims, strict=True) if dim.name == "nodes")
     needed = f"{own.prefix}_arena_bytes(&callee.dims)"
     piece = [
-        f"callee.dims.{nodes} = dk_min(piece, batch.count - first);",
+        f"callee.dims.{nodes} = dk_min(piece, chosen.count - first);",
         *given,
         *statement(f"callee.base.arena = dk_scratch(queue, {needed});"),
         *checked("queue->status"),
@@ -158,8 +158,8 @@ def _launch(scope: Scope, step: RunInstances, number: int, name: str) -> Lines:
         f"callee.base.descriptor = &{own.prefix}_descriptor;",
         *sizes,
         *([f"given[0].data = {pool};"] if cell.operands else []),
-        *statement(f"piece = dk_piece(queue, &batch, {needed});"),
-        "for (first = 0; first < batch.count && status == DK_OK; first += piece) {",
+        *statement(f"piece = dk_piece(queue, &chosen, {needed});"),
+        "for (first = 0; first < chosen.count && status == DK_OK; first += piece) {",
         *indented(piece),
         "}",
         "if (status != DK_OK) {",
