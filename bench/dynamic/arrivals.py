@@ -50,10 +50,10 @@ class Times:
     finished: dict[int, float] = field(default_factory=dict)
     results: dict[int, Any] = field(default_factory=dict)
 
-    def run(self, call: Callable[[], Any]) -> Any:
+    def run(self, call: Callable[..., Any], *arguments: Any) -> Any:
         """Call, and count its time."""
         start = self.clock()
-        result = call()
+        result = call(*arguments)
         self.busy += self.clock() - start
         self.now += self.clock() - start
         return result
@@ -85,14 +85,16 @@ class Times:
         return found
 
     def latencies(self) -> np.ndarray:
-        return np.array([self.finished[number] for number in range(len(self.instances))]) - self.arrivals
+        ends = np.array([self.finished[number] for number in range(len(self.instances))])
+        found: np.ndarray = ends - self.arrivals
+        return found
 
 
 def in_batches(times: Times, batch: int, least: int) -> None:
     while times.next < len(times.instances):
         numbers = times.arrived(batch, least)
         inputs = times.encoded(numbers)
-        *outputs, launches = times.run(lambda inputs=inputs: times.session.run(inputs)).values()
+        *outputs, launches = times.run(times.session.run, inputs).values()
         times.note(numbers, outputs, launches)
 
 
@@ -103,7 +105,7 @@ def submitted(times: Times, batch: int) -> None:
         most = batch - len(running) if stream.has_room else 0
         for number in times.arrived(most, least=0 if running else 1):
             inputs = list(times.encoded([number]).values())
-            running[times.run(lambda inputs=inputs: stream.submit(inputs))] = number
+            running[times.run(stream.submit, inputs)] = number
         times.run(stream.step)
         tickets, outputs = times.run(stream.take)
         if tickets:

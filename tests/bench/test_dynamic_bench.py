@@ -116,3 +116,12 @@ def test_a_quick_run(options: list[str], tmp_path: Path) -> None:
         assert row["pool"] > 0
     assert (tmp_path / "report.md").exists()
     assert (tmp_path / "report.png").exists()
+
+
+@pytest.mark.slow
+def test_instances_that_arrive(tmp_path: Path) -> None:
+    """A line for each way, whose results were compared."""
+    call = [sys.executable, "-m", "bench.dynamic.arrivals", "--hidden", "8", "--count", "50", "--output", tmp_path]
+    result = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert [line.split("|")[1].strip() for line in result.stdout.splitlines()[2:]] == ["full", "waiting", "submit"]

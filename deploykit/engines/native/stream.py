@@ -34,7 +34,7 @@ class Stream(InProcess):
         self._tensors = (native.CTensor * len(manifest.inputs))()
         self._outputs_of_rows = (native.CTensor * len(manifest.outputs))()
         self._rows = _rows(manifest)
-        self._shapes: list[tuple[int, ...] | None] = [None] * len(manifest.inputs)
+        self._shapes: Sequence[tuple[int, ...] | None] = [None] * len(manifest.inputs)
         self._ticket = ctypes.c_int32()
         self._reference = ctypes.byref(self._model)
         for index, dim in enumerate(manifest.dims):
@@ -127,27 +127,33 @@ class Stream(InProcess):
 
     def _bound(self) -> ctypes.Array[ctypes.c_int64]:
         """The dims of the inputs."""
-        dims = type(self._model.dims)()
+        dims = (ctypes.c_int64 * len(self._manifest.dims))()
         self._check(self._library.bind(self._reference, self._tensors, dims))
         return dims
 
     def _raise(self, index: int, extent: int) -> bool:
         """Set a capacity dim as far as its bounds allow; returns whether it has grown."""
-        dim, before = self._manifest.dims[index], self._model.dims[index]
-        self._model.dims[index] = max(before, min(extent, dim.maximum or extent))
-        return self._model.dims[index] > before
+        before = int(self._model.dims[index])
+        after = max(before, min(extent, self._manifest.dims[index].maximum or extent))
+        self._model.dims[index] = after
+        return after > before
 
     def _require(self, status: int) -> None:
-        need = self._model.base.need
+        if status == native.DK_OK:
+            return
         if status == native.DK_ERROR_CAPACITY:
+            need = self._model.base.need
             raise MemoryFull(self._error(), need.dim, need.extent)
         self._check(status)
 
 
 def _rows(manifest: Manifest) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]] | None:
     """Name, dtype and shape of each output, -1 for the number of instances; None if only a run can tell a shape."""
-    shapes = [tuple(-1 if extent == "batch" else extent for extent in port.shape) for port in manifest.outputs]
-    if not all(isinstance(extent, int) for shape in shapes for extent in shape):
-        return None
-    named = zip(manifest.outputs, shapes, strict=True)
-    return [(f"output '{port.name}'", logical_dtype(port.dtype).storage, shape) for port, shape in named]
+    rows: list[tuple[str, np.dtype[Any], tuple[int, ...]]] = []
+    for port in manifest.outputs:
+        shape = tuple(-1 if extent == "batch" else extent for extent in port.shape)
+        known = tuple(extent for extent in shape if isinstance(extent, int))
+        if known != shape:
+            return None
+        rows.append((f"output '{port.name}'", logical_dtype(port.dtype).storage, known))
+    return rows
