@@ -302,8 +302,9 @@ class Session:
     def __del__(self) -> None:
         if hasattr(self, "_engine"):
             self._engine.close()
-        if getattr(self, "_stream", None) is not None:
-            self._stream.close()
+        stream = getattr(self, "_stream", None)
+        if stream is not None:
+            stream.close()
 
 
 def _profiled(folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu: str | None) -> Profiled:
