@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from deploykit.artifact.manifest import DynamicEntry
 from deploykit.dynamic.decoding import decode, decode_records
-from deploykit.dynamic.encoding import encode
+from deploykit.dynamic.encoding import Encoded, encode
 from deploykit.dynamic.policies import POLICIES
 from deploykit.dynamic.signatures import Signature, parse_type
 from deploykit.dynamic.traces import TRACE, Launch, launches_of
@@ -65,15 +65,30 @@ class Instances:
         """What `main` returns for each instance. Raises `ShapeError` and `DataError` for an instance that does not fit,
         and `DataError` where the model itself refuses it."""
         encoded = encode(self.signature, instances)
-        inputs = {
-            "instances": encoded.words,
-            "roots": encoded.roots,
-            "policy": np.int32(POLICIES[self.policy] + TRACE * self.tracing),
-        }
+        *results, self._launches, rows = self._run(self._arrays(encoded, TRACE * self.tracing)).values()
+        self._trace = launches_of(rows, self._cells, encoded.objects) if self.tracing else None
+        return self.results(results, len(encoded.roots))
+
+    def inputs(self, instances: Iterable[Any]) -> dict[str, np.ndarray]:
+        """The arrays of instances, by the names of ports and in their order. Raises `ShapeError` and `DataError`."""
+        return self._arrays(encode(self.signature, instances))
+
+    def _arrays(self, encoded: Encoded, trace: int = 0) -> dict[str, np.ndarray]:
+        inputs = {"instances": encoded.words, "roots": encoded.roots, "policy": self.policy_number() + trace}
         if self._takes_tensors:
             inputs["elements"] = encoded.elements
-        *results, self._launches, rows = self._run(inputs).values()
-        self._trace = launches_of(rows, self._cells, encoded.objects) if self.tracing else None
+        return inputs
+
+    def policy_number(self) -> np.ndarray:
+        """The input `policy`."""
+        return np.array(POLICIES[self.policy], np.int32)
+
+    def results(self, outputs: Sequence[np.ndarray], rows: int) -> list[Any]:
+        """What `main` returned for each of `rows` instances, from all outputs but the launches and the trace."""
         if not is_flat(self.signature.gives):
-            return decode_records(self.signature, results)
-        return decode(self.signature.gives, results, len(encoded.roots))
+            return decode_records(self.signature, outputs)
+        return decode(self.signature.gives, outputs, rows)
+
+    def count(self, launches: np.ndarray | None) -> None:
+        """Add further launches of the last run, or begin with none."""
+        self._launches = np.zeros_like(self._launches) if launches is None else self._launches + launches

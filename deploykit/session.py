@@ -7,7 +7,7 @@ run. Sessions are independent of each other; one session serves one thread at a 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from deploykit.artifact.manifest import DimEntry, Manifest, PortEntry, read_manifest, verify_files
 from deploykit.dtypes import LogicalDtype, as_array, from_storage, logical_dtype, to_storage
-from deploykit.engines import Engine, EngineOptions
+from deploykit.engines import Engine, EngineOptions, StreamEngine
 from deploykit.engines.native.functions import Functions
 from deploykit.errors import ShapeError, UsageError
 from deploykit.instances import Instances
@@ -25,6 +25,7 @@ from deploykit.ragged_array import Ragged
 from deploykit.ragged_ports import packed, ragged_ports, unpacked
 from deploykit.sizes import whole
 from deploykit.structure import put_together, taken_apart
+from deploykit.submissions import Handle, Submissions
 from deploykit.targets.base import find_target
 
 if TYPE_CHECKING:
@@ -174,6 +175,8 @@ class Session:
         self.functions = {name: Function(name, self.manifest.function(name), self._engine) for name in names}
         self._function = None if names else Function(None, self.manifest, self._engine)
         self._instances = None
+        self._submissions: Submissions | None = None
+        self._stream: StreamEngine | None = None
         if self.manifest.dynamic is not None:
             self._instances = Instances(self.manifest.dynamic, self._only().run)
         if self.manifest.states is not None:
@@ -189,6 +192,33 @@ class Session:
         if inputs:
             raise UsageError("a dynamic model takes its instances as one list")
         return self._dynamic().run(instances)
+
+    def submit(self, instance: Any) -> Handle:
+        """Let an instance of a dynamic model run together with those that were submitted before; see
+        `deploykit.submissions`. Its `Handle` is like a `concurrent.futures.Future`. Whole runs do not wait for it.
+
+        Raises `ShapeError` and `DataError` for an instance that does not fit, and `UsageError` for another model, and
+        for a session that runs elsewhere than in this process."""
+        if self._submissions is None:
+            dynamic = self._dynamic()
+            self._stream = self._engine.stream()
+            dtypes = [_array_dtype(port) for port in self.manifest.outputs]
+            self._submissions = Submissions(dynamic, self._stream, dtypes)
+        return self._submissions.submit(instance)
+
+    def step(self) -> list[Handle]:
+        """Run the instances that were submitted to their next flush, which all of them share. Returns the handles that
+        are done, also with an error, and were not returned before."""
+        return [] if self._submissions is None else self._submissions.step()
+
+    def finished(self) -> Iterator[Handle]:
+        """Run the instances that were submitted, also meanwhile, and give each handle as soon as it is done."""
+        return iter(()) if self._submissions is None else self._submissions.finished()
+
+    def cancel(self) -> None:
+        """Cancel all instances that were submitted and are not done."""
+        if self._submissions is not None:
+            self._submissions.cancel()
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, np.ndarray]:
         """The same as a call, for inputs whose names are not Python identifiers."""
@@ -222,8 +252,8 @@ class Session:
 
     @property
     def launches(self) -> list[tuple[str, int]]:
-        """The cells of a dynamic model, and how often the last run launched each, a batch counting once. Raises
-        `UsageError` for another model."""
+        """The cells of a dynamic model, and how often the last run launched each, a batch counting once. For instances
+        that were submitted: since the first one that found no other. Raises `UsageError` for another model."""
         return self._dynamic().launches
 
     @property
@@ -274,6 +304,8 @@ class Session:
     def close(self) -> None:
         """End the threads and remove what was built. The session cannot be used afterwards."""
         self._engine.close()
+        if self._stream is not None:
+            self._stream.close()
         self._scratch.cleanup()
 
     def __enter__(self) -> Self:
@@ -287,6 +319,9 @@ class Session:
     def __del__(self) -> None:
         if hasattr(self, "_engine"):
             self._engine.close()
+        stream = getattr(self, "_stream", None)
+        if stream is not None:
+            stream.close()
 
 
 def _profiled(folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu: str | None) -> Profiled:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import make_dataclass
+from functools import cache
 from math import prod
 from struct import pack, unpack
 from typing import Any
@@ -21,11 +22,16 @@ def decode_records(signature: Signature, outputs: Sequence[np.ndarray]) -> list[
     return [decoder.value(signature.gives, root) for root in outputs[0].tolist()]
 
 
+@cache
+def _class_of(name: str, fields: tuple[str, ...]) -> type[Any]:
+    return make_dataclass(name, fields)
+
+
 class _Decoder:
     def __init__(self, signature: Signature, words: list[int], elements: np.ndarray) -> None:
         self._unions, self._words, self._elements = signature.unions, words, elements
         self._classes = {
-            variant.name: make_dataclass(variant.name, [name for name, _ in variant.fields])
+            variant.name: _class_of(variant.name, tuple(name for name, _ in variant.fields))
             for variants in signature.unions.values()
             for variant in variants
         }

@@ -37,9 +37,73 @@ class Engine(Protocol):
         Raises `UsageError` for a model without states, and for a size out of its bounds."""
         ...
 
+    def stream(self) -> StreamEngine:
+        """Begin a stream of instances of a dynamic model. Raises `UsageError` where that is not possible."""
+        ...
+
     def close(self) -> None:
         """Free resources other than memory. The engine cannot be used afterwards."""
         ...
+
+
+class StreamEngine(Protocol):
+    """Instances of a dynamic model that join while others run. They are known by tickets."""
+
+    @property
+    def most(self) -> int | None:
+        """How many instances may run at a time; None: any number."""
+        ...
+
+    @property
+    def has_room(self) -> bool:
+        """Whether an instance should join now. If not, those that run should finish first."""
+        ...
+
+    def submit(self, inputs: Sequence[np.ndarray]) -> int:
+        """Let an instance join; returns its ticket. Raises `MemoryFull` where it does not fit beside the others."""
+        ...
+
+    def step(self) -> tuple[int, DeploykitError] | None:
+        """One flush. Returns the ticket and the error of an instance that failed; the others go on with the next step.
+
+        Raises `MemoryFull`, or another error of the model; no instance is left then."""
+        ...
+
+    def take(self) -> tuple[list[int], list[np.ndarray]]:
+        """The tickets of the instances that have finished since the last time, and the outputs for a batch of them.
+
+        Raises `MemoryFull`; no instance is left then."""
+        ...
+
+    def cancel(self, ticket: int) -> None:
+        """Remove an instance."""
+        ...
+
+    def grow(self, full: MemoryFull) -> bool:
+        """Provide what was missing, while no instance is left. Returns whether the bounds allow more than there is."""
+        ...
+
+    def enlarge(self) -> None:
+        """Double each memory, within bounds, while no instance is left."""
+        ...
+
+    def close(self) -> None:
+        """Free resources other than memory."""
+        ...
+
+
+class MemoryFull(UsageError):
+    """A capacity dim, an index into the dims of the manifest, must be `extent` at least; -1 where no dim would help."""
+
+    def __init__(self, message: str, dim: int, extent: int) -> None:
+        super().__init__(message)
+        self.dim = dim
+        self.extent = extent
+
+
+def no_stream(name: str) -> UsageError:
+    """The error where instances cannot join a run."""
+    return UsageError(f"'{name}' runs whole batches here: only a session in this process takes further instances")
 
 
 def failure(status: int, text: str) -> DeploykitError:

@@ -2,11 +2,12 @@
 
 * `include/deploykit.h`, `core/deploykit.c`: portable C99, no heap, no globals; part of every artifact.
 * `include/states.h`, `core/states.c`: the memory of models with states.
-* `batching/*.{h,c}`: the queue of dynamic models.
 * `include/driver.h`, `core/driver.c`: the interface to GPUs, for models with GPU kernels.
 * `batching/device.{h,c}`: their flushes on a GPU.
 * `batching/batching.h`, `batching/queue.c`, `batching/frontier.{h,c}`, `batching/choices.c`: the control flow of
   dynamic models, and the batches of their cells.
+* `batching/stream.{h,c}`: instances that join while others run; `batching/instances.{h,c}`, `batching/records.c`,
+  `batching/builder.h`: what they and their results consist of.
 * `host/threads.{h,c}`: a thread pool for parallel loops, on systems with POSIX threads.
 * `host/cpu.{h,c}`: the features of the CPU, for kernels that need certain instructions.
 * `host/runner.c`: a program that runs a model under sanitizers; it does not ship.
@@ -36,7 +37,9 @@ QUEUE = tuple(
     for name in ("batching.h", "queue.c", "frontier.h", "frontier.c", "choices.c", "needed.c", "trace.c")
 )
 DEVICE = tuple(BATCHING / name for name in ("device.h", "device.c"))
-INSTANCES = tuple(BATCHING / name for name in ("instances.h", "instances.c", "records.c", "builder.h"))
+INSTANCES = tuple(
+    BATCHING / name for name in ("instances.h", "instances.c", "records.c", "stream.h", "stream.c", "builder.h")
+)
 CHECKS = (CORE, STATES[1])
 """Sources that run once per call, whatever the model does."""
 THREADS_HEADER = _ROOT / "host" / "threads.h"

@@ -148,3 +148,12 @@ def test_a_quick_run_in_node(tmp_path: Path) -> None:
     assert row["error"] < 1e-4
     assert min(row["wasm"], row["alone"], row["native"]) > 0
     assert "over unbatched" in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.slow
+def test_instances_that_arrive(tmp_path: Path) -> None:
+    """A line for each way, whose results were compared."""
+    call = [sys.executable, "-m", "bench.dynamic.arrivals", "--hidden", "8", "--count", "50", "--output", tmp_path]
+    result = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert [line.split("|")[1].strip() for line in result.stdout.splitlines()[2:]] == ["full", "waiting", "submit"]

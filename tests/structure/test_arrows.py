@@ -32,6 +32,7 @@ LAYERS = (
     ("engines",),
     ("targets",),
     ("pipeline", "ragged_ports", "instances"),
+    ("submissions",),
     ("session",),
     ("checks",),
     ("building", "doctor", "inspection"),

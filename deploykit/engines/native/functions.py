@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from deploykit.engines import StreamEngine, no_stream
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,11 +39,19 @@ class FunctionEngine(Protocol):
 
 
 class Functions:
-    """The engine of a model with one or several functions. `start` makes the engine of one function from its manifest.
+    """The engine of a model with one or several functions. `start` makes the engine of one function from its manifest,
+    `stream` that of a stream of instances.
 
     `function` names the function to run; None stands for the only one."""
 
-    def __init__(self, manifest: Manifest, start: Callable[[Manifest], FunctionEngine]) -> None:
+    def __init__(
+        self,
+        manifest: Manifest,
+        start: Callable[[Manifest], FunctionEngine],
+        stream: Callable[[Manifest], StreamEngine] | None = None,
+    ) -> None:
+        self._manifest = manifest
+        self._stream = stream
         names: list[str | None] = [*(entry.name for entry in manifest.functions)] or [None]
         parts = {name: manifest.function(name) for name in names}
         self._engines = {name: start(part) for name, part in parts.items()}
@@ -60,6 +69,11 @@ class Functions:
         block = self._stateful[0].new_state(sizes)
         for engine in self._stateful:
             engine.set_state(block)
+
+    def stream(self) -> StreamEngine:
+        if self._stream is None:
+            raise no_stream(self._manifest.name)
+        return self._stream(self._manifest)
 
     def close(self) -> None:
         for engine in self._engines.values():

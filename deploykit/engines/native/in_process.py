@@ -27,7 +27,7 @@ _FIRST_GUESS = 4096
 _BYTE = np.dtype(np.uint8)
 _ALIGNMENT = native.ALIGNMENT
 
-_address_of = ctypes.addressof
+_place = ctypes.addressof
 _byte_of: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
 
 _MOST_CALLS = 64
@@ -58,7 +58,8 @@ class InProcess:
         self._codes = [logical_dtype(port.dtype).code for port in manifest.inputs]
         states = manifest.states is not None
         self._library = native.Library(path, manifest.prefix, manifest.shared_prefix, states=states)
-        self._model: Any = native.model_struct(len(manifest.dims), states=states)()
+        dynamic_bytes = int(self._library.descriptor.model_bytes) if manifest.dynamic is not None else 0
+        self._model: Any = native.model_struct(len(manifest.dims), states=states, dynamic_bytes=dynamic_bytes)()
         self._state: np.ndarray | None = None
         chosen = {dim.name for dim in manifest.states.dims} if manifest.states is not None else set()
         self._bounded_by_caller = any(dim.capacity_of and dim.name not in chosen for dim in manifest.dims)
@@ -102,7 +103,7 @@ class InProcess:
         """Run, and repeat with more memory as long as the run asks for it."""
         tensors = (native.CTensor * max(len(inputs), 1))()
         for tensor, array, code in zip(tensors, inputs, self._codes, strict=False):
-            _fill(tensor, array, code)
+            fill(tensor, array, code)
         dims = (ctypes.c_int64 * max(len(self._manifest.dims), 1))()
         for _ in range(_MOST_RUNS):
             self._check(self._library.bind(ctypes.byref(self._model), tensors, dims))
@@ -127,10 +128,10 @@ class InProcess:
 
     def _again(self, call: _Call, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         for tensor, array in zip(call.inputs, inputs, strict=True):
-            tensor.data = _address(array)
+            tensor.data = address_of(array)
         results = []
         for tensor, shape, dtype, name in call.outputs:
-            result, tensor.data = _allocate(shape, dtype, name)
+            result, tensor.data = allocate(shape, dtype, name)
             results.append(result)
         status = self._library.run(*call.arguments)
         if status != native.DK_OK:
@@ -151,7 +152,7 @@ class InProcess:
         for index, dim in enumerate(self._manifest.dims):
             dims[index] = sizes.get(dim.name, dim.minimum)
         size = int(self._library.state_bytes(dims))
-        block, address = _allocate((size,), _BYTE, "the states")
+        block, address = allocate((size,), _BYTE, "the states")
         if self._library.reset_state(dims, address, size) != native.DK_OK:
             raise UsageError(f"'{self._manifest.name}': there are no states of the sizes {dict(sizes)}")
         return block
@@ -160,7 +161,7 @@ class InProcess:
         """Use this block of states from now on."""
         self._state = block
         self._calls.clear()
-        self._check(self._library.set_state(ctypes.byref(self._model), _address(block), block.nbytes))
+        self._check(self._library.set_state(ctypes.byref(self._model), address_of(block), block.nbytes))
 
     def close(self) -> None:
         if self._pool is not None:
@@ -195,7 +196,7 @@ class InProcess:
         if self._arena is not None and size <= self._arena.nbytes:
             return
         self._arena = None
-        self._arena, address = _allocate((size,), _BYTE, "intermediate results")
+        self._arena, address = allocate((size,), _BYTE, "intermediate results")
         self._check(self._library.set_arena(ctypes.byref(self._model), address, self._arena.nbytes))
 
     def _outputs(self, dims: Any) -> tuple[Any, list[np.ndarray], bool]:
@@ -209,7 +210,7 @@ class InProcess:
             known = all(extent >= 0 for extent in tensor.shape[: tensor.rank])
             all_known = all_known and known
             size = tensor.bytes if known else self._room[index]
-            array, tensor.data = _allocate((size,), _BYTE, f"output '{port.name}'")
+            array, tensor.data = allocate((size,), _BYTE, f"output '{port.name}'")
             memory.append(array)
             tensor.bytes = size
         return tensors, memory, all_known
@@ -251,31 +252,32 @@ def _agree(descriptor: native.CDescriptor, manifest: Manifest, model_bytes: int)
     return found == (len(manifest.inputs), len(manifest.outputs), len(manifest.dims), model_bytes)
 
 
-def _fill(tensor: native.CTensor, array: np.ndarray, code: int) -> None:
-    tensor.data = _address(array)
+def fill(tensor: native.CTensor, array: np.ndarray, code: int) -> None:
+    """Describe an array as a tensor, in the same memory."""
+    tensor.data = address_of(array)
     tensor.bytes = array.nbytes
     tensor.dtype = code
     tensor.rank = array.ndim
     tensor.shape[: array.ndim] = array.shape
 
 
-def _address(array: np.ndarray) -> int:
+def address_of(array: np.ndarray) -> int:
     """The address of the first element. NumPy's own way is several times slower, but works for read-only arrays too."""
     try:
-        return _address_of(_byte_of(array))
+        return _place(_byte_of(array))
     except (TypeError, ValueError):
         address: int = array.__array_interface__["data"][0]
         return address
 
 
-def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> tuple[np.ndarray, int]:
+def allocate(shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> tuple[np.ndarray, int]:
     """An uninitialised array, and its address, which is a multiple of 64 even for an empty array."""
     size = dtype.itemsize * math.prod(shape)
     try:
         raw = np.empty(size + _ALIGNMENT, _BYTE)
     except (MemoryError, ValueError) as error:
         raise UsageError(f"{what} would need {size} bytes, which this machine does not give") from error
-    start = _address(raw)
+    start = address_of(raw)
     offset = -start % _ALIGNMENT
     return np.ndarray(shape, dtype, raw, offset), start + offset
 
@@ -292,4 +294,4 @@ def _map_weights(path: Path, size: int) -> tuple[object, int]:
     array = np.frombuffer(mapped, dtype=np.uint8)
     if array.nbytes != size:
         raise ArtifactError(f"{path} has {array.nbytes} bytes, the manifest says {size}: build the model again")
-    return array, _address(array)
+    return array, address_of(array)

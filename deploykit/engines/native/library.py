@@ -74,11 +74,26 @@ class CDescriptor(ctypes.Structure):
     )
 
 
-def model_struct(dim_count: int, *, states: bool) -> type[ctypes.Structure]:
-    """The struct of a model: a `dk_model`, then an int64 per dim, at least one, then the place of its `states`."""
+class CStream(ctypes.Structure):
+    """The numbers of a `dk_stream` that are for callers."""
+
+    _fields_ = (
+        ("running", ctypes.c_int32),
+        ("finished", ctypes.c_int32),
+        ("ticket", ctypes.c_int32),
+        ("failed", ctypes.c_int32),
+    )
+
+
+def model_struct(dim_count: int, *, states: bool, dynamic_bytes: int = 0) -> type[ctypes.Structure]:
+    """The struct of a model: a `dk_model`, then an int64 per dim, at least one, then the place of its `states`. That of
+    a dynamic model ends with a `dk_stream` and has `dynamic_bytes` in all."""
     fields = [("base", CModel), ("dims", ctypes.c_int64 * max(dim_count, 1))]
     if states:
         fields += [("state", ctypes.c_void_p), ("state_bytes", ctypes.c_size_t)]
+    if dynamic_bytes:
+        known = ctypes.sizeof(CModel) + 8 * max(dim_count, 1) + ctypes.sizeof(CStream)
+        fields += [("stream", CStream), ("queue", ctypes.c_byte * max(dynamic_bytes - known, 0))]
     return type("Model", (ctypes.Structure,), {"_fields_": fields})
 
 
@@ -94,16 +109,16 @@ class Library:
         self._handle = _load(path)
         self._prefix, self._own = shared_prefix or prefix, prefix
         try:
-            self.init = self._function("init", ctypes.c_int)
-            self.bind = self._function("bind", ctypes.c_int)
-            self.run = self._function("run", ctypes.c_int)
-            self.output_shape = self._function("output_shape", ctypes.c_int)
-            self.arena_bytes = self._function("arena_bytes", ctypes.c_int64)
+            self.init = self.function("init", ctypes.c_int)
+            self.bind = self.function("bind", ctypes.c_int)
+            self.run = self.function("run", ctypes.c_int)
+            self.output_shape = self.function("output_shape", ctypes.c_int)
+            self.arena_bytes = self.function("arena_bytes", ctypes.c_int64)
             self.set_arena = self._handle.dk_set_arena
             if states:
-                self.state_bytes = self._function("state_bytes", ctypes.c_int64)
-                self.reset_state = self._function("reset_state", ctypes.c_int)
-                self.set_state = self._function("set_state", ctypes.c_int)
+                self.state_bytes = self.function("state_bytes", ctypes.c_int64)
+                self.reset_state = self.function("reset_state", ctypes.c_int)
+                self.set_state = self.function("set_state", ctypes.c_int)
                 self.reset_state.argtypes = self.set_state.argtypes = (
                     *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t),
                 )
@@ -150,10 +165,27 @@ class Library:
     def stop_pool(self, pool: int) -> None:
         self._handle.dk_pool_stop(ctypes.c_void_p(pool))
 
-    def _function(self, name: str, result: type[ctypes.c_int | ctypes.c_int64]) -> ctypes._NamedFuncPointer:
+    def function(self, name: str, result: type[ctypes.c_int | ctypes.c_int64]) -> ctypes._NamedFuncPointer:
+        """The function of the model with this name behind the prefix. Raises `AttributeError` if there is none."""
         function: ctypes._NamedFuncPointer = self._handle[f"{self._own}_{name}"]
         function.restype = result
         return function
+
+
+class StreamCalls:
+    """The functions of a dynamic model for instances that join while others run. The first argument is the model.
+
+    Raises `ArtifactError` if the library was built without them."""
+
+    def __init__(self, library: Library) -> None:
+        try:
+            self.submit = library.function("submit", ctypes.c_int)
+            self.step = library.function("step", ctypes.c_int)
+            self.take = library.function("take", ctypes.c_int)
+        except AttributeError as error:
+            raise ArtifactError(f"this artifact runs whole batches only ({error}): build the model again") from error
+        self.cancel = library.function("cancel", ctypes.c_int)
+        self.has_room = library.function("has_room", ctypes.c_int)
 
 
 def _load(path: Path) -> ctypes.CDLL:

@@ -13,6 +13,7 @@ from deploykit.engines.native.emulated import emulated, machine_of
 from deploykit.engines.native.functions import Functions
 from deploykit.engines.native.in_process import InProcess
 from deploykit.engines.native.process import Process
+from deploykit.engines.native.stream import Stream
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,7 +38,11 @@ def load_library(
         raise UsageError(f"'{manifest.name}' runs on the CPU only: there is no device to choose")
     machine = machine_of(library)
     if machine == platform.machine():
-        return Functions(manifest, lambda part: InProcess(library, folder, part, threads, cpu))
+        return Functions(
+            manifest,
+            lambda part: InProcess(library, folder, part, threads, cpu),
+            lambda part: Stream(library, folder, part, threads, cpu),
+        )
     if threads > 1 or cpu is not None:
         raise UsageError(f"the artifact is for {machine}: under an emulator it has one thread and no choice of kernels")
     return Functions(manifest, lambda part: Process(sources, folder, part, scratch, emulated(machine)))

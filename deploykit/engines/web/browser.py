@@ -22,6 +22,7 @@ import numpy as np
 
 from deploykit import runtime
 from deploykit.artifact.manifest import Manifest
+from deploykit.engines import StreamEngine, no_stream
 from deploykit.engines.web.chromium import FolderHandler, chromium, served
 from deploykit.engines.web.messages import Read, arena_request, message, read_header, read_outputs, run_request
 from deploykit.errors import DeploykitError
@@ -59,6 +60,9 @@ class InBrowser:
 
     def reset(self, sizes: Mapping[str, int]) -> None:
         read_header(self._ask({"reset": dict(sizes)}))
+
+    def stream(self) -> StreamEngine:
+        raise no_stream(self._manifest.name)
 
     def close(self) -> None:
         if self._folder is not None and self._browser.lives:

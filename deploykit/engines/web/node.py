@@ -14,6 +14,7 @@ import numpy as np
 
 from deploykit import runtime
 from deploykit.artifact.manifest import Manifest
+from deploykit.engines import StreamEngine, no_stream
 from deploykit.engines.web.messages import arena_request, message, read_header, read_outputs, run_request
 from deploykit.errors import DeploykitError, ToolchainError
 
@@ -45,6 +46,9 @@ class InNode:
 
     def reset(self, sizes: Mapping[str, int]) -> None:
         self._ask({"reset": dict(sizes)})
+
+    def stream(self) -> StreamEngine:
+        raise no_stream(self._manifest.name)
 
     def close(self) -> None:
         if self._process.poll() is None:

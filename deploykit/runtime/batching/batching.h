@@ -79,7 +79,7 @@ enum {
 
 /* Offsets in a frame, before the variables of its function. A frame that waits for calls counts them in
    DK_FRAME_PENDING; one that can go on, or waits for a flush, has the next such frame there. DK_FRAME_AWAITED is the
-   value that it waits for. DK_FRAME_PARENT of the first frame of an instance is -1 - the number of the instance. */
+   value that it waits for. DK_FRAME_PARENT of the first frame of an instance is the negative handle of its record. */
 enum {
     DK_FRAME_PLACE,
     DK_FRAME_PARENT,
@@ -89,6 +89,10 @@ enum {
     DK_FRAME_AWAITED,
     DK_FRAME_VARIABLES
 };
+
+/* Offsets in the record of an instance (stream.h), and its states. */
+enum { DK_INSTANCE_NEXT, DK_INSTANCE_TICKET, DK_INSTANCE_STATE, DK_INSTANCE_RESULTS };
+enum { DK_RUNNING, DK_RETURNED, DK_FINISHED };
 
 typedef struct dk_queue {
     dk_model* model;
@@ -107,8 +111,10 @@ typedef struct dk_queue {
     dk_table table;
     int32_t* launches; /* by cell */
     dk_status status;  /* of the first failure */
+    int32_t frame;     /* that runs, 0 if none; after a failure of the control flow, the one that failed */
     int32_t ready;     /* the frames that can go on, the next one first */
     int32_t waiting;   /* the frames that wait for a flush */
+    int32_t returned;  /* how many instances have returned since the last flush */
     int32_t free;      /* for each kind of frame, those that may be used again */
     int32_t first;     /* the nodes to launch, in the order of the program */
     int32_t last;
@@ -120,8 +126,6 @@ typedef struct dk_queue {
     int32_t traced;   /* nodes with such words, and those of the last one */
     int32_t last_traced;
     int32_t launched; /* batches */
-    int32_t results;  /* for generated code: the words of what each instance returns, */
-    int32_t shared;   /* and the first value that is the same in every run */
 } dk_queue;
 
 /* A number of words or elements, rounded up to the alignment. */
@@ -130,7 +134,7 @@ static inline int64_t dk_aligned(const dk_queue* queue, int64_t count) {
 }
 
 /* Begin a run. `words` and `pool` have `word_count` and `pool_count` elements, which the capacity dims of these indices
-   gave. `launches` has an element for each cell. `kinds`: of frames. The first
+   gave. `launches` has an element for each cell, and may be in the reserved words. `kinds`: of frames. The first
    `reserved` words, at least one, are left to the caller. */
 dk_status dk_queue_begin(dk_queue* queue, int32_t kinds, int64_t reserved);
 
@@ -148,6 +152,16 @@ static inline int32_t dk_take(dk_queue* queue, int64_t count) {
     return handle;
 }
 
+/* Room for `count` elements of the pool: their offset. After a failure it is 0. */
+static inline int32_t dk_take_pool(dk_queue* queue, int64_t count) {
+    const int32_t offset = queue->pool_used;
+    if (count > queue->pool_count - offset) {
+        return dk_fail_pool(queue, count);
+    }
+    queue->pool_used = offset + (int32_t)count;
+    return offset;
+}
+
 /* Add a node: `operands` are its values and numbers. Returns its first result, or 0 and a failure; the results that
    follow are 2 words apart. */
 int32_t dk_record(dk_queue* queue, int32_t cell, const int32_t* operands);
@@ -158,8 +172,9 @@ static inline const float* dk_elements(const dk_queue* queue, int32_t value) {
     return offset < 0 ? NULL : queue->pool + offset;
 }
 
-/* Choose the nodes of a flush. Returns 0 if there are none, and after a failure. */
-int32_t dk_begin_flush(dk_queue* queue);
+/* Choose the nodes of a flush: those that frames wait for; with `all`, or when none waits, every node. Returns 0 if
+   there are none, and after a failure. */
+int32_t dk_begin_flush(dk_queue* queue, int all);
 
 /* Choose the next batch of a flush, which begins with its first one. Returns 0 when all nodes are launched, and after a
    failure. What the batch points to is valid until the next call for the queue. */
@@ -193,7 +208,8 @@ static inline int32_t dk_next_frame(dk_queue* queue) {
     return frame;
 }
 
-/* End a call. Returns the frame to go on with: its parent, unless that waits for other calls; else the next one. */
+/* End a call. Returns the frame to go on with: its parent, unless that waits for other calls; else the next one. An
+   instance whose first frame ends has returned. */
 static inline int32_t dk_leave(dk_queue* queue, int32_t kind, int32_t frame) {
     int32_t* words = queue->words;
     const int32_t parent = words[frame + DK_FRAME_PARENT];
@@ -201,6 +217,10 @@ static inline int32_t dk_leave(dk_queue* queue, int32_t kind, int32_t frame) {
     words[queue->free + kind] = frame;
     if (parent > 0 && --words[parent + DK_FRAME_PENDING] == 0) {
         return parent;
+    }
+    if (parent < 0) {
+        words[DK_INSTANCE_STATE - parent] = DK_RETURNED;
+        ++queue->returned;
     }
     return dk_next_frame(queue);
 }

@@ -26,9 +26,9 @@ dk_slice dk_pool_slice(const dk_queue* queue, int64_t elements) {
     return slice_of(queue, "pool", queue->pool, elements);
 }
 
-dk_status dk_upload_instances(const dk_queue* queue, dk_driver* driver) {
-    const dk_slice slice = dk_pool_slice(queue, queue->pool_used);
-    return queue->pool_used == 0 ? DK_OK : dk_check_driver(queue->model, driver->upload(driver, &slice, queue->pool));
+dk_status dk_upload_instances(const dk_queue* queue, dk_driver* driver, int64_t elements) {
+    const dk_slice slice = dk_pool_slice(queue, elements);
+    return elements == 0 ? DK_OK : dk_check_driver(queue->model, driver->upload(driver, &slice, queue->pool));
 }
 
 /* Keep a batch and its indices. Returns its word, 0 after a failure. */

@@ -11,7 +11,7 @@
 #define DEPLOYKIT_DEVICE_H
 
 #include "driver.h"
-#include "instances.h"
+#include "stream.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,8 +32,8 @@ static inline void* dk_place(const dk_queue* queue, const void* memory) {
 /* The first `elements` of the pool. */
 dk_slice dk_pool_slice(const dk_queue* queue, int64_t elements);
 
-/* Upload the tensors of the instances. */
-dk_status dk_upload_instances(const dk_queue* queue, dk_driver* driver);
+/* Upload the tensors of the instances, the first `elements` of the pool. */
+dk_status dk_upload_instances(const dk_queue* queue, dk_driver* driver, int64_t elements);
 
 /* Choose all batches of a flush that has begun, and upload their indices. */
 dk_status dk_plan_flush(dk_queue* queue, dk_driver* driver, dk_plan* plan);

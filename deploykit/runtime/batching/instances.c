@@ -62,39 +62,79 @@ check(int32_t* marks, const int32_t* words, int64_t count, int64_t at, const dk_
     }
 }
 
-dk_status dk_begin_instances(
-    dk_queue* queue, int32_t kinds, const dk_type* types, const int32_t* words, int64_t count, const float* tensors,
-    int64_t elements, const int32_t* roots, int64_t rows, const int32_t* layout
+/* Check `rows` roots, and all records that they refer to. */
+static dk_status check_all(
+    const dk_queue* queue, const dk_entry* entry, int32_t* marks, const int32_t* words, int64_t count, int64_t elements,
+    const int32_t* roots, int64_t rows
 ) {
-    const int64_t reserved = count > 0 ? count : 1;
-    int32_t* marks;
+    const int32_t* layout = entry->layout;
     int64_t i;
-    if (dk_queue_begin(queue, kinds, reserved) != DK_OK) {
-        return queue->status;
-    }
-    if (elements > queue->pool_count) {
-        dk_fail_pool(queue, elements);
-        return queue->status;
-    }
-    if (reserved > queue->word_count - queue->words_used) {
-        dk_fail_words(queue, reserved);
-        return queue->status;
-    }
-    marks = queue->words + queue->words_used;
-    memset(marks, 0, (size_t)reserved * sizeof *marks);
     for (i = 0; i < rows; ++i) {
         if (!mark(marks, roots + i * layout[0], layout, count)) {
             return dk_fail_model(queue->model, "instance {} refers to no record", i);
         }
     }
     for (i = count - 1; i > 0; --i) {
-        if (marks[i] != 0 && !check(marks, words, count, i, &types[marks[i] - 1], elements)) {
+        if (marks[i] != 0 && !check(marks, words, count, i, &entry->types[marks[i] - 1], elements)) {
             return dk_fail_model(queue->model, "the record at word {} of the instances is damaged", i);
         }
     }
-    dk_copy(queue->words, words, count * (int64_t)sizeof *words);
-    dk_copy(queue->pool, tensors, elements * (int64_t)sizeof *tensors);
-    queue->pool_used = (int32_t)elements;
+    return DK_OK;
+}
+
+static void move_handles(int32_t* words, const int32_t* layout, int32_t base) {
+    int32_t i;
+    for (i = 0; i < layout[0]; ++i) {
+        words[i] += layout[1 + i] < 0 ? 0 : base;
+    }
+}
+
+/* Let a record that was copied refer to the new places. */
+static void move(int32_t* record, const dk_type* type, int32_t base, int32_t pool) {
+    const int32_t* layout = type->layout;
+    int32_t i;
+    switch (type->kind) {
+    case DK_TYPE_TENSOR:
+        record[0] += pool;
+        break;
+    case DK_TYPE_LIST:
+        record[DK_LIST_FIRST] += base;
+        for (i = 0; i < record[DK_LIST_LENGTH]; ++i) {
+            move_handles(record + DK_LIST_ITEMS + (ptrdiff_t)i * layout[0], layout, base);
+        }
+        break;
+    default:
+        for (i = 0; i < record[0]; ++i) {
+            layout = behind(layout);
+        }
+        move_handles(record + 1, layout, base);
+        break;
+    }
+}
+
+dk_status dk_copy_instances(
+    dk_queue* queue, const dk_entry* entry, const int32_t* words, int64_t count, const float* tensors, int64_t elements,
+    const int32_t* roots, int64_t rows, int32_t base, int32_t pool
+) {
+    int32_t* marks = queue->words + queue->words_used;
+    dk_status status;
+    int64_t i;
+    if (count > queue->word_count - queue->words_used) {
+        dk_fail_words(queue, count);
+        return queue->status;
+    }
+    memset(marks, 0, (size_t)count * sizeof *marks);
+    status = check_all(queue, entry, marks, words, count, elements, roots, rows);
+    if (status != DK_OK) {
+        return status;
+    }
+    dk_copy(queue->words + base, words, count * (int64_t)sizeof *words);
+    dk_copy(queue->pool + pool, tensors, elements * (int64_t)sizeof *tensors);
+    for (i = count - 1; i > 0 && base + pool > 0; --i) {
+        if (marks[i] != 0) {
+            move(queue->words + base + i, &entry->types[marks[i] - 1], base, pool);
+        }
+    }
     return DK_OK;
 }
 

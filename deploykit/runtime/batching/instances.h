@@ -32,11 +32,22 @@ typedef struct dk_type {
     const int32_t* layout;
 } dk_type;
 
-/* Begin a run with `count` words of instances, whose roots are `rows` times the words of `layout`, and copy them and
-   the tensors. Fails with DK_ERROR_DATA where they do not follow the types. */
-dk_status dk_begin_instances(
-    dk_queue* queue, int32_t kinds, const dk_type* types, const int32_t* words, int64_t count, const float* tensors,
-    int64_t elements, const int32_t* roots, int64_t rows, const int32_t* layout
+/* How instances enter a model: the types of `main`'s parameters, the size of its frame, and the words of its results.
+ */
+typedef struct dk_entry {
+    const dk_type* types;
+    const int32_t* layout;
+    int32_t kinds; /* of frames */
+    int32_t frame;
+    int32_t results;
+} dk_entry;
+
+/* Copy `count` words of instances, whose roots are `rows` times the words of its layout, to the words at `base`, and
+   the elements of tensors to `pool`, with handles and offsets of their new places. Fails with DK_ERROR_DATA where they
+   do not follow the types. The words behind those in use are overwritten. */
+dk_status dk_copy_instances(
+    dk_queue* queue, const dk_entry* entry, const int32_t* words, int64_t count, const float* tensors, int64_t elements,
+    const int32_t* roots, int64_t rows, int32_t base, int32_t pool
 );
 
 /* Add `count` values to the pool that are the same in every run, each of `sizes` elements; gives the first of them.

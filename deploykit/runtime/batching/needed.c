@@ -68,14 +68,14 @@ static void divide(dk_queue* queue, int32_t node) {
     }
 }
 
-int32_t dk_begin_flush(dk_queue* queue) {
+int32_t dk_begin_flush(dk_queue* queue, int all) {
     const int32_t recorded = queue->first;
     const int32_t kept = queue->kept;
     int32_t least = 0;
     if (queue->status != DK_OK) {
         return 0;
     }
-    if (queue->waiting == 0) {
+    if (all || queue->waiting == 0) {
         if (kept != 0) {
             queue->words[queue->last_kept + DK_NODE_NEXT] = recorded;
             queue->first = kept;

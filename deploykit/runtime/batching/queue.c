@@ -38,8 +38,10 @@ dk_status dk_queue_begin(dk_queue* queue, int32_t kinds, int64_t reserved) {
     queue->words_used = 0;
     queue->pool_used = 0;
     queue->status = DK_OK;
+    queue->frame = 0;
     queue->ready = 0;
     queue->waiting = 0;
+    queue->returned = 0;
     queue->first = 0;
     queue->last = 0;
     queue->kept = 0;
@@ -50,11 +52,9 @@ dk_status dk_queue_begin(dk_queue* queue, int32_t kinds, int64_t reserved) {
     queue->last_traced = 0;
     queue->launched = 0;
     queue->free = 0;
-    queue->results = 0;
-    queue->shared = 0;
-    memset(queue->launches, 0, (size_t)queue->cell_count * sizeof *queue->launches);
     dk_take(queue, reserved + kinds);
     if (queue->status == DK_OK) {
+        memset(queue->launches, 0, (size_t)queue->cell_count * sizeof *queue->launches);
         queue->free = (int32_t)reserved;
         memset(queue->words + reserved, 0, (size_t)kinds * sizeof *queue->words);
     }

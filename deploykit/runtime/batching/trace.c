@@ -20,7 +20,7 @@ void dk_trace(dk_queue* queue, int32_t value, int32_t frame, int32_t object) {
     }
     trace[DK_TRACE_LAUNCH] = -1;
     trace[DK_TRACE_CELL] = queue->words[node + DK_NODE_CELL];
-    trace[DK_TRACE_INSTANCE] = -1 - parent;
+    trace[DK_TRACE_INSTANCE] = queue->words[DK_INSTANCE_TICKET - parent];
     trace[DK_TRACE_OBJECT] = object;
     trace[DK_TRACE_BEFORE] = queue->last_traced;
     queue->last_traced = (int32_t)(trace - queue->words);

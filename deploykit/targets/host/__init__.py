@@ -39,6 +39,9 @@ PUBLIC = ("init", "bind", "run", "arena_bytes", "output_shape", "last_error", "d
 OF_STATES = ("state_bytes", "reset_state", "set_state")
 """The further symbols of a function with states."""
 
+OF_STREAMS = ("submit", "step", "take", "has_room", "cancel")
+"""The further symbols of a dynamic model."""
+
 
 class HostTarget:
     name = "host"
@@ -97,7 +100,11 @@ class HostTarget:
         public = [
             f"{function['prefix']}_{name}"
             for function in view["functions"]
-            for name in (*PUBLIC, *(OF_STATES if function["states"] else ()))
+            for name in (
+                *PUBLIC,
+                *(OF_STATES if function["states"] else ()),
+                *(OF_STREAMS if program.runs_instances else ()),
+            )
         ]
         sources = [name for name in emitted if name.endswith(".c")]
         shared = [source for source in copied if source.suffix == ".c"]

@@ -50,13 +50,13 @@ def _header(head: str, prefix: str) -> Lines:
         f"#ifndef {macro}",
         f"#define {macro}",
         "",
-        '#include "instances.h"',
+        '#include "stream.h"',
         "",
-        "/* What cells read and write, what handles refer to, and the words of an instance and of what it returns. */",
+        "/* What cells read and write, what handles refer to, the words that instances return, and how they begin. */",
         f"extern const dk_cell {prefix}_cells[];",
         f"extern const dk_type {prefix}_types[];",
-        f"extern const int32_t {prefix}_layout[];",
         f"extern const int32_t {prefix}_results[];",
+        f"extern const dk_entry {prefix}_entry;",
         "",
         "/* The policy that was learned from samples. */",
         f"extern const dk_table {prefix}_table;",
@@ -93,9 +93,25 @@ def _source(head: str, prefix: str, model: DynamicModel) -> Lines:
                 "",
                 "(void)shared;",
                 "while (frame != 0) {",
-                *indented(["switch (words[frame + DK_FRAME_PLACE]) {", *body, "default:", "    break;", "}"]),
-                "next:;",
+                *indented(
+                    [
+                        "queue->frame = frame;",
+                        "switch (words[frame + DK_FRAME_PLACE]) {",
+                        *body,
+                        "default:",
+                        "    break;",
+                        "}",
+                    ]
+                ),
+                "next:",
+                "    if (queue->status != DK_OK) {",
+                "        if (frame != 0) {",
+                "            dk_ready(queue, frame);",
+                "        }",
+                "        return queue->status;",
+                "    }",
                 "}",
+                "queue->frame = 0;",
                 "return queue->status;",
             ]
         ),
@@ -119,7 +135,7 @@ def _types(prefix: str, model: DynamicModel) -> Lines:
     layouts = Layouts(model.unions)
     root = layouts.of(Tuple(tuple(kind for _, kind in model.control.takes)))
     results = layouts.of(model.control.gives)
-    lines = statement(f"const int32_t {prefix}_layout[] = {{{', '.join(map(str, root))}}};")
+    lines = statement(f"static const int32_t layout[] = {{{', '.join(map(str, root))}}};")
     lines += statement(f"const int32_t {prefix}_results[] = {{{', '.join(map(str, results))}}};")
     entries: Lines = []
     for number, (kind, count, layout) in enumerate(layouts.types()):
@@ -128,7 +144,10 @@ def _types(prefix: str, model: DynamicModel) -> Lines:
             name = f"layout_{number}"
             lines += statement(f"static const int32_t {name}[] = {{{', '.join(map(str, layout))}}};")
         entries.append(f"    {{{kind}, {count}, {name}}},")
-    return [*lines, "", f"const dk_type {prefix}_types[] = {{", *(entries or ["    {DK_TYPE_LIST, 0, NULL},"]), "};"]
+    functions = model.control.functions
+    entry = f"{prefix}_types, layout, {len(functions)}, {frame_words(functions[0])}, {functions[0].results}"
+    lines += ["", f"const dk_type {prefix}_types[] = {{", *(entries or ["    {DK_TYPE_LIST, 0, NULL},"]), "};", ""]
+    return [*lines, *statement(f"const dk_entry {prefix}_entry = {{{entry}}};")]
 
 
 def _table(prefix: str, model: DynamicModel) -> Lines:

@@ -51,7 +51,7 @@ _RESERVED = (
 
 _OF_STATES = ("state", "state_size")
 _OF_CALLS = ("callee", "given", "taken")
-_OF_INSTANCES = ("queue", "batch", "row", "frame", "plan")
+_OF_INSTANCES = ("stream", "queue", "chosen", "plan", "row")
 
 
 def function_prefix(program: Program, function: Function) -> str:
