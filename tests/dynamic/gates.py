@@ -25,7 +25,7 @@ Tree = Leaf | Node
 
 
 class GRU(Model):
-    """Products from the left."""
+    """Products from the left, and an input that each gate names anew."""
 
     embedding: Tensor[20, H]
     wr: Tensor[H, H]
@@ -41,10 +41,9 @@ class GRU(Model):
         h = zeros(H)
         found: list[Tensor[H]] = []
         for word in words:
-            x = self.embedding[word]
-            r = sigmoid(self.wr @ x + self.ur @ h + self.br)
-            z = sigmoid(self.wz @ x + self.uz @ h)
-            n = tanh(self.wn @ x + r * (self.un @ h) + self.bn)
+            r = sigmoid(self.wr @ self.embedding[word] + self.ur @ h + self.br)
+            z = sigmoid(self.wz @ self.embedding[word] + self.uz @ h)
+            n = tanh(self.wn @ self.embedding[word] + r * (self.un @ h) + self.bn)
             h = (1.0 - z) * n + z * h
             found = [*found, z]
         return h, found

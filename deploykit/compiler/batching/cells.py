@@ -253,10 +253,10 @@ def compute(
 
 
 def tables(cell: Cell, weights: Mapping[str, np.ndarray]) -> list[np.ndarray] | None:
-    """The results of a cell for each integer that it may take; None if it takes more than the number of a row, or if
-    the tables were larger than `TABLE_BYTES`. The cell is then a look-up."""
+    """The results of a cell for each integer that it may take; None if it takes more than the number of a row or does
+    nothing but read it, or if the tables were larger than `TABLE_BYTES`. The cell is then a look-up."""
     rows = [cell.entries[step.operands[0]].shape[0] for step in _steps(cell) if step.operator == "row"]
-    if cell.operands or cell.numbers != 1 or not rows:
+    if cell.operands or cell.numbers != 1 or not 0 < len(rows) < len(cell.joined):
         return None
     count = min(rows)
     if 4 * count * sum(map(prod, cell.gives)) > TABLE_BYTES:

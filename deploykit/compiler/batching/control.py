@@ -51,7 +51,7 @@ class Constant:
 @dataclass(frozen=True)
 class Operation:
     """`+ - * / // %`, `min`, `max`, comparisons, `and`, `or`, `not` and `neg` of numbers; `real` if the operands are
-    float64."""
+    float64. `from end` is the place of an index among a count of items, which counts from the end if it is below 0."""
 
     operator: str
     operands: tuple[Expr, ...]

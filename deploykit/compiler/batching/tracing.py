@@ -39,6 +39,7 @@ _NUMBERS: dict[str, Callable[..., Any]] = {
     "min": min,
     "max": max,
     "neg": lambda a: -a,
+    "from end": lambda index, count: index + count if index < 0 else index,
     "==": lambda a, b: int(a == b),
     "!=": lambda a, b: int(a != b),
     "<": lambda a, b: int(a < b),

@@ -288,7 +288,7 @@ def _read_item(reader: Reader, node: ast.Subscript, _hint: str) -> Value:
 
 def _within(reader: Reader, index: control.Expr, count: control.Expr, message: str) -> control.Expr:
     """The index from the beginning, of one that may count from the end. The run ends if it is outside."""
-    place = from_end(reader, index, count)
+    place = from_end(index, count)
     low, high = Operation(">=", (place, Number(0))), Operation("<", (place, count))
     reader.emit(control.Require(Operation("and", (low, high)), message, index))
     return place

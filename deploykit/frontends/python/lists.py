@@ -101,18 +101,15 @@ def _bound(reader: Reader, node: ast.expr, count: Expr) -> Expr:
         raise Refused(node, f"a bound is an int, found {described(value)}")
     if value.expr == Number(0):
         return value.expr
-    place = from_end(reader, value.expr, count)
+    place = from_end(value.expr, count)
     return reader.held(Operation("min", (Operation("max", (place, Number(0))), count)), Int(), "bound")
 
 
-def from_end(reader: Reader, index: Expr, count: Expr) -> Expr:
+def from_end(index: Expr, count: Expr) -> Expr:
     """An index of which those below 0 count from the end."""
     if isinstance(index, Number):
         return index if index.value >= 0 else Operation("-", (count, Number(-index.value)))
-    place = reader.held(index, Int(), "place")
-    below = Operation("<", (place, Number(0)))
-    reader.emit(control.If(below, (control.Set(place, Operation("+", (place, count))),)))
-    return place
+    return Operation("from end", (index, count))
 
 
 def append(reader: Reader, source: ListValue, items: Sequence[Value], node: ast.AST) -> ListValue:

@@ -129,6 +129,11 @@ static inline int32_t dk_float_word(double value) {
     return word;
 }
 
+/* The place of an index among `count` items. One below 0 counts from the end. */
+static inline int32_t dk_from_end(int32_t index, int32_t count) {
+    return index < 0 ? index + count : index;
+}
+
 /* An integer of the control flow: fails with DK_ERROR_DATA, and gives 0, where it has more than 32 bits. */
 static inline int32_t dk_whole(dk_queue* queue, int64_t value) {
     if (value < INT32_MIN || value > INT32_MAX) {

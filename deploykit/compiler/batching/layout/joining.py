@@ -112,6 +112,7 @@ class _Joiner:
         self.new: dict[Expression, Expression] = {}
         self.terms: dict[Expression, tuple[_Term, ...]] = {}
         self.rows: dict[tuple[Expression, ...], Apply] = {}
+        self._settled: dict[Expression, Expression] = {}
 
     def made(self) -> dict[Expression, Expression]:
         """What each operator becomes."""
@@ -270,10 +271,6 @@ class _Joiner:
             if not gathered and not self.new.keys() & set(given):
                 self.new |= _slices(row, given)
         return self.rows[given]
-
-    @cached_property
-    def _settled(self) -> dict[Expression, Expression]:
-        return {}
 
     def settled(self, node: Expression) -> Expression:
         """An expression that was built before a value with a handle became part of a block, which it now reads."""

@@ -425,6 +425,8 @@ class _Printer:
                 return f"!{texts[0]}" if texts[0].startswith("(") else f"!({texts[0]})"
             case "neg":
                 return f"dk_whole(queue, -(int64_t){texts[0]})"
+            case "from end":
+                return f"dk_from_end({texts[0]}, {texts[1]})"
             case "//" | "%" | "min" | "max":
                 return f"dk_whole(queue, {_WHOLE[operator]}({texts[0]}, {texts[1]}))"
             case _:
