@@ -152,7 +152,10 @@ class CellEntry(_Entry):
     takes. A node takes `words` of the memory of the control flow, and its results `elements` of the pool of tensors.
 
     The source has `written` operators for it, which have become `operators` (see docs/dynamic.md). `beside` counts the
-    tensors that they find side by side, so that nothing is copied, `gathered` those that are copied for that."""
+    tensors that they find side by side, so that nothing is copied, `gathered` those that are copied for that. With
+    `looked_up`, its results were computed for each integer when the model was built.
+
+    `after`, `phase` and `depth` are described in `deploykit.compiler.batching.flow`; `after` has the names of cells."""
 
     name: str
     takes: tuple[str, ...]
@@ -164,15 +167,32 @@ class CellEntry(_Entry):
     operators: int
     beside: int
     gathered: int
+    looked_up: bool
+    after: tuple[str, ...]
+    phase: int
+    depth: int | None
+
+
+class ControlEntry(_Entry):
+    """A function of the control flow of a dynamic model: the functions that it calls, those of them that it calls
+    several times at once, the cells that it records, and whether it waits for the value of a tensor."""
+
+    name: str
+    calls: tuple[str, ...]
+    together: tuple[str, ...]
+    cells: tuple[str, ...]
+    waits: bool
 
 
 class DynamicEntry(_Entry):
     """How a dynamic model is called: the parameters of its `main` with their types, and the type that it returns, as in
-    Python (`deploykit.dynamic.signatures`). `cells` are what it launches; `policy` is the order in which it does."""
+    Python (`deploykit.dynamic.signatures`). `functions` are its control flow, the first one runs an instance; `cells`
+    are what they launch; `policy` is the order in which they do."""
 
     takes: dict[str, str]
     gives: str
     unions: dict[str, tuple[VariantEntry, ...]]
+    functions: tuple[ControlEntry, ...]
     cells: tuple[CellEntry, ...]
     policy: str
 

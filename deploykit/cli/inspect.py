@@ -14,6 +14,7 @@ from deploykit.cli.build import files_table, memory_lines
 from deploykit.cli.console import messages, print_json, results, table, text_bytes
 from deploykit.cli.options import Dims, Json, read_dims, read_size
 from deploykit.cli.verb import verb
+from deploykit.dynamic.policies import MEANINGS
 from deploykit.errors import Problem, UnsupportedModelError, UsageError
 
 if TYPE_CHECKING:
@@ -183,16 +184,29 @@ def _show_dynamic(entry: DynamicEntry) -> None:
     for union, variants in entry.unions.items():
         forms = (f"{v.name}({', '.join(f'{name}: {kind}' for name, kind in v.fields.items())})" for v in variants)
         results.print(f"{union}: {' or '.join(forms)}", markup=False)
-    counts = (">words a node", ">elements a node", ">operators", ">side by side", ">copied")
-    rows = table("cell", "takes", "gives", *counts)
+    rows = table("function", "calls", "records nodes of", "waits for tensors")
+    for each in entry.functions:
+        calls = (f"{name} at once" if name in each.together else name for name in each.calls)
+        rows.add_row(each.name, ", ".join(calls), ", ".join(each.cells), "yes" if each.waits else "no")
+    results.print(rows)
+    rows = table("cell", "takes", "gives", ">operators", ">side by side", ">copied")
     for cell in entry.cells:
         numbers = [f"{cell.numbers} int"] if cell.numbers else []
         takes, gives = ", ".join([*cell.takes, *numbers]), ", ".join(cell.gives)
         operators = f"{cell.written} -> {cell.operators}" if cell.operators < cell.written else str(cell.operators)
-        numbers = [str(cell.words), str(cell.elements), operators, str(cell.beside), str(cell.gathered)]
-        rows.add_row(cell.name, Text(takes), Text(gives), *numbers)
+        counts = ["look-up", "0", "0"] if cell.looked_up else [operators, str(cell.beside), str(cell.gathered)]
+        rows.add_row(cell.name, Text(takes), Text(gives), *counts)
     results.print(rows)
-    results.print(f"Policy  {entry.policy}")
+    rows = table(">phase", "cell", "after", ">depth", ">words a node", ">elements a node")
+    for cell in sorted(entry.cells, key=lambda cell: cell.phase):
+        depth = "by instance" if cell.depth is None else str(cell.depth)
+        rows.add_row(str(cell.phase), cell.name, ", ".join(cell.after), depth, str(cell.words), str(cell.elements))
+    results.print(rows)
+    results.print(f"Policy  {entry.policy}: {MEANINGS[entry.policy]}")
+    words = " + ".join(f"{4 * cell.words}*{cell.name}" for cell in entry.cells)
+    elements = " + ".join(f"{4 * cell.elements}*{cell.name}" for cell in entry.cells)
+    results.print(f"Nodes   {words} bytes of control flow, counting the nodes of each cell;")
+    results.print(f"        {elements} bytes of tensors")
 
 
 def _show_interface(inputs: Iterable[PortEntry], outputs: Iterable[PortEntry], dims: Iterable[DimEntry]) -> None:

@@ -13,12 +13,12 @@ A handle is an index into the words of a run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import TypeAlias
 
-LIST_ITEMS = 4
+LIST_FIRST, LIST_ITEMS = 1, 4
 """Where the items of a list are, behind its handle, when it is made: length, first item, used items, room, items."""
 
 
@@ -151,6 +151,22 @@ def tensors_in(kind: Type, unions: Unions, seen: frozenset[str] = frozenset()) -
             return any(tensors_in(field, unions, seen | {name}) for field in fields)
         case _:
             return False
+
+
+def unions_of(kinds: Iterable[Type], unions: Unions) -> Unions:
+    """Those of `unions` that values of the types may hold, in the same order."""
+    found: set[str] = set()
+    left = list(kinds)
+    while left:
+        match left.pop():
+            case List(item):
+                left.append(item)
+            case Tuple(items):
+                left.extend(items)
+            case Union(name) if name not in found:
+                found.add(name)
+                left.extend(kind for variant in unions[name] for _, kind in variant.fields)
+    return {name: variants for name, variants in unions.items() if name in found}
 
 
 def least_depths(unions: Unions) -> dict[str, float]:

@@ -270,17 +270,21 @@ def _steps(cell: Cell) -> Iterator[Step]:
 
 
 def add_function(
-    builder: ModelBuilder, name: str, cell: Cell, weights: Mapping[str, np.ndarray], techniques: Techniques = ALL
+    builder: ModelBuilder,
+    name: str,
+    cell: Cell,
+    known: Sequence[np.ndarray] | None,
+    weights: Mapping[str, np.ndarray],
+    techniques: Techniques = ALL,
 ) -> None:
-    """Add the cell to a model as a function of that name. The dims `nodes` and `elements` are those of all cells."""
+    """Add the cell to a model as a function of that name; `known` are its `tables`. The dims `nodes` and `elements` are
+    those of all cells."""
     from deploykit.compiler.model import Port
 
     nodes, elements = builder.dim("nodes", 1), builder.dim("elements", 1)
     rows = [Port(f"rows_{index}", "int32", (nodes,)) for index in range(len(cell.operands))]
     numbers = [Port(f"numbers_{index}", "int32", (nodes,)) for index in range(cell.numbers)]
     pool = [Port("pool", "float32", (elements,))] if rows else []
-
-    known = tables(cell, weights) if techniques.tables else None
 
     def body(ctx: Context, given: Values, _states: Values) -> tuple[Values, Values]:
         if known is not None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 
 import numpy as np
 
-from deploykit.compiler.batching.cells import Cell, add_function
+from deploykit.compiler.batching.cells import Cell, add_function, tables
 from deploykit.compiler.batching.control import Control
 from deploykit.compiler.batching.tables import Table
 from deploykit.compiler.batching.techniques import ALL, Techniques
@@ -24,7 +25,7 @@ BATCH, WORDS, ELEMENTS = DIMS = ("batch", "words", "elements")
 @dataclass(frozen=True)
 class DynamicModel:
     """The control flow of a model and its cells. `cell_names` has a name for each. `constants` are expressions
-    over `weights`, whose values the control flow uses."""
+    over `weights`, whose values the control flow uses. `unions` are those of instances and results."""
 
     name: str
     control: Control
@@ -43,6 +44,11 @@ class DynamicModel:
     """Bounds of the dims of `main`, some of `DIMS`."""
     techniques: Techniques = ALL
 
+    @cached_property
+    def tables(self) -> tuple[list[np.ndarray] | None, ...]:
+        """For each cell its results for each integer that it may take, if it is a look-up."""
+        return tuple(tables(cell, self.weights) if self.techniques.tables else None for cell in self.cells)
+
 
 @dataclass(frozen=True)
 class CellsModel(ImportedModel):
@@ -54,8 +60,8 @@ class CellsModel(ImportedModel):
 def cells_model(model: DynamicModel) -> CellsModel:
     """The cells as functions, in their order."""
     builder = ModelBuilder(model.name)
-    for cell, name in zip(model.cells, model.cell_names, strict=True):
-        add_function(builder, f"cell_{name}", cell, model.weights, model.techniques)
+    for cell, name, known in zip(model.cells, model.cell_names, model.tables, strict=True):
+        add_function(builder, f"cell_{name}", cell, known, model.weights, model.techniques)
     built = replace(builder.model(), notes=model.notes)
     return CellsModel(**{each.name: getattr(built, each.name) for each in fields(ImportedModel)}, dynamic=model)
 

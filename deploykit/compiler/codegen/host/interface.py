@@ -10,6 +10,7 @@ from tvm import tirx
 
 from deploykit.artifact.manifest import (
     CellEntry,
+    ControlEntry,
     DimEntry,
     DynamicEntry,
     FunctionEntry,
@@ -19,6 +20,7 @@ from deploykit.artifact.manifest import (
     StatesEntry,
     VariantEntry,
 )
+from deploykit.compiler.batching.flow import stages, summaries
 from deploykit.compiler.codegen.host.header import arena_bytes_at_bounds
 from deploykit.compiler.codegen.host.scope import function_prefix, prefix_of
 from deploykit.compiler.codegen.weights.blob import weights_bytes
@@ -82,6 +84,7 @@ NODE_WORDS = 3
 
 def describe_dynamic(model: DynamicModel) -> DynamicEntry:
     """How a dynamic model is called."""
+    names = model.cell_names
     return DynamicEntry(
         takes={name: str(kind) for name, kind in model.control.takes},
         gives=str(model.control.gives),
@@ -89,6 +92,16 @@ def describe_dynamic(model: DynamicModel) -> DynamicEntry:
             union: tuple(VariantEntry(name=each.name, fields=fields_text(each)) for each in variants)
             for union, variants in model.unions.items()
         },
+        functions=tuple(
+            ControlEntry(
+                name=each.name,
+                calls=each.calls,
+                together=each.together,
+                cells=tuple(names[cell] for cell in each.cells),
+                waits=each.waits,
+            )
+            for each in summaries(model.control)
+        ),
         cells=tuple(
             CellEntry(
                 name=name,
@@ -101,8 +114,14 @@ def describe_dynamic(model: DynamicModel) -> DynamicEntry:
                 operators=sum(each.operators > 0 for each in cell.joined),
                 beside=sum(each.beside for each in cell.joined),
                 gathered=sum(each.gathered for each in cell.joined),
+                looked_up=table is not None,
+                after=tuple(names[each] for each in stage.after),
+                phase=stage.phase,
+                depth=stage.depth,
             )
-            for name, cell in zip(model.cell_names, model.cells, strict=True)
+            for name, cell, table, stage in zip(
+                names, model.cells, model.tables, stages(model.control, len(names)), strict=True
+            )
         ),
         policy=model.policy,
     )
