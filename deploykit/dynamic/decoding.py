@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from deploykit.dynamic.signatures import Signature
-from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Tuple, Type, Union, split_words, width
+from deploykit.dynamic.types import Bool, Float, Int, List, Rows, Tensor, Tuple, Type, Union, split_words, width
 
 
 def decode_records(signature: Signature, outputs: Sequence[np.ndarray]) -> list[Any]:
@@ -69,6 +69,8 @@ class _Decoder:
     def _object(self, handle: int, kind: Type, parts: Sequence[tuple[Type, Sequence[int]]]) -> Any:
         values = [self._inline(each, own) for each, own in parts]
         match kind:
+            case Rows(Tensor(shape)):
+                return np.array(values, np.float32).reshape(len(values), *shape)
             case Tensor(shape):
                 offset = self._words[handle]
                 return self._elements[offset : offset + prod(shape)].reshape(shape)
@@ -118,6 +120,8 @@ def _column(kind: Type, outputs: Any, batch: int) -> Sequence[Any]:
             values, lengths = next(outputs), next(outputs)
             ends = np.cumsum(lengths)
             parts = (values[end - length : end] for end, length in zip(ends, lengths, strict=True))
+            if isinstance(kind, Rows):
+                return list(parts)
             return [list(part) if isinstance(item, Tensor) else part.tolist() for part in parts]
         case Tensor():
             return list(next(outputs))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from deploykit.dynamic.signatures import Signature
-from deploykit.dynamic.types import LIST_ITEMS, Bool, Float, Int, List, Tensor, Tuple, Type, Union, Variant, width
+from deploykit.dynamic.types import LIST_ITEMS, Bool, Float, Int, List, Rows, Tensor, Tuple, Type, Union, Variant, width
 from deploykit.errors import DataError, ShapeError
 
 _SMALLEST, _LARGEST = -(2**31), 2**31 - 1
@@ -68,7 +68,7 @@ class _Encoder:
     def records(self, kind: Type) -> _Records:
         """The records of a type that handles refer to."""
         if kind not in self._records:
-            made = {Union: _Objects, List: _Lists, Tensor: _Tensors}[type(kind)](self, kind)
+            made = {Union: _Objects, List: _Lists, Rows: _Lists, Tensor: _Tensors}[type(kind)](self, kind)
             self._records[kind] = made
         return self._records[kind]
 

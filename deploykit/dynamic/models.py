@@ -35,7 +35,11 @@ class Model:
         shapes: dict[str, tuple[int, ...]] = {}
         for base in reversed(cls.__mro__):
             annotations: dict[str, Any] = inspect.get_annotations(base, eval_str=True) if base is not object else {}
-            shapes |= {name: kind.shape for name, kind in annotations.items() if isinstance(kind, TensorType)}
+            for name, kind in annotations.items():
+                if isinstance(kind, TensorType):
+                    shapes[name] = tuple(extent for extent in kind.shape if isinstance(extent, int))
+                    if shapes[name] != kind.shape:
+                        raise UsageError(f"'{cls.__name__}': weight '{name}' has an extent that is no number")
         return shapes
 
     def weights(self) -> dict[str, np.ndarray]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Tuple, Type, Union, Unions, Variant
+from deploykit.dynamic.types import Bool, Float, Int, List, Rows, Tensor, Tuple, Type, Union, Unions, Variant
 from deploykit.errors import ArtifactError
 
 _PLAIN: dict[str, Type] = {"int": Int(), "bool": Bool(), "float": Float()}
@@ -45,7 +45,10 @@ def _parsed(node: ast.expr) -> Type:
             return Tuple((_parsed(item),))
         case ast.Subscript(ast.Name("Tensor"), shape):
             found = ast.literal_eval(shape)
-            return Tensor(found if isinstance(found, tuple) else (found,))
+            extents = found if isinstance(found, tuple) else (found,)
+            if extents and isinstance(extents[0], str):
+                return Rows(Tensor(extents[1:]), extents[0])
+            return Tensor(extents)
         case _:
             raise ValueError("there are int, bool, float, Tensor, list, tuple and the names of unions")
 

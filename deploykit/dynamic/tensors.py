@@ -1,4 +1,5 @@
-"""The annotation of tensors: `Tensor[128]`, `Tensor[4, 64]`; `Tensor[()]` is a single number."""
+"""The annotation of tensors: `Tensor[128]`, `Tensor[4, 64]`; `Tensor[()]` is a single number. `Tensor["n", 64]` has as
+many rows as the instance gives it."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import numpy as np
 class TensorType:
     """float32 tensors of this shape."""
 
-    shape: tuple[int, ...]
+    shape: tuple[int | str, ...]
 
     def __or__(self, other: object) -> Any:
         return NotImplemented
@@ -27,5 +28,5 @@ else:
     class Tensor:
         """A float32 array of NumPy, with its shape: `Tensor[128]`."""
 
-        def __class_getitem__(cls, shape: int | tuple[int, ...]) -> TensorType:
+        def __class_getitem__(cls, shape: int | str | tuple[int | str, ...]) -> TensorType:
             return TensorType(shape if isinstance(shape, tuple) else (shape,))

@@ -5,6 +5,7 @@
     Tensor      a word: the handle of a value (`runtime/batching/batching.h`)
     list        a word: the handle of the length and of the first item. In front of the items is how many of them are
                 used, and how many there is room for (`LIST_ITEMS`)
+    Rows        a tensor whose first extent only a run knows: the list of its rows
     union       a word: the handle of the number of the variant, and behind it its fields
     tuple       the words of its items
 
@@ -14,7 +15,7 @@ A handle is an index into the words of a run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import TypeAlias
 
@@ -54,6 +55,18 @@ class List:
 
     def __str__(self) -> str:
         return f"list[{self.item}]"
+
+
+@dataclass(frozen=True)
+class Rows(List):
+    """Tensors of the shape of `item` with another axis in front, whose extent `dim` only a run knows."""
+
+    dim: str = field(default="n", compare=False)
+
+    def __str__(self) -> str:
+        assert isinstance(self.item, Tensor)
+        extents = ", ".join([f'"{self.dim}"', *map(str, self.item.shape)])
+        return f"Tensor[{extents}]"
 
 
 @dataclass(frozen=True)
@@ -153,20 +166,22 @@ def tensors_in(kind: Type, unions: Unions, seen: frozenset[str] = frozenset()) -
             return False
 
 
-def unions_of(kinds: Iterable[Type], unions: Unions) -> Unions:
-    """Those of `unions` that values of the types may hold, in the same order."""
-    found: set[str] = set()
+def unions_in(kinds: Iterable[Type], unions: Unions) -> dict[str, tuple[Variant, ...]]:
+    """Those of `unions` that values of the types consist of, outer ones first."""
+    found: dict[str, tuple[Variant, ...]] = {}
     left = list(kinds)
     while left:
-        match left.pop():
+        match left.pop(0):
+            case Union(name) if name not in found:
+                found[name] = unions[name]
+                left += [kind for variant in unions[name] for _, kind in variant.fields]
             case List(item):
                 left.append(item)
             case Tuple(items):
-                left.extend(items)
-            case Union(name) if name not in found:
-                found.add(name)
-                left.extend(kind for variant in unions[name] for _, kind in variant.fields)
-    return {name: variants for name, variants in unions.items() if name in found}
+                left += items
+            case _:
+                pass
+    return found
 
 
 def least_depths(unions: Unions) -> dict[str, float]:

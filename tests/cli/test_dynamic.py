@@ -113,7 +113,6 @@ def test_inspect_shows_the_model(folder: Path) -> None:
     assert code == 0, output
     assert "main(tree: Tree) -> Tensor[2]" in output
     assert "Tree: Leaf(word: int) or Node(left: Tree, right: Tree)" in output
-    assert "look-up" in output
     assert "by instance" in output
     assert "bytes of control flow, counting the nodes of each cell" in output
 

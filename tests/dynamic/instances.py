@@ -70,6 +70,12 @@ def nested(random: Random) -> tuple[list[int], list[int]]:
     return words(random, 6), random.integers(-1, 4, whole(random, 0, 6)).tolist()
 
 
+def region(random: Random, depth: int = 2) -> models.Region:
+    if depth == 0 or whole(random, 0, 2) == 0:
+        return models.Patch(vector(random, whole(random, 1, 7), 3), random.random())
+    return models.Divided(region(random, depth - 1), region(random, depth - 1))
+
+
 MAKERS: dict[str, Callable[[Random], Any]] = {
     "TreeLSTM": tree,
     "TreeGRU": branch,
@@ -84,6 +90,7 @@ MAKERS: dict[str, Callable[[Random], Any]] = {
     "ShiftReduce": words,
     "Generator": lambda random: [vector(random, H) for _ in range(whole(random, 0, 3))],
     "Search": lambda random: (vector(random, H), whole(random, 0, 7)),
+    "Regions": lambda random: (region(random), vector(random, whole(random, 1, 4), H)),
     "Operators": lambda random: (vector(random, 4), vector(random, 4, 4), vector(random)),
 }
 

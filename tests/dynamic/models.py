@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deploykit import dynamic
-from deploykit.dynamic import Model, Tensor, concat, relu, sigmoid, softmax, split, sum, tanh, zeros  # noqa: A004
+from deploykit.dynamic import Model, Tensor, concat, relu, sigmoid, softmax, split, stack, sum, tanh, zeros  # noqa: A004
 
 H = 6
 V = 20
@@ -457,3 +457,45 @@ class Operators(Model):
             concat(self.vector, sigmoid(x)),
             dynamic.mean(softmax(m)) + sum(x) / 2 - 1,
         )
+
+
+@dataclass
+class Patch:
+    pixels: Tensor["n", 3]
+    weight: float
+
+
+@dataclass
+class Divided:
+    first: Region
+    second: Region
+
+
+Region = Patch | Divided
+
+
+class Regions(Model):
+    """Attention over patches, of which each part of a picture has another number."""
+
+    embedding: Tensor[3, H]
+    bias: Tensor[H]
+    wk: Tensor[H, H]
+    wv: Tensor[H, H]
+    gate: Tensor[H, H]
+
+    def encode(self, region: Region, query: Tensor[H]) -> Tensor[H]:
+        match region:
+            case Patch(pixels, weight):
+                x = tanh(pixels @ self.embedding + self.bias) * weight
+                scores = softmax((x @ self.wk) @ query)
+                return scores @ (x @ self.wv)
+            case Divided(first, second):
+                a = self.encode(first, query)
+                b = self.encode(second, query)
+                z = sigmoid((a + b) @ self.gate)
+                return z * a + (1.0 - z) * b
+
+    def main(self, region: Region, queries: Tensor["queries", H]) -> tuple[Tensor["queries", H], Tensor[H]]:
+        found = [self.encode(region, query) for query in queries]
+        rows = stack(*found) + queries
+        return rows * rows - 0.5, dynamic.mean(rows, axis=0)

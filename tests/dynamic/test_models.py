@@ -10,7 +10,7 @@ from tests.dynamic import models
 from tests.dynamic.harness import Built, assert_close, assert_same_bits, eager
 from tests.dynamic.instances import MAKERS, instances
 
-TENSORS = ("TwoTypes", "Graph", "EarlyExit", "Generator", "Search", "Operators")
+TENSORS = ("TwoTypes", "Graph", "EarlyExit", "Generator", "Search", "Operators", "Regions")
 """The models whose instances hold tensors."""
 
 every_model = pytest.mark.parametrize("name", MAKERS)

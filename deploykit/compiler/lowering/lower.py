@@ -38,7 +38,7 @@ from deploykit.compiler.lowering.conditional_sizes import name_choices, opaque
 from deploykit.compiler.lowering.kernel import Kernel
 from deploykit.compiler.lowering.reduction_starts import initialise_first
 from deploykit.compiler.schedules.kernel.stages import scalars_of
-from deploykit.compiler.tir.inexact import keep_inexact
+from deploykit.compiler.tir.inexact import EXACT, keep_inexact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -200,4 +200,6 @@ def _raw_abi(
     raw = tirx.PrimFunc(params, body).with_attr("global_symbol", name)
     if func.attrs and func.attrs.get("tirx.noalias"):
         raw = raw.with_attr("tirx.noalias", True)
+    if func.attrs and func.attrs.get(EXACT):
+        raw = raw.with_attr(EXACT, True)
     return raw

@@ -31,6 +31,7 @@ from deploykit.compiler.schedules.pointwise.transpose import transpose
 from deploykit.compiler.schedules.reduction.accumulators import reduction
 from deploykit.compiler.schedules.reduction.row_kernels import Rows, rows_of, write_through
 from deploykit.compiler.schedules.vloop import is_vloop, scheduled
+from deploykit.compiler.tir.inexact import EXACT
 from deploykit.compiler.tir.rewriting import collect, sequence
 
 Rule = Callable[[Stage, Views, Device], "list[tirx.Stmt] | Declined"]
@@ -78,6 +79,11 @@ def prepared(func: tirx.PrimFunc) -> Nest | Declined:
 
 def schedule_explained(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple[Choice, ...]]:
     """The results of `schedule` and `explain` together."""
+    done, choices = _scheduled(func, device)
+    return (done.with_attr(EXACT, True) if device.exact else done), choices
+
+
+def _scheduled(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tuple[Choice, ...]]:
     if is_vloop(func):
         return scheduled(func, device, schedule_explained)
     before: dict[str, str] = {}

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from tvm.ir import Expr
 
+EXACT = "deploykit.exact"
+"""The attribute of kernels whose rows have the same bits however many there are (`Device.exact`)."""
+
 _ORDERS = (prim.LT, prim.LE, prim.GT, prim.GE)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Tuple, Type, Union, Unions
+from deploykit.dynamic.types import Bool, Float, Int, List, Rows, Tensor, Tuple, Type, Union, Unions
 from deploykit.frontends.python.numbers import number
 from deploykit.frontends.python.source import Refused
 
@@ -42,7 +42,10 @@ class Annotations:
                 return Tuple(tuple(map(self.type, items)))
             case ast.Subscript(ast.Name("tuple" | "Tuple"), item):
                 return Tuple((self.type(item),))
-            case ast.Subscript(value) if self._is_tensor(value):
+            case ast.Subscript(value, shape) if self._is_tensor(value):
+                dim, *others = shape.elts if isinstance(shape, ast.Tuple) and shape.elts else [shape]
+                if isinstance(dim, ast.Constant) and isinstance(dim.value, str):
+                    return Rows(Tensor(tuple(map(self._extent, others))), dim.value)
                 return Tensor(self.tensor(node))
             case _:
                 known = ", ".join(["int", "bool", "float", "Tensor[...]", "list[...]", "tuple[...]", *self.unions])
@@ -67,6 +70,8 @@ class Annotations:
                 return False
 
     def _extent(self, node: ast.expr) -> int:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            raise Refused(node, "only the first extent of a tensor may have a name, and none of a weight")
         found = number(node, self.numbers)
         if not isinstance(found, int) or found < 1:
             raise Refused(node, f"an extent of a tensor is a positive integer, found {found}")

@@ -10,14 +10,16 @@ from deploykit.compiler.batching import control
 from deploykit.compiler.batching.control import Number, Operation, Word
 from deploykit.compiler.batching.tensors import Filled
 from deploykit.dynamic.types import Bool, Float, Int, offsets, width
-from deploykit.frontends.python.expressions import apply, as_real, as_tensor, await_number
+from deploykit.frontends.python import rows
+from deploykit.frontends.python.expressions import await_number
 from deploykit.frontends.python.folds import sum_of_list
 from deploykit.frontends.python.functions import Callee, Reader, Scope, callee_of, require_plain
 from deploykit.frontends.python.numbers import number
-from deploykit.frontends.python.reading import evaluate, expression, read_statement
+from deploykit.frontends.python.reading import evaluate, expression, operand_of, read_statement
 from deploykit.frontends.python.sequences import ENDLESS, length, sequence_of
 from deploykit.frontends.python.source import Refused
 from deploykit.frontends.python.statements import require_reusable
+from deploykit.frontends.python.tensors import apply, as_real, as_tensor
 from deploykit.frontends.python.values import (
     ListValue,
     Range,
@@ -131,7 +133,9 @@ _OF_TWO = ("maximum", "minimum")
 def _tensor_call(reader: Reader, name: str, node: ast.Call) -> Value:
     if name == "zeros":
         return Filled(tuple(_plain(reader, each) for each in node.args), 0.0)
-    values = [evaluate(reader, each) for each in node.args]
+    if name == "stack" and len(node.args) == 1 and isinstance(node.args[0], ast.Starred):
+        return rows.stacked(reader, evaluate(reader, node.args[0].value), node)
+    values = [operand_of(reader, each) for each in node.args]
     if name == "random":
         return _random(values, node)
     if name in ("sum", "mean"):
@@ -141,8 +145,13 @@ def _tensor_call(reader: Reader, name: str, node: ast.Call) -> Value:
     if name == "split":
         if len(values) != 2:
             raise Refused(node, "'split' takes a tensor and the number of parts")
-        count, x = _plain(reader, node.args[1]), as_tensor(values[0], node.args[0])
+        count = _plain(reader, node.args[1])
+        if isinstance(values[0], rows.KINDS):
+            return rows.split(reader, values[0], count, node)
+        x = as_tensor(values[0], node.args[0])
         return TupleValue(tuple(apply("part", [x], node, (index, count)) for index in range(count)))
+    if any(isinstance(value, rows.KINDS) for value in values):
+        return rows.call(reader, name, values, node)
     operands = [as_tensor(value, each) for value, each in zip(values, node.args, strict=True)]
     if (name in _OF_ONE and len(operands) == 1) or (name in _OF_TWO and len(operands) == 2):
         return apply(name, operands, node)
@@ -171,9 +180,11 @@ def _reduced(reader: Reader, name: str, values: Sequence[Value], node: ast.Call)
     axes = [*node.args[1:], *(keyword.value for keyword in node.keywords if keyword.arg == "axis")]
     if not values or len(axes) + 1 != len(node.args) + len(node.keywords):
         raise Refused(node, f"'{name}' takes a tensor and an axis")
+    attributes = tuple(int(number(axis, reader.program.module.numbers)) for axis in axes)
+    if isinstance(values[0], rows.KINDS):
+        return rows.reduced(reader, name, values[0], attributes, node)
     if isinstance(values[0], ListValue) and name == "sum" and not axes:
         return sum_of_list(reader, values[0], node)
-    attributes = tuple(int(number(axis, reader.program.module.numbers)) for axis in axes)
     return apply(name, [as_tensor(values[0], node.args[0])], node, attributes)
 
 

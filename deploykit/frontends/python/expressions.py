@@ -9,15 +9,16 @@ from math import isfinite
 
 from deploykit.compiler.batching import control
 from deploykit.compiler.batching.control import Number, Operation, Real
-from deploykit.compiler.batching.operators import OPERATORS, Mismatch
-from deploykit.compiler.batching.tensors import Apply, Expression, Filled, Weight
+from deploykit.compiler.batching.tensors import Weight
 from deploykit.dynamic.types import Bool, Float, Int
+from deploykit.frontends.python import rows
 from deploykit.frontends.python.functions import Reader
 from deploykit.frontends.python.lists import from_end, part_of
 from deploykit.frontends.python.numbers import ARITHMETIC, arithmetic
-from deploykit.frontends.python.reading import evaluate, expression
+from deploykit.frontends.python.reading import evaluate, expression, operand_of
 from deploykit.frontends.python.sequences import element, length
 from deploykit.frontends.python.source import Refused
+from deploykit.frontends.python.tensors import apply, as_real, as_tensor
 from deploykit.frontends.python.values import (
     TENSORS,
     ListValue,
@@ -49,14 +50,14 @@ def _read_constant(_reader: Reader, node: ast.Constant, _hint: str) -> Value:
 
 @expression(ast.BinOp)
 def _read_operation(reader: Reader, node: ast.BinOp, _hint: str) -> Value:
-    return operation(reader, node.op, evaluate(reader, node.left), evaluate(reader, node.right), node)
+    return operation(reader, node.op, operand_of(reader, node.left), operand_of(reader, node.right), node)
 
 
 @expression(ast.UnaryOp)
 def _read_unary(reader: Reader, node: ast.UnaryOp, hint: str) -> Value:
     match node.op:
         case ast.USub():
-            return _negative(evaluate(reader, node.operand), node)
+            return _negative(reader, operand_of(reader, node.operand), node)
         case ast.UAdd():
             return evaluate(reader, node.operand, hint)
         case _:
@@ -110,9 +111,11 @@ def _read_attribute(reader: Reader, node: ast.Attribute, _hint: str) -> Value:
 
 def operation(reader: Reader, op: ast.operator, left: Value, right: Value, node: ast.AST) -> Value:
     """`left op right`. Raises `Refused`."""
-    if isinstance(left, TENSORS) or isinstance(right, TENSORS):
+    if any(isinstance(value, (*TENSORS, *rows.KINDS)) for value in (left, right)):
         if type(op) not in _TENSORS:
             raise Refused(node, "tensors have the operators + - * / @ only")
+        if isinstance(left, rows.KINDS) or isinstance(right, rows.KINDS):
+            return rows.operation(reader, _TENSORS[type(op)], left, right, node)
         return apply(_TENSORS[type(op)], [as_tensor(left, node), as_tensor(right, node)], node)
     if isinstance(left, ListValue) or isinstance(right, ListValue):
         raise Refused(node, "a list gets further items like this: '[*items, item]'")
@@ -146,46 +149,9 @@ def require_divisor(reader: Reader, test: control.Expr, value: control.Expr, nod
     reader.emit(control.Require(test, f"line {getattr(node, 'lineno', 0)}: division by 0", value))
 
 
-def as_real(value: Scalar) -> control.Expr:
-    match value.expr:
-        case Number(number):
-            return Real(float(number))
-        case _:
-            return value.expr if value.type == Float() else control.AsReal(value.expr)
-
-
-def as_tensor(value: Value, node: ast.AST) -> Expression:
-    """A tensor, or a constant number as one. Raises `Refused`."""
-    match value:
-        case Scalar(Number(number)) | Scalar(Real(number)):
-            return Filled((), float(number))
-        case Scalar(expr, Int()):
-            return apply("whole", [], node, numbers=(expr,))
-        case Scalar(expr, Float()):
-            return apply("real", [], node, numbers=(control.FloatWord(expr),))
-        case _:
-            pass
-    if not isinstance(value, TENSORS):
-        raise Refused(node, f"a tensor is needed here, found {described(value)}")
-    return value
-
-
-def apply(
-    name: str,
-    operands: Sequence[Expression],
-    node: ast.AST,
-    attributes: tuple[int, ...] = (),
-    numbers: tuple[control.Expr, ...] = (),
-) -> Apply:
-    """An operator of tensors. Raises `Refused` if it cannot take operands of these shapes."""
-    try:
-        shape = OPERATORS[name].shape([operand.shape for operand in operands], attributes)
-    except Mismatch as error:
-        raise Refused(node, str(error)) from None
-    return Apply(shape, name, tuple(operands), attributes, numbers)
-
-
-def _negative(value: Value, node: ast.AST) -> Value:
+def _negative(reader: Reader, value: Value, node: ast.AST) -> Value:
+    if isinstance(value, rows.KINDS):
+        return rows.each(reader, "negative", [value], node)
     if isinstance(value, TENSORS):
         return apply("negative", [value], node)
     if not isinstance(value, Scalar) or value.type == Bool():

@@ -91,7 +91,7 @@ def part_of(reader: Reader, source: ListValue, node: ast.Slice) -> ListValue:
         words = reader.words(element(source, Operation("+", (first, index))), node)
         reader.store(fields(source.item, Word(made.handle, 1), 0, times(index, width(source.item))), words)
     reader.emit(control.Loop(tuple(body), (step,)))
-    return replace(made, varying=source.varying)
+    return replace(source, handle=made.handle)
 
 
 def _bound(reader: Reader, node: ast.expr, count: Expr) -> Expr:

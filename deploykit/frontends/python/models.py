@@ -13,7 +13,7 @@ from deploykit.compiler.batching.control import Control
 from deploykit.compiler.batching.model import DynamicModel
 from deploykit.compiler.batching.techniques import ALL, Techniques
 from deploykit.dynamic.models import checked_weights, random_weights
-from deploykit.dynamic.types import Type, unions_of
+from deploykit.dynamic.types import Type, unions_in
 from deploykit.errors import UnsupportedModelError
 from deploykit.frontends.python.declarations import Module, read_module
 from deploykit.frontends.python.functions import CONTROL_FLOW, Callee, Program, components, require_plain
@@ -46,7 +46,7 @@ def import_model(
         tuple(program.cells.cells),
         tuple(program.cells.names),
         tuple(program.constants.values()),
-        unions_of([gives, *(kind for _, kind in takes)], module.unions),
+        unions_in([*(kind for _, kind in takes), gives], module.unions),
         arrays,
         techniques=techniques,
     )

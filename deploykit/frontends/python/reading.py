@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deploykit.frontends.python.names import names_assigned, names_needed
 from deploykit.frontends.python.source import Refused
+from deploykit.frontends.python.values import Unstored, Value
 
 if TYPE_CHECKING:
     from deploykit.frontends.python.functions import Reader
-    from deploykit.frontends.python.values import Value
 
 ReadExpression: TypeAlias = "Callable[[Reader, Any, str], Value]"
 """Takes the expression and a name for variables of its value."""
@@ -48,6 +48,12 @@ def statement(*kinds: type[ast.stmt]) -> Callable[[ReadStatement], ReadStatement
 
 def evaluate(reader: Reader, node: ast.expr, hint: str = "value") -> Value:
     """What an expression stands for. `hint` names variables for it. Raises `Refused`."""
+    value = operand_of(reader, node, hint)
+    return value.stored(reader, node, hint) if isinstance(value, Unstored) else value
+
+
+def operand_of(reader: Reader, node: ast.expr, hint: str = "value") -> Value:
+    """The same for an operand of an operator, which may be computed together with it."""
     if type(node) not in _EXPRESSIONS:
         raise Refused(node, f"'{ast.unparse(node)[:60]}' cannot be used in a model")
     return _EXPRESSIONS[type(node)](reader, node, hint)

@@ -20,6 +20,7 @@ from deploykit.frontends.python.source import Refused
 from deploykit.frontends.python.values import (
     TENSORS,
     Reversed,
+    RowsValue,
     Scalar,
     TupleValue,
     UnionValue,
@@ -46,7 +47,7 @@ def _read_annotated(reader: Reader, node: ast.AnnAssign, _: frozenset[str]) -> b
     if node.value is None:
         raise Refused(node, "a name is given its value where it is declared")
     kind = reader.program.module.annotations().type(node.annotation)
-    if isinstance(kind, List) and isinstance(node.value, ast.List) and not node.value.elts:
+    if type(kind) is List and isinstance(node.value, ast.List) and not node.value.elts:
         assign(reader, node.target, new_list(reader, Number(0), kind.item, _hint(node.target)))
         return False
     value = evaluate(reader, node.value, _hint(node.target))
@@ -63,7 +64,7 @@ def _read_augmented(reader: Reader, node: ast.AugAssign, _: frozenset[str]) -> b
     if not isinstance(node.target, ast.Name):
         raise Refused(node, "values do not change: make a new one and give it a name")
     before = evaluate(reader, ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
-    if isinstance(before, TENSORS):
+    if isinstance(before, (*TENSORS, RowsValue)):
         name, text = node.target.id, "in Python, this changes the tensor wherever it is used"
         raise Refused(node, f"{text}: write '{name} = {name} ...'")
     assign(reader, node.target, operation(reader, node.op, before, evaluate(reader, node.value), node))

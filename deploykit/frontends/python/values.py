@@ -6,9 +6,10 @@ that only a loop uses, such as `range(n)` and `zip(a, b)`, take no words.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from deploykit.compiler.batching.control import Expr, Variable, Word
 from deploykit.compiler.batching.tensors import Apply, Expression, Filled, Known, Weight
@@ -17,6 +18,7 @@ from deploykit.dynamic.types import (
     Float,
     Int,
     List,
+    Rows,
     Tensor,
     Tuple,
     Type,
@@ -25,6 +27,9 @@ from deploykit.dynamic.types import (
     offsets,
     width,
 )
+
+if TYPE_CHECKING:
+    from deploykit.frontends.python.functions import Reader
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,18 @@ class ListValue:
 
 
 @dataclass(frozen=True)
+class RowsValue(ListValue):
+    """A tensor of the type `Rows`, as the list of its rows."""
+
+
+class Unstored:
+    """A value that is computed when it is stored."""
+
+    def stored(self, reader: Reader, node: ast.AST, hint: str) -> Value:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
 class Range:
     start: Expr
     count: Expr
@@ -77,7 +94,7 @@ class Zipped:
 
 
 Sequence_: TypeAlias = ListValue | Range | Reversed | Zipped
-Value: TypeAlias = Scalar | TupleValue | UnionValue | Sequence_ | Expression
+Value: TypeAlias = Scalar | TupleValue | UnionValue | Sequence_ | Unstored | Expression
 
 TENSORS = (Known, Weight, Filled, Apply)
 SEQUENCES = (ListValue, Range, Reversed, Zipped)
@@ -93,6 +110,8 @@ def type_of(value: Value) -> Type | None:
             return Tuple(tuple(kinds)) if len(kinds) == len(items) else None
         case UnionValue(_, name):
             return Union(name)
+        case RowsValue(_, item):
+            return Rows(item)
         case ListValue(_, item):
             return List(item)
         case Known(shape) | Weight(shape) | Filled(shape) | Apply(shape):
@@ -127,6 +146,8 @@ def from_words(kind: Type, words: Iterator[Expr], *, varying: bool) -> Value:
             return TupleValue(tuple(from_words(item, words, varying=varying) for item in items))
         case Union(name):
             return UnionValue(next(words), name)
+        case Rows(item):
+            return RowsValue(next(words), item, varying)
         case List(item):
             return ListValue(next(words), item, varying)
         case Tensor(shape):

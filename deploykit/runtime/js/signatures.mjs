@@ -1,5 +1,5 @@
 // The types of a dynamic model, from their texts in the manifest: `int`, `bool`, `float`, `Tensor[4, 64]`, `list[int]`,
-// `tuple[int, Tree]`, and the names of unions of dataclasses.
+// `tuple[int, Tree]`, and the names of unions of dataclasses. `Tensor["n", 64]` is the list of its rows.
 
 /** @typedef {{ name: string, fields: Record<string, string> }} VariantEntry a dataclass: the types of its fields */
 /**
@@ -32,6 +32,13 @@ export function signatureOf({ takes, gives, unions }) {
   /** @type {(text: string) => Type} */
   const typeOf = (text) => known.get(text) ?? made(text);
   const made = (/** @type {string} */ text) => {
+    const row = /^Tensor\["[^"]*"(?:, (.*))?\]$/.exec(text);
+    if (row !== null) {
+      /** @type {Type} */
+      const rows = { text, kind: 'list', shape: [], items: [typeOf(`Tensor[${row[1] ?? '()'}]`)], variants: [] };
+      known.set(text, rows);
+      return rows;
+    }
     const [, kind, inner] = /** @type {RegExpExecArray} */ (/^([^[]*)(?:\[(.*)\])?$/.exec(text));
     /** @type {Type} */
     const type = { text, kind: kind in unions ? 'union' : kind, shape: [], items: [], variants: [] };

@@ -10,13 +10,13 @@ Results have `Float32Array` alone for a tensor, and arrays that may be changed; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deploykit.compiler.codegen.host.interface import describe_dynamic
 from deploykit.dynamic.policies import POLICIES
 from deploykit.dynamic.signatures import Signature
-from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Tuple, Type, Union, Unions, Variant
+from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Tuple, Type, Union, Variant, unions_in
 from deploykit.errors import UsageError
 from deploykit.targets.webgpu.examples import LINE, TAG, example, written
 
@@ -41,7 +41,7 @@ def instances_view(model: DynamicModel) -> dict[str, Any]:
     because objects in JavaScript name their dataclass there."""
     signature = Signature(model.control.takes, model.control.gives, model.unions)
     takes = [kind for _, kind in signature.takes]
-    taken, gives = reachable(takes, signature.unions), reachable([signature.gives], signature.unions)
+    taken, gives = unions_in(takes, signature.unions), unions_in([signature.gives], signature.unions)
     several = (variants for variants in (taken | gives).values() if len(variants) > 1)
     for variant in (variant for variants in several for variant in variants):
         if TAG in dict(variant.fields):
@@ -60,24 +60,6 @@ def instances_view(model: DynamicModel) -> dict[str, Any]:
         "example": written(instances, json_text=False),
         "example_json": written(instances, json_text=True),
     }
-
-
-def reachable(kinds: Iterable[Type], unions: Unions) -> dict[str, tuple[Variant, ...]]:
-    """The unions that values of these types consist of, outer ones first."""
-    found: dict[str, tuple[Variant, ...]] = {}
-    left = list(kinds)
-    while left:
-        match left.pop(0):
-            case Union(name) if name not in found:
-                found[name] = unions[name]
-                left += [kind for variant in unions[name] for _, kind in variant.fields]
-            case List(item):
-                left.append(item)
-            case Tuple(items):
-                left += items
-            case _:
-                pass
-    return found
 
 
 def given(kind: Type) -> str:

@@ -7,6 +7,8 @@
 * Integer division and modulo by a value from memory give 0 for a zero divisor instead of a trap.
 * NaN is unequal to everything.
 * Where LLVM has no good code for float16, values that are computed in float32 stay in float32.
+* In kernels whose rows have the same bits however many there are, a product and the sum that it is added to are rounded
+  together where they are written together. LLVM may do so or not, in each of its versions of a loop.
 * Conversions between float16 and float64 go through float32, for which all CPUs have code. The direct conversion is a
   function of the compilers' own libraries.
 * Casts of float values from memory to integers saturate, and give 0 for NaN. A cast of a rounded value that is
@@ -29,6 +31,8 @@ from tvm.ir.prim import expr as prim
 from deploykit.compiler.codegen.c import types
 from deploykit.compiler.codegen.c.calls import MATH
 from deploykit.compiler.codegen.native import elementary
+from deploykit.compiler.codegen.native.parts import multiply_add
+from deploykit.compiler.tir.inexact import EXACT
 from deploykit.compiler.tir.loaded_values import bound_to_memory, depends_on_memory
 
 if TYPE_CHECKING:
@@ -75,9 +79,11 @@ def prepare(func: tirx.PrimFunc, cpu: Cpu, *, fast_math: bool = False) -> tirx.P
             return tirx.call_llvm_pure_intrin(str(expr.ty.dtype), "llvm.lrint", expr.value.args[0])
         return _saturating_cast(expr, target)
 
+    exact = func.attrs is not None and bool(func.attrs.get(EXACT))
     body = tvm_ffi.structural_map(
         func.body,
         [
+            *([((prim.Add, prim.Sub), _rounded_once)] if exact else []),
             (Call, partial(_math, fast=fast_math)),
             ((prim.Div, prim.Mod, prim.FloorDiv, prim.FloorMod), division),
             (prim.Cast, cast),
@@ -85,6 +91,18 @@ def prepare(func: tirx.PrimFunc, cpu: Cpu, *, fast_math: bool = False) -> tirx.P
         ],
     )
     return tirx.PrimFunc(func.params, body, func.ret_type, func.attrs)
+
+
+def _rounded_once(expr: Any) -> Expr:
+    """`a * b + c` and so on, as one operation."""
+    if _element(expr) != "float32":
+        return expr
+    minus = isinstance(expr, prim.Sub)
+    if isinstance(expr.a, prim.Mul):
+        return multiply_add(expr.a.a, expr.a.b, -expr.b if minus else expr.b)
+    if isinstance(expr.b, prim.Mul):
+        return multiply_add(-expr.b.a if minus else expr.b.a, expr.b.b, expr.a)
+    return expr
 
 
 def _element(expr: Expr) -> str:
