@@ -1,7 +1,7 @@
 /* Which cell comes next in a flush that follows the graph. Each rule takes the cell with the lower number of equals. */
 #include "frontier.h"
 
-/* Whether `sum / count` is less than `other / others`. Integer parts and remainders: products of sums might overflow. */
+/* Whether `sum / count` is below `other / others`. Integer parts and remainders: products of sums might overflow. */
 static int is_less(int64_t sum, int32_t count, int64_t other, int32_t others) {
     const int64_t whole = sum / count;
     const int64_t other_whole = other / others;
