@@ -18,6 +18,8 @@ from bench.dynamic.cases import CASES, flat, plain, prepare
 from bench.dynamic.report import ALONE, OURS, TORCH, Ablation, Report, Row, Technique
 from bench.dynamic.sides import build, error, in_turn, open_artifact, runs
 from bench.tables import document, markdown
+from deploykit.compiler.batching.graphs import lower_bound
+from deploykit.compiler.batching.policies import launches
 from deploykit.compiler.batching.tracing import traced
 from deploykit.dynamic.policies import POLICIES
 from deploykit.frontends.python.models import import_model
@@ -51,6 +53,18 @@ def test_decisions_follow_from_seeds(name: str, tmp_path: Path) -> None:
         model = import_model(prepared.path, prepared.case.model, prepared.weights)
         counts.append(len(traced(model, prepared.instances(prepared.structures(3))).cells))
     assert counts[0] == counts[1] > 3
+
+
+@pytest.mark.parametrize("name", ["tree", "tagger", "lattice", "latticegru", "shiftreduce"])
+def test_critical_paths_need_few_launches(name: str, tmp_path: Path) -> None:
+    """Hardly more than any policy needs at least; those of DyNet and TensorFlow Fold need up to three times as many."""
+    prepared = prepare(CASES[name], 4, tmp_path)
+    model = import_model(prepared.path, prepared.case.model, prepared.weights)
+    for count in (8, 32):
+        graph = traced(model, prepared.instances(prepared.structures(count)))
+        found = launches(graph, "critical")
+        assert found <= 1.05 * lower_bound(graph)
+        assert found < min(launches(graph, "depth"), launches(graph, "agenda"))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -3,10 +3,12 @@
 * `depth`: by depth, then by cell; TensorFlow Fold (Looks et al., ICLR 2017), ACRoBat (Fegade et al., MLSys 2024).
 * `agenda`: of the cells that have ready nodes, the one whose remaining nodes have the least mean depth; DyNet (Neubig
   et al., NeurIPS 2017).
-* `critical`: the cell with the greatest lead, then with the longest chains of all cells in sum, then with more ready
-  nodes. The lead is by how much the longest chain of
-  nodes of the cell that begins at its own ready nodes is longer than those that begin at ready nodes of other cells.
-  Above 0, a launch lowers the lower bound on the batches that remain, by the chain of this cell.
+* `critical`: first a cell that leads: the longest chain of its nodes that begins at its own ready nodes is longer than
+  those that begin at ready nodes of other cells. Its launch lowers the lower bound on the batches that remain, and none
+  of another cell can do that in its place. Of the cells that lead, and where none does, it takes the one with the
+  greatest product of the longest chains of all cells in sum, which begin at its ready nodes, and the share of ready
+  nodes among its remaining ones. Long chains must not wait; a cell with a small share can, as more of its nodes become
+  ready. Then comes the cell with more ready nodes.
 * `alone`: each node in a batch of its own.
 * A table: the cell that it gives for the state; ED-Batch (Chen et al., ICML 2023). For a state without one, the cell
   with the greatest share of ready nodes among its remaining ones, then with more of them.
@@ -81,9 +83,11 @@ def _critical(frontier: Frontier) -> int:
         cell: list(map(max, zip(*(chains[node] for node in frontier.ready[cell]), strict=True))) for cell in cells
     }
 
-    def urgency(cell: int) -> tuple[int, int, int]:
+    def urgency(cell: int) -> tuple[bool, Fraction, int]:
         others = max((longest[other][cell] for other in cells if other != cell), default=0)
-        return longest[cell][cell] - others, sum(longest[cell]), len(frontier.ready[cell])
+        ready = len(frontier.ready[cell])
+        weight = Fraction(sum(longest[cell]) * ready, frontier.remaining[cell])
+        return longest[cell][cell] > others, weight, ready
 
     return max(cells, key=urgency)
 

@@ -1,13 +1,16 @@
 /* Which cell comes next in a flush that follows the graph. Each rule takes the cell with the lower number of equals. */
 #include "frontier.h"
 
-/* Whether the nodes of `a` have a lesser mean depth. Integer parts and remainders: products of sums might overflow. */
+/* Whether `sum / count` is below `other / others`. Integer parts and remainders: products of sums might overflow. */
+static int is_less(int64_t sum, int32_t count, int64_t other, int32_t others) {
+    const int64_t whole = sum / count;
+    const int64_t other_whole = other / others;
+    return whole != other_whole ? whole < other_whole : sum % count * others < other % others * count;
+}
+
+/* Whether the nodes of `a` have a lesser mean depth. */
 static int is_shallower(const dk_ready_list* a, const dk_ready_list* b) {
-    const int64_t mean_a = dk_sum_of_depths(a) / a->remaining;
-    const int64_t mean_b = dk_sum_of_depths(b) / b->remaining;
-    const int64_t rest_a = dk_sum_of_depths(a) % a->remaining;
-    const int64_t rest_b = dk_sum_of_depths(b) % b->remaining;
-    return mean_a != mean_b ? mean_a < mean_b : rest_a * b->remaining < rest_b * a->remaining;
+    return is_less(dk_sum_of_depths(a), a->remaining, dk_sum_of_depths(b), b->remaining);
 }
 
 /* Whether a greater share of the nodes of `a` is ready, or the same share and more of them. */
@@ -91,21 +94,22 @@ static int32_t learned_cell(const dk_queue* queue) {
     return best_cell(queue, is_riper);
 }
 
-/* By how much the longest chain of a cell from its own ready nodes is longer than from those of other cells. Above 0, a
-   launch shortens the longest chain of the cell in all that remains, and no other launch does. */
-static int32_t lead(const dk_queue* queue, int32_t cell) {
+/* Whether the longest chain of a cell from its own ready nodes is longer than from those of other cells: a launch
+   shortens the longest chain of the cell in all that remains, and no other launch does. */
+static int leads(const dk_queue* queue, int32_t cell) {
     const dk_ready_list* lists = dk_ready_lists(queue);
-    int32_t longest = 0;
+    const int32_t own = dk_ready_chains(queue, cell)[cell];
     int32_t other;
     for (other = 0; other < queue->cell_count; ++other) {
-        if (other != cell && lists[other].ready > 0 && dk_ready_chains(queue, other)[cell] > longest) {
-            longest = dk_ready_chains(queue, other)[cell];
+        if (other != cell && lists[other].ready > 0 && dk_ready_chains(queue, other)[cell] >= own) {
+            return 0;
         }
     }
-    return dk_ready_chains(queue, cell)[cell] - longest;
+    return 1;
 }
 
-/* How much waits for the ready nodes of a cell: the sum of the longest chains of each cell that begin at them. */
+/* How much waits for the ready nodes of a cell, times their number: the sum of the longest chains of each cell that
+   begin at them. */
 static int64_t weight(const dk_queue* queue, int32_t cell) {
     const int32_t* chains = dk_ready_chains(queue, cell);
     int64_t sum = 0;
@@ -113,18 +117,24 @@ static int64_t weight(const dk_queue* queue, int32_t cell) {
     for (other = 0; other < queue->cell_count; ++other) {
         sum += chains[other];
     }
-    return sum;
+    return sum * dk_ready_lists(queue)[cell].ready;
 }
 
-/* Whether a cell comes before another one: by its lead, then by what waits for it, then by its ready nodes. */
+/* Whether a cell comes before another one: if it alone leads; then by the share of its nodes that is ready, weighted by
+   what waits for them; then by its ready nodes. */
 static int is_more_critical(const dk_queue* queue, int32_t cell, int32_t other) {
-    const dk_ready_list* lists = dk_ready_lists(queue);
-    const int64_t leads = (int64_t)lead(queue, cell) - lead(queue, other);
-    const int64_t weights = weight(queue, cell) - weight(queue, other);
-    if (leads != 0) {
-        return leads > 0;
+    const dk_ready_list* a = &dk_ready_lists(queue)[cell];
+    const dk_ready_list* b = &dk_ready_lists(queue)[other];
+    const int32_t more = leads(queue, cell) - leads(queue, other);
+    const int64_t weight_a = weight(queue, cell);
+    const int64_t weight_b = weight(queue, other);
+    if (more != 0) {
+        return more > 0;
     }
-    return weights != 0 ? weights > 0 : lists[cell].ready > lists[other].ready;
+    if (is_less(weight_b, b->remaining, weight_a, a->remaining)) {
+        return 1;
+    }
+    return !is_less(weight_a, a->remaining, weight_b, b->remaining) && a->ready > b->ready;
 }
 
 static int32_t critical_cell(const dk_queue* queue) {
