@@ -7,5 +7,5 @@ MEANINGS = {
     "fsm": "by a table that was learned from samples",
     "agenda": "the cell whose nodes have the least mean depth",
     "alone": "each node in a batch of its own",
-    "critical": "cells that alone can shorten the longest chain of their nodes, then by ready nodes and what waits for them",
+    "critical": "first a cell whose longest chain of nodes only it can shorten, then by what waits for ready nodes",
 }

@@ -7,7 +7,7 @@ each has, and nothing is padded. The operators of an expression are one loop ove
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import prod
@@ -15,7 +15,7 @@ from math import prod
 from deploykit.compiler.batching import control
 from deploykit.compiler.batching.control import Expr, Number, Operation, Word
 from deploykit.compiler.batching.tensors import Expression, Filled, Known, Shape, is_constant
-from deploykit.dynamic.types import Int, Tensor
+from deploykit.dynamic.types import Int, Rows, Tensor
 from deploykit.frontends.python.folds import folded
 from deploykit.frontends.python.functions import Reader
 from deploykit.frontends.python.lists import new_list
@@ -76,26 +76,35 @@ def each(
     reader: Reader, name: str, values: Sequence[Value], node: ast.AST, attributes: tuple[int, ...] = ()
 ) -> RowWise:
     """An operator on each row of the values that have rows; the others are the same for all rows. Raises `Refused`."""
-    of = {id(value): _row_wise(value) for value in values if isinstance(value, KINDS)}
-    rows = list(of.values())
-    others = {id(value): _fixed(reader, value, node) for value in values if id(value) not in of}
-    rank = len(rows[0].shape)
-    if any(len(each.shape) != rank for each in rows) or any(len(each.shape) > rank for each in others.values()):
+    ranks = {len(_row_wise(value).shape) for value in values if isinstance(value, KINDS)}
+    fixed = [as_tensor(value, node) for value in values if not isinstance(value, KINDS)]
+    if len(ranks) > 1 or any(len(tensor.shape) > max(ranks) for tensor in fixed):
         texts = " and ".join(map(_shown, values))
         raise Refused(node, f"each row of one tensor meets one of the other: they are {texts}")
-    _require_equal(reader, [each.count for each in rows], node)
+    return _mapped(reader, name, values, node, attributes)
+
+
+def _mapped(
+    reader: Reader, name: str, values: Sequence[Value], node: ast.AST, attributes: tuple[int, ...] = ()
+) -> RowWise:
+    """The same without a look at how shapes meet in NumPy."""
+    of = {id(value): _row_wise(value) for value in values if isinstance(value, KINDS)}
+    fixed = {id(value): _fixed(reader, value, node) for value in values if id(value) not in of}
+    first, *others = of.values()
+    for other in others:
+        _require_equal(reader, first.count, other.count, node)
 
     def result(taken: Callable[[RowWise], Expression]) -> Expression:
-        operands = [taken(of[id(value)]) if id(value) in of else others[id(value)] for value in values]
+        operands = [taken(of[id(value)]) if id(value) in of else fixed[id(value)] for value in values]
         return apply(name, operands, node, attributes)
 
     shape = result(lambda rows: Known(rows.shape, Number(0))).shape
-    varying = any(each.varying for each in (*rows, *others.values()))
-    return RowWise(rows[0].count, shape, cache(lambda index: result(lambda rows: rows.row(index))), varying)
+    varying = any(operand.varying for operand in (*of.values(), *fixed.values()))
+    return RowWise(first.count, shape, cache(lambda index: result(lambda rows: rows.row(index))), varying)
 
 
 def _shown(value: Value) -> str:
-    return f'Tensor["n", {value.shape}]' if isinstance(value, RowWise) else described(value)
+    return str(Rows(Tensor(value.shape))) if isinstance(value, RowWise) else described(value)
 
 
 def _fixed(reader: Reader, value: Value, node: ast.AST) -> Expression:
@@ -106,11 +115,10 @@ def _fixed(reader: Reader, value: Value, node: ast.AST) -> Expression:
     return tensor
 
 
-def _require_equal(reader: Reader, counts: Iterable[Expr], node: ast.AST) -> None:
-    first, *others = dict.fromkeys(counts)
-    for other in others:
+def _require_equal(reader: Reader, count: Expr, other: Expr, node: ast.AST) -> None:
+    if count != other:
         text = f"line {getattr(node, 'lineno', 0)}: tensors of different extents, one of {{}}"
-        reader.emit(control.Require(Operation("==", (first, other)), text, other))
+        reader.emit(control.Require(Operation("==", (count, other)), text, other))
 
 
 def operation(reader: Reader, name: str, left: Value, right: Value, node: ast.AST) -> Value:
@@ -121,15 +129,7 @@ def operation(reader: Reader, name: str, left: Value, right: Value, node: ast.AS
         return _contracted(reader, left, right, node)
     if isinstance(right, KINDS) and (isinstance(left, KINDS) or len(_row_wise(right).shape) < 2):
         raise Refused(node, "a product has no sum over rows but of 'Tensor[\"n\"] @ x', where 'x' has as many rows")
-    values = {id(value): _row_wise(value) for value in (left, right) if isinstance(value, KINDS)}
-    (rows,) = values.values()
-    fixed = _fixed(reader, right if id(left) in values else left, node)
-
-    def product(row: Expression) -> Expression:
-        return apply("matmul", [row, fixed] if id(left) in values else [fixed, row], node)
-
-    shape = product(Known(rows.shape, Number(0))).shape
-    return RowWise(rows.count, shape, cache(lambda index: product(rows.row(index))), rows.varying or fixed.varying)
+    return _mapped(reader, name, [left, right], node)
 
 
 def _contracted(reader: Reader, left: Value, right: Value, node: ast.AST) -> Expression:
@@ -137,7 +137,7 @@ def _contracted(reader: Reader, left: Value, right: Value, node: ast.AST) -> Exp
     if not isinstance(right, KINDS):
         raise Refused(node, f"on the right there must be as many rows as on the left, found {described(right)}")
     one, other = _row_wise(left), _row_wise(right)
-    _require_equal(reader, [one.count, other.count], node)
+    _require_equal(reader, one.count, other.count, node)
 
     def row(index: Expr) -> Expression:
         return apply("multiply", [one.row(index), other.row(index)], node)
