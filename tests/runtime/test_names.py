@@ -97,6 +97,7 @@ def test_every_word_can_name_a_port_or_a_dim(kind: str, part: list[str], tmp_pat
             assert session.peak_bytes(dict.fromkeys(part, 2)) == 0
 
 
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("word", words(), ids=ascii)
 def test_every_word_can_name_a_model(word: str) -> None:
     """Several models with any names can be in one program together with the core."""

@@ -48,6 +48,7 @@ SCHEDULES: dict[str, Schedule] = {
 }
 
 
+@pytest.mark.sampled(part=1)
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_results(runtime: Runtime, name: str) -> None:
     made = SCHEDULES[name]

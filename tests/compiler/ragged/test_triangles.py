@@ -103,6 +103,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(part=1)
 @pytest.mark.parametrize("name", CASES)
 def test_results(runtime: Runtime, name: str) -> None:
     case = CASES[name]
@@ -221,6 +222,7 @@ SCORES = {
 }
 
 
+@pytest.mark.sampled(part=1)
 @pytest.mark.parametrize("name", SCORES)
 def test_columns(runtime: Runtime, name: str) -> None:
     case = SCORES[name]
