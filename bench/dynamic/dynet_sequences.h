@@ -53,7 +53,7 @@ class LstmCell {
         return {dynet::vanilla_lstm_h(c, gates), c};
     }
 
-  private:
+  protected:
     unsigned hidden_;
     Group group_;
 };
@@ -93,13 +93,15 @@ class GruCell {
         return dynet::cmult(z, h) + dynet::cmult(1 - z, made);
     }
 
-  private:
+  protected:
     unsigned hidden_;
+
+  private:
     Group gates_, new_, state_;
 };
 
 // A tagger with an LSTM in each direction.
-class Tagger : public Model {
+template <typename Cell> class Tagger : public Model {
   public:
     Tagger(const Weights& weights, const std::vector<std::string>& lines)
         : embedding_(weights.table(collection_, "embedding")), forward_(collection_, weights, "forward"),
@@ -117,7 +119,7 @@ class Tagger : public Model {
         forward_.enter(graph);
         backward_.enter(graph);
         out_.enter(graph);
-        LstmState start = forward_.initial(graph);
+        typename Cell::State start = forward_.initial(graph);
         Outputs found;
         for (const std::vector<unsigned>& words : sentences_) {
             std::vector<Expression> inputs;
@@ -125,15 +127,15 @@ class Tagger : public Model {
                 inputs.push_back(dynet::const_lookup(graph, embedding_, word));
             }
             std::vector<Expression> ahead, back(words.size());
-            LstmState state = start;
+            typename Cell::State state = start;
             for (const Expression& input : inputs) {
                 state = forward_(input, state);
-                ahead.push_back(state.h);
+                ahead.push_back(Cell::output(state));
             }
             state = start;
             for (size_t index = words.size(); index-- > 0;) {
                 state = backward_(inputs[index], state);
-                back[index] = state.h;
+                back[index] = Cell::output(state);
             }
             for (size_t index = 0; index < words.size(); ++index) {
                 found.push_back(dynet::affine_transform({out_[0], out_[1], ahead[index], out_[2], back[index]}));
@@ -144,7 +146,7 @@ class Tagger : public Model {
 
   private:
     dynet::LookupParameter embedding_;
-    LstmCell forward_, backward_;
+    Cell forward_, backward_;
     Group out_;
     std::vector<std::vector<unsigned>> sentences_;
 };
