@@ -1,10 +1,10 @@
 // The models on ED-Batch (Chen et al., ICML 2023), a fork of DyNet: each cell is a block, which the graph has as one
 // node. Its expressions are those of the plain models, made once, for placeholders.
 //
-// Blocks are those that the library computes right. It does not where a weight is not shared by a batch, such as in
-// `matmul(w, x, false)`, which takes `x` for its transpose, and not where the analysis ahead of time (`block_opt_flag`
-// of 2 or more) takes the weight with the number of the operand instead of the operand. So gates are merged, as in the
-// plain models, and the level is 1: batches and memory by PQ-trees.
+// Blocks are such that the library computes them right. It does not for one product of several weights,
+// `matmul(w, x, false)`, which takes `x` for its transpose and, without MKL, adds to memory that is not zero. So gates
+// are merged, as in the plain models. Analysis ahead of time (`block_opt_flag` of 2 or more) takes the weight that has
+// the number of the operand instead of the operand. So the level is 1: batches and memory inside a block by PQ-trees.
 
 #pragma once
 
@@ -178,25 +178,41 @@ class AffineLstmCell : public LstmCell {
     }
 };
 
-// A step of a cell as a block.
+// A step of a cell as a block, which looks up its input if it has a table.
 template <typename Made> class BlockCell : public Made {
   public:
     using State = typename Made::State;
 
     BlockCell(dynet::ParameterCollection& collection, const Weights& weights, const std::string& prefix)
-        : Made(collection, weights, prefix),
-          step_(
-              [this](ComputationGraph& graph) { Made::enter(graph); },
-              std::vector<dynet::Dim>(1 + sizeof(State) / sizeof(Expression), {Made::hidden_}), {},
-              [this](const Expressions& given) { return parts(Made::operator()(given[0], whole<State>(given, 1))); }
-          ) {}
+        : BlockCell(collection, weights, prefix, 1, {}) {}
+
+    BlockCell(
+        dynet::ParameterCollection& collection, const Weights& weights, const std::string& prefix,
+        const dynet::LookupParameter& table
+    )
+        : BlockCell(collection, weights, prefix, 0, {table}) {}
 
     void enter(ComputationGraph&) {}
 
     State operator()(const Expression& x, const State& before) const {
-        return whole<State>(step_(*x.pg, joined({x}, parts(before))));
+        return whole<State>(step_(*x.pg, joined(parts(before), {x})));
+    }
+
+    State operator()(ComputationGraph& graph, unsigned row, const State& before) const {
+        return whole<State>(step_(graph, parts(before), {row}));
     }
 
   private:
+    BlockCell(
+        dynet::ParameterCollection& collection, const Weights& weights, const std::string& prefix, size_t inputs,
+        const std::vector<dynet::LookupParameter>& tables
+    )
+        : Made(collection, weights, prefix),
+          step_(
+              [this](ComputationGraph& graph) { Made::enter(graph); },
+              std::vector<dynet::Dim>(inputs + sizeof(State) / sizeof(Expression), {Made::hidden_}), tables,
+              [this](const Expressions& given) { return parts(Made::operator()(given.back(), whole<State>(given))); }
+          ) {}
+
     Block step_;
 };

@@ -70,8 +70,12 @@ void choose(dynet::DynetParams& params, int strategy) {
 const std::map<std::string, int> kStrategies = {{"none", 0}, {"agenda", 1}, {"depth", 2}};
 
 const std::map<std::string, Maker> kModels = {
-    {"tree", made<TreeLstm>},           {"treegru", made<TreeGru>},           {"mvrnn", made<MatrixTree>},
-    {"tagger", made<Tagger<LstmCell>>}, {"lattice", made<Lattice<LstmCell>>}, {"latticegru", made<Lattice<GruCell>>},
+    {"tree", made<TreeLstm>},
+    {"treegru", made<TreeGru>},
+    {"mvrnn", made<MatrixTree>},
+    {"tagger", made<Tagger<LstmCell>>},
+    {"lattice", made<Lattice<RowCell<LstmCell>>>},
+    {"latticegru", made<Lattice<RowCell<GruCell>>>},
 };
 
 void choose(dynet::DynetParams& params, int strategy) {

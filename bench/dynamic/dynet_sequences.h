@@ -151,13 +151,32 @@ template <typename Cell> class Tagger : public Model {
     std::vector<std::vector<unsigned>> sentences_;
 };
 
+// A cell whose input is a row of a table.
+template <typename Made> class RowCell : public Made {
+  public:
+    using State = typename Made::State;
+
+    RowCell(
+        dynet::ParameterCollection& collection, const Weights& weights, const std::string& prefix,
+        const dynet::LookupParameter& table
+    )
+        : Made(collection, weights, prefix), table_(table) {}
+
+    State operator()(ComputationGraph& graph, unsigned row, const State& before) const {
+        return Made::operator()(dynet::const_lookup(graph, table_, row), before);
+    }
+
+  private:
+    dynet::LookupParameter table_;
+};
+
 // Each character and each word is a step of a cell, one for characters and one for words, from the state of the
 // position where it starts. The states of all steps that end at a position are joined.
 template <typename Cell> class Lattice : public Model {
   public:
     Lattice(const Weights& weights, const std::vector<std::string>& lines)
         : chars_(weights.table(collection_, "char_embedding")), words_(weights.table(collection_, "word_embedding")),
-          char_(collection_, weights, "char"), word_(collection_, weights, "word"),
+          char_(collection_, weights, "char", chars_), word_(collection_, weights, "word", words_),
           out_(collection_, weights, {"out_b", "out_w"}) {
         for (const std::string& line : lines) {
             lattices_.push_back(parse(line));
@@ -175,8 +194,7 @@ template <typename Cell> class Lattice : public Model {
             for (size_t end = 1; end < lattice.arcs.size(); ++end) {
                 std::vector<typename Cell::State> ending;
                 for (const Arc& arc : lattice.arcs[end]) {
-                    Expression x = dynet::const_lookup(graph, arc.word ? words_ : chars_, arc.label);
-                    ending.push_back((arc.word ? word_ : char_)(x, states[arc.start]));
+                    ending.push_back((arc.word ? word_ : char_)(graph, arc.label, states[arc.start]));
                 }
                 states.push_back(ending.size() == 1 ? ending[0] : Cell::joined(ending));
                 found.push_back(dynet::affine_transform({out_[0], out_[1], Cell::output(states.back())}));
