@@ -156,25 +156,14 @@ class BlockMatrixTree : public MatrixTree {
     Block node_;
 };
 
-// An LSTM cell without DyNet's nodes for the gates, c and h, whose results are wrong in a block.
-class AffineLstmCell : public LstmCell {
+// In a block, nodes see its results without their shapes, so that of h needs another c than the result.
+class CopyLstmCell : public LstmCell {
   public:
-    AffineLstmCell(dynet::ParameterCollection& collection, const Weights& weights, const std::string& prefix)
-        : LstmCell(collection, weights, prefix) {
-        group_.set(2, weights.array(prefix + "_b").values);
-    }
+    using LstmCell::LstmCell;
 
     State operator()(const Expression& x, const State& before) const {
-        Expression gates = dynet::affine_transform({group_[2], group_[0], x, group_[1], before.h});
-        Expression sigmoids = dynet::logistic(dynet::pick_range(gates, 0, 3 * hidden_));
-        Expression u = dynet::tanh(part(gates, 3));
-        Expression c = dynet::cmult(part(sigmoids, 1), before.c) + dynet::cmult(part(sigmoids, 0), u);
-        return {dynet::cmult(part(sigmoids, 2), dynet::tanh(c)), c};
-    }
-
-  private:
-    Expression part(const Expression& gates, unsigned index) const {
-        return dynet::pick_range(gates, index * hidden_, (index + 1) * hidden_);
+        State made = LstmCell::operator()(x, before);
+        return {made.h, dynet::identity(made.c)};
     }
 };
 

@@ -55,8 +55,8 @@ const std::map<std::string, Maker> kModels = {
     {"tree", made<BlockTrees<TreeLstm>>},
     {"treegru", made<BlockTrees<TreeGru>>},
     {"mvrnn", made<BlockMatrixTree>},
-    {"tagger", made<Tagger<BlockCell<AffineLstmCell>>>},
-    {"lattice", made<Lattice<BlockCell<AffineLstmCell>>>},
+    {"tagger", made<Tagger<BlockCell<CopyLstmCell>>>},
+    {"lattice", made<Lattice<BlockCell<CopyLstmCell>>>},
     {"latticegru", made<Lattice<BlockCell<GruCell>>>},
 };
 

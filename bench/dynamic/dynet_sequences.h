@@ -55,6 +55,8 @@ class LstmCell {
 
   protected:
     unsigned hidden_;
+
+  private:
     Group group_;
 };
 
