@@ -19,6 +19,9 @@ against it a second time. There, each cell is a block (`dynet_blocks.h`):
     g++ -std=c++17 -DEDBATCH -O3 -march=native -I EDBATCH -I EDBATCH/src -I EIGEN bench/dynamic/dynet_models.cc
         -L LIBRARY -ldynet -lOoC -o edbatch_models
 
+Its library must be a release build, since an assertion in it does not hold for MV-RNN. It has parts under the GPL: do
+not distribute that program.
+
 The option `--program` or the environment variables `DYNET_BENCH` and `EDBATCH_BENCH` say where they are.
 """
 
