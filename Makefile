@@ -29,7 +29,7 @@ bench-ragged: setup ## Time batches of different lengths next to ONNX Runtime, p
 	$(BIN)/python -m bench.ragged
 	$(BIN)/python -m bench.ragged.kernels
 
-bench-dynamic: setup ## Time batches of dynamic models next to DyNet and PyTorch; see build/bench-dynamic
+bench-dynamic: setup ## Time batches of dynamic models next to DyNet, ED-Batch and PyTorch; see build/bench-dynamic
 	$(BIN)/python -m bench.dynamic
 
 bench-web: setup ## Time web packages next to onnxruntime-web in Chromium; see build/bench-web

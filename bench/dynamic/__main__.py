@@ -1,5 +1,5 @@
-"""`make bench-dynamic`: times batches of instances of dynamic models, next to DyNet, to PyTorch, and to the same
-artifact without batches.
+"""`make bench-dynamic`: times batches of instances of dynamic models, next to DyNet, to ED-Batch, to PyTorch, and to
+the same artifact without batches.
 
     python -m bench.dynamic [--model NAME] [--hidden N] [--batch N] [--threads N] [--quick] [--peers NAME] [--ablation]
                             [--turns N] [--clock CLOCK] [--output DIR]
@@ -12,6 +12,7 @@ are those of cells, `least` is a bound below which no policy gets; a model that 
     over DyNet      the time of DyNet for the same weights and instances with its fastest strategy, to make and to
                     compute the graph (`bench.dynamic.dynet`; one thread), divided by ours: above 1 we are faster.
                     A strategy with wrong results does not count
+    over ED-Batch   the same for ED-Batch, a fork of DyNet with learned automata; the column is there if it is installed
     over unbatched  the same for the artifact with the policy `alone`: each node in a launch of its own
     over PyTorch    the same for the source on tensors of PyTorch, an instance at a time
     not kernels     the share of control flow, scheduling, index arrays and calls of kernels. It is estimated: with a
@@ -39,7 +40,7 @@ import numpy as np
 
 from bench.dynamic import dynet, eager
 from bench.dynamic.cases import CASES, Case, Prepared, prepare
-from bench.dynamic.report import ALONE, DYNET, OURS, TORCH, Ablation, Report, Row, Technique
+from bench.dynamic.report import ALONE, OURS, TORCH, Ablation, Report, Row, Technique
 from bench.dynamic.sides import Artifact, Side, build, error, in_turn, memory, open_artifact, runs
 from bench.ragged.timing import CLOCKS
 from bench.tables import show, write
@@ -50,7 +51,7 @@ from deploykit.compiler.batching.tracing import traced
 from deploykit.dynamic.policies import POLICIES
 from deploykit.frontends.python.models import import_model
 
-PEERS = ("dynet", "pytorch")
+PEERS = (*dynet.PEERS, "pytorch")
 TOLERANCE = 1e-4
 EMPTY_HIDDEN = 4
 """A hidden size at which kernels have next to no work."""
@@ -73,7 +74,7 @@ class Plan:
 
     @cached_property
     def skipped(self) -> dict[str, str]:
-        reasons = {"dynet": dynet.missing(), "pytorch": eager.missing()}
+        reasons = {name: peer.missing() for name, peer in dynet.PEERS.items()} | {"pytorch": eager.missing()}
         return {name: reason for name, reason in reasons.items() if reason and name in self.peers}
 
 
@@ -134,9 +135,11 @@ def _row(prepared: Prepared, folder: Path, batch: int, threads: int, per_node: f
     if "pytorch" in plan.peers and "pytorch" not in plan.skipped:
         torch = eager.Eager(prepared, structures, threads)
         sides[TORCH], outputs[TORCH] = lambda: runs(torch.run, plan.clock), torch.outputs()
-    if prepared.case.name in dynet.TEXTS and "dynet" in plan.peers and "dynet" not in plan.skipped:
-        for strategy in dynet.STRATEGIES:
-            sides[DYNET + strategy] = _dynet(prepared, structures, strategy, outputs, plan.clock)
+    for name, peer in dynet.PEERS.items():
+        if prepared.case.name in dynet.TEXTS and name in plan.peers and name not in plan.skipped:
+            for strategy in peer.strategies:
+                side = f"{peer.name} {strategy}"
+                sides[side] = _dynet(peer, prepared, structures, strategy, outputs, plan.clock)
     times = in_turn(sides, plan.turns)
     policy = artifact.session.policy
     words, pool = memory(folder, artifact, policy)
@@ -155,12 +158,14 @@ def _row(prepared: Prepared, folder: Path, batch: int, threads: int, per_node: f
     )
 
 
-def _dynet(prepared: Prepared, structures: Any, strategy: str, outputs: dict[str, np.ndarray], clock: str) -> Side:
-    """A turn of DyNet, which notes its results."""
+def _dynet(
+    peer: dynet.Peer, prepared: Prepared, structures: Any, strategy: str, outputs: dict[str, np.ndarray], clock: str
+) -> Side:
+    """A turn of DyNet or ED-Batch, which notes its results."""
 
     def turn() -> list[float]:
-        found = dynet.run(prepared, structures, strategy, DYNET_REPEAT, clock)
-        outputs[DYNET + strategy] = found.outputs
+        found = dynet.run(peer, prepared, structures, strategy, DYNET_REPEAT, clock)
+        outputs[f"{peer.name} {strategy}"] = found.outputs
         return [found.times.construction + found.times.forward]
 
     return turn

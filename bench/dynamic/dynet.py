@@ -1,18 +1,28 @@
-"""DyNet as a peer: runs `dynet_models.cc` on a mini-batch, and times it if it is started as a program.
+"""DyNet and ED-Batch as peers: runs `dynet_models.cc` on a mini-batch, and times it if it is started as a program.
 
-    python -m bench.dynamic.dynet [--model NAME] [--hidden N] [--batch N] [--strategy NAME] [--repeat N] [--clock CLOCK]
-                                  [--program PATH]
+    python -m bench.dynamic.dynet [--peer NAME] [--model NAME] [--hidden N] [--batch N] [--strategy NAME] [--repeat N]
+                                  [--clock CLOCK] [--program PATH]
 
 A line of the table is a model with a hidden size and a number of structures in the mini-batch. The times are medians in
-milliseconds, of making and of computing the graph, with each strategy of batching: `none`, `agenda` and `depth`.
-DyNet computes with one thread. In brackets is the largest difference from the results of the source in Python,
-relative to the largest result.
+milliseconds, of making and of computing the graph, with each strategy of batching: `none`, `agenda` and `depth` of
+DyNet, and the three automata of ED-Batch, `base`, `sorted` and `max`, which have learned from the same mini-batch. Both
+compute with one thread. In brackets is the largest difference from the results of the source in Python, relative to the
+largest result.
 
 The program is built against an installed DyNet 2.1, with the options that DyNet was built with:
 
     g++ -std=c++14 -O3 -march=native -I DYNET -I EIGEN bench/dynamic/dynet_models.cc -L LIBRARY -ldynet -o dynet_models
 
-The option `--program` or the environment variable `DYNET_BENCH` says where it is.
+ED-Batch (Chen et al., ICML 2023; github.com/gulang2019/ED-Batch) is a fork of DyNet, so the same program is built
+against it a second time. There, each cell is a block (`dynet_blocks.h`):
+
+    g++ -std=c++17 -DEDBATCH -O3 -march=native -I EDBATCH -I EDBATCH/src -I EIGEN bench/dynamic/dynet_models.cc
+        -L LIBRARY -ldynet -lOoC -o edbatch_models
+
+Its library must be a release build, since an assertion in it does not hold for MV-RNN. It has parts under the GPL: do
+not distribute that program.
+
+The option `--program` or the environment variables `DYNET_BENCH` and `EDBATCH_BENCH` say where they are.
 """
 
 from __future__ import annotations
@@ -36,8 +46,30 @@ from bench.dynamic.structures import Lattice, Leaf, Sentence, Tree
 from deploykit.cli.console import results, table
 from deploykit.errors import ToolchainError
 
-STRATEGIES = ("none", "agenda", "depth")
-VARIABLE = "DYNET_BENCH"
+
+@dataclass(frozen=True)
+class Peer:
+    """A library that `dynet_models.cc` can be built against. The environment variable says where the program is."""
+
+    name: str
+    variable: str
+    strategies: tuple[str, ...]
+
+    def program(self) -> Path | None:
+        given = os.environ.get(self.variable)
+        return Path(given) if given else None
+
+    def missing(self, program: Path | None = None) -> str | None:
+        """Why it cannot take part, or `None` if it can."""
+        found = program or self.program()
+        if found is not None and os.access(found, os.X_OK):
+            return None
+        return f"not installed: build it with bench/dynamic/dynet_models.cc, and say where it is in {self.variable}"
+
+
+DYNET = Peer("DyNet", "DYNET_BENCH", ("none", "agenda", "depth"))
+EDBATCH = Peer("ED-Batch", "EDBATCH_BENCH", ("base", "sorted", "max"))
+PEERS = {"dynet": DYNET, "edbatch": EDBATCH}
 
 
 @dataclass(frozen=True)
@@ -58,15 +90,8 @@ class Run:
     outputs: np.ndarray
 
 
-def missing(program: Path | None = None) -> str | None:
-    """Why DyNet cannot take part, or `None` if it can."""
-    found = program or _program()
-    if found is not None and os.access(found, os.X_OK):
-        return None
-    return f"not installed: build it with bench/dynamic/dynet_models.cc, and say where it is in {VARIABLE}"
-
-
 def run(
+    peer: Peer,
     prepared: Prepared,
     structures: Sequence[Any],
     strategy: str,
@@ -75,9 +100,9 @@ def run(
     program: Path | None = None,
 ) -> Run:
     """Run a mini-batch. Raises `ToolchainError` if the program is missing or fails."""
-    reason = missing(program)
+    reason = peer.missing(program)
     if reason is not None:
-        raise ToolchainError(f"DyNet is {reason}")
+        raise ToolchainError(f"{peer.name} is {reason}")
     model = prepared.case.name
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -87,7 +112,7 @@ def run(
         files[1].write_text("".join(f"{text}\n" for text in texts))
         memory = str(_megabytes(model, sum(len(text.split()) for text in texts), prepared.hidden))
         options = ["--strategy", strategy, "--repeat", str(repeat), "--clock", clock, "--memory", memory]
-        command = [str(program or _program()), model, *map(str, files[:2]), *options, "--dump", str(files[2])]
+        command = [str(program or peer.program()), model, *map(str, files[:2]), *options, "--dump", str(files[2])]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise ToolchainError(f"{command[0]} failed with exit code {done.returncode}: {done.stderr.strip()}")
@@ -141,36 +166,33 @@ TEXTS: Mapping[str, Callable[[Any], str]] = {
 
 def main() -> int:
     given = _arguments()
-    reason = missing(given.program)
+    peer = PEERS[given.peer]
+    reason = peer.missing(given.program)
     if reason is not None:
-        results.print(f"DyNet is {reason}")
+        results.print(f"{peer.name} is {reason}")
         return 1
-    shown = table("model", ">hidden", ">batch", ">nodes", *(f">{name}" for name in given.strategy or STRATEGIES))
+    strategies = [name for name in peer.strategies if name in (given.strategy or peer.strategies)]
+    shown = table("model", ">hidden", ">batch", ">nodes", *(f">{name}" for name in strategies))
     with tempfile.TemporaryDirectory() as folder:
         for name in given.model or TEXTS:
             for hidden in given.hidden or (128,):
                 prepared = prepare(CASES[name], hidden, Path(folder))
                 for batch in given.batch or (32,):
-                    shown.add_row(*_row(prepared, batch, given))
+                    shown.add_row(*_row(peer, prepared, batch, strategies, given))
     results.print(shown)
     return 0
 
 
-def _row(prepared: Prepared, batch: int, given: argparse.Namespace) -> list[str]:
+def _row(peer: Peer, prepared: Prepared, batch: int, strategies: Sequence[str], given: argparse.Namespace) -> list[str]:
     structures = prepared.structures(batch)
     expected = prepared.expected(prepared.instances(structures))
     nodes, cells = 0, []
-    for strategy in given.strategy or STRATEGIES:
-        found = run(prepared, structures, strategy, given.repeat, given.clock, given.program)
+    for strategy in strategies:
+        found = run(peer, prepared, structures, strategy, given.repeat, given.clock, given.program)
         difference = error(found.outputs, expected)
         cells.append(f"{found.times.construction * 1e3:.2f} + {found.times.forward * 1e3:.2f} ({difference:.0e})")
         nodes = found.nodes
     return [prepared.case.name, str(prepared.hidden), str(batch), str(nodes), *cells]
-
-
-def _program() -> Path | None:
-    given = os.environ.get(VARIABLE)
-    return Path(given) if given else None
 
 
 def _arguments() -> argparse.Namespace:
@@ -178,13 +200,14 @@ def _arguments() -> argparse.Namespace:
         prog="python -m bench.dynamic.dynet", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     add: Any = parser.add_argument
+    add("--peer", choices=tuple(PEERS), default="dynet", help="default: dynet")
     add("--model", action="append", choices=tuple(TEXTS), help="default: all")
     add("--hidden", type=int, action="append", metavar="N", help="default: 128")
     add("--batch", type=int, action="append", metavar="N", help="default: 32")
-    add("--strategy", action="append", choices=STRATEGIES, help="default: all")
+    add("--strategy", action="append", choices=(*DYNET.strategies, *EDBATCH.strategies), help="default: all")
     add("--repeat", type=int, default=10, metavar="N", help="runs of each (default: 10)")
     add("--clock", choices=("wall", "cpu"), default="wall", help="cpu: computing time, for a busy machine")
-    add("--program", type=Path, metavar="PATH", help=f"default: the environment variable {VARIABLE}")
+    add("--program", type=Path, metavar="PATH", help="default: the environment variable of the peer")
     return parser.parse_args()
 
 

@@ -1,7 +1,11 @@
 // Dynamic models in DyNet: runs one mini-batch many times and prints medians.
 //
-//     dynet_models MODEL WEIGHTS INSTANCES [--strategy none|agenda|depth] [--repeat N] [--clock wall|cpu]
-//                  [--memory MB] [--dump FILE]
+//     dynet_models MODEL WEIGHTS INSTANCES [--strategy NAME] [--repeat N] [--clock wall|cpu] [--memory MB]
+//                  [--dump FILE]
+//
+// The strategies are none, agenda and depth. Compiled with `-DEDBATCH` against ED-Batch, they are base, sorted and max,
+// which is what the states of its automaton say about the types that are ready. It learns from the mini-batch, in the
+// first run.
 //
 // It prints `construction forward release nodes`: the milliseconds in which the graph of the whole mini-batch is made,
 // computed and deleted, and how many nodes it has. Three runs warm up. `--memory` is what DyNet reserves for results.
@@ -32,17 +36,61 @@
 #include "dynet_sequences.h"
 #include "dynet_trees.h"
 
+#ifdef EDBATCH
+#include "dynet_blocks.h"
+#endif
+
 namespace {
+
+using Maker = std::unique_ptr<Model> (*)(const Weights&, const std::vector<std::string>&);
+
+template <typename Made> std::unique_ptr<Model> made(const Weights& weights, const std::vector<std::string>& lines) {
+    return std::unique_ptr<Model>(new Made(weights, lines));
+}
+
+#ifdef EDBATCH
+const std::map<std::string, int> kStrategies = {{"base", 2}, {"sorted", 3}, {"max", 4}};
+
+const std::map<std::string, Maker> kModels = {
+    {"tree", made<BlockTrees<TreeLstm>>},
+    {"treegru", made<BlockTrees<TreeGru>>},
+    {"mvrnn", made<BlockMatrixTree>},
+    {"tagger", made<Tagger<BlockCell<CopyLstmCell>>>},
+    {"lattice", made<Lattice<BlockCell<CopyLstmCell>>>},
+    {"latticegru", made<Lattice<BlockCell<GruCell>>>},
+};
+
+void choose(dynet::DynetParams& params, int strategy) {
+    params.autobatch = 0;
+    params.ooc_autobatch = strategy;
+    params.block_opt_flag = 1;
+    dynet::global_timer.lock(); // it takes time
+}
+#else
+const std::map<std::string, int> kStrategies = {{"none", 0}, {"agenda", 1}, {"depth", 2}};
+
+const std::map<std::string, Maker> kModels = {
+    {"tree", made<TreeLstm>},
+    {"treegru", made<TreeGru>},
+    {"mvrnn", made<MatrixTree>},
+    {"tagger", made<Tagger<LstmCell>>},
+    {"lattice", made<Lattice<RowCell<LstmCell>>>},
+    {"latticegru", made<Lattice<RowCell<GruCell>>>},
+};
+
+void choose(dynet::DynetParams& params, int strategy) {
+    params.autobatch = strategy;
+}
+#endif
 
 struct Options {
     std::string model, weights, instances, dump;
-    int strategy = 1, repeat = 10, memory = 512;
+    int strategy = kStrategies.begin()->second, repeat = 10, memory = 512;
     clockid_t clock = CLOCK_MONOTONIC;
 };
 
 Options parse(int argc, char** argv) {
     const std::map<std::string, clockid_t> clocks = {{"wall", CLOCK_MONOTONIC}, {"cpu", CLOCK_PROCESS_CPUTIME_ID}};
-    const std::map<std::string, int> strategies = {{"none", 0}, {"agenda", 1}, {"depth", 2}};
     if (argc < 4 || argc % 2 != 0) {
         throw std::runtime_error("usage: dynet_models MODEL WEIGHTS INSTANCES [--OPTION VALUE]...");
     }
@@ -53,7 +101,7 @@ Options parse(int argc, char** argv) {
     for (int index = 4; index < argc; index += 2) {
         std::string name = argv[index], value = argv[index + 1];
         if (name == "--strategy") {
-            found.strategy = strategies.at(value);
+            found.strategy = kStrategies.at(value);
         } else if (name == "--repeat") {
             found.repeat = std::stoi(value);
         } else if (name == "--memory") {
@@ -69,12 +117,6 @@ Options parse(int argc, char** argv) {
     return found;
 }
 
-using Maker = std::unique_ptr<Model> (*)(const Weights&, const std::vector<std::string>&);
-
-template <typename Made> std::unique_ptr<Model> made(const Weights& weights, const std::vector<std::string>& lines) {
-    return std::unique_ptr<Model>(new Made(weights, lines));
-}
-
 std::unique_ptr<Model> load(const Options& options) {
     Weights weights(options.weights);
     std::vector<std::string> lines;
@@ -82,12 +124,8 @@ std::unique_ptr<Model> load(const Options& options) {
     for (std::string line; std::getline(file, line);) {
         lines.push_back(line);
     }
-    const std::map<std::string, Maker> models = {
-        {"tree", made<TreeLstm>}, {"treegru", made<TreeGru>},           {"mvrnn", made<MatrixTree>},
-        {"tagger", made<Tagger>}, {"lattice", made<Lattice<LstmCell>>}, {"latticegru", made<Lattice<GruCell>>},
-    };
-    auto found = models.find(options.model);
-    if (found == models.end()) {
+    auto found = kModels.find(options.model);
+    if (found == kModels.end()) {
         throw std::runtime_error("no model " + options.model);
     }
     return found->second(weights, lines);
@@ -150,7 +188,7 @@ int main(int argc, char** argv) {
         Options options = parse(argc, argv);
         dynet::DynetParams params;
         params.random_seed = 1;
-        params.autobatch = options.strategy;
+        choose(params, options.strategy);
         params.mem_descriptor = std::to_string(options.memory) + ",1,128,64";
         dynet::initialize(params);
         measure(*load(options), options);

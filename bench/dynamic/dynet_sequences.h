@@ -53,8 +53,10 @@ class LstmCell {
         return {dynet::vanilla_lstm_h(c, gates), c};
     }
 
-  private:
+  protected:
     unsigned hidden_;
+
+  private:
     Group group_;
 };
 
@@ -93,13 +95,15 @@ class GruCell {
         return dynet::cmult(z, h) + dynet::cmult(1 - z, made);
     }
 
-  private:
+  protected:
     unsigned hidden_;
+
+  private:
     Group gates_, new_, state_;
 };
 
 // A tagger with an LSTM in each direction.
-class Tagger : public Model {
+template <typename Cell> class Tagger : public Model {
   public:
     Tagger(const Weights& weights, const std::vector<std::string>& lines)
         : embedding_(weights.table(collection_, "embedding")), forward_(collection_, weights, "forward"),
@@ -117,7 +121,7 @@ class Tagger : public Model {
         forward_.enter(graph);
         backward_.enter(graph);
         out_.enter(graph);
-        LstmState start = forward_.initial(graph);
+        typename Cell::State start = forward_.initial(graph);
         Outputs found;
         for (const std::vector<unsigned>& words : sentences_) {
             std::vector<Expression> inputs;
@@ -125,15 +129,15 @@ class Tagger : public Model {
                 inputs.push_back(dynet::const_lookup(graph, embedding_, word));
             }
             std::vector<Expression> ahead, back(words.size());
-            LstmState state = start;
+            typename Cell::State state = start;
             for (const Expression& input : inputs) {
                 state = forward_(input, state);
-                ahead.push_back(state.h);
+                ahead.push_back(Cell::output(state));
             }
             state = start;
             for (size_t index = words.size(); index-- > 0;) {
                 state = backward_(inputs[index], state);
-                back[index] = state.h;
+                back[index] = Cell::output(state);
             }
             for (size_t index = 0; index < words.size(); ++index) {
                 found.push_back(dynet::affine_transform({out_[0], out_[1], ahead[index], out_[2], back[index]}));
@@ -144,9 +148,28 @@ class Tagger : public Model {
 
   private:
     dynet::LookupParameter embedding_;
-    LstmCell forward_, backward_;
+    Cell forward_, backward_;
     Group out_;
     std::vector<std::vector<unsigned>> sentences_;
+};
+
+// A cell whose input is a row of a table.
+template <typename Made> class RowCell : public Made {
+  public:
+    using State = typename Made::State;
+
+    RowCell(
+        dynet::ParameterCollection& collection, const Weights& weights, const std::string& prefix,
+        const dynet::LookupParameter& table
+    )
+        : Made(collection, weights, prefix), table_(table) {}
+
+    State operator()(ComputationGraph& graph, unsigned row, const State& before) const {
+        return Made::operator()(dynet::const_lookup(graph, table_, row), before);
+    }
+
+  private:
+    dynet::LookupParameter table_;
 };
 
 // Each character and each word is a step of a cell, one for characters and one for words, from the state of the
@@ -155,7 +178,7 @@ template <typename Cell> class Lattice : public Model {
   public:
     Lattice(const Weights& weights, const std::vector<std::string>& lines)
         : chars_(weights.table(collection_, "char_embedding")), words_(weights.table(collection_, "word_embedding")),
-          char_(collection_, weights, "char"), word_(collection_, weights, "word"),
+          char_(collection_, weights, "char", chars_), word_(collection_, weights, "word", words_),
           out_(collection_, weights, {"out_b", "out_w"}) {
         for (const std::string& line : lines) {
             lattices_.push_back(parse(line));
@@ -173,8 +196,7 @@ template <typename Cell> class Lattice : public Model {
             for (size_t end = 1; end < lattice.arcs.size(); ++end) {
                 std::vector<typename Cell::State> ending;
                 for (const Arc& arc : lattice.arcs[end]) {
-                    Expression x = dynet::const_lookup(graph, arc.word ? words_ : chars_, arc.label);
-                    ending.push_back((arc.word ? word_ : char_)(x, states[arc.start]));
+                    ending.push_back((arc.word ? word_ : char_)(graph, arc.label, states[arc.start]));
                 }
                 states.push_back(ending.size() == 1 ? ending[0] : Cell::joined(ending));
                 found.push_back(dynet::affine_transform({out_[0], out_[1], Cell::output(states.back())}));

@@ -9,8 +9,10 @@
 #include "dynet_weights.h"
 
 // A tree for each line, in postfix, with `+` for a node of two children. `State` is what is computed for each node.
-template <typename State> class Trees : public Model {
+template <typename Computed> class Trees : public Model {
   public:
+    using State = Computed;
+
     explicit Trees(const std::vector<std::string>& lines) {
         for (const std::string& line : lines) {
             std::istringstream stream(line);
@@ -66,7 +68,10 @@ class TreeLstm : public Trees<LstmState> {
     }
 
     LstmState leaf(ComputationGraph& graph, unsigned word) const override {
-        Expression x = dynet::const_lookup(graph, embedding_, word);
+        return of_word(dynet::const_lookup(graph, embedding_, word));
+    }
+
+    LstmState of_word(const Expression& x) const {
         Expression gates = dynet::affine_transform({leaf_[0], leaf_[1], x});
         Expression i = dynet::logistic(part(gates, 0)), o = dynet::logistic(part(gates, 1));
         Expression c = dynet::cmult(i, dynet::tanh(part(gates, 2)));
@@ -88,13 +93,14 @@ class TreeLstm : public Trees<LstmState> {
         return dynet::affine_transform({out_[0], out_[1], root.h});
     }
 
+    unsigned hidden_;
+    dynet::LookupParameter embedding_;
+
   private:
     Expression part(const Expression& gates, unsigned index) const {
         return dynet::pick_range(gates, index * hidden_, (index + 1) * hidden_);
     }
 
-    unsigned hidden_;
-    dynet::LookupParameter embedding_;
     Group leaf_, node_, out_;
 };
 
@@ -110,7 +116,11 @@ class TreeGru : public Trees<Expression> {
     }
 
     Expression leaf(ComputationGraph& graph, unsigned word) const override {
-        return dynet::tanh(weights_[0] * dynet::const_lookup(graph, embedding_, word));
+        return of_word(dynet::const_lookup(graph, embedding_, word));
+    }
+
+    Expression of_word(const Expression& x) const {
+        return dynet::tanh(weights_[0] * x);
     }
 
     Expression node(const Expression& left, const Expression& right) const override {
@@ -126,13 +136,14 @@ class TreeGru : public Trees<Expression> {
         return weights_[6] * root;
     }
 
+    unsigned hidden_;
+    dynet::LookupParameter embedding_;
+
   private:
     Expression part(const Expression& gates, unsigned index) const {
         return dynet::pick_range(gates, index * hidden_, (index + 1) * hidden_);
     }
 
-    unsigned hidden_;
-    dynet::LookupParameter embedding_;
     Group weights_;
 };
 
@@ -143,7 +154,7 @@ struct VectorAndMatrix {
 class MatrixTree : public Trees<VectorAndMatrix> {
   public:
     MatrixTree(const Weights& weights, const std::vector<std::string>& lines)
-        : Trees(lines), vectors_(weights.table(collection_, "vectors")),
+        : Trees(lines), hidden_(weights.array("vector_b").dims[0]), vectors_(weights.table(collection_, "vectors")),
           matrices_(weights.table(collection_, "matrices")),
           weights_(collection_, weights, {"vector_b", "vector_l", "vector_r", "matrix_l", "matrix_r", "out_w"}) {}
 
@@ -166,6 +177,8 @@ class MatrixTree : public Trees<VectorAndMatrix> {
     Expression classes(const VectorAndMatrix& root) const override {
         return weights_[5] * root.vector;
     }
+
+    unsigned hidden_;
 
   private:
     dynet::LookupParameter vectors_, matrices_;

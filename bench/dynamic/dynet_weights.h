@@ -125,7 +125,7 @@ class Group {
     void enter(ComputationGraph& graph) {
         expressions_.clear();
         for (dynet::Parameter& parameter : parameters_) {
-            expressions_.push_back(dynet::const_parameter(graph, parameter));
+            expressions_.push_back(dynet::parameter(graph, parameter));
         }
     }
 

@@ -14,8 +14,8 @@ from typing import Any
 from bench.tables import bars, mean
 from deploykit.cli.console import text_bytes, text_seconds
 
-OURS, ALONE, TORCH, DYNET = "ours", "alone", "pytorch", "DyNet "
-"""The sides; one of DyNet has the strategy behind it."""
+OURS, ALONE, TORCH, DYNET, EDBATCH = "ours", "alone", "pytorch", "DyNet ", "ED-Batch "
+"""The sides; those of DyNet and ED-Batch have the strategy behind it."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,9 @@ class Row:
     def label(self) -> str:
         return f"{self.model} hidden={self.hidden} batch={self.batch}, {self.threads} thr."
 
-    @property
-    def dynet(self) -> str | None:
-        """The fastest side of DyNet among those with right results."""
-        sides = [side for side in self.times if side.startswith(DYNET) and side not in self.wrong]
+    def fastest(self, peer: str) -> str | None:
+        """The fastest side of a peer, `DYNET` or `EDBATCH`, among those with right results."""
+        sides = [side for side in self.times if side.startswith(peer) and side not in self.wrong]
         return min(sides, key=self.times.__getitem__, default=None)
 
     def ratio(self, side: str | None) -> float:
@@ -68,21 +67,27 @@ class Report:
         """The rows with a wrong result of ours."""
         return tuple(row for row in self.rows if {OURS, ALONE} & set(row.wrong))
 
+    @property
+    def edbatch(self) -> bool:
+        """Whether ED-Batch took part."""
+        return any(side.startswith(EDBATCH) for row in self.rows for side in row.times)
+
     def facts(self) -> dict[str, Any]:
         rows = [{**asdict(row), "ratios": {side: row.ratio(side) for side in row.times}} for row in self.rows]
         return {"clock": self.clock, "skipped": self.skipped, "rows": rows}
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         columns = ["model", *(f">{name}" for name in ("hidden", "batch", "threads", "ours")), "policy"]
-        columns += [">launches", ">least", ">over DyNet", "its strategy", ">over unbatched", ">over PyTorch"]
-        columns += [">encoding", ">not kernels", ">words", ">pool", "wrong"]
-        return columns, [_cells(row) for row in self.rows]
+        columns += [">launches", ">least", ">over DyNet", "its strategy"]
+        columns += [">over ED-Batch"] * self.edbatch
+        columns += [">over unbatched", ">over PyTorch", ">encoding", ">not kernels", ">words", ">pool", "wrong"]
+        return columns, [_cells(row, self.edbatch) for row in self.rows]
 
     def summary(self) -> list[str]:
         lines = []
         for model in dict.fromkeys(row.model for row in self.rows):
             rows = [row for row in self.rows if row.model == model]
-            named = {"DyNet": [row.ratio(row.dynet) for row in rows]}
+            named = {peer.strip(): [row.ratio(row.fastest(peer)) for row in rows] for peer in (DYNET, EDBATCH)}
             named |= {"unbatched": [row.ratio(ALONE) for row in rows], "PyTorch": [row.ratio(TORCH) for row in rows]}
             parts = []
             for name, ratios in named.items():
@@ -99,14 +104,15 @@ class Report:
         return lines + [f"without {name}: {why}" for name, why in self.skipped.items()]
 
     def picture(self, path: Path) -> None:
-        found = {row.label: row.ratio(row.dynet or ALONE) for row in self.rows}
+        found = {row.label: row.ratio(row.fastest(DYNET) or ALONE) for row in self.rows}
         bars(found, "time of DyNet, else of each node alone / time of deploykit", path)
 
 
-def _cells(row: Row) -> list[str]:
-    best = row.dynet
+def _cells(row: Row, edbatch: bool) -> list[str]:
+    best = row.fastest(DYNET)
     cells = [row.model, *map(str, (row.hidden, row.batch, row.threads)), text_seconds(row.times[OURS]), row.policy]
     cells += [str(row.launches), str(row.bound), _ratio(row, best), (best or "").removeprefix(DYNET)]
+    cells += [_ratio(row, row.fastest(EDBATCH))] * edbatch
     cells += [_ratio(row, ALONE), _ratio(row, TORCH), text_seconds(row.encoding)]
     cells += [f"{min(row.overhead / row.times[OURS], 1):.0%}", text_bytes(row.words), text_bytes(row.pool)]
     return [*cells, ", ".join(row.wrong)]

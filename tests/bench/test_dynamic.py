@@ -1,4 +1,5 @@
-"""`bench.dynamic`: random structures are like those of the data sets, and DyNet computes what the models define."""
+"""`bench.dynamic`: random structures are like those of the data sets, and DyNet and ED-Batch compute what the models
+define."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench.dynamic.cases import CASES, prepare
-from bench.dynamic.dynet import STRATEGIES, TEXTS, lattice_text, missing, packed, run, sentence_text, tree_text
+from bench.dynamic.dynet import DYNET, PEERS, TEXTS, lattice_text, packed, run, sentence_text, tree_text
 from bench.dynamic.sides import error
 from bench.dynamic.structures import (
     Arc,
@@ -99,19 +100,20 @@ def test_weights_are_passed_as_they_are_with_the_innermost_dim_first() -> None:
 
 
 def test_a_missing_program_is_reported(tmp_path: Path) -> None:
-    reason = missing(tmp_path / "dynet_models")
+    reason = DYNET.missing(tmp_path / "dynet_models")
     assert reason is not None
     assert reason.startswith("not installed: build it")
 
 
-@pytest.mark.skipif(missing() is not None, reason="DyNet is not installed")
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("peer", "strategy"), [(name, each) for name in PEERS for each in PEERS[name].strategies])
 @pytest.mark.parametrize("name", TEXTS)
-def test_dynet_computes_what_the_sources_do(name: str, strategy: str, tmp_path: Path) -> None:
+def test_peers_compute_what_the_sources_do(name: str, peer: str, strategy: str, tmp_path: Path) -> None:
+    if PEERS[peer].missing():
+        pytest.skip(f"{PEERS[peer].name} is {PEERS[peer].missing()}")
     if (name, strategy) == ("lattice", "depth"):
         pytest.skip("DyNet computes it wrong: see dynet_sequences.h")
     prepared = prepare(CASES[name], 24, tmp_path)
     structures = prepared.structures(5, seed=3)
-    found = run(prepared, structures, strategy, repeat=1)
+    found = run(PEERS[peer], prepared, structures, strategy, repeat=1)
     assert error(found.outputs, prepared.expected(prepared.instances(structures))) < 1e-4
     assert found.nodes > len(structures)

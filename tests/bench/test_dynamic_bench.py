@@ -15,7 +15,7 @@ import pytest
 
 from bench.dynamic import eager
 from bench.dynamic.cases import CASES, flat, plain, prepare
-from bench.dynamic.report import ALONE, OURS, TORCH, Ablation, Report, Row, Technique
+from bench.dynamic.report import ALONE, DYNET, OURS, TORCH, Ablation, Report, Row, Technique
 from bench.dynamic.sides import build, error, in_turn, open_artifact, runs
 from bench.tables import document, markdown
 from deploykit.compiler.batching.graphs import lower_bound
@@ -102,9 +102,9 @@ def test_sides_take_turns() -> None:
 
 
 def test_a_ratio_is_to_the_fastest_right_result_of_dynet() -> None:
-    assert ROW.dynet == "DyNet agenda"
-    assert ROW.ratio(ROW.dynet) == pytest.approx(2)
-    assert isnan(replace(ROW, times={OURS: 1.0}).ratio(ROW.dynet))
+    assert ROW.fastest(DYNET) == "DyNet agenda"
+    assert ROW.ratio(ROW.fastest(DYNET)) == pytest.approx(2)
+    assert isnan(replace(ROW, times={OURS: 1.0}).ratio(ROW.fastest(DYNET)))
 
 
 def test_the_report_has_a_line_for_each_batch(tmp_path: Path) -> None:
@@ -122,6 +122,15 @@ def test_the_report_has_a_line_for_each_batch(tmp_path: Path) -> None:
     assert len(json.loads(json.dumps(document(report)))["rows"]) == 2
     report.picture(tmp_path / "report.png")
     assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_report_has_a_column_for_edbatch_if_it_took_part() -> None:
+    assert ">over ED-Batch" not in Report((ROW,)).table()[0]
+    both = replace(ROW, times={**TIMES, "ED-Batch base": 7e-3, "ED-Batch max": 6e-3})
+    columns, rows = Report((ROW, both)).table()
+    place = columns.index(">over ED-Batch")
+    assert [cells[place] for cells in rows] == ["", "3.00"]
+    assert {len(cells) for cells in rows} == {len(columns)}
 
 
 def test_the_report_of_techniques(tmp_path: Path) -> None:
