@@ -43,6 +43,10 @@ class DynamicModel:
     """Bounds of the dims of `main`, some of `DIMS`."""
     techniques: Techniques = ALL
 
+    def shared(self, cell: Cell) -> bool:
+        """Whether nodes of the cell with the same operand are one."""
+        return self.techniques.sharing and cell.shareable
+
 
 @dataclass(frozen=True)
 class CellsModel(ImportedModel):

@@ -82,6 +82,7 @@ def _submit(scope: Scope, step: RunInstances, rows: str) -> Lines:
         f"alignment = {scope.program.alignment // 4}",
         f"cells = {prefix}_cells",
         f"cell_count = {len(step.cells)}",
+        f"part = {0 if scope.program.gpu is not None else 'DK_PART_ELEMENTS'}",
         f"table = {prefix}_table",
         f"trace = stream->verb != DK_VERB_RUN || {policy} < DK_TRACE ? 0 : DK_TRACE_WORDS",
     ]
