@@ -24,8 +24,8 @@ def outlined(
     emitted: Emit,
     attributes: Mapping[str, object] | None = None,
 ) -> relax.Call:
-    """A call of a new function made of `bindings`, with these `attributes`. `emitted(binding, values)` emits one binding
-    in the function; `values` maps expressions of the outside to those in the function."""
+    """A call of a new function made of `bindings`, with these `attributes`. `emitted(binding, values)` emits one
+    binding in the function; `values` maps expressions of the outside to those in the function."""
     inside = {binding.var for binding in bindings}
     outer: dict[relax.Expr, relax.Var] = {}
     free: dict[ir.Var, None] = {}
