@@ -92,7 +92,12 @@ class Cell:
     def shareable(self) -> bool:
         """Whether it is worth a look-up to find out that a node with the same operand is there already: there is one
         operand or number, and the results are large."""
-        return len(self.operands) + self.numbers == 1 and sum(map(prod, self.gives)) >= LARGE
+        return len(self.operands) + self.numbers == 1 and self.large
+
+    @property
+    def large(self) -> bool:
+        """Whether nodes have so large results that they need no batches: caches hold few of them."""
+        return sum(map(prod, self.gives)) >= LARGE
 
     @property
     def joined(self) -> list[Joined]:
