@@ -33,6 +33,7 @@ from deploykit.compiler.decisions import Choice, Decision, Declined, Explanation
 from deploykit.compiler.graph.fold_reshapes import fold_reshapes
 from deploykit.compiler.graph.fuse_attention import fuse_attention
 from deploykit.compiler.graph.fuse_rows import fuse_rows
+from deploykit.compiler.graph.gather_in_products import gather_in_products
 from deploykit.compiler.graph.inline_calls import inline_calls
 from deploykit.compiler.graph.join_matmuls import join_siblings
 from deploykit.compiler.graph.legalize import legalize
@@ -231,12 +232,13 @@ def kernels(
 
     Without `fuse` each operator keeps its own kernels. `in_place` says which results may take over the memory of their
     operand."""
-    passes = [relax.transform.AnnotateTIROpPattern()]
-    if fuse:
-        passes.append(relax.transform.FuseOps(2))
-    fused = merge_kernels(tvm.ir.transform.Sequential(passes)(module), note)
     unused = relax.transform.DeadCodeElimination(_entries(module))
-    fused = unused(fused)
+    fused = relax.transform.AnnotateTIROpPattern()(module)
+    if fuse and gpu is None and device.vector_bits:
+        fused = unused(gather_in_products(fused, note))
+    if fuse:
+        fused = relax.transform.FuseOps(2)(fused)
+    fused = unused(merge_kernels(fused, note))
     if fuse:
         fused = unused(fuse_rows(fused, note))
     fused = bind_dims_first(fused)

@@ -34,7 +34,7 @@ DRIVER = _ROOT / "core" / "driver.c"
 BATCHING = _ROOT / "batching"
 QUEUE = tuple(
     BATCHING / name
-    for name in ("batching.h", "queue.c", "frontier.h", "frontier.c", "choices.c", "needed.c", "trace.c")
+    for name in ("batching.h", "queue.c", "frontier.h", "frontier.c", "choices.c", "needed.c", "shared.c", "trace.c")
 )
 DEVICE = tuple(BATCHING / name for name in ("device.h", "device.c"))
 INSTANCES = tuple(

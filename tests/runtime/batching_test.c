@@ -151,6 +151,7 @@ static dk_cell next_cell(void) {
     cell.numbers = next_number();
     cell.results = next_number();
     cell.elements = next_numbers(cell.results);
+    cell.shared = 0;
     return cell;
 }
 
@@ -172,6 +173,7 @@ static void run_case(int32_t cell_count) {
     queue.cell_count = cell_count;
     queue.alignment = DK_ALIGNMENT / 4;
     queue.policy = (dk_policy)next_number();
+    queue.part = next_number();
     queue.trace = 0;
     queue.table.encoding = (dk_encoding)next_number();
     queue.table.count = next_number();

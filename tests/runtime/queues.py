@@ -1,10 +1,10 @@
 """Graphs of cells, and what the queue of the runtime makes of them: a program that runs cases, and its two languages.
 
 A case is a sequence of int32: the number of cells; for each its operands, numbers and results, and the elements of each
-result; the policy; the encoding, the number and the entries of the table; the capacities of words and pool; the number
-of inputs; the number of all values; the number of flushes; for each the number of nodes; for each node its cell, its
-operands, and its numbers. Operands are numbers of values: first the inputs, which have one element, then the results of
-all nodes. The only number of a node is its own.
+result; the policy; the elements of a part of a flush; the encoding, the number and the entries of the table; the
+capacities of words and pool; the number of inputs; the number of all values; the number of flushes; for each the number
+of nodes; for each node its cell, its operands, and its numbers. Operands are numbers of values: first the inputs, which
+have one element, then the results of all nodes. The only number of a node is its own.
 
 The answer: for each batch its cell, its count, the indices and the places of the results; -1 after each flush; after a
 failure -2, the status, the dim, its extent, the length and the characters of the text; at the end -3, the launches of
@@ -51,6 +51,7 @@ class Case:
     cells: tuple[Cell, ...]
     flushes: tuple[tuple[Node, ...], ...]
     policy: str = "depth"
+    part: int = 0
     table: Table = field(default_factory=Table)
     inputs: int = 1
     words: int = 1 << 16
@@ -78,7 +79,7 @@ class Case:
         for cell in self.cells:
             yield from (cell.operands, 1, len(cell.elements), *cell.elements)
         entries = self.table.entries()
-        yield from (POLICIES[self.policy], ENCODINGS.index(self.table.encoding), len(entries))
+        yield from (POLICIES[self.policy], self.part, ENCODINGS.index(self.table.encoding), len(entries))
         yield from entries.ravel().view(np.int32).tolist()
         yield from (self.words, self.pool, self.inputs)
         yield self.inputs + sum(len(self.cells[node.cell].elements) for node in self.nodes)

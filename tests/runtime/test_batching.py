@@ -140,6 +140,29 @@ def test_after_a_flush_what_it_computed_has_no_depth(program: Program) -> None:
     assert [batch.nodes for batch in answer.flushes[1]] == [(3, 4)]
 
 
+@pytest.mark.parametrize("policy", ["depth", "agenda", "critical", "fsm"])
+def test_a_flush_of_large_nodes_is_several_flushes(program: Program, policy: str) -> None:
+    """Each part has so many nodes that their results fill it."""
+    cases, apart = [], []
+    for seed in range(20):
+        case = random_case(np.random.default_rng(seed), policy=policy, pool=1 << 20)
+        cells = tuple(Cell(cell.operands, (4096, *[0] * (len(cell.elements) - 1))) for cell in case.cells)
+        nodes = tuple(case.nodes)
+        case = replace(case, cells=cells, flushes=(nodes,))
+        cases.append(replace(case, part=5 * 4096 - 1))
+        apart.append(replace(case, flushes=tuple(nodes[first : first + 5] for first in range(0, len(nodes), 5))))
+    for case, ours, theirs in zip(cases, program(*cases), program(*apart), strict=True):
+        check(case, ours)
+        assert [(b.cell, b.nodes) for b in ours.batches] == [(b.cell, b.nodes) for b in theirs.batches]
+
+
+def test_a_flush_of_small_nodes_is_one(program: Program) -> None:
+    case = Case((Cell(1, (4000,)),), ((Node(0, (0,)),) * 9,), part=4096, pool=1 << 16)
+    (answer,) = program(case)
+    check(case, answer)
+    assert [len(batch.nodes) for batch in answer.batches] == [9]
+
+
 @policies
 def test_nothing_to_flush(program: Program, policy: str) -> None:
     case = Case((Cell(1),), ((), (), (Node(0, (0,)),), ()), policy)

@@ -3,7 +3,8 @@
 The expressions of which control flow needs the values at the same time become one cell. Equal cells
 are one, wherever they are recorded, so that their nodes run together. A part that does not depend on what a loop or a
 recursion computes one after the other, such as the projection of an LSTM's inputs, becomes a cell of its own if it
-holds a product (`parts`): all its nodes are ready at once (ACRoBat's hoisting).
+holds a product (`parts`): all its nodes are ready at once (ACRoBat's hoisting). Large products of matrices that may be
+rows of a weight become cells of their own, too: nodes of a large cell with the same operand are one.
 
 A cell as a function has the operands `pool`, which is the memory of all tensors, for each operand the offsets of its
 rows in the pool, and integers, all `[nodes]`; its results are `[nodes, ...]`. Operands are gathered by the kernels that
@@ -34,6 +35,12 @@ if TYPE_CHECKING:
 
 TABLE_BYTES = 8 << 20
 """The largest tables of the results of a cell for each integer that it may take."""
+
+
+LARGE = 4096
+"""The least elements of results, and `DEEP` the least products in each, that are worth more than to keep them in memory
+and to look them up."""
+DEEP = 64
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,17 @@ class Cell:
         return tuple(self.entries[index].shape for index in self.results)
 
     @property
+    def shareable(self) -> bool:
+        """Whether it is worth a look-up to find out that a node with the same operand is there already: there is one
+        operand or number, and the results are large."""
+        return len(self.operands) + self.numbers == 1 and self.large
+
+    @property
+    def large(self) -> bool:
+        """Whether nodes have so large results that they need no batches: caches hold few of them."""
+        return sum(map(prod, self.gives)) >= LARGE
+
+    @property
     def joined(self) -> list[Joined]:
         """What each operator stands for."""
         return [entry.joined for entry in self.entries if isinstance(entry, Step)]
@@ -118,14 +136,31 @@ class Cells:
 
 
 def parts(
-    wanted: Iterable[Expression], known: Mapping[Expression, Known], techniques: Techniques = ALL
+    wanted: Iterable[Expression],
+    known: Mapping[Expression, Known],
+    techniques: Techniques = ALL,
+    rows: AbstractSet[Shape] = frozenset(),
 ) -> list[list[Expression]]:
-    """The expressions to compute, in parts that become a cell each. They are neither known nor constant."""
+    """The expressions to compute, in parts that become a cell each. They are neither known nor constant. `rows` are the
+    shapes of matrices that are rows of weights."""
     distinct = list(dict.fromkeys(wanted))
     if not techniques.coarsening:
         return [[each] for each in _each(distinct, known)]
     early = _early(distinct, known) if techniques.hoisting else []
-    return [part for part in (early, [each for each in distinct if each not in early]) if part]
+    late = [each for each in distinct if each not in early]
+    alone = [each for each in _each(late, known) if _may_repeat(each, known, rows)] if techniques.sharing else []
+    return [part for part in (early, *([each] for each in alone), [each for each in late if each not in alone]) if part]
+
+
+def _may_repeat(node: Expression, known: Mapping[Expression, Known], rows: AbstractSet[Shape]) -> bool:
+    """Whether an expression is a large product of a constant with a value of a shape that rows of a weight have: such
+    as the matrix of a word, which many instances have."""
+    if not isinstance(node, Apply) or node.operator != "matmul" or prod(node.shape) < LARGE:
+        return False
+    operands = [known.get(each, each) for each in node.operands]
+    values = [each for each in operands if isinstance(each, Known)]
+    constants = [each for each in operands if is_constant(each)]
+    return len(values) == len(constants) == 1 and values[0].shape in rows and node.operands[0].shape[-1] >= DEEP
 
 
 def _each(wanted: Sequence[Expression], known: Mapping[Expression, Known]) -> list[Expression]:

@@ -49,6 +49,10 @@ class DynamicModel:
         """For each cell its results for each integer that it may take, if it is a look-up."""
         return tuple(tables(cell, self.weights) if self.techniques.tables else None for cell in self.cells)
 
+    def shared(self, cell: Cell) -> bool:
+        """Whether nodes of the cell with the same operand are one."""
+        return self.techniques.sharing and cell.shareable
+
 
 @dataclass(frozen=True)
 class CellsModel(ImportedModel):

@@ -21,7 +21,10 @@ class Techniques:
     tables: bool = True
     """A cell that takes nothing but the number of a row is computed for all rows when the model is built."""
     gathering: bool = True
-    """Elementwise kernels read their operands where they are. Otherwise a kernel copies the rows of each operand."""
+    """Elementwise kernels, and products of matrices, read their operands where they are. Otherwise a kernel copies the
+    rows of each operand."""
+    sharing: bool = True
+    """Nodes of a cell with large results that have the same operand are one node."""
 
 
 ALL = Techniques()

@@ -87,6 +87,8 @@ class _Tracer:
     nodes: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     values: list[tuple[int, int]] = field(default_factory=list)
     """The node and the number of the result of each value; for a constant -1 and its number."""
+    _shared: dict[tuple[int, int], int] = field(default_factory=dict)
+    """The first results of nodes of shared nodes, by their cell and operand."""
     _computed: dict[int, list[np.ndarray]] = field(default_factory=dict)
     """The results of the nodes whose values were asked for, and of those that these depend on."""
 
@@ -212,10 +214,16 @@ class _Tracer:
         return handle
 
     def _record(self, cell: int, operands: list[int], results: Sequence[int], frame: Frame) -> None:
-        self.nodes.append((cell, tuple(operands)))
+        shared = self.model.shared(self.model.cells[cell])
+        first = self._shared.get((cell, operands[0])) if shared else None
+        if first is None:
+            first = -1 - len(self.values)
+            self.nodes.append((cell, tuple(operands)))
+            self.values += [(len(self.nodes) - 1, number) for number in range(len(self.model.cells[cell].results))]
+        if shared:
+            self._shared[cell, operands[0]] = first
         for number, slot in enumerate(results):
-            self.values.append((len(self.nodes) - 1, number))
-            frame[slot] = -len(self.values)
+            frame[slot] = first - number
 
     # Tensors
 

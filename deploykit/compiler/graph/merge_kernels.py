@@ -23,6 +23,8 @@ from deploykit.compiler.graph.bindings import operator_of, rewritten
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
 
 PRIMITIVE = "Primitive"
+PATTERN = "op_pattern"
+"""The class of a kernel for fusion. A merged kernel has that of its function."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,8 @@ class _Merge:
         inner = [buffer for buffer in self.allocated if not any(buffer.same_as(out) for out in outputs)]
         root = s_tir.SBlock([], [], [], "root", sequence(self.bodies), alloc_buffers=inner)
         body = s_tir.SBlockRealize([], True, root)
-        attrs = ir.make_node("ir.DictAttrs", **{"s_tir": True, "tirx.noalias": True})
+        known = {PATTERN: self.func.attrs[PATTERN]} if PATTERN in self.func.attrs else {}
+        attrs = ir.make_node("ir.DictAttrs", **{"s_tir": True, "tirx.noalias": True, **known})
         kernel = tirx.PrimFunc([*params, *scalars, *outputs], body, None, attrs)
         return Merged(s_tir.renew_defs(kernel), scalars)
 

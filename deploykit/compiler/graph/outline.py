@@ -6,7 +6,7 @@ of these tensors. Its one result is that of the last binding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tvm import ir, relax, tirx
 
@@ -17,9 +17,15 @@ Values = dict[relax.Expr, relax.Expr]
 Emit = Callable[[relax.Binding, Values], relax.Expr]
 
 
-def outlined(builder: relax.BlockBuilder, name: str, bindings: Sequence[relax.Binding], emitted: Emit) -> relax.Call:
-    """A call of a new function made of `bindings`. `emitted(binding, values)` emits one binding in the function;
-    `values` maps expressions of the outside to those in the function."""
+def outlined(
+    builder: relax.BlockBuilder,
+    name: str,
+    bindings: Sequence[relax.Binding],
+    emitted: Emit,
+    attributes: Mapping[str, object] | None = None,
+) -> relax.Call:
+    """A call of a new function made of `bindings`, with these `attributes`. `emitted(binding, values)` emits one
+    binding in the function; `values` maps expressions of the outside to those in the function."""
     inside = {binding.var for binding in bindings}
     outer: dict[relax.Expr, relax.Var] = {}
     free: dict[ir.Var, None] = {}
@@ -32,7 +38,7 @@ def outlined(builder: relax.BlockBuilder, name: str, bindings: Sequence[relax.Bi
     bound = {extent for param in outer.values() for extent in param.ty.shape}
     loose = [var for var in free if var not in bound]
     params = [*outer.values(), *([relax.Var("dims", relax.ShapeType(loose))] if loose else [])]
-    with builder.function(name, params, {"Primitive": True}, private=True):
+    with builder.function(name, params, {"Primitive": True, **(attributes or {})}, private=True):
         with builder.dataflow():
             values: Values = dict(outer)
             for binding in bindings:

@@ -18,7 +18,7 @@ from deploykit.compiler.batching.cells import Cells, parts
 from deploykit.compiler.batching.control import ControlFunction, Expr, Number, Operation, Statement, Variable, Word
 from deploykit.compiler.batching.layout.joining import join
 from deploykit.compiler.batching.techniques import ALL, Techniques
-from deploykit.compiler.batching.tensors import Apply, Expression, Filled, Known, Weight, is_constant
+from deploykit.compiler.batching.tensors import Apply, Expression, Filled, Known, Shape, Weight, is_constant
 from deploykit.dynamic.types import Float, Int, List, Tensor, Tuple, Type, Union, width
 from deploykit.frontends.python.declarations import Module
 from deploykit.frontends.python.names import names_assigned
@@ -84,6 +84,11 @@ class Program:
     constants: dict[str, Expression] = field(default_factory=dict)
     _versions: dict[tuple[Callee, tuple[Given, ...]], str] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def matrices(self) -> set[Shape]:
+        """The shapes of matrices that are rows of weights."""
+        return {shape[1:] for shape in self.module.weights.values() if len(shape) > 2}
 
     def constant(self, node: Expression) -> control.Constant:
         """The handle of a constant value."""
@@ -265,7 +270,7 @@ class Reader:
         joins = techniques.joining and techniques.coarsening
         joined = join(wanted, {**self.scope.known, **self.scope.parts}) if joins else {}
         names = {joined.get(node, node): self._name_of(node) for node in wanted}
-        for part in parts(names, self.scope.known, techniques):
+        for part in parts(names, self.scope.known, techniques, self.program.matrices):
             cell, operands = self.program.cells.record(part, self.scope.known, self.name)
             slots = []
             for number, node in enumerate(part):

@@ -30,12 +30,14 @@ typedef enum dk_policy {
 /* Added to the policy of a run, it asks for a trace: which nodes each launch ran, and for what. */
 enum { DK_TRACE = 16 };
 
-/* What a cell reads and writes for one node. Operands of a node are `operands` values, then `numbers` integers. */
+/* What a cell reads and writes for one node. Operands of a node are `operands` values, then `numbers` integers.
+   `shared`: there is one operand, and nodes with the same one are one node. */
 typedef struct dk_cell {
     int32_t operands;
     int32_t numbers;
     int32_t results;
     const int32_t* elements; /* of each result */
+    int32_t shared;
 } dk_cell;
 
 /* What a state of a learned policy is: the cells that have ready nodes. */
@@ -60,6 +62,10 @@ typedef struct dk_batch {
     const int32_t* indices; /* `count` for each operand and number, `stride` apart: offsets in the pool, or numbers */
     const int32_t* results; /* for each result, the offset in the pool of its first row; `count` rows follow */
 } dk_batch;
+
+/* What caches hold: the elements of a part of a flush. Nodes with this many elements each are large: they have work
+   enough for a launch of their own. */
+enum { DK_PART_ELEMENTS = 1 << 20, DK_LARGE_NODE = 4096 };
 
 /* Offsets in a node. */
 enum { DK_NODE_CELL, DK_NODE_DEPTH, DK_NODE_NEXT, DK_NODE_RESULTS };
@@ -108,6 +114,7 @@ typedef struct dk_queue {
     const dk_cell* cells;
     int32_t cell_count;
     dk_policy policy;
+    int32_t part; /* elements of the results of large nodes that a flush launches before those behind them; 0: all */
     dk_table table;
     int32_t* launches; /* by cell */
     dk_status status;  /* of the first failure */
@@ -118,6 +125,7 @@ typedef struct dk_queue {
     int32_t free;      /* for each kind of frame, those that may be used again */
     int32_t first;     /* the nodes to launch, in the order of the program */
     int32_t last;
+    int32_t rest; /* the nodes of the flush behind them */
     int32_t kept; /* the nodes that no frame waits for, in the same order */
     int32_t last_kept;
     int32_t flushing; /* the end of the state of a flush, which begins at words_used; 0: none */
@@ -126,6 +134,9 @@ typedef struct dk_queue {
     int32_t traced;   /* nodes with such words, and those of the last one */
     int32_t last_traced;
     int32_t launched; /* batches */
+    int32_t shared;   /* the table of shared nodes (shared.c), its entries, and those in use */
+    int32_t shared_room;
+    int32_t shared_count;
 } dk_queue;
 
 /* A number of words or elements, rounded up to the alignment. */
@@ -163,8 +174,14 @@ static inline int32_t dk_take_pool(dk_queue* queue, int64_t count) {
 }
 
 /* Add a node: `operands` are its values and numbers. Returns its first result, or 0 and a failure; the results that
-   follow are 2 words apart. */
+   follow are 2 words apart. A shared node may be there already. */
 int32_t dk_record(dk_queue* queue, int32_t cell, const int32_t* operands);
+
+/* The first result of the shared node with this cell and operand, 0 if there is none. */
+int32_t dk_find_shared(const dk_queue* queue, int32_t cell, int32_t operand);
+
+/* Let `dk_find_shared` find a node. Returns its first result, `value`, or 0 after a failure. */
+int32_t dk_add_shared(dk_queue* queue, int32_t cell, int32_t operand, int32_t value);
 
 /* The elements of a value, or NULL while it is not computed. */
 static inline const float* dk_elements(const dk_queue* queue, int32_t value) {
@@ -240,7 +257,7 @@ static inline void dk_wait(dk_queue* queue, int32_t frame, int32_t value) {
 /* After a flush: the frames that waited can go on, in the order in which they began to wait. */
 void dk_resume(dk_queue* queue);
 
-/* Begin the trace of the node whose first result is `value`, which `frame` recorded. */
+/* Begin the trace of the node whose first result is `value`, which `frame` recorded, unless it has one already. */
 void dk_trace(dk_queue* queue, int32_t value, int32_t frame, int32_t object);
 
 /* Note that the batch which comes next has `count` nodes, from `node` on. */

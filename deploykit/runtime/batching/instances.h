@@ -19,7 +19,7 @@ extern "C" {
 enum { DK_LIST_LENGTH, DK_LIST_FIRST, DK_LIST_ITEMS = 4, DK_ITEMS_USED = -2, DK_ITEMS_ROOM = -1 };
 
 /* What second-level caches of CPUs hold, with weights beside it. */
-enum { DK_PIECE_BYTES = 2 << 20 };
+enum { DK_PIECE_BYTES = 1 << 20 };
 
 typedef enum dk_type_kind { DK_TYPE_TENSOR, DK_TYPE_LIST, DK_TYPE_UNION } dk_type_kind;
 

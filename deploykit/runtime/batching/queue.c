@@ -44,6 +44,7 @@ dk_status dk_queue_begin(dk_queue* queue, int32_t kinds, int64_t reserved) {
     queue->returned = 0;
     queue->first = 0;
     queue->last = 0;
+    queue->rest = 0;
     queue->kept = 0;
     queue->last_kept = 0;
     queue->flushing = 0;
@@ -51,6 +52,8 @@ dk_status dk_queue_begin(dk_queue* queue, int32_t kinds, int64_t reserved) {
     queue->traced = 0;
     queue->last_traced = 0;
     queue->launched = 0;
+    queue->shared_room = 0;
+    queue->shared_count = 0;
     queue->free = 0;
     dk_take(queue, reserved + kinds);
     if (queue->status == DK_OK) {
@@ -61,18 +64,37 @@ dk_status dk_queue_begin(dk_queue* queue, int32_t kinds, int64_t reserved) {
     return queue->status;
 }
 
+/* The depth of a node with these operands. */
+static int32_t depth_of(const dk_queue* queue, int32_t cell, const int32_t* operands) {
+    const int32_t* words = queue->words;
+    int32_t depth = 0;
+    int32_t i;
+    for (i = 0; i < queue->cells[cell].operands; ++i) {
+        if (words[operands[i]] < 0 && words[words[operands[i] + 1] + DK_NODE_DEPTH] > depth) {
+            depth = words[words[operands[i] + 1] + DK_NODE_DEPTH];
+        }
+    }
+    return depth + 1;
+}
+
 int32_t dk_record(dk_queue* queue, int32_t cell, const int32_t* operands) {
     const dk_cell* kind = &queue->cells[cell];
     const int32_t inputs = kind->operands + kind->numbers;
-    const int32_t node = dk_take(queue, DK_NODE_RESULTS + 2 * (int64_t)kind->results + inputs + queue->trace);
+    const int32_t before = kind->shared ? dk_find_shared(queue, cell, operands[0]) : 0;
     int32_t* words = queue->words;
-    int32_t* fields = words + node;
-    int32_t* value = fields + DK_NODE_RESULTS;
-    int32_t depth = 0;
+    int32_t* fields;
+    int32_t* value;
+    int32_t node;
     int32_t i;
+    if (before != 0) {
+        return before;
+    }
+    node = dk_take(queue, DK_NODE_RESULTS + 2 * (int64_t)kind->results + inputs + queue->trace);
     if (node == 0) {
         return 0;
     }
+    fields = words + node;
+    value = fields + DK_NODE_RESULTS;
     for (i = 0; i < kind->results; ++i, value += 2) {
         value[0] = -1;
         value[1] = node;
@@ -80,13 +102,8 @@ int32_t dk_record(dk_queue* queue, int32_t cell, const int32_t* operands) {
     for (i = 0; i < inputs; ++i) {
         value[i] = operands[i];
     }
-    for (i = 0; i < kind->operands; ++i) {
-        if (words[operands[i]] < 0 && words[words[operands[i] + 1] + DK_NODE_DEPTH] > depth) {
-            depth = words[words[operands[i] + 1] + DK_NODE_DEPTH];
-        }
-    }
     fields[DK_NODE_CELL] = cell;
-    fields[DK_NODE_DEPTH] = depth + 1;
+    fields[DK_NODE_DEPTH] = depth_of(queue, cell, operands);
     fields[DK_NODE_NEXT] = 0;
     if (queue->first == 0) {
         queue->first = node;
@@ -94,7 +111,7 @@ int32_t dk_record(dk_queue* queue, int32_t cell, const int32_t* operands) {
         words[queue->last + DK_NODE_NEXT] = node;
     }
     queue->last = node;
-    return node + DK_NODE_RESULTS;
+    return kind->shared ? dk_add_shared(queue, cell, operands[0], node + DK_NODE_RESULTS) : node + DK_NODE_RESULTS;
 }
 
 void dk_resume(dk_queue* queue) {
@@ -234,7 +251,37 @@ static int32_t is_chain(const dk_queue* queue) {
     return 1;
 }
 
+/* Leave to the rest of the flush what is behind the first nodes, if these are large and their results fill a part. What
+   earlier parts have computed counts like an input. */
+static void take_part(dk_queue* queue) {
+    int32_t* words = queue->words;
+    int64_t elements = 0;
+    int32_t count = 0;
+    int32_t last = 0;
+    int32_t node;
+    for (node = queue->first; node != 0 && elements < queue->part; node = words[node + DK_NODE_NEXT]) {
+        const int32_t number = words[node + DK_NODE_CELL];
+        const dk_cell* cell = &queue->cells[number];
+        int32_t i;
+        for (i = 0; i < cell->results; ++i) {
+            elements += cell->elements[i];
+        }
+        words[node + DK_NODE_DEPTH] =
+            depth_of(queue, number, words + node + DK_NODE_RESULTS + 2 * (ptrdiff_t)cell->results);
+        ++count;
+        last = node;
+    }
+    if (node != 0 && elements >= count * (int64_t)DK_LARGE_NODE) {
+        words[last + DK_NODE_NEXT] = 0;
+        queue->last = last;
+        queue->rest = node;
+    }
+}
+
 static int32_t prepare(dk_queue* queue) {
+    if (queue->part != 0 && queue->policy != DK_POLICY_ALONE) {
+        take_part(queue);
+    }
     queue->in_order = queue->policy == DK_POLICY_ALONE || is_chain(queue);
     if (!queue->in_order && queue->policy != DK_POLICY_DEPTH) {
         return dk_frontier_begin(queue);
@@ -246,6 +293,11 @@ static int32_t prepare(dk_queue* queue) {
 int32_t dk_next_batch(dk_queue* queue, dk_batch* batch) {
     int32_t frontier;
     int32_t node;
+    if (queue->first == 0) {
+        queue->first = queue->rest;
+        queue->rest = 0;
+        queue->flushing = 0;
+    }
     if (queue->status != DK_OK || queue->first == 0 || (queue->flushing == 0 && !prepare(queue))) {
         queue->flushing = 0;
         return 0;

@@ -15,6 +15,9 @@ void dk_trace(dk_queue* queue, int32_t value, int32_t frame, int32_t object) {
     const int32_t node = value - DK_NODE_RESULTS;
     int32_t* trace = trace_of(queue, node);
     int32_t parent = queue->words[frame + DK_FRAME_PARENT];
+    if (node != queue->last || trace - queue->words == queue->last_traced) {
+        return;
+    }
     while (parent > 0) {
         parent = queue->words[parent + DK_FRAME_PARENT];
     }

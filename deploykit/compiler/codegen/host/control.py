@@ -125,7 +125,8 @@ def _cells(prefix: str, model: DynamicModel) -> Lines:
         sizes = ", ".join(str(prod(shape)) for shape in cell.gives)
         lines += statement(f"static const int32_t elements_{number}[] = {{{sizes}}};")
     entries = [
-        f"    {{{len(cell.operands)}, {cell.numbers}, {len(cell.results)}, elements_{number}}}, /* {name} */"
+        f"    {{{len(cell.operands)}, {cell.numbers}, {len(cell.results)}, elements_{number},"
+        f" {int(model.shared(cell))}}}, /* {name} */"
         for number, (cell, name) in enumerate(zip(model.cells, model.cell_names, strict=True))
     ]
     return [*lines, "", f"const dk_cell {prefix}_cells[] = {{", *entries, "};"]

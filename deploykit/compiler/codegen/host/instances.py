@@ -71,6 +71,7 @@ def _submit(scope: Scope, step: RunInstances, rows: str) -> Lines:
     own, elements = "NULL", "0"
     if step.elements is not None:
         own, elements = tensors(step.elements), scope.expr(shapes[step.elements].shape[0])
+    in_parts = scope.program.gpu is None and any(cell.large for cell in step.model.cells)
     fields = [
         "model = base",
         f"words = {tensors(step.words)}",
@@ -82,6 +83,7 @@ def _submit(scope: Scope, step: RunInstances, rows: str) -> Lines:
         f"alignment = {scope.program.alignment // 4}",
         f"cells = {prefix}_cells",
         f"cell_count = {len(step.cells)}",
+        f"part = {'DK_PART_ELEMENTS' if in_parts else 0}",
         f"table = {prefix}_table",
         f"trace = stream->verb != DK_VERB_RUN || {policy} < DK_TRACE ? 0 : DK_TRACE_WORDS",
     ]

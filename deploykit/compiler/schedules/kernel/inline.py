@@ -2,7 +2,8 @@
 
 The pass takes any nest. A pointwise stage that writes a temporary is substituted into its readers, unless
 
-* an opaque statement or an anchor (a stage with a `deploykit.anchor` annotation) reads the temporary;
+* an opaque statement or an anchor (a stage with a `deploykit.anchor` annotation) reads the temporary, unless the anchor
+  is a product and the stage gathers matrices;
 * it calls a transcendental function and would be evaluated more than once per element;
 * the readers would grow beyond `MAX_NODES` expression nodes.
 
@@ -65,7 +66,7 @@ def _inlinable(stage: Stage, target: Buffer, stages: Sequence[Stage | Opaque]) -
                 return False
             continue
         reads = [load for load in other.loads if load.source.same_as(target)]
-        if reads and ANCHOR in other.annotations:
+        if reads and not (ANCHOR not in other.annotations or _reads_in_place(other, stage)):
             return False
         if any(buffer.same_as(target) for buffer in other.outputs):
             return False
@@ -73,6 +74,19 @@ def _inlinable(stage: Stage, target: Buffer, stages: Sequence[Stage | Opaque]) -
         if len(collect(other.body, ir.Expr)) + size * len(reads) > MAX_NODES and len(reads) > 1:
             return False
     return evaluations <= 1 or not heavy
+
+
+def gathers_matrices(stage: Stage) -> bool:
+    """Whether a stage copies elements from places that it looks up, one for each matrix of its last two axes."""
+    if not stage.pointwise or stage.store is None or not isinstance(stage.store.value, ir.TensorLoad):
+        return False
+    looked_up = [load for index in stage.store.value.indices for load in collect(index, ir.TensorLoad)]
+    used = {var for load in looked_up for var in collect(load, ir.Var)}
+    return bool(looked_up) and len(stage.axes) > 2 and not used & {axis.var for axis in stage.axes[-2:]}
+
+
+def _reads_in_place(reader: Stage, stage: Stage) -> bool:
+    return reader.annotations[ANCHOR] == "matmul" and gathers_matrices(stage)
 
 
 def _rereads(stage: Stage, load: ir.TensorLoad) -> bool:

@@ -94,7 +94,7 @@ def matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Decl
     finish = finish_of(stage, views)
     axes = (*stage.axes, *stage.reduce)
     found = analyse([finish.plain, source], axes)
-    left, right = (analyse([side], axes)[0] for side in (source.a, source.b))
+    left, right = (analyse([side], axes)[-1] for side in (source.a, source.b))
     packed = PANEL in stage.annotations
     if not packed and not _by_columns(stage, left, right):
         return Declined("its columns are not those of one operand")
@@ -121,17 +121,19 @@ def matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Decl
         if found_blocking is None:
             return Declined("its sums cannot wait in its result, and are too deep to pack at once")
         blocking = found_blocking
+    starts: dict[ir.Var, ir.TensorLoad] = {}
     product = Product(
         tuple(group.axis for group in fused),
         rows,
         columns,
         depth,
-        substitute(views.value(source.a), values),
-        substitute(source.b if packed else views.value(source.b), values),
+        substitute(_looked_up(views.value(source.a), starts), values),
+        substitute(source.b if packed else _looked_up(views.value(source.b), starts), values),
         right.buffer if packed else None,
         width,
         None if ends is None else ends.over(rows.var, values),
         turned,
+        {var: substitute(load, values) for var, load in starts.items()},
     )
     return [_Emitter(product, results, tile, blocking, views, device).units()]
 
@@ -142,6 +144,21 @@ def _by_columns(stage: Stage, left: Access, right: Access) -> bool:
     if last < 0 or stage.axes[-1].static == 1 or len(stage.reduce) != 1:
         return False
     return not is_zero(right.strides[last]) and static_stride(left.strides[last]) == 0
+
+
+def _looked_up(operand: Expr, starts: dict[ir.Var, ir.TensorLoad]) -> Expr:
+    """An operand with variables for the numbers that its indices look up. `starts` gets the look-ups."""
+    element = collect(operand, ir.TensorLoad)[-1]
+    tables = {load.source for index in element.indices for load in collect(index, ir.TensorLoad)}
+
+    def named(load: ir.TensorLoad) -> Expr:
+        if load.source not in tables:
+            return load
+        var = ir.Var("start", dtype_of(load))
+        starts[var] = load
+        return var
+
+    return replace_loads(operand, named) if tables else operand
 
 
 def _rows(fused: list[Fused], right: Access, ends: Ends | None, values: Mapping[ir.Var, Expr]) -> Axis | None:
@@ -184,6 +201,7 @@ class _Emitter:
             counts = [code.let("count", extent) for extent in extents]
             *lead, stretch, block = (code.let("place", place) for place in unravel(index, counts))
             batch = {axis.var: value for axis, value in zip(product.batch, lead, strict=True)}
+            batch |= {var: code.let("start", substitute(load, batch)) for var, load in product.starts.items()}
             row, height = part(code, "row", rows, counts[-1], block)
             panel, width = part(code, "panel", self.count, counts[-2], stretch)
             self.unit(code, Unit(batch, row, height, panel, width))
