@@ -14,7 +14,6 @@ from deploykit.cli.build import files_table, memory_lines
 from deploykit.cli.console import messages, print_json, results, table, text_bytes
 from deploykit.cli.options import Dims, Json, read_dims, read_size
 from deploykit.cli.verb import verb
-from deploykit.dynamic.policies import MEANINGS
 from deploykit.errors import Problem, UnsupportedModelError, UsageError
 
 if TYPE_CHECKING:
@@ -178,7 +177,9 @@ def _show_artifact(manifest: Manifest, folder: Path) -> None:
 
 
 def _show_dynamic(entry: DynamicEntry) -> None:
-    """What a dynamic model takes and returns, and its cells."""
+    """What a dynamic model takes and returns, its functions and its cells."""
+    from deploykit.dynamic.policies import MEANINGS
+
     takes = ", ".join(f"{name}: {kind}" for name, kind in entry.takes.items())
     results.print(f"main({takes}) -> {entry.gives}", markup=False)
     for union, variants in entry.unions.items():
