@@ -20,11 +20,14 @@ ROWS = {
 }
 
 
+@pytest.mark.parametrize("cpu", ["native", "x86-64-v3", "x86-64-v2"])
 @pytest.mark.parametrize("width", [4, 7])
 @pytest.mark.parametrize("name", ROWS)
-def test_rows(name: str, width: int, tmp_path: Path) -> None:
+def test_rows(name: str, width: int, cpu: str, tmp_path: Path) -> None:
     inputs = f"float[n,{width}] x, float[{width}] b, float[{width}] c, float[{width},{width}] w"
-    deploykit.build(parse(f"({inputs}) => (float[n,{width}] z) {{ {ROWS[name]} }}"), output=tmp_path / "d", exact=True)
+    deploykit.build(
+        parse(f"({inputs}) => (float[n,{width}] z) {{ {ROWS[name]} }}"), output=tmp_path / "d", exact=True, cpu=cpu
+    )
     random = np.random.default_rng(0)
     b, c = random.standard_normal((2, width), dtype=np.float32)
     shared = {"b": b, "c": c, "w": random.standard_normal((width, width), dtype=np.float32)}
