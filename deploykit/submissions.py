@@ -104,7 +104,8 @@ class Submissions:
         while self._waiting or self._running or self._unseen:
             if not self._unseen:
                 self.advance()
-            for handle in list(self._unseen)[:1]:
+            if self._unseen:
+                handle = next(iter(self._unseen))
                 self.seen(handle)
                 yield handle
 

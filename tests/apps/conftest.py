@@ -6,8 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -61,23 +61,36 @@ def serving(folder: Path) -> AbstractContextManager[str]:
     return served(partial(Isolated, directory=str(folder)))
 
 
+@contextmanager
+def opened(folder: Path) -> Iterator[Page]:
+    """A page at the app of a folder."""
+    with serving(folder) as address, chromium() as page:
+        page.open(f"{address}/")
+        yield page
+
+
+@contextmanager
+def reloaded(page: Page, ready: Callable[[Page], None]) -> Iterator[Page]:
+    """The page as it is on a desk at first. Afterwards it must have noted no errors."""
+    page.resize(1200, 900)
+    page.reload()
+    ready(page)
+    yield page
+    assert page.errors() == []
+
+
 @pytest.fixture(scope="session")
 def browser(dist: Path) -> Iterator[Page]:
     """A page at the app, for all tests that leave it as it is."""
-    with serving(dist) as address, chromium() as page:
-        page.resize(1200, 900)
-        page.open(f"{address}/")
+    with opened(dist) as page:
         yield page
 
 
 @pytest.fixture
 def page(browser: Page) -> Iterator[Page]:
     """The app on a desk, with a model and an empty pad."""
-    browser.resize(1200, 900)
-    browser.reload()
-    ready(browser)
-    yield browser
-    assert browser.errors() == []
+    with reloaded(browser, ready):
+        yield browser
 
 
 def ready(page: Page) -> None:

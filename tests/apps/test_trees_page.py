@@ -14,7 +14,7 @@ import pytest
 import deploykit
 from bench.browser import find_chromium
 from deploykit.dynamic.policies import POLICIES
-from tests.apps.conftest import serving
+from tests.apps.conftest import opened, reloaded, serving
 from tests.apps.devtools import Page, chromium
 from tests.apps.test_digits_app import CONTRAST
 from tests.web.tools import run_tool
@@ -40,19 +40,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser(folder: Path) -> Iterator[Page]:
-    with serving(folder) as address, chromium() as page:
-        page.resize(1200, 900)
-        page.open(f"{address}/")
+    with opened(folder) as page:
         yield page
 
 
 @pytest.fixture
 def page(browser: Page) -> Iterator[Page]:
-    browser.resize(1200, 900)
-    browser.reload()
-    browser.wait("!pictures.hidden")
-    yield browser
-    assert browser.errors() == []
+    with reloaded(browser, lambda page: page.wait("!pictures.hidden")):
+        yield browser
 
 
 def write(page: Page, *lines: str) -> None:

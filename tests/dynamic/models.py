@@ -490,8 +490,7 @@ class Regions(Model):
                 scores = softmax((x @ self.wk) @ query)
                 return scores @ (x @ self.wv)
             case Divided(first, second):
-                a = self.encode(first, query)
-                b = self.encode(second, query)
+                a, b = self.encode(first, query), self.encode(second, query)
                 z = sigmoid((a + b) @ self.gate)
                 return z * a + (1.0 - z) * b
 

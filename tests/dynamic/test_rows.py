@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import deploykit
+from deploykit.compiler.batching.cells import Step
 from deploykit.errors import DataError, ShapeError, UnsupportedModelError
+from deploykit.frontends.python.models import import_model
 from tests.dynamic.harness import assert_close, assert_same_bits, eager
 from tests.dynamic.instances import Random, vector, whole
 
@@ -169,6 +171,16 @@ def test_an_expression_is_one_cell(tmp_path: Path) -> None:
         assert sum(count for _, count in session.launches) == 1
 
 
+def test_softmax_computes_its_operand_once(tmp_path: Path) -> None:
+    body = "return softmax(tanh(x @ self.w) @ u)"
+    (tmp_path / "rows.py").write_text(HEAD.format(returns='Tensor["n"]', body=body))
+    model = import_model(tmp_path / "rows.py", "Rows", None)
+    products = [
+        step for cell in model.cells for step in cell.entries if isinstance(step, Step) and step.operator == "matmul"
+    ]
+    assert len(products) == 2
+
+
 def test_instances_that_do_not_fit(tmp_path: Path) -> None:
     """Nothing is lost: the next run is right."""
     (tmp_path / "rows.py").write_text(HEAD.format(returns="Tensor[4]", body="return softmax(v) @ (x + y)"))
@@ -195,6 +207,7 @@ FAULTS = {
     "u @ x": "a product has no sum over rows",
     "v @ u": "on the right there must be as many rows as on the left",
     "sum(x, axis=2)": "there is no axis 2",
+    "sum(x, axis=-3)": "there is no axis -3",
     "concat(x, u)": "'concat' cannot take",
     "split(v, 2)[0]": "cannot be split",
     "stack(*[1, 2])": "'stack' takes tensors",

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 from deploykit import runtime
+from deploykit.compiler.batching.cells import LARGE
 from deploykit.compiler.batching.policies import Policy, batches
 from deploykit.compiler.batching.tables import ENCODINGS, Encoding, Table, state_of
 from deploykit.dynamic.policies import POLICIES
+from deploykit.dynamic.traces import TRACE
 from deploykit.engines.native.sanitized import SANITIZERS
 from tests.runtime.queues import (
     OPTIONS,
@@ -51,6 +53,8 @@ def test_policies_have_the_same_numbers_everywhere() -> None:
     header = (runtime.BATCHING / "batching.h").read_text()
     found = re.findall(r"DK_POLICY_(\w+) = (\d+)", header)
     assert {name.lower(): int(number) for name, number in found} == POLICIES
+    for name, number in {"DK_TRACE": TRACE, "DK_LARGE_NODE": LARGE}.items():
+        assert re.search(rf"{name} = {number}\b", header)
 
 
 def check(case: Case, answer: Answer) -> None:

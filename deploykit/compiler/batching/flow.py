@@ -104,13 +104,13 @@ def _most(depths: Sequence[int | None]) -> int | None:
 def _in_order(after: Mapping[Key, set[Key]]) -> Iterator[tuple[Key, set[Key], bool]]:
     """The nodes of a graph: each with the nodes that it depends on, those in a circle with it left out, and whether it
     is in a circle. The nodes that it depends on come first."""
-    before = {node: _reached(node, after) for node in after}
+    before = {node: reached(node, after) for node in after}
     for node in sorted(after, key=lambda node: len(before[node] | {node})):
         circle = {other for other in before[node] if node in before[other]}
         yield node, before[node] - circle, bool(circle)
 
 
-def _reached(node: Key, after: Mapping[Key, set[Key]]) -> set[Key]:
+def reached(node: Key, after: Mapping[Key, set[Key]]) -> set[Key]:
     """The nodes that a node depends on."""
     found: set[Key] = set()
     left = [node]

@@ -19,7 +19,7 @@ from deploykit.frontends.python.reading import evaluate, expression, operand_of,
 from deploykit.frontends.python.sequences import ENDLESS, length, sequence_of
 from deploykit.frontends.python.source import Refused
 from deploykit.frontends.python.statements import require_reusable
-from deploykit.frontends.python.tensors import apply, as_real, as_tensor
+from deploykit.frontends.python.tensors import OPERANDS, apply, as_real, as_tensor
 from deploykit.frontends.python.values import (
     ListValue,
     Range,
@@ -126,10 +126,6 @@ def _function_name(reader: Reader, node: ast.expr) -> str | None:
             return None
 
 
-_OF_ONE = ("sigmoid", "tanh", "relu", "exp", "sqrt", "softmax")
-_OF_TWO = ("maximum", "minimum")
-
-
 def _tensor_call(reader: Reader, name: str, node: ast.Call) -> Value:
     if name == "zeros":
         return Filled(tuple(_plain(reader, each) for each in node.args), 0.0)
@@ -153,9 +149,7 @@ def _tensor_call(reader: Reader, name: str, node: ast.Call) -> Value:
     if any(isinstance(value, rows.KINDS) for value in values):
         return rows.call(reader, name, values, node)
     operands = [as_tensor(value, each) for value, each in zip(values, node.args, strict=True)]
-    if (name in _OF_ONE and len(operands) == 1) or (name in _OF_TWO and len(operands) == 2):
-        return apply(name, operands, node)
-    if name in ("concat", "stack") and operands:
+    if OPERANDS.get(name) == len(operands) or (name in ("concat", "stack") and operands):
         return apply(name, operands, node)
     raise Refused(node, f"'{name}' cannot be called like this in a model")
 

@@ -43,24 +43,21 @@ def folded(
     is logarithmic (a recognised fold). `count` becomes 1."""
     sums = replace(new_list(reader, count, Tensor(shape), "folded"), varying=varying)
 
-    def each(number: Expr, value: Callable[[Expr], Value]) -> control.Statement:
-        """A loop that sets the first items of `sums`."""
-        index, ends, step = reader.counting(Number(0), number)
-        body: list[control.Statement] = [ends]
-        with reader.at(body, reader.scope.copy()):
+    def each(number: Expr, value: Callable[[Expr], Value]) -> None:
+        """Set the first items of `sums`."""
+        with reader.looped(number) as index:
             reader.store([Word(sums.handle, LIST_ITEMS, index)], reader.words(value(index), node))
-        return control.Loop(tuple(body), (step,))
 
     def pair(index: Expr) -> Value:
         first = times(index, 2)
         both = (first, Operation("+", (first, Number(1))))
         return apply(operator, [as_tensor(element(sums, place), node) for place in both], node)
 
-    reader.emit(each(count, item))
+    each(count, item)
     body: list[control.Statement] = [control.If(Operation("<", (count, Number(2))), (control.Break(),))]
     with reader.at(body, reader.scope.copy()):
         half = reader.held(Operation("//", (count, Number(2))), Int(), "half")
-        reader.emit(each(half, pair))
+        each(half, pair)
         rest = Operation("-", (count, half))
         last = element(sums, Operation("-", (count, Number(1))))
         odd = control.Store(Word(sums.handle, LIST_ITEMS, half), reader.words(last, node)[0])

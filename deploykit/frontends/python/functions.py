@@ -16,6 +16,7 @@ from typing import TypeAlias
 from deploykit.compiler.batching import control
 from deploykit.compiler.batching.cells import Cells, parts
 from deploykit.compiler.batching.control import ControlFunction, Expr, Number, Operation, Statement, Variable, Word
+from deploykit.compiler.batching.flow import reached
 from deploykit.compiler.batching.layout.joining import join
 from deploykit.compiler.batching.techniques import ALL, Techniques
 from deploykit.compiler.batching.tensors import Apply, Expression, Filled, Known, Shape, Weight, is_constant
@@ -224,6 +225,15 @@ class Reader:
         ends = control.If(Operation("<", (index, count)), (), (control.Break(),))
         return index, ends, control.Set(index, Operation("+", (index, Number(1))))
 
+    @contextmanager
+    def looped(self, count: Expr) -> Iterator[Variable]:
+        """A loop over an index from 0 up to `count`: what is emitted meanwhile is its body."""
+        index, ends, step = self.counting(Number(0), count)
+        body: list[Statement] = [ends]
+        with self.at(body, self.scope.copy()):
+            yield index
+        self.emit(control.Loop(tuple(body), (step,)))
+
     def emit(self, statement: Statement) -> None:
         self.block.append(statement)
 
@@ -410,20 +420,9 @@ def _tensors_of(value: Value) -> Iterator[Expression]:
 
 def components(calls: dict[str, set[str]]) -> dict[str, int]:
     """A number for each function, equal for those that call each other in a circle."""
-    reached = {name: _reached(name, calls) for name in calls}
+    called = {name: reached(name, calls) for name in calls}
     numbers: dict[str, int] = {}
-    for name, own in reached.items():
-        circle = [number for other, number in numbers.items() if other in own and name in reached[other]]
+    for name, own in called.items():
+        circle = [number for other, number in numbers.items() if other in own and name in called[other]]
         numbers[name] = circle[0] if circle else len(numbers)
     return numbers
-
-
-def _reached(name: str, calls: dict[str, set[str]]) -> set[str]:
-    """The functions that a function calls, directly or not."""
-    found: set[str] = set()
-    waiting = [name]
-    while waiting:
-        fresh = calls[waiting.pop()] - found
-        found |= fresh
-        waiting += fresh
-    return found

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from deploykit.compiler.batching import control
 from deploykit.compiler.batching.control import Expr, Number, Operation, Word
-from deploykit.dynamic.types import LIST_ITEMS, Int, Tuple, Type, width
+from deploykit.dynamic.types import LIST_FIRST, LIST_ITEMS, Int, Tuple, Type, width
 from deploykit.frontends.python.functions import Reader
 from deploykit.frontends.python.reading import evaluate, expression
 from deploykit.frontends.python.sequences import element, length, times
@@ -55,7 +55,7 @@ def _of_items(reader: Reader, node: ast.List, elements: Sequence[ast.expr]) -> L
     assert kind is not None
     words = reader.words(TupleValue(tuple(items)), node)
     made = new_list(reader, Number(len(items)), kind, "list")
-    reader.store(fields(Tuple((kind,) * len(items)), Word(made.handle, 1), 0), words)
+    reader.store(fields(Tuple((kind,) * len(items)), Word(made.handle, LIST_FIRST), 0), words)
     return replace(made, varying=any(map(is_varying, items)))
 
 
@@ -63,11 +63,8 @@ def _extended(reader: Reader, source: ListValue, items: ListValue, node: ast.AST
     """A list with all items of another one behind its own."""
     target = reader.held(source.handle, Int(), "list")
     made = replace(source, handle=target)
-    index, ends, step = reader.counting(Number(0), reader.held(length(items), Int(), "count"))
-    body: list[control.Statement] = [ends]
-    with reader.at(body, reader.scope.copy()):
+    with reader.looped(reader.held(length(items), Int(), "count")) as index:
         reader.emit(control.Set(target, append(reader, made, [element(items, index)], node).handle))
-    reader.emit(control.Loop(tuple(body), (step,)))
     return replace(made, varying=source.varying or items.varying)
 
 
@@ -82,15 +79,12 @@ def part_of(reader: Reader, source: ListValue, node: ast.Slice) -> ListValue:
     if first == Number(0):
         (target,) = reader.variables(Int(), "part")
         reader.emit(control.Allocate(target, 2))
-        reader.store([Word(target, 0), Word(target, 1)], [size, Word(source.handle, 1)])
+        reader.store([Word(target, 0), Word(target, LIST_FIRST)], [size, Word(source.handle, LIST_FIRST)])
         return replace(source, handle=target)
     made = new_list(reader, size, source.item, "part")
-    index, ends, step = reader.counting(Number(0), size)
-    body: list[control.Statement] = [ends]
-    with reader.at(body, reader.scope.copy()):
+    with reader.looped(size) as index:
         words = reader.words(element(source, Operation("+", (first, index))), node)
-        reader.store(fields(source.item, Word(made.handle, 1), 0, times(index, width(source.item))), words)
-    reader.emit(control.Loop(tuple(body), (step,)))
+        reader.store(fields(source.item, Word(made.handle, LIST_FIRST), 0, times(index, width(source.item))), words)
     return replace(source, handle=made.handle)
 
 

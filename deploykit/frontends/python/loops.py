@@ -14,7 +14,7 @@ from dataclasses import replace
 from deploykit.compiler.batching import control
 from deploykit.compiler.batching.control import Expr, Number, Operation, Variable, Word
 from deploykit.compiler.batching.tensors import is_constant
-from deploykit.dynamic.types import Float, Int, Type, width
+from deploykit.dynamic.types import LIST_FIRST, Float, Int, Type, width
 from deploykit.frontends.python.expressions import condition
 from deploykit.frontends.python.functions import Carried, Reader, Scope
 from deploykit.frontends.python.lists import append, new_list
@@ -183,7 +183,7 @@ def _read_comprehension(reader: Reader, node: ast.ListComp, hint: str) -> ListVa
         words = reader.words(value, node.elt)
     made = new_list(reader, count, kind, hint)
     with reader.at(body, inner):
-        reader.store(fields(kind, Word(made.handle, 1), 0, times(index, width(kind))), words)
+        reader.store(fields(kind, Word(made.handle, LIST_FIRST), 0, times(index, width(kind))), words)
     reader.emit(control.Loop(tuple(body), (step,)))
     return replace(made, varying=is_varying(value))
 
@@ -259,5 +259,5 @@ def _read_calls(reader: Reader, node: ast.ListComp, sequence: Sequence_, hint: s
     program.functions[name] = inner.function(count)
     number = reader.held(length(sequence), Int(), "count")
     made = new_list(reader, number, kind, hint)
-    reader.emit(control.CallEach(name, tuple(operands), number, Word(made.handle, 1), width(kind)))
+    reader.emit(control.CallEach(name, tuple(operands), number, Word(made.handle, LIST_FIRST), width(kind)))
     return replace(made, varying=is_varying(value))

@@ -15,14 +15,15 @@ from math import prod
 from deploykit.compiler.batching import control
 from deploykit.compiler.batching.control import Expr, Number, Operation, Word
 from deploykit.compiler.batching.tensors import Expression, Filled, Known, Shape, is_constant
-from deploykit.dynamic.types import Int, Rows, Tensor
+from deploykit.dynamic.types import LIST_FIRST, Int, Rows, Tensor
 from deploykit.frontends.python.folds import folded
 from deploykit.frontends.python.functions import Reader
 from deploykit.frontends.python.lists import new_list
 from deploykit.frontends.python.sequences import element, length
 from deploykit.frontends.python.source import Refused
-from deploykit.frontends.python.tensors import apply, as_tensor
+from deploykit.frontends.python.tensors import OPERANDS, apply, as_tensor
 from deploykit.frontends.python.values import (
+    TENSORS,
     ListValue,
     RowsValue,
     Scalar,
@@ -46,11 +47,8 @@ class RowWise(Unstored):
     def stored(self, reader: Reader, node: ast.AST, hint: str) -> RowsValue:
         count = reader.held(self.count, Int(), "count")
         made = new_list(reader, count, Tensor(self.shape), hint)
-        index, ends, step = reader.counting(Number(0), count)
-        body: list[control.Statement] = [ends]
-        with reader.at(body, reader.scope.copy()):
-            reader.store([Word(Word(made.handle, 1), 0, index)], reader.words(self.row(index), node))
-        reader.emit(control.Loop(tuple(body), (step,)))
+        with reader.looped(count) as index:
+            reader.store([Word(Word(made.handle, LIST_FIRST), 0, index)], reader.words(self.row(index), node))
         return RowsValue(made.handle, made.item, self.varying)
 
 
@@ -77,8 +75,7 @@ def each(
 ) -> RowWise:
     """An operator on each row of the values that have rows; the others are the same for all rows. Raises `Refused`."""
     ranks = {len(_row_wise(value).shape) for value in values if isinstance(value, KINDS)}
-    fixed = [as_tensor(value, node) for value in values if not isinstance(value, KINDS)]
-    if len(ranks) > 1 or any(len(tensor.shape) > max(ranks) for tensor in fixed):
+    if len(ranks) > 1 or any(isinstance(value, TENSORS) and len(value.shape) > max(ranks) for value in values):
         texts = " and ".join(map(_shown, values))
         raise Refused(node, f"each row of one tensor meets one of the other: they are {texts}")
     return _mapped(reader, name, values, node, attributes)
@@ -165,7 +162,7 @@ def reduced(reader: Reader, name: str, value: Value, axes: tuple[int, ...], node
     rows = _row_wise(value)
     rank = 1 + len(rows.shape)
     axis = axes[0] + rank if axes and axes[0] < 0 else axes[0] if axes else 0
-    if axis >= rank:
+    if not 0 <= axis < rank:
         raise Refused(node, f"there is no axis {axes[0]} of {_shown(value)}")
     if axis > 0:
         return each(reader, name, [value], node, (axis - 1,))
@@ -183,17 +180,15 @@ def call(reader: Reader, name: str, values: Sequence[Value], node: ast.AST) -> V
     """A function of tensors of which some have rows. Raises `Refused`."""
     if name == "softmax" and len(values) == 1 and not _row_wise(values[0]).shape:
         return _softmax(reader, values[0], node)
-    if name in ("maximum", "minimum") and len(values) == 2:
-        return each(reader, name, values, node)
-    if name == "concat" and all(isinstance(value, KINDS) and _row_wise(value).shape for value in values):
-        return each(reader, name, values, node)
-    if name in ("sigmoid", "tanh", "relu", "exp", "sqrt", "softmax") and len(values) == 1:
+    joins = name == "concat" and all(isinstance(value, KINDS) and _row_wise(value).shape for value in values)
+    if joins or OPERANDS.get(name) == len(values):
         return each(reader, name, values, node)
     raise Refused(node, f"'{name}' cannot take {' and '.join(map(_shown, values))} in a model")
 
 
 def _softmax(reader: Reader, value: Value, node: ast.AST) -> Value:
-    """exp(x), divided by its sum, of all rows."""
+    """exp(x), divided by its sum, of all rows. What they are computed from is computed once."""
+    value = value.stored(reader, node, "value") if isinstance(value, RowWise) else value
     rows = _row_wise(value)
     count = reader.held(rows.count, Int(), "count")
     reader.emit(control.Require(Operation(">", (count, Number(0))), "the softmax of an empty tensor", count))

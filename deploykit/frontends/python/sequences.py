@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from deploykit.compiler.batching.control import Expr, Number, Operation, Word
-from deploykit.dynamic.types import Int, width
+from deploykit.dynamic.types import LIST_FIRST, Int, width
 from deploykit.frontends.python.source import Refused
 from deploykit.frontends.python.values import (
     SEQUENCES,
@@ -58,7 +58,7 @@ def element(sequence: Sequence_, index: Expr) -> Value:
     """The element at an index, which is within the sequence."""
     match sequence:
         case ListValue(handle, item):
-            words = fields(item, Word(handle, 1), 0, times(index, width(item)))
+            words = fields(item, Word(handle, LIST_FIRST), 0, times(index, width(item)))
             return from_words(item, iter(words), varying=sequence.varying)
         case Range(start):
             return Scalar(plus(start, index), Int())

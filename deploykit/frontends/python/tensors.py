@@ -13,6 +13,9 @@ from deploykit.dynamic.types import Float, Int
 from deploykit.frontends.python.source import Refused
 from deploykit.frontends.python.values import TENSORS, Scalar, Value, described
 
+OPERANDS = dict.fromkeys(("sigmoid", "tanh", "relu", "exp", "sqrt", "softmax"), 1) | {"maximum": 2, "minimum": 2}
+"""How many tensors a function takes. Others take any number, or something else, too."""
+
 
 def as_real(value: Scalar) -> control.Expr:
     match value.expr:

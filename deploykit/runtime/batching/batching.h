@@ -242,6 +242,14 @@ static inline int32_t dk_leave(dk_queue* queue, int32_t kind, int32_t frame) {
     return dk_next_frame(queue);
 }
 
+/* The record of the instance that a frame belongs to. */
+static inline int32_t dk_instance_of(const dk_queue* queue, int32_t frame) {
+    while (frame > 0) {
+        frame = queue->words[frame + DK_FRAME_PARENT];
+    }
+    return -frame;
+}
+
 /* Let a frame go on later: before the others that can, or after the flush that computes `value`. */
 static inline void dk_ready(dk_queue* queue, int32_t frame) {
     queue->words[frame + DK_FRAME_NEXT] = queue->ready;

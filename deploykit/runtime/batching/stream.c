@@ -164,20 +164,12 @@ static void take_out(dk_stream* stream, int32_t before, int32_t instance) {
     }
 }
 
-/* The record of the instance that a frame belongs to. */
-static int32_t instance_of(const dk_queue* queue, int32_t frame) {
-    while (frame > 0) {
-        frame = queue->words[frame + DK_FRAME_PARENT];
-    }
-    return -frame;
-}
-
 /* The list of frames from `frame` on without those of an instance. */
 static int32_t without(dk_queue* queue, int32_t frame, int32_t instance) {
     int32_t first = 0;
     int32_t* link = &first;
     for (; frame != 0; frame = queue->words[frame + DK_FRAME_NEXT]) {
-        if (instance_of(queue, frame) != instance) {
+        if (dk_instance_of(queue, frame) != instance) {
             *link = frame;
             link = &queue->words[frame + DK_FRAME_NEXT];
         }
@@ -216,7 +208,7 @@ int dk_cancel(dk_stream* stream, int32_t ticket) {
 /* Remove the instance whose frame failed. */
 static void drop_failed(dk_stream* stream) {
     dk_queue* queue = &stream->queue;
-    stream->failed = queue->words[instance_of(queue, queue->frame) + DK_INSTANCE_TICKET];
+    stream->failed = queue->words[dk_instance_of(queue, queue->frame) + DK_INSTANCE_TICKET];
     dk_cancel(stream, stream->failed);
     queue->frame = 0;
     queue->status = DK_OK;

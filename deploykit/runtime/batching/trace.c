@@ -14,16 +14,12 @@ static int32_t* trace_of(const dk_queue* queue, int32_t node) {
 void dk_trace(dk_queue* queue, int32_t value, int32_t frame, int32_t object) {
     const int32_t node = value - DK_NODE_RESULTS;
     int32_t* trace = trace_of(queue, node);
-    int32_t parent = queue->words[frame + DK_FRAME_PARENT];
     if (node != queue->last || trace - queue->words == queue->last_traced) {
         return;
     }
-    while (parent > 0) {
-        parent = queue->words[parent + DK_FRAME_PARENT];
-    }
     trace[DK_TRACE_LAUNCH] = -1;
     trace[DK_TRACE_CELL] = queue->words[node + DK_NODE_CELL];
-    trace[DK_TRACE_INSTANCE] = queue->words[DK_INSTANCE_TICKET - parent];
+    trace[DK_TRACE_INSTANCE] = queue->words[dk_instance_of(queue, frame) + DK_INSTANCE_TICKET];
     trace[DK_TRACE_OBJECT] = object;
     trace[DK_TRACE_BEFORE] = queue->last_traced;
     queue->last_traced = (int32_t)(trace - queue->words);
