@@ -4,7 +4,7 @@
 
    A case asks the driver for work, waits as driver.h says, and then tells whether the host's memory holds the result.
  */
-#include "gpu.h"
+#include "web_driver.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -28,7 +28,7 @@ dk_slice dk_pool_slice(const dk_queue* queue, int64_t elements) {
 
 dk_status dk_upload_instances(const dk_queue* queue, dk_driver* driver, int64_t elements) {
     const dk_slice slice = dk_pool_slice(queue, elements);
-    return elements == 0 ? DK_OK : dk_check_driver(queue->model, driver->upload(driver, &slice, queue->pool));
+    return elements == 0 ? DK_OK : dk_check_driver(queue->model, driver, driver->upload(driver, &slice, queue->pool));
 }
 
 /* Keep a batch and its indices. Returns its word, 0 after a failure. */
@@ -75,7 +75,7 @@ dk_status dk_plan_flush(dk_queue* queue, dk_driver* driver, dk_plan* plan) {
     }
     begin = words[plan->first + DK_PLANNED_INDICES];
     indices = slice_of(queue, "indices", words + begin, last - begin);
-    return dk_check_driver(queue->model, driver->upload(driver, &indices, words + begin));
+    return dk_check_driver(queue->model, driver, driver->upload(driver, &indices, words + begin));
 }
 
 int32_t dk_planned_batch(const dk_queue* queue, dk_plan* plan, dk_batch* batch) {
@@ -107,7 +107,7 @@ static dk_status end_fetch(fetch* self) {
         return DK_OK;
     }
     self->first = self->end = 0;
-    return dk_check_driver(self->queue->model, self->driver->download(self->driver, target, &slice));
+    return dk_check_driver(self->queue->model, self->driver, self->driver->download(self->driver, target, &slice));
 }
 
 /* Download `count` elements of the pool from `first` on. */

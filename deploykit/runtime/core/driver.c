@@ -3,7 +3,6 @@
 #include "driver.h"
 
 #include <stdint.h>
-#include <string.h>
 
 /* Report a tensor that is larger than the device can bind. */
 static dk_status fail_size(dk_model* model, const dk_slice* slice, int64_t most) {
@@ -25,12 +24,29 @@ dk_status dk_require_driver(dk_model* model, const dk_driver* driver) {
     return DK_ERROR_USAGE;
 }
 
-dk_status dk_check_driver(dk_model* model, dk_status status) {
+dk_status dk_check_driver(dk_model* model, const dk_driver* driver, dk_status status) {
     if (status == DK_ERROR_DEVICE) {
-        static const char text[] = "the device failed";
-        memcpy(model->error, text, sizeof text);
+        model->error[0] = '\0';
+        dk_add_text(model, driver->error == NULL ? "the device failed" : driver->error);
     }
     return status;
+}
+
+dk_status dk_begin_run(
+    dk_model* model, dk_driver* driver, int64_t arena_bytes, const dk_tensor* inputs, const dk_tensor* outputs
+) {
+    const dk_model_descriptor* descriptor = model->descriptor;
+    const int32_t ports = driver->provide == NULL ? 0 : descriptor->input_count + descriptor->output_count;
+    dk_status status = driver->restart == NULL ? DK_OK : driver->restart(driver);
+    if (status == DK_OK && driver->provide != NULL) {
+        status = driver->provide(driver, DK_BUFFER_ARENA, arena_bytes);
+    }
+    for (int32_t i = 0; status == DK_OK && i < ports; ++i) {
+        const int32_t output = i - descriptor->input_count;
+        const size_t bytes = output < 0 ? inputs[i].bytes : outputs[output].bytes;
+        status = driver->provide(driver, DK_BUFFER_PORTS + i, (int64_t)bytes);
+    }
+    return dk_check_driver(model, driver, status);
 }
 
 dk_status dk_dispatch(
@@ -59,6 +75,6 @@ dk_status dk_dispatch(
         return dk_fail_shape(model, "{} elements are more than a GPU can count", &invocations);
     }
     return dk_check_driver(
-        model, driver->dispatch(driver, kernel, slices, slice_count, narrow, scalar_count, (int32_t)invocations)
+        model, driver, driver->dispatch(driver, kernel, slices, slice_count, narrow, scalar_count, (int32_t)invocations)
     );
 }

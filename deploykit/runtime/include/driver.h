@@ -31,6 +31,8 @@ typedef struct dk_slice {
 typedef struct dk_driver {
     /* The largest tensor, in bytes, that a kernel can read and write. */
     int64_t binding_bytes;
+    /* What went wrong, behind DK_ERROR_DEVICE; NULL: there is no text. */
+    const char* error;
     /* Run a kernel. */
     dk_status (*dispatch)(
         struct dk_driver* self, int32_t kernel, const dk_slice* slices, int32_t slice_count, const int32_t* scalars,
@@ -44,6 +46,11 @@ typedef struct dk_driver {
     dk_status (*download)(struct dk_driver* self, void* target, const dk_slice* source);
     /* DK_OK when all calls are carried out. */
     dk_status (*wait)(struct dk_driver* self);
+    /* Begin a run: drop what is left of one that failed. NULL if the caller does so. */
+    dk_status (*restart)(struct dk_driver* self);
+    /* Make sure that a buffer has at least `bytes`, and up to the next multiple of 16; its contents may be lost. NULL
+       if the caller does so. */
+    dk_status (*provide)(struct dk_driver* self, int32_t buffer, int64_t bytes);
 } dk_driver;
 
 /* The rest is for generated code: calls of the driver that refuse sizes too large for a GPU. `model` gets the error. */
@@ -57,7 +64,12 @@ dk_status dk_dispatch(
 dk_status dk_require_driver(dk_model* model, const dk_driver* driver);
 
 /* Report the status of a call of the driver. */
-dk_status dk_check_driver(dk_model* model, dk_status status);
+dk_status dk_check_driver(dk_model* model, const dk_driver* driver, dk_status status);
+
+/* Begin a run, with room for an arena and for the ports, which have the sizes of `inputs` and `outputs`. */
+dk_status dk_begin_run(
+    dk_model* model, dk_driver* driver, int64_t arena_bytes, const dk_tensor* inputs, const dk_tensor* outputs
+);
 
 #ifdef __cplusplus
 }

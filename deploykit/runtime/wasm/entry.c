@@ -7,7 +7,7 @@
    calls `run`. Statuses are those of dk_status. */
 #include DK_HEADER
 #ifdef DK_GPU
-#include "gpu.h"
+#include "web_driver.h"
 #endif
 #include "threads.h"
 

@@ -1,5 +1,5 @@
 /* A driver that calls JavaScript (js/gpu.mjs) through imports. */
-#include "gpu.h"
+#include "web_driver.h"
 
 #define IMPORT(name) __attribute__((import_module("gpu"), import_name(#name)))
 
@@ -41,4 +41,5 @@ static dk_status wait(dk_driver* self) {
     return dk_web_wait();
 }
 
-dk_driver dk_web_driver = {0, dispatch, copy, upload, download, wait};
+/* JavaScript begins runs, and provides the buffers. */
+dk_driver dk_web_driver = {0, NULL, dispatch, copy, upload, download, wait, NULL, NULL};

@@ -57,7 +57,7 @@ def transfer(scope: Scope, step: Transfer, number: int) -> Lines:
     for index in step.tensors:
         tensor, place = scope.tensor(index), scope.slice(index)
         call = f"upload(driver, &place, {tensor})" if step.to_gpu else f"download(driver, {tensor}, &place)"
-        body = [*statement(f"const dk_slice place = {place};"), *checked(f"dk_check_driver(base, driver->{call})")]
+        body = [*statement(f"const dk_slice place = {place};"), *checked(f"dk_check_driver(base, driver, driver->{call})")]
         lines += braced(body)
     return lines if step.to_gpu else lines + wait(scope.resumes[number])
 
@@ -69,7 +69,7 @@ def wait(place: int, restored: Sequence[str] = ()) -> Lines:
         "/* fall through */",
         f"case {place}:",
         *restored,
-        "status = dk_check_driver(base, driver->wait(driver));",
+        "status = dk_check_driver(base, driver, driver->wait(driver));",
         "if (status == DK_PENDING) {",
         *indented([f"model->resume = {place};", "goto suspended;"]),
         "}",
@@ -90,7 +90,7 @@ def device_copy(scope: Scope, target: str, source: int, offset: str) -> Lines:
         body = [
             *statement(f"const dk_slice from = {place};"),
             *statement(f"const dk_slice to = {target};"),
-            *checked(f"dk_check_driver(base, driver->copy(driver, &to, {at}, &from))"),
+            *checked(f"dk_check_driver(base, driver, driver->copy(driver, &to, {at}, &from))"),
         ]
         lines += braced(body)
     return lines

@@ -1,6 +1,6 @@
 /* The driver of the GPU that JavaScript uses. */
-#ifndef DEPLOYKIT_WASM_GPU_H
-#define DEPLOYKIT_WASM_GPU_H
+#ifndef DEPLOYKIT_WEB_DRIVER_H
+#define DEPLOYKIT_WEB_DRIVER_H
 
 #include "driver.h"
 

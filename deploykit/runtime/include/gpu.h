@@ -1,0 +1,116 @@
+/* GPUs of native machines: the drivers for Vulkan and OpenCL, behind driver.h. They load the system's library when a
+   device is opened; nothing is linked. */
+#ifndef DEPLOYKIT_GPU_H
+#define DEPLOYKIT_GPU_H
+
+#include "driver.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a form of a kernel needs of the device, as bits. */
+#define DK_GPU_F16 1u       /* arithmetic on, and buffers of, 16-bit floats */
+#define DK_GPU_SUBGROUPS 2u /* subgroups that shuffle */
+
+/* One form of a kernel's code. */
+typedef struct dk_gpu_form {
+    uint32_t needs;
+    int64_t binding_bytes; /* the device must bind as much at once */
+    int64_t offset, bytes; /* the place of the code in the file of the code */
+} dk_gpu_form;
+
+/* A kernel. Its tensors are the bindings 1 to `bindings`. Its uniform data are `words` integers of 32 bits: the
+   scalars, and last the number of invocations. */
+typedef struct dk_gpu_kernel {
+    const char* name;
+    int32_t bindings;
+    int32_t words;
+    uint32_t written; /* bit i: binding i + 1 may be written to */
+    int32_t team;     /* not 0: `workgroup` invocations are asked for each team; see dk_gpu_program */
+    int32_t form_count;
+    const dk_gpu_form* forms; /* the best first; one of them needs nothing */
+} dk_gpu_kernel;
+
+/* The kernels of a model. A workgroup has `workgroup` invocations; a grid has at most `groups` workgroups along its
+   first axis, and more are folded into the second. With DK_GPU_SUBGROUPS a team is a subgroup, so that a workgroup runs
+   as many teams as it has subgroups; otherwise a team is a workgroup. */
+typedef struct dk_gpu_program {
+    const dk_gpu_kernel* kernels;
+    int32_t kernel_count;
+    int32_t workgroup;
+    int32_t groups;
+    int32_t start_count;
+    const int64_t* starts; /* the bytes at which the weights may be divided between buffers, from 0 */
+    int64_t weights_bytes;
+    int64_t code_bytes;
+    uint64_t code_hash;
+} dk_gpu_program;
+
+/* The kinds of devices, by the memory they work on and what they prefer. */
+typedef enum dk_gpu_kind { DK_GPU_OTHER, DK_GPU_INTEGRATED, DK_GPU_DISCRETE, DK_GPU_SOFTWARE } dk_gpu_kind;
+
+/* A device that a driver can open. */
+typedef struct dk_gpu_adapter {
+    char name[128];
+    char driver[128]; /* the driver's name and version */
+    dk_gpu_kind kind;
+    uint32_t features; /* DK_GPU_... that it has */
+    int32_t subgroup;  /* invocations of a subgroup; 0: unknown */
+    int64_t memory_bytes;
+    int64_t buffer_bytes;  /* of the largest buffer */
+    int64_t binding_bytes; /* of the largest tensor that a kernel reads or writes */
+    const char* unusable;  /* why it cannot run kernels; NULL if it can */
+} dk_gpu_adapter;
+
+/* Choices of the caller. All zeros are the defaults. */
+typedef struct dk_gpu_options {
+    const char* library; /* the path of the system's library, if it is not where it usually is */
+    const char* cache;   /* the path of a file that keeps compiled kernels; NULL: none. A file that does not fit is
+                            replaced */
+    int32_t adapter;     /* 1 for the first adapter that is listed, and so on; 0: the best one */
+    uint32_t without;    /* features not to use */
+    int64_t buffer_bytes, binding_bytes; /* limits lower than those of the device */
+} dk_gpu_options;
+
+/* An open device with the kernels of one model. One thread uses it at a time. */
+typedef struct dk_gpu {
+    dk_driver driver; /* its `error` is a text of this struct */
+    dk_gpu_adapter adapter;
+    /* Copy the weights to the device: DK_BUFFER_WEIGHTS. */
+    dk_status (*load)(struct dk_gpu* self, const void* weights);
+    /* Make buffer `buffer` anew with `bytes` zeros. */
+    dk_status (*clear)(struct dk_gpu* self, int32_t buffer, int64_t bytes);
+    /* Measure how long kernels run from now on, or stop doing so. */
+    void (*profile)(struct dk_gpu* self, int32_t on);
+    /* The nanoseconds of each dispatch and copy since `profile` or the last call, in order, and the step that asked for
+       each (dk_gpu_step). Writes at most `most`; returns how many there are. */
+    int32_t (*times)(struct dk_gpu* self, double* nanoseconds, int32_t* steps, int32_t most);
+    /* Release everything. The struct is gone. */
+    void (*close)(struct dk_gpu* self);
+    int32_t step; /* for profiles: the step of the model that makes the next calls */
+} dk_gpu;
+
+/* List the adapters; returns how many there are, of which at most `most` are written. If there are none, `error` says
+   why. */
+int32_t dk_vulkan_adapters(
+    const dk_gpu_options* options, dk_gpu_adapter* adapters, int32_t most, char* error, size_t error_bytes
+);
+int32_t dk_opencl_adapters(
+    const dk_gpu_options* options, dk_gpu_adapter* adapters, int32_t most, char* error, size_t error_bytes
+);
+
+/* Open a device, and compile the kernels, whose code has to be there only until this returns. Returns NULL and a text
+   in `error` if that is not possible. Options may be NULL. */
+dk_gpu* dk_vulkan_open(
+    const dk_gpu_program* program, const void* code, const dk_gpu_options* options, char* error, size_t error_bytes
+);
+dk_gpu* dk_opencl_open(
+    const dk_gpu_program* program, const void* code, const dk_gpu_options* options, char* error, size_t error_bytes
+);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
