@@ -31,7 +31,7 @@ class Variant:
     @property
     def name(self) -> str:
         """The name that distinguishes it from the other variants of an artifact."""
-        return self.cpu or self.device.name
+        return self.gpu.name if self.gpu else self.cpu or self.device.name
 
 
 PORTABLE_C = Variant(SCALAR_C, vectorize=False, stack_limit=STACK_LIMIT)

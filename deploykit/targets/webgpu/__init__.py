@@ -141,7 +141,7 @@ class WebTarget:
         templates = OF_FUNCTIONS if several else OF_INSTANCES if dynamic else {}
         view["module_bytes"] = (folder / names[0]).stat().st_size
         view["typed"] = _typed
-        plans = [] if several or dynamic else [PLAN, *(plan_file(level=part.cpu) for part in programs[1:])]
+        plans = [] if several or dynamic else [PLAN, *(plan_file(level=part.level) for part in programs[1:])]
         view["fetched"] = [MANIFEST, *names, *plans]
         for name in pages:
             (folder / name).write_text(render(__name__, templates.get(name, name), view), encoding="utf-8")
