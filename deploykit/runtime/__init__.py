@@ -3,6 +3,7 @@
 * `include/deploykit.h`, `core/deploykit.c`: portable C99, no heap, no globals; part of every artifact.
 * `include/states.h`, `core/states.c`: the memory of models with states.
 * `include/driver.h`, `core/driver.c`: the interface to GPUs, for models with GPU kernels.
+* `include/gpu.h`, `gpu/*.{h,c}`: the drivers of GPUs on native machines.
 * `batching/device.{h,c}`: their flushes on a GPU.
 * `batching/batching.h`, `batching/queue.c`, `batching/frontier.{h,c}`, `batching/choices.c`: the control flow of
   dynamic models, and the batches of their cells.
@@ -22,6 +23,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 _ROOT = Path(__file__).parent
@@ -30,7 +32,9 @@ INCLUDE = _ROOT / "include"
 HEADER = INCLUDE / "deploykit.h"
 CORE = _ROOT / "core" / "deploykit.c"
 STATES = (INCLUDE / "states.h", _ROOT / "core" / "states.c")
+DRIVER_HEADER = INCLUDE / "driver.h"
 DRIVER = _ROOT / "core" / "driver.c"
+GPU = _ROOT / "gpu"
 BATCHING = _ROOT / "batching"
 QUEUE = tuple(
     BATCHING / name
@@ -65,3 +69,9 @@ JS_MODULES = tuple(
 def further_sources(*, states: bool, instances: bool) -> tuple[Path, ...]:
     """The sources beside the core for a model that has states, or that runs instances."""
     return (*(STATES if states else ()), *((*QUEUE, *INSTANCES) if instances else ()))
+
+
+def gpu_sources(drivers: Iterable[str], *, instances: bool) -> tuple[Path, ...]:
+    """The sources of drivers, by their names, for programs with kernels for GPUs."""
+    own = [path for driver in drivers for path in sorted(GPU.glob(f"{driver}*"))]
+    return (DRIVER_HEADER, DRIVER, INCLUDE / "gpu.h", *own, *(DEVICE if instances else ()))

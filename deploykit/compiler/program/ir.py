@@ -345,6 +345,8 @@ class Program:
     """Bytes. Every arena tensor starts at a multiple of this."""
     gpu: Gpu | None = None
     """The GPU that runs some of the kernels, if there is one."""
+    suffix: str = ""
+    """What follows the name of the model in public C symbols, where a library holds the program beside others."""
     padded: tuple[Padded, ...] = ()
     """How the model pads that was converted to a ragged one; see `ImportedModel`."""
 

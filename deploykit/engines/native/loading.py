@@ -11,13 +11,19 @@ from deploykit.artifact.manifest import Manifest
 from deploykit.engines import Engine
 from deploykit.engines.native.emulated import emulated, machine_of
 from deploykit.engines.native.functions import Functions
+from deploykit.engines.native.gpu import chosen
 from deploykit.engines.native.in_process import InProcess
+from deploykit.engines.native.on_gpu import OnGpu, open_gpu
 from deploykit.engines.native.process import Process
 from deploykit.engines.native.stream import Stream
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
     from deploykit.engines import EngineOptions
+
+
+CPU = "cpu"
+"""The device that every artifact for this machine has."""
 
 
 def load_library(
@@ -30,13 +36,15 @@ def load_library(
 ) -> Engine:
     """An engine for `library`, which was built from `sources`; programs for an emulator are built in `scratch`.
 
-    Raises `ToolchainError`, `ArtifactError`, and `UsageError` if the library does not support the threads, the CPU or
-    the device of `options`.
+    Raises `ToolchainError`, `ArtifactError`, `DeviceError`, and `UsageError` if the library does not support the
+    threads, the CPU or the device of `options`.
     """
     threads, cpu = options.threads, options.cpu
-    if options.device is not None:
-        raise UsageError(f"'{manifest.name}' runs on the CPU only: there is no device to choose")
     machine = machine_of(library)
+    if options.device not in (None, CPU):
+        if machine != platform.machine():
+            raise UsageError(f"the artifact is for {machine}: under an emulator it runs on the CPU only")
+        return _on_gpu(library, folder, manifest, options.device, options)
     if machine == platform.machine():
         return Functions(
             manifest,
@@ -46,3 +54,18 @@ def load_library(
     if threads > 1 or cpu is not None:
         raise UsageError(f"the artifact is for {machine}: under an emulator it has one thread and no choice of kernels")
     return Functions(manifest, lambda part: Process(sources, folder, part, scratch, emulated(machine)))
+
+
+def _on_gpu(library: Path, folder: Path, manifest: Manifest, device: str, options: EngineOptions) -> Engine:
+    driver, wanted = chosen(device)
+    if driver not in manifest.devices:
+        built = f"it was built for {', '.join((CPU, *manifest.devices))}"
+        raise UsageError(f"'{manifest.name}' does not run on the device '{driver}': {built} (build --device)")
+    if options.cpu is not None:
+        raise UsageError("a model on a GPU has no choice of kernels for CPUs")
+    gpu = open_gpu(library, folder, manifest, driver, wanted)
+    try:
+        return Functions(manifest, lambda part: OnGpu(library, folder, part, options.threads, gpu), finish=gpu.close)
+    except BaseException:
+        gpu.close()
+        raise

@@ -42,6 +42,7 @@ typedef struct dk_gpu_program {
     int32_t groups;
     int32_t start_count;
     const int64_t* starts; /* the bytes at which the weights may be divided between buffers, from 0 */
+    int64_t first_weight; /* the byte of weights.bin at which the weights for GPUs begin */
     int64_t weights_bytes;
     int64_t code_bytes;
     uint64_t code_hash;
@@ -77,7 +78,7 @@ typedef struct dk_gpu_options {
 typedef struct dk_gpu {
     dk_driver driver; /* its `error` is a text of this struct */
     dk_gpu_adapter adapter;
-    /* Copy the weights to the device: DK_BUFFER_WEIGHTS. */
+    /* Copy the weights for GPUs to the device: DK_BUFFER_WEIGHTS. */
     dk_status (*load)(struct dk_gpu* self, const void* weights);
     /* Make buffer `buffer` anew with `bytes` zeros. */
     dk_status (*clear)(struct dk_gpu* self, int32_t buffer, int64_t bytes);
