@@ -19,6 +19,9 @@ ON_GPU = "_on_gpu"
 CODE = {"vulkan": "kernels.spv", "opencl": "kernels.cl"}
 """The file in an artifact with the code of the kernels, by driver."""
 
+FEATURES = {1: "float16", 2: "subgroups"}
+"""`DK_GPU_...`: what kernels have forms for."""
+
 KINDS = ("other", "integrated", "discrete", "software")
 """`dk_gpu_kind`."""
 
@@ -181,7 +184,7 @@ def _cache(driver: str, code_hash: int) -> bytes | None:
     return os.fsencode(folder / f"{driver}-{code_hash:016x}.bin") if base else None
 
 
-def adapters(handle: ctypes.CDLL, driver: str) -> tuple[Sequence[CAdapter], str]:
+def listed(handle: ctypes.CDLL, driver: str) -> tuple[Sequence[CAdapter], str]:
     """The adapters that a driver finds, and why there are none."""
     most = 16
     found = (CAdapter * most)()
