@@ -81,12 +81,12 @@ def _name(program: Program, number: int) -> str:
 
 def _spirv_forms(shaders: Mapping[str, Shader], program: Program) -> tuple[bytes, dict[str, list[Form]]]:
     """One module for each form. Forms with equal modules share one."""
-    from deploykit.compiler.codegen.shaders.spirv import spirv
+    from deploykit.compiler.codegen.shaders.spirv.shader import spirv
 
     assert program.gpu is not None
     gpu = program.gpu
     asked = [(name, features) for name, shader in shaders.items() for features in _features(shader)]
-    modules = each(lambda form: spirv(shaders[form[0]].text(form[1]), gpu), asked)
+    modules = each(lambda form: spirv(shaders[form[0]].text(form[1])), asked)
     places: dict[bytes, int] = {}
     code = bytearray()
     forms: dict[str, list[Form]] = {}
