@@ -73,5 +73,5 @@ def further_sources(*, states: bool, instances: bool) -> tuple[Path, ...]:
 
 def gpu_sources(drivers: Iterable[str], *, instances: bool) -> tuple[Path, ...]:
     """The sources of drivers, by their names, for programs with kernels for GPUs."""
-    own = [path for driver in drivers for path in sorted(GPU.glob(f"{driver}*"))]
+    own = [path for start in (*drivers, "work") for path in sorted(GPU.glob(f"{start}*"))]
     return (DRIVER_HEADER, DRIVER, INCLUDE / "gpu.h", *own, *(DEVICE if instances else ()))

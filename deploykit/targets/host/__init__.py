@@ -55,7 +55,7 @@ MODEL_ON_GPU = f"model{ON_GPU}"
 """The files with these functions, without their ends."""
 
 
-INCLUDED = tuple(f"-I{path}" for path in (runtime.INCLUDE, runtime.BATCHING))
+INCLUDED = tuple(f"-I{path}" for path in (runtime.INCLUDE, runtime.BATCHING, runtime.GPU))
 
 
 class HostTarget:
