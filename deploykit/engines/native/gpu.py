@@ -145,7 +145,7 @@ class Gpu:
         if not found:
             raise DeviceError(f"{driver}: {error.value.decode(errors='replace')}")
         self.address: int = ctypes.cast(found, ctypes.c_void_p).value or 0
-        self.first_weight = int(program.first_weight)
+        self.first_weight, self.weights_bytes = int(program.first_weight), int(program.weights_bytes)
         self._gpu: CGpu | None = found.contents
 
     def load(self, weights: int) -> None:

@@ -58,9 +58,10 @@ def open_gpu(path: Path, folder: Path, manifest: Manifest, driver: str, options:
     handle = native.load(path)
     gpu = Gpu(handle, manifest.prefix, driver, folder, options)
     try:
-        _, address = owner = map_weights(folder / "weights.bin", 0)
-        gpu.load(address + gpu.first_weight)
-        del owner
+        if gpu.weights_bytes:
+            owner, address = map_weights(folder / "weights.bin", gpu.first_weight + gpu.weights_bytes)
+            gpu.load(address + gpu.first_weight)
+            del owner
     except BaseException:
         gpu.close()
         raise
