@@ -159,9 +159,9 @@ class HostTarget:
 
 
 def _split(programs: Sequence[Program]) -> tuple[list[Program], Program | None]:
-    """The programs for CPUs, and that for GPUs, if there is one with kernels for them."""
+    """The programs for CPUs, and that for GPUs, if there is one."""
     levels = [program for program in programs if program.gpu is None]
-    on_gpu = next((program for program in programs if any(kernel.gpu for kernel in program.kernels)), None)
+    on_gpu = next((program for program in programs if program.gpu is not None), None)
     return levels, on_gpu and replace(on_gpu, suffix=ON_GPU)
 
 
