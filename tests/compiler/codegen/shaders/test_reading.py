@@ -203,6 +203,8 @@ def test_assignments_with_an_operator() -> None:
         ("if (1) { }", "1 is no bool"),
         ("return 1;", "1 is no void"),
         ("main(0u);", "main calls itself"),
+        ("if (true) {", "the text ends"),
+        ("switch (1) { case 1 + scalars.size: { } }", "a case that is no number"),
     ],
 )
 def test_what_is_refused(body: str, message: str) -> None:
