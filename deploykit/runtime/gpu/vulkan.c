@@ -75,14 +75,13 @@ static dk_status dispatch(
         return dk_vk_fail(self, "a step and the kernel %d that it calls do not fit each other", (int)number);
     }
     for (int32_t i = 0; i < slice_count && status == DK_OK; ++i) {
-        const int64_t bytes = dk_rounded(slices[i].bytes, PADDING);
-        if (bytes > driver->binding_bytes) {
+        if (slices[i].bytes > driver->binding_bytes) {
             return dk_vk_fail(
                 self, "a tensor of %lld bytes is larger than the %lld that this GPU can bind",
                 (long long)slices[i].bytes, (long long)driver->binding_bytes
             );
         }
-        status = dk_vk_place(self, &slices[i], 0, bytes, &places[i]);
+        status = dk_vk_place(self, &slices[i], 0, dk_rounded(slices[i].bytes, PADDING), &places[i]);
         if (status == DK_OK && ((uint64_t)places[i].offset & (alignment - 1)) != 0) {
             return dk_vk_fail(self, "this GPU needs tensors at multiples of %d bytes", (int)alignment);
         }
