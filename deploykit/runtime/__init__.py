@@ -3,7 +3,8 @@
 * `include/deploykit.h`, `core/deploykit.c`: portable C99, no heap, no globals; part of every artifact.
 * `include/states.h`, `core/states.c`: the memory of models with states.
 * `include/driver.h`, `core/driver.c`: the interface to GPUs, for models with GPU kernels.
-* `include/gpu.h`, `gpu/*.{h,c}`: the drivers of GPUs on native machines.
+* `include/gpu.h`: the drivers for GPUs of native machines; `gpu/work.{h,c}`: what they collect; `gpu/vulkan*.{h,c}`,
+  `gpu/opencl*.{h,c}`: the drivers.
 * `batching/device.{h,c}`: their flushes on a GPU.
 * `batching/batching.h`, `batching/queue.c`, `batching/frontier.{h,c}`, `batching/choices.c`: the control flow of
   dynamic models, and the batches of their cells.
@@ -35,6 +36,9 @@ STATES = (INCLUDE / "states.h", _ROOT / "core" / "states.c")
 DRIVER_HEADER = INCLUDE / "driver.h"
 DRIVER = _ROOT / "core" / "driver.c"
 GPU = _ROOT / "gpu"
+WORK = (GPU / "work.h", GPU / "work.c")
+VULKAN = (*WORK, *sorted(GPU.glob("vulkan*.[ch]")))
+DRIVERS = {"vulkan": VULKAN, "opencl": tuple(sorted(GPU.glob("opencl*.[ch]")))}
 BATCHING = _ROOT / "batching"
 QUEUE = tuple(
     BATCHING / name
@@ -73,5 +77,5 @@ def further_sources(*, states: bool, instances: bool) -> tuple[Path, ...]:
 
 def gpu_sources(drivers: Iterable[str], *, instances: bool) -> tuple[Path, ...]:
     """The sources of drivers, by their names, for programs with kernels for GPUs."""
-    own = [path for start in (*drivers, "work") for path in sorted(GPU.glob(f"{start}*"))]
+    own = [path for driver in drivers for path in DRIVERS[driver]]
     return (DRIVER_HEADER, DRIVER, INCLUDE / "gpu.h", *own, *(DEVICE if instances else ()))

@@ -64,7 +64,7 @@ static dk_status dispatch(
 ) {
     dk_vulkan* self = (dk_vulkan*)driver;
     const uint64_t alignment = self->facts.properties.limits.minStorageBufferOffsetAlignment;
-    dk_place places[DK_VK_MOST_BINDINGS];
+    dk_region places[DK_VK_MOST_BINDINGS];
     int32_t words[DK_VK_MOST_WORDS];
     dk_status status = dk_vk_usable(self);
     if (invocations <= 0 || status != DK_OK) {
@@ -75,14 +75,13 @@ static dk_status dispatch(
         return dk_vk_fail(self, "a step and the kernel %d that it calls do not fit each other", (int)number);
     }
     for (int32_t i = 0; i < slice_count && status == DK_OK; ++i) {
-        const int64_t bytes = dk_rounded(slices[i].bytes, PADDING);
-        if (bytes > driver->binding_bytes) {
+        if (slices[i].bytes > driver->binding_bytes) {
             return dk_vk_fail(
                 self, "a tensor of %lld bytes is larger than the %lld that this GPU can bind",
                 (long long)slices[i].bytes, (long long)driver->binding_bytes
             );
         }
-        status = dk_vk_place(self, &slices[i], 0, bytes, &places[i]);
+        status = dk_vk_place(self, &slices[i], 0, dk_rounded(slices[i].bytes, PADDING), &places[i]);
         if (status == DK_OK && ((uint64_t)places[i].offset & (alignment - 1)) != 0) {
             return dk_vk_fail(self, "this GPU needs tensors at multiples of %d bytes", (int)alignment);
         }
@@ -96,7 +95,7 @@ static dk_status dispatch(
 
 static dk_status copy(dk_driver* driver, const dk_slice* target, int64_t offset, const dk_slice* source) {
     dk_vulkan* self = (dk_vulkan*)driver;
-    dk_place places[2];
+    dk_region places[2];
     dk_status status = dk_vk_usable(self);
     if (source->bytes == 0 || status != DK_OK) {
         return status;

@@ -63,6 +63,13 @@ static VkResult make_module(dk_vulkan* self, const dk_gpu_form* form, const void
     return result;
 }
 
+/* Whether the driver can be told that subgroups are full and of the size that it reports. Others are trusted. */
+static int32_t size_is_sure(const dk_vulkan* self) {
+    const int32_t size = self->facts.adapter.subgroup;
+    return self->facts.sized && self->workgroup % size == 0 &&
+           (uint32_t)(self->workgroup / size) <= self->facts.most_subgroups;
+}
+
 static VkResult
 make_pipeline(dk_vulkan* self, VkPipelineCache cache, dk_vk_kernel* kernel, const dk_gpu_form* form, const void* code) {
     const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {
@@ -82,7 +89,7 @@ make_pipeline(dk_vulkan* self, VkPipelineCache cache, dk_vk_kernel* kernel, cons
     info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
     info.stage.pName = "main";
     info.layout = self->layouts[kernel->bindings];
-    if ((form->needs & DK_GPU_SUBGROUPS) && self->facts.sized && self->workgroup % self->facts.adapter.subgroup == 0) {
+    if ((form->needs & DK_GPU_SUBGROUPS) && size_is_sure(self)) {
         info.stage.pNext = &size;
         info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
     }

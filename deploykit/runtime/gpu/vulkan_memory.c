@@ -117,20 +117,24 @@ static const char* name_of(int32_t number) {
     }
 }
 
+/* The size of a buffer for `bytes`. Limits are multiples of DK_VK_BLOCK, too. */
+static int64_t size_of(int64_t bytes) {
+    return bytes > DK_VK_BLOCK ? dk_rounded(bytes, DK_VK_BLOCK) : DK_VK_BLOCK;
+}
+
 /* Make a buffer on the device in place of the one that is there. */
 static dk_status replace(dk_vulkan* self, dk_vk_buffer* buffer, int64_t bytes, int32_t number) {
-    const int64_t size = dk_rounded(bytes > 0 ? bytes : 1, DK_VK_BLOCK);
     const int64_t most = self->facts.adapter.buffer_bytes;
     VkResult result;
     dk_vk_forget(self);
     dk_vk_free_buffer(self, buffer);
-    if (bytes > most || size > most) {
+    if (bytes > most) {
         return dk_vk_fail(
             self, "%s would take %lld bytes of the GPU, whose buffers have at most %lld", name_of(number),
             (long long)bytes, (long long)most
         );
     }
-    result = dk_vk_make_buffer(self, buffer, size, DK_VK_ON_DEVICE);
+    result = dk_vk_make_buffer(self, buffer, size_of(bytes), DK_VK_ON_DEVICE);
     if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY || result == VK_ERROR_OUT_OF_HOST_MEMORY) {
         return dk_vk_fail(
             self, "the GPU has not enough memory: %s would take %lld bytes", name_of(number), (long long)bytes
@@ -169,13 +173,15 @@ dk_status dk_vk_provide(dk_driver* driver, int32_t number, int64_t bytes) {
 
 dk_status dk_vk_clear(dk_gpu* gpu, int32_t number, int64_t bytes) {
     dk_vulkan* self = (dk_vulkan*)gpu;
-    dk_place all = {number, 0, dk_rounded(bytes > 0 ? bytes : 1, DK_VK_BLOCK)};
+    dk_region all = {number, 0, 0};
     dk_status status = dk_vk_usable(self);
     dk_vk_drop(self);
     status = status != DK_OK ? status : extend(self, number);
-    if (status == DK_OK && self->buffers[number].bytes != all.bytes) {
+    if (status == DK_OK && (self->buffers[number].bytes < bytes || self->buffers[number].buffer == 0 ||
+                            self->buffers[number].bytes > size_of(bytes))) {
         status = replace(self, &self->buffers[number], bytes, number);
     }
+    all.bytes = status == DK_OK ? self->buffers[number].bytes : 0;
     status = status != DK_OK ? status : dk_vk_collect(self, DK_WORK_ZERO, &all, 1, NULL, 0);
     return status != DK_OK ? status : dk_vk_flush(self);
 }
@@ -229,6 +235,9 @@ dk_status dk_vk_load(dk_gpu* gpu, const void* weights) {
     dk_vulkan* self = (dk_vulkan*)gpu;
     dk_status status = dk_vk_usable(self);
     dk_vk_drop(self);
+    if (status != DK_OK) {
+        return status;
+    }
     for (int32_t i = 0; i < self->part_count && status == DK_OK; ++i) {
         const int64_t start = self->starts[i], bytes = self->starts[i + 1] - start;
         const dk_slice part = {DK_BUFFER_WEIGHTS, "weights", start, bytes};
@@ -258,8 +267,8 @@ const dk_vk_buffer* dk_vk_buffer_of(const dk_vulkan* self, int64_t number) {
     }
 }
 
-dk_status dk_vk_place(dk_vulkan* self, const dk_slice* slice, int64_t offset, int64_t bytes, dk_place* place) {
-    static const dk_place nothing = {0, 0, 0};
+dk_status dk_vk_place(dk_vulkan* self, const dk_slice* slice, int64_t offset, int64_t bytes, dk_region* place) {
+    static const dk_region nothing = {0, 0, 0};
     int64_t number = slice->buffer, at = slice->offset + offset, most = 0;
     *place = nothing;
     if (bytes == 0) {
@@ -317,7 +326,7 @@ static dk_status grow(dk_vulkan* self, dk_vk_buffer* staging, int64_t used, int6
 }
 
 /* Find room in a staging buffer for at most `bytes`, and use it. */
-static dk_status stage(dk_vulkan* self, int32_t use, int64_t bytes, dk_place* place) {
+static dk_status stage(dk_vulkan* self, int32_t use, int64_t bytes, dk_region* place) {
     const int32_t up = use == DK_VK_TO_DEVICE;
     dk_vk_buffer* staging = up ? &self->uploads : &self->downloads;
     int64_t* used = up ? &self->uploaded : &self->downloaded;
@@ -338,7 +347,7 @@ static dk_status stage(dk_vulkan* self, int32_t use, int64_t bytes, dk_place* pl
 dk_status dk_vk_upload(dk_driver* driver, const dk_slice* target, const void* source) {
     dk_vulkan* self = (dk_vulkan*)driver;
     dk_status status = dk_vk_usable(self);
-    dk_place places[2];
+    dk_region places[2];
     for (int64_t done = 0; done < target->bytes && status == DK_OK; done += places[0].bytes) {
         status = stage(self, DK_VK_TO_DEVICE, target->bytes - done, &places[0]);
         status = status != DK_OK ? status : dk_vk_place(self, target, done, places[0].bytes, &places[1]);
@@ -355,7 +364,7 @@ dk_status dk_vk_upload(dk_driver* driver, const dk_slice* target, const void* so
 dk_status dk_vk_download_to(dk_driver* driver, void* target, const dk_slice* source) {
     dk_vulkan* self = (dk_vulkan*)driver;
     dk_status status = dk_vk_usable(self);
-    dk_place places[2];
+    dk_region places[2];
     for (int64_t done = 0; done < source->bytes && status == DK_OK; done += places[1].bytes) {
         dk_vk_download* grown;
         status = stage(self, DK_VK_FROM_DEVICE, source->bytes - done, &places[1]);

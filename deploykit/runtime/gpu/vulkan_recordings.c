@@ -6,7 +6,7 @@
 #include "vulkan.h"
 
 dk_status dk_vk_collect(
-    dk_vulkan* self, int32_t kernel, const dk_place* places, int32_t place_count, const int32_t* words,
+    dk_vulkan* self, int32_t kernel, const dk_region* places, int32_t place_count, const int32_t* words,
     int32_t word_count
 ) {
     const int32_t step = self->profiling ? self->gpu.step : 0;
@@ -130,7 +130,12 @@ static VkResult submit(dk_vulkan* self, const dk_vk_recording* recording) {
     };
     VkResult result = self->call.ResetFences(self->device, 1, &self->fence);
     result = result != VK_SUCCESS ? result : self->call.QueueSubmit(self->queue, 1, &info, self->fence);
-    return result != VK_SUCCESS ? result : self->call.WaitForFences(self->device, 1, &self->fence, 1, UINT64_MAX);
+    result = result != VK_SUCCESS ? result : self->call.WaitForFences(self->device, 1, &self->fence, 1, UINT64_MAX);
+    if (result != VK_SUCCESS) {
+        /* Nothing may be in flight when buffers change. */
+        self->call.DeviceWaitIdle(self->device);
+    }
+    return result;
 }
 
 /* Record the list, which the recording takes over. */

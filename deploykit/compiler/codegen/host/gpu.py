@@ -61,7 +61,7 @@ def emit_kernels(program: Program, drivers: Sequence[str], version: str, first_w
         code, forms = _FORMS[driver](shaders, program)
         files[CODE[driver]] = code
         tables.append(_table(program, driver, code, names, forms))
-    starts = sorted(_starts(program))
+    starts = tuple(_starts(program))
     view: dict[str, Any] = {"name": in_comment(program.name), "version": version, "prefix": prefix, "starts": starts}
     view |= {"macro": prefix.upper(), "tables": tables, "first_weight": first_weight, "gpu": program.gpu}
     view |= {"weights_bytes": weights_bytes(program)}
@@ -151,8 +151,10 @@ def _kernel(kernel: Kernel, sharing: Sharing) -> dict[str, Any]:
 
 
 def _starts(program: Program) -> Iterator[int]:
-    """The bytes at which the weights may be divided: where constants begin, and parts of the large ones."""
+    """The bytes at which the weights may be divided: where constants begin, and, negative, parts of the large ones."""
     assert program.gpu is not None
     yield 0
-    for constant in by_offset(program):
-        yield from range(constant.offset, constant.offset + constant.data.nbytes, program.gpu.binding_bytes)
+    for first, end in ((constant.offset, constant.offset + constant.data.nbytes) for constant in by_offset(program)):
+        if first:
+            yield first
+        yield from (-part for part in range(first, end, program.gpu.binding_bytes) if part > first)
