@@ -58,7 +58,7 @@ def emit_kernels(program: Program, drivers: Sequence[str], version: str, first_w
     files: dict[str, bytes] = {}
     tables = []
     for driver in drivers:
-        code, forms = _FORMS[driver](shaders, program)
+        code, forms = _FORMS[driver](shaders)
         files[CODE[driver]] = code
         tables.append(_table(program, driver, code, names, forms))
     starts = tuple(_starts(program))
@@ -79,12 +79,10 @@ def _name(program: Program, number: int) -> str:
     return name if len(same) == 1 else f"{name}_{same.index(number)}"
 
 
-def _spirv_forms(shaders: Mapping[str, Shader], program: Program) -> tuple[bytes, dict[str, list[Form]]]:
+def _spirv_forms(shaders: Mapping[str, Shader]) -> tuple[bytes, dict[str, list[Form]]]:
     """One module for each form. Forms with equal modules share one."""
     from deploykit.compiler.codegen.shaders.spirv.shader import spirv
 
-    assert program.gpu is not None
-    gpu = program.gpu
     asked = [(name, features) for name, shader in shaders.items() for features in _features(shader)]
     modules = each(lambda form: spirv(shaders[form[0]].text(form[1])), asked)
     places: dict[bytes, int] = {}
@@ -98,7 +96,7 @@ def _spirv_forms(shaders: Mapping[str, Shader], program: Program) -> tuple[bytes
     return bytes(code), forms
 
 
-_FORMS: dict[str, Callable[[Mapping[str, Shader], Program], tuple[bytes, dict[str, list[Form]]]]] = {
+_FORMS: dict[str, Callable[[Mapping[str, Shader]], tuple[bytes, dict[str, list[Form]]]]] = {
     VULKAN: _spirv_forms,
 }
 
