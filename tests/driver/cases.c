@@ -4,7 +4,11 @@
 
    A case asks the driver for work, waits as driver.h says, and then tells whether the host's memory holds the result.
  */
+#ifdef __wasm__
 #include "web_driver.h"
+#else
+#include "driver.h"
+#endif
 
 #include <stddef.h>
 #include <stdint.h>
@@ -173,6 +177,8 @@ static const driver_case cases[] = {
     {"copies", copies_ask, copies_hold}, {"large grid", large_ask, large_holds}, {"chain", chain_ask, chain_holds},
 };
 
+#ifdef __wasm__
+
 #define EXPORT(name) __attribute__((export_name(#name)))
 
 EXPORT(count) int32_t count(void) {
@@ -202,3 +208,5 @@ EXPORT(wait) int32_t wait_for(void) {
 EXPORT(holds) int32_t holds(int32_t index) {
     return cases[index].holds();
 }
+
+#endif
