@@ -157,13 +157,10 @@ static dk_status dispatch(
     if (failed != CL_SUCCESS) {
         return dk_opencl_fail_device(self, failed);
     }
-    const int32_t count = invocations / self->workgroup + (invocations % self->workgroup != 0);
-    const int32_t along = count < self->groups ? count : self->groups;
-    const size_t local[] = {(size_t)self->workgroup, 1};
-    const size_t global[] = {(size_t)along * local[0], (size_t)(count / along + (count % along != 0))};
+    const size_t local = (size_t)self->workgroup;
+    const size_t global = ((size_t)invocations + local - 1) / local * local;
     cl_event* event = next_event(self);
-    failed =
-        self->api.EnqueueNDRangeKernel(self->queue, code, global[1] > 1 ? 2 : 1, NULL, global, local, 0, NULL, event);
+    failed = self->api.EnqueueNDRangeKernel(self->queue, code, 1, NULL, &global, &local, 0, NULL, event);
     return timed(self, event, failed);
 }
 
@@ -400,7 +397,6 @@ dk_gpu* dk_opencl_open(
         return NULL;
     }
     self->workgroup = program->workgroup;
-    self->groups = program->groups;
     if (!dk_opencl_load(&self->api, options == NULL ? NULL : options->library, text) || !choose(self, options, text) ||
         !prepare(self, program, code, options, text)) {
         close_gpu(&self->base);

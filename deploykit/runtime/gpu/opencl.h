@@ -55,7 +55,7 @@ typedef struct dk_opencl_gpu {
     cl_program program;
     cl_kernel* kernels;
     int32_t kernel_count;
-    int32_t workgroup, groups;
+    int32_t workgroup;
     dk_opencl_part* parts;
     int32_t part_count;
     int64_t weights_bytes;

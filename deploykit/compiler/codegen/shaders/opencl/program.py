@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from deploykit.compiler.codegen.shaders.opencl.builtins import HELPERS, helpers
 from deploykit.compiler.codegen.shaders.opencl.errors import Unprintable
@@ -20,6 +21,7 @@ from deploykit.compiler.codegen.shaders.opencl.uses import names_of, uses_of
 from deploykit.compiler.codegen.shaders.opencl.words import WORDS, Names
 from deploykit.compiler.codegen.shaders.sections import F16, SUBGROUPS, Section, Shader
 from deploykit.compiler.codegen.shaders.wgsl.reading.parser import read
+from deploykit.compiler.codegen.shaders.wgsl.reading.tree import Block, Function, If, Return
 
 _HEAD = """\
 #ifdef DK_F16
@@ -101,9 +103,19 @@ def _kernel(name: str, shader: Shader, common: _Common) -> str:
     return f"{chosen}#else\n{choices[-1][1]}#endif\n"
 
 
+def _unguarded(function: Function) -> Function:
+    """The work of a team without the test that there is such a team, because the driver starts no other. Some compilers
+    for CPUs make wrong code of barriers behind a `return`."""
+    match function:
+        case Function("work", body=Block((If(then=Block((Return(None),)), otherwise=Block(())), *others))):
+            return replace(function, body=Block(tuple(others)))
+    return function
+
+
 def _form(name: str, text: str, devices: Sequence[bool], common: _Common) -> str:
     """The kernel of a form, after the functions that only it has."""
     module = read(text)
+    module = replace(module, functions=tuple(map(_unguarded, module.functions)))
     names, uses, called = Names(names_of(module)), uses_of(module), dict[str, str]()
     printer = FunctionPrinter(module, names, uses, called)
     own = []
