@@ -1,5 +1,5 @@
 /* A Vulkan library for tests that forwards to the system's one. Calls of some functions are counted, and can be made to
-   fail. */
+   fail; what an adapter says of itself can be made worse. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <dlfcn.h>
@@ -96,6 +96,42 @@ static PFN_vkVoidFunction watched(int32_t number) {
     return functions[number];
 }
 
+static void (*real_properties)(VkPhysicalDevice, VkPhysicalDeviceProperties*);
+static void (*real_families)(VkPhysicalDevice, uint32_t*, VkQueueFamilyProperties*);
+static const char* lacking = "";
+
+/* Let adapters lack something from now on. */
+__attribute__((visibility("default"))) void failing_adapters(const char* what) {
+    lacking = what;
+}
+
+static int32_t lacks(const char* what) {
+    return strcmp(lacking, what) == 0;
+}
+
+static void GetPhysicalDeviceProperties(VkPhysicalDevice device, VkPhysicalDeviceProperties* properties) {
+    real_properties(device, properties);
+    properties->apiVersion = lacks("version") ? VK_MAKE_VERSION(1, 0) : properties->apiVersion;
+    if (lacks("bindings")) {
+        properties->limits.maxPerStageDescriptorStorageBuffers = 8;
+    }
+    if (lacks("constants")) {
+        properties->limits.maxPushConstantsSize = 64;
+    }
+    if (lacks("invocations")) {
+        properties->limits.maxComputeWorkGroupInvocations = 32;
+    }
+}
+
+static void
+GetPhysicalDeviceQueueFamilyProperties(VkPhysicalDevice device, uint32_t* count, VkQueueFamilyProperties* families) {
+    real_families(device, count, families);
+    for (uint32_t i = 0; i < *count; ++i) {
+        families[i].queueFlags &= lacks("queue") ? ~(VkFlags)VK_QUEUE_COMPUTE_BIT : ~(VkFlags)0;
+        families[i].timestampValidBits = lacks("clock") ? 0 : families[i].timestampValidBits;
+    }
+}
+
 static PFN_vkVoidFunction GetDeviceProcAddr(VkDevice device, const char* name) {
     const int32_t number = number_of(name);
     if (number == COUNT) {
@@ -112,9 +148,17 @@ __attribute__((visibility("default"))) PFN_vkVoidFunction vkGetInstanceProcAddr(
         memcpy(&real_instance, &symbol, sizeof symbol);
     }
     found = real_instance(instance, name);
-    if (strcmp(name, "vkGetDeviceProcAddr") != 0) {
-        return found;
+    if (strcmp(name, "vkGetDeviceProcAddr") == 0) {
+        memcpy(&real_device, &found, sizeof found);
+        return (PFN_vkVoidFunction)GetDeviceProcAddr;
     }
-    memcpy(&real_device, &found, sizeof found);
-    return (PFN_vkVoidFunction)GetDeviceProcAddr;
+    if (strcmp(name, "vkGetPhysicalDeviceProperties") == 0) {
+        memcpy(&real_properties, &found, sizeof found);
+        return (PFN_vkVoidFunction)GetPhysicalDeviceProperties;
+    }
+    if (strcmp(name, "vkGetPhysicalDeviceQueueFamilyProperties") == 0) {
+        memcpy(&real_families, &found, sizeof found);
+        return (PFN_vkVoidFunction)GetPhysicalDeviceQueueFamilyProperties;
+    }
+    return found;
 }

@@ -12,18 +12,21 @@
 typedef struct failing {
     int32_t (*calls)(const char* name);
     void (*call)(const char* name, int32_t n, VkResult result);
+    void (*adapters)(const char* what);
 } failing;
 
 static failing load_failing(void) {
     void* library = dlopen(argument, RTLD_NOW);
-    void* symbols[] = {NULL, NULL};
+    void* symbols[] = {NULL, NULL, NULL};
     failing found;
     if (library != NULL) {
         symbols[0] = dlsym(library, "failing_calls");
         symbols[1] = dlsym(library, "failing_call");
+        symbols[2] = dlsym(library, "failing_adapters");
     }
     memcpy(&found.calls, &symbols[0], sizeof found.calls);
     memcpy(&found.call, &symbols[1], sizeof found.call);
+    memcpy(&found.adapters, &symbols[2], sizeof found.adapters);
     return found;
 }
 
@@ -110,6 +113,41 @@ static int32_t lost_at_opening(void) {
     return 1;
 }
 
+/* Adapters that cannot run kernels say why. */
+static int32_t unusable(void) {
+    static const char* const reasons[][2] = {
+        {"version", "its driver has Vulkan 1.0: at least 1.1 is needed"},
+        {"bindings", "its kernels have fewer than 9 buffers"},
+        {"constants", "its kernels have fewer than 128 bytes of constants"},
+        {"invocations", "its workgroups have fewer than 64 invocations"},
+        {"queue", "it has no queue that computes"},
+    };
+    const dk_gpu_options options = {argument, NULL, 0, 0, 0, 0};
+    const failing library = load_failing();
+    for (int32_t i = 0; i < 5; ++i) {
+        dk_gpu_adapter adapter;
+        char error[256] = "";
+        library.adapters(reasons[i][0]);
+        EXPECT(dk_vulkan_adapters(&options, &adapter, 1, error, sizeof error) == 1);
+        EXPECT(adapter.name[0] != '\0' && adapter.unusable != NULL && strcmp(adapter.unusable, reasons[i][1]) == 0);
+        EXPECT(try_open(&options, error) == NULL && strstr(error, reasons[i][1]) != NULL);
+    }
+    return 1;
+}
+
+/* A device without a clock runs, but has no times. */
+static int32_t no_clock(void) {
+    const dk_gpu_options options = {argument, NULL, 0, 0, 0, 0};
+    const failing library = load_failing();
+    dk_gpu* gpu;
+    library.adapters("clock");
+    gpu = open_gpu(&options);
+    gpu->profile(gpu, 1);
+    EXPECT(small_run(gpu, 100) && gpu->times(gpu, NULL, NULL, 0) == 0);
+    gpu->close(gpu);
+    return 1;
+}
+
 /* Runs with sizes that were seen lately are not recorded again. */
 static int32_t replays(void) {
     const dk_gpu_options options = {argument, NULL, 0, 0, 0, 0};
@@ -147,7 +185,7 @@ static int32_t open_with_cache(void) {
 /* An operation waits only for one that uses the same bytes, if one of them writes. */
 static int32_t hazards(void) {
     static const struct {
-        dk_place from, to;
+        dk_region from, to;
         int32_t waits;
     } steps[] = {
         {{0, 0, 16}, {1, 0, 16}, 0},  {{0, 0, 16}, {1, 16, 16}, 0}, {{0, 8, 16}, {2, 0, 32}, 0},
@@ -159,12 +197,12 @@ static int32_t hazards(void) {
     int32_t waits = 0;
     seen.count = 0;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; ++i) {
-        const dk_place places[] = {steps[i].from, steps[i].to};
+        const dk_region places[] = {steps[i].from, steps[i].to};
         const dk_operation operation = {0, 0, 2, 0, places, NULL};
         EXPECT(dk_must_wait(&seen, &operation, 2) == steps[i].waits);
     }
     for (int32_t i = 0; i < 10 * DK_MOST_USES; ++i) {
-        const dk_place places[] = {{8, 0, 16}, {9 + i, 0, 16}};
+        const dk_region places[] = {{8, 0, 16}, {9 + i, 0, 16}};
         const dk_operation operation = {0, 0, 2, 0, places, NULL};
         waits += dk_must_wait(&seen, &operation, 2);
     }
@@ -177,6 +215,8 @@ const native_test vulkan_tests[] = {
     {"device memory", device_memory},
     {"lost device", lost_device},
     {"lost at opening", lost_at_opening},
+    {"unusable", unusable},
+    {"no clock", no_clock},
     {"replays", replays},
     {"cache", open_with_cache},
     {NULL, NULL},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from ctypes.util import find_library
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from deploykit import runtime
 from deploykit.engines.native.sanitized import SANITIZERS
 
 HERE = Path(__file__).parent
-GPU = runtime.INCLUDE.parent / "gpu"
 DEVICES = {
     "lavapipe": Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json"),
     "swiftshader": Path("/usr/lib/chromium/vk_swiftshader_icd.json"),
@@ -45,7 +45,7 @@ TESTS = (
     "refusals",
     "hazards",
 )
-FAILING = ("device memory", "lost device", "lost at opening", "replays")
+FAILING = ("device memory", "lost device", "lost at opening", "unusable", "no clock", "replays")
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,11 @@ class Programs:
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
     folder = tmp_path_factory.mktemp("vulkan")
-    includes = (f"-I{runtime.INCLUDE}", f"-I{GPU}")
+    includes = (f"-I{runtime.INCLUDE}", f"-I{runtime.VULKAN[0].parent}")
     tests = [HERE / f"{name}.c" for name in ("native", "native_tests", "native_vulkan", "cases", "counted")]
     for name, options in (("plain", ("-O1",)), ("sanitized", ("-O1", *SANITIZERS))):
         objects = []
-        for source in sorted(GPU.glob("*.c")):
+        for source in (path for path in runtime.VULKAN if path.suffix == ".c"):
             objects.append(folder / f"{name}-{source.stem}.o")
             _compile(*OPTIONS, *options, *includes, *COUNTED, "-c", source, "-o", objects[-1])
         warnings = [option for option in OPTIONS if option != "-Wconversion"]
@@ -94,8 +94,9 @@ def run(program: Path, test: str, *arguments: str | Path, environment: dict[str,
     layers = VALIDATION if validated else {}
     everything = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0", **layers, **environment}
     command = [program, "vulkan", test, *arguments]
-    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    done = subprocess.run(command, check=False, env=everything, text=True, **output)
+    done = subprocess.run(
+        command, check=False, env=everything, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
     assert done.returncode == 0, done.stdout
     assert done.stdout.splitlines()[-1] == "ok", done.stdout
     for sign in ("Validation Error", "Validation Warning", "VUID", "SYNC-HAZARD"):
@@ -146,9 +147,10 @@ def test_the_file_is_kept_while_it_fits(programs: Programs, tmp_path: Path) -> N
     assert cache.stat().st_ino == before
 
 
+@pytest.mark.skipif(find_library("vulkan") is None, reason="needs a Vulkan library")
 def test_a_machine_without_a_driver(programs: Programs) -> None:
     environment = {"VK_DRIVER_FILES": "/nowhere/icd.json", "VK_ICD_FILENAMES": "/nowhere/icd.json"}
-    command = [programs.sanitized, "vulkan", "states"]
+    command: list[str | Path] = [programs.sanitized, "vulkan", "states"]
     variables = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0", **environment}
     done = subprocess.run(command, check=False, env=variables, text=True, capture_output=True)
     assert done.returncode == 1

@@ -64,7 +64,7 @@ static dk_status dispatch(
 ) {
     dk_vulkan* self = (dk_vulkan*)driver;
     const uint64_t alignment = self->facts.properties.limits.minStorageBufferOffsetAlignment;
-    dk_place places[DK_VK_MOST_BINDINGS];
+    dk_region places[DK_VK_MOST_BINDINGS];
     int32_t words[DK_VK_MOST_WORDS];
     dk_status status = dk_vk_usable(self);
     if (invocations <= 0 || status != DK_OK) {
@@ -95,7 +95,7 @@ static dk_status dispatch(
 
 static dk_status copy(dk_driver* driver, const dk_slice* target, int64_t offset, const dk_slice* source) {
     dk_vulkan* self = (dk_vulkan*)driver;
-    dk_place places[2];
+    dk_region places[2];
     dk_status status = dk_vk_usable(self);
     if (source->bytes == 0 || status != DK_OK) {
         return status;

@@ -164,7 +164,7 @@ dk_status dk_vk_divide(dk_vulkan* self, const dk_gpu_program* program);
 /* The buffer with a number that operations use. */
 const dk_vk_buffer* dk_vk_buffer_of(const dk_vulkan* self, int64_t number);
 /* The place of `bytes` of a slice, from byte `offset` of it on. */
-dk_status dk_vk_place(dk_vulkan* self, const dk_slice* slice, int64_t offset, int64_t bytes, dk_place* place);
+dk_status dk_vk_place(dk_vulkan* self, const dk_slice* slice, int64_t offset, int64_t bytes, dk_region* place);
 /* Copy what was downloaded to where it was asked for. */
 dk_status dk_vk_finish_downloads(dk_vulkan* self);
 void dk_vk_free_memory(dk_vulkan* self);
@@ -195,7 +195,7 @@ void dk_vk_close_cache(dk_vulkan* self, dk_vk_cache* cache);
 /* Recordings: vulkan_recordings.c. */
 /* Collect an operation. */
 dk_status dk_vk_collect(
-    dk_vulkan* self, int32_t kernel, const dk_place* places, int32_t place_count, const int32_t* words,
+    dk_vulkan* self, int32_t kernel, const dk_region* places, int32_t place_count, const int32_t* words,
     int32_t word_count
 );
 /* Carry out what is collected, and wait until it is. */

@@ -14,7 +14,7 @@
 
 /* A descriptor set for dispatches with the same places. */
 typedef struct binding_set {
-    const dk_place* places; /* NULL: a free entry of the table */
+    const dk_region* places; /* NULL: a free entry of the table */
     int32_t count;
     VkDescriptorSet set; /* 0: not made yet */
 } binding_set;
@@ -37,7 +37,7 @@ typedef struct recorder {
 } recorder;
 
 static binding_set* find(binding_table* table, const dk_operation* operation) {
-    const size_t bytes = (size_t)operation->place_count * sizeof(dk_place);
+    const size_t bytes = (size_t)operation->place_count * sizeof(dk_region);
     size_t at = (size_t)dk_hash((uint64_t)operation->place_count, operation->places, bytes) & table->mask;
     while (table->sets[at].places != NULL && (table->sets[at].count != operation->place_count ||
                                               memcmp(table->sets[at].places, operation->places, bytes) != 0)) {
@@ -114,7 +114,7 @@ static VkResult make_set(recorder* state, binding_set* set) {
     }
     memset(writes, 0, sizeof writes);
     for (uint32_t i = 0; i < count; ++i) {
-        const dk_place* place = &set->places[i];
+        const dk_region* place = &set->places[i];
         const int32_t empty = place->bytes == 0;
         buffers[i].buffer = empty ? self->nothing.buffer : dk_vk_buffer_of(self, place->buffer)->buffer;
         buffers[i].offset = (VkDeviceSize)place->offset;
@@ -171,7 +171,7 @@ static VkResult dispatch(recorder* state, const dk_operation* operation) {
 
 static VkResult carry_out(recorder* state, const dk_operation* operation) {
     const dk_vulkan* self = state->self;
-    const dk_place* places = operation->places;
+    const dk_region* places = operation->places;
     const VkBuffer buffer = dk_vk_buffer_of(self, places[0].buffer)->buffer;
     if (operation->kernel == DK_WORK_COPY) {
         const VkBufferCopy copy = {

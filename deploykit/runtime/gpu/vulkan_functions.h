@@ -2,7 +2,7 @@
 #ifndef DEPLOYKIT_VULKAN_FUNCTIONS_H
 #define DEPLOYKIT_VULKAN_FUNCTIONS_H
 
-#include "vulkan_api.h"
+#include "vulkan_structs.h"
 
 /* Functions, as X(result, name without its prefix, parameters). The last parameter of those that create or destroy is
    an allocator, which is always NULL. */

@@ -82,7 +82,7 @@ make_pipeline(dk_vulkan* self, VkPipelineCache cache, dk_vk_kernel* kernel, cons
     info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
     info.stage.pName = "main";
     info.layout = self->layouts[kernel->bindings];
-    if ((form->needs & DK_GPU_SUBGROUPS) && self->facts.sized && self->workgroup % self->facts.adapter.subgroup == 0) {
+    if ((form->needs & DK_GPU_SUBGROUPS) && size_is_sure(self)) {
         info.stage.pNext = &size;
         info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
     }

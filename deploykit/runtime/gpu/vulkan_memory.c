@@ -173,7 +173,7 @@ dk_status dk_vk_provide(dk_driver* driver, int32_t number, int64_t bytes) {
 
 dk_status dk_vk_clear(dk_gpu* gpu, int32_t number, int64_t bytes) {
     dk_vulkan* self = (dk_vulkan*)gpu;
-    dk_place all = {number, 0, 0};
+    dk_region all = {number, 0, 0};
     dk_status status = dk_vk_usable(self);
     dk_vk_drop(self);
     status = status != DK_OK ? status : extend(self, number);
@@ -267,8 +267,8 @@ const dk_vk_buffer* dk_vk_buffer_of(const dk_vulkan* self, int64_t number) {
     }
 }
 
-dk_status dk_vk_place(dk_vulkan* self, const dk_slice* slice, int64_t offset, int64_t bytes, dk_place* place) {
-    static const dk_place nothing = {0, 0, 0};
+dk_status dk_vk_place(dk_vulkan* self, const dk_slice* slice, int64_t offset, int64_t bytes, dk_region* place) {
+    static const dk_region nothing = {0, 0, 0};
     int64_t number = slice->buffer, at = slice->offset + offset, most = 0;
     *place = nothing;
     if (bytes == 0) {
@@ -326,7 +326,7 @@ static dk_status grow(dk_vulkan* self, dk_vk_buffer* staging, int64_t used, int6
 }
 
 /* Find room in a staging buffer for at most `bytes`, and use it. */
-static dk_status stage(dk_vulkan* self, int32_t use, int64_t bytes, dk_place* place) {
+static dk_status stage(dk_vulkan* self, int32_t use, int64_t bytes, dk_region* place) {
     const int32_t up = use == DK_VK_TO_DEVICE;
     dk_vk_buffer* staging = up ? &self->uploads : &self->downloads;
     int64_t* used = up ? &self->uploaded : &self->downloaded;
@@ -347,7 +347,7 @@ static dk_status stage(dk_vulkan* self, int32_t use, int64_t bytes, dk_place* pl
 dk_status dk_vk_upload(dk_driver* driver, const dk_slice* target, const void* source) {
     dk_vulkan* self = (dk_vulkan*)driver;
     dk_status status = dk_vk_usable(self);
-    dk_place places[2];
+    dk_region places[2];
     for (int64_t done = 0; done < target->bytes && status == DK_OK; done += places[0].bytes) {
         status = stage(self, DK_VK_TO_DEVICE, target->bytes - done, &places[0]);
         status = status != DK_OK ? status : dk_vk_place(self, target, done, places[0].bytes, &places[1]);
@@ -364,7 +364,7 @@ dk_status dk_vk_upload(dk_driver* driver, const dk_slice* target, const void* so
 dk_status dk_vk_download_to(dk_driver* driver, void* target, const dk_slice* source) {
     dk_vulkan* self = (dk_vulkan*)driver;
     dk_status status = dk_vk_usable(self);
-    dk_place places[2];
+    dk_region places[2];
     for (int64_t done = 0; done < source->bytes && status == DK_OK; done += places[1].bytes) {
         dk_vk_download* grown;
         status = stage(self, DK_VK_FROM_DEVICE, source->bytes - done, &places[1]);

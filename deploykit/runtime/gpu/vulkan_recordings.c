@@ -6,7 +6,7 @@
 #include "vulkan.h"
 
 dk_status dk_vk_collect(
-    dk_vulkan* self, int32_t kernel, const dk_place* places, int32_t place_count, const int32_t* words,
+    dk_vulkan* self, int32_t kernel, const dk_region* places, int32_t place_count, const int32_t* words,
     int32_t word_count
 ) {
     const int32_t step = self->profiling ? self->gpu.step : 0;

@@ -48,7 +48,7 @@ static int32_t reserve(dk_work* work, size_t bytes) {
 }
 
 static size_t sizes(const operation_head* head, size_t* places, size_t* words) {
-    *places = (size_t)head->place_count * sizeof(dk_place);
+    *places = (size_t)head->place_count * sizeof(dk_region);
     *words = (size_t)head->word_count * sizeof(int32_t);
     return sizeof *head + *places + (size_t)dk_rounded((int64_t)*words, 8);
 }
@@ -84,7 +84,7 @@ size_t dk_work_read(const dk_work* work, size_t at, dk_operation* operation) {
     operation->step = head.step;
     operation->place_count = head.place_count;
     operation->word_count = head.word_count;
-    operation->places = (const dk_place*)(const void*)(data + sizeof head);
+    operation->places = (const dk_region*)(const void*)(data + sizeof head);
     operation->words = (const int32_t*)(const void*)(data + sizeof head + places);
     return at + bytes;
 }
@@ -100,12 +100,12 @@ int32_t dk_work_equal(const dk_work* one, const dk_work* other) {
            (one->bytes == 0 || memcmp(one->data, other->data, one->bytes) == 0);
 }
 
-static int32_t overlap(const dk_place* one, const dk_place* other) {
+static int32_t overlap(const dk_region* one, const dk_region* other) {
     return one->buffer == other->buffer && one->offset < other->offset + other->bytes &&
            other->offset < one->offset + one->bytes;
 }
 
-static int32_t conflict(const dk_hazards* hazards, const dk_place* place, int32_t writes) {
+static int32_t conflict(const dk_hazards* hazards, const dk_region* place, int32_t writes) {
     for (int32_t i = 0; i < hazards->count; ++i) {
         if ((writes || hazards->written[i]) && overlap(&hazards->places[i], place)) {
             return 1;

@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 /* A part of a buffer. Without bytes it stands for an empty tensor, and has the buffer and the offset 0. */
-typedef struct dk_place {
+typedef struct dk_region {
     int64_t buffer;
     int64_t offset;
     int64_t bytes;
-} dk_place;
+} dk_region;
 
 /* Operations that are not dispatches, instead of the number of a kernel. */
 #define DK_WORK_COPY (-1) /* of the first place to the second */
@@ -22,7 +22,7 @@ typedef struct dk_operation {
     int32_t step; /* for profiles; part of comparisons */
     int32_t place_count;
     int32_t word_count; /* of a kernel's uniform data; the last one is the number of invocations */
-    const dk_place* places;
+    const dk_region* places;
     const int32_t* words;
 } dk_operation;
 
@@ -56,7 +56,7 @@ uint64_t dk_hash(uint64_t hash, const void* data, size_t bytes);
 /* What operations since the last barrier read and write. All zeros: nothing. */
 typedef struct dk_hazards {
     int32_t count;
-    dk_place places[DK_MOST_USES];
+    dk_region places[DK_MOST_USES];
     uint8_t written[DK_MOST_USES];
 } dk_hazards;
 
