@@ -3,6 +3,8 @@
 * `include/deploykit.h`, `core/deploykit.c`: portable C99, no heap, no globals; part of every artifact.
 * `include/states.h`, `core/states.c`: the memory of models with states.
 * `include/driver.h`, `core/driver.c`: the interface to GPUs, for models with GPU kernels.
+* `include/gpu.h`: the drivers behind it for GPUs of native machines; `gpu/work.{h,c}`: what they collect;
+  `gpu/vulkan*.{h,c}`: the one for Vulkan.
 * `batching/device.{h,c}`: their flushes on a GPU.
 * `batching/batching.h`, `batching/queue.c`, `batching/frontier.{h,c}`, `batching/choices.c`: the control flow of
   dynamic models, and the batches of their cells.
@@ -32,6 +34,8 @@ HEADER = INCLUDE / "deploykit.h"
 CORE = _ROOT / "core" / "deploykit.c"
 STATES = (INCLUDE / "states.h", _ROOT / "core" / "states.c")
 DRIVER = _ROOT / "core" / "driver.c"
+WORK = (_ROOT / "gpu" / "work.h", _ROOT / "gpu" / "work.c")
+VULKAN = (*WORK, *sorted((_ROOT / "gpu").glob("vulkan*.[ch]")))
 BATCHING = _ROOT / "batching"
 QUEUE = tuple(
     BATCHING / name

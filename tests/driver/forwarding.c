@@ -64,7 +64,17 @@ static cl_int read_buffer(
     const cl_event* list, cl_event* event
 ) {
     const cl_int code = failure("clEnqueueReadBuffer");
+    events += event != NULL && code == 0;
     return code ? code : real.EnqueueReadBuffer(queue, source, blocking, from, bytes, target, count, list, event);
+}
+
+static cl_int write_buffer(
+    cl_command_queue queue, cl_mem target, cl_uint blocking, size_t to, size_t bytes, const void* source, cl_uint count,
+    const cl_event* list, cl_event* event
+) {
+    const cl_int code = failure("clEnqueueWriteBuffer");
+    events += event != NULL && code == 0;
+    return code ? code : real.EnqueueWriteBuffer(queue, target, blocking, to, bytes, source, count, list, event);
 }
 
 static cl_mem create_buffer(cl_context context, cl_bits flags, size_t bytes, void* host, cl_int* code) {
@@ -130,6 +140,7 @@ void* loadOpenCLPointer(const char* name) {
     own.EnqueueNDRangeKernel = dispatch;
     own.EnqueueCopyBuffer = copy;
     own.EnqueueReadBuffer = read_buffer;
+    own.EnqueueWriteBuffer = write_buffer;
     own.Finish = finish;
     own.CreateBuffer = create_buffer;
     own.ReleaseMemObject = release_buffer;

@@ -137,6 +137,10 @@ static dk_status dispatch(
     if (self->lost) {
         return DK_ERROR_DEVICE;
     }
+    if (kernel < 0 || kernel >= self->kernel_count || slice_count != self->shapes[kernel].bindings ||
+        scalar_count + 1 != self->shapes[kernel].words) {
+        return dk_opencl_fail(self, "a step and the kernel %" PRId32 " that it calls do not fit each other", kernel);
+    }
     cl_kernel code = self->kernels[kernel];
     cl_uint argument = 0;
     cl_int failed = CL_SUCCESS;
@@ -144,7 +148,13 @@ static dk_status dispatch(
         int64_t offset = 0;
         const dk_opencl_buffer* buffer = dk_opencl_placed(self, &slices[i], &offset);
         const cl_uint first = (cl_uint)(offset / DK_OPENCL_UNIT);
-        if (buffer == NULL || slices[i].bytes > driver->binding_bytes) {
+        if (slices[i].bytes > driver->binding_bytes) {
+            return dk_opencl_fail(
+                self, "a tensor of %" PRId64 " bytes is larger than the %" PRId64 " that this GPU can bind",
+                slices[i].bytes, driver->binding_bytes
+            );
+        }
+        if (buffer == NULL) {
             return dk_opencl_fail_place(self, &slices[i]);
         }
         failed = self->api.SetKernelArg(code, argument++, sizeof buffer->memory, &buffer->memory);
@@ -226,12 +236,12 @@ static dk_status upload(dk_driver* driver, const dk_slice* target, const void* s
         return dk_opencl_fail_place(self, target);
     }
     const void* kept = stage(self, source, target->bytes);
-    return dk_opencl_checked(
-        self, self->api.EnqueueWriteBuffer(
-                  self->queue, buffer->memory, kept == NULL, (size_t)offset, (size_t)target->bytes,
-                  kept == NULL ? source : kept, 0, NULL, NULL
-              )
+    cl_event* event = next_event(self);
+    const cl_int code = self->api.EnqueueWriteBuffer(
+        self->queue, buffer->memory, kept == NULL, (size_t)offset, (size_t)target->bytes, kept == NULL ? source : kept,
+        0, NULL, event
     );
+    return timed(self, event, code);
 }
 
 static dk_status download(dk_driver* driver, void* target, const dk_slice* source) {
@@ -244,11 +254,11 @@ static dk_status download(dk_driver* driver, void* target, const dk_slice* sourc
     if (buffer == NULL) {
         return dk_opencl_fail_place(self, source);
     }
-    const dk_status status = dk_opencl_checked(
-        self, self->api.EnqueueReadBuffer(
-                  self->queue, buffer->memory, 0, (size_t)offset, (size_t)source->bytes, target, 0, NULL, NULL
-              )
+    cl_event* event = next_event(self);
+    const cl_int code = self->api.EnqueueReadBuffer(
+        self->queue, buffer->memory, 0, (size_t)offset, (size_t)source->bytes, target, 0, NULL, event
     );
+    const dk_status status = timed(self, event, code);
     if (status != DK_OK) {
         /* The caller does not wait after an error, and earlier downloads write to its memory. */
         self->api.Finish(self->queue);
@@ -271,7 +281,9 @@ static void release_kernels(dk_opencl_gpu* self) {
         self->api.ReleaseProgram(self->program);
     }
     free(self->kernels);
+    free(self->shapes);
     self->kernels = NULL;
+    self->shapes = NULL;
     self->kernel_count = 0;
     self->program = NULL;
 }
@@ -322,9 +334,11 @@ static int choose(dk_opencl_gpu* self, const dk_gpu_options* options, dk_opencl_
         }
     }
     if (best < 0 && why != NULL) {
-        dk_opencl_say(error, "the GPU '%.80s' cannot be used: %s", next.adapter.name, why);
+        dk_opencl_say(error, "%.80s cannot run the model: %s", next.adapter.name, why);
     } else if (best < 0) {
-        dk_opencl_say(error, wanted > 0 ? "OpenCL has no adapter %d" : "no OpenCL: no device has a driver", wanted);
+        dk_opencl_say(
+            error, wanted > 0 ? "there is no adapter %" PRId32 : "there is no device with an OpenCL driver", wanted
+        );
     }
     self->base.adapter = self->device.adapter;
     return best >= 0;
@@ -332,7 +346,14 @@ static int choose(dk_opencl_gpu* self, const dk_gpu_options* options, dk_opencl_
 
 static int make_kernels(dk_opencl_gpu* self, const dk_gpu_program* program, dk_opencl_text error) {
     self->kernels = calloc((size_t)program->kernel_count + 1, sizeof *self->kernels);
-    for (int32_t i = 0; self->kernels != NULL && i < program->kernel_count; ++i) {
+    self->shapes = calloc((size_t)program->kernel_count + 1, sizeof *self->shapes);
+    if (self->kernels == NULL || self->shapes == NULL) {
+        dk_opencl_say(error, "there is not enough memory to open the GPU");
+        return 0;
+    }
+    for (int32_t i = 0; i < program->kernel_count; ++i) {
+        self->shapes[i].bindings = program->kernels[i].bindings;
+        self->shapes[i].words = program->kernels[i].words;
         const char* name = program->kernels[i].name;
         size_t most = 0;
         cl_int code = CL_SUCCESS;
@@ -348,7 +369,7 @@ static int make_kernels(dk_opencl_gpu* self, const dk_gpu_program* program, dk_o
             return 0;
         }
     }
-    return self->kernels != NULL;
+    return 1;
 }
 
 static int
@@ -368,7 +389,7 @@ static int prepare(
         self->queue = self->api.CreateCommandQueue(self->context, self->device.device, 0, &failed);
     }
     if (failed != CL_SUCCESS) {
-        dk_opencl_say(error, "the GPU '%.80s' cannot be opened (%" PRId32 ")", self->base.adapter.name, failed);
+        dk_opencl_say(error, "%.80s cannot be opened (%" PRId32 ")", self->base.adapter.name, failed);
         return 0;
     }
     const char* cache = options == NULL ? NULL : options->cache;
@@ -379,9 +400,11 @@ static int prepare(
             return 0;
         }
     }
-    if (!dk_opencl_divide(self, program) ||
-        dk_opencl_make(self, &self->nothing, 0, CL_MEM_READ_WRITE, DK_BUFFER_ARENA)) {
-        dk_opencl_say(error, "not enough memory for the GPU's buffers");
+    if (!dk_opencl_divide(self, program, error)) {
+        return 0;
+    }
+    if (dk_opencl_make(self, &self->nothing, 0, CL_MEM_READ_WRITE, DK_BUFFER_ARENA) != DK_OK) {
+        dk_opencl_say(error, "%s", self->text);
         return 0;
     }
     return 1;
@@ -393,7 +416,7 @@ dk_gpu* dk_opencl_open(
     const dk_opencl_text text = {error, error_bytes};
     dk_opencl_gpu* self = calloc(1, sizeof *self);
     if (self == NULL) {
-        dk_opencl_say(text, "not enough memory to open the GPU");
+        dk_opencl_say(text, "there is not enough memory to open the GPU");
         return NULL;
     }
     self->workgroup = program->workgroup;

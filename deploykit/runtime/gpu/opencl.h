@@ -26,6 +26,12 @@ typedef struct dk_opencl_buffer {
     int64_t bytes;
 } dk_opencl_buffer;
 
+/* How many tensors and integers a kernel takes. */
+typedef struct dk_opencl_shape {
+    int32_t bindings;
+    int32_t words;
+} dk_opencl_shape;
+
 /* Part of the weights, in a buffer of its own. */
 typedef struct dk_opencl_part {
     int64_t first;
@@ -54,6 +60,7 @@ typedef struct dk_opencl_gpu {
     cl_command_queue queue;
     cl_program program;
     cl_kernel* kernels;
+    dk_opencl_shape* shapes; /* of the kernels */
     int32_t kernel_count;
     int32_t workgroup;
     dk_opencl_part* parts;
@@ -87,8 +94,8 @@ cl_program dk_opencl_build(
     const void* code, const char* cache, dk_opencl_text error
 );
 
-/* The error text of the driver, which `dk_driver.error` shows from now on. */
-dk_opencl_text dk_opencl_text_of(dk_opencl_gpu* self);
+/* Report an error, which `dk_driver.error` shows from now on. */
+dk_status dk_opencl_fail(dk_opencl_gpu* self, const char* format, ...);
 dk_status dk_opencl_fail_memory(dk_opencl_gpu* self, int32_t buffer, int64_t bytes);
 /* Report a failure after which nothing can be done with the device. */
 dk_status dk_opencl_fail_device(dk_opencl_gpu* self, cl_int code);
@@ -97,8 +104,8 @@ dk_status dk_opencl_fail_place(dk_opencl_gpu* self, const dk_slice* slice);
 dk_status dk_opencl_checked(dk_opencl_gpu* self, cl_int code);
 int dk_opencl_lacks_memory(cl_int code);
 
-/* Divide the weights between as few buffers as possible; returns 0 without memory. */
-int dk_opencl_divide(dk_opencl_gpu* self, const dk_gpu_program* program);
+/* Divide the weights between as few buffers as possible; returns 0 and a text if a tensor has no place. */
+int dk_opencl_divide(dk_opencl_gpu* self, const dk_gpu_program* program, dk_opencl_text error);
 /* Make a buffer in place of what there is; `number` is the one that an error names. */
 dk_status dk_opencl_make(dk_opencl_gpu* self, dk_opencl_buffer* buffer, int64_t bytes, cl_bits access, int32_t number);
 void dk_opencl_release(dk_opencl_gpu* self, dk_opencl_buffer* buffer);

@@ -12,8 +12,9 @@
 
 #define MOST_OBJECTS 16 /* platforms, and devices of a platform */
 #define LEAST_WORKGROUP 64
-/* A tensor has at most so many bytes, because kernels count in 32 bits. A multiple of 16. */
-#define MOST_BOUND 0x7ffffff0
+/* A tensor has at most so many bytes, because kernels count in 32 bits. */
+#define MOST_BOUND 0x7fffffff
+#define BLOCK 256 /* bytes: what a kernel binds consists of whole blocks */
 
 #if UINTPTR_MAX > 0xffffffffu
 #define LIB "lib64"
@@ -97,7 +98,7 @@ int dk_opencl_load(dk_opencl_api* api, const char* path, dk_opencl_text error) {
     if (missing != NULL) {
         dk_opencl_say(error, "the OpenCL library has no %s: OpenCL 1.2 is needed", missing);
     } else {
-        dk_opencl_say(error, "no OpenCL: there is no library %s", path == NULL ? libraries[0] : path);
+        dk_opencl_say(error, "there is no OpenCL library %s", path == NULL ? libraries[0] : path);
     }
     return 0;
 }
@@ -150,7 +151,7 @@ static const char* why_unusable(const dk_opencl_api* api, const dk_opencl_device
         return "it is not little-endian";
     }
     if (number_of(api, of->device, CL_DEVICE_MAX_WORK_GROUP_SIZE) < LEAST_WORKGROUP) {
-        return "its workgroups have less than 64 invocations";
+        return "its workgroups have fewer than 64 invocations";
     }
     if ((of->floats & CL_FP_INF_NAN) == 0 || (of->floats & CL_FP_ROUND_TO_NEAREST) == 0) {
         return "its floats are not those of IEEE 754";
@@ -189,7 +190,7 @@ static void describe(const dk_opencl_api* api, const dk_gpu_options* options, dk
     const cl_ulong most = number_of(api, of->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
     adapter->memory_bytes = (int64_t)number_of(api, of->device, CL_DEVICE_GLOBAL_MEM_SIZE);
     adapter->buffer_bytes = least(most > SIZE_MAX / 2 ? (int64_t)(SIZE_MAX / 2) : (int64_t)most, chosen->buffer_bytes);
-    adapter->binding_bytes = least(least(MOST_BOUND, adapter->buffer_bytes), chosen->binding_bytes);
+    adapter->binding_bytes = least(least(MOST_BOUND, adapter->buffer_bytes), chosen->binding_bytes) / BLOCK * BLOCK;
     adapter->unusable = why_unusable(api, of, version);
     free(name);
     free(platform);
@@ -246,7 +247,7 @@ int32_t dk_opencl_adapters(
         ++count;
     }
     if (count == 0) {
-        dk_opencl_say(text, "no OpenCL: no device has a driver");
+        dk_opencl_say(text, "there is no device with an OpenCL driver");
     }
     return count;
 }

@@ -2,6 +2,8 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,38 +11,46 @@
 
 #define LEAST_BYTES 256 /* of a buffer */
 
-dk_opencl_text dk_opencl_text_of(dk_opencl_gpu* self) {
-    const dk_opencl_text text = {self->text, sizeof self->text};
-    self->base.driver.error = self->text;
-    return text;
-}
-
 int dk_opencl_lacks_memory(cl_int code) {
     return code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_HOST_MEMORY;
 }
 
-static const char* holds(int32_t buffer) {
+static const char* name_of(int32_t buffer) {
     switch (buffer) {
     case DK_BUFFER_ARENA:
-        return "intermediate results take";
+        return "intermediate results";
     case DK_BUFFER_WEIGHTS:
-        return "the weights take";
+        return "weights";
     case DK_BUFFER_STATES:
-        return "the states take";
+        return "states";
     default:
-        return "an input or output takes";
+        return "a model's input or output";
     }
 }
 
-dk_status dk_opencl_fail_memory(dk_opencl_gpu* self, int32_t buffer, int64_t bytes) {
-    dk_opencl_say(dk_opencl_text_of(self), "the GPU has not enough memory: %s %" PRId64 " bytes", holds(buffer), bytes);
+dk_status dk_opencl_fail(dk_opencl_gpu* self, const char* format, ...) {
+    va_list values;
+    va_start(values, format);
+    vsnprintf(self->text, sizeof self->text, format, values);
+    va_end(values);
+    self->base.driver.error = self->text;
     return DK_ERROR_DEVICE;
+}
+
+dk_status dk_opencl_fail_memory(dk_opencl_gpu* self, int32_t buffer, int64_t bytes) {
+    return dk_opencl_fail(
+        self, "the GPU has not enough memory: %s would take %" PRId64 " bytes", name_of(buffer), bytes
+    );
 }
 
 dk_status dk_opencl_fail_device(dk_opencl_gpu* self, cl_int code) {
     self->lost = 1;
-    dk_opencl_say(dk_opencl_text_of(self), "the GPU device failed (%" PRId32 "): open the model again", code);
-    return DK_ERROR_DEVICE;
+    return dk_opencl_fail(self, "the GPU device failed (%" PRId32 "): open the model again", code);
+}
+
+/* Bytes as whole units. */
+static int64_t rounded(int64_t bytes) {
+    return bytes > 0 ? (bytes - 1) / DK_OPENCL_UNIT * DK_OPENCL_UNIT + DK_OPENCL_UNIT : 0;
 }
 
 void dk_opencl_release(dk_opencl_gpu* self, dk_opencl_buffer* buffer) {
@@ -54,16 +64,14 @@ void dk_opencl_release(dk_opencl_gpu* self, dk_opencl_buffer* buffer) {
 dk_status dk_opencl_make(dk_opencl_gpu* self, dk_opencl_buffer* buffer, int64_t bytes, cl_bits access, int32_t number) {
     cl_int code = CL_SUCCESS;
     const int64_t most = self->base.adapter.buffer_bytes;
-    const int64_t size =
-        bytes > LEAST_BYTES ? (bytes - 1) / DK_OPENCL_UNIT * DK_OPENCL_UNIT + DK_OPENCL_UNIT : LEAST_BYTES;
     dk_opencl_release(self, buffer);
-    if (size > most) {
-        dk_opencl_say(
-            dk_opencl_text_of(self), "%s %" PRId64 " bytes, and a buffer of this GPU has at most %" PRId64,
-            holds(number), bytes, most
+    if (bytes > most) {
+        return dk_opencl_fail(
+            self, "%s would take %" PRId64 " bytes of the GPU, whose buffers have at most %" PRId64, name_of(number),
+            bytes, most
         );
-        return DK_ERROR_DEVICE;
     }
+    const int64_t size = rounded(bytes > LEAST_BYTES ? bytes : LEAST_BYTES);
     cl_mem memory = self->api.CreateBuffer(self->context, access, (size_t)size, NULL, &code);
     if (dk_opencl_lacks_memory(code) || code == CL_OUT_OF_RESOURCES || code == CL_INVALID_BUFFER_SIZE) {
         return dk_opencl_fail_memory(self, number, bytes);
@@ -94,6 +102,9 @@ dk_status dk_opencl_provide(dk_driver* driver, int32_t number, int64_t bytes) {
     dk_opencl_gpu* self = (dk_opencl_gpu*)driver;
     if (self->lost) {
         return DK_ERROR_DEVICE;
+    }
+    if (number < 0 || number == DK_BUFFER_WEIGHTS) {
+        return dk_opencl_fail(self, "there is no buffer %" PRId32, number);
     }
     dk_opencl_buffer* buffer = buffer_of(self, number);
     if (buffer == NULL) {
@@ -142,49 +153,70 @@ dk_status dk_opencl_load_weights(dk_gpu* gpu, const void* weights) {
 }
 
 const dk_opencl_buffer* dk_opencl_placed(const dk_opencl_gpu* self, const dk_slice* slice, int64_t* offset) {
-    const dk_opencl_buffer* buffer = &self->nothing;
-    *offset = slice->offset;
+    const dk_opencl_buffer* buffer = NULL;
+    *offset = 0;
     if (slice->bytes <= 0) {
-        *offset = 0;
-        return buffer;
+        return &self->nothing;
     }
-    if (slice->buffer == DK_BUFFER_WEIGHTS) {
+    *offset = slice->offset;
+    if (slice->buffer == DK_BUFFER_WEIGHTS && self->part_count > 0) {
         int32_t part = self->part_count;
         while (--part > 0 && self->parts[part].first > slice->offset) {
         }
-        buffer = part < 0 ? buffer : &self->parts[part].buffer;
-        *offset -= part < 0 ? 0 : self->parts[part].first;
+        buffer = &self->parts[part].buffer;
+        *offset -= self->parts[part].first;
     } else if (slice->buffer >= 0 && slice->buffer < self->buffer_count) {
         buffer = &self->buffers[slice->buffer];
     }
-    return *offset < 0 || buffer->bytes - *offset < slice->bytes ? NULL : buffer;
+    return buffer == NULL || *offset < 0 || buffer->bytes - *offset < slice->bytes ? NULL : buffer;
 }
 
 dk_status dk_opencl_fail_place(dk_opencl_gpu* self, const dk_slice* slice) {
-    const int64_t most = self->base.driver.binding_bytes;
-    if (slice->bytes > most) {
-        dk_opencl_say(
-            dk_opencl_text_of(self), "'%.60s' has %" PRId64 " bytes, and this GPU binds at most %" PRId64 " at once",
-            slice->name, slice->bytes, most
-        );
-    } else {
-        dk_opencl_say(dk_opencl_text_of(self), "'%.60s' does not lie in a buffer of the GPU", slice->name);
-    }
-    return DK_ERROR_DEVICE;
+    const int known = slice->buffer >= 0 && slice->buffer < self->buffer_count && slice->buffer != DK_BUFFER_WEIGHTS;
+    return dk_opencl_fail(
+        self, "%.60s has %" PRId64 " bytes from %" PRId64 " on in a buffer of %" PRId64 ": provide a larger one",
+        slice->name != NULL ? slice->name : "a tensor", rounded(slice->bytes), slice->offset,
+        known ? self->buffers[slice->buffer].bytes : 0
+    );
 }
 
-int dk_opencl_divide(dk_opencl_gpu* self, const dk_gpu_program* program) {
-    const int64_t most = self->base.adapter.buffer_bytes;
+/* The end of the tensor (`whole`), or of the part of one, that begins at number `i` of the starts. */
+static int64_t end_of(const dk_gpu_program* program, int32_t i, int whole) {
+    while (++i < program->start_count) {
+        if (program->starts[i] >= 0 || !whole) {
+            return program->starts[i] < 0 ? -program->starts[i] : program->starts[i];
+        }
+    }
+    return program->weights_bytes;
+}
+
+int dk_opencl_divide(dk_opencl_gpu* self, const dk_gpu_program* program, dk_opencl_text error) {
+    const dk_gpu_adapter* adapter = &self->base.adapter;
+    int divided = 0; /* kernels see the tensor only in parts */
     self->weights_bytes = program->weights_bytes;
     self->parts = calloc((size_t)program->start_count + 1, sizeof *self->parts);
     if (self->parts == NULL) {
+        dk_opencl_say(error, "there is not enough memory to open the GPU");
         return 0;
     }
     self->part_count = program->weights_bytes > 0;
-    for (int32_t i = 1; i < program->start_count; ++i) {
-        const int64_t end = i + 1 < program->start_count ? program->starts[i + 1] : program->weights_bytes;
-        if (end - self->parts[self->part_count - 1].first > most) {
-            self->parts[self->part_count++].first = program->starts[i];
+    for (int32_t i = 0; i < program->start_count && program->weights_bytes > 0; ++i) {
+        const int64_t start = program->starts[i];
+        if (start >= 0) {
+            divided = end_of(program, i, 1) - start > adapter->binding_bytes;
+        } else if (!divided) {
+            continue;
+        }
+        const int64_t first = start < 0 ? -start : start, end = end_of(program, i, !divided);
+        if (end - first > adapter->buffer_bytes) {
+            dk_opencl_say(
+                error, "the weights have a tensor of %" PRId64 " bytes; buffers of the GPU have at most %" PRId64,
+                end - first, adapter->buffer_bytes
+            );
+            return 0;
+        }
+        if (end - self->parts[self->part_count - 1].first > adapter->buffer_bytes) {
+            self->parts[self->part_count++].first = first;
         }
     }
     return 1;
