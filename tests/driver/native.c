@@ -6,7 +6,11 @@
 #include <string.h>
 
 #include "counted.h"
+#ifdef NATIVE_OPENCL
+extern const char* opencl_code;
+#else
 #include "kernels.h"
+#endif
 
 #define WORKGROUP 64
 #define GROUPS 65535
@@ -21,11 +25,15 @@ typedef struct tested_driver {
     const native_test* tests; /* beside those of any driver */
 } tested_driver;
 
-static const tested_driver drivers[] = {
-    {"vulkan", dk_vulkan_adapters, dk_vulkan_open, vulkan_tests},
-};
+#ifdef NATIVE_OPENCL
+static const tested_driver drivers[] = {{"opencl", dk_opencl_adapters, dk_opencl_open, opencl_tests}};
+#else
+static const tested_driver drivers[] = {{"vulkan", dk_vulkan_adapters, dk_vulkan_open, vulkan_tests}};
+#endif
 
 static const tested_driver* driver = drivers;
+
+#ifndef NATIVE_OPENCL
 
 /* The code of all forms, one after the other. */
 #define AT_SUBGROUPS ((int64_t)sizeof add_code)
@@ -44,6 +52,12 @@ static const dk_gpu_form twice_forms[] = {
     {DK_GPU_F16, 0, AT_F16, sizeof twice_f16_code},
     {0, 0, AT_TWICE, sizeof twice_code},
 };
+#else
+#define add_forms NULL
+#define sum_forms NULL
+#define twice_forms NULL
+#endif
+
 static const dk_gpu_kernel kernels[] = {
     {"add", 2, 2, 2, 0, 1, add_forms},
     {"sum", 2, 2, 2, 1, 2, sum_forms},
@@ -52,11 +66,20 @@ static const dk_gpu_kernel kernels[] = {
 /* Tensors begin at 0, 1024 and 3072; the second one has two parts. */
 static const int64_t starts[] = {0, 1024, -2048, 3072};
 
-const dk_gpu_program native_program = {
-    kernels, KERNELS, WORKGROUP, GROUPS, 4, starts, WEIGHTS_BYTES, CODE_BYTES, 42,
-};
+dk_gpu_program native_program = {kernels, KERNELS, WORKGROUP, GROUPS, 4, starts, WEIGHTS_BYTES, 0, 42};
+
+#ifdef NATIVE_OPENCL
 
 dk_gpu* try_open(const dk_gpu_options* options, char error[256]) {
+    native_program.code_bytes = (int64_t)strlen(opencl_code);
+    error[0] = '\0';
+    return driver->open(&native_program, opencl_code, options, error, 256);
+}
+
+#else
+
+dk_gpu* try_open(const dk_gpu_options* options, char error[256]) {
+    native_program.code_bytes = CODE_BYTES;
     unsigned char* code = (unsigned char*)malloc((size_t)CODE_BYTES);
     dk_gpu* gpu = NULL;
     error[0] = '\0';
@@ -72,6 +95,8 @@ dk_gpu* try_open(const dk_gpu_options* options, char error[256]) {
     free(code);
     return gpu;
 }
+
+#endif
 
 dk_gpu* open_gpu(const dk_gpu_options* options) {
     char error[256];

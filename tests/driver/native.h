@@ -16,6 +16,7 @@ typedef struct native_test {
 
 extern const native_test native_tests[]; /* of any driver */
 extern const native_test vulkan_tests[];
+extern const native_test opencl_tests[];
 
 /* A failed expectation ends the test. */
 #define EXPECT(condition)                                                                                              \
@@ -28,7 +29,7 @@ extern const native_test vulkan_tests[];
 
 extern const char* argument; /* of the test, such as the path of a library */
 
-extern const dk_gpu_program native_program;
+extern dk_gpu_program native_program;
 
 /* Open a device of the driver that is tested; prints why it is not possible. */
 dk_gpu* open_gpu(const dk_gpu_options* options);

@@ -96,8 +96,17 @@ def _spirv_forms(shaders: Mapping[str, Shader]) -> tuple[bytes, dict[str, list[F
     return bytes(code), forms
 
 
+def _opencl_forms(shaders: Mapping[str, Shader]) -> tuple[bytes, dict[str, list[Form]]]:
+    """One text for all kernels, which takes its forms when the device's driver builds it."""
+    from deploykit.compiler.codegen.shaders.opencl.program import opencl_program
+
+    code = opencl_program(shaders).encode()
+    return code, {name: [Form((), 0, 0, len(code))] for name in shaders}
+
+
 _FORMS: dict[str, Callable[[Mapping[str, Shader]], tuple[bytes, dict[str, list[Form]]]]] = {
     VULKAN: _spirv_forms,
+    OPENCL: _opencl_forms,
 }
 
 
