@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from deploykit.engines import failure
 from deploykit.engines.native.library import DK_OK
 from deploykit.errors import DeviceError, UsageError
@@ -96,7 +98,7 @@ class CGpu(ctypes.Structure):
         ("load", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)),
         ("clear", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64)),
         ("profile", ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32)),
-        ("times", ctypes.c_void_p),
+        ("times", ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)),
         ("close", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
         ("step", ctypes.c_int32),
     )
@@ -155,6 +157,23 @@ class Gpu:
     def clear_states(self, size: int) -> None:
         """Make the states anew: `size` bytes of zeros. Raises `DeviceError`."""
         self._check(self._open.clear(self.address, _STATES, size))
+
+    @property
+    def step(self) -> int:
+        """The address of the number of the step that makes the next calls."""
+        return self.address + CGpu.step.offset
+
+    def profile(self, *, on: bool) -> None:
+        """Measure how long operations take from now on, or stop doing so."""
+        self._open.profile(self.address, on)
+
+    def times(self) -> tuple[np.ndarray, np.ndarray]:
+        """The step and the nanoseconds of each operation since the last call."""
+        count = self._open.times(self.address, None, None, 0)
+        steps, nanoseconds = np.empty(count, np.int32), np.empty(count, np.float64)
+        if count:
+            self._open.times(self.address, nanoseconds.ctypes.data, steps.ctypes.data, count)
+        return steps, nanoseconds
 
     def close(self) -> None:
         if self._gpu is not None:

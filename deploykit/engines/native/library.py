@@ -149,6 +149,10 @@ class Library:
         The library must be compiled for profiling."""
         self._handle.dk_profile_attach(calls, nanoseconds, ctypes.c_int32(len(calls)))
 
+    def follow_profile(self, step: int) -> None:
+        """Write the number of each step to the int32 at this address when the step begins, too."""
+        self._handle.dk_profile_follow(ctypes.c_void_p(step))
+
     def start_pool(self, threads: int) -> int:
         """Start a pool of `threads` threads; returns its address. Raises `UsageError` if the library has no threads, or
         if memory is short."""

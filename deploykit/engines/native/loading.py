@@ -11,10 +11,11 @@ from deploykit.artifact.manifest import Manifest
 from deploykit.engines import Engine
 from deploykit.engines.native.emulated import emulated, machine_of
 from deploykit.engines.native.functions import Functions
-from deploykit.engines.native.gpu import chosen
+from deploykit.engines.native.gpu import GpuOptions, chosen
 from deploykit.engines.native.in_process import InProcess
 from deploykit.engines.native.on_gpu import OnGpu, open_gpu
 from deploykit.engines.native.process import Process
+from deploykit.engines.native.profiled import Profiled, ProfiledOnGpu, build_profiled
 from deploykit.engines.native.stream import Stream
 from deploykit.errors import UsageError
 
@@ -56,16 +57,37 @@ def load_library(
     return Functions(manifest, lambda part: Process(sources, folder, part, scratch, emulated(machine)))
 
 
+def load_profiled(
+    sources: Sequence[Path], folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions
+) -> Profiled | ProfiledOnGpu:
+    """An engine that times steps, for an artifact on the CPU made of `sources`, or on a device; built in `scratch`.
+
+    Raises what `load_library` raises."""
+    if options.device in (None, CPU):
+        return Profiled(sources, folder, manifest, options.threads, scratch, options.cpu)
+    driver, wanted = _driver(manifest, options.device, options)
+    library = build_profiled([*folder.glob("*.c"), *folder.glob("*.o")], scratch)
+    return ProfiledOnGpu(
+        library, folder, manifest, options.threads, open_gpu(library, folder, manifest, driver, wanted)
+    )
+
+
 def _on_gpu(library: Path, folder: Path, manifest: Manifest, device: str, options: EngineOptions) -> Engine:
-    driver, wanted = chosen(device)
-    if driver not in manifest.devices:
-        built = f"it was built for {', '.join((CPU, *manifest.devices))}"
-        raise UsageError(f"'{manifest.name}' does not run on the device '{driver}': {built} (build --device)")
-    if options.cpu is not None:
-        raise UsageError("a model on a GPU has no choice of kernels for CPUs")
+    driver, wanted = _driver(manifest, device, options)
     gpu = open_gpu(library, folder, manifest, driver, wanted)
     try:
         return Functions(manifest, lambda part: OnGpu(library, folder, part, options.threads, gpu), finish=gpu.close)
     except BaseException:
         gpu.close()
         raise
+
+
+def _driver(manifest: Manifest, device: str, options: EngineOptions) -> tuple[str, GpuOptions]:
+    """The driver and the adapter of a device that the artifact was built for."""
+    driver, wanted = chosen(device)
+    if driver not in manifest.devices:
+        built = f"it was built for {', '.join((CPU, *manifest.devices))}"
+        raise UsageError(f"'{manifest.name}' does not run on the device '{driver}': {built} (build --device)")
+    if options.cpu is not None:
+        raise UsageError("a model on a GPU has no choice of kernels for CPUs")
+    return driver, wanted
