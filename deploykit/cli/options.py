@@ -53,9 +53,9 @@ OnDevice = Annotated[
     typer.Option(
         "--device",
         metavar="DEVICE",
-        help="What to run on. An artifact for this machine: [b]cpu[/], or what it was built for, [b]vulkan[/] or "
-        "[b]opencl[/] ([b]vulkan:2[/] is the second adapter). One for the web: [b]wasm[/], in node, or [b]webgpu[/], "
-        "in Chromium.",
+        help="What to run on. An artifact for this machine: [b]cpu[/], what it was built for, [b]vulkan[/] or "
+        "[b]opencl[/] ([b]vulkan:2[/] is the second adapter), or the fastest, [b]auto[/]. One for the web: [b]wasm[/], "
+        "in node, or [b]webgpu[/], in Chromium.",
         show_default="cpu or wasm",
     ),
 ]

@@ -121,7 +121,7 @@ def failure(status: int, text: str) -> DeploykitError:
 class EngineOptions:
     """How to run an artifact. `cpu` chooses among kernels for several CPUs, by default the best. `device` is what an
     artifact runs on: for the web `wasm`, the default, or `webgpu`; for this machine `cpu`, the default, or one of the
-    devices that it was built for, such as `vulkan`, or `vulkan:2` for the second adapter."""
+    devices that it was built for, such as `vulkan`, or `vulkan:2` for the second adapter, or `auto` for the fastest."""
 
     threads: int = 1
     cpu: str | None = None

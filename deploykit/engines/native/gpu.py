@@ -191,16 +191,24 @@ class Gpu:
             raise failure(status, text.decode(errors="replace"))
 
 
-def _cache(driver: str, code_hash: int) -> bytes | None:
-    """The path of the file that keeps compiled kernels; None if there can be none."""
+def cache_folder() -> Path | None:
+    """The folder for what is kept between processes; None if there can be none."""
     home = os.environ.get("HOME", "")
     base = os.environ.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else "")
+    if not base:
+        return None
     folder = Path(base) / "deploykit"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         return None
-    return os.fsencode(folder / f"{driver}-{code_hash:016x}.bin") if base else None
+    return folder
+
+
+def _cache(driver: str, code_hash: int) -> bytes | None:
+    """The path of the file that keeps compiled kernels."""
+    folder = cache_folder()
+    return None if folder is None else os.fsencode(folder / f"{driver}-{code_hash:016x}.bin")
 
 
 def listed(handle: ctypes.CDLL, driver: str) -> tuple[Sequence[CAdapter], str]:

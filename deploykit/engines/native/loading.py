@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploykit.artifact.manifest import Manifest
 from deploykit.engines import Engine
+from deploykit.engines.native.auto import AUTO, Auto
 from deploykit.engines.native.emulated import emulated, machine_of
 from deploykit.engines.native.functions import Functions
 from deploykit.engines.native.gpu import GpuOptions, chosen
@@ -42,6 +45,14 @@ def load_library(
     """
     threads, cpu = options.threads, options.cpu
     machine = machine_of(library)
+    if options.device == AUTO and machine == platform.machine():
+        return Auto(
+            manifest,
+            {
+                name: partial(load_library, library, sources, folder, manifest, scratch, replace(options, device=name))
+                for name in (CPU, *manifest.devices)
+            },
+        )
     if options.device not in (None, CPU):
         if machine != platform.machine():
             raise UsageError(f"the artifact is for {machine}: under an emulator it runs on the CPU only")
