@@ -183,6 +183,12 @@ static int32_t list_adapters(void) {
     }
     printf("%s\n", error);
     EXPECT(count > 0);
+    for (int32_t i = 0; i < count && i < 8; ++i) {
+        const dk_gpu_options options = {NULL, NULL, i + 1, 0, 0, 0};
+        dk_gpu* gpu = open_gpu(&options);
+        EXPECT(strcmp(gpu->adapter.name, adapters[i].name) == 0 && small_run(gpu, 100));
+        gpu->close(gpu);
+    }
     return 1;
 }
 

@@ -135,6 +135,15 @@ def test_the_file_of_compiled_kernels(programs: Programs, device: dict[str, str]
     run(programs.sanitized, "cache", tmp_path / "missing" / "kernels.bin", environment=device)
 
 
+def test_one_of_several_devices(programs: Programs) -> None:
+    missing = [str(path) for path in DEVICES.values() if not path.exists()]
+    if missing:
+        pytest.skip(f"needs both devices: {', '.join(missing)}")
+    files = ":".join(map(str, DEVICES.values()))
+    listed = run(programs.sanitized, "adapters", environment={"VK_DRIVER_FILES": files, "VK_ICD_FILENAMES": files})
+    assert sum("software" in line and line.endswith(": usable") for line in listed.splitlines()) == len(DEVICES)
+
+
 def test_the_file_is_kept_while_it_fits(programs: Programs, tmp_path: Path) -> None:
     driver = DEVICES["lavapipe"]
     if not driver.exists():

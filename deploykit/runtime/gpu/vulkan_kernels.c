@@ -63,6 +63,13 @@ static VkResult make_module(dk_vulkan* self, const dk_gpu_form* form, const void
     return result;
 }
 
+/* Whether the driver can be told that subgroups are full and of the size that it reports. Others are trusted. */
+static int32_t size_is_sure(const dk_vulkan* self) {
+    const int32_t size = self->facts.adapter.subgroup;
+    return self->facts.sized && self->workgroup % size == 0 &&
+           (uint32_t)(self->workgroup / size) <= self->facts.most_subgroups;
+}
+
 static VkResult
 make_pipeline(dk_vulkan* self, VkPipelineCache cache, dk_vk_kernel* kernel, const dk_gpu_form* form, const void* code) {
     const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {
