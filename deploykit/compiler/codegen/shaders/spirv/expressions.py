@@ -179,9 +179,10 @@ class ExpressionWriter:
     def _index(self, index: Index) -> int:
         if _root(index):
             return self.typed(Op.LOAD, index.type, self.place(index))
-        if isinstance(index.base.type, Array):
-            raise ValueError(f"no SPIR-V for an element of a value of {spelled(index.base.type)}")
-        return self.typed(Op.VECTOR_EXTRACT_DYNAMIC, index.type, self.value(index.base), self.value(index.index))
+        base, number = self.value(index.base), self.value(index.index)
+        if isinstance(index.base.type, Vector):
+            return self.typed(Op.VECTOR_EXTRACT_DYNAMIC, index.type, base, number)
+        raise ValueError(f"no SPIR-V for an element of a value of {spelled(index.base.type)}")
 
     def _swizzle(self, swizzle: Swizzle) -> int:
         numbers = [_LANES[lane] for lane in swizzle.lanes]

@@ -11,26 +11,29 @@ from typing import Any
 
 from deploykit.compiler.codegen.shaders.spirv.expressions import ExpressionWriter
 from deploykit.compiler.codegen.shaders.spirv.module import ModuleBuilder
-from deploykit.compiler.codegen.shaders.spirv.numbers import Op, StorageClass
+from deploykit.compiler.codegen.shaders.spirv.numbers import TO_NEAREST_EVEN, Decoration, Op, StorageClass
 from deploykit.compiler.codegen.shaders.wgsl.reading.tree import (
     Assign,
     Block,
     Break,
     Continue,
+    Convert,
     Evaluate,
     Expression,
     For,
     Function,
     If,
+    Index,
     Let,
     Loop,
+    Name,
     Return,
     Statement,
     Switch,
     Var,
     While,
 )
-from deploykit.compiler.codegen.shaders.wgsl.reading.types import INTEGERS, VOID, Type, element_of
+from deploykit.compiler.codegen.shaders.wgsl.reading.types import F16, INTEGERS, VOID, Type, element_of
 
 _NO_CONTROL = 0
 
@@ -114,6 +117,8 @@ class FunctionWriter(ExpressionWriter):
 
     def _assign(self, assign: Assign) -> None:
         value = self.value(assign.value)
+        if isinstance(assign.value, Convert) and element_of(assign.value.type) is F16 and _in_binding(assign.target):
+            self.module.decorate(value, Decoration.ROUNDING_MODE, TO_NEAREST_EVEN)
         self.act(Op.STORE, self.place(assign.target), value)
 
     def _evaluate(self, evaluate: Evaluate) -> None:
@@ -231,3 +236,8 @@ class FunctionWriter(ExpressionWriter):
         Return: _return,
         Block: _block,
     }
+
+
+def _in_binding(place: Expression) -> bool:
+    """Whether a place is an element of a binding."""
+    return isinstance(place, Index) and isinstance(place.base, Name) and place.base.space == "storage"

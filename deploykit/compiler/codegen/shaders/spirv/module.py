@@ -57,7 +57,8 @@ class ModuleBuilder:
         """The ids of declarations without their own, which make them equal."""
         self._types: dict[Type, int] = {}
         self._numbers: dict[tuple[Scalar, float], int] = {}
-        self._blocks: dict[int, int] = {}
+        self._blocks: set[int] = set()
+        """The structs that are decorated."""
         self._library = 0
 
     def new(self) -> int:
@@ -121,7 +122,7 @@ class ModuleBuilder:
 
     def _as_block(self, kind: int, offsets: Iterable[int]) -> None:
         if kind not in self._blocks:
-            self._blocks[kind] = kind
+            self._blocks.add(kind)
             self.decorate(kind, Decoration.BLOCK)
             for number, offset in enumerate(offsets):
                 _append(self._decorations, Op.MEMBER_DECORATE, kind, number, Decoration.OFFSET, offset)
@@ -137,7 +138,7 @@ class ModuleBuilder:
     def number(self, kind: Scalar, value: float) -> int:
         """A constant number or truth."""
         key = kind, value
-        known = self._numbers.get(key) if value else None
+        known = self._numbers.get(key) if value else None  # 0.0 and -0.0 are equal keys
         if known is None:
             known = self._numbers[key] = self._number(kind, value)
             self.constants.add(known)

@@ -9,6 +9,8 @@ MAGIC, VERSION = 0x07230203, 0x00010300
 
 
 class Op:
+    """Instructions."""
+
     EXT_INST_IMPORT, EXT_INST, MEMORY_MODEL, ENTRY_POINT, EXECUTION_MODE, CAPABILITY = 11, 12, 14, 15, 16, 17
     TYPE_VOID, TYPE_BOOL, TYPE_INT, TYPE_FLOAT, TYPE_VECTOR, TYPE_ARRAY, TYPE_RUNTIME_ARRAY = 19, 20, 21, 22, 23, 28, 29
     TYPE_STRUCT, TYPE_POINTER, TYPE_FUNCTION = 30, 32, 33
@@ -36,27 +38,39 @@ class Op:
 
 
 class Capability:
+    """What a module needs of a device."""
+
     SHADER, FLOAT16, STORAGE_BUFFER_16BIT = 1, 9, 4433
     GROUP_NON_UNIFORM, GROUP_ARITHMETIC, GROUP_SHUFFLE, GROUP_SHUFFLE_RELATIVE = 61, 63, 65, 66
 
 
 class StorageClass:
+    """Kinds of memory."""
+
     INPUT, WORKGROUP, PRIVATE, FUNCTION, PUSH_CONSTANT, STORAGE_BUFFER = 1, 4, 6, 7, 9, 12
 
 
 class Decoration:
+    """What is said of a type or variable."""
+
     BLOCK, ARRAY_STRIDE, BUILT_IN, NON_WRITABLE, BINDING, DESCRIPTOR_SET, OFFSET = 2, 6, 11, 24, 33, 34, 35
+    ROUNDING_MODE = 39
 
 
 class Scope:
+    """The invocations that an operation concerns."""
+
     DEVICE, WORKGROUP, SUBGROUP = 1, 2, 3
 
 
 class Semantics:
+    """The order of memory accesses, as bits."""
+
     RELAXED = 0
     ACQUIRE_RELEASE, UNIFORM_MEMORY, WORKGROUP_MEMORY = 0x8, 0x40, 0x100
 
 
+TO_NEAREST_EVEN = 0
 LOGICAL, GLSL450, GL_COMPUTE, LOCAL_SIZE = 0, 1, 5, 17
 
 BUILT_INS = {
@@ -72,7 +86,7 @@ SUBGROUP_BUILT_INS = frozenset(("subgroup_size", "subgroup_invocation_id"))
 
 
 class Glsl:
-    """`GLSL.std.450`."""
+    """Functions of `GLSL.std.450`."""
 
     ROUND_EVEN, TRUNC, F_ABS, S_ABS, F_SIGN, S_SIGN, FLOOR, CEIL, FRACT = range(2, 11)
     SIN, COS, TAN, ASIN, ACOS, ATAN, SINH, COSH, TANH, ASINH, ACOSH, ATANH = range(13, 25)

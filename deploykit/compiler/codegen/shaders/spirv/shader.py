@@ -1,10 +1,11 @@
 """Translates a shader from WGSL to SPIR-V 1.3, for Vulkan 1.1.
 
 The uniform at binding 0, the scalars of a kernel, becomes push constants. The other bindings are storage buffers of
-descriptor set 0. An array of `f16` needs `storageBuffer16BitAccess`, and arithmetic of `f16` `shaderFloat16`. The
-functions of subgroups need those features of subgroups in compute shaders.
+descriptor set 0. An array of `f16` needs `storageBuffer16BitAccess`, and arithmetic of `f16` `shaderFloat16`. Functions
+of subgroups need those features of subgroups in compute shaders.
 
-A load that a `select` does not choose may lie outside a binding, so devices are opened with `robustBufferAccess`.
+A load that a `select` does not choose may lie outside a binding, so devices are opened with `robustBufferAccess`. A
+shader for subgroups takes them for full: the sizes that it reads must be those with which it runs.
 """
 
 from __future__ import annotations

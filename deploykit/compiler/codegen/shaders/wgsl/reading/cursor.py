@@ -20,6 +20,8 @@ class Cursor:
 
     def _next(self) -> str:
         word = self.tokens[self.at]
+        if word == END:
+            raise Unreadable("the text ends")
         self.at += 1
         return word
 

@@ -158,14 +158,11 @@ def _scalar(kind: Type, given: list[Expression]) -> Expression:
     return resolving.converted(kind, given)
 
 
-def _literal(word: str) -> Literal:
+def _literal(word: str) -> Expression:
     """A number. Hexadecimal digits may end with `f`, so only decimal numbers have that suffix."""
     whole = word[:2] in ("0x", "0X")
     kind = _SUFFIXES.get(word[-1]) if not whole or word[-1] in "iu" else None
     digits = word[:-1] if kind else word
-    if whole:
-        return Literal(kind or ABSTRACT_INT, int(digits, 16))
-    if digits.isdigit():
-        value = int(digits)
-        return Literal(kind or ABSTRACT_INT, float(value) if kind in (F32, F16) else value)
-    return Literal(kind or ABSTRACT_FLOAT, float(digits))
+    number = int(digits, 16 if whole else 10) if whole or digits.isdigit() else float(digits)
+    literal = Literal(ABSTRACT_INT if isinstance(number, int) else ABSTRACT_FLOAT, number)
+    return resolving.concrete(literal, kind) if kind else literal

@@ -7,7 +7,7 @@ reaches, so that a function can be called before it is declared. What the printe
 from __future__ import annotations
 
 from deploykit.compiler.codegen.shaders.wgsl.reading.errors import Unreadable
-from deploykit.compiler.codegen.shaders.wgsl.reading.lexer import END, line_of
+from deploykit.compiler.codegen.shaders.wgsl.reading.lexer import line_of
 from deploykit.compiler.codegen.shaders.wgsl.reading.statements import StatementReader
 from deploykit.compiler.codegen.shaders.wgsl.reading.tree import Block, Function, Module, Name, Parameter, Variable
 from deploykit.compiler.codegen.shaders.wgsl.reading.types import VOID, Struct, Type
@@ -106,9 +106,6 @@ class _Parser(StatementReader):
             depth += (word == "{") - (word == "}")
             if not depth:
                 return
-            if word == END:
-                self.at -= 1
-                raise Unreadable(f"{name} does not end")
 
     def _parameter(self) -> Parameter:
         builtin = self._attributes().get("builtin", [""])[0]

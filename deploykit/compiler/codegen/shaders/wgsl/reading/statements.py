@@ -150,7 +150,8 @@ class StatementReader(ExpressionReader):
             numbers: list[int] = []
             while self.tokens[self.at] not in (":", "{"):
                 number = resolving.expect(self._expression(), selector.type)
-                assert isinstance(number, Literal)
+                if not isinstance(number, Literal):
+                    raise Unreadable("a case that is no number")
                 numbers.append(int(number.value))
                 self._taken(",")
             self._taken(":")
