@@ -88,6 +88,21 @@ LINES = {
 }
 
 
+WRAPPING = {
+    "y[thread] = x[thread] + thread * 5 - 1;": (
+        "y[thread] = as_int((as_uint(x[thread]) + (as_uint(thread) * 5u)) - 1u);"
+    ),
+    "let a = x[0]; y[thread + 1] = a * a;": "y[thread + 1] = as_int(as_uint(a) * as_uint(a));",
+    "y[thread] += x[thread];": "y[thread] = as_int(as_uint(y[thread]) + as_uint(x[thread]));",
+    "y[thread] = thread * (scalars.n + 1);": "y[thread] = thread * (n + 1);",
+}
+
+
+@pytest.mark.parametrize("wgsl", WRAPPING)
+def test_integers_from_tensors_wrap_around(wgsl: str) -> None:
+    assert line_of(wgsl, "i32") == WRAPPING[wgsl]
+
+
 @pytest.mark.parametrize("wgsl", LINES)
 def test_scalars(wgsl: str) -> None:
     assert line_of(wgsl) == LINES[wgsl]

@@ -28,7 +28,7 @@ int multiple_of_ln_2(float x) {
 }
 
 float rest_of_ln_2(float x, int n) {
-    const int rest = convert_int_sat_rtz(x * 1.6777216e+07f) - (n * 11629080);
+    const int rest = as_int(as_uint(convert_int_sat_rtz(x * 1.6777216e+07f)) - (as_uint(n) * 11629080u));
     return (n == 0) ? x : ((convert_float(rest) * 5.9604645e-08f) + (convert_float(n) * 1.9046542e-09f));
 }
 
@@ -37,12 +37,12 @@ float exp_polynomial(float x) {
 }
 
 float power_of_two(int n) {
-    return as_float(as_uint(n + 127) << 23u);
+    return as_float(as_uint(as_int(as_uint(n) + 127u)) << 23u);
 }
 
 float times_power_of_two(float x, int n) {
     const int half_ = n >> 1u;
-    return (x * power_of_two(half_)) * power_of_two(n - half_);
+    return (x * power_of_two(half_)) * power_of_two(as_int(as_uint(n) - as_uint(half_)));
 }
 
 float exponential_scaled(float x, int scale) {
@@ -55,7 +55,7 @@ float exponential_scaled(float x, int scale) {
     }
     const int n = multiple_of_ln_2(x);
     const float r = rest_of_ln_2(x, n);
-    return times_power_of_two(1.0f + (r + ((r * r) * exp_polynomial(r))), n + scale);
+    return times_power_of_two(1.0f + (r + ((r * r) * exp_polynomial(r))), as_int(as_uint(n) + as_uint(scale)));
 }
 
 float exponential(float x) {
