@@ -29,7 +29,7 @@ extern const native_test opencl_tests[];
 
 extern const char* argument; /* of the test, such as the path of a library */
 
-extern dk_gpu_program native_program;
+extern const dk_gpu_program native_program;
 
 /* Open a device of the driver that is tested; prints why it is not possible. */
 dk_gpu* open_gpu(const dk_gpu_options* options);

@@ -20,7 +20,9 @@ from tvm import ir
 from deploykit import runtime
 from deploykit.compiler.codegen.shaders.bindings import shaders_of
 from deploykit.compiler.codegen.shaders.opencl.program import opencl_program
+from deploykit.compiler.codegen.shaders.opencl.uses import scalars_of
 from deploykit.compiler.codegen.shaders.sections import Shader
+from deploykit.compiler.codegen.shaders.wgsl.reading.parser import read
 from deploykit.compiler.lowering.kernel import Kernel
 from deploykit.compiler.program.inplace import InPlace
 from deploykit.targets.webgpu.devices import WEBGPU
@@ -135,15 +137,21 @@ def library() -> tuple[ctypes.CDLL, bytes | None]:
     return found, str(folder / "libforwarding.so").encode()
 
 
-def opened(names: Sequence[str], code: str) -> Any:
+def opened(shaders: Mapping[str, Shader], code: str) -> Any:
     """An open device with these kernels."""
-    kernels = (KernelInfo * len(names))(*(KernelInfo(name=name.encode()) for name in names))
+    kernels = (KernelInfo * len(shaders))(*(_info(name, shader) for name, shader in shaders.items()))
     text, error = code.encode(), ctypes.create_string_buffer(2000)
-    info = ProgramInfo(kernels, len(names), WEBGPU.workgroup, WEBGPU.groups, code_bytes=len(text))
+    info = ProgramInfo(kernels, len(kernels), WEBGPU.workgroup, WEBGPU.groups, code_bytes=len(text))
     driver, path = library()
     gpu = driver.dk_opencl_open(info, text, Options(library=path), error, len(error))
     assert gpu, error.value.decode()
     return gpu
+
+
+def _info(name: str, shader: Shader) -> KernelInfo:
+    module = read(shader.text())
+    bindings = sum(variable.space == "storage" for variable in module.variables)
+    return KernelInfo(name.encode(), bindings, len(scalars_of(module)))
 
 
 def named(shaders: Sequence[Shader]) -> Mapping[str, Shader]:
@@ -158,7 +166,7 @@ class OpenClShaders(Shaders):
         (self.function,) = self.program.functions
         self.numbers = shaders_of(self.program)
         self.texts = [opencl_program(named(shaders))]
-        self.gpu = opened(list(named(shaders)), self.texts[0])
+        self.gpu = opened(named(shaders), self.texts[0])
         self.pipelines = list(range(len(shaders)))
         self.made = 0
 

@@ -89,6 +89,11 @@ CASES = {
         [[(1,)] * 2, [(7,)] * 2, [(1000,)] * 2],
         ("int32", "int32"),
     ),
+    "integers that wrap around": Case(
+        "g (int32[n] x, int32[n] y) => (int32[n] a, int32[n] b) { s = Mul(x, y) a = Add(s, x) b = Sub(s, y) }",
+        [[(1,)] * 2, [(7,)] * 2, [(1000,)] * 2],
+        ("int32", "int32"),
+    ),
     "bytes": Case(
         """g (int8[n, m] x, uint8[n, m] y) => (int8[m, n] a, float[n, m] b, uint8[n, m] c) {
             a = Transpose(x) f = Cast<to = 1>(x) h = Cast<to = 1>(y) b = Add(f, h) c = BitwiseNot(y)

@@ -12,6 +12,5 @@ What becomes what:
 | sections for `shader-f16`, and for devices that bind much | `DK_F16` and `DK_BINDING_BYTES` |
 | sections for `subgroups` | none: a team is a workgroup |
 | `f16` | `half` |
-
-Signed integers must not overflow in OpenCL C, as in C. Compilers wrap them around, unless they can prove something.
+| sums and products of signed integers that depend on tensors | those of unsigned integers, which wrap around |
 """

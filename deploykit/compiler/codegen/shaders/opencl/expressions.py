@@ -8,7 +8,7 @@ from typing import Any
 from deploykit.compiler.codegen.shaders.opencl import builtins
 from deploykit.compiler.codegen.shaders.opencl.errors import Unprintable
 from deploykit.compiler.codegen.shaders.opencl.types import bare, literal, truths, type_of
-from deploykit.compiler.codegen.shaders.opencl.uses import Uses
+from deploykit.compiler.codegen.shaders.opencl.uses import Uses, data_of, depends_on_data
 from deploykit.compiler.codegen.shaders.opencl.words import Names
 from deploykit.compiler.codegen.shaders.wgsl.reading.tree import (
     Address,
@@ -19,6 +19,7 @@ from deploykit.compiler.codegen.shaders.wgsl.reading.tree import (
     Construct,
     Convert,
     Expression,
+    Function,
     Index,
     Literal,
     Member,
@@ -27,18 +28,32 @@ from deploykit.compiler.codegen.shaders.wgsl.reading.tree import (
     Swizzle,
     Unary,
 )
-from deploykit.compiler.codegen.shaders.wgsl.reading.types import BOOL, F16, I32, INTEGERS, Array, Vector, element_of
+from deploykit.compiler.codegen.shaders.wgsl.reading.types import (
+    BOOL,
+    F16,
+    I32,
+    INTEGERS,
+    U32,
+    Array,
+    Vector,
+    element_of,
+    like,
+)
 
 _DIVISIONS = {"/": "quotient", "%": "rest"}
+_WRAPPING = frozenset("+-*")
 
 
 class ExpressionPrinter:
-    """Prints expressions of one function. `kernel`: whether the variables of the module are its own. `called` are the
+    """Prints expressions of a function. `kernel`: whether the variables of the module are its own. `called` are the
     names of functions, `uses` what they need."""
 
-    def __init__(self, names: Names, uses: Mapping[str, Uses], called: Mapping[str, str], here: Uses) -> None:
-        self.names, self.uses, self.called, self.here = names, uses, called, here
-        self.kernel = False
+    def __init__(
+        self, names: Names, uses: Mapping[str, Uses], called: Mapping[str, str], function: Function, *, kernel: bool
+    ) -> None:
+        self.names, self.uses, self.called, self.kernel = names, uses, called, kernel
+        self.here = uses[function.name]
+        self.data = data_of(function, self.here)
 
     def value(self, node: Expression) -> str:
         """The text of a whole value, such as an argument."""
@@ -79,6 +94,8 @@ class ExpressionPrinter:
                 raise Unprintable("vectors divided by what may be zero")
             name = f"{_DIVISIONS[symbol]}_{type_of(kind)}"
             return f"{name}({self.value(node.left)}, {self.value(node.right)})"
+        if kind is I32 and symbol in _WRAPPING and depends_on_data(node, self.data):
+            return f"as_{type_of(node.type)}({bare(self._wrapped(node))})"
         left, right = self.print(node.left), self.print(node.right)
         if symbol == "%" and kind not in INTEGERS:
             return f"fmod({left}, {right})"
@@ -86,6 +103,14 @@ class ExpressionPrinter:
         if kind is BOOL and isinstance(node.type, Vector) and element_of(node.left.type) is F16:
             return f"convert_int{node.type.size}{text}"
         return text
+
+    def _wrapped(self, node: Expression) -> str:
+        """Signed integers as unsigned ones, whose sums and products wrap around."""
+        if isinstance(node, Binary) and node.operator in _WRAPPING:
+            return f"({self._wrapped(node.left)} {node.operator} {self._wrapped(node.right)})"
+        if isinstance(node, Literal) and node.value >= 0:
+            return f"{self.print(node)}u"
+        return f"as_{type_of(like(node.type, U32))}({self.value(node)})"
 
     def _call(self, node: Call) -> str:
         given = [*self._passed(self.uses[node.function]), *(self.value(value) for value in node.arguments)]

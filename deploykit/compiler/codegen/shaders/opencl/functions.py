@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deploykit.compiler.codegen.shaders.opencl.errors import Unprintable
 from deploykit.compiler.codegen.shaders.opencl.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.shaders.opencl.types import type_of
-from deploykit.compiler.codegen.shaders.opencl.uses import Uses, scalars_of
+from deploykit.compiler.codegen.shaders.opencl.uses import Uses, depends_on_data, scalars_of
 from deploykit.compiler.codegen.shaders.opencl.words import Names
 from deploykit.compiler.codegen.shaders.wgsl.reading.tree import (
     Assign,
@@ -31,7 +31,7 @@ from deploykit.compiler.codegen.shaders.wgsl.reading.tree import (
     Variable,
     While,
 )
-from deploykit.compiler.codegen.shaders.wgsl.reading.types import Array, Atomic, Type
+from deploykit.compiler.codegen.shaders.wgsl.reading.types import I32, Array, Atomic, Type, element_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,7 @@ class FunctionPrinter:
     def function(self, function: Function, name: str) -> str:
         """A function with the variables that it needs as its first parameters."""
         uses = self.uses[function.name]
-        self.expressions = ExpressionPrinter(self.names, self.uses, self.called, uses)
+        self.expressions = ExpressionPrinter(self.names, self.uses, self.called, function, kernel=False)
         taken = [self._parameter(variable, variable.name in uses.written) for variable in uses.variables]
         kinds = dict(scalars_of(self.module))
         taken += [f"{type_of(kinds[scalar])} {self.names.of(scalar)}" for scalar in uses.scalars]
@@ -67,8 +67,7 @@ class FunctionPrinter:
     def kernel(self, name: str) -> str:
         """The kernel of the module's entry point."""
         entry = self.module.entry
-        self.expressions = ExpressionPrinter(self.names, self.uses, self.called, self.uses[entry.name])
-        self.expressions.kernel = True
+        self.expressions = ExpressionPrinter(self.names, self.uses, self.called, entry, kernel=True)
         bindings = sorted((v for v in self.module.variables if v.space == "storage"), key=lambda v: v.binding or 0)
         taken, before = [], []
         for variable in bindings:
@@ -157,6 +156,8 @@ class FunctionPrinter:
             case Var(name, kind, bound):
                 return self._declared(name, kind) + (f" = {value(bound)}" if bound else "")
             case Assign(target, Binary(_, symbol, left, right)) if symbol in _COMPOUND and left == target:
+                if element_of(target.type) is I32 and depends_on_data(statement.value, self.expressions.data):
+                    return f"{self.expressions.print(target)} = {value(statement.value)}"
                 return f"{self.expressions.print(target)} {symbol}= {value(right)}"
             case Assign(target, bound):
                 return f"{self.expressions.print(target)} = {value(bound)}"

@@ -6,13 +6,14 @@ passed to the functions that use them. A private variable is passed as its value
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from deploykit.compiler.codegen.shaders.wgsl.reading.tree import (
     Assign,
     Call,
+    Function,
     Index,
     Let,
     Member,
@@ -74,6 +75,30 @@ def root_of(place: Any) -> str:
     while isinstance(place, Index | Member | Swizzle):
         place = place.base
     return place.name if isinstance(place, Name) else ""
+
+
+def data_of(function: Function, uses: Uses) -> frozenset[str]:
+    """The variables of a function whose values depend on tensors. They may be anything, unlike sizes and indices. For a
+    function without tensors, its parameters are among them."""
+    found = {parameter.name for parameter in function.parameters} if uses.shared else set()
+    values = [
+        (node.name if isinstance(node, Let | Var) else root_of(node.target), node.value)
+        for node in nodes(function.body)
+        if isinstance(node, Let | Var | Assign) and node.value is not None
+    ]
+    before = -1
+    while before != len(found):
+        before = len(found)
+        found |= {name for name, value in values if depends_on_data(value, found)}
+    return frozenset(found)
+
+
+def depends_on_data(value: Any, data: Collection[str]) -> bool:
+    """Whether an expression reads a tensor, one of these variables, or what a function returns."""
+    return any(
+        isinstance(node, Call) or (isinstance(node, Name) and (node.space == "storage" or node.name in data))
+        for node in nodes(value)
+    )
 
 
 def names_of(module: Module) -> frozenset[str]:
