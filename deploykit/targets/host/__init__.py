@@ -14,10 +14,10 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deploykit import runtime
-from deploykit.errors import ArtifactError, ToolchainError
+from deploykit.errors import ArtifactError, ToolchainError, UsageError
 from deploykit.parallel import each
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
@@ -55,8 +55,13 @@ class HostTarget:
         return Availability(build=True, run=True, detail=f"{compiler.family}: {compiler.version}")
 
     def variants(self, cpu: str) -> list[Variant]:
+        from deploykit.compiler.codegen.native.cpus import find_cpu, levels, machine_of
+        from deploykit.engines.native.emulated import MACHINES
         from deploykit.compiler.variant import native_levels
 
+        for level in levels(cpu):
+            if machine_of(find_cpu(level)) not in MACHINES.values():
+                raise UsageError(f"target host is for 64-bit machines, and {level} is none: build for android")
         return native_levels(cpu)
 
     def emit(self, programs: Sequence[Program], options: PackageOptions) -> dict[str, bytes]:
@@ -97,15 +102,7 @@ class HostTarget:
             shutil.copyfile(source, folder / source.name)
         write_weights(program, folder / "weights.bin")
         compiler = _compiler(find_cpu(program.cpu or options.cpu))
-        public = [
-            f"{function['prefix']}_{name}"
-            for function in view["functions"]
-            for name in (
-                *PUBLIC,
-                *(OF_STATES if function["states"] else ()),
-                *(OF_STREAMS if program.runs_instances else ()),
-            )
-        ]
+        public = exported(view["functions"], instances=program.runs_instances)
         sources = [name for name in emitted if name.endswith(".c")]
         shared = [source for source in copied if source.suffix == ".c"]
         _link(compiler, folder, view["prefix"], public, sources, shared)
@@ -123,9 +120,22 @@ class HostTarget:
         return [*sorted(folder.glob("*.c")), folder / "kernels.o"]
 
 
+def exported(functions: Iterable[Mapping[str, Any]], *, instances: bool) -> list[str]:
+    """The symbols of a model that a library exports. `functions` are views for templates; `instances`: the model is
+    dynamic."""
+    further = OF_STREAMS if instances else ()
+    return [
+        f"{function['prefix']}_{name}"
+        for function in functions
+        for name in (*PUBLIC, *(OF_STATES if function["states"] else ()), *further)
+    ]
+
+
 def _compiler(cpu: Cpu) -> Compiler:
     """A compiler for machines with this CPU."""
-    machine = cpu.triple.partition("-")[0]
+    from deploykit.compiler.codegen.native.cpus import machine_of
+
+    machine = machine_of(cpu)
     return find_c_compiler() if machine == platform.machine() else find_cross_compiler(machine)
 
 
