@@ -124,7 +124,7 @@ class AndroidTarget:
             if java:
                 from deploykit.targets.android.aar import write_maven
 
-                names = write_maven(program, view, libraries, weights, folder)
+                names = write_maven(view, libraries, weights, folder)
                 readme = "README.md"
             else:
                 names = _copy_libraries(libraries, weights, folder)

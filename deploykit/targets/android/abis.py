@@ -43,7 +43,7 @@ ABIS = {
     for abi in (
         Abi(
             *("arm64-v8a", "aarch64", ("armv8.2-a+dotprod+fullfp16", "armv8-a")),
-            *("aarch64-linux-none", ("-ffixed-x18",), ("+reserve-x18",)),
+            *("aarch64-linux-none", ("-mcpu=generic+reserve_x18",), ("+reserve-x18",)),
         ),
         Abi(
             *("armeabi-v7a", "arm", ("armv7-a",)),

@@ -59,6 +59,7 @@ def link(
     Raises `ToolchainError` with the linker's message."""
     compiler = find_android_compiler(abi.triple)
     places = (runtime.ANDROID_INCLUDE, runtime.INCLUDE, runtime.CPU_HEADER.parent, runtime.BATCHING)
+    macros = [f"-D{name}={value}" for name, value in (java or {}).items()]
     options = (*_OPTIONS, *abi.options, *(f"-I{path}" for path in places))
     with tempfile.TemporaryDirectory(prefix="deploykit-") as place:
         scratch = Path(place)
@@ -72,11 +73,10 @@ def link(
         for source in (*_SHARED, *shared, *((runtime.ANDROID_ARM,) if abi.machine == "arm" else ())):
             inputs.append(scratch / f"shared-{source.stem}.o")
             size = ("-Os",) if source in runtime.CHECKS else ()
-            plain = ("-fno-builtin",) if source == runtime.ANDROID_ARM else ()
-            inputs[-1].write_bytes(compiled(compiler, source, *options, *size, *plain))
+            further = ("-fno-builtin",) if source == runtime.ANDROID_ARM else macros if source == runtime.CORE else ()
+            inputs[-1].write_bytes(compiled(compiler, source, *options, *size, *further))
         if java is not None:
             inputs.append(scratch / "jni.o")
-            macros = [f"-D{name}={value}" for name, value in java.items()]
             compiler.compile(runtime.ANDROID_JNI, inputs[-1], *options, *macros, "-Os", f"-I{folder}")
         version = scratch / "exports.map"
         version.write_text(f"{{ global: {''.join(f'{name};' for name in exports)} local: *; }};\n")
