@@ -43,8 +43,8 @@ class PackageOptions:
     `cpu` is the CPU that native kernels are compiled for, `native` for this machine. With `fast_math`, kernels use
     shorter forms of elementwise functions. `source` is the model file, if there is one. `version` is the version of
     deploykit named in generated files. Before the complete folder is put in its place, `require_unchanged` is called,
-    then `check` with the folder, which returns notes; an exception of either prevents the folder. `format` is one of the
-    target's formats, empty for the usual one, and `settings` are its settings by name."""
+    then `check` with the folder, which returns notes; an exception of either prevents the folder. `format` is one of
+    the target's formats, empty for the usual one, and `settings` are its settings by name."""
 
     cpu: str = "native"
     fast_math: bool = False

@@ -74,11 +74,13 @@ def open_bionic(
             manifest,
             lambda part: InProcess(adapted, folder, part, threads),
             lambda part: Stream(adapted, folder, part, threads),
+            where=f"the library for {machine}, in this process",
         )
     if options.threads > 1:
         raise UsageError(f"the library is for {machine}: under an emulator it has one thread")
     build = _emulated(machine, adapted, include)
-    return Functions(manifest, lambda part: Process([], folder, part, scratch, build))
+    where = f"the library for {machine}, under {Path(build.launcher[0]).name}"
+    return Functions(manifest, lambda part: Process([], folder, part, scratch, build), where=where)
 
 
 def can_run(machine: str) -> bool:
@@ -94,8 +96,8 @@ def first_that_runs(machines: Sequence[str]) -> str:
         if can_run(machine):
             return machine
     raise ToolchainError(
-        "to run a library for Android here, install QEMU's user mode emulation and a C library (Debian: `apt-get install "
-        "qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross`)"
+        "to run a library for Android here, install QEMU's user mode emulation and a C library "
+        "(Debian: `apt-get install qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross`)"
     )
 
 

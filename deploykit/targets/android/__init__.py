@@ -2,7 +2,7 @@
 
 As an AAR, the form that Android's build tools take:
 
-maven/<group>/<name>/<version>/   a Maven repository with the AAR: Java classes, libraries, weights; its .pom and sources
+maven/<group>/<name>/<version>/   a Maven repository: the AAR (Java classes, libraries, weights), its .pom and sources
 include/                          the headers of the libraries
 README.md                         how an app uses it
 
@@ -44,8 +44,8 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class AndroidTarget:
-    """The target for Android. `abis` are the names of the kinds of CPU to build for, by default all. Raises `UsageError`
-    for an unknown one."""
+    """The target for Android. `abis` are the names of the kinds of CPU to build for, by default all; an unknown one is
+    refused with `UsageError`. `form` is the format of builds that do not choose one."""
 
     name = "android"
     description = "an AAR for Android apps, or libraries for C and C++ (--format so), without NDK and Gradle"
@@ -56,8 +56,9 @@ class AndroidTarget:
         "version": "the version of the Maven coordinates, by default 1.0",
     }
 
-    def __init__(self, abis: Iterable[str] | None = None) -> None:
+    def __init__(self, abis: Iterable[str] | None = None, form: str = AAR) -> None:
         self._abis = None if abis is None else tuple(abis)
+        self._form = form
 
     @property
     def abis(self) -> list[Abi]:
@@ -94,7 +95,7 @@ class AndroidTarget:
         from deploykit.compiler.codegen.native.objects import emit_objects
         from deploykit.targets.android.abis import ABIS, by_abi
 
-        if options.format in ("", AAR):
+        if (options.format or self._form) == AAR:
             _require_typed(programs[0])
         emitted: dict[str, bytes] = {}
         for abi, parts in by_abi(programs, self.abis).items():
@@ -114,7 +115,7 @@ class AndroidTarget:
         program = programs[0]
         view = package_view(program, options.version)
         view |= _names(view["prefix"], options.settings)
-        java = options.format in ("", AAR)
+        java = (options.format or self._form) == AAR
         headers = self._write_headers(program, emitted, folder)
         with tempfile.TemporaryDirectory(prefix="deploykit-") as place:
             scratch = Path(place)

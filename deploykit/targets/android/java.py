@@ -31,9 +31,7 @@ _KINDS = {
 }
 """The Java types of elements, by storage dtype."""
 
-CLASSES = (
-    *("Assets", "AndroidSystem", "Device", "Memory", "Native", "Options", "Progress", "Session", "Tensor"),
-)
+CLASSES = (*("Assets", "AndroidSystem", "Device", "Memory", "Native", "Options", "Progress", "Session", "Tensor"),)
 """The classes that all models have, beside exceptions."""
 
 EXCEPTIONS = {
@@ -55,12 +53,14 @@ _STUBS = {
 }
 """By folder, the classes of Android that the sources name. They are declared for the compiler, and do not ship."""
 
-_WORDS = frozenset(
-    "abstract assert boolean break byte case catch char class const continue default do double else enum extends final "
-    "finally float for goto if implements import instanceof int interface long native new package private protected "
-    "public return short static strictfp super switch synchronized this throw throws transient try void volatile while "
-    "true false null executor session device bytes outputs".split()
-)
+_KEYWORDS = """
+abstract assert boolean break byte case catch char class const continue default do double else enum extends final
+finally float for goto if implements import instanceof int interface long native new package private protected public
+return short static strictfp super switch synchronized this throw throws transient try void volatile while true false
+null
+"""
+
+_WORDS = frozenset((*_KEYWORDS.split(), "executor", "session", "device", "bytes", "outputs"))
 """Words of the language, and names that the model's class has itself."""
 
 
@@ -104,8 +104,15 @@ def model_view(view: Mapping[str, Any]) -> dict[str, Any]:
     made = [_made(port, own["axes"], named) for port, own in zip(inputs, view["inputs"], strict=True)] if simple else []
     return {
         **{name: view[name] for name in ("package", "prefix", "weights_bytes")},
-        **{"class": class_name(view["prefix"]), "inputs": inputs, "outputs": outputs, "dims": named, "chosen": chosen},
-        **{"tensors": tensors, "arrays": arrays, "made": made, "sizes": sizes},
+        "class": class_name(view["prefix"]),
+        "inputs": inputs,
+        "outputs": outputs,
+        "dims": named,
+        "chosen": chosen,
+        "tensors": tensors,
+        "arrays": arrays,
+        "made": made,
+        "sizes": sizes,
     }
 
 

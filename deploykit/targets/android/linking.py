@@ -12,24 +12,24 @@ from functools import cache
 from pathlib import Path
 
 from deploykit import runtime
-from deploykit.errors import ToolchainError
 from deploykit.parallel import each
 from deploykit.targets.android.abis import Abi
 from deploykit.toolchain import Compiler, compiled, find_android_compiler
 
-_FLOATS = (
-    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax "
-    "fmin fmod hypot ldexp lgamma log log10 log1p log2 lrint nearbyint pow remainder rint round scalbn sin sinh sqrt "
-    "tan tanh tgamma trunc"
-)
+_FLOATS = """
+acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax fmin
+fmod hypot ldexp lgamma log log10 log1p log2 lrint nearbyint pow remainder rint round scalbn sin sinh sqrt tan tanh
+tgamma trunc
+"""
+
+_SYSTEM = """
+memcpy memmove memset strlen malloc calloc free posix_memalign mmap64 munmap open close clock_gettime getauxval
+pthread_create pthread_join pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock pthread_mutex_destroy
+pthread_cond_init pthread_cond_wait pthread_cond_signal pthread_cond_broadcast pthread_cond_destroy
+"""
 
 LIBRARIES: Mapping[str, Sequence[str]] = {
-    "c": (
-        *"memcpy memmove memset strlen malloc calloc free posix_memalign mmap64 munmap open close".split(),
-        *"pthread_create pthread_join pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock".split(),
-        *"pthread_mutex_destroy pthread_cond_init pthread_cond_wait pthread_cond_signal".split(),
-        *"pthread_cond_broadcast pthread_cond_destroy clock_gettime getauxval".split(),
-    ),
+    "c": tuple(_SYSTEM.split()),
     "m": tuple(f"{name}{suffix}" for name in _FLOATS.split() for suffix in ("", "f")),
     "dl": ("dlopen", "dlsym", "dlclose"),
 }
@@ -110,12 +110,3 @@ def _stub(compiler: Compiler, name: str, functions: Sequence[str], options: Sequ
         compiler.compile(source, stub, "-fPIC", "-g0", "-fno-builtin", *options)
         compiler.link_alone([stub], library, f"-Wl,-soname,{library.name}")
         return library.read_bytes()
-
-
-def availability() -> str:
-    """The compiler that links for Android. Raises `ToolchainError` if there is none."""
-    compiler = find_android_compiler("aarch64-linux-android")
-    return f"{compiler.family}: {compiler.version}"
-
-
-__all__ = ["LIBRARIES", "ToolchainError", "availability", "link"]

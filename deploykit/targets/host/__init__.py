@@ -56,8 +56,8 @@ class HostTarget:
 
     def variants(self, cpu: str) -> list[Variant]:
         from deploykit.compiler.codegen.native.cpus import find_cpu, levels, machine_of
-        from deploykit.engines.native.emulated import MACHINES
         from deploykit.compiler.variant import native_levels
+        from deploykit.engines.native.emulated import MACHINES
 
         for level in levels(cpu):
             if machine_of(find_cpu(level)) not in MACHINES.values():
