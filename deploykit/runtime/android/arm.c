@@ -1,6 +1,7 @@
 /* Functions that compilers for 32-bit Arm call where the CPU has no instruction: division, and conversions between
-   64-bit integers and floating point. Names and conventions: Run-time ABI for the Arm Architecture, section 4. The
-   library has its own because Android's C library does not promise to have them. */
+   64-bit integers and floating point, and from and to half precision (IEEE 754 binary16). Names and conventions:
+   Run-time ABI for the Arm Architecture, section 4. The library has its own because Android's C library does not
+   promise to have them. */
 #include <stdint.h>
 
 typedef struct {
@@ -27,6 +28,8 @@ double __aeabi_l2d(int64_t value);
 double __aeabi_ul2d(uint64_t value);
 float __aeabi_l2f(int64_t value);
 float __aeabi_ul2f(uint64_t value);
+float __gnu_h2f_ieee(uint16_t half);
+uint16_t __gnu_f2h_ieee(float value);
 
 static division32 divide32(uint32_t a, uint32_t b) {
     division32 result = {0, a};
@@ -172,4 +175,59 @@ float __aeabi_ul2f(uint64_t value) {
 float __aeabi_l2f(int64_t value) {
     float size = __aeabi_ul2f(magnitude64(value));
     return value < 0 ? -size : size;
+}
+
+static float float_of(uint32_t bits) {
+    union {
+        uint32_t bits;
+        float value;
+    } both = {bits};
+    return both.value;
+}
+
+static uint32_t bits_of(float value) {
+    union {
+        float value;
+        uint32_t bits;
+    } both = {value};
+    return both.bits;
+}
+
+float __gnu_h2f_ieee(uint16_t half) {
+    const uint32_t sign = (uint32_t)(half & 0x8000) << 16;
+    const uint32_t exponent = half >> 10 & 31;
+    const uint32_t fraction = half & 0x3ff;
+    if (exponent == 31) {
+        return float_of(sign | 0x7f800000 | fraction << 13);
+    }
+    if (exponent == 0) {
+        return float_of(sign | bits_of((float)fraction * (1.0f / 16777216)));
+    }
+    return float_of(sign | (exponent + 112) << 23 | fraction << 13);
+}
+
+/* Rounds to the nearest, halves to even. */
+uint16_t __gnu_f2h_ieee(float value) {
+    const uint32_t sign = bits_of(value) >> 16 & 0x8000;
+    const uint32_t size = bits_of(value) & 0x7fffffff;
+    const uint32_t shift = 126 - (size >> 23);
+    uint32_t fraction, rest, half;
+    if (size > 0x7f800000) {
+        return (uint16_t)(sign | 0x7e00 | (size >> 13 & 0x1ff));
+    }
+    if (size >= 0x477ff000) { /* 65520, half a step beyond the greatest number */
+        return (uint16_t)(sign | 0x7c00);
+    }
+    if (size >= 0x38800000) { /* 2^-14, the least normal number */
+        fraction = size - (112u << 23);
+        return (uint16_t)(sign | (fraction + 0xfff + (fraction >> 13 & 1)) >> 13);
+    }
+    if (size < 0x33000000) { /* 2^-25, half of the least number */
+        return (uint16_t)sign;
+    }
+    fraction = (size & 0x7fffff) | 0x800000;
+    rest = fraction & (((uint32_t)1 << shift) - 1);
+    half = (uint32_t)1 << (shift - 1);
+    fraction >>= shift;
+    return (uint16_t)(sign | (fraction + (rest > half || (rest == half && (fraction & 1)))));
 }
