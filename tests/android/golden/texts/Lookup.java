@@ -29,9 +29,9 @@ public final class Lookup implements AutoCloseable {
     private final Session session;
     private final Device device;
 
-    private Lookup(Assets assets, Options options) {
+    private Lookup(Assets assets, Options options, Memory memory) {
         device = chosen(options.device);
-        session = new Session(assets, options, ASSET, WEIGHTS_BYTES);
+        session = new Session(assets, options, memory, ASSET, WEIGHTS_BYTES);
     }
 
     /** The devices that the model can run on, the best first. */
@@ -77,13 +77,14 @@ public final class Lookup implements AutoCloseable {
     public static Lookup load(@NonNull Context context, @Nullable Options options) {
         AndroidSystem system = new AndroidSystem(context.getApplicationContext());
         Options own = options == null ? new Options() : options;
-        return new Lookup(system, own.memory == null ? own.memory(system) : own);
+        return new Lookup(system, own, own.memory == null ? system : own.memory);
     }
 
     /** Load the model from other assets, also outside of Android. */
     @NonNull
     public static Lookup open(@NonNull Assets assets, @Nullable Options options) {
-        return new Lookup(assets, options == null ? new Options() : options);
+        Options own = options == null ? new Options() : options;
+        return new Lookup(assets, own, own.memory);
     }
 
     /** The device that the model runs on. */
