@@ -117,6 +117,8 @@ def build(
     output: str | Path = "dist",
     *,
     cpu: str = "native",
+    format: str = "",  # noqa: A002 - as on the command line
+    settings: Mapping[str, str] | None = None,
     seed_input: str | None = None,
     ragged: Ragged | None = None,
     masks: Sequence[str] | None = None,
@@ -144,6 +146,9 @@ def build(
     result of each stage as text. `stop_after` names the last stage to run; the result is then `None`. `on_explanation`
     is called once per variant with what the passes and the rules for kernels did, and why others did not apply.
 
+    `format` is the form of the artifact, where the target has several, and `settings` are what else the target can be
+    told, by name; `deploykit targets` lists both.
+
     Without `fuse` each operator keeps its own kernels: slower, but it shows what each operator computes and costs.
     `fast_math` uses shorter forms of exp, tanh and similar functions, with errors of up to 4 instead of 2 units in the
     last place. Without `index_checks` a run does not refuse indices out of range, such as a token that is not in the
@@ -163,11 +168,12 @@ def build(
     from deploykit.compiler.observer import STAGES, Observer
     from deploykit.compiler.program.placement import CAPACITY
     from deploykit.pipeline import build_artifact
-    from deploykit.targets.base import PackageOptions, find_target
+    from deploykit.targets.base import PackageOptions, find_target, require_settings
 
     if stop_after is not None and stop_after not in STAGES:
         raise UsageError(f"there is no stage '{stop_after}'; there are {', '.join(STAGES)}")
     chosen = find_target(target) if isinstance(target, str) else target
+    require_settings(chosen, format, settings or {})
     if stop_after is None:
         check_output(Path(output))
         if check:
@@ -180,7 +186,14 @@ def build(
     compare = None
     if check and not isinstance(model, Operator):
         compare = partial(check_artifact, model=model, at=check_at, inputs=check_inputs)
-    options = PackageOptions(cpu=cpu, devices=tuple(devices), fast_math=fast_math, check=compare)
+    options = PackageOptions(
+        cpu=cpu,
+        devices=tuple(devices),
+        fast_math=fast_math,
+        check=compare,
+        format=format,
+        settings=settings or {},
+    )
     return build_artifact(
         partial(_imported, model, given, seed_input, ragged, masks, weights, samples, policy, fuse),
         chosen,

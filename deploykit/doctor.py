@@ -116,6 +116,8 @@ TOOLS = (
     Tool("cmake", "builds an embedded artifact with its CMake file", "apt-get install cmake", program("cmake")),
     Tool("qemu-aarch64", "runs artifacts for arm64 on other machines", "apt-get install qemu-user",
          program("qemu-aarch64")),
+    Tool("qemu-arm", "runs artifacts for 32-bit Arm", "apt-get install qemu-user", program("qemu-arm")),
+    Tool("javac", "compiles the Java classes of an AAR", "apt-get install default-jdk-headless", program("javac")),
     Tool("node", "runs artifacts for the web", "apt-get install nodejs", program("node")),
     Tool("onnxruntime", "reference of `verify`, peer of `bench`", "pip install onnxruntime",
          python_package("onnxruntime")),

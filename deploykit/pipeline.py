@@ -26,7 +26,7 @@ from deploykit.artifact.folder import Artifact, artifact_folder
 from deploykit.artifact.manifest import MANIFEST, Manifest, describe_files, describe_source
 from deploykit.compiler.batching.model import CellsModel
 from deploykit.compiler.codegen.host.interface import describe
-from deploykit.compiler.codegen.native.cpus import find_cpu
+from deploykit.compiler.codegen.native.cpus import find_cpu, levels
 from deploykit.compiler.codegen.shaders.lowering import shaders
 from deploykit.compiler.cost import Cost, effort, work
 from deploykit.compiler.decisions import Choice, Decision, Declined, Explanation, KernelDecision, Note, unheard
@@ -363,7 +363,7 @@ def package(
     manifest = Manifest(
         generator=f"deploykit {options.version}",
         target=target.name,
-        cpu=_cpu(options.cpu) if programs[0].cpu else None,
+        cpu=_cpu(options.cpu) if programs[0].cpu in levels(options.cpu) else None,
         fast_math=options.fast_math,
         levels=_levels(programs),
         devices=options.devices if any(program.gpu for program in programs) else (),

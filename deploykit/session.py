@@ -242,6 +242,11 @@ class Session:
         self._engine.reset({name: _value(dim, (sizes or {}).get(name)) for name, dim in known.items()})
 
     @property
+    def where(self) -> str:
+        """What runs, and how, as a text for people; empty where that is obvious."""
+        return getattr(self._engine, "where", "")
+
+    @property
     def policy(self) -> str:
         """How a dynamic model chooses the next batch, one of `deploykit.dynamic.policies.POLICIES`. It may be changed
         between runs. Raises `UsageError` for another model, and for an unknown policy."""

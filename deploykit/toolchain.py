@@ -1,9 +1,10 @@
 """Finding and calling a C compiler, for this machine or another one.
 
 For this machine, in order: `$CC`; `cc`, `gcc`, `clang` on the PATH; the compiler in the Python package ziglang.
-`$CFLAGS` is added to every call. For another machine: a GNU cross compiler on the PATH, or ziglang's. For WebAssembly:
-`$WASM_CC`, which must be Emscripten's `emcc`, else ziglang's. All take the same options, with two exceptions: zig
-instruments code unless told not to, and Emscripten's compiler and linker are called separately.
+`$CFLAGS` is added to every call. For another machine: a GNU cross compiler on the PATH, or ziglang's. For Android:
+ziglang's. For WebAssembly: `$WASM_CC`, which must be Emscripten's `emcc`, else ziglang's. All take the same options,
+with two exceptions: zig instruments code unless told not to, and Emscripten's compiler and linker are called
+separately.
 """
 
 from __future__ import annotations
@@ -58,6 +59,10 @@ class Compiler:
     def link_program(self, objects: Iterable[Path], output: Path, *options: str) -> None:
         """Link an executable."""
         self._run("-o", str(output), *map(str, objects), "-pthread", *options, "-lm")
+
+    def link_alone(self, inputs: Iterable[Path], output: Path, *options: str) -> None:
+        """Link a shared library from nothing but `inputs`, objects and libraries."""
+        self._run("-shared", "-nostdlib", *options, "-o", str(output), *map(str, inputs))
 
     def link_module(self, inputs: Iterable[Path], output: Path, *options: str) -> None:
         """Compile C99 files and link them with objects into a WebAssembly module without a C library."""
@@ -138,12 +143,12 @@ def find_c_compiler() -> Compiler:
 
 
 def find_cross_compiler(machine: str, libc: str = "gnu") -> Compiler:
-    """A compiler for Linux on another machine, named as in `platform.machine`. `libc`, `gnu` or `musl`, chooses the C
-    library if the compiler has several.
+    """A compiler for Linux on another machine, named as in `platform.machine`. `libc`, `gnu` or `musl` (for 32-bit
+    Arm `gnueabi`), chooses the C library if the compiler has several.
 
     Raises `ToolchainError`, with what to install, when there is none.
     """
-    candidates: list[tuple[str, ...]] = [(f"{machine}-linux-gnu-gcc",)]
+    candidates: list[tuple[str, ...]] = [(f"{machine}-linux-{libc if libc.startswith('gnu') else 'gnu'}-gcc",)]
     if importlib.util.find_spec("ziglang"):
         candidates.append((*_ZIG, "-target", f"{machine}-linux-{libc}"))
     for command in candidates:
@@ -152,6 +157,16 @@ def find_cross_compiler(machine: str, libc: str = "gnu") -> Compiler:
             return Compiler(command, *found)
     hint = f"Debian: `apt-get install gcc-{machine.replace('_', '-')}-linux-gnu`"
     raise ToolchainError(f"no C compiler for {machine} found: install one ({hint}), or `pip install ziglang`")
+
+
+def find_android_compiler(triple: str) -> Compiler:
+    """A compiler for Android without its headers and libraries, for a target triple.
+
+    Raises `ToolchainError`, with what to install, when there is none."""
+    found = probe(_ZIG) if importlib.util.find_spec("ziglang") else None
+    if found is None:
+        raise ToolchainError("no compiler for Android found: `pip install ziglang`")
+    return Compiler((*_ZIG, "-target", triple), *found)
 
 
 def find_wasm_compiler() -> Compiler:

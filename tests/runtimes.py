@@ -25,9 +25,11 @@ import deploykit
 from deploykit import onnx_backend, runtime
 from deploykit.compiler.model import ImportedModel
 from deploykit.engines.native.adapters import adapters
+from deploykit.engines.native.bionic import can_run
 from deploykit.engines.web.chromium import find_chromium
 from deploykit.engines.web.node import find_node, node_options
 from deploykit.frontends.onnx.importer import dim_name
+from deploykit.targets.android import AndroidTarget
 from deploykit.targets.base import Target, find_target
 from deploykit.targets.host import GPU_DEVICES
 from deploykit.targets.webgpu import CPU_MODULES, GPU_MODULE, WebTarget
@@ -172,6 +174,13 @@ RUNTIMES = (
         cost=5,
         sanitize=True,
         bounded=True,
+    ),
+    Runtime("android", lambda: AndroidTarget(["x86_64"], "so"), NOTHING, cost=3),
+    Runtime(
+        "android-arm32",
+        lambda: AndroidTarget(["armeabi-v7a"], "so"),
+        ("qemu-user and a C library for 32-bit Arm", functools.partial(can_run, "arm")),
+        cost=25,
     ),
     Runtime("wasm", _web_in_node, NODE, cost=3),
     Runtime("wasm-threads", _web_in_node, NODE, cost=25, threads=2),

@@ -58,8 +58,11 @@ class CheckedRun:
 
 @dataclass(frozen=True)
 class Report:
+    """`where` says what ran, and how, where that is not obvious."""
+
     reference: str
     checks: tuple[CheckedRun, ...]
+    where: str = ""
 
     @property
     def within(self) -> bool:
@@ -140,9 +143,10 @@ def verify(
             check = _check(trial, sizes, required=required)
             on_check(check)
             checks.append(check)
+        where = session.where
     if all(check.skipped for check in checks):
         raise UsageError(f"the model accepts none of the sizes tried: {checks[-1].skipped}. Give sizes with --at")
-    return Report(reference, tuple(checks))
+    return Report(reference, tuple(checks), where)
 
 
 def verify_ends(artifact: Path, model: Path, inputs: Mapping[str, Input] | None = None) -> Report:

@@ -78,6 +78,26 @@ def build(
             show_default=False,
         ),
     ] = None,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="The form of the artifact, for targets that have several: for "
+            "android, aar (a library for Java and Kotlin) or so (libraries for C and C++).",
+            show_default=False,
+        ),
+    ] = "",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="What only this target can be told: for android, "
+            "[b]package=com.acme.model[/], [b]group=com.acme[/] and [b]version=1.2.0[/]. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     fuse: Annotated[
         bool,
         typer.Option(
@@ -233,6 +253,8 @@ def build(
             dims=bounds,
             output=output,
             cpu=cpu,
+            format=form,
+            settings=dict(_setting(text) for text in settings or ()),
             fuse=fuse,
             fast_math=fast_math,
             index_checks=index_checks,
@@ -264,6 +286,13 @@ def build(
         print_json({"output": str(artifact.path), "manifest": artifact.manifest.model_dump(mode="json"), **explained})
     else:
         _show(artifact)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"--set takes NAME=VALUE, found '{text}'")
+    return name, value
 
 
 def _pair(name: str) -> tuple[str, str]:

@@ -125,7 +125,8 @@ def _document(report: Report) -> dict[str, Any]:
         }
         for check in report.checks
     ]
-    return {"reference": report.reference, "within": report.within, "wrong": report.wrong, "checks": checks}
+    where = {"where": report.where} if report.where else {}
+    return {"reference": report.reference, **where, "within": report.within, "wrong": report.wrong, "checks": checks}
 
 
 def _show(report: Report) -> None:
@@ -140,6 +141,8 @@ def _show(report: Report) -> None:
             rows.add_row(sizes, *_cells(difference))
             sizes = ""
     results.print(rows)
+    if report.where:
+        messages.print(f"Ran {report.where}.")
 
 
 def _cells(difference: Difference) -> tuple[str | Text, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from deploykit.compiler.codegen.native.cpus import SHARED_LAYOUT, Cpu, find_cpu, levels
+from deploykit.compiler.codegen.native.cpus import SHARED_LAYOUT, Cpu, find_cpu, levels, machine_of
 from deploykit.compiler.devices.cpu import DEVICES, SCALAR_C, Device
 from deploykit.compiler.devices.gpu import NATIVE_GPU, Gpu
 from deploykit.compiler.lowering.lower import HOST_STACK_LIMIT, STACK_LIMIT
@@ -38,9 +38,13 @@ PORTABLE_C = Variant(SCALAR_C, vectorize=False, stack_limit=STACK_LIMIT)
 """Kernels as C99 for any compiler."""
 
 
+_FAMILIES = {"x86_64": "x86", "aarch64": "arm64", "armv7a": "armv7"}
+"""How the names of devices begin, by the machine of a CPU."""
+
+
 def native(cpu: Cpu) -> Variant:
     """The variant with kernels compiled by LLVM for a CPU."""
-    family = "arm64" if cpu.triple.startswith("aarch64") else "x86"
+    family = _FAMILIES[machine_of(cpu)]
     able = [
         device
         for device in DEVICES.values()

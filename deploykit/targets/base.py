@@ -8,7 +8,7 @@ they compile, so that artifacts can be listed and run without it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points, version
@@ -44,7 +44,8 @@ class PackageOptions:
     are for, such as `vulkan`. With `fast_math`, kernels use
     shorter forms of elementwise functions. `source` is the model file, if there is one. `version` is the version of
     deploykit named in generated files. Before the complete folder is put in its place, `require_unchanged` is called,
-    then `check` with the folder, which returns notes; an exception of either prevents the folder."""
+    then `check` with the folder, which returns notes; an exception of either prevents the folder. `format` is one of
+    the target's formats, empty for the usual one, and `settings` are its settings by name."""
 
     cpu: str = "native"
     devices: tuple[str, ...] = ()
@@ -52,11 +53,16 @@ class PackageOptions:
     source: SourceEntry | None = None
     require_unchanged: Callable[[], None] = lambda: None
     check: Callable[[Path], tuple[str, ...]] | None = None
+    format: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
     version: str = field(default_factory=partial(version, "deploykit"))
 
 
 class Target(Protocol):
-    """One platform. `name` is what the user types, `description` is one line."""
+    """One platform. `name` is what the user types, `description` is one line.
+
+    A target may also have `formats`, the forms of its artifacts, the usual one first, and `settings`: for each setting
+    of a build that only this target has, its name and one line that describes it."""
 
     name: str
     description: str
@@ -124,6 +130,17 @@ def find_target(name: str) -> Target:
         raise UsageError(f"there is no target '{name}'; there are {', '.join(sorted(entries)) or 'none'}")
     target: Target = entries[name].load()()
     return target
+
+
+def require_settings(target: Target, form: str, settings: Iterable[str]) -> None:
+    """Raise `UsageError` unless the target has this format (empty: the usual one) and these settings."""
+    formats: Sequence[str] = getattr(target, "formats", ())
+    known: Mapping[str, str] = getattr(target, "settings", {})
+    if form and form not in formats:
+        raise UsageError(f"target {target.name} has no format '{form}': it has {', '.join(formats) or 'one form'}")
+    for name in settings:
+        if name not in known:
+            raise UsageError(f"target {target.name} has no setting '{name}': it has {', '.join(known) or 'none'}")
 
 
 @cache

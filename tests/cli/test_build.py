@@ -113,7 +113,7 @@ def test_without_fusion_each_operator_has_a_kernel_of_its_own(deploykit, tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--target", "toaster"], "there is no target 'toaster'; there are embedded, host, webgpu"),
+        (["--target", "toaster"], "there is no target 'toaster'; there are android, embedded, host, webgpu"),
         (["--dim", "batch=x"], "batch=1..64"),
         (["--dim", "rows=3"], "no dim named rows; its dims are: batch"),
         (["--cpu", "z80"], "x86-64-v3"),

@@ -21,7 +21,7 @@ RAGGED = ROOT / "docs" / "ragged.md"
 DYNAMIC = ROOT / "docs" / "dynamic.md"
 NOT_RUN = ("deploykit build model.onnx", "make demo")
 """Commands that are not run: one stands for the reader's own model, the other takes too long."""
-SOURCES = {"c": "app.c", "js": "app.mjs", "html": "app.html"}
+SOURCES = {"c": "app.c", "js": "app.mjs", "html": "app.html", "java": "App.java", "kotlin": "app.kt"}
 """The files in which the commands of a page expect its programs, by language."""
 HEADINGS = ["Prerequisites", "Build", "Integrate", "Run", "Limits"]
 

@@ -94,11 +94,22 @@ ARM64 = Device(
 
 ARM64_DOTPROD = replace(ARM64, name="arm64-dotprod", dots=("sdot",), features=("dotprod",))
 
+ARMV7 = Device(
+    "armv7",
+    vector_bits=128,
+    vector_registers=16,
+    l1_bytes=32 << 10,
+    l2_bytes=256 << 10,
+    scratch_bytes=128 << 10,
+    parallel=True,
+    halves=False,
+)
+
 DEVICES = {
     device.name: device
     for device in (
         *(SCALAR_C, X86_64_V2, X86_64_V3, X86_64_V4, X86_64_V4_VNNI),
-        *(ARM64, ARM64_DOTPROD),
+        *(ARM64, ARM64_DOTPROD, ARMV7),
     )
 }
 """The device classes of native kernels and of portable C, by name. Targets may have others."""

@@ -42,7 +42,8 @@ class Functions:
     """The engine of a model with one or several functions. `start` makes the engine of one function from its manifest,
     `stream` that of a stream of instances; `finish` is called when all are closed.
 
-    `function` names the function to run; None stands for the only one."""
+    `function` names the function to run; None stands for the only one. `where` says for people what runs, and how,
+    where that is not obvious."""
 
     def __init__(
         self,
@@ -50,8 +51,10 @@ class Functions:
         start: Callable[[Manifest], FunctionEngine],
         stream: Callable[[Manifest], StreamEngine] | None = None,
         finish: Callable[[], None] = lambda: None,
+        where: str = "",
     ) -> None:
         self._finish = finish
+        self.where = where
         self._manifest = manifest
         self._stream = stream
         names: list[str | None] = [*(entry.name for entry in manifest.functions)] or [None]

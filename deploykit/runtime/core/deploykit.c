@@ -3,6 +3,11 @@
 
 #include <string.h>
 
+/* What the weights start at a multiple of, in bytes. Fewer suffice where no kernel relies on more. */
+#ifndef DK_WEIGHTS_ALIGNMENT
+#define DK_WEIGHTS_ALIGNMENT DK_ALIGNMENT
+#endif
+
 static const struct {
     const char* name;
     size_t bytes;
@@ -191,8 +196,9 @@ dk_status dk_init(
         add_number(model, " bytes, found ", weights == NULL ? 0 : (int64_t)weights_bytes);
         return DK_ERROR_WEIGHTS;
     }
-    if (weights_bytes > 0 && !aligned(weights, DK_ALIGNMENT)) {
-        dk_add_text(model, "the weights must start at a multiple of 64 bytes");
+    if (weights_bytes > 0 && !aligned(weights, DK_WEIGHTS_ALIGNMENT)) {
+        add_number(model, "the weights must start at a multiple of ", DK_WEIGHTS_ALIGNMENT);
+        dk_add_text(model, " bytes");
         return DK_ERROR_WEIGHTS;
     }
     model->weights = weights;

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deploykit import runtime
 from deploykit.compiler.devices.gpu import NATIVE_GPU
@@ -70,13 +70,18 @@ class HostTarget:
         return Availability(build=True, run=True, detail=f"{compiler.family}: {compiler.version}")
 
     def variants(self, cpu: str, devices: Sequence[str] = ()) -> list[Variant]:
+        from deploykit.compiler.codegen.native.cpus import find_cpu, levels, machine_of
         from deploykit.compiler.variant import native_levels, with_gpu
+        from deploykit.engines.native.emulated import MACHINES
 
+        for level in levels(cpu):
+            if machine_of(find_cpu(level)) not in MACHINES.values():
+                raise UsageError(f"target host is for 64-bit machines, and {level} is none: build for android")
         for device in devices:
             if device not in GPU_DEVICES:
                 raise UsageError(f"there is no device '{device}': there are {' and '.join(GPU_DEVICES)}")
-        levels = native_levels(cpu)
-        return [*levels, with_gpu(levels[-1])] if devices else levels
+        variants = native_levels(cpu)
+        return [*variants, with_gpu(variants[-1])] if devices else variants
 
     def emit(self, programs: Sequence[Program], options: PackageOptions) -> dict[str, bytes]:
         from deploykit.compiler.codegen.host.gpu import emit_kernels
@@ -128,16 +133,9 @@ class HostTarget:
             shutil.copyfile(source, folder / source.name)
         write_weights(program, folder / "weights.bin", on_gpu)
         compiler = _compiler(find_cpu(program.cpu or options.cpu))
-        public = [
-            f"{function['prefix']}_{name}"
-            for function in (*view["functions"], *(view["on_gpu"]["functions"] if on_gpu else ()))
-            for name in (
-                *PUBLIC,
-                *(OF_STATES if function["states"] else ()),
-                *(OF_STREAMS if program.runs_instances else ()),
-            )
-        ]
+        public = exported(view["functions"], instances=program.runs_instances)
         if on_gpu is not None:
+            public += exported(view["on_gpu"]["functions"], instances=False)
             public += [f"{view['on_gpu']['prefix']}_{device}" for device in options.devices]
         sources = [name for name in emitted if name.endswith(".c")]
         shared = [source for source in copied if source.suffix == ".c"]
@@ -165,9 +163,22 @@ def _split(programs: Sequence[Program]) -> tuple[list[Program], Program | None]:
     return levels, on_gpu and replace(on_gpu, suffix=ON_GPU)
 
 
+def exported(functions: Iterable[Mapping[str, Any]], *, instances: bool) -> list[str]:
+    """The symbols of a model that a library exports. `functions` are views for templates; `instances`: the model is
+    dynamic."""
+    further = OF_STREAMS if instances else ()
+    return [
+        f"{function['prefix']}_{name}"
+        for function in functions
+        for name in (*PUBLIC, *(OF_STATES if function["states"] else ()), *further)
+    ]
+
+
 def _compiler(cpu: Cpu) -> Compiler:
     """A compiler for machines with this CPU."""
-    machine = cpu.triple.partition("-")[0]
+    from deploykit.compiler.codegen.native.cpus import machine_of
+
+    machine = machine_of(cpu)
     return find_c_compiler() if machine == platform.machine() else find_cross_compiler(machine)
 
 

@@ -71,7 +71,7 @@ def identifier(text: str) -> str:
 
 
 _GUARDS = "deploykit driver cpu threads weights kernels"
-_LIBRARIES = "c m rt dl pthread gcc util resolv"
+_LIBRARIES = "c m rt dl pthread gcc util resolv log android"
 _GOALS = "all clean example help install package preinstall run test"
 
 _TAKEN_PREFIXES = frozenset(f"{_GUARDS} {_LIBRARIES} {_GOALS}".split())

@@ -4,7 +4,8 @@ A CPU is written `NAME` or `NAME+FEATURE+...`: an architecture level, and the fe
 words, for example `armv8.2-a+dotprod`. `native` is the CPU of this machine. `portable` stands for several levels:
 kernels for each of them go into one artifact.
 
-Triples name no C library: for a GNU triple, LLVM calls functions that are not standard C (`sincosf`, `exp10f`).
+Triples do not name the GNU C library: for it, LLVM calls functions that are not standard C (`sincosf`, `exp10f`). That
+for 32-bit Arm names another one, so that floats are passed in integer registers and copies are calls of `memcpy`.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class Cpu:
 
 _X86 = "x86_64-unknown-linux"
 _ARM = "aarch64-unknown-linux"
+_ARM32 = "armv7a-unknown-linux-musleabi"
 
 _V2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
 _V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
@@ -81,6 +83,7 @@ CPUS = {
         Cpu("x86-64-v4", _X86, "x86-64-v4", (), 512, _V4),
         Cpu("armv8-a", _ARM, "generic", ("+neon",), 128),
         Cpu("armv8.2-a", _ARM, "generic", ("+neon", "+v8.2a"), 128),
+        Cpu("armv7-a", _ARM32, "generic", ("+neon",), 128, halves=False),
     )
 }
 
@@ -94,6 +97,11 @@ packed for the second, which are stored once."""
 def levels(name: str) -> tuple[str, ...]:
     """The CPUs that kernels are generated for when the user asks for `name`, the best first."""
     return PORTABLE_LEVELS if name == PORTABLE else (name,)
+
+
+def machine_of(cpu: Cpu) -> str:
+    """The kind of machine that a CPU belongs to, named as in `platform.machine`."""
+    return cpu.triple.partition("-")[0]
 
 
 def find_cpu(name: str) -> Cpu:

@@ -1,0 +1,227 @@
+"""A library for Android apps: kernels for the CPUs of phones and of emulators, without NDK and Gradle.
+
+As an AAR, the form that Android's build tools take:
+
+maven/<group>/<name>/<version>/   a Maven repository: the AAR (Java classes, libraries, weights), its .pom and sources
+include/                          the headers of the libraries
+README.md                         how an app uses it
+
+As libraries for C and C++ (format `so`):
+
+<abi>/lib<name>.so weights.bin include/ README.md
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deploykit import runtime
+from deploykit.errors import ToolchainError, UsageError
+from deploykit.targets.base import Availability, PackageOptions, require_no_devices
+from deploykit.targets.templates import render
+
+if TYPE_CHECKING:
+    from deploykit.artifact.manifest import Manifest
+    from deploykit.compiler.program.ir import Program
+    from deploykit.compiler.variant import Variant
+    from deploykit.engines import Engine, EngineOptions
+    from deploykit.targets.android.abis import Abi
+
+AAR, LIBRARIES = "aar", "so"
+
+INCLUDE = "include"
+WEIGHTS = "weights.bin"
+
+HEADERS = (runtime.HEADER, runtime.THREADS_HEADER)
+
+_PACKAGE = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class AndroidTarget:
+    """The target for Android. `abis` are the names of the kinds of CPU to build for, by default all; an unknown one is
+    refused with `UsageError`. `form` is the format of builds that do not choose one."""
+
+    name = "android"
+    description = "an AAR for Android apps, or libraries for C and C++ (--format so), without NDK and Gradle"
+    formats = (AAR, LIBRARIES)
+    settings: Mapping[str, str] = {
+        "package": "the package of the Java classes, by default org.deploykit.<name>",
+        "group": "the group of the Maven coordinates, by default org.deploykit",
+        "version": "the version of the Maven coordinates, by default 1.0",
+    }
+
+    def __init__(self, abis: Iterable[str] | None = None, form: str = AAR) -> None:
+        self._abis = None if abis is None else tuple(abis)
+        self._form = form
+
+    @property
+    def abis(self) -> list[Abi]:
+        from deploykit.targets.android.abis import ABIS
+
+        for name in self._abis or ():
+            if name not in ABIS:
+                raise UsageError(f"there is no ABI '{name}': there are {', '.join(ABIS)}")
+        return [abi for abi in ABIS.values() if self._abis is None or abi.name in self._abis]
+
+    def check(self) -> Availability:
+        from deploykit.targets.android.jars import find_java_compiler
+        from deploykit.toolchain import find_android_compiler
+
+        try:
+            linker = find_android_compiler("aarch64-linux-android")
+        except ToolchainError as error:
+            return Availability(build=False, run=True, detail=str(error))
+        try:
+            java = find_java_compiler()
+        except ToolchainError as error:
+            return Availability(build=True, run=True, detail=f"only --format so: {error}")
+        return Availability(build=True, run=True, detail=f"{linker.family}: {linker.version}; {java.version}")
+
+    def variants(self, cpu: str, devices: Sequence[str] = ()) -> list[Variant]:
+        from deploykit.targets.android.abis import variants
+
+        if cpu != "native":
+            raise UsageError("target android is built for all CPUs of Android devices: build without --cpu")
+        require_no_devices(self, devices)
+        return variants(self.abis)
+
+    def emit(self, programs: Sequence[Program], options: PackageOptions) -> dict[str, bytes]:
+        from deploykit.compiler.codegen.host.source import emit_host, kernel_prefix
+        from deploykit.compiler.codegen.native.objects import emit_objects
+        from deploykit.targets.android.abis import ABIS, by_abi
+
+        if (options.format or self._form) == AAR:
+            _require_typed(programs[0])
+        emitted: dict[str, bytes] = {}
+        for abi, parts in by_abi(programs, self.abis).items():
+            emitted |= {f"{abi}-{name}": text.encode() for name, text in emit_host(parts, options.version).items()}
+            for part in parts:
+                prefix = kernel_prefix(part, parts)
+                objects = emit_objects(part.kernels, prefix, ABIS[abi].cpu(part.cpu), fast_math=options.fast_math)
+                emitted |= {f"{abi}-{part.cpu}.{index}.o": data for index, data in enumerate(objects)}
+        return emitted
+
+    def package(
+        self, programs: Sequence[Program], emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
+    ) -> list[str]:
+        from deploykit.compiler.codegen.host.header import package_view
+        from deploykit.compiler.codegen.weights.blob import write_weights
+
+        program = programs[0]
+        view = package_view(program, options.version)
+        view |= _names(view["prefix"], options.settings)
+        java = (options.format or self._form) == AAR
+        headers = self._write_headers(program, emitted, folder)
+        with tempfile.TemporaryDirectory(prefix="deploykit-") as place:
+            scratch = Path(place)
+            libraries = self._link(program, view, emitted, scratch, java=java)
+            weights = scratch / WEIGHTS
+            write_weights(program, weights)
+            if java:
+                from deploykit.targets.android.aar import write_maven
+
+                names = write_maven(view, libraries, weights, folder)
+                readme = "README.md"
+            else:
+                names = _copy_libraries(libraries, weights, folder)
+                readme = "libraries.md"
+        view["abis"] = [abi.name for abi in self.abis]
+        (folder / "README.md").write_text(render(__name__, readme, view), encoding="utf-8")
+        return [*names, *headers, "README.md"]
+
+    def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:
+        from deploykit.targets.android.running import open_engine
+
+        return open_engine(folder, manifest, scratch, options)
+
+    def sources(self, folder: Path) -> list[Path]:
+        raise UsageError(f"{folder} is for Android: it can be neither sanitized nor profiled; build for host for that")
+
+    def _write_headers(self, program: Program, emitted: Mapping[str, bytes], folder: Path) -> list[str]:
+        start = f"{self.abis[0].name}-"
+        (folder / INCLUDE).mkdir()
+        found = {name.removeprefix(start): data for name, data in emitted.items() if name.startswith(start)}
+        texts = {name: data for name, data in found.items() if name.endswith(".h")}
+        further = runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances)
+        for header in (*HEADERS, *(path for path in further if path.suffix == ".h")):
+            texts[header.name] = header.read_bytes()
+        for name, data in texts.items():
+            (folder / INCLUDE / name).write_bytes(data)
+        return [f"{INCLUDE}/{name}" for name in texts]
+
+    def _link(
+        self, program: Program, view: Mapping[str, Any], emitted: Mapping[str, bytes], scratch: Path, *, java: bool
+    ) -> dict[str, Path]:
+        """The libraries by ABI, in `scratch`."""
+        from deploykit.parallel import each
+        from deploykit.targets.android.linking import link
+        from deploykit.targets.host import exported
+
+        further = runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances)
+        shared = [path for path in further if path.suffix == ".c"]
+        exports = [*exported(view["functions"], instances=program.runs_instances), "dk_*"]
+        macros = _macros(program, view) if java else None
+
+        def linked(abi: Abi) -> Path:
+            place, output = scratch / abi.name, scratch / abi.name / "out" / f"lib{view['prefix']}.so"
+            output.parent.mkdir(parents=True)
+            for name, data in emitted.items():
+                if name.startswith(f"{abi.name}-"):
+                    (place / name.removeprefix(f"{abi.name}-")).write_bytes(data)
+            own = [*exports, *(("JNI_OnLoad",) if java else ())]
+            link(abi, place, sorted(place.glob("*.o")), output, own, shared, macros)
+            return output
+
+        return dict(zip((abi.name for abi in self.abis), each(linked, self.abis), strict=True))
+
+
+def _names(prefix: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """The names of the Java package and of the Maven artifact. Raises `UsageError` for names that cannot be."""
+    package = settings.get("package", f"org.deploykit.{prefix.lower()}")
+    if not _PACKAGE.fullmatch(package):
+        raise UsageError(f"'{package}' cannot be the name of a Java package: choose one like com.acme.model")
+    names = {"package": package, "group": settings.get("group", "org.deploykit")}
+    names["release"] = settings.get("version", "1.0")
+    for name in ("group", "release"):
+        if not _WORD.fullmatch(names[name]):
+            raise UsageError(f"'{names[name]}' cannot be part of Maven coordinates: use letters, digits, '.', '_', '-'")
+    return names
+
+
+def _macros(program: Program, view: Mapping[str, Any]) -> dict[str, str | int]:
+    widest = max((constant.data.dtype.itemsize for constant in program.constants), default=4)
+    java_class = f"{view['package']}.Native".replace(".", "/")
+    return {
+        "DK_PREFIX": view["functions"][0]["prefix"],
+        "DK_JAVA_CLASS": f'"{java_class}"',
+        "DK_WEIGHTS_ALIGNMENT": max(widest, 4),
+    }
+
+
+def _copy_libraries(libraries: Mapping[str, Path], weights: Path, folder: Path) -> list[str]:
+    names = []
+    for abi, library in libraries.items():
+        (folder / abi).mkdir()
+        shutil.copyfile(library, folder / abi / library.name)
+        names.append(f"{abi}/{library.name}")
+    shutil.copyfile(weights, folder / WEIGHTS)
+    return [*names, WEIGHTS]
+
+
+def _require_typed(program: Program) -> None:
+    """Raise `UsageError` for a model that the Java classes cannot call."""
+    reason = None
+    if program.runs_instances:
+        reason = "a dynamic model"
+    elif len(program.public) > 1:
+        reason = "a model of several functions"
+    elif program.states.tensors:
+        reason = "a model with states"
+    if reason is not None:
+        raise UsageError(f"the Java classes of an AAR do not call {reason} yet: build libraries with --format so")

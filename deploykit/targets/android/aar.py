@@ -1,0 +1,69 @@
+"""Writes an AAR, and the Maven repository that holds it: with a description (.pom), sources and checksums."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from deploykit.targets.android.jars import find_java_compiler, jar, write_zip
+from deploykit.targets.android.java import model_view, sources, stubs
+from deploykit.targets.templates import render
+
+_PACKAGE = "deploykit.targets.android"
+_CHECKSUMS = ("md5", "sha1", "sha256")
+_CHUNK = 1 << 20
+
+
+def write_maven(view: dict[str, Any], libraries: Mapping[str, Path], weights: Path, folder: Path) -> list[str]:
+    """Write the repository `maven` into `folder`; returns the names of the files, the AAR first. `view` is for
+    templates and gets the name of the AAR; `libraries` are by ABI.
+
+    Raises `ToolchainError` if there is no Java compiler."""
+    name, release = view["prefix"], view["release"]
+    place = f"maven/{str(view['group']).replace('.', '/')}/{name}/{release}"
+    (folder / place).mkdir(parents=True)
+    texts = sources(view)
+    start = f"{place}/{name}-{release}"
+    files = [f"{start}.aar", f"{start}.pom", f"{start}-sources.jar"]
+    classes = find_java_compiler().compile(texts, stubs())
+    _write_aar(view, classes, libraries, weights, folder / files[0])
+    (folder / files[1]).write_text(render(_PACKAGE, "pom.xml", view), encoding="utf-8")
+    write_zip(folder / files[2], jar({path: text.encode() for path, text in texts.items()}))
+    model = model_view(view)
+    given = model["arrays"] or model["tensors"]
+    view |= {"aar": files[0], "class": model["class"], "first": model["outputs"][0]}
+    view |= {"java": [text.rpartition(" ")[2] for text in given], "kotlin": [text.rpartition(" ")[2] for text in given]}
+    return [*files, *_write_checksums(folder, files)]
+
+
+def _write_aar(
+    view: Mapping[str, Any], classes: Mapping[str, bytes], libraries: Mapping[str, Path], weights: Path, path: Path
+) -> None:
+    asset = f"assets/{view['prefix']}/{weights.name}"
+    with TemporaryDirectory(prefix="deploykit-") as scratch:
+        classes_jar = Path(scratch) / "classes.jar"
+        write_zip(classes_jar, jar(classes))
+        entries: dict[str, bytes | Path] = {
+            "AndroidManifest.xml": render(_PACKAGE, "AndroidManifest.xml", view).encode(),
+            "R.txt": b"",
+            "classes.jar": classes_jar,
+            "proguard.txt": render(_PACKAGE, "proguard.txt", view).encode(),
+            **{f"jni/{abi}/{library.name}": library for abi, library in libraries.items()},
+        }
+        if weights.stat().st_size > 0:
+            entries[asset] = weights
+        write_zip(path, entries, [asset, "classes.jar"])
+
+
+def _write_checksums(folder: Path, files: list[str]) -> list[str]:
+    names = []
+    for name in files:
+        for algorithm in _CHECKSUMS:
+            with (folder / name).open("rb") as file:
+                digest = hashlib.file_digest(file, algorithm).hexdigest()
+            names.append(f"{name}.{algorithm}")
+            (folder / names[-1]).write_text(digest)
+    return names

@@ -1,0 +1,96 @@
+"""The kinds of CPU of Android devices (ABIs), and the kernels that a package holds for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import tvm_ffi
+
+from deploykit.compiler.codegen.native.cpus import Cpu, find_cpu
+from deploykit.compiler.devices.cpu import ARM64
+from deploykit.compiler.variant import Variant, native
+
+if TYPE_CHECKING:
+    from deploykit.compiler.lowering.kernel import Kernel
+    from deploykit.compiler.program.ir import Program
+
+
+@dataclass(frozen=True)
+class Abi:
+    """One ABI by its name in Android. `levels` are the CPUs that kernels are compiled for, the best first; every device
+    of the ABI can run the last one. `features` are what LLVM must know of the ABI. C code is compiled for the target
+    `triple` with `options`. `machine` is the name in `platform.machine`."""
+
+    name: str
+    machine: str
+    levels: tuple[str, ...]
+    triple: str
+    options: tuple[str, ...]
+    features: tuple[str, ...] = ()
+
+    def cpu(self, level: str) -> Cpu:
+        """The CPU of a level."""
+        cpu = find_cpu(level)
+        return replace(cpu, features=(*cpu.features, *self.features))
+
+
+# Android keeps register x18 for itself. The triple of 64-bit Arm names no system, because for Android zig's compiler
+# calls functions for atomic operations, which are not part of Android.
+ABIS = {
+    abi.name: abi
+    for abi in (
+        Abi(
+            *("arm64-v8a", "aarch64", ("armv8.2-a+dotprod+fullfp16", "armv8-a")),
+            *("aarch64-linux-none", ("-mcpu=generic+reserve_x18",), ("+reserve-x18",)),
+        ),
+        Abi(
+            *("armeabi-v7a", "arm", ("armv7-a",)),
+            *("arm-linux-androideabi", ("-mcpu=generic+v7a+neon", "-mfloat-abi=softfp")),
+        ),
+        Abi(*("x86_64", "x86_64", ("x86-64-v2",)), *("x86_64-linux-android", ("-mcpu=x86_64_v2",))),
+    )
+}
+"""The ABIs of devices in use, the most frequent first."""
+
+PLAIN_DOTS = ("widened",)
+"""How CPUs without an instruction of their own compute products of 8-bit integers. Those of emulators do, too: their
+instruction needs weights in another order."""
+
+
+def variants(abis: Sequence[Abi]) -> list[Variant]:
+    """The variants of a model for all levels of `abis`.
+
+    All have weights in the order of 64-bit Arm, so that a package holds them once. Only the weights of products of
+    8-bit integers are there twice if a level has an instruction for them."""
+    found = []
+    for abi in abis:
+        for level in abi.levels:
+            variant = native(find_cpu(level))
+            dots = variant.device.dots if abi.machine == "aarch64" else PLAIN_DOTS
+            device, layout = replace(variant.device, dots=dots), replace(ARM64, dots=dots)
+            found.append(replace(variant, device=device, layout=layout))
+    return found
+
+
+def by_abi(programs: Sequence[Program], abis: Sequence[Abi]) -> dict[str, list[Program]]:
+    """The programs of each ABI, the best first. Levels whose instructions no kernel needs are left out."""
+    own = {abi.name: [program for program in programs if program.cpu in abi.levels] for abi in abis}
+    return {name: parts[-1:] if _alike(parts) else parts for name, parts in own.items()}
+
+
+def _alike(parts: Sequence[Program]) -> bool:
+    """Whether all programs have the same kernels, and none that a newer CPU computes in another way."""
+    return not any(_has_halves(kernel) for kernel in parts[0].kernels) and all(
+        len(part.kernels) == len(parts[0].kernels)
+        and all(
+            tvm_ffi.structural_equal(one.func, other.func, map_free_vars=True)
+            for one, other in zip(part.kernels, parts[0].kernels, strict=True)
+        )
+        for part in parts[1:]
+    )
+
+
+def _has_halves(kernel: Kernel) -> bool:
+    return "float16" in kernel.func.script()

@@ -1,0 +1,112 @@
+"""Links a model's library for one ABI: kernels, host code, the thread pool, and for Java the calls of its interface.
+
+Android's C library is neither present nor needed: its functions are declared in `runtime/android/include`, and the
+linker gets libraries of the same names with empty functions.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from deploykit import runtime
+from deploykit.parallel import each
+from deploykit.targets.android.abis import Abi
+from deploykit.toolchain import Compiler, compiled, find_android_compiler
+
+_FLOATS = """
+acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax fmin
+fmod hypot ldexp lgamma log log10 log1p log2 lrint nearbyint pow remainder rint round scalbn sin sinh sqrt tan tanh
+tgamma trunc
+"""
+
+_SYSTEM = """
+memcpy memmove memset strlen malloc calloc free posix_memalign mmap64 munmap open close clock_gettime getauxval
+pthread_create pthread_join pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock pthread_mutex_destroy
+pthread_cond_init pthread_cond_wait pthread_cond_signal pthread_cond_broadcast pthread_cond_destroy
+"""
+
+LIBRARIES: Mapping[str, Sequence[str]] = {
+    "c": tuple(_SYSTEM.split()),
+    "m": tuple(f"{name}{suffix}" for name in _FLOATS.split() for suffix in ("", "f")),
+    "dl": ("dlopen", "dlsym", "dlclose"),
+}
+"""The functions of Android's libraries that a model's library may call, all there since Android 7."""
+
+_OF_ARM = tuple(f"__aeabi_mem{name}{size}" for name in ("cpy", "move", "set", "clr") for size in ("", "4", "8"))
+"""The further functions of the C library on 32-bit Arm."""
+
+_OPTIONS = ("-O2", "-g0", "-fPIC", "-ffunction-sections", "-fdata-sections", "-fno-unwind-tables")
+_PAGE_BYTES = 16 << 10
+
+_SHARED = (runtime.CORE, runtime.THREADS, runtime.CPU)
+
+
+def link(
+    abi: Abi,
+    folder: Path,
+    objects: Iterable[Path],
+    output: Path,
+    exports: Sequence[str],
+    shared: Iterable[Path] = (),
+    java: Mapping[str, str | int] | None = None,
+) -> None:
+    """Link `objects`, the C files of `folder` and the sources `shared` by all models into the library `output`, which
+    has the symbols `exports`. `java`: the macros of `jni.c`, for a library that Java loads.
+
+    Raises `ToolchainError` with the linker's message."""
+    compiler = find_android_compiler(abi.triple)
+    places = (runtime.ANDROID_INCLUDE, runtime.INCLUDE, runtime.CPU_HEADER.parent, runtime.BATCHING)
+    macros = [f"-D{name}={value}" for name, value in (java or {}).items()]
+    options = (*_OPTIONS, *abi.options, *(f"-I{path}" for path in places))
+    with tempfile.TemporaryDirectory(prefix="deploykit-") as place:
+        scratch = Path(place)
+
+        def made(source: Path) -> Path:
+            quick = ("-O1",) if source.name.endswith("_control.c") else ()
+            compiler.compile(source, scratch / f"{source.stem}.o", *options, f"-I{folder}", *quick)
+            return scratch / f"{source.stem}.o"
+
+        inputs = [*objects, *each(made, sorted(folder.glob("*.c")))]
+        for source in (*_SHARED, *shared, *((runtime.ANDROID_ARM,) if abi.machine == "arm" else ())):
+            inputs.append(scratch / f"shared-{source.stem}.o")
+            size = ("-Os",) if source in runtime.CHECKS else ()
+            further = ("-fno-builtin",) if source == runtime.ANDROID_ARM else macros if source == runtime.CORE else ()
+            inputs[-1].write_bytes(compiled(compiler, source, *options, *size, *further))
+        if java is not None:
+            inputs.append(scratch / "jni.o")
+            compiler.compile(runtime.ANDROID_JNI, inputs[-1], *options, *macros, "-Os", f"-I{folder}")
+        version = scratch / "exports.map"
+        version.write_text(f"{{ global: {''.join(f'{name};' for name in exports)} local: *; }};\n")
+        compiler.link_alone([*inputs, *_stubs(compiler, abi, scratch)], output, *_linked(output.name, version))
+
+
+def _linked(name: str, version: Path) -> list[str]:
+    flags = (
+        *("-z,defs", "-z,now", "-z,relro", f"-z,max-page-size={_PAGE_BYTES}"),
+        *(f"-soname,{name}", f"--version-script={version}", "-Bsymbolic", "--gc-sections", "--as-needed"),
+        "--hash-style=both",
+    )
+    return ["-s", *(f"-Wl,{flag}" for flag in flags)]
+
+
+def _stubs(compiler: Compiler, abi: Abi, folder: Path) -> list[Path]:
+    """Libraries in the place of Android's, with the functions of `LIBRARIES`."""
+    paths = []
+    for name, functions in LIBRARIES.items():
+        paths.append(folder / f"lib{name}.so")
+        further = _OF_ARM if name == "c" and abi.machine == "arm" else ()
+        paths[-1].write_bytes(_stub(compiler, name, (*functions, *further), abi.options))
+    return paths
+
+
+@cache
+def _stub(compiler: Compiler, name: str, functions: Sequence[str], options: Sequence[str]) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="deploykit-") as place:
+        source, stub, library = (Path(place) / f for f in ("stub.c", "stub.o", f"lib{name}.so"))
+        source.write_text("".join(f"void {function}(void);\nvoid {function}(void) {{}}\n" for function in functions))
+        compiler.compile(source, stub, "-fPIC", "-g0", "-fno-builtin", *options)
+        compiler.link_alone([stub], library, f"-Wl,-soname,{library.name}")
+        return library.read_bytes()

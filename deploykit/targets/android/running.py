@@ -1,0 +1,62 @@
+"""Runs an artifact for Android on this machine: the library for this machine's CPU in this process, else another one
+under an emulator. `DEPLOYKIT_ABI` chooses the library."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+from deploykit.artifact.manifest import Manifest
+from deploykit.engines import Engine, EngineOptions
+from deploykit.engines.native.bionic import first_that_runs, open_bionic
+from deploykit.errors import ArtifactError, UsageError
+
+MACHINES = {"x86_64": "x86_64", "arm64-v8a": "aarch64", "armeabi-v7a": "arm"}
+"""The machines of ABIs, those that run best here first."""
+
+CHOICE = "DEPLOYKIT_ABI"
+
+
+def open_engine(folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:
+    """An engine for an artifact folder; libraries are unpacked in `scratch`.
+
+    Raises `ArtifactError`, `ToolchainError`, and `UsageError` if the options cannot be met."""
+    if options.device is not None:
+        raise UsageError(f"'{manifest.name}' runs on the CPU only: there is no device to choose")
+    if options.cpu is not None:
+        raise UsageError("an artifact for Android chooses its kernels itself")
+    found = _libraries(folder, manifest, scratch)
+    abi = _chosen(found)
+    place = folder if (folder / "weights.bin").exists() else scratch
+    own = scratch / abi
+    own.mkdir(exist_ok=True)
+    return open_bionic(MACHINES[abi], found[abi], folder / "include", place, manifest, own, options)
+
+
+def _chosen(found: dict[str, Path]) -> str:
+    wanted = os.environ.get(CHOICE)
+    if wanted is not None:
+        if wanted not in found:
+            raise UsageError(f"{CHOICE} is '{wanted}': the artifact has libraries for {', '.join(found)}")
+        return wanted
+    machine = first_that_runs([MACHINES[abi] for abi in found])
+    return next(abi for abi in found if MACHINES[abi] == machine)
+
+
+def _libraries(folder: Path, manifest: Manifest, scratch: Path) -> dict[str, Path]:
+    """The libraries by ABI. Those of an AAR are unpacked in `scratch`, and so are its weights."""
+    name = f"lib{manifest.prefix}.so"
+    archives = [folder / file.name for file in manifest.files if file.name.endswith(".aar")]
+    for archive in archives:
+        try:
+            with zipfile.ZipFile(archive) as unpacked:
+                unpacked.extractall(scratch)
+        except (OSError, zipfile.BadZipFile) as error:
+            raise ArtifactError(f"{archive} cannot be read ({error}): build the model again") from error
+        (scratch / "assets" / manifest.prefix / "weights.bin").rename(scratch / "weights.bin")
+    place = scratch / "jni" if archives else folder
+    found = {abi: place / abi / name for abi in MACHINES if (place / abi / name).exists()}
+    if not found:
+        raise ArtifactError(f"{folder} holds no library: build the model again")
+    return found

@@ -1,0 +1,100 @@
+"""A model of two dynamic dims, built for Android, and its classes on a desktop JVM."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import deploykit
+from deploykit.engines.native.bionic import without_needed
+from deploykit.targets.android import AndroidTarget
+from deploykit.targets.android.jars import find_java_compiler
+
+JAVA = [shutil.which("java"), shutil.which("javac")]
+
+needs_java = pytest.mark.skipif(not all(JAVA), reason="needs a JDK")
+
+DIMS = {"b": (1, 8), "n": (1, 64)}
+
+TEXT = """
+<ir_version: 10, opset_import: ["" : 20]>
+lookup (float[b, n] x, int64[b] ids) => (float[b, 16] scores, int64[2, found] places)
+<float[16, 16] table, float[16, 16] weight>
+{
+    one = Constant<value_ints: ints = [1]>()
+    rows = Gather(table, ids)
+    total = ReduceSum(x, one)
+    sums = Add(rows, total)
+    product = MatMul(sums, weight)
+    scores = Tanh(product)
+    places = NonZero(x)
+}
+"""
+
+Run = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="session")
+def model() -> onnx.ModelProto:
+    model = onnx.parser.parse_model(TEXT)
+    rng = np.random.default_rng(0)
+    for name in ("table", "weight"):
+        values = rng.standard_normal((16, 16)).astype(np.float32) / 4
+        model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+    return model
+
+
+@pytest.fixture(scope="session")
+def package(model: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The artifact with an AAR for all ABIs."""
+    if not all(JAVA):
+        pytest.skip("needs a JDK")
+    folder = tmp_path_factory.mktemp("android") / "lookup"
+    deploykit.build(model, AndroidTarget(), DIMS, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def libraries(model: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The artifact with libraries for C."""
+    folder = tmp_path_factory.mktemp("android") / "lookup-so"
+    deploykit.build(model, AndroidTarget(), DIMS, folder, format="so")
+    return folder
+
+
+def aar_of(package: Path) -> Path:
+    (found,) = package.glob("maven/**/*.aar")
+    return found
+
+
+@pytest.fixture(scope="session")
+def desktop(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Runs a case of `Desktop.java` on a JVM with the classes and the library of the AAR; returns the lines that it
+    prints. The first arguments of the case are the folders of the assets and of the test."""
+    place = tmp_path_factory.mktemp("desktop")
+    with zipfile.ZipFile(aar_of(package)) as archive:
+        archive.extractall(place)
+    library = next((place / "jni" / "x86_64").iterdir())
+    library.write_bytes(without_needed(library.read_bytes()))
+    classes = place / "test"
+    path = os.pathsep.join([str(place / "classes.jar"), str(classes)])
+    source = Path(__file__).with_name("Desktop.java")
+    subprocess.run([find_java_compiler().path, "-cp", path, "-d", str(classes), str(source)], check=True)
+
+    def run(case: str, *arguments: object) -> list[str]:
+        options = ["-Xcheck:jni", "-Xmx512m", f"-Djava.library.path={library.parent}"]
+        call = ["java", *options, "-cp", path, "Desktop", case, str(place / "assets"), str(place), *map(str, arguments)]
+        result = subprocess.run(call, capture_output=True, text=True, timeout=300, check=False)
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert "WARNING" not in result.stdout + result.stderr, result.stdout + result.stderr
+        return result.stdout.splitlines()
+
+    return run

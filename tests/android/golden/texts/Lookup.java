@@ -1,0 +1,151 @@
+package org.deploykit.lookup;
+
+import android.content.Context;
+import androidx.annotation.NonNull;
+import androidx.annotation.Nullable;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.Executor;
+import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
+
+/**
+ * The model {@code lookup}. It can be used from any thread; runs of one model wait for each other.
+ *
+ * <p>Input {@code x}: {@code x float32[b, n]}.
+ * <p>Input {@code ids}: {@code ids int64[b]}.
+ * <p>Output {@code scores}: {@code scores float32[b, 16]}.
+ * <p>Output {@code places}: {@code places int64[2, count]}.
+ */
+public final class Lookup implements AutoCloseable {
+    /** The bytes of the weights, which are mapped into memory and not counted by {@link #memory}. */
+    public static final long WEIGHTS_BYTES = 2048L;
+
+    private static final String ASSET = "lookup/weights.bin";
+    private static final int[] DTYPES = {0, 7};
+    private static final Tensor.Type[] TYPES = {Tensor.Type.FLOAT, Tensor.Type.LONG};
+    private static final Tensor.Type[] OUTPUTS = {Tensor.Type.FLOAT, Tensor.Type.LONG};
+
+    private final Session session;
+    private final Device device;
+
+    private Lookup(Assets assets, Options options, Memory memory) {
+        device = chosen(options.device);
+        session = new Session(assets, options, memory, ASSET, WEIGHTS_BYTES);
+    }
+
+    /** The devices that the model can run on, the best first. */
+    @NonNull
+    public static List<Device> devices() {
+        int count = Runtime.getRuntime().availableProcessors();
+        return Collections.singletonList(new Device("cpu", "CPU, " + count + (count == 1 ? " core" : " cores")));
+    }
+
+    private static Device chosen(String name) {
+        for (Device device : devices()) {
+            if (device.name.equals(name)) {
+                return device;
+            }
+        }
+        throw new DeviceException("there is no device '" + name + "': there are " + devices());
+    }
+
+    /**
+     * The bytes of memory that a run needs for intermediate results and outputs. No model need be loaded.
+     * Raises {@link ShapeException} for sizes out of their bounds.
+     *
+     * @param b 1..8
+     *
+     * @param n 1..64
+     */
+    public static long memory(long b, long n) {
+        long bytes = Native.memory(new long[] {b, n});
+        if (bytes == Long.MAX_VALUE) {
+            throw new ShapeException("sizes out of their bounds: b 1..8, n 1..64");
+        }
+        return bytes;
+    }
+
+    /** Load the model from the assets of an app. */
+    @NonNull
+    public static Lookup load(@NonNull Context context) {
+        return load(context, null);
+    }
+
+    /** Load the model from the assets of an app. */
+    @NonNull
+    public static Lookup load(@NonNull Context context, @Nullable Options options) {
+        AndroidSystem system = new AndroidSystem(context.getApplicationContext());
+        Options own = options == null ? new Options() : options;
+        return new Lookup(system, own, own.memory == null ? system : own.memory);
+    }
+
+    /** Load the model from other assets, also outside of Android. */
+    @NonNull
+    public static Lookup open(@NonNull Assets assets, @Nullable Options options) {
+        Options own = options == null ? new Options() : options;
+        return new Lookup(assets, own, own.memory);
+    }
+
+    /** The device that the model runs on. */
+    @NonNull
+    public Device device() {
+        return device;
+    }
+
+    /** Take the memory for runs of these sizes now, so that no run has to wait for it. */
+    public void reserve(long b, long n) {
+        session.reserve(memory(b, n));
+    }
+
+    /**
+     * Run the model.
+     *
+     * <p>Raises {@link ShapeException} for inputs of another shape or type, {@link DataException} for values out of
+     * their range, {@link MemoryException} if memory is short, and {@link ClosedException} after {@link #close}.
+     */
+    @NonNull
+    public Result run(@NonNull Tensor x, @NonNull Tensor ids) {
+        return new Result(session.run(DTYPES, TYPES, OUTPUTS, x, ids));
+    }
+
+    /** Run the model on another thread. A run that is cancelled before it has begun does not take place. */
+    @NonNull
+    public Future<Result> runAsync(@NonNull Executor executor, @NonNull Tensor x, @NonNull Tensor ids) {
+        FutureTask<Result> task = new FutureTask<>(() -> run(x, ids));
+        executor.execute(task);
+        return task;
+    }
+
+    /** Run the model on arrays, which have the shapes that these sizes give. */
+    @NonNull
+    public Result run(@NonNull float[] x, @NonNull long[] ids, long b, long n) {
+        return run(Tensor.of(x, b, n), Tensor.of(ids, b));
+    }
+
+    /** Run the model on arrays, on another thread. The arrays are copied first. */
+    @NonNull
+    public Future<Result> runAsync(@NonNull Executor executor, @NonNull float[] x, @NonNull long[] ids, long b, long n) {
+        return runAsync(executor, Tensor.of(x, b, n), Tensor.of(ids, b));
+    }
+
+    /** Free the memory, when no run is under way. Later calls raise {@link ClosedException}. */
+    @Override
+    public void close() {
+        session.close();
+    }
+
+    /** The outputs of a run. */
+    public static final class Result {
+        /** {@code scores float32[b, 16]}. */
+        @NonNull public final Tensor scores;
+
+        /** {@code places int64[2, count]}. */
+        @NonNull public final Tensor places;
+
+        private Result(Tensor[] outputs) {
+            scores = outputs[0];
+            places = outputs[1];
+        }
+    }
+}

@@ -1,0 +1,98 @@
+"""The Java classes of a package on a desktop JVM, with the library for x86-64 of the same AAR."""
+
+from __future__ import annotations
+
+import ast
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from tests.android.conftest import Run, needs_java
+
+pytestmark = needs_java
+
+
+def values(b: int, n: int) -> dict[str, np.ndarray]:
+    x = ((np.arange(b * n) % 7 - 3) * 0.125).astype(np.float32).reshape(b, n)
+    return {"x": x, "ids": np.arange(b) * 5 % 16}
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_results(desktop: Run, model: onnx.ModelProto, threads: int) -> None:
+    reference = ReferenceEvaluator(model)
+    lines = [ast.literal_eval(line) for line in desktop("results", threads)]
+    for index, (b, n) in enumerate([(1, 1), (3, 7), (8, 64), (2, 33)]):
+        expected = reference.run(None, values(b, n))
+        shapes, arrays = lines[4 * index : 4 * index + 4 : 2], lines[4 * index + 1 : 4 * index + 4 : 2]
+        for shape, array, want in zip(shapes, arrays, expected, strict=True):
+            np.testing.assert_allclose(np.reshape(array, shape), want, rtol=1e-4, atol=1e-6)
+
+
+def test_direct_buffers(desktop: Run) -> None:
+    assert desktop("direct") == [
+        "true",
+        "heap: DeploykitException: the buffer is not direct: make it with ByteBuffer.allocateDirect",
+        "elements: ShapeException: the elements are FLOAT, not LONG",
+    ]
+
+
+def test_errors_are_those_of_c(desktop: Run) -> None:
+    found = dict(line.split(": ", 1) for line in desktop("errors"))
+    missing, device = found.pop("missing"), found.pop("device")
+    assert device.startswith("DeviceException: there is no device 'gpu': there are [cpu (CPU, ")
+    assert missing.startswith("WeightsException: the asset 'lookup/weights.bin' ")
+    assert found == {
+        "rank": "ShapeException: input 'x': expected rank 2 [b, n], found rank 1",
+        "axis": "ShapeException: input 'ids' axis 0 (dim 'b') is 3, but is 2 in input 'x' axis 0",
+        "bounds": "ShapeException: input 'x' axis 0 (dim 'b'): expected 1..8, found 9",
+        "type": "ShapeException: input 'x': expected float32, found int64",
+        "short": "ShapeException: input 'x': its shape needs 24 bytes, found 12",
+        "deep": "ShapeException: input 'x': expected rank 2 [b, n], found rank 20",
+        "data": "DataException: Gather 'rows': the indices 'ids' must be -16..15, found 99 at element 0",
+        "sizes": "ShapeException: sizes out of their bounds: b 1..8, n 1..64",
+        "threads": "DeploykitException: threads must be at least 1, found 0",
+        "after": "FLOAT[1, 16]",
+        "closed": "ClosedException: the model is closed",
+        "reserve": "ClosedException: the model is closed",
+    }
+
+
+def test_memory(desktop: Run) -> None:
+    less, after, short = desktop("memory")
+    assert (less, after) == ("true", "FLOAT[8, 16]")
+    assert short.startswith("short: MemoryException: a run needs ")
+    assert short.endswith(" bytes of memory, and 10 are free")
+
+
+def test_devices(desktop: Run) -> None:
+    assert desktop("devices") == ["cpu 1"]
+
+
+def test_weights_wherever_they_lie(desktop: Run) -> None:
+    *places, length, stream = desktop("places")
+    assert places == [f"{offset} true [0]" for offset in (4, 1, 4104, 70000, -1)]
+    assert length.startswith("length: WeightsException: the asset 'lookup/weights.bin' has ")
+    assert stream.startswith("stream: WeightsException: the asset 'lookup/weights.bin' has 10 bytes, not ")
+
+
+def test_weights_of_an_open_file(desktop: Run) -> None:
+    assert desktop("descriptor") == ["1 FLOAT[1, 16]"]
+
+
+def test_threads_share_a_model(desktop: Run) -> None:
+    assert desktop("threads") == ["800"]
+
+
+def test_closing_waits_for_the_run(desktop: Run) -> None:
+    assert desktop("closing") == ["closed"]
+
+
+def test_runs_on_another_thread(desktop: Run) -> None:
+    assert desktop("async") == ["FLOAT[3, 16]", "cancelled", "DataException"]
+
+
+@pytest.mark.parametrize("count", [1000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_nothing_is_left_open(desktop: Run, count: int) -> None:
+    assert int(desktop("reopening", count)[0]) < 16 << 20
