@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import deploykit
 from deploykit import onnx_backend, runtime
+from deploykit.artifact.devices import CODE
 from deploykit.compiler.model import ImportedModel
 from deploykit.engines.native.adapters import adapters
 from deploykit.engines.native.bionic import can_run
@@ -31,7 +32,6 @@ from deploykit.engines.web.node import find_node, node_options
 from deploykit.frontends.onnx.importer import dim_name
 from deploykit.targets.android import AndroidTarget
 from deploykit.targets.base import Target, find_target
-from deploykit.targets.host import GPU_DEVICES
 from deploykit.targets.webgpu import CPU_MODULES, GPU_MODULE, WebTarget
 from tests.placing import grouping, placing
 
@@ -193,7 +193,7 @@ RUNTIMES = (
             devices=(driver,),
             device=driver,
         )
-        for driver in GPU_DEVICES
+        for driver in CODE
     ),
     Runtime("webgpu", lambda: WebTarget([GPU_MODULE]), ("Chromium", find_chromium), cost=5, device="webgpu"),
 )

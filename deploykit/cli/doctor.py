@@ -53,8 +53,8 @@ def doctor(*, json_output: Json = False) -> None:
 
 def _gpus() -> tuple[list[Adapter], dict[str, str]]:
     """The GPUs under each driver, and why drivers find none."""
+    from deploykit.artifact.devices import CODE
     from deploykit.engines.native.adapters import adapters, why_none
-    from deploykit.engines.native.gpu import CODE
 
     try:
         found = {driver: adapters(driver) for driver in CODE}

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from deploykit.artifact.devices import CODE
 from deploykit.engines.native.adapters import adapters
-from deploykit.targets.host import GPU_DEVICES
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "targets").glob("*.md"))
@@ -47,7 +47,7 @@ def compiler_commands(folder: Path) -> Path:
 
 
 def _asks_for_a_missing_device(text: str) -> bool:
-    return any(f'"{driver}"' in text and not adapters(driver) for driver in GPU_DEVICES)
+    return any(f'"{driver}"' in text and not adapters(driver) for driver in CODE)
 
 
 @pytest.mark.slow

@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from deploykit import runtime
-from deploykit.engines.native.gpu import CODE, FEATURES, KINDS, CAdapter, listed
+from deploykit.artifact.devices import CODE
+from deploykit.engines.native.gpu import FEATURES, KINDS, CAdapter, listed
 from deploykit.engines.native.library import load
 from deploykit.toolchain import compiled, find_c_compiler
 

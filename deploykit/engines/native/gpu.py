@@ -11,15 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from deploykit.artifact.devices import CODE, ON_GPU
 from deploykit.engines import failure
 from deploykit.engines.native.library import DK_OK
 from deploykit.errors import DeviceError, UsageError
-
-ON_GPU = "_on_gpu"
-"""What follows the prefix of a model in the names of functions that run it on a GPU."""
-
-CODE = {"vulkan": "kernels.spv", "opencl": "kernels.cl"}
-"""The file in an artifact with the code of the kernels, by driver."""
 
 FEATURES = {1: "float16", 2: "subgroups"}
 """`DK_GPU_...`: what kernels have forms for."""

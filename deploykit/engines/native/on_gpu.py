@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from deploykit.artifact.devices import ON_GPU
 from deploykit.artifact.manifest import Manifest
 from deploykit.engines.native import library as native
-from deploykit.engines.native.gpu import ON_GPU, Gpu, GpuOptions
+from deploykit.engines.native.gpu import Gpu, GpuOptions
 from deploykit.engines.native.in_process import InProcess, map_weights
 from deploykit.errors import ArtifactError
 

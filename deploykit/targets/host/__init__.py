@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deploykit import runtime
+from deploykit.artifact.devices import CODE, ON_GPU
 from deploykit.compiler.devices.gpu import NATIVE_GPU
-from deploykit.engines.native.gpu import CODE, ON_GPU
 from deploykit.errors import ArtifactError, ToolchainError, UsageError
 from deploykit.parallel import each
 from deploykit.targets.base import Availability, PackageOptions
@@ -47,9 +47,6 @@ OF_STATES = ("state_bytes", "reset_state", "set_state")
 OF_STREAMS = ("submit", "step", "take", "has_room", "cancel")
 """The further symbols of a dynamic model."""
 
-
-GPU_DEVICES = ("vulkan", "opencl")
-"""What kernels may be for besides CPUs: the names of drivers."""
 
 MODEL_ON_GPU = f"model{ON_GPU}"
 """The files with these functions, without their ends."""
@@ -78,8 +75,8 @@ class HostTarget:
             if machine_of(find_cpu(level)) not in MACHINES.values():
                 raise UsageError(f"target host is for 64-bit machines, and {level} is none: build for android")
         for device in devices:
-            if device not in GPU_DEVICES:
-                raise UsageError(f"there is no device '{device}': there are {' and '.join(GPU_DEVICES)}")
+            if device not in CODE:
+                raise UsageError(f"there is no device '{device}': there are {' and '.join(CODE)}")
         variants = native_levels(cpu)
         return [*variants, with_gpu(variants[-1])] if devices else variants
 
@@ -151,7 +148,7 @@ class HostTarget:
         raise ArtifactError(f"{folder} holds no library: build the model again")
 
     def sources(self, folder: Path) -> list[Path]:
-        of_gpus = {path.name for path in runtime.gpu_sources(GPU_DEVICES, instances=True)}
+        of_gpus = {path.name for path in runtime.gpu_sources(CODE, instances=True)}
         found = [path for path in folder.glob("*.c") if ON_GPU not in path.stem and path.name not in of_gpus]
         return [*sorted(found), folder / "kernels.o"]
 

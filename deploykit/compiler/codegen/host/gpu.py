@@ -17,22 +17,21 @@ from typing import TYPE_CHECKING, Any
 
 from tvm.ir import PointerType
 
+from deploykit.artifact.devices import CODE
 from deploykit.compiler.codegen.c.uses import written_buffers
 from deploykit.compiler.codegen.host.identifiers import c_string
 from deploykit.compiler.codegen.host.scope import prefix_of
 from deploykit.compiler.codegen.host.text import in_comment, render
 from deploykit.compiler.codegen.shaders.bindings import emit_shaders, shaders_of
+from deploykit.compiler.codegen.shaders.languages import opencl_program, spirv
 from deploykit.compiler.codegen.shaders.sections import F16, SUBGROUPS, Shader
 from deploykit.compiler.codegen.weights.blob import by_offset, weights_bytes
-from deploykit.engines.native.gpu import CODE
 from deploykit.parallel import each
 
 if TYPE_CHECKING:
     from deploykit.compiler.codegen.shaders.language import Sharing
     from deploykit.compiler.lowering.kernel import Kernel
     from deploykit.compiler.program.ir import Program
-
-VULKAN, OPENCL = "vulkan", "opencl"
 
 NEEDS = {F16: "DK_GPU_F16", SUBGROUPS: "DK_GPU_SUBGROUPS"}
 """The bits for features of devices."""
@@ -53,7 +52,7 @@ def emit_kernels(program: Program, drivers: Sequence[str], version: str, first_w
     """The files of a program's kernels for some drivers. Its weights begin at byte `first_weight` of weights.bin."""
     assert program.gpu is not None, "a program for CPUs has no kernels for GPUs"
     prefix = prefix_of(program)
-    names = [_name(program, index) for index in range(len(shaders_of(program)))]
+    names = [f"{program.kernels[kernel].name}_{number}" for (kernel, _), number in shaders_of(program).items()]
     shaders = dict(zip(names, emit_shaders(program), strict=True))
     files: dict[str, bytes] = {}
     tables = []
@@ -70,19 +69,8 @@ def emit_kernels(program: Program, drivers: Sequence[str], version: str, first_w
     return files
 
 
-def _name(program: Program, number: int) -> str:
-    """The name of a shader: that of its kernel, with a number if the kernel has several."""
-    kernels = [kernel for kernel, _ in shaders_of(program)]
-    kernel = kernels[number]
-    same = [index for index, each_kernel in enumerate(kernels) if each_kernel == kernel]
-    name = program.kernels[kernel].name
-    return name if len(same) == 1 else f"{name}_{same.index(number)}"
-
-
 def _spirv_forms(shaders: Mapping[str, Shader]) -> tuple[bytes, dict[str, list[Form]]]:
     """One module for each form. Forms with equal modules share one."""
-    from deploykit.compiler.codegen.shaders.spirv.shader import spirv
-
     asked = [(name, features) for name, shader in shaders.items() for features in _features(shader)]
     modules = each(lambda form: spirv(shaders[form[0]].text(form[1])), asked)
     places: dict[bytes, int] = {}
@@ -98,15 +86,13 @@ def _spirv_forms(shaders: Mapping[str, Shader]) -> tuple[bytes, dict[str, list[F
 
 def _opencl_forms(shaders: Mapping[str, Shader]) -> tuple[bytes, dict[str, list[Form]]]:
     """One text for all kernels, which takes its forms when the device's driver builds it."""
-    from deploykit.compiler.codegen.shaders.opencl.program import opencl_program
-
     code = opencl_program(shaders).encode()
     return code, {name: [Form((), 0, 0, len(code))] for name in shaders}
 
 
 _FORMS: dict[str, Callable[[Mapping[str, Shader]], tuple[bytes, dict[str, list[Form]]]]] = {
-    VULKAN: _spirv_forms,
-    OPENCL: _opencl_forms,
+    "vulkan": _spirv_forms,
+    "opencl": _opencl_forms,
 }
 
 

@@ -1,0 +1,9 @@
+"""The devices of native machines beside the CPU, and where an artifact has what they need."""
+
+from __future__ import annotations
+
+CODE = {"vulkan": "kernels.spv", "opencl": "kernels.cl"}
+"""The file with the code of the kernels, by the name of the device, which is also that of its driver."""
+
+ON_GPU = "_on_gpu"
+"""What follows the prefix of a model in the names of functions that run it on such a device."""
