@@ -32,11 +32,12 @@ typedef struct dk_gpu_kernel {
     const dk_gpu_form* forms; /* the best first; one of them needs nothing */
 } dk_gpu_kernel;
 
-/* The kernels of a model. For OpenCL the code is one text of OpenCL C with all kernels, by their names, and the forms
-   are not used: the text chooses by the macros DK_F16 and DK_BINDING_BYTES (see opencl.c). A workgroup has `workgroup`
-   invocations; a grid has at most `groups` workgroups along its first axis, and more are folded into the second. With
-   DK_GPU_SUBGROUPS a team is a subgroup, so that a workgroup runs as many teams as it has subgroups; otherwise a team
-   is a workgroup. */
+/* The kernels of a model. A workgroup has `workgroup` invocations; a grid has at most `groups` workgroups along its
+   first axis, and more are folded into the second. With DK_GPU_SUBGROUPS a team is a subgroup, so that a workgroup runs
+   as many teams as it has subgroups; otherwise a team is a workgroup.
+
+   For OpenCL the code is one text with all kernels, by their names, and forms are not used, because the text chooses by
+   macros (opencl.c). Its grids have one axis, with no more workgroups than there are teams. */
 typedef struct dk_gpu_program {
     const dk_gpu_kernel* kernels;
     int32_t kernel_count;
