@@ -13,7 +13,6 @@
 * `host/threads.{h,c}`: a thread pool for parallel loops, on systems with POSIX threads.
 * `host/cpu.{h,c}`: the features of the CPU, for kernels that need certain instructions.
 * `host/runner.c`: a program that runs a model under sanitizers; it does not ship.
-* `gpu/opencl*`: the driver for OpenCL on native machines, behind `include/gpu.h`.
 * `host/profile.c`: the step timer of a model that is compiled for profiling; it does not ship.
 * `wasm/entry.c`: the exports of a WebAssembly module for each function; `wasm/module.c`: its other exports;
   `wasm/threads.c`: its pool for parallel loops; `wasm/gpu.c`: a driver through imports; `wasm/libc.c` and
@@ -41,7 +40,9 @@ DRIVER = _ROOT / "core" / "driver.c"
 GPU = _ROOT / "gpu"
 WORK = (GPU / "work.h", GPU / "work.c")
 VULKAN = (*WORK, *sorted(GPU.glob("vulkan*.[ch]")))
-DRIVERS = {"vulkan": VULKAN, "opencl": tuple(sorted(GPU.glob("opencl*.[ch]")))}
+OPENCL = tuple(sorted(GPU.glob("opencl*.[ch]")))
+DRIVERS = {"vulkan": VULKAN, "opencl": OPENCL}
+"""The drivers for GPUs of native machines, by their names."""
 BATCHING = _ROOT / "batching"
 QUEUE = tuple(
     BATCHING / name
@@ -59,12 +60,6 @@ CPU_HEADER = _ROOT / "host" / "cpu.h"
 CPU = _ROOT / "host" / "cpu.c"
 RUNNER = _ROOT / "host" / "runner.c"
 PROFILE = _ROOT / "host" / "profile.c"
-
-OPENCL = tuple(
-    _ROOT / "gpu" / name
-    for name in ("opencl.h", "opencl_api.h", "opencl.c", "opencl_build.c", "opencl_devices.c", "opencl_memory.c")
-)
-"""The driver for OpenCL; it includes `include/gpu.h` and needs no library but that for `dlopen`."""
 
 WASM_ENTRY = _ROOT / "wasm" / "entry.c"
 WASM_MODULE = _ROOT / "wasm" / "module.c"
