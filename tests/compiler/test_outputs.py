@@ -91,6 +91,7 @@ def test_the_keys_of_an_attention(tmp_path: Path) -> None:
     compare("shared", ["k"], tmp_path)
 
 
+@pytest.mark.sampled(part=3)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TESTED)
 def test_every_intermediate_alone(name: str) -> None:
@@ -103,6 +104,7 @@ def test_every_intermediate_alone(name: str) -> None:
         assert len(program.functions[0].outputs) == len(model.graph.output) + 1
 
 
+@pytest.mark.sampled(part=3)
 @pytest.mark.slow
 @pytest.mark.parametrize("choice", range(SUBSETS + 1))
 @pytest.mark.parametrize("name", TESTED)

@@ -16,6 +16,7 @@ TENSORS = ("TwoTypes", "Graph", "EarlyExit", "Generator", "Search", "Operators",
 every_model = pytest.mark.parametrize("name", MAKERS)
 
 
+@pytest.mark.sampled(part=2)
 @every_model
 @pytest.mark.parametrize("target", ["host", "embedded"])
 def test_results(name: str, target: str, built: Built) -> None:

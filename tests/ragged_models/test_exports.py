@@ -32,7 +32,7 @@ MEAN_POOLED = [name for name in ACCEPTED if corpus.architecture(name) == "senten
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=40)
+@pytest.mark.sampled(part=100)
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_an_export_is_right_at_all_lengths(name: str, runtime: Runtime) -> None:
     with runtime.session(corpus.read(name), dims=corpus.BOUNDS, ragged=corpus.RAGGED) as session:
@@ -42,7 +42,7 @@ def test_an_export_is_right_at_all_lengths(name: str, runtime: Runtime) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=8)
 @pytest.mark.parametrize("name", MEAN_POOLED)
 def test_sequences_may_be_empty(name: str, runtime: Runtime) -> None:
     """The mean over an empty sequence is zero, as in the padded model."""

@@ -79,6 +79,7 @@ def test_there_are_enough_words() -> None:
     assert len(words()) > 500
 
 
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize(
     ("kind", "part"), [(kind, part) for kind in ("inputs", "outputs", "dims") for part in parts(kind)]
 )
@@ -109,6 +110,7 @@ def test_every_word_can_name_a_model(word: str) -> None:
     assert not own.lower().startswith("dk_")
 
 
+@pytest.mark.sampled(part=3)
 @pytest.mark.parametrize(
     "word", ["dk", "DK_model", "m", "example", "deploykit", "int", "main", "test", "名前", "x" * 300]
 )

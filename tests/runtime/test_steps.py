@@ -11,6 +11,8 @@ from deploykit.errors import ShapeError, UsageError
 from tests.runtime.conftest import Opener
 from tests.runtime.programs import Draft, elementwise, mlp_steps
 
+pytestmark = pytest.mark.sampled(part=1)
+
 
 def variable(name: str) -> tirx.Var:
     return tirx.Var(name, "int64")
