@@ -155,10 +155,21 @@ def test_names_can_be_chosen(model: onnx.ModelProto, tmp_path: Path) -> None:
     assert "<version>2.1</version>" in path.with_suffix(".pom").read_text()
 
 
+@needs_java
+@pytest.mark.parametrize("name", ["native", "string", "Result", "tensor", "two-words", "1"])
+def test_any_name_will_do(name: str, model: onnx.ModelProto, tmp_path: Path) -> None:
+    renamed = onnx.ModelProto()
+    renamed.CopyFrom(model)
+    renamed.graph.name = name
+    onnx.save(renamed, tmp_path / f"{name}.onnx")
+    deploykit.build(tmp_path / f"{name}.onnx", AndroidTarget(["x86_64"]), DIMS, tmp_path / "dist")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"settings": {"package": "Words"}}, "cannot be the name of a Java package"),
+        ({"settings": {"package": "com.acme.native"}}, "cannot be the name of a Java package"),
         ({"settings": {"version": "1/2"}}, "cannot be part of Maven coordinates"),
         ({"settings": {"colour": "red"}}, "no setting 'colour': it has package, group, version"),
         ({"format": "apk"}, "no format 'apk': it has aar, so"),

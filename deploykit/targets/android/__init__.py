@@ -182,8 +182,10 @@ class AndroidTarget:
 
 def _names(prefix: str, settings: Mapping[str, str]) -> dict[str, str]:
     """The names of the Java package and of the Maven artifact. Raises `UsageError` for names that cannot be."""
-    package = settings.get("package", f"org.deploykit.{prefix.lower()}")
-    if not _PACKAGE.fullmatch(package):
+    from deploykit.targets.android.java import KEYWORDS, package_name
+
+    package = settings.get("package", package_name(prefix))
+    if not _PACKAGE.fullmatch(package) or KEYWORDS.intersection(package.split(".")):
         raise UsageError(f"'{package}' cannot be the name of a Java package: choose one like com.acme.model")
     names = {"package": package, "group": settings.get("group", "org.deploykit")}
     names["release"] = settings.get("version", "1.0")
