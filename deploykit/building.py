@@ -129,6 +129,7 @@ def build(
     fast_math: bool = False,
     index_checks: bool = True,
     exact: bool = False,
+    devices: Sequence[str] = (),
     dump_dir: str | Path | None = None,
     stop_after: str | None = None,
     check: bool = False,
@@ -152,8 +153,8 @@ def build(
     `fast_math` uses shorter forms of exp, tanh and similar functions, with errors of up to 4 instead of 2 units in the
     last place. Without `index_checks` a run does not refuse indices out of range, such as a token that is not in the
     vocabulary, and takes the nearest element instead. With `exact` the results of a row, such as a token of a ragged
-    batch, have the same bits whatever else is in the batch. `seed_input`, `ragged`, `masks`, `weights`,
-    `samples` and `policy` are those of `load`.
+    batch, have the same bits whatever else is in the batch. `devices` are what else to make kernels for: `vulkan`,
+    `opencl`. `seed_input`, `ragged`, `masks`, `weights`, `samples` and `policy` are those of `load`.
 
     With `check` the artifact is run and compared with ONNX Runtime before it is put at `output`. The runs are at both
     ends of the bounds of its dims, or at the sizes `check_at`. `check_inputs` gives inputs by name, and other inputs
@@ -185,7 +186,14 @@ def build(
     compare = None
     if check and not isinstance(model, Operator):
         compare = partial(check_artifact, model=model, at=check_at, inputs=check_inputs)
-    options = PackageOptions(cpu=cpu, fast_math=fast_math, check=compare, format=format, settings=settings or {})
+    options = PackageOptions(
+        cpu=cpu,
+        devices=tuple(devices),
+        fast_math=fast_math,
+        check=compare,
+        format=format,
+        settings=settings or {},
+    )
     return build_artifact(
         partial(_imported, model, given, seed_input, ragged, masks, weights, samples, policy, fuse),
         chosen,

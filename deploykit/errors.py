@@ -110,6 +110,12 @@ def _grouped(problems: Sequence[Problem]) -> list[str]:
     return lines
 
 
+class DeviceError(DeploykitError):
+    """The device that kernels run on failed, is lost, or has not enough memory."""
+
+    exit_code = 5
+
+
 class ToolchainError(DeploykitError):
     """A compiler or tool that the target needs is missing or failed."""
 

@@ -1,7 +1,7 @@
 """The standard ONNX backend interface (`onnx.backend.base`), so that the ONNX project's own suite runs unchanged.
 
-A prepared model builds its artifact in a temporary folder, which is removed together with the model. `TARGET` and `CPU`
-say what to build for. `DEVICE`, `SANITIZE` and `THREADS` say how the artifact runs (see `deploykit.open`).
+A prepared model builds its artifact in a temporary folder, which is removed together with the model. `TARGET`, `CPU`
+and `DEVICES` say what to build for; `DEVICE`, `SANITIZE` and `THREADS` how the artifact runs (see `deploykit.open`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from deploykit.targets.base import Target
 
 TARGET: str | Target = "host"
 CPU = "native"
+DEVICES: tuple[str, ...] = ()
 DEVICE: str | None = None
 SANITIZE = False
 THREADS = 1
@@ -52,7 +53,8 @@ class PreparedModel(BackendRep):
             _describe(value.name, value.type, data, dims)
         if all(value.type.HasField("tensor_type") for value in declared):
             dims = {name: bounds for name, bounds in dims.items() if bounds[0] == 0}
-        deploykit.build(self._model, target=TARGET, cpu=CPU, dims=dims, output=f"{self._folder.name}/model")
+        output = f"{self._folder.name}/model"
+        deploykit.build(self._model, target=TARGET, cpu=CPU, devices=DEVICES, dims=dims, output=output)
         return open_artifact(f"{self._folder.name}/model")
 
 

@@ -84,7 +84,7 @@ def build_artifact(
 
     `source` is the model's file, if it has one. `capacities` pins or bounds capacity dims by name. For `fuse` and
     `index_checks` see `graph`, for `exact` see `Device`."""
-    variants = target.variants(options.cpu)  # an unknown CPU is refused before anything is read
+    variants = target.variants(options.cpu, options.devices)  # unknown ones are refused before anything is read
     if exact:
         variants = [replace(variant, device=replace(variant.device, exact=True)) for variant in variants]
     with observer.stage("import"):
@@ -366,6 +366,7 @@ def package(
         cpu=_cpu(options.cpu) if programs[0].cpu in levels(options.cpu) else None,
         fast_math=options.fast_math,
         levels=_levels(programs),
+        devices=options.devices if any(program.gpu for program in programs) else (),
         files=files,
         source=options.source,
         times=dict(observer.seconds),

@@ -31,7 +31,7 @@ from deploykit.targets.base import find_target
 if TYPE_CHECKING:
     from deploykit.artifact.plan import Plan
     from deploykit.dynamic.traces import Launch
-    from deploykit.engines.native.profiled import Profiled
+    from deploykit.engines.native.profiled import Profiled, ProfiledOnGpu
 
 Value: TypeAlias = ArrayLike | Ragged
 """An input as a session takes it: an array, a number or a list; for a ragged input see `deploykit.ragged_ports`."""
@@ -155,18 +155,19 @@ class Session:
             raise UsageError("a sanitized session cannot be profiled")
         if cpu is not None and sanitize:
             raise UsageError("the kernels for a CPU cannot be chosen in a sanitized session")
-        if device is not None and (sanitize or profile):
-            raise UsageError("the device cannot be chosen in a sanitized or profiled session")
+        if device is not None and sanitize:
+            raise UsageError("the device cannot be chosen in a sanitized session")
         self.manifest: Manifest = read_manifest(folder)
         verify_files(folder, self.manifest)
         self._scratch = tempfile.TemporaryDirectory(prefix="deploykit-")
         scratch = Path(self._scratch.name)
         self._engine: Engine
-        self._profile: Profiled | None = None
+        self._profile: Profiled | ProfiledOnGpu | None = None
         if sanitize:
             self._engine = _sanitized(folder, self.manifest, scratch)
         elif profile:
-            self._profile = profiled = _profiled(folder, self.manifest.function(), scratch, threads, cpu)
+            options = EngineOptions(threads, cpu, device)
+            self._profile = profiled = _profiled(folder, self.manifest.function(), scratch, options)
             self._engine = Functions(self.manifest, lambda _: profiled)
         else:
             target = find_target(self.manifest.target)
@@ -301,7 +302,7 @@ class Session:
             raise UsageError(f"'{self.manifest.name}' is no dynamic model: it takes inputs by name")
         return self._instances
 
-    def _profiled(self) -> Profiled:
+    def _profiled(self) -> Profiled | ProfiledOnGpu:
         if self._profile is None:
             raise UsageError("this session has no times of steps: open it with profile=True")
         return self._profile
@@ -329,10 +330,10 @@ class Session:
             stream.close()
 
 
-def _profiled(folder: Path, manifest: Manifest, scratch: Path, threads: int, cpu: str | None) -> Profiled:
-    from deploykit.engines.native.profiled import Profiled
+def _profiled(folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Profiled | ProfiledOnGpu:
+    from deploykit.engines.native.loading import load_profiled
 
-    return Profiled(find_target(manifest.target).sources(folder), folder, manifest, threads, scratch, cpu)
+    return load_profiled(find_target(manifest.target).sources(folder), folder, manifest, scratch, options)
 
 
 def _sanitized(folder: Path, manifest: Manifest, scratch: Path) -> Engine:

@@ -24,5 +24,5 @@ def grouping(target: str | Target, tokens: int) -> Target:
 def _with(target: str | Target, change: Callable[[Variant], Variant]) -> Target:
     changed = copy.copy(find_target(target) if isinstance(target, str) else target)
     own = changed.variants
-    changed.variants = lambda cpu: [change(variant) for variant in own(cpu)]
+    changed.variants = lambda cpu, devices=(): [change(variant) for variant in own(cpu, devices)]
     return changed

@@ -24,12 +24,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import deploykit
 from deploykit import onnx_backend, runtime
 from deploykit.compiler.model import ImportedModel
+from deploykit.engines.native.adapters import adapters
 from deploykit.engines.native.bionic import can_run
 from deploykit.engines.web.chromium import find_chromium
 from deploykit.engines.web.node import find_node, node_options
 from deploykit.frontends.onnx.importer import dim_name
 from deploykit.targets.android import AndroidTarget
 from deploykit.targets.base import Target, find_target
+from deploykit.targets.host import GPU_DEVICES
 from deploykit.targets.webgpu import CPU_MODULES, GPU_MODULE, WebTarget
 from tests.placing import grouping, placing
 
@@ -50,7 +52,8 @@ EXCEPTIONS = Path(__file__).with_name("exceptions")
 class Runtime:
     """A target, and how its artifacts run.
 
-    `target` and `cpu` are described in `deploykit.build`; `device`, `sanitize` and `threads` in `deploykit.open`.
+    `target`, `cpu` and `devices` are described in `deploykit.build`; `device`, `sanitize` and `threads` in
+    `deploykit.open`.
     `needs` is the program without which nothing runs here, and a function that finds it. `cost` is about how many times
     longer a case takes than on the host, so that slices of long suites hold fewer cases. `bounded` says whether every
     dim needs an upper bound.
@@ -61,6 +64,7 @@ class Runtime:
     needs: tuple[str, Callable[[], object]]
     cost: int
     cpu: str = "native"
+    devices: tuple[str, ...] = ()
     device: str | None = None
     sanitize: bool = False
     threads: int = 1
@@ -80,7 +84,7 @@ class Runtime:
             named = ((port, axis, dim) for port, shape in shapes for axis, dim in enumerate(shape) if dim.dim_param)
             names = {dim_name(port, axis, dim.dim_param) for port, axis, dim in named}
             dims = dict.fromkeys(sorted(names), (1, BOUND)) | dict(dims or {})
-        deploykit.build(model, self.target(), dims, folder, cpu=self.cpu, **options)
+        deploykit.build(model, self.target(), dims, folder, cpu=self.cpu, devices=self.devices, **options)
 
     def open(self, folder: Path) -> Session:
         return deploykit.open(folder, device=self.device, sanitize=self.sanitize, threads=self.threads)
@@ -99,6 +103,7 @@ class Runtime:
         own = {
             "TARGET": self.target(),
             "CPU": self.cpu,
+            "DEVICES": self.devices,
             "DEVICE": self.device,
             "SANITIZE": self.sanitize,
             "THREADS": self.threads,
@@ -143,6 +148,11 @@ def _web_in_node() -> Target:
     return WebTarget([_module_of_node()])
 
 
+def _opens(driver: str) -> bool:
+    """Whether a driver finds a device that it can open."""
+    return any(adapter.unusable is None for adapter in adapters(driver))
+
+
 NOTHING = ("nothing", lambda: True)
 NODE = ("node", functools.partial(shutil.which, "node"))
 
@@ -174,6 +184,17 @@ RUNTIMES = (
     ),
     Runtime("wasm", _web_in_node, NODE, cost=3),
     Runtime("wasm-threads", _web_in_node, NODE, cost=25, threads=2),
+    *(
+        Runtime(
+            driver,
+            functools.partial(find_target, "host"),
+            (f"a device with {driver}", functools.partial(_opens, driver)),
+            cost=4,
+            devices=(driver,),
+            device=driver,
+        )
+        for driver in GPU_DEVICES
+    ),
     Runtime("webgpu", lambda: WebTarget([GPU_MODULE]), ("Chromium", find_chromium), cost=5, device="webgpu"),
 )
 

@@ -201,7 +201,8 @@ class Manifest(_Entry):
     """The contents of `manifest.json`.
 
     Every public C symbol starts with `prefix`. `cpu` is the CPU that native kernels were compiled for; if there are
-    kernels for several CPUs, `levels` lists them, the best first. `fast_math` says whether elementwise functions have
+    kernels for several CPUs, `levels` lists them, the best first. `devices` are what else there are kernels for, such
+    as `vulkan`. `fast_math` says whether elementwise functions have
     their shorter forms. `inputs_as` and `outputs_as` give the structure of the user's values; they are empty if each is
     a tensor. If there are several `functions`, they hold the inputs, outputs and dims instead of the manifest; the
     manifest of one of them has the `shared_prefix` of all. `padded` has an entry for each ragged dim that the model
@@ -215,6 +216,7 @@ class Manifest(_Entry):
     target: str
     cpu: str | None = None
     levels: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
     fast_math: bool = False
     inputs: tuple[PortEntry, ...]
     outputs: tuple[PortEntry, ...]
@@ -269,7 +271,7 @@ class Manifest(_Entry):
         raise UsageError(f"'{self.name}' has no function '{name}': it has {names}")
 
     def to_json(self) -> str:
-        optional = ("inputs_as", "outputs_as", "functions", "states", "shared_prefix", "padded", "dynamic")
+        optional = ("inputs_as", "outputs_as", "functions", "states", "shared_prefix", "padded", "dynamic", "devices")
         plain = {name for name in optional if not getattr(self, name)}
         return self.model_dump_json(indent=2, exclude=plain) + "\n"
 

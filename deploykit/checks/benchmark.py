@@ -92,7 +92,7 @@ def bench(
             theirs = padded.inputs(arrays) if padded else arrays
             sides[against] = lambda: runner(theirs)
         ours, *peers = in_turn(sides, seconds)
-    found = profiled(artifact, arrays, sizes, threads=threads, seconds=seconds) if profile else None
+    found = profiled(artifact, arrays, sizes, threads=threads, device=device, seconds=seconds) if profile else None
     return Benchmark(ours, peers[0] if peers else None, sizes, found)
 
 

@@ -92,15 +92,17 @@ def profile(
     sizes: Mapping[str, int],
     *,
     threads: int = 1,
+    device: str | None = None,
     seconds: float = 3.0,
 ) -> Profile:
-    """Profile the artifact in `folder` for about `seconds`, on inputs whose dims have the given sizes.
+    """Profile the artifact in `folder` for about `seconds`, on inputs whose dims have the given sizes. `threads` and
+    `device` are those of `deploykit.open`.
 
     Raises what `deploykit.open` and a run raise, and `ToolchainError` if there is no C compiler.
     """
     calls: list[np.ndarray] = []
     times: list[np.ndarray] = []
-    with open_artifact(folder, threads=threads, profile=True) as session:
+    with open_artifact(folder, threads=threads, device=device, profile=True) as session:
         plan = session.plan
         ports = ragged_ports(session.manifest)
         if ports is not None:

@@ -68,6 +68,16 @@ def build(
             "x86-64 levels into one artifact.",
         ),
     ] = "native",
+    device: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--device",
+            metavar="DEVICES",
+            help="What else to make kernels for, with the target host: [b]vulkan[/], [b]opencl[/] or both, with a "
+            "comma between them.",
+            show_default=False,
+        ),
+    ] = None,
     form: Annotated[
         str,
         typer.Option(
@@ -249,6 +259,7 @@ def build(
             fast_math=fast_math,
             index_checks=index_checks,
             exact=exact,
+            devices=[name for text in device or () for name in text.split(",")],
             seed_input=seed_input,
             ragged=dict(_pair(name) for name in ragged) if ragged else None,
             masks=mask,

@@ -3,32 +3,63 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import typer
 
-from deploykit.cli.console import doubtful, good, messages, print_json, results, table
+from deploykit.cli.console import doubtful, good, messages, print_json, results, table, text_bytes
 from deploykit.cli.options import Json
 from deploykit.cli.verb import verb
 from deploykit.errors import ToolchainError
 
+if TYPE_CHECKING:
+    from deploykit.engines.native.adapters import Adapter
+
 
 @verb
 def doctor(*, json_output: Json = False) -> None:
-    """Look for every tool that deploykit can use: found or not, version, what it is for, how to install it.
+    """Look for every tool that deploykit can use, and for GPUs. A tool is found or not; the list says its version, what
+    it is for, and how to install it.
 
     Exit code 4 when a tool that every build needs is missing.
     """
     from deploykit.doctor import diagnose
 
     diagnosis = diagnose()
+    gpus, absent = _gpus()
     if json_output:
-        print_json({"tools": [asdict(f) for f in diagnosis.findings], "missing": diagnosis.missing})
+        tools = [asdict(f) for f in diagnosis.findings]
+        print_json({"tools": tools, "missing": diagnosis.missing, "gpus": [asdict(gpu) for gpu in gpus]})
         raise typer.Exit(ToolchainError.exit_code if diagnosis.missing else 0)
     rows = table("", "tool", "version", "what for", "where, or how to install")
     for finding in diagnosis.findings:
         mark = good("found") if finding.found else doubtful("absent")
         rows.add_row(mark, finding.name, finding.version or "", finding.purpose, finding.path or finding.install)
     results.print(rows)
+    if gpus:
+        found = table("device", "GPU", "kind", "driver", "forms of kernels", "memory", "largest tensor")
+        for gpu in gpus:
+            forms = ", ".join(gpu.features) or "plain"
+            sizes = (text_bytes(gpu.memory_bytes), text_bytes(gpu.binding_bytes))
+            usable = (forms, *sizes) if gpu.unusable is None else (doubtful(gpu.unusable), "", "")
+            found.add_row(f"{gpu.device}:{gpu.number}", gpu.name, gpu.kind, gpu.driver, *usable)
+        results.print(found)
+    for device, reason in absent.items():
+        messages.print(f"{device}: {reason}")
     if diagnosis.missing:
         raise ToolchainError(f"missing: {', '.join(diagnosis.missing)}. Install one of the tools listed for it.")
     messages.print("Everything that a build needs is here.")
+
+
+def _gpus() -> tuple[list[Adapter], dict[str, str]]:
+    """The GPUs under each driver, and why drivers find none."""
+    from deploykit.engines.native.adapters import adapters, why_none
+    from deploykit.engines.native.gpu import CODE
+
+    try:
+        found = {driver: adapters(driver) for driver in CODE}
+        return [gpu for each in found.values() for gpu in each], {
+            d: why_none(d) for d, each in found.items() if not each
+        }
+    except ToolchainError as error:
+        return [], dict.fromkeys(CODE, str(error))

@@ -53,8 +53,10 @@ OnDevice = Annotated[
     typer.Option(
         "--device",
         metavar="DEVICE",
-        help="What an artifact for the web runs on: [b]wasm[/], in node, or [b]webgpu[/], in Chromium.",
-        show_default="wasm",
+        help="What to run on. An artifact for this machine: [b]cpu[/], what it was built for, [b]vulkan[/] or "
+        "[b]opencl[/] ([b]vulkan:2[/] is the second adapter), or the fastest, [b]auto[/]. One for the web: [b]wasm[/], "
+        "in node, or [b]webgpu[/], in Chromium.",
+        show_default="cpu or wasm",
     ),
 ]
 Inputs = Annotated[

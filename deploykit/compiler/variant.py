@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from deploykit.compiler.codegen.native.cpus import SHARED_LAYOUT, Cpu, find_cpu, levels, machine_of
 from deploykit.compiler.devices.cpu import DEVICES, SCALAR_C, Device
-from deploykit.compiler.devices.gpu import Gpu
+from deploykit.compiler.devices.gpu import NATIVE_GPU, Gpu
 from deploykit.compiler.lowering.lower import HOST_STACK_LIMIT, STACK_LIMIT
 from deploykit.compiler.program.inplace import InPlace
 
@@ -31,7 +31,7 @@ class Variant:
     @property
     def name(self) -> str:
         """The name that distinguishes it from the other variants of an artifact."""
-        return self.cpu or self.device.name
+        return self.gpu.name if self.gpu else self.cpu or self.device.name
 
 
 PORTABLE_C = Variant(SCALAR_C, vectorize=False, stack_limit=STACK_LIMIT)
@@ -54,6 +54,13 @@ def native(cpu: Cpu) -> Variant:
     ]
     best = max(able, key=lambda device: (device.vector_bits, len(device.features)))
     return Variant(best, vectorize=True, stack_limit=HOST_STACK_LIMIT, cpu=cpu.name)
+
+
+def with_gpu(variant: Variant) -> Variant:
+    """The variant whose kernels are for GPUs of native machines; those that cannot be are as in `variant`. Weights have
+    the same layout, except those that are transformed or grouped for instructions of CPUs."""
+    layout = replace(variant.device, transforms=False, dots=("widened",))
+    return replace(variant, gpu=NATIVE_GPU, layout=layout)
 
 
 def native_levels(name: str) -> list[Variant]:

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from deploykit.engines.native import library as native
-from deploykit.errors import DataError, DeploykitError, ShapeError, UsageError
+from deploykit.errors import DataError, DeploykitError, DeviceError, ShapeError, UsageError
 
 
 class Engine(Protocol):
@@ -110,6 +110,8 @@ def failure(status: int, text: str) -> DeploykitError:
     """The exception for a C status other than `DK_OK`, with the message `text`."""
     if status == native.DK_ERROR_DATA:
         return DataError(text)
+    if status == native.DK_ERROR_DEVICE:
+        return DeviceError(text)
     if status in (native.DK_ERROR_SHAPE, native.DK_ERROR_DTYPE):
         return ShapeError(text)
     return UsageError(text)
@@ -117,8 +119,9 @@ def failure(status: int, text: str) -> DeploykitError:
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """How to run an artifact. `cpu` chooses among kernels for several CPUs, by default the best. `device` is for
-    artifacts for the web: `wasm`, the default, or `webgpu`."""
+    """How to run an artifact. `cpu` chooses among kernels for several CPUs, by default the best. `device` is what an
+    artifact runs on: for the web `wasm`, the default, or `webgpu`; for this machine `cpu`, the default, or one of the
+    devices that it was built for, such as `vulkan`, or `vulkan:2` for the second adapter, or `auto` for the fastest."""
 
     threads: int = 1
     cpu: str | None = None

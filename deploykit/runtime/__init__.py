@@ -3,6 +3,8 @@
 * `include/deploykit.h`, `core/deploykit.c`: portable C99, no heap, no globals; part of every artifact.
 * `include/states.h`, `core/states.c`: the memory of models with states.
 * `include/driver.h`, `core/driver.c`: the interface to GPUs, for models with GPU kernels.
+* `include/gpu.h`: the drivers for GPUs of native machines; `gpu/work.{h,c}`: what they collect; `gpu/vulkan*.{h,c}`,
+  `gpu/opencl*.{h,c}`: the drivers.
 * `batching/device.{h,c}`: their flushes on a GPU.
 * `batching/batching.h`, `batching/queue.c`, `batching/frontier.{h,c}`, `batching/choices.c`: the control flow of
   dynamic models, and the batches of their cells.
@@ -11,6 +13,7 @@
 * `host/threads.{h,c}`: a thread pool for parallel loops, on systems with POSIX threads.
 * `host/cpu.{h,c}`: the features of the CPU, for kernels that need certain instructions.
 * `host/runner.c`: a program that runs a model under sanitizers; it does not ship.
+* `gpu/opencl*`: the driver for OpenCL on native machines, behind `include/gpu.h`.
 * `host/profile.c`: the step timer of a model that is compiled for profiling; it does not ship.
 * `wasm/entry.c`: the exports of a WebAssembly module for each function; `wasm/module.c`: its other exports;
   `wasm/threads.c`: its pool for parallel loops; `wasm/gpu.c`: a driver through imports; `wasm/libc.c` and
@@ -24,6 +27,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 _ROOT = Path(__file__).parent
@@ -32,7 +36,12 @@ INCLUDE = _ROOT / "include"
 HEADER = INCLUDE / "deploykit.h"
 CORE = _ROOT / "core" / "deploykit.c"
 STATES = (INCLUDE / "states.h", _ROOT / "core" / "states.c")
+DRIVER_HEADER = INCLUDE / "driver.h"
 DRIVER = _ROOT / "core" / "driver.c"
+GPU = _ROOT / "gpu"
+WORK = (GPU / "work.h", GPU / "work.c")
+VULKAN = (*WORK, *sorted(GPU.glob("vulkan*.[ch]")))
+DRIVERS = {"vulkan": VULKAN, "opencl": tuple(sorted(GPU.glob("opencl*.[ch]")))}
 BATCHING = _ROOT / "batching"
 QUEUE = tuple(
     BATCHING / name
@@ -50,6 +59,12 @@ CPU_HEADER = _ROOT / "host" / "cpu.h"
 CPU = _ROOT / "host" / "cpu.c"
 RUNNER = _ROOT / "host" / "runner.c"
 PROFILE = _ROOT / "host" / "profile.c"
+
+OPENCL = tuple(
+    _ROOT / "gpu" / name
+    for name in ("opencl.h", "opencl_api.h", "opencl.c", "opencl_build.c", "opencl_devices.c", "opencl_memory.c")
+)
+"""The driver for OpenCL; it includes `include/gpu.h` and needs no library but that for `dlopen`."""
 
 WASM_ENTRY = _ROOT / "wasm" / "entry.c"
 WASM_MODULE = _ROOT / "wasm" / "module.c"
@@ -70,3 +85,9 @@ JS_MODULES = tuple(
 def further_sources(*, states: bool, instances: bool) -> tuple[Path, ...]:
     """The sources beside the core for a model that has states, or that runs instances."""
     return (*(STATES if states else ()), *((*QUEUE, *INSTANCES) if instances else ()))
+
+
+def gpu_sources(drivers: Iterable[str], *, instances: bool) -> tuple[Path, ...]:
+    """The sources of drivers, by their names, for programs with kernels for GPUs."""
+    own = [path for driver in drivers for path in DRIVERS[driver]]
+    return (DRIVER_HEADER, DRIVER, INCLUDE / "gpu.h", *own, *(DEVICE if instances else ()))

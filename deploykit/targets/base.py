@@ -40,13 +40,15 @@ class Availability:
 class PackageOptions:
     """The options of a build that targets and the packaging use.
 
-    `cpu` is the CPU that native kernels are compiled for, `native` for this machine. With `fast_math`, kernels use
+    `cpu` is the CPU that native kernels are compiled for, `native` for this machine. `devices` are what else kernels
+    are for, such as `vulkan`. With `fast_math`, kernels use
     shorter forms of elementwise functions. `source` is the model file, if there is one. `version` is the version of
     deploykit named in generated files. Before the complete folder is put in its place, `require_unchanged` is called,
     then `check` with the folder, which returns notes; an exception of either prevents the folder. `format` is one of
     the target's formats, empty for the usual one, and `settings` are its settings by name."""
 
     cpu: str = "native"
+    devices: tuple[str, ...] = ()
     fast_math: bool = False
     source: SourceEntry | None = None
     require_unchanged: Callable[[], None] = lambda: None
@@ -69,10 +71,11 @@ class Target(Protocol):
         """Whether this machine can build and run artifacts of the target."""
         ...
 
-    def variants(self, cpu: str) -> Sequence[Variant]:
-        """The variants of a model when the user asks for `cpu`, the best first.
+    def variants(self, cpu: str, devices: Sequence[str] = ()) -> Sequence[Variant]:
+        """The variants of a model when the user asks for `cpu` and `devices`, the best first.
 
-        The artifact holds a program for each variant, all with one interface. Raises `UsageError` for an unknown CPU.
+        The artifact holds a program for each variant, all with one interface. Raises `UsageError` for an unknown CPU or
+        device.
         """
         ...
 
@@ -102,6 +105,12 @@ class Target(Protocol):
     def sources(self, folder: Path) -> list[Path]:
         """The C files and objects in an artifact folder that make up the model. Raises `UsageError` if it has none."""
         ...
+
+
+def require_no_devices(target: Target, devices: Sequence[str]) -> None:
+    """Raise `UsageError` if there are any devices: the target has none to choose."""
+    if devices:
+        raise UsageError(f"target {target.name} has no devices to choose: build without --device {','.join(devices)}")
 
 
 def target_names() -> tuple[str, ...]:

@@ -1,19 +1,9 @@
-/* What every driver of the device interface must do. The host of the cases has the kernel ADD, `to[i] = from[i] + by`
-   of int32_t with operands (from, to) and the scalar (by), and buffers of BUFFER_BYTES with the numbers FIRST and
-   SECOND.
-
-   A case asks the driver for work, waits as driver.h says, and then tells whether the host's memory holds the result.
+/* A case asks the driver for work, waits as driver.h says, and then tells whether the host's memory holds the result.
  */
-#include "web_driver.h"
+#include "cases.h"
 
 #include <stddef.h>
-#include <stdint.h>
 
-#define ADD 0
-#define FIRST DK_BUFFER_PORTS
-#define SECOND (DK_BUFFER_PORTS + 1)
-#define COUNT (65535 * 64 + 100) /* more than one axis of a WebGPU grid allows */
-#define BUFFER_BYTES (4 * COUNT + 4096)
 #define CHAIN 2500 /* dispatches: more than there are blocks of scalars in a driver's buffer */
 #define GUARD 0x55
 
@@ -162,43 +152,9 @@ static int32_t chain_holds(void) {
     return 1;
 }
 
-typedef struct driver_case {
-    const char* name;
-    dk_status (*ask)(dk_driver* driver);
-    int32_t (*holds)(void);
-} driver_case;
-
-static const driver_case cases[] = {
+const driver_case driver_cases[] = {
     {"bytes", bytes_ask, bytes_hold},    {"order", order_ask, order_holds},      {"apart", apart_ask, apart_holds},
     {"copies", copies_ask, copies_hold}, {"large grid", large_ask, large_holds}, {"chain", chain_ask, chain_holds},
 };
 
-#define EXPORT(name) __attribute__((export_name(#name)))
-
-EXPORT(count) int32_t count(void) {
-    return (int32_t)(sizeof cases / sizeof *cases);
-}
-
-EXPORT(name) const char* name(int32_t index) {
-    return cases[index].name;
-}
-
-EXPORT(first_buffer) int32_t first_buffer(void) {
-    return FIRST;
-}
-
-EXPORT(buffer_bytes) int32_t buffer_bytes(void) {
-    return BUFFER_BYTES;
-}
-
-EXPORT(ask) int32_t ask(int32_t index) {
-    return cases[index].ask(&dk_web_driver);
-}
-
-EXPORT(wait) int32_t wait_for(void) {
-    return dk_web_driver.wait(&dk_web_driver);
-}
-
-EXPORT(holds) int32_t holds(int32_t index) {
-    return cases[index].holds();
-}
+const int32_t driver_case_count = (int32_t)(sizeof driver_cases / sizeof *driver_cases);

@@ -20,7 +20,7 @@ OPTIONS = ("-O2", "-fno-builtin", "-Wl,--import-memory", "-Wl,--initial-memory=6
 @pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
 def test_the_driver_implements_the_interface(tmp_path: Path) -> None:
     headers = (f"-I{runtime.INCLUDE}", f"-I{runtime.WASM_INCLUDE}")
-    sources = [HERE / "cases.c", runtime.WASM_GPU, runtime.WASM_LIBC]
+    sources = [HERE / "cases.c", HERE / "cases_web.c", runtime.WASM_GPU, runtime.WASM_LIBC]
     find_wasm_compiler().link_module(sources, tmp_path / "cases.wasm", *OPTIONS, *headers)
     (tmp_path / "runtime").mkdir()
     for module in runtime.JS_MODULES:

@@ -58,13 +58,14 @@ class Opener:
     @property
     def alignment(self) -> int:
         """The alignment of buffers, in bytes."""
-        gpus = [variant.gpu for variant in self.runtime.target().variants(self.runtime.cpu)]
+        gpus = [variant.gpu for variant in self.runtime.target().variants(self.runtime.cpu, self.runtime.devices)]
         return max(ALIGNMENT if gpu is None else gpu.alignment for gpu in gpus)
 
     def __call__(self, draft: Draft, *steps: Step) -> Session:
         target = self.runtime.target()
-        programs = joined([draft.program(*steps, gpu=v.gpu) for v in target.variants(self.runtime.cpu)])
-        write_artifact(programs, target, self.folder / draft.name, PackageOptions(cpu=self.runtime.cpu))
+        options = PackageOptions(cpu=self.runtime.cpu, devices=self.runtime.devices)
+        programs = joined([draft.program(*steps, gpu=v.gpu) for v in target.variants(options.cpu, options.devices)])
+        write_artifact(programs, target, self.folder / draft.name, options)
         return self.sessions.enter_context(self.runtime.open(self.folder / draft.name))
 
 

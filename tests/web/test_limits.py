@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,7 +91,7 @@ PART = 128 << 10
 class Small(WebTarget):
     """A target whose shaders have several bindings for constants of more than `PART` bytes."""
 
-    def variants(self, cpu: str) -> list[Variant]:  # noqa: ARG002 - as for its base
+    def variants(self, cpu: str, devices: Sequence[str] = ()) -> list[Variant]:  # noqa: ARG002 - as for its base
         assert SHADERS.gpu is not None
         return [WASM, replace(SHADERS, gpu=replace(SHADERS.gpu, binding_bytes=PART))]
 

@@ -1,4 +1,4 @@
-"""What a shader may rely on. It is data, like `devices.cpu` for CPUs; targets state the values of their GPUs."""
+"""What a shader may rely on. It is data, like `devices.cpu` for CPUs."""
 
 from __future__ import annotations
 
@@ -29,3 +29,23 @@ class Gpu:
     alignment: int
     scalars: int
     stack_limit: int
+
+
+NATIVE_GPU = Gpu(
+    "gpu",
+    language="wgsl",
+    dtypes=frozenset(
+        ("float32", "float16", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
+    ),
+    vectors=("float32", "float16", "int32", "uint32", "int8", "uint8", "bool"),
+    lanes=4,
+    workgroup=64,
+    groups=65535,
+    bindings=8,
+    binding_bytes=128 << 20,
+    alignment=256,
+    scalars=31,
+    stack_limit=4096,
+)
+"""What GPUs of phones and computers have under Vulkan 1.1 and OpenCL 1.2. The scalars are those that fit in Vulkan's
+push constants with the number of invocations (Khronos, "Vulkan", required limits)."""

@@ -340,13 +340,20 @@ class Program:
     notes: tuple[str, ...] = field(default=())
     """Notes for the user: fallbacks taken, and why."""
     cpu: str = ""
-    """What the kernels are compiled for: a name of `codegen.native.cpus` or of a GPU; empty if not known."""
+    """The CPU that kernels are compiled for, a name of `codegen.native.cpus`; empty if not known."""
     alignment: int = ALIGNMENT
     """Bytes. Every arena tensor starts at a multiple of this."""
     gpu: Gpu | None = None
     """The GPU that runs some of the kernels, if there is one."""
+    suffix: str = ""
+    """What follows the name of the model in public C symbols, where a library holds the program beside others."""
     padded: tuple[Padded, ...] = ()
     """How the model pads that was converted to a ragged one; see `ImportedModel`."""
+
+    @property
+    def level(self) -> str:
+        """The name that distinguishes it from the other programs of the model: that of its GPU or CPU."""
+        return self.cpu if self.gpu is None else self.gpu.name
 
     @property
     def public(self) -> tuple[Function, ...]:

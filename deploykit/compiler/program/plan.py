@@ -79,7 +79,7 @@ def write_plan(programs: Sequence[Program], folder: Path) -> list[str]:
     (folder / LISTING).write_text(listing(first), encoding="utf-8")
     plans = {}
     for part in programs:
-        level = None if part is first else part.cpu
+        level = None if part is first else part.level
         for function in part.functions:
             own = None if part.public == (function,) else function.name
             plans[plan_file(own, level)] = plan_of(part, function)

@@ -40,7 +40,7 @@ class FunctionEngine(Protocol):
 
 class Functions:
     """The engine of a model with one or several functions. `start` makes the engine of one function from its manifest,
-    `stream` that of a stream of instances.
+    `stream` that of a stream of instances; `finish` is called when all are closed.
 
     `function` names the function to run; None stands for the only one. `where` says for people what runs, and how,
     where that is not obvious."""
@@ -50,8 +50,10 @@ class Functions:
         manifest: Manifest,
         start: Callable[[Manifest], FunctionEngine],
         stream: Callable[[Manifest], StreamEngine] | None = None,
+        finish: Callable[[], None] = lambda: None,
         where: str = "",
     ) -> None:
+        self._finish = finish
         self.where = where
         self._manifest = manifest
         self._stream = stream
@@ -81,3 +83,4 @@ class Functions:
     def close(self) -> None:
         for engine in self._engines.values():
             engine.close()
+        self._finish()

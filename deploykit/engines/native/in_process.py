@@ -58,8 +58,7 @@ class InProcess:
         self._codes = [logical_dtype(port.dtype).code for port in manifest.inputs]
         states = manifest.states is not None
         self._library = native.Library(path, manifest.prefix, manifest.shared_prefix, states=states)
-        dynamic_bytes = int(self._library.descriptor.model_bytes) if manifest.dynamic is not None else 0
-        self._model: Any = native.model_struct(len(manifest.dims), states=states, dynamic_bytes=dynamic_bytes)()
+        self._model: Any = self._struct(int(self._library.descriptor.model_bytes))()
         self._state: np.ndarray | None = None
         chosen = {dim.name for dim in manifest.states.dims} if manifest.states is not None else set()
         self._bounded_by_caller = any(dim.capacity_of and dim.name not in chosen for dim in manifest.dims)
@@ -76,6 +75,11 @@ class InProcess:
         if threads > 1:
             self._pool = self._library.start_pool(threads)
             self._model.base.executor = self._library.executor(self._pool)
+
+    def _struct(self, size: int) -> type[ctypes.Structure]:
+        """The struct of the model, of which the library says that it has `size` bytes."""
+        states, dynamic_bytes = self._manifest.states is not None, size if self._manifest.dynamic is not None else 0
+        return native.model_struct(len(self._manifest.dims), states=states, dynamic_bytes=dynamic_bytes)
 
     @property
     def level(self) -> int:
@@ -107,7 +111,7 @@ class InProcess:
         dims = (ctypes.c_int64 * max(len(self._manifest.dims), 1))()
         for _ in range(_MOST_RUNS):
             self._check(self._library.bind(ctypes.byref(self._model), tensors, dims))
-            self._grow_arena(int(self._library.arena_bytes(dims)))
+            self._make_room(dims)
             outputs, memory, known = self._outputs(dims)
             status = self._library.run(ctypes.byref(self._model), tensors, outputs)
             if status == native.DK_OK:
@@ -171,10 +175,10 @@ class InProcess:
 
     def _init(self, folder: Path) -> object:
         """Initialise the model with its weights; returns the object that keeps the weights in memory."""
-        size = self._manifest.peak_memory.weights
         address, owner = self._library.embedded_weights(), None
+        size = int(self._library.descriptor.weights_bytes)
         if address is None:
-            owner, address = _map_weights(folder / "weights.bin", size)
+            owner, address = map_weights(folder / "weights.bin", size)
         status = self._library.init(ctypes.byref(self._model), address, size, None, 0)
         if status == native.DK_ERROR_CPU:
             raise UsageError(f"{folder}: {self._error()}")
@@ -191,6 +195,10 @@ class InProcess:
         if levels.index(cpu) < self._model.base.level:
             raise UsageError(f"this CPU lacks instructions of {cpu}")
         self._model.base.level = levels.index(cpu)
+
+    def _make_room(self, dims: Any) -> None:
+        """Provide the arena that a run with these dims needs."""
+        self._grow_arena(int(self._library.arena_bytes(dims)))
 
     def _grow_arena(self, size: int) -> None:
         if self._arena is not None and size <= self._arena.nbytes:
@@ -282,7 +290,7 @@ def allocate(shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> tuple[n
     return np.ndarray(shape, dtype, raw, offset), start + offset
 
 
-def _map_weights(path: Path, size: int) -> tuple[object, int]:
+def map_weights(path: Path, size: int) -> tuple[object, int]:
     """Map the weights file into memory, which sessions share; returns the array and its address."""
     if size == 0:
         return None, 0
@@ -292,6 +300,6 @@ def _map_weights(path: Path, size: int) -> tuple[object, int]:
     except (OSError, ValueError) as error:
         raise ArtifactError(f"{path} cannot be read ({error}): build the model again") from error
     array = np.frombuffer(mapped, dtype=np.uint8)
-    if array.nbytes != size:
+    if array.nbytes < size:
         raise ArtifactError(f"{path} has {array.nbytes} bytes, the manifest says {size}: build the model again")
     return array, address_of(array)

@@ -17,7 +17,7 @@ ALIGNMENT = 64
 
 DK_OK, DK_ERROR_SHAPE, DK_ERROR_DTYPE, DK_ERROR_BUFFER = range(4)
 DK_ERROR_ARENA, DK_ERROR_CAPACITY, DK_ERROR_WEIGHTS, DK_ERROR_DATA, DK_ERROR_USAGE = range(4, 9)
-DK_ERROR_CPU = 9
+DK_ERROR_CPU, DK_ERROR_DEVICE = 9, 10
 
 
 class CTensor(ctypes.Structure):
@@ -85,15 +85,20 @@ class CStream(ctypes.Structure):
     )
 
 
-def model_struct(dim_count: int, *, states: bool, dynamic_bytes: int = 0) -> type[ctypes.Structure]:
+def model_struct(dim_count: int, *, states: bool, dynamic_bytes: int = 0, gpu_bytes: int = 0) -> type[ctypes.Structure]:
     """The struct of a model: a `dk_model`, then an int64 per dim, at least one, then the place of its `states`. That of
-    a dynamic model ends with a `dk_stream` and has `dynamic_bytes` in all."""
+    a dynamic model ends with a `dk_stream` and has `dynamic_bytes` in all; that of a model on a GPU has `gpu_bytes` in
+    all, of which the first ones are the place of its driver."""
     fields = [("base", CModel), ("dims", ctypes.c_int64 * max(dim_count, 1))]
     if states:
         fields += [("state", ctypes.c_void_p), ("state_bytes", ctypes.c_size_t)]
     if dynamic_bytes:
         known = ctypes.sizeof(CModel) + 8 * max(dim_count, 1) + ctypes.sizeof(CStream)
         fields += [("stream", CStream), ("queue", ctypes.c_byte * max(dynamic_bytes - known, 0))]
+    if gpu_bytes:
+        fields += [("driver", ctypes.c_void_p)]
+        known = ctypes.sizeof(type("Known", (ctypes.Structure,), {"_fields_": fields}))
+        fields += [("rest", ctypes.c_byte * (gpu_bytes - known))]
     return type("Model", (ctypes.Structure,), {"_fields_": fields})
 
 
@@ -106,7 +111,7 @@ class Library:
     def __init__(self, path: Path, prefix: str, shared_prefix: str, *, states: bool) -> None:
         """`shared_prefix` is the prefix of symbols that all functions of the model share; `states` says whether this
         function uses states."""
-        self._handle = _load(path)
+        self._handle = load(path)
         self._prefix, self._own = shared_prefix or prefix, prefix
         try:
             self.init = self.function("init", ctypes.c_int)
@@ -143,6 +148,10 @@ class Library:
 
         The library must be compiled for profiling."""
         self._handle.dk_profile_attach(calls, nanoseconds, ctypes.c_int32(len(calls)))
+
+    def follow_profile(self, step: int) -> None:
+        """Write the number of each step to the int32 at this address when the step begins, too."""
+        self._handle.dk_profile_follow(ctypes.c_void_p(step))
 
     def start_pool(self, threads: int) -> int:
         """Start a pool of `threads` threads; returns its address. Raises `UsageError` if the library has no threads, or
@@ -188,7 +197,7 @@ class StreamCalls:
         self.has_room = library.function("has_room", ctypes.c_int)
 
 
-def _load(path: Path) -> ctypes.CDLL:
+def load(path: Path) -> ctypes.CDLL:
     """Load a library through a link with a new name, because the loader recognises libraries by name."""
     with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
         link = Path(folder) / path.name

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploykit.artifact.manifest import Manifest
 from deploykit.engines import Engine
+from deploykit.engines.native.auto import AUTO, Auto
 from deploykit.engines.native.emulated import emulated, machine_of
 from deploykit.engines.native.functions import Functions
+from deploykit.engines.native.gpu import GpuOptions, chosen
 from deploykit.engines.native.in_process import InProcess
+from deploykit.engines.native.on_gpu import OnGpu, open_gpu
 from deploykit.engines.native.process import Process
+from deploykit.engines.native.profiled import Profiled, ProfiledOnGpu, build_profiled
 from deploykit.engines.native.stream import Stream
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
     from deploykit.engines import EngineOptions
+
+
+CPU = "cpu"
+"""The device that every artifact for this machine has."""
 
 
 def load_library(
@@ -30,13 +40,23 @@ def load_library(
 ) -> Engine:
     """An engine for `library`, which was built from `sources`; programs for an emulator are built in `scratch`.
 
-    Raises `ToolchainError`, `ArtifactError`, and `UsageError` if the library does not support the threads, the CPU or
-    the device of `options`.
+    Raises `ToolchainError`, `ArtifactError`, `DeviceError`, and `UsageError` if the library does not support the
+    threads, the CPU or the device of `options`.
     """
     threads, cpu = options.threads, options.cpu
-    if options.device is not None:
-        raise UsageError(f"'{manifest.name}' runs on the CPU only: there is no device to choose")
     machine = machine_of(library)
+    if options.device == AUTO and machine == platform.machine():
+        return Auto(
+            manifest,
+            {
+                name: partial(load_library, library, sources, folder, manifest, scratch, replace(options, device=name))
+                for name in (CPU, *manifest.devices)
+            },
+        )
+    if options.device not in (None, CPU):
+        if machine != platform.machine():
+            raise UsageError(f"the artifact is for {machine}: under an emulator it runs on the CPU only")
+        return _on_gpu(library, folder, manifest, options.device, options)
     if machine == platform.machine():
         return Functions(
             manifest,
@@ -46,3 +66,39 @@ def load_library(
     if threads > 1 or cpu is not None:
         raise UsageError(f"the artifact is for {machine}: under an emulator it has one thread and no choice of kernels")
     return Functions(manifest, lambda part: Process(sources, folder, part, scratch, emulated(machine)))
+
+
+def load_profiled(
+    sources: Sequence[Path], folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions
+) -> Profiled | ProfiledOnGpu:
+    """An engine that times steps, for an artifact on the CPU made of `sources`, or on a device; built in `scratch`.
+
+    Raises what `load_library` raises."""
+    if options.device in (None, CPU):
+        return Profiled(sources, folder, manifest, options.threads, scratch, options.cpu)
+    driver, wanted = _driver(manifest, options.device, options)
+    library = build_profiled([*folder.glob("*.c"), *folder.glob("*.o")], scratch)
+    return ProfiledOnGpu(
+        library, folder, manifest, options.threads, open_gpu(library, folder, manifest, driver, wanted)
+    )
+
+
+def _on_gpu(library: Path, folder: Path, manifest: Manifest, device: str, options: EngineOptions) -> Engine:
+    driver, wanted = _driver(manifest, device, options)
+    gpu = open_gpu(library, folder, manifest, driver, wanted)
+    try:
+        return Functions(manifest, lambda part: OnGpu(library, folder, part, options.threads, gpu), finish=gpu.close)
+    except BaseException:
+        gpu.close()
+        raise
+
+
+def _driver(manifest: Manifest, device: str, options: EngineOptions) -> tuple[str, GpuOptions]:
+    """The driver and the adapter of a device that the artifact was built for."""
+    driver, wanted = chosen(device)
+    if driver not in manifest.devices:
+        built = f"it was built for {', '.join((CPU, *manifest.devices))}"
+        raise UsageError(f"'{manifest.name}' does not run on the device '{driver}': {built} (build --device)")
+    if options.cpu is not None:
+        raise UsageError("a model on a GPU has no choice of kernels for CPUs")
+    return driver, wanted

@@ -1,6 +1,7 @@
 """Runs a model in this process, with its host code compiled again so that each step is timed.
 
-The kernels are those of the artifact. Timing a step takes two readings of the clock, some 50 ns in total.
+The kernels are those of the artifact. Timing a step on the CPU takes two readings of the clock, some 50 ns in total. A
+GPU times its steps itself.
 """
 
 from __future__ import annotations
@@ -13,9 +14,35 @@ import numpy as np
 
 from deploykit import runtime
 from deploykit.artifact.manifest import Manifest
-from deploykit.artifact.plan import read_plan
+from deploykit.artifact.plan import Plan, read_plan
+from deploykit.compiler.devices.gpu import NATIVE_GPU
+from deploykit.engines.native.gpu import Gpu
 from deploykit.engines.native.in_process import InProcess
+from deploykit.engines.native.library import Library
+from deploykit.engines.native.on_gpu import OnGpu
+from deploykit.parallel import each
 from deploykit.toolchain import find_c_compiler
+
+
+class StepTimes:
+    """How often the steps of a plan ran, and how long they took on the CPU."""
+
+    def __init__(self, plan: Plan, library: Library) -> None:
+        self.plan = plan
+        self._library = library
+        steps = max(len(plan.steps), 1)
+        self._calls = (ctypes.c_int64 * steps)()
+        self._nanoseconds = (ctypes.c_int64 * steps)()
+
+    def begin(self) -> None:
+        """Count from zero, for the next run of a model in the library."""
+        for counts in (self._calls, self._nanoseconds):
+            ctypes.memset(counts, 0, ctypes.sizeof(counts))
+        self._library.attach_profile(self._calls, self._nanoseconds)
+
+    def taken(self) -> tuple[np.ndarray, np.ndarray]:
+        """Two arrays with an element per step: its calls and its total seconds."""
+        return np.array(self._calls), np.array(self._nanoseconds) * 1e-9
 
 
 class Profiled(InProcess):
@@ -34,33 +61,61 @@ class Profiled(InProcess):
         scratch: Path,
         cpu: str | None = None,
     ) -> None:
-        super().__init__(_build(sources, scratch), folder, manifest, threads, cpu)
+        super().__init__(build_profiled(sources, scratch), folder, manifest, threads, cpu)
         self.plan = read_plan(folder, manifest.levels[self.level] if self.level else None)
-        steps = max(len(self.plan.steps), 1)
-        self._step_calls = (ctypes.c_int64 * steps)()
-        self._step_nanoseconds = (ctypes.c_int64 * steps)()
+        self._times = StepTimes(self.plan, self._library)
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        for counts in (self._step_calls, self._step_nanoseconds):
-            ctypes.memset(counts, 0, ctypes.sizeof(counts))
-        self._library.attach_profile(self._step_calls, self._step_nanoseconds)
+        self._times.begin()
         return super().run(inputs)
 
     def last_run(self) -> tuple[np.ndarray, np.ndarray]:
         """Two arrays for the last run, with an element per step: its calls and its total seconds."""
-        return np.array(self._step_calls), np.array(self._step_nanoseconds) * 1e-9
+        return self._times.taken()
 
 
-def _build(sources: Sequence[Path], scratch: Path) -> Path:
+class ProfiledOnGpu(OnGpu):
+    """The model in a library that `build_profiled` made, on `gpu`, which it closes. Raises what `OnGpu` raises."""
+
+    def __init__(self, path: Path, folder: Path, manifest: Manifest, threads: int, gpu: Gpu) -> None:
+        super().__init__(path, folder, manifest, threads, gpu)
+        self.plan = read_plan(folder, NATIVE_GPU.name)
+        self._times = StepTimes(self.plan, self._library)
+        self._library.follow_profile(gpu.step)
+        gpu.profile(on=True)
+
+    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        self._gpu.times()
+        self._times.begin()
+        return super().run(inputs)
+
+    def close(self) -> None:
+        super().close()
+        self._gpu.close()
+
+    def last_run(self) -> tuple[np.ndarray, np.ndarray]:
+        """As `Profiled.last_run`; where the GPU worked for a step, its time counts."""
+        calls, seconds = self._times.taken()
+        steps, nanoseconds = self._gpu.times()
+        inside = (steps >= 0) & (steps < len(seconds))
+        worked = np.zeros_like(seconds)
+        np.add.at(worked, steps[inside], nanoseconds[inside] * 1e-9)
+        return calls, np.where(worked > 0, worked, seconds)
+
+
+def build_profiled(sources: Sequence[Path], scratch: Path) -> Path:
+    """A library of C files and objects that counts and times steps, in `scratch`. Raises `ToolchainError`."""
     compiler = find_c_compiler()
-    objects = []
-    for source in (*sources, runtime.PROFILE):
-        made = source
-        if source.suffix == ".c":
-            made = scratch / f"{source.stem}.o"
-            level = "-O0" if source.name == "weights.c" else "-O2"
-            compiler.compile(source, made, level, "-fPIC", "-pthread", "-DDK_PROFILE")
-        objects.append(made)
+
+    def built(source: Path) -> Path:
+        if source.suffix != ".c":
+            return source
+        made = scratch / f"{source.stem}.o"
+        level = "-O0" if source.name == "weights.c" else "-O2"
+        scalars = f"-DDK_MAX_SCALARS={NATIVE_GPU.scalars}"
+        compiler.compile(source, made, level, "-fPIC", "-pthread", "-DDK_PROFILE", scalars)
+        return made
+
     library = scratch / "libprofiled.so"
-    compiler.link_shared(objects, library)
+    compiler.link_shared(each(built, [*sources, runtime.PROFILE]), library, "-ldl")
     return library

@@ -6,6 +6,7 @@
 #include <time.h>
 
 void dk_profile_attach(int64_t* calls, int64_t* nanoseconds, int32_t count);
+void dk_profile_follow(int32_t* current);
 void dk_profile_step(int32_t step);
 
 static struct {
@@ -14,7 +15,8 @@ static struct {
     int32_t count;
     int32_t step; /* the running step, or -1 */
     int64_t since;
-} profile = {NULL, NULL, 0, -1, 0};
+    int32_t* current; /* receives the number of each step; may be NULL */
+} profile = {NULL, NULL, 0, -1, 0, NULL};
 
 static int64_t now(void) {
     struct timespec time;
@@ -30,6 +32,11 @@ void dk_profile_attach(int64_t* calls, int64_t* nanoseconds, int32_t count) {
     profile.step = -1;
 }
 
+/* Write the number of each step there, too, from now on. */
+void dk_profile_follow(int32_t* current) {
+    profile.current = current;
+}
+
 void dk_profile_step(int32_t step) {
     int64_t time = now();
     if (profile.step >= 0 && profile.step < profile.count) {
@@ -37,5 +44,8 @@ void dk_profile_step(int32_t step) {
         profile.nanoseconds[profile.step] += time - profile.since;
     }
     profile.step = step;
+    if (profile.current != NULL) {
+        *profile.current = step;
+    }
     profile.since = now();
 }

@@ -32,16 +32,22 @@ typedef struct dk_gpu_kernel {
     const dk_gpu_form* forms; /* the best first; one of them needs nothing */
 } dk_gpu_kernel;
 
-/* The kernels of a model. A workgroup has `workgroup` invocations; a grid has at most `groups` workgroups along its
-   first axis, and more are folded into the second. With DK_GPU_SUBGROUPS a team is a subgroup, so that a workgroup runs
-   as many teams as it has subgroups; otherwise a team is a workgroup. */
+/* The kernels of a model. For OpenCL the code is one text of OpenCL C with all kernels, by their names, and the forms
+   are not used: the text chooses by the macros DK_F16 and DK_BINDING_BYTES (see opencl.c). A workgroup has `workgroup`
+   invocations; a grid has at most `groups` workgroups along its first axis, and more are folded into the second. With
+   DK_GPU_SUBGROUPS a team is a subgroup, so that a workgroup runs as many teams as it has subgroups; otherwise a team
+   is a workgroup. */
 typedef struct dk_gpu_program {
     const dk_gpu_kernel* kernels;
     int32_t kernel_count;
     int32_t workgroup;
     int32_t groups;
+    /* The bytes at which the weights may be divided between buffers, in order: where tensors begin, from 0, and, with
+       a minus sign, places inside of a tensor. There it is divided only if it is larger than `binding_bytes` of the
+       driver, so that kernels never see it as a whole. */
     int32_t start_count;
-    const int64_t* starts; /* the bytes at which the weights may be divided between buffers, from 0 */
+    const int64_t* starts;
+    int64_t first_weight; /* the byte of weights.bin at which the weights for GPUs begin */
     int64_t weights_bytes;
     int64_t code_bytes;
     uint64_t code_hash;
@@ -77,14 +83,15 @@ typedef struct dk_gpu_options {
 typedef struct dk_gpu {
     dk_driver driver; /* its `error` is a text of this struct */
     dk_gpu_adapter adapter;
-    /* Copy the weights to the device: DK_BUFFER_WEIGHTS. */
+    /* Copy the weights for GPUs to the device: DK_BUFFER_WEIGHTS. Between runs: drops what is left of one that failed. */
     dk_status (*load)(struct dk_gpu* self, const void* weights);
-    /* Make buffer `buffer` anew with `bytes` zeros. */
+    /* Make buffer `buffer` anew with `bytes` zeros. Between runs, too. */
     dk_status (*clear)(struct dk_gpu* self, int32_t buffer, int64_t bytes);
     /* Measure how long kernels run from now on, or stop doing so. */
     void (*profile)(struct dk_gpu* self, int32_t on);
-    /* The nanoseconds of each dispatch and copy since `profile` or the last call, in order, and the step that asked for
-       each (dk_gpu_step). Writes at most `most`; returns how many there are. */
+    /* The nanoseconds of each dispatch, copy, upload and download that was carried out since `profile` or the last call
+       that got all of them, in order, and the step that asked for each. Writes at most `most`; returns how many there
+       are: none on a device without a clock. A transfer in pieces has several. */
     int32_t (*times)(struct dk_gpu* self, double* nanoseconds, int32_t* steps, int32_t most);
     /* Release everything. The struct is gone. */
     void (*close)(struct dk_gpu* self);
@@ -100,8 +107,8 @@ int32_t dk_opencl_adapters(
     const dk_gpu_options* options, dk_gpu_adapter* adapters, int32_t most, char* error, size_t error_bytes
 );
 
-/* Open a device, and compile the kernels, whose code has to be there only until this returns. Returns NULL and a text
-   in `error` if that is not possible. Options may be NULL. */
+/* Open a device, and compile the kernels. The program, its code and the options, which may be NULL, have to be there
+   only until this returns. Returns NULL and a text in `error` if that is not possible. */
 dk_gpu* dk_vulkan_open(
     const dk_gpu_program* program, const void* code, const dk_gpu_options* options, char* error, size_t error_bytes
 );

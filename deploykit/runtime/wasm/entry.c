@@ -31,11 +31,11 @@ EXPORT(void, restart)(double binding_bytes) {
 
 /* What the host needs memory for besides inputs and outputs, as bits: 1 the arena, 2 the weights, 4 the states. */
 EXPORT(int32_t, host_memory)(void) {
-    return DK_HOST_MEMORY;
+    return MODEL(_host_memory);
 }
 
 EXPORT(int32_t, part_bytes)(void) {
-    return DK_PART_BYTES;
+    return MODEL(_part_bytes);
 }
 #endif
 
@@ -108,7 +108,7 @@ EXPORT(double, state_bytes)(void) {
 #ifdef DK_GPU
 /* The part of a block of states that the host needs memory for. */
 EXPORT(double, host_state_bytes)(void) {
-    return DK_HOST_MEMORY & 4 ? (double)MODEL(_state_bytes)(&dims) : DK_STATE_HEADER;
+    return MODEL(_host_memory) & 4 ? (double)MODEL(_state_bytes)(&dims) : MODEL(_state_header);
 }
 #endif
 

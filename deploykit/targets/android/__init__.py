@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from deploykit import runtime
 from deploykit.errors import ToolchainError, UsageError
-from deploykit.targets.base import Availability, PackageOptions
+from deploykit.targets.base import Availability, PackageOptions, require_no_devices
 from deploykit.targets.templates import render
 
 if TYPE_CHECKING:
@@ -83,11 +83,12 @@ class AndroidTarget:
             return Availability(build=True, run=True, detail=f"only --format so: {error}")
         return Availability(build=True, run=True, detail=f"{linker.family}: {linker.version}; {java.version}")
 
-    def variants(self, cpu: str) -> list[Variant]:
+    def variants(self, cpu: str, devices: Sequence[str] = ()) -> list[Variant]:
         from deploykit.targets.android.abis import variants
 
         if cpu != "native":
             raise UsageError("target android is built for all CPUs of Android devices: build without --cpu")
+        require_no_devices(self, devices)
         return variants(self.abis)
 
     def emit(self, programs: Sequence[Program], options: PackageOptions) -> dict[str, bytes]:

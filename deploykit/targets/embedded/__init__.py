@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from deploykit import runtime
 from deploykit.errors import ToolchainError, UsageError
-from deploykit.targets.base import Availability, PackageOptions
+from deploykit.targets.base import Availability, PackageOptions, require_no_devices
 from deploykit.targets.embedded.lengths import choose_lengths
 from deploykit.targets.templates import render
 from deploykit.toolchain import find_c_compiler
@@ -43,9 +43,10 @@ class EmbeddedTarget:
             return Availability(build=True, run=False, detail=f"to run it here: {error}")
         return Availability(build=True, run=True, detail=f"run here with {compiler.family}: {compiler.version}")
 
-    def variants(self, cpu: str) -> list[Variant]:  # noqa: ARG002 - C is for every CPU
+    def variants(self, cpu: str, devices: Sequence[str] = ()) -> list[Variant]:  # noqa: ARG002 - C is for every CPU
         from deploykit.compiler.variant import PORTABLE_C
 
+        require_no_devices(self, devices)
         return [PORTABLE_C]
 
     def emit(self, programs: Sequence[Program], options: PackageOptions) -> dict[str, bytes]:

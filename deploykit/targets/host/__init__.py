@@ -3,6 +3,8 @@
 lib<name>.so    the library: everything below, linked, except the weights
 weights.bin     the constants; the caller loads or maps the file and passes its address
 model.h         the interface of the model, deploykit.h the types, threads.h the pool
+kernels.spv kernels.cl   the code of the kernels for the devices vulkan and opencl, if it was built for them
+model_on_gpu.h <name>_on_gpu_kernels.h   the interface of the model on these devices, gpu.h that of their drivers
 model.c part_*.c deploykit.c threads.c cpu.c kernels.o    the sources and objects of the library, to link them into a
                 program instead; part_*.c exist if there are kernels for several CPUs
 """
@@ -13,10 +15,13 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deploykit import runtime
+from deploykit.compiler.devices.gpu import NATIVE_GPU
+from deploykit.engines.native.gpu import CODE, ON_GPU
 from deploykit.errors import ArtifactError, ToolchainError, UsageError
 from deploykit.parallel import each
 from deploykit.targets.base import Availability, PackageOptions
@@ -43,6 +48,16 @@ OF_STREAMS = ("submit", "step", "take", "has_room", "cancel")
 """The further symbols of a dynamic model."""
 
 
+GPU_DEVICES = ("vulkan", "opencl")
+"""What kernels may be for besides CPUs: the names of drivers."""
+
+MODEL_ON_GPU = f"model{ON_GPU}"
+"""The files with these functions, without their ends."""
+
+
+INCLUDED = tuple(f"-I{path}" for path in (runtime.INCLUDE, runtime.BATCHING, runtime.GPU))
+
+
 class HostTarget:
     name = "host"
     description = "a shared library for this machine, with native kernels and a thread pool"
@@ -54,32 +69,43 @@ class HostTarget:
             return Availability(build=False, run=True, detail=str(error))
         return Availability(build=True, run=True, detail=f"{compiler.family}: {compiler.version}")
 
-    def variants(self, cpu: str) -> list[Variant]:
+    def variants(self, cpu: str, devices: Sequence[str] = ()) -> list[Variant]:
         from deploykit.compiler.codegen.native.cpus import find_cpu, levels, machine_of
-        from deploykit.compiler.variant import native_levels
+        from deploykit.compiler.variant import native_levels, with_gpu
         from deploykit.engines.native.emulated import MACHINES
 
         for level in levels(cpu):
             if machine_of(find_cpu(level)) not in MACHINES.values():
                 raise UsageError(f"target host is for 64-bit machines, and {level} is none: build for android")
-        return native_levels(cpu)
+        for device in devices:
+            if device not in GPU_DEVICES:
+                raise UsageError(f"there is no device '{device}': there are {' and '.join(GPU_DEVICES)}")
+        variants = native_levels(cpu)
+        return [*variants, with_gpu(variants[-1])] if devices else variants
 
     def emit(self, programs: Sequence[Program], options: PackageOptions) -> dict[str, bytes]:
+        from deploykit.compiler.codegen.host.gpu import emit_kernels
         from deploykit.compiler.codegen.host.source import emit_host, kernel_prefix
         from deploykit.compiler.codegen.native.cpus import find_cpu
         from deploykit.compiler.codegen.native.objects import emit_object, join
+        from deploykit.compiler.codegen.weights.blob import first_weight
 
-        texts = emit_host(programs, options.version)
+        levels, on_gpu = _split(programs)
+        texts = emit_host(levels, options.version)
+        kernels: dict[str, bytes] = {}
+        if on_gpu is not None:
+            texts |= emit_host([on_gpu], options.version, MODEL_ON_GPU)
+            kernels = emit_kernels(on_gpu, options.devices, options.version, first_weight(levels[0], on_gpu))
         objects = [
             emit_object(
-                part.kernels,
-                kernel_prefix(part, programs),
+                [kernel for kernel in part.kernels if not kernel.gpu],
+                kernel_prefix(part, levels if part.gpu is None else [part]),
                 find_cpu(part.cpu or options.cpu),
                 fast_math=options.fast_math,
             )
-            for part in programs
+            for part in (*levels, *([] if on_gpu is None else [on_gpu]))
         ]
-        return {name: text.encode() for name, text in texts.items()} | {"kernels.o": join(objects)}
+        return {name: text.encode() for name, text in texts.items()} | kernels | {"kernels.o": join(objects)}
 
     def package(
         self, programs: Sequence[Program], emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
@@ -88,21 +114,29 @@ class HostTarget:
         from deploykit.compiler.codegen.native.cpus import find_cpu
         from deploykit.compiler.codegen.weights.blob import write_weights
 
-        program = programs[0]
+        levels, on_gpu = _split(programs)
+        program = levels[0]
         view = package_view(program, options.version)
         for name, data in emitted.items():
             (folder / name).write_bytes(data)
-        view["parts"] = len(programs) > 1
+        view["parts"] = len(levels) > 1
+        view["on_gpu"] = None if on_gpu is None else package_view(on_gpu, options.version)
+        view |= {"devices": options.devices, "files": CODE}
         (folder / "README.md").write_text(render(__name__, "README.md", view), encoding="utf-8")
         copied = (
             *COPIED,
             *runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances),
         )
+        if on_gpu is not None:
+            copied = (*copied, *runtime.gpu_sources(options.devices, instances=program.runs_instances))
         for source in copied:
             shutil.copyfile(source, folder / source.name)
-        write_weights(program, folder / "weights.bin")
+        write_weights(program, folder / "weights.bin", on_gpu)
         compiler = _compiler(find_cpu(program.cpu or options.cpu))
         public = exported(view["functions"], instances=program.runs_instances)
+        if on_gpu is not None:
+            public += exported(view["on_gpu"]["functions"], instances=False)
+            public += [f"{view['on_gpu']['prefix']}_{device}" for device in options.devices]
         sources = [name for name in emitted if name.endswith(".c")]
         shared = [source for source in copied if source.suffix == ".c"]
         _link(compiler, folder, view["prefix"], public, sources, shared)
@@ -117,7 +151,16 @@ class HostTarget:
         raise ArtifactError(f"{folder} holds no library: build the model again")
 
     def sources(self, folder: Path) -> list[Path]:
-        return [*sorted(folder.glob("*.c")), folder / "kernels.o"]
+        of_gpus = {path.name for path in runtime.gpu_sources(GPU_DEVICES, instances=True)}
+        found = [path for path in folder.glob("*.c") if ON_GPU not in path.stem and path.name not in of_gpus]
+        return [*sorted(found), folder / "kernels.o"]
+
+
+def _split(programs: Sequence[Program]) -> tuple[list[Program], Program | None]:
+    """The programs for CPUs, and that for GPUs, if there is one."""
+    levels = [program for program in programs if program.gpu is None]
+    on_gpu = next((program for program in programs if program.gpu is not None), None)
+    return levels, on_gpu and replace(on_gpu, suffix=ON_GPU)
 
 
 def exported(functions: Iterable[Mapping[str, Any]], *, instances: bool) -> list[str]:
@@ -144,7 +187,7 @@ def _link(
 ) -> None:
     """Link the library from the kernels and `sources` in `folder`, and from the sources `shared` by all models. It
     exports only the symbols `public` and those of `shared`."""
-    options = ("-O2", "-fPIC", "-pthread")
+    options = ("-O2", "-fPIC", "-pthread", f"-DDK_MAX_SCALARS={NATIVE_GPU.scalars}")
     with tempfile.TemporaryDirectory(prefix="deploykit-") as scratch:
         exports = Path(scratch) / "exports.map"
         exports.write_text(f"{{ global: {''.join(f'{name};' for name in public)} dk_*; local: *; }};\n")
@@ -158,9 +201,9 @@ def _link(
         for source in shared:
             size = ("-Os",) if source in runtime.CHECKS else ()
             objects.append(Path(scratch) / f"{source.stem}.o")
-            objects[-1].write_bytes(compiled(compiler, source, *options, *size, f"-I{runtime.INCLUDE}"))
+            objects[-1].write_bytes(compiled(compiler, source, *options, *size, *INCLUDED))
         objects.append(folder / "kernels.o")
-        compiler.link_shared(objects, folder / f"lib{prefix}.so", "-s", f"-Wl,--version-script={exports}")
+        compiler.link_shared(objects, folder / f"lib{prefix}.so", "-s", f"-Wl,--version-script={exports}", "-ldl")
 
 
 def _compile(compiler: Compiler, source: Path, scratch: Path, options: Sequence[str]) -> Path:

@@ -20,7 +20,7 @@ from deploykit.artifact.plan import PLAN, plan_file
 from deploykit.dtypes import logical_dtype
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.parallel import each
-from deploykit.targets.base import Availability, PackageOptions
+from deploykit.targets.base import Availability, PackageOptions, require_no_devices
 from deploykit.targets.templates import render
 from deploykit.targets.webgpu.linking import link
 from deploykit.targets.webgpu.scripts import scripts
@@ -92,9 +92,10 @@ class WebTarget:
         except ToolchainError as error:
             return Availability(build=True, run=False, detail=str(error))
 
-    def variants(self, cpu: str) -> list[Variant]:  # noqa: ARG002 - a module is for every CPU
+    def variants(self, cpu: str, devices: Sequence[str] = ()) -> list[Variant]:  # noqa: ARG002 - it is for every CPU
         from deploykit.targets.webgpu.variants import SHADERS, WASM
 
+        require_no_devices(self, devices)
         return [WASM, SHADERS] if GPU_MODULE in self.modules else [WASM]
 
     def emit(self, programs: Sequence[Program], options: PackageOptions) -> dict[str, bytes]:
@@ -141,7 +142,7 @@ class WebTarget:
         templates = OF_FUNCTIONS if several else OF_INSTANCES if dynamic else {}
         view["module_bytes"] = (folder / names[0]).stat().st_size
         view["typed"] = _typed
-        plans = [] if several or dynamic else [PLAN, *(plan_file(level=part.cpu) for part in programs[1:])]
+        plans = [] if several or dynamic else [PLAN, *(plan_file(level=part.level) for part in programs[1:])]
         view["fetched"] = [MANIFEST, *names, *plans]
         for name in pages:
             (folder / name).write_text(render(__name__, templates.get(name, name), view), encoding="utf-8")

@@ -32,7 +32,7 @@ def programs_for(count: int) -> tuple[Program, ...]:
     model.graph.initializer.append(numpy_helper.from_array(u, "u"))
     variants = find_target("host").variants("portable")
     assert SHADERS.gpu is not None
-    gpus = [replace(SHADERS, cpu=f"gpu{i}", gpu=replace(SHADERS.gpu, name=f"gpu{i}")) for i in range(count)]
+    gpus = [replace(SHADERS, gpu=replace(SHADERS.gpu, name=f"gpu{i}")) for i in range(count)]
     programs = compile_variants(deploykit.load(model), [*variants, *gpus], Observer(), {})
     assert programs is not None
     assert [program.gpu.name for program in programs if program.gpu] == [f"gpu{i}" for i in range(count)]

@@ -57,7 +57,10 @@ def transfer(scope: Scope, step: Transfer, number: int) -> Lines:
     for index in step.tensors:
         tensor, place = scope.tensor(index), scope.slice(index)
         call = f"upload(driver, &place, {tensor})" if step.to_gpu else f"download(driver, {tensor}, &place)"
-        body = [*statement(f"const dk_slice place = {place};"), *checked(f"dk_check_driver(base, driver, driver->{call})")]
+        body = [
+            *statement(f"const dk_slice place = {place};"),
+            *checked(f"dk_check_driver(base, driver, driver->{call})"),
+        ]
         lines += braced(body)
     return lines if step.to_gpu else lines + wait(scope.resumes[number])
 

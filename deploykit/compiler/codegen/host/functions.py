@@ -36,8 +36,8 @@ from deploykit.compiler.program.sizes import element_count
 from deploykit.compiler.program.steps import number_steps
 from deploykit.dtypes import logical_dtype
 
-HOST_STATES = 4
-"""The bit of `DK_HOST_MEMORY` for states."""
+HOST_ARENA, HOST_STATES = 1, 4
+"""Bits of `host_memory`."""
 
 
 def functions_view(scope: Scope) -> dict[str, Any]:
@@ -57,9 +57,9 @@ def steps_view(scope: Scope) -> dict[str, Any]:
 
 
 def host_memory(scope: Scope) -> int:
-    """`DK_HOST_MEMORY`: the kinds of memory that steps on the host use, a bit for each."""
+    """The kinds of memory that steps on the host use beside inputs and outputs, a bit for each."""
     kinds = _kinds(scope)
-    return (ArenaStorage in kinds) + 2 * (ConstantStorage in kinds) + HOST_STATES * (StateStorage in kinds)
+    return HOST_ARENA * (ArenaStorage in kinds) + 2 * (ConstantStorage in kinds) + HOST_STATES * (StateStorage in kinds)
 
 
 def calls_in(steps: Iterable[Step]) -> Iterator[str]:

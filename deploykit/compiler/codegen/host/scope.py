@@ -64,7 +64,7 @@ def function_prefix(program: Program, function: Function) -> str:
 
 def prefix_of(program: Program) -> str:
     """What every public C symbol of the program starts with."""
-    return prefix(program.name)
+    return prefix(program.name) + program.suffix
 
 
 def _tables(function: Function, own: str) -> Iterator[str]:

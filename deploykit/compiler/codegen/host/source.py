@@ -22,20 +22,24 @@ The code calls `deploykit.c` for checks and `memcpy` for copies; it allocates no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from typing import Any
 
-import jinja2
 from tvm import tirx
 
 from deploykit.compiler.codegen.host.control import emit_control
-from deploykit.compiler.codegen.host.functions import HOST_STATES, calls_in, functions_view, host_memory, steps_view
+from deploykit.compiler.codegen.host.functions import (
+    HOST_ARENA,
+    HOST_STATES,
+    calls_in,
+    functions_view,
+    host_memory,
+    steps_view,
+)
 from deploykit.compiler.codegen.host.header import interface_view
 from deploykit.compiler.codegen.host.identifiers import c_string, identifier
 from deploykit.compiler.codegen.host.order import require_order
 from deploykit.compiler.codegen.host.reads import Reads
 from deploykit.compiler.codegen.host.scope import Scope, function_prefix, prefix_of
-from deploykit.compiler.codegen.host.text import Lines, in_comment, statement
+from deploykit.compiler.codegen.host.text import Lines, in_comment, render, statement
 from deploykit.compiler.codegen.native.cpus import find_cpu
 from deploykit.compiler.program.ir import Function, Program, RunInstances
 from deploykit.errors import UnsupportedModelError
@@ -44,8 +48,8 @@ MAX_RANK = 16
 """`DK_MAX_RANK`."""
 
 
-def emit_host(programs: Sequence[Program], version: str) -> dict[str, str]:
-    """The text of `model.h` and `model.c`, which say that `version` of deploykit generated them.
+def emit_host(programs: Sequence[Program], version: str, stem: str = "model") -> dict[str, str]:
+    """The text of `<stem>.h` and `<stem>.c`, which say that `version` of deploykit generated them.
 
     `programs` are one model for several CPUs, the best first. When there is more than one, the steps of each are in a
     file of their own, `part_<cpu>.c`. When a program has several functions, each function has such files of its own,
@@ -64,11 +68,11 @@ def emit_host(programs: Sequence[Program], version: str) -> dict[str, str]:
     if len(program.public) > 1:
         headers = [f"{function_prefix(program, function)}.h" for function in program.public]
         view = {"name": in_comment(program.name), "version": version, "headers": headers}
-        texts["model.h"] = _render("headers.h.j2", view)
+        texts[f"{stem}.h"] = render("headers.h.j2", view)
     for function in program.functions:
-        stem = function_prefix(program, function)
+        own = function_prefix(program, function)
         alone = program.public == (function,)
-        names = ("model", "part_") if alone else (stem, f"{stem}_part_")
+        names = (stem, "part_") if alone else (own, f"{own}_part_")
         texts |= _emit_function(programs, function, version, *names)
         texts |= emit_control(program, function, version)
     return texts
@@ -84,12 +88,13 @@ def _emit_function(parts: Sequence[Program], function: Function, version: str, s
     view = interface_view(program, function, version) | functions_view(scope)
     view |= {"header": f"{stem}.h", "storage": "" if called else "static ", "level": ""}
     view |= {"host_memory": None if called else memory}
+    view |= {"host_arena": program.gpu is None or called or memory & HOST_ARENA}
     view |= {"control": any(isinstance(step, RunInstances) for step in function.steps)}
     view |= {"parts": [], "levels": _levels(parts), "steps_name": f"{scope.prefix}_steps" if called else "steps"}
     view |= {"gpu": program.gpu, "part_bytes": program.gpu and program.gpu.binding_bytes}
     if view["states"]:
         on_host = program.gpu is None or memory & HOST_STATES
-        view["states"] |= {"on_host": "needed" if on_host else "DK_STATE_HEADER"}
+        view["states"] |= {"on_host": "needed" if on_host else f"{scope.prefix}_state_header"}
     own_files = {}
     if len(parts) == 1:
         view |= steps_view(scope)
@@ -100,18 +105,14 @@ def _emit_function(parts: Sequence[Program], function: Function, version: str, s
             same = next(each for each in part.functions if each.name == function.name)
             own = steps_view(Scope(part, same, kernel_prefix(part, parts), level))
             own |= {"steps_name": names["steps"], "storage": "", "cpu": part.cpu, "gpu": False, "level": level}
-            own_files[f"{start}{identifier(part.cpu)}.c"] = _render("part.c.j2", view | own)
-    header, code = _render("model.h.j2", view), _render("model.c.j2", view)
+            own_files[f"{start}{identifier(part.cpu)}.c"] = render("part.c.j2", view | own)
+    header, code = render("model.h.j2", view), render("model.c.j2", view)
     return {f"{stem}.h": header} | own_files | {f"{stem}.c": code}
-
-
-def _render(template: str, view: dict[str, Any]) -> str:
-    return _environment().get_template(template).render(view)
 
 
 def _levels(parts: Sequence[Program]) -> list[Lines]:
     """The entries of the table of CPUs. There are none when any CPU runs the kernels."""
-    if not parts[0].cpu or parts[0].gpu:
+    if not parts[0].cpu:
         return []
     entries = []
     for part in parts:
@@ -124,18 +125,6 @@ def kernel_prefix(part: Program, programs: Sequence[Program]) -> str:
     """What the symbols of a program's kernels start with. `programs` are all programs of one library."""
     start = prefix_of(part)
     return f"{start}_{identifier(part.cpu)}" if len(programs) > 1 else start
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("deploykit.compiler.codegen.host"),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-        autoescape=False,  # noqa: S701 - the output is C
-    )
 
 
 def _require_interface(program: Program, function: Function) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cache
 from textwrap import wrap
+from typing import Any
+
+import jinja2
 
 from deploykit.compiler.dims import to_text
 from deploykit.compiler.dims.expressions import IntExpr
@@ -49,3 +53,20 @@ def shape_text(shape: Iterable[IntExpr]) -> str:
 def in_comment(text: str) -> str:
     """`text` as it may stand inside a C comment."""
     return text.replace("*/", "* /").replace("/*", "/ *").replace("\n", " ").replace("\\", "/")
+
+
+def render(template: str, view: Mapping[str, Any]) -> str:
+    """The text of a template of the host code."""
+    return _environment().get_template(template).render(view)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("deploykit.compiler.codegen.host"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # noqa: S701 - the output is C
+    )

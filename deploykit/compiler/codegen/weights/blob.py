@@ -24,15 +24,32 @@ def by_offset(program: Program) -> list[Constant]:
     return sorted(program.constants, key=lambda constant: constant.offset)
 
 
-def write_weights(program: Program, path: Path) -> None:
-    """Write `weights.bin`. Raises `OSError` from the file system."""
+def write_weights(program: Program, path: Path, others: Program | None = None) -> None:
+    """Write `weights.bin`. The constants of a program with `others` follow, from `first_weight` on.
+
+    Raises `OSError` from the file system."""
+    first = 0 if others is None else first_weight(program, others)
+    known = {id(constant.data) for constant in program.constants}
+    own = [(constant.offset, constant.data) for constant in by_offset(program)]
+    more = [] if others is None else by_offset(others)
+    own += [(first + constant.offset, constant.data) for constant in more if id(constant.data) not in known]
     with path.open("wb") as file:
-        for constant in by_offset(program):
-            file.seek(constant.offset)
-            data = little_endian(constant.data)
+        for offset, array in own:
+            file.seek(offset)
+            data = little_endian(array)
             file.write(data.data)
             forget(data)
-        file.truncate(weights_bytes(program))
+        file.truncate(max(weights_bytes(program), 0 if others is None else first + weights_bytes(others)))
+
+
+def first_weight(program: Program, others: Program) -> int:
+    """The byte of `weights.bin` at which the weights of `others` begin. The two programs were joined, so the constants
+    that both have are the last ones of `program` and the first ones of `others`."""
+    places = {id(constant.data): constant.offset for constant in program.constants}
+    shared = [places[id(each.data)] - each.offset for each in others.constants if id(each.data) in places]
+    if len(set(shared)) > 1:
+        raise ValueError("the programs were not joined: what they share is not side by side")
+    return shared[0] if shared else -(-weights_bytes(program) // others.alignment) * others.alignment
 
 
 def weights_of(

@@ -297,6 +297,8 @@ class ExpressionPrinter:
         kind = f"vec4<{value_type(target)}>"
         if target == "bool":
             return f"({operand} != vec4<{value_type(source)}>())"
+        if is_float(source):
+            operand = f"number_4({operand})"
         if is_float(source) and is_unsigned(target) and bits(target) < _WORD:
             operand = f"vec4<i32>({operand})"
         text = _wrapped(target, f"{kind}({operand})")
@@ -321,6 +323,8 @@ class ExpressionPrinter:
             return f"({operand}).x" if is_unsigned(target) else f"i32(({operand}).x)"
         if is_float(source) and is_float(target):
             return operand
+        if is_float(source):
+            operand = f"number({operand})"
         if is_float(source) and is_unsigned(target) and bits(target) < _WORD:
             return f"u32(i32({operand}))"
         return f"{value_type(target)}({operand})"

@@ -17,6 +17,7 @@ fn unfolded(bits: u32) -> u32 { return bits & ~u32(scalars.threads >> 31u); }
 fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }
 fn is_inf(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }
 fn is_finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u; }
+fn number(x: f32) -> f32 { return select(x, 0.0, is_nan(x)); }
 fn larger(a: f32, b: f32) -> f32 { return select(select(b, a, a > b), a, is_nan(a)); }
 fn smaller(a: f32, b: f32) -> f32 { return select(select(b, a, a < b), a, is_nan(a)); }
 fn larger_4(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> { return select(select(b, a, a > b), a, is_nan_4(a)); }
@@ -76,7 +77,7 @@ fn wide_from_i32(a: i32) -> vec2<u32> { return vec2<u32>(u32(a), u32(a >> 31u));
 fn wide_from_u32(a: u32) -> vec2<u32> { return vec2<u32>(a, 0u); }
 fn wide_from_f32(x: f32) -> vec2<u32> {
     let size = abs(trunc(x));
-    if (is_nan(x)) { return vec2<u32>(0u, 0x80000000u); }
+    if (is_nan(x)) { return vec2<u32>(0u, 0u); }
     if (size >= 9223372036854775808.0) {
         return select(vec2<u32>(0xffffffffu, 0x7fffffffu), vec2<u32>(0u, 0x80000000u), x < 0.0);
     }

@@ -1,0 +1,1 @@
+"""Translates shaders from WGSL to SPIR-V, for Vulkan."""

@@ -1,0 +1,132 @@
+"""Chooses between the CPU and the GPUs of this machine by measuring: the device `auto`.
+
+The first run is repeated on each device that the artifact was built for, and later runs are on the fastest. The choice
+is remembered for the artifact and the drivers, beside the compiled kernels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from deploykit.engines import no_stream
+from deploykit.engines.native.gpu import cache_folder
+from deploykit.errors import DeploykitError
+
+if TYPE_CHECKING:
+    from deploykit.artifact.manifest import Manifest
+    from deploykit.engines import Engine, StreamEngine
+
+AUTO = "auto"
+
+_RUNS = 3
+"""How many runs of a device are timed, after one that is not. The fastest counts."""
+
+_ENOUGH = 0.5
+"""Seconds of runs after which no further run is timed."""
+
+
+class Auto:
+    """The engine of a model for which `starts` gives the engine of each device, by name, the CPU first.
+
+    A model with states runs on the CPU, because repeated runs would change them. A device that fails is not chosen;
+    `where` says what is, and why."""
+
+    def __init__(self, manifest: Manifest, starts: Mapping[str, Callable[[], Engine]]) -> None:
+        self._manifest = manifest
+        self._starts = starts
+        self._file = _file(manifest)
+        self._cpu = next(iter(starts))
+        known = {} if manifest.states is not None else _known(self._file)
+        name = known.get("device", self._cpu)
+        self.where = known.get("reason", "")
+        self._decided = manifest.states is not None or "device" in known
+        try:
+            self._engine = starts[name]()
+        except (KeyError, DeploykitError):
+            self._engine, self._decided = starts[self._cpu](), False
+
+    def run(self, inputs: Sequence[np.ndarray], function: str | None = None) -> list[np.ndarray]:
+        results = self._engine.run(inputs, function)
+        if not self._decided:
+            self._decided = True
+            self._decide(lambda engine: engine.run(inputs, function))
+        return results
+
+    def arena_bytes(self, dims: Sequence[int], function: str | None = None) -> int:
+        return self._engine.arena_bytes(dims, function)
+
+    def reset(self, sizes: Mapping[str, int]) -> None:
+        self._engine.reset(sizes)
+
+    def stream(self) -> StreamEngine:
+        raise no_stream(self._manifest.name)
+
+    def close(self) -> None:
+        self._engine.close()
+
+    def _decide(self, run: Callable[[Engine], object]) -> None:
+        """Measure all devices, and go on with the fastest."""
+        seconds = {self._cpu: _seconds(lambda: run(self._engine))}
+        failed: dict[str, str] = {}
+        for name in [name for name in self._starts if name != self._cpu]:
+            try:
+                engine = self._starts[name]()
+            except DeploykitError as error:
+                failed[name] = str(error)
+                continue
+            try:
+                seconds[name] = _seconds(lambda engine=engine: run(engine))  # type: ignore[misc]
+            except DeploykitError as error:
+                failed[name] = str(error)
+            if name in seconds and seconds[name] == min(seconds.values()):
+                self._engine, engine = engine, self._engine
+            engine.close()
+        best = min(seconds, key=lambda name: seconds[name])
+        times = [f"{name} {1e3 * seconds[name]:.2f} ms" for name in seconds]
+        self.where = f"{best}: {', '.join([*times, *(f'{name} fails ({text})' for name, text in failed.items())])}"
+        _remember(self._file, {"device": best, "reason": self.where})
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    run()
+    times: list[float] = []
+    while len(times) < _RUNS and sum(times) < _ENOUGH:
+        begin = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def _file(manifest: Manifest) -> Path | None:
+    """Where the choice is remembered; None if nothing can be."""
+    from deploykit.engines.native.adapters import adapters
+
+    folder = cache_folder()
+    if folder is None:
+        return None
+    drivers = [[gpu.name, gpu.driver] for name in manifest.devices for gpu in adapters(name)]
+    files = [file.sha256 for file in manifest.files]
+    key = hashlib.blake2b(json.dumps([files, drivers]).encode(), digest_size=8).hexdigest()
+    return folder / f"{AUTO}-{key}.json"
+
+
+def _known(file: Path | None) -> dict[str, str]:
+    try:
+        return dict(json.loads(file.read_text())) if file is not None else {}
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _remember(file: Path | None, choice: Mapping[str, str]) -> None:
+    if file is not None:
+        try:
+            file.write_text(json.dumps(choice))
+        except OSError:
+            return

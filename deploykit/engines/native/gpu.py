@@ -1,0 +1,220 @@
+"""Opens GPUs through the drivers in an artifact's library: the structs of `gpu.h` through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deploykit.engines import failure
+from deploykit.engines.native.library import DK_OK
+from deploykit.errors import DeviceError, UsageError
+
+ON_GPU = "_on_gpu"
+"""What follows the prefix of a model in the names of functions that run it on a GPU."""
+
+CODE = {"vulkan": "kernels.spv", "opencl": "kernels.cl"}
+"""The file in an artifact with the code of the kernels, by driver."""
+
+FEATURES = {1: "float16", 2: "subgroups"}
+"""`DK_GPU_...`: what kernels have forms for."""
+
+KINDS = ("other", "integrated", "discrete", "software")
+"""`dk_gpu_kind`."""
+
+_STATES = 2
+"""`DK_BUFFER_STATES`."""
+
+_TEXT = 256
+
+
+class CProgram(ctypes.Structure):
+    """`dk_gpu_program`."""
+
+    _fields_ = (
+        ("kernels", ctypes.c_void_p),
+        ("kernel_count", ctypes.c_int32),
+        ("workgroup", ctypes.c_int32),
+        ("groups", ctypes.c_int32),
+        ("start_count", ctypes.c_int32),
+        ("starts", ctypes.c_void_p),
+        ("first_weight", ctypes.c_int64),
+        ("weights_bytes", ctypes.c_int64),
+        ("code_bytes", ctypes.c_int64),
+        ("code_hash", ctypes.c_uint64),
+    )
+
+
+class COptions(ctypes.Structure):
+    """`dk_gpu_options`."""
+
+    _fields_ = (
+        ("library", ctypes.c_char_p),
+        ("cache", ctypes.c_char_p),
+        ("adapter", ctypes.c_int32),
+        ("without", ctypes.c_uint32),
+        ("buffer_bytes", ctypes.c_int64),
+        ("binding_bytes", ctypes.c_int64),
+    )
+
+
+class CAdapter(ctypes.Structure):
+    """`dk_gpu_adapter`."""
+
+    _fields_ = (
+        ("name", ctypes.c_char * 128),
+        ("driver", ctypes.c_char * 128),
+        ("kind", ctypes.c_int),
+        ("features", ctypes.c_uint32),
+        ("subgroup", ctypes.c_int32),
+        ("memory_bytes", ctypes.c_int64),
+        ("buffer_bytes", ctypes.c_int64),
+        ("binding_bytes", ctypes.c_int64),
+        ("unusable", ctypes.c_char_p),
+    )
+
+
+class CDriver(ctypes.Structure):
+    """`dk_driver`."""
+
+    _fields_ = (
+        ("binding_bytes", ctypes.c_int64),
+        ("error", ctypes.c_char_p),
+        *((name, ctypes.c_void_p) for name in ("dispatch", "copy", "upload", "download", "wait", "restart", "provide")),
+    )
+
+
+class CGpu(ctypes.Structure):
+    """`dk_gpu`."""
+
+    _fields_ = (
+        ("driver", CDriver),
+        ("adapter", CAdapter),
+        ("load", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)),
+        ("clear", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64)),
+        ("profile", ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32)),
+        ("times", ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)),
+        ("close", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
+        ("step", ctypes.c_int32),
+    )
+
+
+@dataclass(frozen=True)
+class GpuOptions:
+    """What a caller chooses: `adapter` is the number of one, from 1 on, or 0 for the best. `library` replaces the
+    system's library. Limits of 0 are those of the device."""
+
+    adapter: int = 0
+    library: str | None = None
+    buffer_bytes: int = 0
+    binding_bytes: int = 0
+
+
+def chosen(device: str) -> tuple[str, GpuOptions]:
+    """The driver and the adapter that a text such as `vulkan` or `vulkan:2` stands for. Raises `UsageError` if it is
+    malformed."""
+    driver, colon, number = device.partition(":")
+    if colon and not (number.isdecimal() and int(number) > 0):
+        raise UsageError(f"cannot read the device '{device}': write {driver}, or {driver}:1 for its first adapter")
+    return driver, GpuOptions(adapter=int(number) if colon else 0)
+
+
+class Gpu:
+    """An open device with the kernels of one model, which all functions of the model share.
+
+    Raises `DeviceError` if it cannot be opened."""
+
+    def __init__(self, handle: ctypes.CDLL, prefix: str, driver: str, folder: Path, options: GpuOptions) -> None:
+        """`handle` is the library of the model with `prefix`."""
+        program = CProgram.in_dll(handle, f"{prefix}{ON_GPU}_{driver}")
+        code = (folder / CODE[driver]).read_bytes()
+        error = ctypes.create_string_buffer(_TEXT)
+        given = COptions(
+            library=options.library and os.fsencode(options.library),
+            cache=_cache(driver, program.code_hash),
+            adapter=options.adapter,
+            buffer_bytes=options.buffer_bytes,
+            binding_bytes=options.binding_bytes,
+        )
+        function: Any = handle[f"dk_{driver}_open"]
+        function.restype = ctypes.POINTER(CGpu)
+        found = function(ctypes.byref(program), code, ctypes.byref(given), error, ctypes.c_size_t(_TEXT))
+        if not found:
+            raise DeviceError(f"{driver}: {error.value.decode(errors='replace')}")
+        self.address: int = ctypes.cast(found, ctypes.c_void_p).value or 0
+        self.first_weight, self.weights_bytes = int(program.first_weight), int(program.weights_bytes)
+        self._gpu: CGpu | None = found.contents
+
+    def load(self, weights: int) -> None:
+        """Copy the weights at this address to the device. Raises `DeviceError`."""
+        self._check(self._open.load(self.address, weights))
+
+    def clear_states(self, size: int) -> None:
+        """Make the states anew: `size` bytes of zeros. Raises `DeviceError`."""
+        self._check(self._open.clear(self.address, _STATES, size))
+
+    @property
+    def step(self) -> int:
+        """The address of the number of the step that makes the next calls."""
+        return self.address + CGpu.step.offset
+
+    def profile(self, *, on: bool) -> None:
+        """Measure how long operations take from now on, or stop doing so."""
+        self._open.profile(self.address, on)
+
+    def times(self) -> tuple[np.ndarray, np.ndarray]:
+        """The step and the nanoseconds of each operation since the last call."""
+        count = self._open.times(self.address, None, None, 0)
+        steps, nanoseconds = np.empty(count, np.int32), np.empty(count, np.float64)
+        if count:
+            self._open.times(self.address, nanoseconds.ctypes.data, steps.ctypes.data, count)
+        return steps, nanoseconds
+
+    def close(self) -> None:
+        if self._gpu is not None:
+            self._gpu.close(self.address)
+            self._gpu = None
+
+    @property
+    def _open(self) -> CGpu:
+        assert self._gpu is not None, "the device is closed"
+        return self._gpu
+
+    def _check(self, status: int) -> None:
+        if status != DK_OK:
+            text = self._open.driver.error or b"the device failed"
+            raise failure(status, text.decode(errors="replace"))
+
+
+def cache_folder() -> Path | None:
+    """The folder for what is kept between processes; None if there can be none."""
+    home = os.environ.get("HOME", "")
+    base = os.environ.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else "")
+    if not base:
+        return None
+    folder = Path(base) / "deploykit"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return folder
+
+
+def _cache(driver: str, code_hash: int) -> bytes | None:
+    """The path of the file that keeps compiled kernels."""
+    folder = cache_folder()
+    return None if folder is None else os.fsencode(folder / f"{driver}-{code_hash:016x}.bin")
+
+
+def listed(handle: ctypes.CDLL, driver: str) -> tuple[Sequence[CAdapter], str]:
+    """The adapters that a driver finds, and why there are none."""
+    most = 16
+    found = (CAdapter * most)()
+    error = ctypes.create_string_buffer(_TEXT)
+    count = handle[f"dk_{driver}_adapters"](None, found, most, error, ctypes.c_size_t(_TEXT))
+    return found[: min(count, most)], error.value.decode(errors="replace")
