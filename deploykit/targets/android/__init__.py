@@ -95,8 +95,10 @@ class AndroidTarget:
         from deploykit.compiler.codegen.host.source import emit_host, kernel_prefix
         from deploykit.compiler.codegen.native.objects import emit_objects
         from deploykit.targets.android.abis import ABIS, by_abi
+        from deploykit.targets.android.jars import find_java_compiler
 
         if (options.format or self._form) == AAR:
+            find_java_compiler()  # so that a build without one fails early
             _require_typed(programs[0])
         emitted: dict[str, bytes] = {}
         for abi, parts in by_abi(programs, self.abis).items():
@@ -121,6 +123,7 @@ class AndroidTarget:
         with tempfile.TemporaryDirectory(prefix="deploykit-") as place:
             scratch = Path(place)
             libraries = self._link(program, view, emitted, scratch, java=java)
+            view["libraries"] = {abi: library.stat().st_size for abi, library in libraries.items()}
             weights = scratch / WEIGHTS
             write_weights(program, weights)
             if java:
