@@ -147,7 +147,7 @@ def build(
     is called once per variant with what the passes and the rules for kernels did, and why others did not apply.
 
     `format` is the form of the artifact, where the target has several, and `settings` are what else the target can be
-    told, by name; `deploykit targets` lists both.
+    told, by name; the page of a target describes both.
 
     Without `fuse` each operator keeps its own kernels: slower, but it shows what each operator computes and costs.
     `fast_math` uses shorter forms of exp, tanh and similar functions, with errors of up to 4 instead of 2 units in the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import zipfile
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -335,6 +336,8 @@ class StageProgress:
 def _show(artifact: Artifact) -> None:
     manifest = artifact.manifest
     results.print(files_table(manifest, f"{artifact.path}/  for {manifest.machine}"))
+    for line in archive_lines(artifact):
+        results.print(line)
     for line in memory_lines(manifest):
         results.print(line)
     stages = [f"{stage} {text_seconds(seconds)}" for stage, seconds in manifest.times.items()]
@@ -357,6 +360,18 @@ def files_table(manifest: Manifest, title: str) -> object:
     packed = f"{'~' if estimated else ''}{sum(file.gzip_bytes for file in manifest.files):,}"
     rows.add_row("total", f"{sum(file.bytes for file in manifest.files):,}", packed, "")
     return rows
+
+
+def archive_lines(artifact: Artifact) -> Sequence[str]:
+    """The native libraries within an archive of the artifact, with their bytes, also as they are compressed there."""
+    lines: list[str] = []
+    for file in artifact.manifest.files:
+        if file.name.endswith(".aar"):
+            with zipfile.ZipFile(artifact.path / file.name) as archive:
+                libraries = [part for part in archive.infolist() if part.filename.endswith(".so")]
+            sizes = [f"{part.file_size:,} bytes, {part.compress_size:,} compressed" for part in libraries]
+            lines += [f"In AAR  {part.filename}: {size}" for part, size in zip(libraries, sizes, strict=True)]
+    return lines
 
 
 def _gzip_text(file: FileEntry) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import zipfile
@@ -21,6 +22,8 @@ from deploykit.targets.android.jars import find_java_compiler
 JAVA = [shutil.which("java"), shutil.which("javac")]
 
 needs_java = pytest.mark.skipif(not all(JAVA), reason="needs a JDK")
+
+needs_desktop = pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86-64")
 
 DIMS = {"b": (1, 8), "n": (1, 64)}
 
@@ -77,21 +80,24 @@ def aar_of(package: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def desktop(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Runs a case of `Desktop.java` on a JVM with the classes and the library of the AAR; returns the lines that it
+    return on_desktop(package, "Desktop", tmp_path_factory.mktemp("desktop"))
+
+
+def on_desktop(package: Path, test: str, place: Path) -> Run:
+    """Runs a case of the class `test` on a JVM with the classes and the library of the AAR; returns the lines that it
     prints. The first arguments of the case are the folders of the assets and of the test."""
-    place = tmp_path_factory.mktemp("desktop")
     with zipfile.ZipFile(aar_of(package)) as archive:
         archive.extractall(place)
     library = next((place / "jni" / "x86_64").iterdir())
     library.write_bytes(without_needed(library.read_bytes()))
     classes = place / "test"
     path = os.pathsep.join([str(place / "classes.jar"), str(classes)])
-    source = Path(__file__).with_name("Desktop.java")
+    source = Path(__file__).with_name(f"{test}.java")
     subprocess.run([find_java_compiler().path, "-cp", path, "-d", str(classes), str(source)], check=True)
 
     def run(case: str, *arguments: object) -> list[str]:
         options = ["-Xcheck:jni", "-Xmx512m", f"-Djava.library.path={library.parent}"]
-        call = ["java", *options, "-cp", path, "Desktop", case, str(place / "assets"), str(place), *map(str, arguments)]
+        call = ["java", *options, "-cp", path, test, case, str(place / "assets"), str(place), *map(str, arguments)]
         result = subprocess.run(call, capture_output=True, text=True, timeout=300, check=False)
         assert result.returncode == 0, result.stdout + result.stderr
         assert "WARNING" not in result.stdout + result.stderr, result.stdout + result.stderr

@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from tests.android.conftest import Run, needs_java
+import deploykit
+from deploykit.targets.android import AndroidTarget
+from tests.android.conftest import Run, needs_desktop, needs_java, on_desktop
 
-pytestmark = needs_java
+pytestmark = [needs_java, needs_desktop]
+
+TYPES = """
+<ir_version: 10, opset_import: ["" : 20]>
+elements (float16[n] a, uint8[n] b, bool[n] c, double[n] d, int32[n] e, int16[n] f, int64 g)
+    => (float16[n] a2, uint8[n] b2, bool[n] c2, double[n] d2, int32[n] e2, int16[n] f2, int64 g2, int64[1, k] none)
+{
+    a2 = Add(a, a)
+    b2 = Max(b, b)
+    c2 = Not(c)
+    d2 = Neg(d)
+    e2 = Sub(e, e)
+    f2 = Abs(f)
+    g2 = Neg(g)
+    none = NonZero(e2)
+}
+"""
 
 
 def values(b: int, n: int) -> dict[str, np.ndarray]:
@@ -96,3 +115,12 @@ def test_runs_on_another_thread(desktop: Run) -> None:
 @pytest.mark.parametrize("count", [1000, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_nothing_is_left_open(desktop: Run, count: int) -> None:
     assert int(desktop("reopening", count)[0]) < 16 << 20
+
+
+def test_types_of_elements(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(TYPES)
+    deploykit.build(model, AndroidTarget(["x86_64"]), {"n": (1, 4)}, tmp_path / "elements")
+    assert on_desktop(tmp_path / "elements", "Types", tmp_path)("all") == [
+        *("[16384, 0]", "[-56, 3]", "[0, 1]", "[-0.5, 2.0]", "[0, 0]", "[5, 5]"),
+        "LONG[] 1 LONG[1, 0]0",
+    ]

@@ -18,8 +18,11 @@ from onnx.reference import ReferenceEvaluator
 
 import deploykit
 from deploykit import runtime
+from deploykit.artifact.folder import Artifact
+from deploykit.artifact.manifest import read_manifest
+from deploykit.cli.build import archive_lines
 from deploykit.engines.native.bionic import can_run, without_needed
-from deploykit.errors import ArtifactError, DataError, ShapeError, UsageError
+from deploykit.errors import ArtifactError, DataError, ShapeError, ToolchainError, UsageError
 from deploykit.targets.android import AndroidTarget
 from deploykit.targets.android.abis import ABIS
 from deploykit.targets.android.java import model_view
@@ -155,10 +158,21 @@ def test_names_can_be_chosen(model: onnx.ModelProto, tmp_path: Path) -> None:
     assert "<version>2.1</version>" in path.with_suffix(".pom").read_text()
 
 
+@needs_java
+@pytest.mark.parametrize("name", ["native", "string", "Result", "tensor", "two-words", "1"])
+def test_any_name_will_do(name: str, model: onnx.ModelProto, tmp_path: Path) -> None:
+    renamed = onnx.ModelProto()
+    renamed.CopyFrom(model)
+    renamed.graph.name = name
+    onnx.save(renamed, tmp_path / f"{name}.onnx")
+    deploykit.build(tmp_path / f"{name}.onnx", AndroidTarget(["x86_64"]), DIMS, tmp_path / "dist")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"settings": {"package": "Words"}}, "cannot be the name of a Java package"),
+        ({"settings": {"package": "com.acme.native"}}, "cannot be the name of a Java package"),
         ({"settings": {"version": "1/2"}}, "cannot be part of Maven coordinates"),
         ({"settings": {"colour": "red"}}, "no setting 'colour': it has package, group, version"),
         ({"format": "apk"}, "no format 'apk': it has aar, so"),
@@ -191,6 +205,23 @@ def test_an_artifact_cannot_choose(libraries: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("DEPLOYKIT_ABI", "mips")
     with pytest.raises(UsageError, match="DEPLOYKIT_ABI is 'mips': the artifact has libraries for x86_64"):
         deploykit.open(libraries)
+
+
+def test_an_aar_needs_a_java_compiler(model: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(ToolchainError, match="no Java compiler was found: install a JDK"):
+        deploykit.build(model, AndroidTarget(["x86_64"]), DIMS, tmp_path / "dist")
+    available = AndroidTarget().check()
+    assert available.build
+    assert available.detail.startswith("only --format so: an AAR holds Java classes")
+    deploykit.build(model, AndroidTarget(["x86_64"]), DIMS, tmp_path / "dist", format="so")
+
+
+@needs_java
+def test_the_build_prints_the_size_of_each_library(package: Path) -> None:
+    found = archive_lines(Artifact(package, read_manifest(package)))
+    assert [line.split(":")[0] for line in found] == [f"In AAR  jni/{abi}/liblookup.so" for abi in ABIS]
+    assert all(re.search(r": [\d,]+ bytes, [\d,]+ compressed$", line) for line in found)
 
 
 def test_only_elf_files_are_adapted() -> None:

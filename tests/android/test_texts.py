@@ -17,6 +17,7 @@ SOURCES = ("Lookup", "Native")
 
 
 def text_of(text: str) -> str:
+    text = re.sub(r"(library for \S+ \| )\d+", r"\1BYTES", text)
     return re.sub(r"deploykit \d[\w.+]*", "deploykit VERSION", text)
 
 

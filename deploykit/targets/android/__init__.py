@@ -95,8 +95,10 @@ class AndroidTarget:
         from deploykit.compiler.codegen.host.source import emit_host, kernel_prefix
         from deploykit.compiler.codegen.native.objects import emit_objects
         from deploykit.targets.android.abis import ABIS, by_abi
+        from deploykit.targets.android.jars import find_java_compiler
 
         if (options.format or self._form) == AAR:
+            find_java_compiler()  # so that a build without one fails early
             _require_typed(programs[0])
         emitted: dict[str, bytes] = {}
         for abi, parts in by_abi(programs, self.abis).items():
@@ -121,6 +123,7 @@ class AndroidTarget:
         with tempfile.TemporaryDirectory(prefix="deploykit-") as place:
             scratch = Path(place)
             libraries = self._link(program, view, emitted, scratch, java=java)
+            view["libraries"] = {abi: library.stat().st_size for abi, library in libraries.items()}
             weights = scratch / WEIGHTS
             write_weights(program, weights)
             if java:
@@ -183,8 +186,10 @@ class AndroidTarget:
 
 def _names(prefix: str, settings: Mapping[str, str]) -> dict[str, str]:
     """The names of the Java package and of the Maven artifact. Raises `UsageError` for names that cannot be."""
-    package = settings.get("package", f"org.deploykit.{prefix.lower()}")
-    if not _PACKAGE.fullmatch(package):
+    from deploykit.targets.android.java import KEYWORDS, package_name
+
+    package = settings.get("package", package_name(prefix))
+    if not _PACKAGE.fullmatch(package) or KEYWORDS.intersection(package.split(".")):
         raise UsageError(f"'{package}' cannot be the name of a Java package: choose one like com.acme.model")
     names = {"package": package, "group": settings.get("group", "org.deploykit")}
     names["release"] = settings.get("version", "1.0")

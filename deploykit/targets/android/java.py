@@ -60,8 +60,17 @@ return short static strictfp super switch synchronized this throw throws transie
 null
 """
 
-_WORDS = frozenset((*_KEYWORDS.split(), "executor", "session", "device", "bytes", "outputs"))
+KEYWORDS = frozenset(_KEYWORDS.split())
+
+_WORDS = frozenset((*KEYWORDS, "executor", "session", "device", "bytes", "outputs"))
 """Words of the language, and names that the model's class has itself."""
+
+_TAKEN = """
+ActivityManager Arrays AssetFileDescriptor AutoCloseable ByteBuffer ByteOrder Closeable Collections Context Executor
+File FileInputStream FileNotFoundException Future FutureTask IOException InputStream Integer List Long Math NonNull
+Nullable Object OutOfMemoryError Override Result Runtime RuntimeException StandardCharsets String System
+"""
+"""Names of classes that the sources use."""
 
 
 def sources(view: Mapping[str, Any]) -> dict[str, str]:
@@ -116,13 +125,16 @@ def model_view(view: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def package_name(prefix: str) -> str:
+    """The package of a model's classes, if none is chosen."""
+    word = prefix.lower()
+    return f"org.deploykit.{word}_" if word in KEYWORDS else f"org.deploykit.{word}"
+
+
 def class_name(prefix: str) -> str:
     """The name of a model's class: `my_model` becomes `MyModel`."""
     name = "".join(part[:1].upper() + part[1:] for part in prefix.split("_"))
-    return f"{name}Model" if name in (*CLASSES, *EXCEPTIONS) or name in _TAKEN else name
-
-
-_TAKEN = ("Context", "List", "Executor", "Future", "FutureTask", "Collections", "Object", "String", "Math", "Runtime")
+    return f"{name}Model" if name in (*CLASSES, *EXCEPTIONS, *_TAKEN.split()) else name
 
 
 def _port(port: Mapping[str, Any], word: str) -> dict[str, Any]:

@@ -83,9 +83,11 @@ CPUS = {
         Cpu("x86-64-v4", _X86, "x86-64-v4", (), 512, _V4),
         Cpu("armv8-a", _ARM, "generic", ("+neon",), 128),
         Cpu("armv8.2-a", _ARM, "generic", ("+neon", "+v8.2a"), 128),
-        Cpu("armv7-a", _ARM32, "generic", ("+neon",), 128, halves=False),
     )
 }
+
+OTHERS = {"armv7-a": Cpu("armv7-a", _ARM32, "generic", ("+neon",), 128, halves=False)}
+"""CPUs that targets build for beside others, and that users do not choose."""
 
 PORTABLE = "portable"
 PORTABLE_LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2")
@@ -107,9 +109,9 @@ def machine_of(cpu: Cpu) -> str:
 def find_cpu(name: str) -> Cpu:
     """The CPU of that name. Raises `UsageError` for an unknown CPU or feature."""
     base, *extra = name.split("+")
-    if base not in ("native", *CPUS):
+    if base not in ("native", *CPUS, *OTHERS):
         raise UsageError(f"unknown CPU '{base}': choose one of native, {PORTABLE}, {', '.join(CPUS)}")
-    cpu = host_cpu() if base == "native" else CPUS[base]
+    cpu = host_cpu() if base == "native" else (CPUS | OTHERS)[base]
     known = CHECKED.get(cpu.triple, frozenset())
     for feature in extra:
         if feature not in known:
