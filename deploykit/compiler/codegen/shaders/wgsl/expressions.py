@@ -298,7 +298,7 @@ class ExpressionPrinter:
         if target == "bool":
             return f"({operand} != vec4<{value_type(source)}>())"
         if is_float(source):
-            operand = f"number_4({operand})"
+            operand = f"not_nan_4({operand})"
         if is_float(source) and is_unsigned(target) and bits(target) < _WORD:
             operand = f"vec4<i32>({operand})"
         text = _wrapped(target, f"{kind}({operand})")
@@ -324,7 +324,7 @@ class ExpressionPrinter:
         if is_float(source) and is_float(target):
             return operand
         if is_float(source):
-            operand = f"number({operand})"
+            operand = f"not_nan({operand})"
         if is_float(source) and is_unsigned(target) and bits(target) < _WORD:
             return f"u32(i32({operand}))"
         return f"{value_type(target)}({operand})"

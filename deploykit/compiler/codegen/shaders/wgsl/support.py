@@ -17,7 +17,7 @@ fn unfolded(bits: u32) -> u32 { return bits & ~u32(scalars.threads >> 31u); }
 fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }
 fn is_inf(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }
 fn is_finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u; }
-fn number(x: f32) -> f32 { return select(x, 0.0, is_nan(x)); }
+fn not_nan(x: f32) -> f32 { return select(x, 0.0, is_nan(x)); }
 fn larger(a: f32, b: f32) -> f32 { return select(select(b, a, a > b), a, is_nan(a)); }
 fn smaller(a: f32, b: f32) -> f32 { return select(select(b, a, a < b), a, is_nan(a)); }
 fn larger_4(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> { return select(select(b, a, a > b), a, is_nan_4(a)); }
