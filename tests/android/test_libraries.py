@@ -66,6 +66,26 @@ def test_every_abi_computes_the_same(
             session.run({"x": np.zeros((1, 1), np.float32), "ids": np.array([99])})
 
 
+CHOSEN = """
+<ir_version: 10, opset_import: ["" : 20]>
+chosen (float[n] x) => (float[k] y)
+{
+    places = NonZero(x)
+    rows = Transpose(places)
+    values = GatherND(x, rows)
+    y = Exp(values)
+}
+"""
+
+
+def test_sizes_that_only_a_run_can_tell(tmp_path: Path) -> None:
+    """Each ABI has dims of its own for them."""
+    deploykit.build(onnx.parser.parse_model(CHOSEN), AndroidTarget(), output=tmp_path / "dist", format="so")
+    x = np.where(np.arange(50_000) % 3, 0, 1).astype(np.float32)
+    with deploykit.open(tmp_path / "dist") as session:
+        np.testing.assert_allclose(session(x=x)["y"], np.exp(x[x != 0]), rtol=1e-5)
+
+
 @needs_java
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86-64")
 def test_an_aar_runs_in_this_process(package: Path, model: onnx.ModelProto) -> None:
