@@ -66,24 +66,19 @@ def test_every_abi_computes_the_same(
             session.run({"x": np.zeros((1, 1), np.float32), "ids": np.array([99])})
 
 
-CHOSEN = """
-<ir_version: 10, opset_import: ["" : 20]>
-chosen (float[n] x) => (float[k] y)
-{
-    places = NonZero(x)
-    rows = Transpose(places)
-    values = GatherND(x, rows)
-    y = Exp(values)
-}
-"""
-
-
-def test_sizes_that_only_a_run_can_tell(tmp_path: Path) -> None:
-    """Each ABI has dims of its own for them."""
-    deploykit.build(onnx.parser.parse_model(CHOSEN), AndroidTarget(), output=tmp_path / "dist", format="so")
-    x = np.where(np.arange(50_000) % 3, 0, 1).astype(np.float32)
-    with deploykit.open(tmp_path / "dist") as session:
-        np.testing.assert_allclose(session(x=x)["y"], np.exp(x[x != 0]), rtol=1e-5)
+def test_dynamic_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each ABI has dims of its own for sizes that only a run can tell."""
+    model = f"{Path(__file__).parents[1] / 'dynamic' / 'models.py'}:TreeLSTM"
+    deploykit.build(model, AndroidTarget(), output=tmp_path / "dist", format="so")
+    trees = [("Node", ("Leaf", 1), ("Leaf", 2)), ("Leaf", 3)]
+    results = []
+    for abi in ABIS:
+        if can_run(MACHINES[abi]):
+            monkeypatch.setenv("DEPLOYKIT_ABI", abi)
+            with deploykit.open(tmp_path / "dist") as session:
+                results.append(session(trees))
+    for found in results:
+        np.testing.assert_allclose(found, results[0], rtol=1e-5)
 
 
 @needs_java
