@@ -66,6 +66,21 @@ def test_every_abi_computes_the_same(
             session.run({"x": np.zeros((1, 1), np.float32), "ids": np.array([99])})
 
 
+def test_dynamic_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each ABI has dims of its own for sizes that only a run can tell."""
+    model = f"{Path(__file__).parents[1] / 'dynamic' / 'models.py'}:TreeLSTM"
+    deploykit.build(model, AndroidTarget(), output=tmp_path / "dist", format="so")
+    trees = [("Node", ("Leaf", 1), ("Leaf", 2)), ("Leaf", 3)]
+    results = []
+    for abi in ABIS:
+        if can_run(MACHINES[abi]):
+            monkeypatch.setenv("DEPLOYKIT_ABI", abi)
+            with deploykit.open(tmp_path / "dist") as session:
+                results.append(session(trees))
+    for found in results:
+        np.testing.assert_allclose(found, results[0], rtol=1e-5)
+
+
 @needs_java
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86-64")
 def test_an_aar_runs_in_this_process(package: Path, model: onnx.ModelProto) -> None:

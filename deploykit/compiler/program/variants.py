@@ -90,13 +90,18 @@ def _groups(programs: Sequence[Program]) -> Iterator[tuple[Function, ...]]:
 
 
 def _with_arena_of_all(functions: Sequence[Function]) -> list[Function]:
-    """Functions with the same dims, each with an arena as large as the largest that one of them needs."""
+    """Functions with the same dims, each with an arena as large as the largest that one of them needs, over its own
+    dims."""
     first, *others = functions
     size: IntExpr = first.arena.size
     for other in others:
         values = {own.var: dim.var for own, dim in zip(other.dims, first.dims, strict=True)}
         size = simplify(tirx.max(as_expr(size), as_expr(substitute(other.arena.size, values))))
-    return [replace(function, arena=Arena(function.arena.slots, size)) for function in functions]
+    found = []
+    for function in functions:
+        own = {dim.var: own.var for dim, own in zip(first.dims, function.dims, strict=True)}
+        found.append(replace(function, arena=Arena(function.arena.slots, simplify(substitute(size, own)))))
+    return found
 
 
 def _with_dims_of_all(programs: Sequence[Program]) -> list[Program]:
