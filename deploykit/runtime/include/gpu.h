@@ -84,7 +84,8 @@ typedef struct dk_gpu_options {
 typedef struct dk_gpu {
     dk_driver driver; /* its `error` is a text of this struct */
     dk_gpu_adapter adapter;
-    /* Copy the weights for GPUs to the device: DK_BUFFER_WEIGHTS. Between runs: drops what is left of one that failed. */
+    /* Copy the weights for GPUs to the device: DK_BUFFER_WEIGHTS. Between runs: drops what is left of one that failed.
+     */
     dk_status (*load)(struct dk_gpu* self, const void* weights);
     /* Make buffer `buffer` anew with `bytes` zeros. Between runs, too. */
     dk_status (*clear)(struct dk_gpu* self, int32_t buffer, int64_t bytes);
