@@ -20,9 +20,16 @@ BAD = [[4, 4], [2, 2], [-1, 6], [5, 2**62], [2**62, 2**62], [6, -(2**62)], [corp
 @pytest.mark.slow
 @pytest.mark.parametrize("index_checks", [True, False])
 def test_bad_lengths_are_refused(runtime: Runtime, index_checks: bool, tmp_path: Path) -> None:
-    options = {"dims": corpus.BOUNDS, "ragged": corpus.RAGGED, "index_checks": index_checks}
-    options |= {"cpu": runtime.cpu, "devices": runtime.devices}
-    deploykit.build(corpus.read(NAME), runtime.target(), output=tmp_path / "out", **options)
+    deploykit.build(
+        corpus.read(NAME),
+        runtime.target(),
+        corpus.BOUNDS,
+        tmp_path / "out",
+        cpu=runtime.cpu,
+        devices=runtime.devices,
+        ragged=corpus.RAGGED,
+        index_checks=index_checks,
+    )
     with runtime.open(tmp_path / "out") as session:
         given = corpus.batch(NAME, (3, 2)).packed()
         *ids, lengths = (given[port.name] for port in session.manifest.inputs)
