@@ -1,0 +1,1 @@
+"""Tools of the project that do not ship."""
