@@ -139,8 +139,10 @@ def main() -> int:
         return 0
     wanted = [(model, column) for model in models for column in columns]
     with ThreadPoolExecutor(given.jobs) as pool:
-        cells = list(pool.map(lambda cell: _shown(measure(*cell)), wanted))
-    write(given.output, cells)
+        cells = []
+        for cell in pool.map(lambda place: _shown(measure(*place)), wanted):
+            cells.append(cell)
+            write(given.output, cells)  # what was measured stays if this is interrupted
     counts = Counter(cell.status for cell in cells)
     print(", ".join(f"{count} {status}" for status, count in counts.items()))
     return 1 if counts["wrong"] + counts["failed"] else 0
