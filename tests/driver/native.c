@@ -68,7 +68,7 @@ static const dk_gpu_kernel kernels[] = {
 static const int64_t starts[] = {0, 1024, -2048, 3072};
 
 const dk_gpu_program native_program = {
-    kernels, KERNELS, WORKGROUP, GROUPS, 4, starts, WEIGHTS_BYTES, CODE_BYTES, 42,
+    kernels, KERNELS, WORKGROUP, GROUPS, 4, starts, 0, WEIGHTS_BYTES, CODE_BYTES, 42,
 };
 
 #ifdef NATIVE_OPENCL

@@ -176,7 +176,7 @@ class InProcess:
     def _init(self, folder: Path) -> object:
         """Initialise the model with its weights; returns the object that keeps the weights in memory."""
         address, owner = self._library.embedded_weights(), None
-        size = int(self._library.descriptor.weights_bytes)
+        size = self._manifest.peak_memory.weights
         if address is None:
             owner, address = map_weights(folder / "weights.bin", size)
         status = self._library.init(ctypes.byref(self._model), address, size, None, 0)
