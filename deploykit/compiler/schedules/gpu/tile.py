@@ -112,13 +112,13 @@ class _Tiles:
         return index_of(self.column, self.chunk * self.width + self.lane)
 
     def _known(self) -> sym.Analyzer:
-        """An analyzer that knows the ranges of the axes, and that the lane is not the last one of its vector."""
+        """An analyzer that knows the ranges of the axes."""
         known = sym.Analyzer()
         for axis in (*self.axes[:-1], *self.reduce):
             known.bind(axis.var, ir.Range(tirx.IntImm(dtype_of(axis.var), 0), axis.extent))
         count = (self.column.static or 0) // self.width
         known.bind(self.chunk, ir.Range(const(0), const(count)))
-        known.bind(self.lane, ir.Range(const(0), const(self.lanes - 1)))
+        known.bind(self.lane, ir.Range(const(0), const(self.lanes)))
         return known
 
     def refusal(self) -> Declined | None:
@@ -146,7 +146,9 @@ class _Tiles:
     def _stride(
         self, buffer: Buffer, indices: Sequence[Expr], values: dict[ir.Var, Expr], var: ir.Var, known: sym.Analyzer
     ) -> int | None:
-        offset = substitute(offset_of(buffer, indices), values)
+        """The change of an offset from one lane to the next. The offset is simplified first, because that the lanes of
+        a vector lie in one panel only shows as long as their number is a variable of its own."""
+        offset = known.simplify(substitute(offset_of(buffer, indices), values))
         step = known.simplify(substitute(offset, {var: var + 1}) - offset)
         return static(step)
 
@@ -175,7 +177,7 @@ class _Tiles:
                 return False
         block, lane = ir.Var("block", "int64"), ir.Var("step", "int64")
         known.bind(block, ir.Range(const(0), const(inner.static // self.lanes)))
-        known.bind(lane, ir.Range(const(0), const(self.lanes - 1)))
+        known.bind(lane, ir.Range(const(0), const(self.lanes)))
         values = {inner.var: index_of(inner, block * self.lanes + lane)}
         strides = [self._stride(ld.source, ld.indices, values, lane, known) for ld in collect(value, ir.TensorLoad)]
         return bool(strides) and all(stride in (0, 1) for stride in strides) and 1 in strides
