@@ -1,4 +1,8 @@
-"""Translates expressions: each becomes instructions of the current block, and the id of its value."""
+"""Translates expressions: each becomes instructions of the current block, and the id of its value.
+
+An instruction that computes the same as one before it on every way to it is left out, as are loads of variables of the
+function and of elements whose value is known.
+"""
 
 from __future__ import annotations
 
@@ -93,6 +97,8 @@ _OPERATORS: dict[Type, dict[str, int]] = {
         "!=": Op.LOGICAL_NOT_EQUAL,
     },
 }
+_ACTING = frozenset((Op.LOAD, Op.PHI, Op.FUNCTION_CALL, *range(Op.CONTROL_BARRIER, Op.PHI), *range(Op.SHUFFLE, 400)))
+"""Instructions with results that depend on more than their operands: on memory, blocks or other invocations."""
 _LANES = {lane: number for number, lane in enumerate("xyzw")}
 _SHIFTS = frozenset(("<<", ">>"))
 _LOWEST = -(2**31)
@@ -112,6 +118,14 @@ class ExpressionWriter:
         self.first: list[int] = []
         """Words at the start of the function, after the variables."""
         self.body: list[int] = []
+        self.values: dict[tuple[int, ...], int] = {}
+        """The ids of what is computed on every way to here, by instructions without them."""
+        self.stored: dict[int, int] = {}
+        """The ids of what the function's variables hold here, as far as they are known."""
+        self.loaded: dict[int, int] = {}
+        """The ids of what is at pointers to other memory here, as far as they are known."""
+        self.read: set[int] = set()
+        """The function's variables that are loaded, or of which parts are taken."""
         self.label = 0
         """The id of the current block."""
         self.guarded = 0
@@ -119,14 +133,22 @@ class ExpressionWriter:
 
     def new(self, op: int, kind: int, *operands: int) -> int:
         """An instruction with a result of the type `kind`, and its id."""
-        module = self.module
+        module, key = self.module, (op, kind, *operands)
+        known = self.values.get(key)
+        if known is not None:
+            return known
         result = module.bound
         module.bound += 1
         self.body += ((len(operands) + 3) << 16 | op, kind, result, *operands)
+        if op not in _ACTING:
+            self.values[key] = result
+        elif op != Op.LOAD:
+            self.loaded = {}
         return result
 
     def act(self, op: int, *operands: int) -> None:
         """An instruction without a result."""
+        self.loaded = {}
         self.body += ((len(operands) + 1) << 16 | op, *operands)
 
     def typed(self, op: int, kind: Type, *operands: int) -> int:
@@ -163,7 +185,20 @@ class ExpressionWriter:
     def _name(self, name: Name) -> int:
         if not name.space:
             return self.ids[name.name]
-        return self.typed(Op.LOAD, name.type, self.ids[name.name])
+        pointer = self.ids[name.name]
+        if name.space != "function":
+            return self._load(name.type, pointer)
+        known = self.stored.get(pointer)
+        if known is None:
+            known = self.stored[pointer] = self.typed(Op.LOAD, name.type, pointer)
+            self.read.add(pointer)
+        return known
+
+    def _load(self, kind: Type, pointer: int) -> int:
+        known = self.loaded.get(pointer)
+        if known is None:
+            known = self.loaded[pointer] = self.typed(Op.LOAD, kind, pointer)
+        return known
 
     def _member(self, member: Member) -> int:
         """A member of the scalars, which is loaded once, where the function begins."""
@@ -178,7 +213,7 @@ class ExpressionWriter:
 
     def _index(self, index: Index) -> int:
         if _root(index):
-            return self.typed(Op.LOAD, index.type, self.place(index))
+            return self._load(index.type, self.place(index))
         base, number = self.value(index.base), self.value(index.index)
         if isinstance(index.base.type, Vector):
             return self.typed(Op.VECTOR_EXTRACT_DYNAMIC, index.type, base, number)
@@ -187,7 +222,7 @@ class ExpressionWriter:
     def _swizzle(self, swizzle: Swizzle) -> int:
         numbers = [_LANES[lane] for lane in swizzle.lanes]
         if len(numbers) == 1 and isinstance(swizzle.base, Index) and _root(swizzle.base):
-            return self.typed(Op.LOAD, swizzle.type, self.place(swizzle))
+            return self._load(swizzle.type, self.place(swizzle))
         base = self.value(swizzle.base)
         if len(numbers) == 1:
             return self.typed(Op.COMPOSITE_EXTRACT, swizzle.type, base, *numbers)
@@ -214,6 +249,8 @@ class ExpressionWriter:
             steps.append(self.module.number(I32, 0))
         if not steps:
             return self.ids[base.name]
+        if base.space == "function":
+            self.read.add(self.ids[base.name])
         kind = self.module.pointer(STORAGE[base.space], self.module.type(place.type))
         return self.new(Op.ACCESS_CHAIN, kind, self.ids[base.name], *reversed(steps))
 
@@ -266,9 +303,11 @@ class ExpressionWriter:
         self.act(Op.SELECTION_MERGE, after, 0)
         self.act(Op.BRANCH_CONDITIONAL, left, *((right, after) if binary.operator == "&&" else (after, right)))
         self.begin(right)
+        values, stored = self.values.copy(), self.stored.copy()
         second = self.value(binary.right)
         last = self.label
         self.act(Op.BRANCH, after)
+        self.values, self.stored = values, stored
         self.begin(after)
         return self.typed(Op.PHI, BOOL, left, before, second, last)
 

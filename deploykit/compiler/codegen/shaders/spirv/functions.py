@@ -1,6 +1,7 @@
 """Translates functions: their statements become blocks with structured control flow.
 
-Variables are declared where the function begins. A statement that cannot be reached is left out.
+Variables are declared where the function begins. A statement that cannot be reached is left out, and so are variables
+that are never loaded, because what they hold is always known.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from deploykit.compiler.codegen.shaders.spirv.expressions import ExpressionWriter
 from deploykit.compiler.codegen.shaders.spirv.module import ModuleBuilder
-from deploykit.compiler.codegen.shaders.spirv.numbers import TO_NEAREST_EVEN, Decoration, Op, StorageClass
+from deploykit.compiler.codegen.shaders.spirv.numbers import Op, StorageClass
 from deploykit.compiler.codegen.shaders.wgsl.reading.tree import (
     Assign,
     Block,
@@ -26,16 +27,19 @@ from deploykit.compiler.codegen.shaders.wgsl.reading.tree import (
     Index,
     Let,
     Loop,
+    Member,
     Name,
     Return,
     Statement,
     Switch,
+    Swizzle,
     Var,
     While,
 )
 from deploykit.compiler.codegen.shaders.wgsl.reading.types import F16, INTEGERS, VOID, Type, element_of
 
 _NO_CONTROL = 0
+_STORE = 3 << 16 | Op.STORE
 
 
 class FunctionWriter(ExpressionWriter):
@@ -43,8 +47,8 @@ class FunctionWriter(ExpressionWriter):
 
     def __init__(self, module: ModuleBuilder, functions: dict[str, int], variables: dict[str, int]) -> None:
         super().__init__(module, functions, variables)
-        self.locals: list[int] = []
-        """The words of the declarations of variables."""
+        self.locals: dict[int, int] = {}
+        """The types of pointers to the function's variables, by the variables."""
         self.open = True
         """Whether the current block has no end yet."""
         self.ends: list[int] = []
@@ -68,11 +72,28 @@ class FunctionWriter(ExpressionWriter):
         self._statements(function.body.statements)
         if self.open:
             self.act(Op.RETURN if function.result is VOID else Op.UNREACHABLE)
-        words += (2 << 16 | Op.LABEL, first, *self.locals, *self.first)
+        words += (2 << 16 | Op.LABEL, first)
+        for variable in sorted(self.read):
+            words += (4 << 16 | Op.VARIABLE, self.locals[variable], variable, StorageClass.FUNCTION)
         module.functions += words
-        module.functions += self.body
+        module.functions += self.first
+        module.functions += self._without_stores(self.locals.keys() - self.read)
         module.functions.append(1 << 16 | Op.FUNCTION_END)
         return number
+
+    def _without_stores(self, variables: set[int]) -> list[int]:
+        """The body without stores to these variables."""
+        if not variables:
+            return self.body
+        kept, body, at, start = [], self.body, 0, 0
+        while at < len(body):
+            head = body[at]
+            if head == _STORE and body[at + 1] in variables:
+                kept += body[start:at]
+                start = at + 3
+            at += head >> 16
+        kept += body[start:]
+        return kept
 
     # Statements
 
@@ -107,10 +128,10 @@ class FunctionWriter(ExpressionWriter):
     def _var(self, var: Var) -> None:
         value = self.value(var.value) if var.value else 0
         pointer, number = self._pointer(var.type), self.module.new()
-        self.locals += (4 << 16 | Op.VARIABLE, pointer, number, StorageClass.FUNCTION)
+        self.locals[number] = pointer
         self.ids[var.name] = number
         if value:
-            self.act(Op.STORE, number, value)
+            self._store(number, value)
 
     def _pointer(self, kind: Type) -> int:
         return self.module.pointer(StorageClass.FUNCTION, self.module.type(kind))
@@ -118,8 +139,21 @@ class FunctionWriter(ExpressionWriter):
     def _assign(self, assign: Assign) -> None:
         value = self.value(assign.value)
         if isinstance(assign.value, Convert) and element_of(assign.value.type) is F16 and _in_binding(assign.target):
-            self.module.decorate(value, Decoration.ROUNDING_MODE, TO_NEAREST_EVEN)
-        self.act(Op.STORE, self.place(assign.target), value)
+            self.module.round_to_even(value)
+        self._store(self.place(assign.target), value)
+        base = assign.target
+        if not isinstance(base, Name):
+            while isinstance(base, Index | Member | Swizzle):
+                base = base.base
+            if isinstance(base, Name):
+                self.stored.pop(self.ids[base.name], None)
+
+    def _store(self, place: int, value: int) -> None:
+        if place not in self.locals:
+            self.act(Op.STORE, place, value)
+        elif self.stored.get(place) != value:
+            self.stored[place] = value
+            self.body += (_STORE, place, value)
 
     def _evaluate(self, evaluate: Evaluate) -> None:
         self.value(evaluate.call)
@@ -150,7 +184,9 @@ class FunctionWriter(ExpressionWriter):
     def _into(self, block: Block, label: int, after: int) -> bool:
         """A block that continues with another, as a block of its own; whether its end is reached."""
         self._open(label)
+        values = self.values.copy()
         self._block(block)
+        self.values = values
         reached = self.open
         if reached:
             self._end(Op.BRANCH, after)
@@ -162,13 +198,15 @@ class FunctionWriter(ExpressionWriter):
         otherwise = self.module.new() if statement.otherwise.statements else after
         self.act(Op.SELECTION_MERGE, after, _NO_CONTROL)
         self._end(Op.BRANCH_CONDITIONAL, condition, then, otherwise)
-        reached = self._into(statement.then, then, after)
-        if otherwise == after:
-            reached = True
-        else:
-            reached |= self._into(statement.otherwise, otherwise, after)
+        before = self.stored.copy()
+        ways = [self.stored] if self._into(statement.then, then, after) else []
+        self.stored = before
+        if otherwise == after or self._into(statement.otherwise, otherwise, after):
+            ways.append(self.stored)
         self._open(after)
-        if not reached:
+        if ways:
+            self.stored = dict(ways[0].items() & ways[-1].items())
+        else:
             self._end(Op.UNREACHABLE)
 
     def _switch(self, switch: Switch) -> None:
@@ -180,11 +218,15 @@ class FunctionWriter(ExpressionWriter):
         self.act(Op.SELECTION_MERGE, after, _NO_CONTROL)
         self._end(Op.SWITCH, selector, default, *words)
         self.ends.append(after)
+        before = self.stored
         for label, (_, block) in zip(labels, switch.cases, strict=True):
+            self.stored = before.copy()
             self._into(block, label, after)
         if default != after:
+            self.stored = before.copy()
             self._into(switch.default, default, after)
         self.ends.pop()
+        self.stored = {}
         self._open(after)
 
     def _for(self, loop: For) -> None:
@@ -202,6 +244,7 @@ class FunctionWriter(ExpressionWriter):
     def _loop(self, condition: Expression | None, body: Block, update: Statement | None) -> None:
         head, test, inside, again, after = (self.module.new() for _ in range(5))
         self._end(Op.BRANCH, head)
+        self.stored = {}
         self._open(head)
         self.act(Op.LOOP_MERGE, after, again, _NO_CONTROL)
         self._end(Op.BRANCH, test)
@@ -213,10 +256,13 @@ class FunctionWriter(ExpressionWriter):
         self.ends.append(after)
         self.continued.append(again)
         self._into(body, inside, again)
+        self.stored = {}
         self._open(again)
+        values = self.values.copy()
         if update:
             self._statements((update,))
         self._end(Op.BRANCH, head)
+        self.values, self.stored = values, {}
         self.ends.pop()
         self.continued.pop()
         self._open(after)

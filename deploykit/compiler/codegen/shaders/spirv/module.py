@@ -13,6 +13,7 @@ from deploykit.compiler.codegen.shaders.spirv.numbers import (
     LOCAL_SIZE,
     LOGICAL,
     MAGIC,
+    TO_NEAREST_EVEN,
     VERSION,
     Capability,
     Decoration,
@@ -59,6 +60,8 @@ class ModuleBuilder:
         self._numbers: dict[tuple[Scalar, float], int] = {}
         self._blocks: set[int] = set()
         """The structs that are decorated."""
+        self._rounded: set[int] = set()
+        """The conversions that are decorated."""
         self._library = 0
 
     def new(self) -> int:
@@ -171,6 +174,12 @@ class ModuleBuilder:
 
     def decorate(self, target: int, *words: int) -> None:
         _append(self._decorations, Op.DECORATE, target, *words)
+
+    def round_to_even(self, value: int) -> None:
+        """Say of a conversion how it rounds."""
+        if value not in self._rounded:
+            self._rounded.add(value)
+            self.decorate(value, Decoration.ROUNDING_MODE, TO_NEAREST_EVEN)
 
     def _declared(self, op: int, *words: int) -> int:
         """A type, whose id is the first operand."""
