@@ -213,7 +213,7 @@ def test_a_model_with_states_needs_libraries(tmp_path: Path) -> None:
 
 
 def test_an_artifact_cannot_choose(libraries: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="no device to choose"):
+    with pytest.raises(UsageError, match="it was built for cpu"):
         deploykit.open(libraries, device="gpu")
     with pytest.raises(UsageError, match="chooses its kernels itself"):
         deploykit.open(libraries, cpu="armv8-a")
