@@ -250,7 +250,7 @@ def test_names_in_java() -> None:
     view = {
         "package": "a.b",
         "prefix": "tensor",
-        "weights_bytes": 0,
+        "file_bytes": 0,
         "dims": [{"name": "new", "minimum": 1, "maximum": -1, "capacity": False}],
         "inputs": [{"name": "x.1", "type": "float16[new, 3]", "axes": axes}],
         "outputs": [{"name": "x.1", "type": "bool[new]", "axes": axes}, {"name": "x-1", "type": "int8", "axes": []}],

@@ -107,8 +107,6 @@ class AndroidTarget:
         if (options.format or self._form) == AAR:
             find_java_compiler()  # so that a build without one fails early
             _require_typed(levels[0])
-            if on_gpu is not None:
-                raise UsageError("the Java classes of an AAR run on the CPU only: build libraries with --format so")
         emitted = {} if on_gpu is None else self._emit_on_gpu(levels[0], on_gpu, options)
         for abi, parts in by_abi(levels, self.abis).items():
             emitted |= {f"{abi}-{name}": text.encode() for name, text in emit_host(parts, options.version).items()}
@@ -157,6 +155,7 @@ class AndroidTarget:
             view["libraries"] = {abi: library.stat().st_size for abi, library in libraries.items()}
             weights = scratch / WEIGHTS
             write_weights(program, weights, on_gpu)
+            view["file_bytes"] = weights.stat().st_size
             code = {name: emitted[name] for name in CODE.values() if name in emitted}
             if java:
                 from deploykit.targets.android.aar import write_maven
@@ -242,11 +241,15 @@ def _names(prefix: str, settings: Mapping[str, str]) -> dict[str, str]:
 def _macros(program: Program, view: Mapping[str, Any]) -> dict[str, str | int]:
     widest = max((constant.data.dtype.itemsize for constant in program.constants), default=4)
     java_class = f"{view['package']}.Native".replace(".", "/")
+    on_gpu: dict[str, str | int] = {}
+    if view["on_gpu"] is not None:
+        on_gpu = {"DK_GPU_PREFIX": view["on_gpu"]["functions"][0]["prefix"]}
+        on_gpu |= {f"DK_{device.upper()}": 1 for device in view["devices"]}
     return {
         "DK_PREFIX": view["functions"][0]["prefix"],
         "DK_JAVA_CLASS": f'"{java_class}"',
         "DK_WEIGHTS_ALIGNMENT": max(widest, 4),
-    }
+    } | on_gpu
 
 
 def _copy_libraries(libraries: Mapping[str, Path], weights: Path, code: Mapping[str, bytes], folder: Path) -> list[str]:
