@@ -74,8 +74,8 @@ def build(
         typer.Option(
             "--device",
             metavar="DEVICES",
-            help="What else to make kernels for, with the target host: [b]vulkan[/], [b]opencl[/] or both, with a "
-            "comma between them.",
+            help="What else to make kernels for, with the targets host and android: [b]vulkan[/], [b]opencl[/] or "
+            "both, with a comma between them.",
             show_default=False,
         ),
     ] = None,

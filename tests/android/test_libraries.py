@@ -213,7 +213,7 @@ def test_a_model_with_states_needs_libraries(tmp_path: Path) -> None:
 
 
 def test_an_artifact_cannot_choose(libraries: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="no device to choose"):
+    with pytest.raises(UsageError, match="it was built for cpu"):
         deploykit.open(libraries, device="gpu")
     with pytest.raises(UsageError, match="chooses its kernels itself"):
         deploykit.open(libraries, cpu="armv8-a")
@@ -250,7 +250,7 @@ def test_names_in_java() -> None:
     view = {
         "package": "a.b",
         "prefix": "tensor",
-        "weights_bytes": 0,
+        "file_bytes": 0,
         "dims": [{"name": "new", "minimum": 1, "maximum": -1, "capacity": False}],
         "inputs": [{"name": "x.1", "type": "float16[new, 3]", "axes": axes}],
         "outputs": [{"name": "x.1", "type": "bool[new]", "axes": axes}, {"name": "x-1", "type": "int8", "axes": []}],

@@ -11,12 +11,15 @@ import platform
 import shutil
 import struct
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from deploykit.artifact.manifest import Manifest
 from deploykit.engines import Engine, EngineOptions
+from deploykit.engines.native.auto import AUTO, Auto
 from deploykit.engines.native.functions import Functions
 from deploykit.engines.native.in_process import InProcess
+from deploykit.engines.native.loading import CPU, load_on_gpu
 from deploykit.engines.native.process import Build, Process
 from deploykit.engines.native.stream import Stream
 from deploykit.errors import ArtifactError, ToolchainError, UsageError
@@ -62,25 +65,41 @@ def open_bionic(
     options: EngineOptions,
 ) -> Engine:
     """An engine for a library for `machine` (as in `platform.machine`, or `arm`), with its headers in `include` and its
-    weights in `folder`. It runs in this process, or else under an emulator, with a program built in `scratch`.
+    weights and the code of its kernels for GPUs in `folder`. It runs in this process, or else under an emulator, with a
+    program built in `scratch`.
 
-    Raises `ToolchainError`, `ArtifactError`, and `UsageError` if that supports neither the threads nor the choice of a
-    CPU."""
+    Raises `ToolchainError`, `ArtifactError`, `DeviceError`, and `UsageError` if that supports neither the threads nor
+    the device."""
     adapted = scratch / library.name
     adapted.write_bytes(without_needed(library.read_bytes()))
+    if machine == platform.machine() and options.device not in (None, CPU):
+        return _on_device(adapted, folder, manifest, options.device, options)
+    if options.device not in (None, CPU):
+        raise UsageError(f"the library is for {machine}: under an emulator it runs on the CPU only")
     if machine == platform.machine():
-        threads = options.threads
-        return Functions(
-            manifest,
-            lambda part: InProcess(adapted, folder, part, threads),
-            lambda part: Stream(adapted, folder, part, threads),
-            where=f"the library for {machine}, in this process",
-        )
+        return _on_cpu(adapted, folder, manifest, options.threads)
     if options.threads > 1:
         raise UsageError(f"the library is for {machine}: under an emulator it has one thread")
     build = _emulated(machine, adapted, include)
     where = f"the library for {machine}, under {Path(build.launcher[0]).name}"
     return Functions(manifest, lambda part: Process([], folder, part, scratch, build), where=where)
+
+
+def _on_cpu(library: Path, folder: Path, manifest: Manifest, threads: int) -> Engine:
+    return Functions(
+        manifest,
+        lambda part: InProcess(library, folder, part, threads),
+        lambda part: Stream(library, folder, part, threads),
+        where=f"the library for {platform.machine()}, in this process",
+    )
+
+
+def _on_device(library: Path, folder: Path, manifest: Manifest, device: str, options: EngineOptions) -> Engine:
+    """An engine on a GPU of this machine, or with the device `auto` on the fastest of its devices."""
+    if device != AUTO:
+        return load_on_gpu(library, folder, manifest, device, options)
+    starts = {name: partial(load_on_gpu, library, folder, manifest, name, options) for name in manifest.devices}
+    return Auto(manifest, {CPU: lambda: _on_cpu(library, folder, manifest, options.threads), **starts})
 
 
 def can_run(machine: str) -> bool:

@@ -56,7 +56,7 @@ def load_library(
     if options.device not in (None, CPU):
         if machine != platform.machine():
             raise UsageError(f"the artifact is for {machine}: under an emulator it runs on the CPU only")
-        return _on_gpu(library, folder, manifest, options.device, options)
+        return load_on_gpu(library, folder, manifest, options.device, options)
     if machine == platform.machine():
         return Functions(
             manifest,
@@ -83,7 +83,10 @@ def load_profiled(
     )
 
 
-def _on_gpu(library: Path, folder: Path, manifest: Manifest, device: str, options: EngineOptions) -> Engine:
+def load_on_gpu(library: Path, folder: Path, manifest: Manifest, device: str, options: EngineOptions) -> Engine:
+    """An engine for `library` on a device, such as `vulkan` or `vulkan:2`, in this process.
+
+    Raises `DeviceError` if it cannot be opened, and `UsageError` if the artifact was not built for it."""
     driver, wanted = _driver(manifest, device, options)
     gpu = open_gpu(library, folder, manifest, driver, wanted)
     try:

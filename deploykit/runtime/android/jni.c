@@ -2,7 +2,9 @@
    memory. Java calls the functions of a session one at a time, and turns statuses into exceptions.
 
    Compile with -DDK_PREFIX=<prefix of the model>, -DDK_JAVA_CLASS="<package>/Native" and -DDK_WEIGHTS_ALIGNMENT=<the
-   alignment that kernels need>: inside of an app's file, weights start at multiples of 4 bytes. */
+   alignment that kernels need>: inside of an app's file, weights start at multiples of 4 bytes.
+   For a model with kernels for GPUs also with -DDK_GPU_PREFIX=<prefix of its functions for them>, and -DDK_VULKAN,
+   -DDK_OPENCL or both. */
 #include "jni.h"
 
 #include <stdlib.h>
@@ -11,10 +13,15 @@
 
 #include "model.h"
 #include "threads.h"
+#ifdef DK_GPU_PREFIX
+#include "gpu.h"
+#include "model_on_gpu.h"
+#endif
 
 #define JOIN(a, b) a##b
 #define MODEL_OF(prefix, name) JOIN(prefix, name)
 #define MODEL(name) MODEL_OF(DK_PREFIX, name)
+#define ON_GPU(name) MODEL_OF(DK_GPU_PREFIX, name)
 
 /* Statuses beside those of deploykit.h. */
 #define NO_MEMORY 100
@@ -40,6 +47,11 @@ typedef struct {
     dk_tensor* inputs;
     dk_tensor* outputs;
     int64_t* room; /* by output, for sizes that only a run can tell */
+#ifdef DK_GPU_PREFIX
+    dk_gpu* gpu; /* NULL: runs are on the CPU */
+    ON_GPU(_model) on_gpu;
+    int32_t failed_on_gpu; /* the last error is that of `on_gpu` */
+#endif
 } session;
 
 static const dk_model_descriptor* const interface = &MODEL(_descriptor);
@@ -48,10 +60,23 @@ static session* session_of(jlong handle) {
     return (session*)(intptr_t)handle;
 }
 
-static void JNI_close(jni_environment* env, jobject type, jlong handle) {
-    session* own = session_of(handle);
+/* Go on with the CPU. */
+static void JNI_leave(jni_environment* env, jobject type, jlong handle) {
     (void)env;
     (void)type;
+#ifdef DK_GPU_PREFIX
+    if (session_of(handle)->gpu != NULL) {
+        session_of(handle)->gpu->close(session_of(handle)->gpu);
+        session_of(handle)->gpu = NULL;
+    }
+#else
+    (void)handle;
+#endif
+}
+
+static void JNI_close(jni_environment* env, jobject type, jlong handle) {
+    session* own = session_of(handle);
+    JNI_leave(env, type, handle);
     dk_pool_stop(own->pool);
     if (own->mapped != NULL) {
         munmap(own->mapped, own->mapped_bytes);
@@ -154,20 +179,30 @@ JNI_map(jni_environment* env, jobject type, jlong handle, jint file, jobject pat
 
 static jint JNI_init(jni_environment* env, jobject type, jlong handle) {
     session* own = session_of(handle);
-    dk_status status = MODEL(_init)(&own->model, own->weights, own->weights_bytes, NULL, 0);
+    const size_t of_cpu = interface->weights_bytes; /* those for GPUs follow */
+    const size_t bytes = own->weights_bytes < of_cpu ? own->weights_bytes : of_cpu;
+    dk_status status = MODEL(_init)(&own->model, own->weights, bytes, NULL, 0);
     (void)env;
     (void)type;
     own->model.base.executor = own->pool == NULL ? NULL : dk_pool_executor(own->pool);
     return (jint)status;
 }
 
+static void write_text(jni_environment* env, jobject target, const char* text) {
+    const size_t bytes = strlen(text) + 1;
+    const jint room = jni_length(env, target);
+    jni_write_bytes(env, target, 0, bytes < (size_t)room ? (jint)bytes : room, text);
+}
+
 /* The text of the last error, as UTF-8 that ends with zero. */
 static void JNI_error(jni_environment* env, jobject type, jlong handle, jobject text) {
-    const char* error = MODEL(_last_error)(&session_of(handle)->model);
-    const size_t bytes = strlen(error) + 1;
-    const jint room = jni_length(env, text);
+    const session* own = session_of(handle);
+    const char* error = MODEL(_last_error)(&own->model);
     (void)type;
-    jni_write_bytes(env, text, 0, bytes < (size_t)room ? (jint)bytes : room, error);
+#ifdef DK_GPU_PREFIX
+    error = own->failed_on_gpu ? ON_GPU(_last_error)(&own->on_gpu) : error;
+#endif
+    write_text(env, text, error);
 }
 
 static int32_t smaller(int32_t a, int32_t b) {
@@ -195,6 +230,9 @@ JNI_bind(jni_environment* env, jobject type, jlong handle, jobject buffers, jobj
     int32_t index;
     jlong need;
     (void)type;
+#ifdef DK_GPU_PREFIX
+    own->failed_on_gpu = 0;
+#endif
     read_buffers(env, buffers, own->inputs, interface->input_count);
     for (index = 0; index < interface->input_count; ++index) {
         dk_tensor* input = &own->inputs[index];
@@ -209,6 +247,9 @@ JNI_bind(jni_environment* env, jobject type, jlong handle, jobject buffers, jobj
         return (jint)status;
     }
     need = MODEL(_arena_bytes)(&dims);
+#ifdef DK_GPU_PREFIX
+    need = own->gpu != NULL ? 0 : need; /* the arena is on the device */
+#endif
     jni_write_longs(env, needs, 0, 1, &need);
     for (index = 0; index < interface->output_count && status == DK_OK; ++index) {
         dk_tensor* output = &own->outputs[index];
@@ -241,24 +282,51 @@ static jint JNI_reserve(jni_environment* env, jobject type, jlong handle, jlong 
         return NO_MEMORY;
     }
     own->arena_bytes = (size_t)bytes;
+#ifdef DK_GPU_PREFIX
+    if (own->gpu != NULL) {
+        return (jint)dk_set_arena(&own->on_gpu.base, own->arena, own->arena_bytes);
+    }
+#endif
     return (jint)dk_set_arena(&own->model.base, own->arena, own->arena_bytes);
 }
+
+#ifdef DK_GPU_PREFIX
+/* Run on the GPU. Steps on the CPU may need an arena, too, which the run asks for. */
+static dk_status run_on_gpu(jni_environment* env, session* own) {
+    dk_status status = ON_GPU(_run)(&own->on_gpu, own->inputs, own->outputs);
+    if (status == DK_ERROR_ARENA) {
+        status = (dk_status)JNI_reserve(env, NULL, (jlong)(intptr_t)own, (jlong)own->on_gpu.base.need.bytes);
+        status = status != DK_OK ? status : ON_GPU(_run)(&own->on_gpu, own->inputs, own->outputs);
+    }
+    own->failed_on_gpu = status != DK_OK;
+    return status;
+}
+#endif
 
 /* Run with the inputs that were bound; Java passes them again, so that they stay in memory. `shapes` receives for each
    output its rank and DK_MAX_RANK extents. After DK_ERROR_CAPACITY, bind says what the next run needs. */
 static jint JNI_run(jni_environment* env, jobject type, jlong handle, jobject inputs, jobject buffers, jobject shapes) {
     session* own = session_of(handle);
     const dk_need* need = &own->model.base.need;
-    dk_status status;
+    dk_status status = DK_OK;
     int32_t index;
     (void)type;
     (void)inputs;
     read_buffers(env, buffers, own->outputs, interface->output_count);
-    status = MODEL(_run)(&own->model, own->inputs, own->outputs);
+#ifdef DK_GPU_PREFIX
+    if (own->gpu != NULL) {
+        need = &own->on_gpu.base.need;
+        status = run_on_gpu(env, own);
+    } else
+#endif
+        status = MODEL(_run)(&own->model, own->inputs, own->outputs);
     if (status == DK_ERROR_CAPACITY && need->output >= 0) {
         own->room[need->output] = need->bytes;
     } else if (status == DK_ERROR_CAPACITY && need->dim >= 0) {
         memcpy((char*)&own->model.dims + (size_t)need->dim * sizeof(int64_t), &need->extent, sizeof(int64_t));
+#ifdef DK_GPU_PREFIX
+        memcpy((char*)&own->on_gpu.dims + (size_t)need->dim * sizeof(int64_t), &need->extent, sizeof(int64_t));
+#endif
     } else if (status == DK_ERROR_CAPACITY) {
         status = (dk_status)NO_MEMORY;
     }
@@ -294,7 +362,97 @@ static jlong JNI_memory(jni_environment* env, jobject type, jobject numbers) {
     return bytes;
 }
 
+#ifdef DK_GPU_PREFIX
+extern const dk_gpu_program ON_GPU(_vulkan);
+extern const dk_gpu_program ON_GPU(_opencl);
+
+static const struct {
+    const dk_gpu_program* program;
+    dk_gpu* (*open)(const dk_gpu_program*, const void*, const dk_gpu_options*, char*, size_t);
+    int32_t (*list)(const dk_gpu_options*, dk_gpu_adapter*, int32_t, char*, size_t);
+} drivers[] = {
+#ifdef DK_VULKAN
+    {&ON_GPU(_vulkan), dk_vulkan_open, dk_vulkan_adapters},
+#endif
+#ifdef DK_OPENCL
+    {&ON_GPU(_opencl), dk_opencl_open, dk_opencl_adapters},
+#endif
+};
+
+/* A copy of the bytes of an array, and a zero; NULL if there is no array, or no memory. */
+static char* copied(jni_environment* env, jobject bytes) {
+    const jint length = bytes == NULL ? 0 : jni_length(env, bytes);
+    char* copy = bytes == NULL ? NULL : (char*)calloc((size_t)length + 1, 1);
+    if (copy != NULL) {
+        jni_read_bytes(env, bytes, 0, length, copy);
+    }
+    return copy;
+}
+
+/* Open adapter `adapter` of a driver, or the best one with 0, and copy the weights to it. `cache` is the path of a
+   file, or NULL. `text` receives the adapter's name, or why there is none. */
+static jint JNI_open(
+    jni_environment* env, jobject type, jlong handle, jint driver, jint adapter, jobject code, jobject cache,
+    jobject text
+) {
+    session* own = session_of(handle);
+    const dk_gpu_program* program = drivers[driver].program;
+    const unsigned char* weights = (const unsigned char*)own->weights + program->first_weight;
+    char error[DK_ERROR_TEXT] = "there is not enough memory for the kernels";
+    char* bytes = copied(env, code);
+    char* path = copied(env, cache);
+    dk_gpu_options options;
+    dk_status status = DK_ERROR_DEVICE;
+    memset(&options, 0, sizeof options);
+    options.cache = path;
+    options.adapter = adapter;
+    if (bytes != NULL) {
+        own->gpu = drivers[driver].open(program, bytes, &options, error, sizeof error);
+    }
+    free(bytes);
+    free(path);
+    if (own->gpu != NULL) {
+        status = program->weights_bytes > 0 ? own->gpu->load(own->gpu, weights) : DK_OK;
+        if (status == DK_OK) {
+            status = ON_GPU(_init)(&own->on_gpu, weights, (size_t)program->weights_bytes, NULL, 0);
+            own->on_gpu.base.executor = own->model.base.executor;
+            own->on_gpu.driver = &own->gpu->driver;
+            write_text(env, text, status == DK_OK ? own->gpu->adapter.name : ON_GPU(_last_error)(&own->on_gpu));
+        } else {
+            write_text(env, text, own->gpu->driver.error != NULL ? own->gpu->driver.error : "the device failed");
+        }
+    } else {
+        write_text(env, text, error);
+    }
+    if (status != DK_OK) {
+        JNI_leave(env, type, handle);
+    }
+    return (jint)status;
+}
+
+/* The kind of adapter `index` of a driver, from 0 on, and in `text` its name; -1: it cannot be used; -2: there is none.
+ */
+static jint JNI_adapter(jni_environment* env, jobject type, jint driver, jint index, jobject text) {
+    enum { MOST = 16 };
+    dk_gpu_adapter* found = (dk_gpu_adapter*)calloc(MOST, sizeof *found);
+    char error[DK_ERROR_TEXT];
+    jint kind = -2;
+    (void)type;
+    if (found != NULL && index < MOST && index < drivers[driver].list(NULL, found, MOST, error, sizeof error)) {
+        kind = found[index].unusable != NULL ? -1 : (jint)found[index].kind;
+        write_text(env, text, found[index].name);
+    }
+    free(found);
+    return kind;
+}
+#endif
+
 static const jni_method methods[] = {
+#ifdef DK_GPU_PREFIX
+    {"open", "(JII[B[B[B)I", (jni_function)JNI_open},
+    {"adapter", "(II[B)I", (jni_function)JNI_adapter},
+    {"leave", "(J)V", (jni_function)JNI_leave},
+#endif
     {"create", "(I)J", (jni_function)JNI_create},
     {"close", "(J)V", (jni_function)JNI_close},
     {"allocate", "(JJ)I", (jni_function)JNI_allocate},

@@ -8,7 +8,10 @@ README.md                         how an app uses it
 
 As libraries for C and C++ (format `so`):
 
-<abi>/lib<name>.so weights.bin include/ README.md
+<abi>/lib<name>.so weights.bin kernels.spv kernels.cl include/ README.md
+
+With kernels for GPUs a library also has the drivers, and the program that runs on them; their code is the same for all
+ABIs.
 """
 
 from __future__ import annotations
@@ -21,8 +24,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deploykit import runtime
+from deploykit.artifact.devices import CODE
 from deploykit.errors import ToolchainError, UsageError
-from deploykit.targets.base import Availability, PackageOptions, require_no_devices
+from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
 
 if TYPE_CHECKING:
@@ -84,24 +88,27 @@ class AndroidTarget:
         return Availability(build=True, run=True, detail=f"{linker.family}: {linker.version}; {java.version}")
 
     def variants(self, cpu: str, devices: Sequence[str] = ()) -> list[Variant]:
-        from deploykit.targets.android.abis import variants
+        from deploykit.targets.android.abis import on_gpu, variants
+        from deploykit.targets.host import require_known
 
         if cpu != "native":
             raise UsageError("target android is built for all CPUs of Android devices: build without --cpu")
-        require_no_devices(self, devices)
-        return variants(self.abis)
+        require_known(devices)
+        return [*variants(self.abis), *([on_gpu()] if devices else [])]
 
     def emit(self, programs: Sequence[Program], options: PackageOptions) -> dict[str, bytes]:
         from deploykit.compiler.codegen.host.source import emit_host, kernel_prefix
         from deploykit.compiler.codegen.native.objects import emit_objects
         from deploykit.targets.android.abis import ABIS, by_abi
         from deploykit.targets.android.jars import find_java_compiler
+        from deploykit.targets.host import split_gpu
 
+        levels, on_gpu = split_gpu(programs)
         if (options.format or self._form) == AAR:
             find_java_compiler()  # so that a build without one fails early
-            _require_typed(programs[0])
-        emitted: dict[str, bytes] = {}
-        for abi, parts in by_abi(programs, self.abis).items():
+            _require_typed(levels[0])
+        emitted = {} if on_gpu is None else self._emit_on_gpu(levels[0], on_gpu, options)
+        for abi, parts in by_abi(levels, self.abis).items():
             emitted |= {f"{abi}-{name}": text.encode() for name, text in emit_host(parts, options.version).items()}
             for part in parts:
                 prefix = kernel_prefix(part, parts)
@@ -109,30 +116,54 @@ class AndroidTarget:
                 emitted |= {f"{abi}-{part.cpu}.{index}.o": data for index, data in enumerate(objects)}
         return emitted
 
+    def _emit_on_gpu(self, program: Program, on_gpu: Program, options: PackageOptions) -> dict[str, bytes]:
+        """The program for GPUs: its kernels, and for each ABI the texts and the kernels that are for CPUs."""
+        from deploykit.compiler.codegen.host.gpu import emit_kernels
+        from deploykit.compiler.codegen.host.source import emit_host, kernel_prefix
+        from deploykit.compiler.codegen.native.objects import emit_objects
+        from deploykit.compiler.codegen.weights.blob import first_weight
+        from deploykit.targets.host import MODEL_ON_GPU
+
+        files = emit_kernels(on_gpu, options.devices, options.version, first_weight(program, on_gpu))
+        emitted = {name: files.pop(name) for name in CODE.values() if name in files}
+        files |= {name: text.encode() for name, text in emit_host([on_gpu], options.version, MODEL_ON_GPU).items()}
+        others = [kernel for kernel in on_gpu.kernels if not kernel.gpu]
+        for abi in self.abis:
+            least = abi.cpu(abi.levels[-1])
+            objects = emit_objects(others, kernel_prefix(on_gpu, [on_gpu]), least, fast_math=options.fast_math)
+            emitted |= {f"{abi.name}-{name}": data for name, data in files.items()}
+            emitted |= {f"{abi.name}-on_gpu.{index}.o": data for index, data in enumerate(objects)}
+        return emitted
+
     def package(
         self, programs: Sequence[Program], emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
         from deploykit.compiler.codegen.host.header import package_view
         from deploykit.compiler.codegen.weights.blob import write_weights
+        from deploykit.targets.host import split_gpu
 
-        program = programs[0]
+        levels, on_gpu = split_gpu(programs)
+        program = levels[0]
         view = package_view(program, options.version)
+        view |= {"on_gpu": on_gpu and package_view(on_gpu, options.version), "devices": options.devices, "files": CODE}
         view |= _names(view["prefix"], options.settings)
         java = (options.format or self._form) == AAR
-        headers = self._write_headers(program, emitted, folder)
+        headers = self._write_headers(program, emitted, folder, options.devices if on_gpu else ())
         with tempfile.TemporaryDirectory(prefix="deploykit-") as place:
             scratch = Path(place)
             libraries = self._link(program, view, emitted, scratch, java=java)
             view["libraries"] = {abi: library.stat().st_size for abi, library in libraries.items()}
             weights = scratch / WEIGHTS
-            write_weights(program, weights)
+            write_weights(program, weights, on_gpu)
+            view["file_bytes"] = weights.stat().st_size
+            code = {name: emitted[name] for name in CODE.values() if name in emitted}
             if java:
                 from deploykit.targets.android.aar import write_maven
 
-                names = write_maven(view, libraries, weights, folder)
+                names = write_maven(view, libraries, weights, code, folder)
                 readme = "README.md"
             else:
-                names = _copy_libraries(libraries, weights, folder)
+                names = _copy_libraries(libraries, weights, code, folder)
                 readme = "libraries.md"
         view["abis"] = [abi.name for abi in self.abis]
         (folder / "README.md").write_text(render(__name__, readme, view), encoding="utf-8")
@@ -146,12 +177,16 @@ class AndroidTarget:
     def sources(self, folder: Path) -> list[Path]:
         raise UsageError(f"{folder} is for Android: it can be neither sanitized nor profiled; build for host for that")
 
-    def _write_headers(self, program: Program, emitted: Mapping[str, bytes], folder: Path) -> list[str]:
+    def _write_headers(
+        self, program: Program, emitted: Mapping[str, bytes], folder: Path, devices: Sequence[str]
+    ) -> list[str]:
         start = f"{self.abis[0].name}-"
         (folder / INCLUDE).mkdir()
         found = {name.removeprefix(start): data for name, data in emitted.items() if name.startswith(start)}
         texts = {name: data for name, data in found.items() if name.endswith(".h")}
         further = runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances)
+        if devices:
+            further = (*further, runtime.DRIVER_HEADER, runtime.INCLUDE / "gpu.h")
         for header in (*HEADERS, *(path for path in further if path.suffix == ".h")):
             texts[header.name] = header.read_bytes()
         for name, data in texts.items():
@@ -167,8 +202,12 @@ class AndroidTarget:
         from deploykit.targets.host import exported
 
         further = runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances)
-        shared = [path for path in further if path.suffix == ".c"]
         exports = [*exported(view["functions"], instances=program.runs_instances), "dk_*"]
+        if view["on_gpu"] is not None:
+            further = (*further, *runtime.gpu_sources(view["devices"], instances=program.runs_instances))
+            exports += exported(view["on_gpu"]["functions"], instances=False)
+            exports += [f"{view['on_gpu']['prefix']}_{device}" for device in view["devices"]]
+        shared = [path for path in further if path.suffix == ".c"]
         macros = _macros(program, view) if java else None
 
         def linked(abi: Abi) -> Path:
@@ -202,21 +241,27 @@ def _names(prefix: str, settings: Mapping[str, str]) -> dict[str, str]:
 def _macros(program: Program, view: Mapping[str, Any]) -> dict[str, str | int]:
     widest = max((constant.data.dtype.itemsize for constant in program.constants), default=4)
     java_class = f"{view['package']}.Native".replace(".", "/")
+    on_gpu: dict[str, str | int] = {}
+    if view["on_gpu"] is not None:
+        on_gpu = {"DK_GPU_PREFIX": view["on_gpu"]["functions"][0]["prefix"]}
+        on_gpu |= {f"DK_{device.upper()}": 1 for device in view["devices"]}
     return {
         "DK_PREFIX": view["functions"][0]["prefix"],
         "DK_JAVA_CLASS": f'"{java_class}"',
         "DK_WEIGHTS_ALIGNMENT": max(widest, 4),
-    }
+    } | on_gpu
 
 
-def _copy_libraries(libraries: Mapping[str, Path], weights: Path, folder: Path) -> list[str]:
+def _copy_libraries(libraries: Mapping[str, Path], weights: Path, code: Mapping[str, bytes], folder: Path) -> list[str]:
     names = []
     for abi, library in libraries.items():
         (folder / abi).mkdir()
         shutil.copyfile(library, folder / abi / library.name)
         names.append(f"{abi}/{library.name}")
     shutil.copyfile(weights, folder / WEIGHTS)
-    return [*names, WEIGHTS]
+    for name, data in code.items():
+        (folder / name).write_bytes(data)
+    return [*names, WEIGHTS, *code]
 
 
 def _require_typed(program: Program) -> None:

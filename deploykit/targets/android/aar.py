@@ -17,9 +17,12 @@ _CHECKSUMS = ("md5", "sha1", "sha256")
 _CHUNK = 1 << 20
 
 
-def write_maven(view: dict[str, Any], libraries: Mapping[str, Path], weights: Path, folder: Path) -> list[str]:
+def write_maven(
+    view: dict[str, Any], libraries: Mapping[str, Path], weights: Path, code: Mapping[str, bytes], folder: Path
+) -> list[str]:
     """Write the repository `maven` into `folder`; returns the names of the files, the AAR first. `view` is for
-    templates and gets the name of the AAR; `libraries` are by ABI.
+    templates and gets the name of the AAR; `libraries` are by ABI, and
+    `code` is that of kernels for GPUs, by its names.
 
     Raises `ToolchainError` if there is no Java compiler."""
     name, release = view["prefix"], view["release"]
@@ -29,7 +32,7 @@ def write_maven(view: dict[str, Any], libraries: Mapping[str, Path], weights: Pa
     start = f"{place}/{name}-{release}"
     files = [f"{start}.aar", f"{start}.pom", f"{start}-sources.jar"]
     classes = find_java_compiler().compile(texts, stubs())
-    _write_aar(view, classes, libraries, weights, folder / files[0])
+    _write_aar(view, classes, libraries, weights, code, folder / files[0])
     (folder / files[1]).write_text(render(_PACKAGE, "pom.xml", view), encoding="utf-8")
     write_zip(folder / files[2], jar({path: text.encode() for path, text in texts.items()}))
     model = model_view(view)
@@ -40,7 +43,12 @@ def write_maven(view: dict[str, Any], libraries: Mapping[str, Path], weights: Pa
 
 
 def _write_aar(
-    view: Mapping[str, Any], classes: Mapping[str, bytes], libraries: Mapping[str, Path], weights: Path, path: Path
+    view: Mapping[str, Any],
+    classes: Mapping[str, bytes],
+    libraries: Mapping[str, Path],
+    weights: Path,
+    code: Mapping[str, bytes],
+    path: Path,
 ) -> None:
     asset = f"assets/{view['prefix']}/{weights.name}"
     with TemporaryDirectory(prefix="deploykit-") as scratch:
@@ -52,6 +60,7 @@ def _write_aar(
             "classes.jar": classes_jar,
             "proguard.txt": render(_PACKAGE, "proguard.txt", view).encode(),
             **{f"jni/{abi}/{library.name}": library for abi, library in libraries.items()},
+            **{f"assets/{view['prefix']}/{name}": data for name, data in code.items()},
         }
         if weights.stat().st_size > 0:
             entries[asset] = weights

@@ -10,7 +10,7 @@ import tvm_ffi
 
 from deploykit.compiler.codegen.native.cpus import Cpu, find_cpu
 from deploykit.compiler.devices.cpu import ARM64
-from deploykit.compiler.variant import Variant, native
+from deploykit.compiler.variant import Variant, native, with_gpu
 
 if TYPE_CHECKING:
     from deploykit.compiler.lowering.kernel import Kernel
@@ -54,6 +54,9 @@ ABIS = {
 }
 """The ABIs of devices in use, the most frequent first."""
 
+_LEAST = "armv7-a"
+"""A CPU whose kernels can be compiled for all others."""
+
 PLAIN_DOTS = ("widened",)
 """How CPUs without an instruction of their own compute products of 8-bit integers. Those of emulators do, too: their
 instruction needs weights in another order."""
@@ -72,6 +75,13 @@ def variants(abis: Sequence[Abi]) -> list[Variant]:
             device, layout = replace(variant.device, dots=dots), replace(ARM64, dots=dots)
             found.append(replace(variant, device=device, layout=layout))
     return found
+
+
+def on_gpu() -> Variant:
+    """The variant for GPUs. Its program is the same for all ABIs, so its further kernels are for the least of their
+    CPUs."""
+    layout = replace(ARM64, transforms=False, dots=PLAIN_DOTS)
+    return replace(with_gpu(native(find_cpu(_LEAST))), layout=layout)
 
 
 def by_abi(programs: Sequence[Program], abis: Sequence[Abi]) -> dict[str, list[Program]]:

@@ -112,7 +112,8 @@ def model_view(view: Mapping[str, Any]) -> dict[str, Any]:
     arrays = [f"@NonNull {port['java']}[] {port['word']}" for port in inputs] + sizes if simple else []
     made = [_made(port, own["axes"], named) for port, own in zip(inputs, view["inputs"], strict=True)] if simple else []
     return {
-        **{name: view[name] for name in ("package", "prefix", "weights_bytes")},
+        **{name: view[name] for name in ("package", "prefix")},
+        "weights_bytes": view["file_bytes"],
         "class": class_name(view["prefix"]),
         "inputs": inputs,
         "outputs": outputs,

@@ -1,4 +1,5 @@
-"""Links a model's library for one ABI: kernels, host code, the thread pool, and for Java the calls of its interface.
+"""Links a model's library for one ABI: kernels, host code, the thread pool, the drivers of GPUs, and for Java the calls
+of its interface.
 
 Android's C library is neither present nor needed: its functions are declared in `runtime/android/include`, and the
 linker gets libraries of the same names with empty functions.
@@ -12,6 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from deploykit import runtime
+from deploykit.artifact.devices import CODE
+from deploykit.compiler.devices.gpu import NATIVE_GPU
 from deploykit.parallel import each
 from deploykit.targets.android.abis import Abi
 from deploykit.toolchain import Compiler, compiled, find_android_compiler
@@ -23,7 +26,9 @@ tgamma trunc
 """
 
 _SYSTEM = """
-memcpy memmove memset strlen malloc calloc free posix_memalign mmap64 munmap open close clock_gettime getauxval
+memcpy memmove memset memcmp strlen strcmp strrchr strstr malloc calloc realloc free posix_memalign mmap64 munmap open
+close mkstemp fopen fdopen fclose fread fwrite fgetc fseek ftell remove rename snprintf vsnprintf sscanf clock_gettime
+getauxval
 pthread_create pthread_join pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock pthread_mutex_destroy
 pthread_cond_init pthread_cond_wait pthread_cond_signal pthread_cond_broadcast pthread_cond_destroy
 """
@@ -31,7 +36,7 @@ pthread_cond_init pthread_cond_wait pthread_cond_signal pthread_cond_broadcast p
 LIBRARIES: Mapping[str, Sequence[str]] = {
     "c": tuple(_SYSTEM.split()),
     "m": tuple(f"{name}{suffix}" for name in _FLOATS.split() for suffix in ("", "f")),
-    "dl": ("dlopen", "dlsym", "dlclose"),
+    "dl": ("dlopen", "dlsym", "dlclose", "dlerror"),
 }
 """The functions of Android's libraries that a model's library may call, all there since Android 7."""
 
@@ -40,6 +45,9 @@ _OF_ARM = tuple(f"__aeabi_mem{name}{size}" for name in ("cpy", "move", "set", "c
 
 _OPTIONS = ("-O2", "-g0", "-fPIC", "-ffunction-sections", "-fdata-sections", "-fno-unwind-tables")
 _PAGE_BYTES = 16 << 10
+
+_SMALL = {*runtime.CHECKS, *runtime.gpu_sources(CODE, instances=False)}
+"""Sources whose time is short beside that of kernels."""
 
 _SHARED = (runtime.CORE, runtime.THREADS, runtime.CPU)
 
@@ -58,9 +66,10 @@ def link(
 
     Raises `ToolchainError` with the linker's message."""
     compiler = find_android_compiler(abi.triple)
-    places = (runtime.ANDROID_INCLUDE, runtime.INCLUDE, runtime.CPU_HEADER.parent, runtime.BATCHING)
+    places = (runtime.ANDROID_INCLUDE, runtime.INCLUDE, runtime.CPU_HEADER.parent, runtime.BATCHING, runtime.GPU)
     macros = [f"-D{name}={value}" for name, value in (java or {}).items()]
-    options = (*_OPTIONS, *abi.options, *(f"-I{path}" for path in places))
+    scalars = f"-DDK_MAX_SCALARS={NATIVE_GPU.scalars}"
+    options = (*_OPTIONS, scalars, *abi.options, *(f"-I{path}" for path in places))
     with tempfile.TemporaryDirectory(prefix="deploykit-") as place:
         scratch = Path(place)
 
@@ -72,7 +81,7 @@ def link(
         inputs = [*objects, *each(made, sorted(folder.glob("*.c")))]
         for source in (*_SHARED, *shared, *((runtime.ANDROID_ARM,) if abi.machine == "arm" else ())):
             inputs.append(scratch / f"shared-{source.stem}.o")
-            size = ("-Os",) if source in runtime.CHECKS else ()
+            size = ("-Os",) if source in _SMALL else ()
             further = ("-fno-builtin",) if source == runtime.ANDROID_ARM else macros if source == runtime.CORE else ()
             inputs[-1].write_bytes(compiled(compiler, source, *options, *size, *further))
         if java is not None:

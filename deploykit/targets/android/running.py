@@ -22,13 +22,11 @@ def open_engine(folder: Path, manifest: Manifest, scratch: Path, options: Engine
     """An engine for an artifact folder; libraries are unpacked in `scratch`.
 
     Raises `ArtifactError`, `ToolchainError`, and `UsageError` if the options cannot be met."""
-    if options.device is not None:
-        raise UsageError(f"'{manifest.name}' runs on the CPU only: there is no device to choose")
     if options.cpu is not None:
         raise UsageError("an artifact for Android chooses its kernels itself")
     found = _libraries(folder, manifest, scratch)
     abi = _chosen(found)
-    place = folder if (folder / "weights.bin").exists() else scratch
+    place = scratch if (scratch / "jni").exists() else folder
     own = scratch / abi
     own.mkdir(exist_ok=True)
     return open_bionic(MACHINES[abi], found[abi], folder / "include", place, manifest, own, options)
@@ -45,7 +43,7 @@ def _chosen(found: dict[str, Path]) -> str:
 
 
 def _libraries(folder: Path, manifest: Manifest, scratch: Path) -> dict[str, Path]:
-    """The libraries by ABI. Those of an AAR are unpacked in `scratch`, and so are its weights."""
+    """The libraries by ABI. Those of an AAR are unpacked in `scratch`, and so are its assets."""
     name = f"lib{manifest.prefix}.so"
     archives = [folder / file.name for file in manifest.files if file.name.endswith(".aar")]
     for archive in archives:
@@ -54,7 +52,8 @@ def _libraries(folder: Path, manifest: Manifest, scratch: Path) -> dict[str, Pat
                 unpacked.extractall(scratch)
         except (OSError, zipfile.BadZipFile) as error:
             raise ArtifactError(f"{archive} cannot be read ({error}): build the model again") from error
-        (scratch / "assets" / manifest.prefix / "weights.bin").rename(scratch / "weights.bin")
+        for file in (scratch / "assets" / manifest.prefix).iterdir():
+            file.rename(scratch / file.name)
     place = scratch / "jni" if archives else folder
     found = {abi: place / abi / name for abi in MACHINES if (place / abi / name).exists()}
     if not found:

@@ -74,9 +74,7 @@ class HostTarget:
         for level in levels(cpu):
             if machine_of(find_cpu(level)) not in MACHINES.values():
                 raise UsageError(f"target host is for 64-bit machines, and {level} is none: build for android")
-        for device in devices:
-            if device not in CODE:
-                raise UsageError(f"there is no device '{device}': there are {' and '.join(CODE)}")
+        require_known(devices)
         variants = native_levels(cpu)
         return [*variants, with_gpu(variants[-1])] if devices else variants
 
@@ -87,7 +85,7 @@ class HostTarget:
         from deploykit.compiler.codegen.native.objects import emit_object, join
         from deploykit.compiler.codegen.weights.blob import first_weight
 
-        levels, on_gpu = _split(programs)
+        levels, on_gpu = split_gpu(programs)
         texts = emit_host(levels, options.version)
         kernels: dict[str, bytes] = {}
         if on_gpu is not None:
@@ -111,7 +109,7 @@ class HostTarget:
         from deploykit.compiler.codegen.native.cpus import find_cpu
         from deploykit.compiler.codegen.weights.blob import write_weights
 
-        levels, on_gpu = _split(programs)
+        levels, on_gpu = split_gpu(programs)
         program = levels[0]
         view = package_view(program, options.version)
         for name, data in emitted.items():
@@ -153,11 +151,18 @@ class HostTarget:
         return [*sorted(found), folder / "kernels.o"]
 
 
-def _split(programs: Sequence[Program]) -> tuple[list[Program], Program | None]:
+def split_gpu(programs: Sequence[Program]) -> tuple[list[Program], Program | None]:
     """The programs for CPUs, and that for GPUs, if there is one."""
     levels = [program for program in programs if program.gpu is None]
     on_gpu = next((program for program in programs if program.gpu is not None), None)
     return levels, on_gpu and replace(on_gpu, suffix=ON_GPU)
+
+
+def require_known(devices: Iterable[str]) -> None:
+    """Raise `UsageError` for a device that native machines do not have."""
+    for device in devices:
+        if device not in CODE:
+            raise UsageError(f"there is no device '{device}': there are {' and '.join(CODE)}")
 
 
 def exported(functions: Iterable[Mapping[str, Any]], *, instances: bool) -> list[str]:

@@ -11,6 +11,8 @@ typedef struct {
     long long room[8];
 } pthread_cond_t;
 
+#define PTHREAD_MUTEX_INITIALIZER {{0}}
+
 int pthread_create(pthread_t* thread, const void* attributes, void* (*start)(void*), void* argument);
 int pthread_join(pthread_t thread, void** result);
 int pthread_mutex_init(pthread_mutex_t* mutex, const void* attributes);

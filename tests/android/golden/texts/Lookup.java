@@ -3,7 +3,7 @@ package org.deploykit.lookup;
 import android.content.Context;
 import androidx.annotation.NonNull;
 import androidx.annotation.Nullable;
-import java.util.Collections;
+import java.io.File;
 import java.util.List;
 import java.util.concurrent.Executor;
 import java.util.concurrent.Future;
@@ -27,27 +27,15 @@ public final class Lookup implements AutoCloseable {
     private static final Tensor.Type[] OUTPUTS = {Tensor.Type.FLOAT, Tensor.Type.LONG};
 
     private final Session session;
-    private final Device device;
 
-    private Lookup(Assets assets, Options options, Memory memory) {
-        device = chosen(options.device);
-        session = new Session(assets, options, memory, ASSET, WEIGHTS_BYTES);
+    private Lookup(Assets assets, Options options, Memory memory, File cache) {
+        session = new Session(assets, options, memory, cache, ASSET, WEIGHTS_BYTES);
     }
 
-    /** The devices that the model can run on, the best first. */
+    /** The devices that the model can run on, the CPU first. */
     @NonNull
     public static List<Device> devices() {
-        int count = Runtime.getRuntime().availableProcessors();
-        return Collections.singletonList(new Device("cpu", "CPU, " + count + (count == 1 ? " core" : " cores")));
-    }
-
-    private static Device chosen(String name) {
-        for (Device device : devices()) {
-            if (device.name.equals(name)) {
-                return device;
-            }
-        }
-        throw new DeviceException("there is no device '" + name + "': there are " + devices());
+        return Session.devices();
     }
 
     /**
@@ -77,20 +65,21 @@ public final class Lookup implements AutoCloseable {
     public static Lookup load(@NonNull Context context, @Nullable Options options) {
         AndroidSystem system = new AndroidSystem(context.getApplicationContext());
         Options own = options == null ? new Options() : options;
-        return new Lookup(system, own, own.memory == null ? system : own.memory);
+        return new Lookup(system, own, own.memory == null ? system : own.memory,
+            own.cache == null ? context.getCacheDir() : own.cache);
     }
 
     /** Load the model from other assets, also outside of Android. */
     @NonNull
     public static Lookup open(@NonNull Assets assets, @Nullable Options options) {
         Options own = options == null ? new Options() : options;
-        return new Lookup(assets, own, own.memory);
+        return new Lookup(assets, own, own.memory, own.cache);
     }
 
     /** The device that the model runs on. */
     @NonNull
     public Device device() {
-        return device;
+        return session.device();
     }
 
     /** Take the memory for runs of these sizes now, so that no run has to wait for it. */
@@ -102,7 +91,8 @@ public final class Lookup implements AutoCloseable {
      * Run the model.
      *
      * <p>Raises {@link ShapeException} for inputs of another shape or type, {@link DataException} for values out of
-     * their range, {@link MemoryException} if memory is short, and {@link ClosedException} after {@link #close}.
+     * their range, {@link MemoryException} if memory is short, {@link DeviceException} if the device fails, is lost or
+     * lacks memory, and {@link ClosedException} after {@link #close}.
      */
     @NonNull
     public Result run(@NonNull Tensor x, @NonNull Tensor ids) {
