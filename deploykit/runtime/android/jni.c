@@ -68,6 +68,7 @@ static void JNI_leave(jni_environment* env, jobject type, jlong handle) {
     if (session_of(handle)->gpu != NULL) {
         session_of(handle)->gpu->close(session_of(handle)->gpu);
         session_of(handle)->gpu = NULL;
+        dk_set_arena(&session_of(handle)->model.base, session_of(handle)->arena, session_of(handle)->arena_bytes);
     }
 #else
     (void)handle;
@@ -276,6 +277,9 @@ static jint JNI_reserve(jni_environment* env, jobject type, jlong handle, jlong 
     own->arena = NULL;
     own->arena_bytes = 0;
     dk_set_arena(&own->model.base, NULL, 0);
+#ifdef DK_GPU_PREFIX
+    dk_set_arena(&own->on_gpu.base, NULL, 0);
+#endif
     if ((uint64_t)bytes > SIZE_MAX - DK_ALIGNMENT ||
         posix_memalign(&own->arena, DK_ALIGNMENT, (size_t)bytes + DK_ALIGNMENT) != 0) {
         own->arena = NULL;
