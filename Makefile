@@ -7,7 +7,7 @@ JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist=worksteal -q
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo packages test test-all test-fast lint format bench bench-dynamic bench-ragged bench-web zoo lock clean
+.PHONY: help setup demo packages test test-all test-fast lint format bench bench-dynamic bench-ragged bench-web bench-gpu zoo lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -35,6 +35,9 @@ bench-dynamic: setup ## Time batches of dynamic models next to DyNet, ED-Batch a
 bench-web: setup ## Time web packages next to onnxruntime-web in Chromium; see build/bench-web
 	$(BIN)/python -m bench.web
 	$(BIN)/python -m bench.ragged.web
+
+bench-gpu: setup ## Time models on a GPU next to ncnn, if it is installed; see build/bench-gpu
+	$(BIN)/python -m bench.gpu
 
 ZOO ?=
 zoo: setup ## Export models with PyTorch and others, build and compare them, and write docs/models.md; options in ZOO

@@ -88,6 +88,16 @@ def test_products_with_packed_panels(rows: int, depth: int, columns: int) -> Non
     assert ("var sums_7: vec4<f32>;" in texts(func)[0]) == (columns == 40)
 
 
+@pytest.mark.parametrize("width", [16, 32])
+def test_panels_may_be_wider_than_tiles(width: int) -> None:
+    """CPUs with wide vectors have such panels, and a GPU beside one has the same weights."""
+    a, b = sample((9, 7)), sample((7, 64))
+    panels = pack_array(b, width)
+    func = kernel([(N, 7), panels.shape], lambda x, p: packed_matmul(x, p, 64, "float32"))
+    run(func, [a, panels], a @ b)
+    assert "var sums_7: vec4<f32>;" in texts(func)[0]
+
+
 @pytest.mark.parametrize("rows", ROWS)
 def test_few_tiles_of_long_sums_are_done_by_teams(rows: int) -> None:
     a, b = sample((rows, 300)), sample((300, 40))
