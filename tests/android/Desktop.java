@@ -330,8 +330,10 @@ public final class Desktop {
             try (Lookup model = load(new Options().threads(1 + i % 2))) {
                 model.run(x(1, 1), ids(1), 1, 1);
             }
+            if (i % 100 == 0) {
+                System.gc(); // what Java has not collected yet is not left open
+            }
             if (i == count / 10) {
-                System.gc();
                 before = resident();
             }
         }

@@ -65,9 +65,9 @@ def check(case: Case, *, bounded: bool) -> int:
     for variant in _variants(model, given):
         with tempfile.TemporaryDirectory() as folder:
             try:
-                target, cpu = onnx_backend.TARGET, onnx_backend.CPU
+                target, cpu, devices = onnx_backend.TARGET, onnx_backend.CPU, onnx_backend.DEVICES
                 dims = {symbol: (1, 2 * size + 1) for symbol, size in variant.sizes.items()} if bounded else None
-                deploykit.build(variant.model, target, dims, f"{folder}/model", cpu=cpu)
+                deploykit.build(variant.model, target, dims, f"{folder}/model", cpu=cpu, devices=devices)
             except deploykit.UnsupportedModelError:
                 continue
             session = onnx_backend.open_artifact(f"{folder}/model")
