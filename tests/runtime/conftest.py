@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
@@ -64,7 +64,8 @@ class Opener:
     def __call__(self, draft: Draft, *steps: Step) -> Session:
         target = self.runtime.target()
         options = PackageOptions(cpu=self.runtime.cpu, devices=self.runtime.devices)
-        programs = joined([draft.program(*steps, gpu=v.gpu) for v in target.variants(options.cpu, options.devices)])
+        variants = target.variants(options.cpu, options.devices)
+        programs = joined([replace(draft.program(*steps, gpu=v.gpu), cpu=v.cpu) for v in variants])
         write_artifact(programs, target, self.folder / draft.name, options)
         return self.sessions.enter_context(self.runtime.open(self.folder / draft.name))
 
