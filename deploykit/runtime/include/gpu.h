@@ -89,6 +89,13 @@ typedef struct dk_gpu {
     dk_status (*load)(struct dk_gpu* self, const void* weights);
     /* Make buffer `buffer` anew with `bytes` zeros. Between runs, too. */
     dk_status (*clear)(struct dk_gpu* self, int32_t buffer, int64_t bytes);
+    /* Make a buffer for a value that stays on the device: its number goes to `kept` of the driver. Between runs, as the
+       next two. */
+    dk_status (*keep)(struct dk_gpu* self, int64_t bytes, int32_t* buffer);
+    /* Copy the first `bytes` of such a buffer to host memory. */
+    dk_status (*read)(struct dk_gpu* self, int32_t buffer, int64_t bytes, void* target);
+    /* Release such a buffer. It serves the next values of its size. */
+    void (*discard)(struct dk_gpu* self, int32_t buffer);
     /* Measure how long kernels run from now on, or stop doing so. */
     void (*profile)(struct dk_gpu* self, int32_t on);
     /* The nanoseconds of each dispatch, copy, upload and download that was carried out since `profile` or the last call

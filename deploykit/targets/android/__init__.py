@@ -205,7 +205,7 @@ class AndroidTarget:
         exports = [*exported(view["functions"], instances=program.runs_instances), "dk_*"]
         if view["on_gpu"] is not None:
             further = (*further, *runtime.gpu_sources(view["devices"], instances=program.runs_instances))
-            exports += exported(view["on_gpu"]["functions"], instances=False)
+            exports += exported(view["on_gpu"]["functions"], instances=False, on_gpu=True)
             exports += [f"{view['on_gpu']['prefix']}_{device}" for device in view["devices"]]
         shared = [path for path in further if path.suffix == ".c"]
         macros = _macros(program, view) if java else None

@@ -1,7 +1,7 @@
 """Steps on a GPU as C statements: calls of its driver, and places in its memory.
 
 Launch          dk_dispatch, with the number of a shader in `shaders.bindings`
-Transfer        driver->upload; or driver->download and a label, where the run goes on when the data are there
+Transfer        dk_upload; or dk_download and a label, where the run goes on when the data are there
 Copy, CopySlice driver->copy
 """
 
@@ -56,11 +56,12 @@ def transfer(scope: Scope, step: Transfer, number: int) -> Lines:
     lines: Lines = []
     for index in step.tensors:
         tensor, place = scope.tensor(index), scope.slice(index)
-        call = f"upload(driver, &place, {tensor})" if step.to_gpu else f"download(driver, {tensor}, &place)"
-        body = [
-            *statement(f"const dk_slice place = {place};"),
-            *checked(f"dk_check_driver(base, driver, driver->{call})"),
-        ]
+        call = (
+            f"dk_upload(base, driver, &place, {tensor})"
+            if step.to_gpu
+            else f"dk_download(base, driver, {tensor}, &place)"
+        )
+        body = [*statement(f"const dk_slice place = {place};"), *checked(call)]
         lines += braced(body)
     return lines if step.to_gpu else lines + wait(scope.resumes[number])
 
