@@ -71,7 +71,8 @@ FUNCTIONS = """<!doctype html>
     report.onDevice = [projected.onDevice, scores.onDevice];
     report.refused = await update.run({ x: projected }).then(() => 'no', ({ message }) => message);
     const plain = [(await project.run({ rows })).projected, (await read.run({ query: rows })).scores];
-    report.equal = [`${await projected.data()}` === `${plain[0].data}`, `${await scores.data()}` === `${plain[1].data}`];
+    const found = [await projected.data(), await scores.data()];
+    report.equal = found.map((data, index) => `${data}` === `${plain[index].data}`);
   } catch (error) {
     report.error = `${error.name}: ${error.message} ${error.stack}`;
   }

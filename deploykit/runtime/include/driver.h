@@ -75,6 +75,21 @@ dk_status dk_dispatch(
     const int64_t* scalars, int32_t scalar_count, int64_t invocations
 );
 
+/* Binding `number` of the `count` bindings, of `part` bytes each, of a tensor. A device that binds `most` bytes has all
+   of it in the first one, and nothing in the others. So has another device if the tensor is larger than all bindings;
+   the dispatch is refused then. */
+static inline dk_slice
+dk_part(const dk_driver* driver, dk_slice whole, int64_t most, int64_t part, int32_t number, int32_t count) {
+    const int64_t all = whole.bytes, before = part * number;
+    if (driver->binding_bytes >= most || all > part * count) {
+        whole.bytes = number == 0 ? all : 0;
+        return whole;
+    }
+    whole.offset += before;
+    whole.bytes = all <= before ? 0 : all - before < part ? all - before : part;
+    return whole;
+}
+
 /* Check that there is a driver. */
 dk_status dk_require_driver(dk_model* model, const dk_driver* driver);
 

@@ -438,12 +438,15 @@ export class GpuDriver {
    * @param {Slice} source
    */
   copy(target, offset, source) {
-    const words = Math.ceil(source.bytes / 4);
-    if (words === 0) {
-      return;
+    const most = Math.floor(this.bindable / BLOCK - 1) * BLOCK;
+    for (let done = 0; done < source.bytes; done += most) {
+      const bytes = Math.min(most, Math.ceil((source.bytes - done) / 4) * 4);
+      // Bindings begin at multiples of a block.
+      const behind = (offset + done) % BLOCK;
+      const from = { ...source, offset: source.offset + done, bytes };
+      const to = { ...target, offset: target.offset + offset + done - behind, bytes: behind + bytes };
+      this.dispatch(this.pipelines.length - 1, [from, to], Int32Array.of(0, behind / 4), bytes / 4);
     }
-    const whole = { ...target, bytes: Math.max(target.bytes, offset + 4 * words) };
-    this.dispatch(this.pipelines.length - 1, [source, whole], Int32Array.of(0, offset / 4), words);
   }
 
   /**

@@ -17,7 +17,7 @@ from deploykit.compiler.codegen.host.text import Lines, braced, checked, indente
 from deploykit.compiler.codegen.shaders.bindings import constant_parts, sharing_of
 from deploykit.compiler.dims import substitute
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.program.ir import Launch, Transfer
+from deploykit.compiler.program.ir import ConstantStorage, Launch, Transfer
 
 
 def dispatch(scope: Scope, step: Launch) -> Lines:
@@ -25,7 +25,9 @@ def dispatch(scope: Scope, step: Launch) -> Lines:
     assert gpu is not None, "only programs with a GPU have shaders"
     sharing = sharing_of(scope.program, scope.function, step)
     firsts = [step.tensors[sharing.groups.index(group)] for group in range(len(sharing.written))]
-    places = [place for bound in zip(firsts, sharing.parts, strict=True) for place in _bindings(scope, *bound)]
+    places = [
+        place for bound in zip(firsts, sharing.parts, sharing.whole, strict=True) for place in _bindings(scope, *bound)
+    ]
     values = [scope.expr(value) for value in step.scalars]
     extent: IntExpr = 1 if kernel.parallel_extent is None else kernel.parallel_extent
     if kernel.team:
@@ -42,11 +44,15 @@ def dispatch(scope: Scope, step: Launch) -> Lines:
     )
 
 
-def _bindings(scope: Scope, tensor: int, parts: Sequence[int]) -> list[str]:
+def _bindings(scope: Scope, tensor: int, parts: Sequence[int], most: int) -> list[str]:
     """The slices of a tensor that has a binding for each of its `parts`. The first one is the whole tensor where the
-    device can bind that."""
+    device can bind that: `most` bytes, unless it is a constant."""
     if not parts:
         return [scope.slice(tensor)]
+    if not isinstance(scope.function.tensors[tensor].storage, ConstantStorage):
+        place = f"(dk_slice){scope.slice(tensor)}"
+        numbers = f"{most}, {parts[0]}, {{}}, {len(parts)}"
+        return [f"dk_part(driver, {place}, {numbers.format(number)})" for number in range(len(parts))]
     whole = sum(parts)
     first = scope.part(tensor, 0, f"driver->binding_bytes < {whole} ? {parts[0]} : {whole}")
     return [first, *(scope.part(tensor, at, size) for at, size in zip(accumulate(parts), parts[1:], strict=False))]
