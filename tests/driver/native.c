@@ -157,6 +157,8 @@ static int32_t run_cases(void) {
     dk_driver* calls = &gpu->driver;
     EXPECT(calls->provide(calls, FIRST, BUFFER_BYTES) == DK_OK);
     EXPECT(calls->provide(calls, SECOND, BUFFER_BYTES) == DK_OK);
+    int32_t kept;
+    EXPECT(gpu->keep(gpu, BUFFER_BYTES, &kept) == DK_OK && kept == KEPT);
     for (int32_t turn = 0; turn < 2; ++turn) {
         for (int32_t i = 0; i < driver_case_count; ++i) {
             const driver_case* one = &driver_cases[i];

@@ -42,7 +42,7 @@ class Small(HostTarget):
 MODELS = {
     "elementwise": "(float[n, 96] x) => (float[n, 96] y) { a = Mul(x, x) b = Exp(a) y = Sqrt(b) }",
     "matmul": "(float[n, 24] x) => (float[n, 200] y) { a = MatMul(x, w) y = Relu(a) }",
-    "tied": "(float[n, 24] x) => (float[n, 24] y) { a = MatMul(x, w) t = Transpose<perm = [1, 0]>(w) y = MatMul(a, t) }",
+    "two products": "(float[n, 24] x) => (float[n, 24] y) { a = MatMul(x, w) t = Transpose(w) y = MatMul(a, t) }",
     "softmax": "(float[n, 130] x) => (float[n, 130] y) { y = Softmax<axis = 1>(x) }",
     "columns": "(float[n, 130] x) => (float[130] y) { y = ReduceMean<keepdims = 0, axes = [0]>(x) }",
     "concat": "(float[n, 50] x, float[n, 40] z) => (float[m, 90] y) { y = Concat<axis = 1>(x, z) }",

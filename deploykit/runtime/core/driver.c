@@ -7,7 +7,9 @@
 /* Report a tensor that is larger than the device can bind. */
 static dk_status fail_size(dk_model* model, const dk_slice* slice, int64_t most) {
     const dk_status status = dk_fail_capacity(model, slice->name, slice->bytes, most, -1, 0);
-    dk_add_text(model, " that this GPU binds at once: use smaller inputs, or run without the GPU");
+    dk_add_text(
+        model, " that this GPU binds at once: use smaller inputs, build with bounds of dims, or run without the GPU"
+    );
     model->need.bytes = slice->bytes;
     return status;
 }

@@ -3,9 +3,9 @@
 Two operands of one launch may lie in the same memory: one tensor given twice, or a result over an operand. WebGPU then
 requires one binding for both. A kernel has one shader for each way in which its launches' operands share memory.
 
-A tensor that is larger than the largest binding of some devices has several bindings, if the shader may have as many. For
-tensors other than constants this is known where the dims have upper bounds; a launch with a tensor that is larger than
-all its bindings is refused when it runs.
+A tensor that is larger than the largest binding of some devices has several bindings, if the shader may have as many.
+For tensors other than constants this is known where the dims have upper bounds; a launch with a tensor that is larger
+than all its bindings is refused when it runs.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@
 The atomic operations leave the other elements of a word alone, so different invocations may write neighbours.
 
 A tensor that is larger than the largest binding of some devices has several bindings, each an array of its own. A
-device that can bind all of it binds it to the first array and loads and stores all elements there. Other devices use, for
-each element, the array that it lies in.
+device that can bind all of it binds it to the first array and loads and stores all elements there. Other devices use,
+for each element, the array that it lies in.
 """
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ class Array:
 
 
 def joined(name: str, arrays: Sequence[Array], sizes: Sequence[int], whole: int) -> Array:
-    """The arrays of a tensor's parts, which have these sizes in bytes, as one array. A device that binds `whole` bytes at
-    once has all of it in the first."""
+    """The arrays of a tensor's parts, which have these sizes in bytes, as one array. A device that binds `whole` bytes
+    at once has all of it in the first."""
     first = arrays[0]
     width = np.dtype(first.dtype).itemsize * (LANES if first.vectors else 1)
     return replace(first, name=name, parts=tuple(arrays), length=sizes[0] // width, size=whole)
