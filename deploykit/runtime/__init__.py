@@ -39,8 +39,9 @@ DRIVER_HEADER = INCLUDE / "driver.h"
 DRIVER = _ROOT / "core" / "driver.c"
 GPU = _ROOT / "gpu"
 WORK = (GPU / "work.h", GPU / "work.c")
-VULKAN = (*WORK, *sorted(GPU.glob("vulkan*.[ch]")))
-OPENCL = tuple(sorted(GPU.glob("opencl*.[ch]")))
+UNPACK = (GPU / "unpack.h", GPU / "unpack.c")
+VULKAN = (*WORK, *UNPACK, *sorted(GPU.glob("vulkan*.[ch]")))
+OPENCL = (*WORK, *sorted(GPU.glob("opencl*.[ch]")))
 DRIVERS = {"vulkan": VULKAN, "opencl": OPENCL}
 """The drivers for GPUs of native machines, by their names."""
 BATCHING = _ROOT / "batching"
@@ -84,5 +85,5 @@ def further_sources(*, states: bool, instances: bool) -> tuple[Path, ...]:
 
 def gpu_sources(drivers: Iterable[str], *, instances: bool) -> tuple[Path, ...]:
     """The sources of drivers, by their names, for programs with kernels for GPUs."""
-    own = [path for driver in drivers for path in DRIVERS[driver]]
+    own = dict.fromkeys(path for driver in drivers for path in DRIVERS[driver])
     return (DRIVER_HEADER, DRIVER, INCLUDE / "gpu.h", *own, *(DEVICE if instances else ()))
