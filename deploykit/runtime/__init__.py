@@ -40,8 +40,9 @@ DRIVER = _ROOT / "core" / "driver.c"
 GPU = _ROOT / "gpu"
 WORK = (GPU / "work.h", GPU / "work.c")
 KEPT = (GPU / "kept.h", GPU / "kept.c")
-VULKAN = (*WORK, *KEPT, *sorted(GPU.glob("vulkan*.[ch]")))
-OPENCL = (*KEPT, *sorted(GPU.glob("opencl*.[ch]")))
+UNPACK = (GPU / "unpack.h", GPU / "unpack.c")
+VULKAN = (*WORK, *KEPT, *UNPACK, *sorted(GPU.glob("vulkan*.[ch]")))
+OPENCL = (*WORK, *KEPT, *sorted(GPU.glob("opencl*.[ch]")))
 DRIVERS = {"vulkan": VULKAN, "opencl": OPENCL}
 """The drivers for GPUs of native machines, by their names."""
 BATCHING = _ROOT / "batching"

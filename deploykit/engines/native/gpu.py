@@ -44,6 +44,7 @@ class CProgram(ctypes.Structure):
         ("weights_bytes", ctypes.c_int64),
         ("code_bytes", ctypes.c_int64),
         ("code_hash", ctypes.c_uint64),
+        ("packed_bytes", ctypes.c_int64),
     )
 
 
@@ -136,6 +137,8 @@ class Gpu:
         """`handle` is the library of the model with `prefix`."""
         program = CProgram.in_dll(handle, f"{prefix}{ON_GPU}_{driver}")
         code = (folder / CODE[driver]).read_bytes()
+        if len(code) != (program.packed_bytes or program.code_bytes):
+            raise DeviceError(f"{driver}: {folder / CODE[driver]} is damaged, or of another build than the library")
         error = ctypes.create_string_buffer(_TEXT)
         given = COptions(
             library=options.library and os.fsencode(options.library),

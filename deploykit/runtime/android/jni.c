@@ -7,6 +7,7 @@
    -DDK_OPENCL or both. */
 #include "jni.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,6 +17,7 @@
 #ifdef DK_GPU_PREFIX
 #include "gpu.h"
 #include "model_on_gpu.h"
+#include "work.h"
 #endif
 
 #define JOIN(a, b) a##b
@@ -402,6 +404,7 @@ static jint JNI_open(
     session* own = session_of(handle);
     const dk_gpu_program* program = drivers[driver].program;
     const unsigned char* weights = (const unsigned char*)own->weights + program->first_weight;
+    const int64_t file_bytes = program->packed_bytes > 0 ? program->packed_bytes : program->code_bytes;
     char error[DK_ERROR_TEXT] = "there is not enough memory for the kernels";
     char* bytes = copied(env, code);
     char* path = copied(env, cache);
@@ -410,7 +413,9 @@ static jint JNI_open(
     memset(&options, 0, sizeof options);
     options.cache = path;
     options.adapter = adapter;
-    if (bytes != NULL) {
+    if (bytes != NULL && jni_length(env, code) != file_bytes) {
+        snprintf(error, sizeof error, "%s", DK_GPU_CODE_DIFFERS);
+    } else if (bytes != NULL) {
         own->gpu = drivers[driver].open(program, bytes, &options, error, sizeof error);
     }
     free(bytes);

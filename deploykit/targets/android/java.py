@@ -15,7 +15,7 @@ from deploykit.targets.templates import render
 
 _PACKAGE = "deploykit.targets.android"
 
-_KINDS = {
+KINDS = {
     "float32": "float",
     "float64": "double",
     "float16": "short",
@@ -100,10 +100,8 @@ def model_view(view: Mapping[str, Any]) -> dict[str, Any]:
     dims = view["dims"]
     words = _unique([port["name"] for port in view["inputs"]] + [dim["name"] for dim in dims])
     inputs = [_port(port, word) for port, word in zip(view["inputs"], words, strict=False)]
-    outputs = [
-        _port(port, word)
-        for port, word in zip(view["outputs"], _unique(port["name"] for port in view["outputs"]), strict=True)
-    ]
+    fields = output_words(port["name"] for port in view["outputs"])
+    outputs = [_port(port, word) for port, word in zip(view["outputs"], fields, strict=True)]
     named = [_dim(dim, word) for dim, word in zip(dims, words[len(inputs) :], strict=True)]
     chosen = [dim for dim in named if not dim["capacity"]]
     tensors = [f"@NonNull Tensor {port['word']}" for port in inputs]
@@ -138,9 +136,14 @@ def class_name(prefix: str) -> str:
     return f"{name}Model" if name in (*CLASSES, *EXCEPTIONS, *_TAKEN.split()) else name
 
 
+def output_words(names: Iterable[str]) -> list[str]:
+    """The names of the fields of a result, for outputs of these names."""
+    return _unique(names)
+
+
 def _port(port: Mapping[str, Any], word: str) -> dict[str, Any]:
     dtype = logical_dtype(port["type"].partition("[")[0])
-    java = _KINDS[dtype.storage.name]
+    java = KINDS[dtype.storage.name]
     text = f"{port['name']} {port['type']}".replace("*/", "* /").replace("{", "(").replace("}", ")")
     return {"word": word, "text": text, "code": dtype.code, "java": java, "type": f"Tensor.Type.{java.upper()}"}
 
