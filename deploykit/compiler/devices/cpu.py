@@ -21,6 +21,9 @@ class Device:
     that a CPU must have beyond its level, in LLVM's spelling. `group_tokens` are the most tokens of a group in which
     instances of a ragged batch are computed: enough for the products, few enough for the caches. `by_element`: a
     multiplication takes any element of a vector as the factor of all lanes, so that factors are loaded as vectors.
+    `widening` is an instruction that multiplies 16-bit integers to 32-bit ones (a name of `dot.WIDENING`), if
+    that takes less than converting them. `narrowed` is the number of vectors of 32-bit numbers that
+    are best converted to 8 bits together.
     """
 
     name: str
@@ -38,6 +41,8 @@ class Device:
     features: tuple[str, ...] = ()
     group_tokens: int = 512
     by_element: bool = False
+    widening: str | None = None
+    narrowed: int = 1
 
     def lanes(self, dtype_bits: int) -> int:
         """The elements of `dtype_bits` bits in one vector register; 1 on scalar devices."""
@@ -93,6 +98,8 @@ ARM64 = Device(
     scratch_bytes=256 << 10,
     parallel=True,
     by_element=True,
+    widening="smull",
+    narrowed=2,
 )
 
 ARM64_DOTPROD = replace(ARM64, name="arm64-dotprod", dots=("sdot",), features=("dotprod",))
