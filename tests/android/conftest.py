@@ -104,3 +104,8 @@ def on_desktop(package: Path, test: str, place: Path) -> Run:
         return result.stdout.splitlines()
 
     return run
+
+
+def marked(run: Run) -> Run:
+    """The same for a program that marks its lines, because drivers print others."""
+    return lambda *words: [line[2:] for line in run(*words) if line.startswith("> ")]
