@@ -17,8 +17,9 @@
 * `wasm/entry.c`: the exports of a WebAssembly module for each function; `wasm/module.c`: its other exports;
   `wasm/threads.c`: its pool for parallel loops; `wasm/gpu.c`: a driver through imports; `wasm/libc.c` and
   `wasm/include`: the parts of the C library that it needs.
-* `android/jni.c`: the interface of a model's library for Java, with `android/jni.h`; `android/arm.c`: functions that
-  compilers for 32-bit Arm call; `android/include`: the parts of the C library that it needs.
+* `android/jni*.c`: the interface of a model's library for Java, with `android/jni.h`, `android/session.h` and
+  `android/programs.h`; `android/arm.c`: functions that compilers for 32-bit Arm call; `android/include`: the parts of
+  the C library that it needs.
 * `js/*.mjs`: the modules that load and run a WebAssembly module. Three of them do not ship: `js/runner.mjs` runs models
   for Python in node, `js/page.mjs` in a page, both with `js/jobs.mjs`. The numbers in `js/limits.d.mts` are those of
   the device that shaders are written for.
@@ -71,7 +72,8 @@ WASM_LIBC = _ROOT / "wasm" / "libc.c"
 WASM_INCLUDE = _ROOT / "wasm" / "include"
 ANDROID_INCLUDE = _ROOT / "android" / "include"
 ANDROID_ARM = _ROOT / "android" / "arm.c"
-ANDROID_JNI = _ROOT / "android" / "jni.c"
+ANDROID_JNI = tuple(_ROOT / "android" / name for name in ("jni.c", "jni_programs.c", "jni_profile.c"))
+ANDROID_JNI_GPU = _ROOT / "android" / "jni_gpu.c"
 JS_RUNNER = _ROOT / "js" / "runner.mjs"
 JS_PAGE = _ROOT / "js" / "page.mjs"
 JS_MODULES = tuple(
