@@ -50,7 +50,7 @@ static void* outputs[MOST];
 static size_t input_count, output_count;
 
 /* Functions return a status, which is null if all went well. */
-#define CALL(place, types, ...) checked(((void* (*)types)api[place])(__VA_ARGS__))
+#define CALL(place, types, ...) checked(((void*(*)types)api[place])(__VA_ARGS__))
 
 static void stop(const char* reason) {
     (void)fprintf(stderr, "onnxruntime: %s\n", reason);
@@ -97,8 +97,10 @@ static void* input(void* memory) {
     if (data == NULL || fread(data, 1, (size_t)bytes, stdin) != (size_t)bytes) {
         stop("the request ends early");
     }
-    CALL(CREATE_TENSOR_WITH_DATA, (void*, void*, size_t, const int64_t*, size_t, int, void**), memory, data,
-         (size_t)bytes, shape, (size_t)rank, (int)type, &made);
+    CALL(
+        CREATE_TENSOR_WITH_DATA, (void*, void*, size_t, const int64_t*, size_t, int, void**), memory, data,
+        (size_t)bytes, shape, (size_t)rank, (int)type, &made
+    );
     return made;
 }
 
@@ -135,8 +137,10 @@ static void output(void* value) {
 }
 
 static void run(void) {
-    CALL(RUN, (void*, void*, const char**, void**, size_t, const char**, size_t, void**), session, NULL, input_names,
-         inputs, input_count, output_names, output_count, outputs);
+    CALL(
+        RUN, (void*, void*, const char**, void**, size_t, const char**, size_t, void**), session, NULL, input_names,
+        inputs, input_count, output_names, output_count, outputs
+    );
 }
 
 __attribute__((noinline)) void counted(void) {

@@ -143,7 +143,14 @@ def test_what_an_aar_holds(package: Path) -> None:
         assert manifest.get("package") == "org.deploykit.lookup"
         assert "24" in str(manifest.find("uses-sdk").attrib)  # type: ignore[union-attr]
         assert set(infos) == {
-            *("AndroidManifest.xml", "R.txt", "classes.jar", "proguard.txt", "assets/lookup/weights.bin", "assets/lookup/steps.txt"),
+            *(
+                "AndroidManifest.xml",
+                "R.txt",
+                "classes.jar",
+                "proguard.txt",
+                "assets/lookup/weights.bin",
+                "assets/lookup/steps.txt",
+            ),
             *(f"jni/{abi}/liblookup.so" for abi in ABIS),
         }
         assert infos["assets/lookup/weights.bin"].compress_type == zipfile.ZIP_STORED
