@@ -194,6 +194,13 @@ RUNTIMES = (
         cpu="armv8.2-a+dotprod",
     ),
     Runtime(
+        "arm64-baseline",
+        functools.partial(find_target, "host"),
+        ("qemu-user", functools.partial(shutil.which, "qemu-aarch64")),
+        cost=50,
+        cpu="armv8-a",
+    ),
+    Runtime(
         "embedded",
         functools.partial(find_target, "embedded"),
         NOTHING,
@@ -211,6 +218,12 @@ RUNTIMES = (
         ),
         cost=8,
         environment={CHOICE: JAVA},
+    ),
+    Runtime(
+        "android-arm64",
+        lambda: AndroidTarget(["arm64-v8a"], "so"),
+        ("qemu-user and a C library for 64-bit Arm", functools.partial(can_run, "aarch64")),
+        cost=50,
     ),
     Runtime(
         "android-arm32",

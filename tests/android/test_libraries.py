@@ -18,6 +18,8 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import deploykit
+from bench.cases import CASES
+from bench.instructions.counters import RESULT, counted, counting, without_emulator
 from deploykit import runtime
 from deploykit.artifact.folder import Artifact
 from deploykit.artifact.manifest import read_manifest
@@ -64,6 +66,27 @@ def test_every_abi_computes_the_same(
             session.run(values(9, 1))
         with pytest.raises(DataError, match="found 99"):
             session.run({"x": np.zeros((1, 1), np.float32), "ids": np.array([99])})
+
+
+@pytest.mark.skipif(without_emulator() is not None, reason="needs QEMU with plugins, and a compiler for arm64")
+def test_each_level_runs_on_its_cpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library for arm64-v8a takes the kernels that its CPU can run, and all compute the same bits."""
+    case = CASES["mobilenet_int8"]
+    deploykit.build(case.make(), AndroidTarget(["arm64-v8a"]), case.dims, tmp_path / "dist", format="so")
+    image = np.random.default_rng(0).standard_normal((1, 3, 224, 224), dtype=np.float32)
+    _, plugin = counting("main", tmp_path)
+    monkeypatch.setenv("QEMU_PLUGIN", plugin)
+    results, dots = [], []
+    for model in ("cortex-a72", "cortex-a76", "max"):
+        monkeypatch.setenv("QEMU_CPU", model)
+        with deploykit.open(tmp_path / "dist") as session:
+            (found,) = session.run({"image": image}).values()
+        results.append(found)
+        dots.append(counted(tmp_path / RESULT).kinds["dot"])
+    assert dots[0] == 0
+    assert min(dots[1:]) > 10_000_000
+    for found in results:
+        np.testing.assert_array_equal(found, results[0])
 
 
 def test_dynamic_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

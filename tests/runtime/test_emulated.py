@@ -12,6 +12,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import deploykit
+from deploykit.checks import reference
 from deploykit.errors import ShapeError, ToolchainError, UsageError
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="arm64 is this machine")
@@ -30,6 +31,39 @@ def test_arm64_computes_the_same(model: onnx.ModelProto, cpu: str, tmp_path: Pat
             np.testing.assert_allclose(session(x=x)["y"], reference.run(None, {"x": x})[0], rtol=1e-4, atol=1e-6)
         with pytest.raises(ShapeError, match="axis 1"):
             session(x=np.zeros((1, 4, 9, 20), np.float32))
+
+
+@needs_qemu
+def test_all_levels_compute_the_same_bits_of_integers(tmp_path: Path) -> None:
+    """Products and depthwise convolutions, with channels that fill vectors and that do not."""
+    text = """<ir_version: 9, opset_import: ["": 20]>
+        quantised (uint8[n, 21, h, w] x) => (uint8[n, 37, h, w] y) <
+            float sx = {0.02}, uint8 zx = {131}, float sw = {0.01}, int8 zw = {0}, float sy = {0.7}, uint8 zy = {17}
+        > {
+            a = QLinearConv<group=21, pads=[1, 1, 1, 1]>(x, sx, zx, v, sw, zw, sx, zx)
+            y = QLinearConv(a, sx, zx, w, sw, zw, sy, zy)
+        }"""
+    random = np.random.default_rng(0)
+    model = onnx.parser.parse_model(text)
+    for name, shape in {"v": (21, 1, 3, 3), "w": (37, 21, 1, 1)}.items():
+        weight = random.integers(-127, 128, shape).astype(np.int8)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weight, name))
+    x = random.integers(0, 256, (2, 21, 7, 11)).astype(np.uint8)
+    results = {}
+    for cpu in ("armv8-a", "armv8.2-a+dotprod", "armv8.2-a+dotprod+fullfp16", "armv8.2-a+dotprod+i8mm"):
+        deploykit.build(model, cpu=cpu, output=tmp_path / cpu)
+        with deploykit.open(tmp_path / cpu) as session:
+            results[cpu] = session(x=x)["y"]
+    expected = reference.load(_saved(model, tmp_path), "onnxruntime", 1)({"x": x})["y"]
+    for found in results.values():
+        np.testing.assert_array_equal(found, results["armv8-a"])
+    assert np.abs(results["armv8-a"].astype(int) - expected.astype(int)).max() <= 1
+    assert len(np.unique(expected)) > 20
+
+
+def _saved(model: onnx.ModelProto, folder: Path) -> Path:
+    onnx.save(model, folder / "model.onnx")
+    return folder / "model.onnx"
 
 
 def test_limits_of_the_emulator(model: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import mmap
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from deploykit.compiler.schedules import DEVICES, Device, schedule
 
 VECTORS, SCALAR = DEVICES["x86-64-v3"], DEVICES["scalar-c"]
 BOTH = (VECTORS, SCALAR)
+BY_ELEMENT = replace(VECTORS, name="by-element", by_element=True)
+"""A device whose products take their left factors from vectors."""
 
 Argument = np.ndarray | int
 

@@ -13,7 +13,7 @@ from tvm import relax, tirx, topi
 from deploykit.compiler.cost import work
 from deploykit.compiler.dims import evaluate, free_vars
 from deploykit.compiler.schedules import Device, explain
-from tests.compiler.schedules.harness import BOTH, SCALAR, VECTORS, Model, module
+from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, SCALAR, VECTORS, Model, module
 
 N = tirx.Var("n", "int64")
 SPATIAL = tuple(tirx.Var(name, "int64") for name in ("h", "w", "d"))
@@ -122,6 +122,15 @@ def test_convolution(case: Case, device: Device) -> None:
         x = sample((2, case.channels, *size))
         atol = max(1e-4, 2e-6 * weight[0].size)
         np.testing.assert_allclose(model(x), direct(x, weight, case), rtol=1e-4, atol=atol)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_left_factors_from_vectors_give_the_same_bits(case: Case) -> None:
+    weight = weight_of(case)
+    models = [Model(convolution(case, weight), device) for device in (VECTORS, BY_ELEMENT)]
+    for size in case.sizes:
+        x = sample((2, case.channels, *size))
+        np.testing.assert_array_equal(models[0](x), models[1](x))
 
 
 @devices

@@ -22,7 +22,7 @@ from deploykit.compiler.operators.building.integer_calls import Geometry
 from deploykit.compiler.schedules import DEVICES, Device, explain, schedule
 from deploykit.compiler.schedules.integer.dot import pairs_fit
 from deploykit.compiler.variant import native
-from tests.compiler.schedules.harness import BOTH, VECTORS, Model, module
+from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, VECTORS, Model, module
 
 N, H, W = (tirx.Var(name, "int64") for name in "nhw")
 
@@ -61,6 +61,17 @@ def test_products_of_any_size(device: Device, dtype: str, depth: int, columns: i
     weight = sample((depth, columns), "int8", limit)
     model = Model(product(depth, weight, dtype), device)
     assert len(model.kernels) == (2 if device is VECTORS and dtype == "int8" and limit == 0 else 1)
+    for rows in (1, 3, 29):
+        x = sample((rows, depth), dtype)
+        np.testing.assert_array_equal(model(x), x.astype(np.int32) @ weight.astype(np.int32) + 1)
+
+
+@dtypes
+@pytest.mark.parametrize(("depth", "columns", "limit"), [(7, 24, 64), (130, 100, 128), (2100, 17, 64), (64, 40, 60)])
+def test_groups_of_left_factors_from_vectors(dtype: str, depth: int, columns: int, limit: int) -> None:
+    """Depths of whole vectors of groups and of less, and one that is cut into parts."""
+    weight = sample((depth, columns), "int8", limit)
+    model = Model(product(depth, weight, dtype), BY_ELEMENT)
     for rows in (1, 3, 29):
         x = sample((rows, depth), dtype)
         np.testing.assert_array_equal(model(x), x.astype(np.int32) @ weight.astype(np.int32) + 1)

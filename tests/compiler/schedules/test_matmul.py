@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from tvm import relax, te, tirx, topi
 
 from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.schedules import Device, explain
-from tests.compiler.schedules.harness import BOTH, VECTORS, Model, module
+from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, VECTORS, Model, module
 
 B, N, K, M = (tirx.Var(name, "int64") for name in "bnkm")
 SIZES = [(1, 1, 1), (3, 5, 7), (25, 33, 40), (0, 3, 2), (3, 0, 2)]
@@ -49,6 +50,22 @@ def test_two_matrices_of_any_size(device: Device, dtype: str) -> None:
     for n, k, m in SIZES:
         a, b = sample((n, k), dtype), sample((k, m), dtype)
         check(model(a, b), a, b)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("constant", [True, False])
+def test_left_factors_from_vectors_give_the_same_bits(dtype: str, constant: bool) -> None:
+    """Depths with every remainder, one that is cut into chunks, and one that is not known. A single row has its sums in
+    another order, unless the device is to be exact."""
+    devices = [replace(device, exact=True) for device in (VECTORS, BY_ELEMENT)]
+    for depth in (8, 23, 2100, K):
+        for rows in (1, 13, 61):
+            k = 77 if depth is K else depth
+            a, b = sample((rows, k), dtype), sample((k, 40), dtype)
+            right = b if constant and depth is not K else (depth, 40)
+            given = (a,) if isinstance(right, np.ndarray) else (a, b)
+            found = [Model(product((N, depth), right, dtype), device)(*given) for device in devices]
+            np.testing.assert_array_equal(found[0], found[1])
 
 
 @devices
