@@ -3,8 +3,8 @@
 * `include/deploykit.h`, `core/deploykit.c`: portable C99, no heap, no globals; part of every artifact.
 * `include/states.h`, `core/states.c`: the memory of models with states.
 * `include/driver.h`, `core/driver.c`: the interface to GPUs, for models with GPU kernels.
-* `include/gpu.h`: the drivers for GPUs of native machines; `gpu/work.{h,c}`: what they collect; `gpu/vulkan*.{h,c}`,
-  `gpu/opencl*.{h,c}`: the drivers.
+* `include/gpu.h`: the drivers for GPUs of native machines; `gpu/work.{h,c}`: what they collect; `gpu/kept.{h,c}`: the
+  buffers of values that stay there; `gpu/vulkan*.{h,c}`, `gpu/opencl*.{h,c}`: the drivers.
 * `batching/device.{h,c}`: their flushes on a GPU.
 * `batching/batching.h`, `batching/queue.c`, `batching/frontier.{h,c}`, `batching/choices.c`: the control flow of
   dynamic models, and the batches of their cells.
@@ -40,8 +40,10 @@ DRIVER_HEADER = INCLUDE / "driver.h"
 DRIVER = _ROOT / "core" / "driver.c"
 GPU = _ROOT / "gpu"
 WORK = (GPU / "work.h", GPU / "work.c")
-VULKAN = (*WORK, *sorted(GPU.glob("vulkan*.[ch]")))
-OPENCL = tuple(sorted(GPU.glob("opencl*.[ch]")))
+KEPT = (GPU / "kept.h", GPU / "kept.c")
+UNPACK = (GPU / "unpack.h", GPU / "unpack.c")
+VULKAN = (*WORK, *KEPT, *UNPACK, *sorted(GPU.glob("vulkan*.[ch]")))
+OPENCL = (*WORK, *KEPT, *sorted(GPU.glob("opencl*.[ch]")))
 DRIVERS = {"vulkan": VULKAN, "opencl": OPENCL}
 """The drivers for GPUs of native machines, by their names."""
 BATCHING = _ROOT / "batching"
@@ -86,5 +88,5 @@ def further_sources(*, states: bool, instances: bool) -> tuple[Path, ...]:
 
 def gpu_sources(drivers: Iterable[str], *, instances: bool) -> tuple[Path, ...]:
     """The sources of drivers, by their names, for programs with kernels for GPUs."""
-    own = [path for driver in drivers for path in DRIVERS[driver]]
+    own = dict.fromkeys(path for driver in drivers for path in DRIVERS[driver])
     return (DRIVER_HEADER, DRIVER, INCLUDE / "gpu.h", *own, *(DEVICE if instances else ()))

@@ -96,7 +96,7 @@ def on_desktop(package: Path, test: str, place: Path) -> Run:
     subprocess.run([find_java_compiler().path, "-cp", path, "-d", str(classes), str(source)], check=True)
 
     def run(case: str, *arguments: object) -> list[str]:
-        options = ["-Xcheck:jni", "-Xmx512m", f"-Djava.library.path={library.parent}"]
+        options = ["-Xcheck:jni", "-Xmx512m", "-XX:+UseSerialGC", f"-Djava.library.path={library.parent}"]
         call = ["java", *options, "-cp", path, test, case, str(place / "assets"), str(place), *map(str, arguments)]
         # Drivers on a desktop take over signals that a JVM with several threads needs.
         chaining = Path(str(JAVA[0])).resolve().parents[1] / "lib" / "libjsig.so"

@@ -1,9 +1,11 @@
 /* The devices that a model runs on beside the CPU: see jni.c. */
 #include "session.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "model_on_gpu.h"
+#include "work.h"
 
 #define JOIN(a, b) a##b
 #define PROGRAM_OF(prefix, name) JOIN(prefix, name)
@@ -68,6 +70,11 @@ static jint prepare(session* own, const dk_gpu_program* program) {
     return (jint)status;
 }
 
+/* The size of the file with the code. */
+static int64_t file_bytes(const dk_gpu_program* program) {
+    return program->packed_bytes > 0 ? program->packed_bytes : program->code_bytes;
+}
+
 /* Open adapter `adapter` of a driver, or the best one with 0, and copy the weights to it. `cache` is the path of a
    file, or NULL. `text` receives the adapter's name, or why there is none. */
 jint JNI_open(
@@ -84,7 +91,9 @@ jint JNI_open(
     memset(&options, 0, sizeof options);
     options.cache = path;
     options.adapter = adapter;
-    if (bytes != NULL) {
+    if (bytes != NULL && jni_length(env, code) != file_bytes(drivers[driver].program)) {
+        snprintf(error, sizeof error, "%s", DK_GPU_CODE_DIFFERS);
+    } else if (bytes != NULL) {
         own->gpu = drivers[driver].open(drivers[driver].program, bytes, &options, error, sizeof error);
     }
     free(bytes);

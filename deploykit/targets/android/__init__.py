@@ -219,7 +219,7 @@ class AndroidTarget:
         exports = [*exported(view["functions"], instances=program.runs_instances), "dk_*"]
         if view["on_gpu"] is not None:
             further = (*further, *runtime.gpu_sources(view["devices"], instances=program.runs_instances))
-            exports += exported(view["on_gpu"]["functions"], instances=False)
+            exports += exported(view["on_gpu"]["functions"], instances=False, on_gpu=True)
             exports += [f"{view['on_gpu']['prefix']}_{device}" for device in view["devices"]]
         shared = [path for path in further if path.suffix == ".c"]
         macros = _macros(program, view) if java else None
@@ -320,10 +320,11 @@ def _require_typed(program: Program) -> None:
     if program.runs_instances:
         raise UsageError("the Java classes of an AAR do not call a dynamic model yet: build libraries with --format so")
     for function in program.public:
-        lengths = [port.name for port in function.inputs]
-        for port in (port for port in (*function.inputs, *function.outputs) if port.instance is not None):
-            several = [extent in lengths for extent in port.instance] != [True, *[False] * (len(port.instance) - 1)]
-            if several and any(_is_open(extent) for extent in port.instance):
+        lengths = {port.name for port in function.inputs}
+        for port in (*function.inputs, *function.outputs):
+            first, *others = port.instance or ("",)
+            flat = first not in lengths or any(extent in lengths for extent in others)
+            if port.instance is not None and flat and any(map(_is_open, port.instance)):
                 text = f"instances of '{port.name}' have extents that depend on dims, which the Java classes of an AAR"
                 raise UsageError(f"{text} do not compute yet: build libraries with --format so")
 

@@ -16,7 +16,7 @@ from deploykit.targets.templates import render
 
 _PACKAGE = "deploykit.targets.android"
 
-_KINDS = {
+KINDS = {
     "float32": "float",
     "float64": "double",
     "float16": "short",
@@ -163,10 +163,8 @@ def _function(own: Mapping[str, Any], name: str, stateful: Mapping[str, Any] | N
     of_states = stateful["states"]["names"] if stateful else ()
     words = _unique([port["name"] for port in own["inputs"]] + [dim["name"] for dim in own["dims"]])
     inputs = [_port(port, word) for port, word in zip(own["inputs"], words, strict=False)]
-    outputs = [
-        _port(port, word)
-        for port, word in zip(own["outputs"], _unique(port["name"] for port in own["outputs"]), strict=True)
-    ]
+    fields = output_words(port["name"] for port in own["outputs"])
+    outputs = [_port(port, word) for port, word in zip(own["outputs"], fields, strict=True)]
     dims = [
         _dim(dim, word, capacity=dim["capacity"] and dim["name"] not in of_states)
         for dim, word in zip(own["dims"], words[len(inputs) :], strict=True)
@@ -227,9 +225,14 @@ def class_name(prefix: str) -> str:
     return f"{name}Model" if name in (*CLASSES, *EXCEPTIONS, *_TAKEN.split()) else name
 
 
+def output_words(names: Iterable[str]) -> list[str]:
+    """The names of the fields of a result, for outputs of these names."""
+    return _unique(names)
+
+
 def _port(port: Mapping[str, Any], word: str) -> dict[str, Any]:
     dtype = logical_dtype(port["type"].partition("[")[0])
-    java = _KINDS[dtype.storage.name]
+    java = KINDS[dtype.storage.name]
     text = f"{port['name']} {port['type']}".replace("*/", "* /").replace("{", "(").replace("}", ")")
     instance = port.get("instance")
     return {

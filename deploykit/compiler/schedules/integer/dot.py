@@ -101,12 +101,19 @@ def _vpdpbusd(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
 
 
 def _sdot(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
-    return _call("llvm.aarch64.neon.sdot", lanes, sums, left, right)
+    return _call("llvm.aarch64.neon.sdot", lanes, sums, right, left)  # the last factor may be an element of a vector
 
 
 def _widened(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
     return sums + left.astype(f"int32x{lanes}") * right.astype(f"int32x{lanes}")
 
+
+def _smull(left: Expr, right: Expr) -> Expr:
+    return _call("llvm.aarch64.neon.smull", 4, left, right)
+
+
+WIDENING: Mapping[str, Callable[[Expr, Expr], Expr]] = {"smull": _smull}
+"""Instructions that multiply registers of four 16-bit integers to 32-bit ones."""
 
 DOTS: Mapping[str, Dot] = {
     dot.name: dot

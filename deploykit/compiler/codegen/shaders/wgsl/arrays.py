@@ -13,9 +13,9 @@
 
 The atomic operations leave the other elements of a word alone, so different invocations may write neighbours.
 
-A constant that is larger than the largest binding of some devices has several bindings, each an array of its own. A
-device that can bind all of it binds it to the first array and loads all elements from there. Other devices load each
-element from the array that it lies in.
+A tensor that is larger than the largest binding of some devices has several bindings, each an array of its own. A
+device that can bind all of it binds it to the first array and loads and stores all elements there. Other devices use,
+for each element, the array that it lies in.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _BITS_OF_BYTES = "vec4<u32>(0u, 8u, 16u, 24u)"
 @dataclass(frozen=True)
 class Array:
     """The array `name` at a binding. `access` is WGSL's access mode; `stored`: whether this shader writes to it;
-    `vectors`: whether its elements are vectors of four. A constant of `size` bytes with several bindings consists of
-    the arrays `parts`, of `length` elements or vectors each."""
+    `vectors`: whether its elements are vectors of four. A tensor with several bindings consists of the arrays `parts`,
+    of `length` elements or vectors each; a device that binds `size` bytes at once has all of it in the first."""
 
     name: str
     dtype: str
@@ -84,7 +84,7 @@ class Array:
         if not self.called:
             return ""
         if self.parts:
-            return "".join(part.functions(part.load(""), f16=f16) for part in self.parts)
+            return "".join(part.functions(part.load("") + part.store("", ""), f16=f16) for part in self.parts)
         kind = self._kind
         if self.half and (f16 or self.vectors):
             element = f"{self.name}[i]"
@@ -100,21 +100,27 @@ class Array:
         calls = {f"load_{self.name}(": load, f"store_{self.name}(": store}
         return "".join(function for call, function in calls.items() if call in text)
 
-    def sections(self) -> tuple[Section, ...]:
-        """The function that loads an element from the right part, if there are parts."""
+    def sections(self, text: str) -> tuple[Section, ...]:
+        """If there are parts, the functions that `text` calls, which load or store an element in the right one."""
         if not self.parts:
             return ()
         firsts = range(0, len(self.parts) * self.length, self.length)
-        places = (f"i - {first}" if first else "i" for first in firsts)
-        whole, *others = (f"return {part.load(place)};" for part, place in zip(self.parts, places, strict=True))
-        last_first = zip(firsts[:0:-1], others[::-1], strict=True)
-        picks = (f"    if (i >= {first}) {{ {load} }}\n" for first, load in last_first)
-        head = f"fn load_{self.name}(i: i32) -> {self._kind} {{\n"
+        places = [f"i - {first}" if first else "i" for first in firsts]
+        loads = [f"return {part.load(place)};" for part, place in zip(self.parts, places, strict=True)]
+        stores = [f"{part.store(place, 'value')} return;" for part, place in zip(self.parts, places, strict=True)]
+        heads = {
+            f"load_{self.name}": f"(i: i32) -> {self._kind}",
+            f"store_{self.name}": f"(i: i32, value: {self._kind})",
+        }
+        whole = chosen = ""
+        for (name, head), uses in zip(heads.items(), (loads, stores), strict=True):
+            if f"{name}(" in text:
+                last_first = zip(firsts[:0:-1], uses[:0:-1], strict=True)
+                picks = "".join(f"    if (i >= {first}) {{ {use} }}\n" for first, use in last_first)
+                whole += f"fn {name}{head} {{\n    {uses[0]}\n}}\n"
+                chosen += f"fn {name}{head} {{\n{picks}    {uses[0]}\n}}\n"
         holds = str(self.size)
-        return (
-            Section(f"{head}    {whole}\n}}\n", holds),
-            Section(f"{head}{''.join(picks)}    {whole}\n}}\n", holds, present=False),
-        )
+        return (Section(whole, holds), Section(chosen, holds, present=False))
 
     @property
     def _kind(self) -> str:
@@ -160,8 +166,9 @@ class Array:
         )
 
 
-def joined(name: str, arrays: Sequence[Array], sizes: Sequence[int]) -> Array:
-    """The arrays of a constant's parts, which have these sizes in bytes, as one array."""
+def joined(name: str, arrays: Sequence[Array], sizes: Sequence[int], whole: int) -> Array:
+    """The arrays of a tensor's parts, which have these sizes in bytes, as one array. A device that binds `whole` bytes
+    at once has all of it in the first."""
     first = arrays[0]
     width = np.dtype(first.dtype).itemsize * (LANES if first.vectors else 1)
-    return replace(first, name=name, parts=tuple(arrays), length=sizes[0] // width, size=sum(sizes))
+    return replace(first, name=name, parts=tuple(arrays), length=sizes[0] // width, size=whole)

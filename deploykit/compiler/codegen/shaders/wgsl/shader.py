@@ -93,7 +93,7 @@ class _Shader:
         head = f"struct Scalars {{ {members} }}\n@group(0) @binding(0) var<uniform> scalars: Scalars;\n"
         main = self._main()
         before = teams.sections(main, self.gpu) if self.kernel.team else ()
-        picks = [section for array in self.memory.values() for section in array.sections()]
+        picks = [section for array in self.memory.values() for section in array.sections(main)]
         return Shader((*before, *picks, *self._sections(head, main, "".join(section.text for section in before))))
 
     def _main(self) -> str:
@@ -142,7 +142,7 @@ class _Shader:
             vectors = dtype in self.gpu.vectors and all(self.accesses.in_vectors(member) for member in members)
             names = [self.scopes.fresh(f"{name}_{number}") for number in range(len(parts))] or [name]
             arrays = [Array(own, dtype, next(bindings), access, stored, vectors) for own in names]
-            self.memory[name] = joined(name, arrays, parts) if parts else arrays[0]
+            self.memory[name] = joined(name, arrays, parts, self.sharing.whole[group]) if parts else arrays[0]
             self.arrays |= dict.fromkeys(members, self.memory[name])
 
     def _element(self, load: TensorLoad) -> str:
