@@ -8,6 +8,7 @@
 | float16, with the feature `shader-f16` | `f16` | converted | converted |
 | the same, all accesses aligned vectors | `vec4<f16>` | converted | converted |
 | float16 without the feature, all accesses aligned vectors | `vec2<u32>` | unpacked | rounded and packed |
+| of 8 bits, all accesses four aligned words | `vec4<u32>` | as words | |
 | other parts of words, that are only read | `u32` | by a shift | |
 | other parts of words | `atomic<u32>` | by a shift | by two atomic operations |
 
@@ -20,7 +21,7 @@ element from the array that it lies in.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,8 +35,9 @@ _BITS_OF_BYTES = "vec4<u32>(0u, 8u, 16u, 24u)"
 @dataclass(frozen=True)
 class Array:
     """The array `name` at a binding. `access` is WGSL's access mode; `stored`: whether this shader writes to it;
-    `vectors`: whether its elements are vectors of four. A constant of `size` bytes with several bindings consists of
-    the arrays `parts`, of `length` elements or vectors each."""
+    `vectors`: whether its elements are vectors of four; `blocks`: whether they are four words of 8-bit elements. A
+    constant of `size` bytes with several bindings consists of the arrays `parts`, of `length` elements, vectors or
+    blocks each."""
 
     name: str
     dtype: str
@@ -43,6 +45,7 @@ class Array:
     access: str
     stored: bool
     vectors: bool
+    blocks: bool = False
     parts: tuple[Array, ...] = ()
     length: int = 0
     size: int = 0
@@ -63,6 +66,10 @@ class Array:
     def store(self, place: str, value: str) -> str:
         return f"store_{self.name}({place}, {value});" if self.called else f"{self.name}[{place}] = {value};"
 
+    def words(self, place: str) -> str:
+        """The text that loads the word of a vector of four elements of 8 bits, or the words of a block."""
+        return f"words_{self.name}({place})" if self.parts else f"{self.name}[{place}]"
+
     def declaration(self, *, f16: bool) -> str:
         """The declaration of the array. `f16`: whether the device has the feature."""
         if self.parts:
@@ -75,6 +82,8 @@ class Array:
             return "vec4<f16>" if self.vectors else "f16"
         if self.half and self.vectors:
             return "vec2<u32>"
+        if self.blocks:
+            return "vec4<u32>"
         if self.vectors:
             return "u32" if self.called else f"vec4<{element_type(self.dtype)}>"
         return "atomic<u32>" if self.stored and self.called else element_type(self.dtype)
@@ -100,16 +109,24 @@ class Array:
         calls = {f"load_{self.name}(": load, f"store_{self.name}(": store}
         return "".join(function for call, function in calls.items() if call in text)
 
-    def sections(self) -> tuple[Section, ...]:
-        """The function that loads an element from the right part, if there are parts."""
+    def sections(self, text: str) -> tuple[Section, ...]:
+        """The functions that `text` calls to load an element or a word from the right part, if there are parts."""
         if not self.parts:
             return ()
+        picks = (("load", self._kind, Array.load), ("words", "vec4<u32>" if self.blocks else "u32", Array.words))
+        return tuple(
+            section
+            for verb, kind, load in picks
+            if f"{verb}_{self.name}(" in text
+            for section in self._picks(f"fn {verb}_{self.name}(i: i32) -> {kind} {{\n", load)
+        )
+
+    def _picks(self, head: str, load: Callable[[Array, str], str]) -> tuple[Section, Section]:
         firsts = range(0, len(self.parts) * self.length, self.length)
         places = (f"i - {first}" if first else "i" for first in firsts)
-        whole, *others = (f"return {part.load(place)};" for part, place in zip(self.parts, places, strict=True))
+        whole, *others = (f"return {load(part, place)};" for part, place in zip(self.parts, places, strict=True))
         last_first = zip(firsts[:0:-1], others[::-1], strict=True)
-        picks = (f"    if (i >= {first}) {{ {load} }}\n" for first, load in last_first)
-        head = f"fn load_{self.name}(i: i32) -> {self._kind} {{\n"
+        picks = (f"    if (i >= {first}) {{ {other} }}\n" for first, other in last_first)
         holds = str(self.size)
         return (
             Section(f"{head}    {whole}\n}}\n", holds),
@@ -163,5 +180,5 @@ class Array:
 def joined(name: str, arrays: Sequence[Array], sizes: Sequence[int]) -> Array:
     """The arrays of a constant's parts, which have these sizes in bytes, as one array."""
     first = arrays[0]
-    width = np.dtype(first.dtype).itemsize * (LANES if first.vectors else 1)
+    width = np.dtype(first.dtype).itemsize * (LANES * LANES if first.blocks else LANES if first.vectors else 1)
     return replace(first, name=name, parts=tuple(arrays), length=sizes[0] // width, size=sum(sizes))
